@@ -1,0 +1,7 @@
+//! Packets in and out: capture files, the traffic generator, middleware.
+
+#![deny(unsafe_code)]
+
+pub mod port;
+
+pub use port::{FRAME_LEN_MAX, Frame, Next, Sink, SinkError, Source, SourceError};

@@ -1,0 +1,133 @@
+//! The two traits of a port: where frames come from and where they go.
+//!
+//! A [`Source`] is pulled one frame at a time and says when there is none yet; a [`Sink`] takes
+//! frames in the order in which they leave. Middleware (`tap`, `impair`) wraps a source and is one.
+
+use core::time::Duration;
+use std::io;
+
+use warpline_packet::{Instant, LinkType};
+
+/// Frames longer than this are cut, as libpcap's largest snap length (`MAXIMUM_SNAPLEN`) does.
+pub const FRAME_LEN_MAX: usize = 262_144;
+
+/// One frame, borrowed from its source until the next call.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The captured bytes, from the link header on; at most [`FRAME_LEN_MAX`].
+    pub bytes: &'a [u8],
+    /// When it was captured.
+    pub timestamp: Instant,
+    /// Its length on the wire in bytes; more than `bytes.len()` when the capture cut it.
+    pub wire_len: u32,
+    /// What the first header is.
+    pub link: LinkType,
+    /// The interface it came in on, numbered from 0 over the whole source.
+    pub interface: u16,
+}
+
+/// What a source has to say.
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// A frame.
+    Frame(Frame<'a>),
+    /// None for now; ask again after at most this long.
+    Idle(Duration),
+    /// No more, ever.
+    End,
+}
+
+/// Where frames come from.
+pub trait Source: Send {
+    /// The next frame. After `End` or an error every further call gives `End`.
+    fn next(&mut self) -> Result<Next<'_>, SourceError>;
+
+    /// What the source wants to tell the operator at the end: a capture cut short, say.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the source loses frames that are not taken at once (`on_full = "drop"`); one that
+    /// can wait loses nothing.
+    fn drops_when_full(&self) -> bool {
+        false
+    }
+
+    /// How far along the source is, from 0 to 1, where it can know.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// Where frames go.
+pub trait Sink: Send {
+    /// Takes one frame.
+    fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError>;
+
+    /// Hands everything taken so far to the operating system.
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Why a source ended early.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The operating system refused.
+    Io(io::Error),
+    /// The bytes at `offset` of the input are not what the format asks for.
+    Format {
+        /// Byte offset in the input.
+        offset: u64,
+        /// What is wrong, in lower case.
+        what: String,
+    },
+}
+
+/// Why a frame could not be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The reader of the pipe went away.
+    Closed,
+    /// The operating system refused.
+    Io(io::Error),
+    /// This frame can't be stored in this sink (another link type than the file's, say); the sink
+    /// goes on with the next.
+    Unsuitable(&'static str),
+}
+
+impl core::fmt::Display for SourceError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Format { offset, what } => write!(f, "at byte {offset}: {what}"),
+        }
+    }
+}
+
+impl core::fmt::Display for SinkError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the reader closed the pipe"),
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Unsuitable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for SourceError {}
+impl std::error::Error for SinkError {}
+
+impl From<io::Error> for SourceError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Closed } else { Self::Io(error) }
+    }
+}

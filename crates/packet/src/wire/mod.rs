@@ -1,0 +1,1 @@
+//! Views of the headers in a frame.
