@@ -1,10 +1,60 @@
 //! Bytes and their meaning: header views, the one table of fields, access, batches and arenas.
+//!
+//! Start at [`Batch`]: packets travel in batches and functions touch them through [`Packet`] and
+//! [`PacketMut`]. What they may touch is a [`FieldSet`] of the table in [`Field`]; where the bytes lie is
+//! the business of the arena ([`Arena`], [`Placer`]). Header layouts are in [`wire`].
+//!
+//! ```
+//! use warpline_packet::*;
+//!
+//! let layout = ArenaLayout {
+//!     slabs: 1, emit_slabs: 0, tables: 1, slots: 256, scratch_words: 0, headroom: 0, tailroom: 0,
+//! };
+//! let memory = HeapMemory::new(layout.memory_len()).expect("a few MiB");
+//! let mut arena = Arena::new(Box::new(memory), &layout)?;
+//! let mut batch = Batch::new(arena.tables.remove(0));
+//!
+//! let frame = [0u8; 60];
+//! let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
+//! let steered = Steering::AddressPair.steer(&frame, &headers);
+//! let arrival = Arrival {
+//!     timestamp: Instant::ZERO, ingress: 0, wire_len: 60, link: LinkType::ETHERNET, interface: 0,
+//!     shard: steered.shard, flow_hash: steered.flow_hash,
+//! };
+//! batch.push(&frame, &headers, &arrival, &mut arena.ingress).expect("room for one");
+//! assert_eq!(batch.packet(0).len(), 60);
+//! # Ok::<(), ArenaError>(())
+//! ```
+//!
+//! No allocation happens after the arena is made; no system call anywhere.
 
 #![deny(unsafe_code)]
 
+mod access;
+mod arena;
+mod batch;
+mod field;
+mod flags;
+pub mod hash;
 mod link;
+mod packet;
+mod parse;
+mod steering;
 mod time;
+mod verdict;
 pub mod wire;
 
+pub use access::{Access, ReadWrite};
+pub use arena::{
+    ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX, SLAB_LEN, Table,
+};
+pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind};
+pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
+pub use flags::Flags;
 pub use link::LinkType;
+pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
+pub use parse::Headers;
+pub use steering::{InsideKey, Prefix, StateKey, Steered, Steering};
 pub use time::Instant;
+pub use verdict::{REASONS_MAX, Reason, SHARDS, Shard, Verdict};
+pub use wire::Malformed;

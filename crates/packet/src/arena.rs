@@ -1,0 +1,593 @@
+//! The arena: one lane's packets in memory it was given, and the only file here with `unsafe`.
+//!
+//! A [`Memory`] is divided once, when the chain is built: first the tables of descriptors (structure
+//! of arrays, no pointers), then slabs of 1 MiB. A [`Placer`] copies frames into its current slab, 64 B
+//! aligned, each in a *room* that nobody else gets; the descriptor that names the room lives in a
+//! [`Table`], which is moved, never shared. A slab is free again when the last table with a piece
+//! of it is cleared; that count is the only thing that threads share.
+//!
+//! Safety rests on three facts, all kept in this file: a room is handed to one descriptor only; the
+//! columns that name rooms are written here only, and always within the slab; a table's rows and rooms
+//! are reached through `&` and `&mut` of the table alone.
+
+#![allow(unsafe_code)]
+
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::{ptr, slice};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
+
+/// Size of a slab in bytes.
+pub const SLAB_LEN: usize = 1 << 20;
+/// Frames start at multiples of this many bytes: a cache line.
+pub const ALIGN: usize = 64;
+/// Most bytes a frame and its head- and tailroom may take.
+pub const ROOM_LEN_MAX: usize = SLAB_LEN;
+
+/// Memory that an arena is given: heap, huge pages, a UMEM, shared memory.
+///
+/// # Safety
+/// `base()..base() + len()` must stay valid for reads and writes at a fixed address while the value
+/// lives, be initialised, be aligned to 64 bytes, and be touched by nobody else.
+pub unsafe trait Memory: Send + Sync {
+    /// The first byte.
+    fn base(&self) -> NonNull<u8>;
+    /// How many bytes.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Memory from the program's allocator, zeroed, on a 2 MiB boundary so that huge pages fit.
+pub struct HeapMemory {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+impl HeapMemory {
+    /// Takes `len` bytes, at least one; `None` where the allocator has none.
+    pub fn new(len: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len.max(1), 2 << 20).ok()?;
+        // SAFETY: the layout's size is not zero.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { base, layout })
+    }
+}
+
+impl Drop for HeapMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed only here.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: the allocation is exclusive, zeroed, aligned and at a fixed address until drop.
+unsafe impl Memory for HeapMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+// SAFETY: the pointer is the only handle to the allocation; whoever holds the value may use it.
+unsafe impl Send for HeapMemory {}
+// SAFETY: `&HeapMemory` gives out the address only.
+unsafe impl Sync for HeapMemory {}
+
+/// How an arena divides its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaLayout {
+    /// Slabs for packets from outside.
+    pub slabs: usize,
+    /// Slabs for packets that functions make.
+    pub emit_slabs: usize,
+    /// Descriptor tables, one a batch.
+    pub tables: usize,
+    /// Rows of a table; rounded up to a multiple of 64.
+    pub slots: usize,
+    /// Scratch words a row has.
+    pub scratch_words: usize,
+    /// Bytes kept free before each frame; rounded up to a multiple of 64.
+    pub headroom: usize,
+    /// Bytes kept free behind each frame.
+    pub tailroom: usize,
+}
+
+impl ArenaLayout {
+    fn slots(&self) -> usize {
+        self.slots.max(1).next_multiple_of(ALIGN)
+    }
+
+    fn table_len(&self) -> usize {
+        (ROW_LEN + 4 * self.scratch_words) * self.slots()
+    }
+
+    fn slabs_at(&self) -> usize {
+        (self.table_len() * self.tables).next_multiple_of(SLAB_LEN)
+    }
+
+    /// Bytes of memory that the arena needs.
+    pub fn memory_len(&self) -> usize {
+        self.slabs_at() + (self.slabs + self.emit_slabs) * SLAB_LEN
+    }
+}
+
+struct Shared {
+    base: NonNull<u8>,
+    slabs_at: usize,
+    /// By slab: the placer that fills it plus the tables with a piece of it.
+    live: Box<[AtomicU32]>,
+    /// Keeps the bytes; last, so that nothing above outlives it.
+    _memory: Box<dyn Memory>,
+}
+
+// SAFETY: `base` belongs to `_memory`, which is `Send`; see the file's head for who may touch which bytes.
+unsafe impl Send for Shared {}
+// SAFETY: as above; the counters are atomic.
+unsafe impl Sync for Shared {}
+
+/// What an arena is made of: the tables, and the two placers that fill them.
+pub struct Arena {
+    /// Places packets from outside.
+    pub ingress: Placer,
+    /// Places packets that functions make, in slabs of its own.
+    pub emit: Placer,
+    /// The tables, all empty.
+    pub tables: Vec<Table>,
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena").field("tables", &self.tables.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why an arena can't be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArenaError {
+    /// The memory given is smaller than the layout asks for.
+    TooSmall {
+        /// Bytes the layout asks for.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+    },
+    /// Offsets are 32 bits: an arena holds at most 4 GiB.
+    TooLarge,
+    /// The memory is not aligned to 64 bytes.
+    Unaligned,
+}
+
+impl fmt::Display for ArenaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooSmall { needed, given } => {
+                write!(f, "the arena needs {needed} bytes and was given {given}")
+            }
+            Self::TooLarge => f.write_str("an arena holds at most 4 GiB"),
+            Self::Unaligned => f.write_str("the arena's memory is not aligned to 64 bytes"),
+        }
+    }
+}
+
+impl std::error::Error for ArenaError {}
+
+impl Arena {
+    /// Divides `memory` by `layout`.
+    pub fn new(memory: Box<dyn Memory>, layout: &ArenaLayout) -> Result<Self, ArenaError> {
+        let needed = layout.memory_len();
+        if memory.len() < needed {
+            return Err(ArenaError::TooSmall { needed, given: memory.len() });
+        }
+        if needed > u32::MAX as usize {
+            return Err(ArenaError::TooLarge);
+        }
+        if memory.base().as_ptr() as usize % ALIGN != 0 {
+            return Err(ArenaError::Unaligned);
+        }
+        let slabs = layout.slabs + layout.emit_slabs;
+        let shared = Arc::new(Shared {
+            base: memory.base(),
+            slabs_at: layout.slabs_at(),
+            live: (0..slabs).map(|_| AtomicU32::new(0)).collect(),
+            _memory: memory,
+        });
+        let tables = (0..layout.tables).map(|i| Table::new(&shared, layout, i)).collect();
+        let placer = |first, count| Placer {
+            shared: Arc::clone(&shared),
+            first,
+            count,
+            next: 0,
+            slab: None,
+            cursor: 0,
+            headroom: layout.headroom.next_multiple_of(ALIGN) as u32,
+            tailroom: layout.tailroom as u32,
+        };
+        Ok(Self {
+            ingress: placer(0, layout.slabs as u32),
+            emit: placer(layout.slabs as u32, layout.emit_slabs as u32),
+            tables,
+        })
+    }
+}
+
+/// Why a frame could not be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The table has no row left.
+    Table,
+    /// No slab is free.
+    Arena,
+    /// The frame and its rooms are larger than a slab.
+    Frame,
+}
+
+/// Copies frames into slabs, each into a room of its own.
+pub struct Placer {
+    shared: Arc<Shared>,
+    first: u32,
+    count: u32,
+    next: u32,
+    slab: Option<u32>,
+    cursor: u32,
+    headroom: u32,
+    tailroom: u32,
+}
+
+impl Placer {
+    /// Places `bytes` as the next row of `table`: its room, start and length; every other column of
+    /// the row is zero. Gives the row.
+    #[inline]
+    pub(crate) fn place(&mut self, table: &mut Table, bytes: &[u8]) -> Result<usize, Full> {
+        let row = table.len;
+        if row == table.slots {
+            return Err(Full::Table);
+        }
+        let len = bytes.len();
+        if len > ROOM_LEN_MAX {
+            return Err(Full::Frame);
+        }
+        let need = (self.headroom as usize + len + self.tailroom as usize).next_multiple_of(ALIGN);
+        let slab = match self.slab {
+            Some(slab) if self.cursor as usize + need <= SLAB_LEN => slab,
+            _ => self.open(need)?,
+        };
+        debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
+        if table.pieces.last() != Some(&slab) {
+            self.shared.live[slab as usize].fetch_add(1, Ordering::Relaxed);
+            table.pieces.push(slab);
+        }
+        let room = self.shared.slabs_at as u32 + slab * SLAB_LEN as u32 + self.cursor;
+        self.cursor += need as u32;
+        // SAFETY: the room lies in a slab that only this placer hands out, behind all rooms handed
+        // out before, and `need` holds the frame behind its headroom.
+        unsafe {
+            let to = self.shared.base.as_ptr().add((room + self.headroom) as usize);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+        table.open_row(row, Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 });
+        Ok(row)
+    }
+
+    /// Whether at least `slabs` slabs are free besides the current one.
+    pub fn has_free(&self, slabs: usize) -> bool {
+        let mine = &self.shared.live[self.first as usize..(self.first + self.count) as usize];
+        mine.iter().filter(|live| live.load(Ordering::Relaxed) == 0).take(slabs).count() == slabs
+    }
+
+    #[cold]
+    fn open(&mut self, need: usize) -> Result<u32, Full> {
+        if need > SLAB_LEN {
+            return Err(Full::Frame);
+        }
+        for _ in 0..self.count {
+            let slab = self.first + self.next;
+            self.next = (self.next + 1) % self.count;
+            let live = &self.shared.live[slab as usize];
+            // Acquire pairs with the release of the last piece: what others did to it is over.
+            if live.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                self.close();
+                self.slab = Some(slab);
+                self.cursor = 0;
+                return Ok(slab);
+            }
+        }
+        Err(Full::Arena)
+    }
+
+    fn close(&mut self) {
+        if let Some(slab) = self.slab.take() {
+            self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Placer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+struct Room {
+    at: u32,
+    len: u32,
+    start: u16,
+    frame: u32,
+}
+
+/// A column of the table: its value, and the bytes of the columns before it in a row.
+pub(crate) trait Column {
+    type Value: Copy;
+    const BEFORE: usize;
+}
+
+macro_rules! columns {
+    ($($vis:vis $name:ident: $value:ty;)*) => {
+        columns!(@step [0usize] $($vis $name: $value;)*);
+        /// Bytes of a row without its scratch words.
+        const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
+        /// The width of every column, in order.
+        const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
+    };
+    (@step [$before:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
+        $vis struct $name;
+        impl Column for $name {
+            type Value = $value;
+            const BEFORE: usize = $before;
+        }
+        columns!(@step [$before + size_of::<$value>()] $($rest)*);
+    };
+    (@step [$before:expr]) => {};
+}
+
+// Widest first, so that every column is aligned when the rows are a multiple of 64. The private ones
+// name memory and are written in this file only.
+columns! {
+    pub(crate) Timestamp: u64;
+    pub(crate) Ingress: u64;
+    RoomAt: u32;
+    RoomLen: u32;
+    FrameLen: u32;
+    pub(crate) WireLen: u32;
+    pub(crate) End: u32;
+    pub(crate) FlowHash: u32;
+    Start: u16;
+    pub(crate) L3: u16;
+    pub(crate) L4: u16;
+    pub(crate) Payload: u16;
+    pub(crate) Flags: u16;
+    pub(crate) NextHop: u16;
+    pub(crate) Interface: u16;
+    pub(crate) Link: u16;
+    pub(crate) VerdictOf: u8;
+    pub(crate) ReasonOf: u8;
+    pub(crate) DroppedBy: u8;
+    pub(crate) Version: u8;
+    pub(crate) Protocol: u8;
+    pub(crate) ShardOf: u8;
+    pub(crate) MalformedOf: u8;
+    pub(crate) Flagged: u8;
+}
+
+/// A table of descriptors: a row a packet, a column a property, owned by move.
+pub struct Table {
+    shared: Arc<Shared>,
+    base: NonNull<u8>,
+    slots: usize,
+    scratch_words: usize,
+    len: usize,
+    /// Slabs this table holds a piece of; never more than rows.
+    pieces: Vec<u32>,
+}
+
+// SAFETY: a table is the only handle to its rows and their rooms.
+unsafe impl Send for Table {}
+// SAFETY: `&Table` only reads.
+unsafe impl Sync for Table {}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("len", &self.len).field("slots", &self.slots).finish()
+    }
+}
+
+impl Table {
+    fn new(shared: &Arc<Shared>, layout: &ArenaLayout, index: usize) -> Self {
+        // SAFETY: the layout keeps `tables` times this length before the first slab.
+        let base = unsafe { shared.base.add(layout.table_len() * index) };
+        Self {
+            shared: Arc::clone(shared),
+            base,
+            slots: layout.slots(),
+            scratch_words: layout.scratch_words,
+            len: 0,
+            pieces: Vec::with_capacity(layout.slots()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub(crate) fn scratch_words(&self) -> usize {
+        self.scratch_words
+    }
+
+    #[inline(always)]
+    fn start_of<C: Column>(&self) -> *mut C::Value {
+        // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
+        // product is a multiple of 64, so the column is aligned.
+        unsafe { self.base.as_ptr().add(C::BEFORE * self.slots).cast() }
+    }
+
+    /// The rows of a column.
+    #[inline(always)]
+    pub(crate) fn column<C: Column>(&self, _: C) -> &[C::Value] {
+        // SAFETY: the column has `slots >= len` initialised values (zeroed memory, plain integers).
+        unsafe { slice::from_raw_parts(self.start_of::<C>(), self.len) }
+    }
+
+    /// The rows of a column, to write.
+    #[inline(always)]
+    pub(crate) fn column_mut<C: Column>(&mut self, _: C) -> &mut [C::Value] {
+        // SAFETY: as in `column`; `&mut self` is the only way to the rows.
+        unsafe { slice::from_raw_parts_mut(self.start_of::<C>(), self.len) }
+    }
+
+    /// The rows of a scratch word; none where the chain handed out fewer words.
+    #[inline(always)]
+    pub(crate) fn scratch(&self, word: usize) -> &[u32] {
+        let len = if word < self.scratch_words { self.len } else { 0 };
+        // SAFETY: the scratch columns follow the others, `4 * slots` bytes each.
+        unsafe { slice::from_raw_parts(self.scratch_start(word), len) }
+    }
+
+    /// The rows of a scratch word, to write.
+    #[inline(always)]
+    pub(crate) fn scratch_mut(&mut self, word: usize) -> &mut [u32] {
+        let len = if word < self.scratch_words { self.len } else { 0 };
+        // SAFETY: as in `scratch`.
+        unsafe { slice::from_raw_parts_mut(self.scratch_start(word), len) }
+    }
+
+    #[inline(always)]
+    fn scratch_start(&self, word: usize) -> *mut u32 {
+        let word = word.min(self.scratch_words);
+        // SAFETY: at most one past the last word's column.
+        unsafe { self.base.as_ptr().add((ROW_LEN + 4 * word) * self.slots).cast() }
+    }
+
+    /// Where the frame starts in its room.
+    #[inline(always)]
+    pub(crate) fn start(&self, row: usize) -> usize {
+        self.column(Start)[row] as usize
+    }
+
+    /// Length of the frame in bytes.
+    #[inline(always)]
+    pub(crate) fn frame_len(&self, row: usize) -> usize {
+        self.column(FrameLen)[row] as usize
+    }
+
+    /// Offset of the frame in the arena.
+    pub(crate) fn offset(&self, row: usize) -> usize {
+        self.column(RoomAt)[row] as usize + self.start(row)
+    }
+
+    /// The frame's bytes.
+    #[inline(always)]
+    pub(crate) fn frame(&self, row: usize) -> &[u8] {
+        let (at, len) = (self.offset(row), self.frame_len(row));
+        // SAFETY: the frame lies in its room (`place`, `reshape`), which no other row has.
+        unsafe { slice::from_raw_parts(self.shared.base.as_ptr().add(at), len) }
+    }
+
+    /// The frame's bytes, to write.
+    #[inline(always)]
+    pub(crate) fn frame_mut(&mut self, row: usize) -> &mut [u8] {
+        let (at, len) = (self.offset(row), self.frame_len(row));
+        // SAFETY: as in `frame`; `&mut self` is the only way to the row.
+        unsafe { slice::from_raw_parts_mut(self.shared.base.as_ptr().add(at), len) }
+    }
+
+    /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
+    /// grows at the front, positive `tail` at the back. Says whether there was room.
+    pub(crate) fn reshape(&mut self, row: usize, head: isize, tail: isize) -> bool {
+        let (start, len) = (self.start(row) as isize, self.frame_len(row) as isize);
+        let room = self.column(RoomLen)[row] as isize;
+        let (new_start, new_end) = (start + head, start + len + tail);
+        if new_start < 0 || new_end < new_start || new_end > room || new_start > u16::MAX as isize {
+            return false;
+        }
+        self.column_mut(Start)[row] = new_start as u16;
+        self.column_mut(FrameLen)[row] = (new_end - new_start) as u32;
+        true
+    }
+
+    #[inline(always)]
+    fn open_row(&mut self, row: usize, room: Room) {
+        self.len = row + 1;
+        self.column_mut(RoomAt)[row] = room.at;
+        self.column_mut(RoomLen)[row] = room.len;
+        self.column_mut(Start)[row] = room.start;
+        self.column_mut(FrameLen)[row] = room.frame;
+    }
+
+    /// Takes every row of `made`, each behind the rows of this table whose ingress number is not
+    /// larger; both are in ingress order, and so is the result. Says whether all of them fit; where
+    /// not, nothing moved.
+    pub(crate) fn merge(&mut self, made: &mut Self) -> bool {
+        let (mut ours, mut theirs) = (self.len, made.len);
+        if ours + theirs > self.slots
+            || !Arc::ptr_eq(&self.shared, &made.shared)
+            || self.scratch_words != made.scratch_words
+        {
+            return false;
+        }
+        self.len += theirs;
+        let mut to = self.len;
+        while theirs > 0 {
+            to -= 1;
+            let own_last = ours > 0 && self.column(Ingress)[ours - 1] > made.column(Ingress)[theirs - 1];
+            if own_last {
+                ours -= 1;
+                self.copy_row(None, ours, to);
+            } else {
+                theirs -= 1;
+                self.copy_row(Some(made), theirs, to);
+            }
+        }
+        self.pieces.append(&mut made.pieces);
+        made.len = 0;
+        true
+    }
+
+    /// Copies row `from` (of `other`, or of this table) over row `to`.
+    fn copy_row(&mut self, other: Option<&Self>, from: usize, to: usize) {
+        let (source, source_slots) = other.map_or((self.base, self.slots), |o| (o.base, o.slots));
+        let mut before = 0;
+        let scratch = core::iter::repeat_n(&4usize, self.scratch_words);
+        for width in WIDTHS.iter().chain(scratch) {
+            // SAFETY: both rows lie in their tables' columns (`from < slots`, `to < slots`); the
+            // widths are those of the columns; `copy` allows the same row twice.
+            unsafe {
+                ptr::copy(
+                    source.as_ptr().add(before * source_slots + width * from),
+                    self.base.as_ptr().add(before * self.slots + width * to),
+                    *width,
+                );
+            }
+            before += width;
+        }
+    }
+
+    /// Forgets every row and gives its pieces of slabs back.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        for slab in self.pieces.drain(..) {
+            // Release: what was done to the rooms is done before the slab is handed out again.
+            self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+#[path = "arena_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! Tests of the arena: rooms never overlap, slabs come back, merges keep ingress order.
+
+use super::*;
+
+fn arena(slabs: usize, slots: usize) -> Arena {
+    let layout = ArenaLayout {
+        slabs,
+        emit_slabs: 1,
+        tables: 3,
+        slots,
+        scratch_words: 2,
+        headroom: 10,
+        tailroom: 4,
+    };
+    let memory = Box::new(HeapMemory::new(layout.memory_len()).unwrap());
+    Arena::new(memory, &layout).unwrap()
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    let layout = ArenaLayout {
+        slabs: 1,
+        emit_slabs: 0,
+        tables: 1,
+        slots: 64,
+        scratch_words: 0,
+        headroom: 0,
+        tailroom: 0,
+    };
+    let memory = Box::new(HeapMemory::new(layout.memory_len() - 1).unwrap());
+    assert!(matches!(Arena::new(memory, &layout), Err(ArenaError::TooSmall { .. })));
+}
+
+#[test]
+fn frames_are_aligned_and_keep_their_bytes() {
+    let mut arena = arena(2, 256);
+    let table = &mut arena.tables[0];
+    let mut seed = 1u32;
+    let frames: Vec<Vec<u8>> = (0..200)
+        .map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (0..seed % 1600).map(|i| (i ^ seed) as u8).collect()
+        })
+        .collect();
+    for frame in &frames {
+        arena.ingress.place(table, frame).unwrap();
+    }
+    for (row, frame) in frames.iter().enumerate() {
+        assert_eq!(table.frame(row), &frame[..]);
+        assert_eq!(table.offset(row) % ALIGN, 0);
+        assert_eq!(table.start(row), ALIGN);
+    }
+}
+
+#[test]
+fn rooms_bound_reshaping() {
+    let mut arena = arena(1, 64);
+    let table = &mut arena.tables[0];
+    arena.ingress.place(table, &[7; 100]).unwrap();
+    arena.ingress.place(table, &[9; 100]).unwrap();
+    assert!(table.reshape(0, -64, 4), "head- and tailroom are there");
+    assert_eq!(table.frame_len(0), 168);
+    assert!(!table.reshape(0, -1, 0), "no more headroom");
+    assert!(!table.reshape(0, 0, 1000), "not into the next room");
+    assert!(!table.reshape(0, 200, 0), "not beyond its own end");
+    assert!(table.reshape(0, 168, 0), "an empty frame is one");
+    table.frame_mut(0).fill(0);
+    assert_eq!(table.frame(1), &[9; 100]);
+}
+
+#[test]
+fn slabs_return_when_the_last_piece_is_cleared() {
+    let mut arena = arena(2, 64);
+    let big = vec![1u8; 400_000];
+    let (first, rest) = arena.tables.split_at_mut(1);
+    let (a, b) = (&mut first[0], &mut rest[0]);
+    for _ in 0..2 {
+        arena.ingress.place(a, &big).unwrap();
+        arena.ingress.place(b, &big).unwrap();
+    }
+    assert_eq!(arena.ingress.place(a, &big), Err(Full::Arena));
+    a.clear();
+    assert_eq!(arena.ingress.place(a, &big), Err(Full::Arena), "b still holds both slabs");
+    b.clear();
+    assert!(arena.ingress.place(a, &big).is_ok());
+    assert_eq!(arena.ingress.place(a, &vec![0; SLAB_LEN]), Err(Full::Frame));
+}
+
+#[test]
+fn rows_bound_a_table() {
+    let mut arena = arena(1, 64);
+    let table = &mut arena.tables[0];
+    for _ in 0..64 {
+        arena.ingress.place(table, b"x").unwrap();
+    }
+    assert_eq!(arena.ingress.place(table, b"x"), Err(Full::Table));
+}
+
+#[test]
+fn merge_keeps_ingress_order_and_every_column() {
+    let mut arena = arena(1, 64);
+    let (first, rest) = arena.tables.split_at_mut(1);
+    let (own, made) = (&mut first[0], &mut rest[0]);
+    for (table, numbers) in [(&mut *own, &[1u64, 2, 4, 9][..]), (&mut *made, &[0, 2, 2, 9])] {
+        for &number in numbers {
+            let row = arena.ingress.place(table, &[number as u8; 3]).unwrap();
+            table.column_mut(Ingress)[row] = number;
+            table.scratch_mut(1)[row] = number as u32 * 10;
+            table.column_mut(Flagged)[row] = u8::from(table.len() % 2 == 0);
+        }
+    }
+    assert!(own.merge(made));
+    assert_eq!(own.column(Ingress), [0, 1, 2, 2, 2, 4, 9, 9]);
+    for row in 0..own.len() {
+        assert_eq!(own.scratch(1)[row] as u64, own.column(Ingress)[row] * 10);
+        assert_eq!(own.frame(row), [own.column(Ingress)[row] as u8; 3]);
+    }
+    assert_eq!(made.len(), 0);
+    made.clear();
+    assert_eq!(own.frame(0), [0; 3], "the rooms went along");
+}
+
+#[test]
+fn a_merge_that_does_not_fit_moves_nothing() {
+    let mut arena = arena(1, 64);
+    let (first, rest) = arena.tables.split_at_mut(1);
+    let (own, made) = (&mut first[0], &mut rest[0]);
+    for _ in 0..40 {
+        arena.ingress.place(own, b"a").unwrap();
+        arena.ingress.place(made, b"b").unwrap();
+    }
+    assert!(!own.merge(made));
+    assert_eq!((own.len(), made.len()), (40, 40));
+}
+
+#[test]
+fn pieces_freed_on_another_thread_come_back() {
+    let mut arena = arena(2, 64);
+    let (send, receive) = std::sync::mpsc::channel::<Table>();
+    let (back, returned) = std::sync::mpsc::channel::<Table>();
+    let worker = std::thread::spawn(move || {
+        for mut table in receive {
+            let sum: usize = (0..table.len()).map(|row| table.frame(row)[0] as usize).sum();
+            assert_eq!(sum, table.len() * 5);
+            table.clear();
+            back.send(table).unwrap();
+        }
+    });
+    let mut free = arena.tables;
+    for _ in 0..200 {
+        let mut table = free.pop().unwrap_or_else(|| returned.recv().unwrap());
+        let mut placed = 0;
+        while placed < 3 {
+            match arena.ingress.place(&mut table, &[5; 100_000]) {
+                Ok(_) => placed += 1,
+                Err(Full::Arena) => free.push(returned.recv().unwrap()),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        send.send(table).unwrap();
+    }
+    drop(send);
+    worker.join().unwrap();
+}

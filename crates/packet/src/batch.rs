@@ -1,0 +1,300 @@
+//! The batch: up to 1024 packets that travel together, with everything known about them in columns.
+//!
+//! A batch is moved from stage to stage and never shared. Its packets are reached through
+//! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
+//! are in ingress order, those that a function made right behind their cause.
+
+use crate::arena::{
+    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload, Protocol,
+    ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+};
+use crate::arena::{Flags as FlagsColumn, L3, L4};
+use crate::{
+    Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table, Verdict,
+};
+
+/// Packets a batch of a chain may be asked to hold.
+pub const BATCH_MAX: usize = 1024;
+/// Packets of a batch unless the chain says otherwise.
+pub const BATCH_DEFAULT: usize = 256;
+
+/// What a batch carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Packets.
+    #[default]
+    Packets,
+    /// The time, at one and the same place of the input on every lane: timers are handled here, so
+    /// that what they make does not depend on lanes and batches.
+    Tick(Instant),
+    /// The end of the input.
+    Finish,
+}
+
+/// What a source and the ingress know of a frame besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its time, made monotone.
+    pub timestamp: Instant,
+    /// Its number in the chain's input.
+    pub ingress: u64,
+    /// Its length on the wire in bytes.
+    pub wire_len: u32,
+    /// What its first header is.
+    pub link: LinkType,
+    /// The interface it came in on.
+    pub interface: u16,
+    /// The shard that serves it.
+    pub shard: u8,
+    /// The flow's name.
+    pub flow_hash: u32,
+}
+
+/// Packets that travel together.
+#[derive(Debug)]
+pub struct Batch {
+    pub(crate) table: Table,
+    kind: Kind,
+    /// The number in the input of a tick or of the end.
+    ingress: u64,
+    /// When it was opened, in nanoseconds of a clock that the engine chose.
+    opened: u64,
+    /// Whose verdicts are being written: the function's place in the chain.
+    pub(crate) function: u8,
+    /// How many packets were dropped, absorbed, rejected or returned since [`Batch::take_settled`].
+    pub(crate) settled: u32,
+    #[cfg(debug_assertions)]
+    phase: Option<ReadWrite>,
+}
+
+impl Batch {
+    /// An empty batch over a table of an arena.
+    pub fn new(table: Table) -> Self {
+        Self {
+            table,
+            kind: Kind::Packets,
+            ingress: 0,
+            opened: 0,
+            function: 0,
+            settled: 0,
+            #[cfg(debug_assertions)]
+            phase: None,
+        }
+    }
+
+    /// How many packets it holds, whatever their verdict.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many it has room for.
+    pub fn slots(&self) -> usize {
+        self.table.slots()
+    }
+
+    /// What it carries.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The number in the input of a tick or of the end; of the last packet otherwise.
+    pub fn last_ingress(&self) -> u64 {
+        match self.kind {
+            Kind::Packets => self.table.column(Ingress).last().copied().unwrap_or(self.ingress),
+            Kind::Tick(_) | Kind::Finish => self.ingress,
+        }
+    }
+
+    /// Makes it a tick or the end of the input, with its number.
+    pub fn mark(&mut self, kind: Kind, ingress: u64) {
+        self.kind = kind;
+        self.ingress = ingress;
+    }
+
+    /// When it was opened, on the engine's clock, in nanoseconds.
+    pub fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Notes when it was opened.
+    pub fn set_opened(&mut self, nanos: u64) {
+        self.opened = nanos;
+    }
+
+    /// Places a frame behind the others; `headers` are those of `bytes`. Gives its index.
+    #[inline]
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        arrival: &Arrival,
+        placer: &mut Placer,
+    ) -> Result<usize, Full> {
+        let row = placer.place(&mut self.table, bytes)?;
+        let table = &mut self.table;
+        table.column_mut(Timestamp)[row] = arrival.timestamp.as_nanos();
+        table.column_mut(Ingress)[row] = arrival.ingress;
+        table.column_mut(WireLen)[row] = arrival.wire_len;
+        table.column_mut(FlowHash)[row] = arrival.flow_hash;
+        table.column_mut(Interface)[row] = arrival.interface;
+        table.column_mut(Link)[row] = arrival.link.0;
+        table.column_mut(ShardOf)[row] = arrival.shard;
+        table.column_mut(NextHop)[row] = 0;
+        table.column_mut(VerdictOf)[row] = Verdict::Forward as u8;
+        table.column_mut(ReasonOf)[row] = 0;
+        table.column_mut(DroppedBy)[row] = 0;
+        table.column_mut(Flagged)[row] = 0;
+        for word in 0..table.scratch_words() {
+            table.scratch_mut(word)[row] = 0;
+        }
+        self.set_headers(row, headers);
+        Ok(row)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
+        let table = &mut self.table;
+        table.column_mut(End)[row] = headers.end;
+        table.column_mut(L3)[row] = headers.l3;
+        table.column_mut(L4)[row] = headers.l4;
+        table.column_mut(Payload)[row] = headers.payload;
+        table.column_mut(FlagsColumn)[row] = headers.flags.0;
+        table.column_mut(Version)[row] = headers.version;
+        table.column_mut(Protocol)[row] = headers.protocol;
+        table.column_mut(MalformedOf)[row] = headers.malformed.map_or(0, |what| what as u8);
+    }
+
+    /// Packet `index`; panics where there is none.
+    #[inline(always)]
+    pub fn packet(&self, index: usize) -> Packet<'_> {
+        assert!(index < self.len());
+        Packet::new(self, index)
+    }
+
+    /// Packet `index`, to change; panics where there is none.
+    #[inline(always)]
+    pub fn packet_mut(&mut self, index: usize) -> PacketMut<'_> {
+        assert!(index < self.len());
+        PacketMut::new(self, index)
+    }
+
+    /// Whether packet `index` still goes to the next function.
+    #[inline(always)]
+    pub fn is_forward(&self, index: usize) -> bool {
+        self.table.column(VerdictOf)[index] == Verdict::Forward as u8
+    }
+
+    /// Every packet that still goes to the next function.
+    #[inline(always)]
+    pub fn forward(&self) -> impl Iterator<Item = Packet<'_>> {
+        (0..self.len()).filter(|&i| self.is_forward(i)).map(|i| Packet::new(self, i))
+    }
+
+    /// Does `work` on every packet that still goes to the next function.
+    #[inline(always)]
+    pub fn for_each_forward(&mut self, mut work: impl FnMut(&mut PacketMut<'_>)) {
+        for index in 0..self.len() {
+            if self.is_forward(index) {
+                work(&mut PacketMut::new(self, index));
+            }
+        }
+    }
+
+    /// The indices of packets that still go to the next function, by shard: `order` gets them
+    /// grouped, `ends[s]` where shard `s` ends. Within a shard they are in ingress order.
+    pub fn group_by_shard(&self, order: &mut Vec<u16>, ends: &mut [u16; crate::SHARDS]) {
+        let (shards, verdicts) = (self.table.column(ShardOf), self.table.column(VerdictOf));
+        let mut next = [0u16; crate::SHARDS + 1];
+        for (shard, verdict) in shards.iter().zip(verdicts) {
+            next[usize::from(*shard) % crate::SHARDS + 1] += u16::from(*verdict == 0);
+        }
+        for shard in 1..next.len() {
+            next[shard] += next[shard - 1];
+        }
+        order.clear();
+        order.resize(usize::from(next[crate::SHARDS]), 0);
+        for (index, (shard, verdict)) in shards.iter().zip(verdicts).enumerate() {
+            if *verdict == 0 {
+                let at = &mut next[usize::from(*shard) % crate::SHARDS];
+                order[usize::from(*at)] = index as u16;
+                *at += 1;
+            }
+        }
+        ends.copy_from_slice(&next[..crate::SHARDS]);
+    }
+
+    /// Takes every packet of `made` in ingress order, each behind its cause. Says whether they fit.
+    pub fn merge(&mut self, made: &mut Self) -> bool {
+        self.settled += made.settled;
+        made.settled = 0;
+        self.table.merge(&mut made.table)
+    }
+
+    /// Forgets its packets and gives their memory back.
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.kind = Kind::Packets;
+        self.ingress = 0;
+        self.opened = 0;
+        self.settled = 0;
+        self.leave_phase();
+    }
+
+    /// Names the function whose verdicts follow, by its place in the chain.
+    pub fn enter(&mut self, function: u8) {
+        self.function = function;
+    }
+
+    /// How many packets left the way since this was last asked.
+    pub fn take_settled(&mut self) -> u32 {
+        core::mem::take(&mut self.settled)
+    }
+
+    /// In a debug build, checks every accessor from here on against `access`.
+    pub fn set_phase(&mut self, access: ReadWrite) {
+        #[cfg(debug_assertions)]
+        {
+            self.phase = Some(access);
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = access;
+    }
+
+    /// Ends the checks of [`Batch::set_phase`].
+    pub fn leave_phase(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.phase = None;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_read(&self, field: Field) {
+        #[cfg(debug_assertions)]
+        if let Some(phase) = self.phase {
+            assert!(phase.reads.contains(field), "reads `{}` undeclared", field.name());
+        }
+        let _ = field;
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_write(&self, field: Field) {
+        #[cfg(debug_assertions)]
+        if let Some(phase) = self.phase {
+            assert!(phase.writes.contains(field), "writes `{}` undeclared", field.name());
+        }
+        let _ = field;
+    }
+
+    /// The flags of packet `index`.
+    #[inline(always)]
+    pub(crate) fn flags(&self, index: usize) -> Flags {
+        Flags(self.table.column(FlagsColumn)[index])
+    }
+}

@@ -1,0 +1,539 @@
+//! One packet of a batch: the accessors through which functions touch it.
+//!
+//! [`Packet`] reads, [`PacketMut`] reads and writes. A field that the packet doesn't have (a port of an
+//! ICMP packet, say) reads as zero and ignores writes, so that no accessor panics; ask
+//! [`Packet::version`], [`Packet::protocol`] and [`Packet::has`] first. Where a field lies comes from the
+//! table in [`crate::Field`].
+
+use core::ops::{Deref, Range};
+
+use crate::arena::{
+    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload, Protocol,
+    ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen, L3, L4,
+};
+use crate::field::{Place, Span};
+use crate::wire::{Malformed, ip_protocol};
+use crate::{Batch, Field, FieldSet, Flags, Headers, Instant, LinkType, Reason, Verdict};
+
+/// One packet of a batch, reached through a borrow of the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketView<B> {
+    batch: B,
+    index: usize,
+}
+
+/// A packet, to read.
+pub type Packet<'a> = PacketView<&'a Batch>;
+/// A packet, to read and write.
+pub type PacketMut<'a> = PacketView<&'a mut Batch>;
+
+macro_rules! readers {
+    ($($(#[doc = $doc:literal])* $get:ident $set:ident $field:ident $int:ty;)*) => {
+        impl<B: Deref<Target = Batch>> PacketView<B> {
+            $($(#[doc = $doc])*
+            #[inline(always)]
+            pub fn $get(&self) -> $int {
+                <$int>::from_be_bytes(self.bytes(Field::$field))
+            })*
+        }
+        impl PacketMut<'_> {
+            $(#[doc = concat!("Writes what [`Packet::", stringify!($get), "`] reads.")]
+            #[inline(always)]
+            pub fn $set(&mut self, value: $int) {
+                self.set_bytes(Field::$field, value.to_be_bytes());
+            })*
+        }
+    };
+}
+
+readers! {
+    /// Ethernet type behind the addresses.
+    eth_type set_eth_type EthType u16;
+    /// Tag control information of the outermost VLAN tag.
+    vlan_tci set_vlan_tci VlanTci u16;
+    /// IPv4 total length or IPv6 payload length.
+    ip_len set_ip_len IpLen u16;
+    /// IPv4 identification.
+    ip_ident set_ip_ident IpIdent u16;
+    /// IPv4 flags and fragment offset.
+    ip_fragment set_ip_fragment IpFragment u16;
+    /// Time to live or hop limit.
+    ttl set_ttl Ttl u8;
+    /// IPv4 protocol, or next header of the IPv6 fixed header.
+    ip_protocol set_ip_protocol IpProtocol u8;
+    /// IPv4 header checksum.
+    ip_checksum set_ip_checksum IpChecksum u16;
+    /// Source address of an IPv4 packet.
+    src_v4 set_src_v4 SrcAddr u32;
+    /// Destination address of an IPv4 packet.
+    dst_v4 set_dst_v4 DstAddr u32;
+    /// Source address of an IPv6 packet.
+    src_v6 set_src_v6 SrcAddr u128;
+    /// Destination address of an IPv6 packet.
+    dst_v6 set_dst_v6 DstAddr u128;
+    /// TCP or UDP source port.
+    src_port set_src_port SrcPort u16;
+    /// TCP or UDP destination port.
+    dst_port set_dst_port DstPort u16;
+    /// TCP sequence number.
+    tcp_seq set_tcp_seq TcpSeq u32;
+    /// TCP acknowledgement number.
+    tcp_ack set_tcp_ack TcpAck u32;
+    /// TCP data offset (upper four bits) and flags.
+    tcp_flags set_tcp_flags TcpFlags u16;
+    /// TCP window.
+    tcp_window set_tcp_window TcpWindow u16;
+    /// UDP length.
+    udp_len set_udp_len UdpLen u16;
+    /// TCP, UDP, ICMP or ICMPv6 checksum.
+    l4_checksum set_l4_checksum L4Checksum u16;
+    /// ICMP or ICMPv6 type.
+    icmp_type set_icmp_type IcmpType u8;
+    /// ICMP or ICMPv6 code.
+    icmp_code set_icmp_code IcmpCode u8;
+    /// ICMP or ICMPv6 echo identifier.
+    icmp_ident set_icmp_ident IcmpIdent u16;
+    /// ICMP or ICMPv6 echo sequence number.
+    icmp_seq set_icmp_seq IcmpSeq u16;
+    /// ESP security parameters index.
+    esp_spi set_esp_spi EspSpi u32;
+    /// ESP sequence number.
+    esp_seq set_esp_seq EspSeq u32;
+}
+
+impl<B: Deref<Target = Batch>> PacketView<B> {
+    #[inline(always)]
+    pub(crate) fn new(batch: B, index: usize) -> Self {
+        Self { batch, index }
+    }
+
+    /// Its place in the batch.
+    #[inline(always)]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    #[inline(always)]
+    fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
+        self.batch.check_read(field);
+        let zero = [0; N];
+        let Some(range) = self.locate(field) else { return zero };
+        if range.end - range.start != N {
+            return zero;
+        }
+        self.batch.table.frame(self.index).get(range).and_then(|b| b.try_into().ok()).unwrap_or(zero)
+    }
+
+    /// Where a field of fixed length lies in the frame, if the packet has it.
+    #[inline(always)]
+    fn locate(&self, field: Field) -> Option<Range<usize>> {
+        let (base, span) = match field.place() {
+            Place::Link(span) => (0, self.link_span(span, field)?),
+            Place::Ip { v4, v6 } => {
+                let span = match self.batch.table.column(Version)[self.index] {
+                    4 => v4?,
+                    6 => v6?,
+                    _ => return None,
+                };
+                (usize::from(self.batch.table.column(L3)[self.index]), span)
+            }
+            Place::Transport { tcp, udp, icmp, esp } => {
+                if !self.batch.flags(self.index).has(Flags::TRANSPORT) {
+                    return None;
+                }
+                let span = match self.batch.table.column(Protocol)[self.index] {
+                    ip_protocol::TCP => tcp?,
+                    ip_protocol::UDP => udp?,
+                    ip_protocol::ICMP | ip_protocol::ICMPV6 => icmp?,
+                    ip_protocol::ESP => esp?,
+                    _ => return None,
+                };
+                (usize::from(self.batch.table.column(L4)[self.index]), span)
+            }
+            Place::Stretch | Place::Column(_) => return None,
+        };
+        Some(base + span.start..base + span.start + span.len)
+    }
+
+    fn link_span(&self, span: Span, field: Field) -> Option<Span> {
+        let ethernet = self.batch.table.column(Link)[self.index] == LinkType::ETHERNET.0;
+        let tagged = self.batch.flags(self.index).has(Flags::VLAN);
+        (ethernet && (tagged || field != Field::VlanTci)).then_some(span)
+    }
+
+    #[inline(always)]
+    fn stretch(&self, field: Field, start: usize, end: usize) -> &[u8] {
+        self.batch.check_read(field);
+        self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
+    }
+
+    /// Ethernet destination address.
+    pub fn eth_dst(&self) -> [u8; 6] {
+        self.bytes(Field::EthDst)
+    }
+
+    /// Ethernet source address.
+    pub fn eth_src(&self) -> [u8; 6] {
+        self.bytes(Field::EthSrc)
+    }
+
+    /// The traffic class: DSCP in the upper six bits, ECN in the lower two.
+    pub fn traffic_class(&self) -> u8 {
+        match self.version() {
+            6 => (u32::from_be_bytes(self.bytes(Field::TrafficClass)) >> 20) as u8,
+            _ => u8::from_be_bytes(self.bytes(Field::TrafficClass)),
+        }
+    }
+
+    /// IPv4 options or IPv6 extension headers.
+    pub fn ip_options(&self) -> &[u8] {
+        let fixed = match self.version() {
+            4 => crate::wire::ipv4::HEADER_LEN,
+            6 => crate::wire::ipv6::HEADER_LEN,
+            _ => return &[],
+        };
+        self.stretch(Field::IpOptions, self.l3_offset() + fixed, self.l4_offset())
+    }
+
+    /// TCP options.
+    pub fn tcp_options(&self) -> &[u8] {
+        if self.protocol() != ip_protocol::TCP || !self.has(Flags::TRANSPORT) {
+            return &[];
+        }
+        let fixed = self.l4_offset() + crate::wire::tcp::HEADER_LEN;
+        self.stretch(Field::TcpOptions, fixed, self.payload_offset())
+    }
+
+    /// What follows the transport header, up to the end of the IP packet, as far as captured.
+    #[inline(always)]
+    pub fn payload(&self) -> &[u8] {
+        self.stretch(Field::Payload, self.payload_offset(), self.ip_end())
+    }
+
+    /// The IP packet from its first header on, as far as captured; empty where it is not IP. To
+    /// read it is to read the whole frame.
+    pub fn ip_packet(&self) -> &[u8] {
+        let start = if self.version() == 0 { self.ip_end() } else { self.l3_offset() };
+        self.check_frame();
+        self.stretch(Field::Remainder, start, self.ip_end())
+    }
+
+    /// The whole frame.
+    #[inline(always)]
+    pub fn frame(&self) -> &[u8] {
+        self.check_frame();
+        self.batch.table.frame(self.index)
+    }
+
+    #[inline(always)]
+    fn check_frame(&self) {
+        if cfg!(debug_assertions) {
+            FieldSet::FRAME.iter().for_each(|field| self.batch.check_read(field));
+        }
+    }
+
+    /// Offset of the frame in the lane's arena.
+    pub fn arena_offset(&self) -> usize {
+        self.batch.table.offset(self.index)
+    }
+
+    /// Length of the frame in bytes.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.batch.table.frame_len(self.index)
+    }
+
+    /// Whether the frame has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Length on the wire in bytes.
+    pub fn wire_len(&self) -> usize {
+        self.batch.table.column(WireLen)[self.index] as usize
+    }
+
+    /// Start of the IP header in the frame.
+    #[inline(always)]
+    pub fn l3_offset(&self) -> usize {
+        usize::from(self.batch.table.column(L3)[self.index])
+    }
+
+    /// Start of the transport header in the frame.
+    #[inline(always)]
+    pub fn l4_offset(&self) -> usize {
+        usize::from(self.batch.table.column(L4)[self.index])
+    }
+
+    /// Start of the payload in the frame.
+    #[inline(always)]
+    pub fn payload_offset(&self) -> usize {
+        usize::from(self.batch.table.column(Payload)[self.index])
+    }
+
+    /// End of the IP packet in the frame, as far as captured.
+    #[inline(always)]
+    pub fn ip_end(&self) -> usize {
+        self.batch.table.column(End)[self.index] as usize
+    }
+
+    /// 4, 6, or 0 for what is not IP.
+    #[inline(always)]
+    pub fn version(&self) -> u8 {
+        self.batch.table.column(Version)[self.index]
+    }
+
+    /// The protocol behind the last IP header; 0 for what is not IP.
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        self.batch.table.column(Protocol)[self.index]
+    }
+
+    /// Whether any of these [`Flags`] was found.
+    #[inline(always)]
+    pub fn has(&self, bits: u16) -> bool {
+        self.batch.flags(self.index).has(bits)
+    }
+
+    /// Which header lies, if one does.
+    #[inline(always)]
+    pub fn malformed(&self) -> Option<Malformed> {
+        Malformed::from_u8(self.batch.table.column(MalformedOf)[self.index])
+    }
+
+    /// What the first header is.
+    pub fn link(&self) -> LinkType {
+        LinkType(self.batch.table.column(Link)[self.index])
+    }
+
+    /// The packet's time.
+    #[inline(always)]
+    pub fn timestamp(&self) -> Instant {
+        Instant::from_nanos(self.batch.table.column(Timestamp)[self.index])
+    }
+
+    /// The packet's number in the chain's input; a packet that was made has its cause's.
+    #[inline(always)]
+    pub fn ingress(&self) -> u64 {
+        self.batch.table.column(Ingress)[self.index]
+    }
+
+    /// The interface it came in on.
+    pub fn interface(&self) -> u16 {
+        self.batch.table.column(Interface)[self.index]
+    }
+
+    /// The shard that serves it.
+    pub fn shard(&self) -> u8 {
+        self.batch.table.column(ShardOf)[self.index]
+    }
+
+    /// The flow's name: a hash that both directions share.
+    #[inline(always)]
+    pub fn flow_hash(&self) -> u32 {
+        self.batch.table.column(FlowHash)[self.index]
+    }
+
+    /// The next hop that a router chose; 0 for none.
+    #[inline(always)]
+    pub fn next_hop(&self) -> u16 {
+        self.batch.check_read(Field::NextHop);
+        self.batch.table.column(NextHop)[self.index]
+    }
+
+    /// A scratch word; 0 where the chain handed out fewer.
+    #[inline(always)]
+    pub fn scratch(&self, word: ScratchWord) -> u32 {
+        self.batch.check_read(word.field());
+        self.batch.table.scratch(word.0 as usize).get(self.index).copied().unwrap_or(0)
+    }
+
+    /// Whether it was flagged for `after`.
+    #[inline(always)]
+    pub fn is_flagged(&self) -> bool {
+        self.batch.check_read(Field::Flagged);
+        self.batch.table.column(Flagged)[self.index] != 0
+    }
+
+    /// How it left the functions so far.
+    #[inline(always)]
+    pub fn verdict(&self) -> Verdict {
+        Verdict::from_u8(self.batch.table.column(VerdictOf)[self.index])
+    }
+
+    /// Why it was dropped, where it was.
+    pub fn reason(&self) -> Reason {
+        Reason(self.batch.table.column(ReasonOf)[self.index])
+    }
+
+    /// The function that settled it, by its place in the chain.
+    pub fn settled_by(&self) -> u8 {
+        self.batch.table.column(DroppedBy)[self.index]
+    }
+
+    /// The headers as ingress found them, or as a function changed them.
+    pub fn headers(&self) -> Headers {
+        Headers {
+            l3: self.l3_offset() as u16,
+            l4: self.l4_offset() as u16,
+            payload: self.payload_offset() as u16,
+            end: self.ip_end() as u32,
+            version: self.version(),
+            protocol: self.protocol(),
+            flags: self.batch.flags(self.index),
+            malformed: self.malformed(),
+        }
+    }
+}
+
+impl PacketMut<'_> {
+    #[inline(always)]
+    fn set_bytes<const N: usize>(&mut self, field: Field, value: [u8; N]) {
+        self.batch.check_write(field);
+        let Some(range) = self.locate(field) else { return };
+        if range.end - range.start != N {
+            return;
+        }
+        if let Some(bytes) = self.batch.table.frame_mut(self.index).get_mut(range) {
+            bytes.copy_from_slice(&value);
+        }
+    }
+
+    /// Writes the Ethernet destination address.
+    #[inline(always)]
+    pub fn set_eth_dst(&mut self, address: [u8; 6]) {
+        self.set_bytes(Field::EthDst, address);
+    }
+
+    /// Writes the Ethernet source address.
+    #[inline(always)]
+    pub fn set_eth_src(&mut self, address: [u8; 6]) {
+        self.set_bytes(Field::EthSrc, address);
+    }
+
+    /// The payload, to write, as far as captured.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        self.batch.check_write(Field::Payload);
+        let (start, end) = (self.payload_offset(), self.ip_end());
+        self.batch.table.frame_mut(self.index).get_mut(start..end).unwrap_or(&mut [])
+    }
+
+    /// The whole frame, to write.
+    pub fn frame_mut(&mut self) -> &mut [u8] {
+        if cfg!(debug_assertions) {
+            FieldSet::FRAME.iter().for_each(|field| self.batch.check_write(field));
+        }
+        self.batch.table.frame_mut(self.index)
+    }
+
+    /// Moves the frame's start by `head` bytes and its end by `tail`: negative `head` grows at the
+    /// front, positive `tail` at the back, within the room that the chain's growth left. What was
+    /// not part of the frame holds arbitrary bytes. Says whether there was room; the headers are to
+    /// be written next ([`PacketMut::set_headers`], [`PacketMut::reparse`]).
+    #[must_use]
+    pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
+        self.batch.check_write(Field::Start);
+        self.batch.check_write(Field::Len);
+        let fits = self.batch.table.reshape(self.index, head, tail);
+        if fits {
+            let len = self.len();
+            self.batch.table.column_mut(WireLen)[self.index] = len as u32;
+        }
+        fits
+    }
+
+    /// Notes where the headers lie after a change.
+    pub fn set_headers(&mut self, headers: &Headers) {
+        FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write(field));
+        self.batch.set_headers(self.index, headers);
+    }
+
+    /// Finds the headers of a changed frame anew. It stays a generated packet if it was one.
+    pub fn reparse(&mut self) {
+        let made = self.has(Flags::GENERATED);
+        let mut headers =
+            Headers::parse(self.batch.table.frame(self.index), self.link(), self.wire_len());
+        if made {
+            headers.flags.set(Flags::GENERATED);
+        }
+        self.set_headers(&headers);
+    }
+
+    /// Notes the next hop.
+    #[inline(always)]
+    pub fn set_next_hop(&mut self, next_hop: u16) {
+        self.batch.check_write(Field::NextHop);
+        self.batch.table.column_mut(NextHop)[self.index] = next_hop;
+    }
+
+    /// Writes a scratch word that the instance was handed.
+    #[inline(always)]
+    pub fn set_scratch(&mut self, word: ScratchWord, value: u32) {
+        self.batch.check_write(word.field());
+        if let Some(slot) = self.batch.table.scratch_mut(word.0 as usize).get_mut(self.index) {
+            *slot = value;
+        }
+    }
+
+    /// Flags the packet for `after`.
+    #[inline(always)]
+    pub fn flag(&mut self) {
+        self.batch.check_write(Field::Flagged);
+        self.batch.table.column_mut(Flagged)[self.index] = 1;
+    }
+
+    /// Drops the packet for a reason from the function's list.
+    #[inline(always)]
+    pub fn drop(&mut self, reason: Reason) {
+        self.settle(Verdict::Dropped, reason.0);
+    }
+
+    /// Rejects the packet because its headers lie, as ingress found; one whose headers don't is
+    /// left alone. Says whether it was rejected.
+    #[inline(always)]
+    pub fn reject_malformed(&mut self) -> bool {
+        match self.malformed() {
+            Some(what) => {
+                self.settle(Verdict::Malformed, what as u8);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Ends the packet: what it held went into another.
+    pub fn absorb(&mut self) {
+        self.settle(Verdict::Absorbed, 0);
+    }
+
+    /// Sends the packet past the functions that remain.
+    pub fn send_back(&mut self) {
+        self.settle(Verdict::Return, 0);
+    }
+
+    fn settle(&mut self, verdict: Verdict, reason: u8) {
+        self.batch.check_write(Field::Verdict);
+        self.batch.settled += 1;
+        let function = self.batch.function;
+        self.batch.table.column_mut(VerdictOf)[self.index] = verdict as u8;
+        self.batch.table.column_mut(ReasonOf)[self.index] = reason;
+        self.batch.table.column_mut(DroppedBy)[self.index] = function;
+    }
+}
+
+/// A scratch word that an instance was handed when the chain was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScratchWord(pub(crate) u8);
+
+impl ScratchWord {
+    /// Word `index`, counted from 0, where there is one.
+    pub fn new(index: usize) -> Option<Self> {
+        Field::scratch(index).map(|_| Self(index as u8))
+    }
+
+    /// Its field.
+    #[inline(always)]
+    pub fn field(self) -> Field {
+        Field::ALL[Field::Scratch0 as usize + self.0 as usize]
+    }
+}

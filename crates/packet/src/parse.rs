@@ -1,0 +1,273 @@
+//! What ingress finds out about a frame, once, while its header is in the cache.
+//!
+//! [`Headers::parse`] walks link, IP and transport headers and checks every length that later
+//! accessors rely on. What it finds becomes columns of the batch. A frame whose headers lie is not
+//! refused here: it is marked [`Malformed`] and each function's manual says what it does with it.
+
+use crate::wire::{
+    self, Malformed, esp, ethernet, ethertype, icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, sll, tcp, udp,
+    vlan,
+};
+use crate::{Flags, LinkType};
+
+/// VLAN tags that are looked through: 802.1Q, QinQ and one more.
+const VLAN_TAGS_MAX: usize = 3;
+
+/// Where a frame's headers lie and what they are. Offsets are from the frame's first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Start of the IP header; the end of the link header where it is not IP.
+    pub l3: u16,
+    /// Start of the transport header; where it would be when the packet has none.
+    pub l4: u16,
+    /// Start of the payload behind the transport header.
+    pub payload: u16,
+    /// End of the IP packet as far as it was captured; the frame's where it is not IP.
+    pub end: u32,
+    /// 4, 6, or 0 for what is not IP.
+    pub version: u8,
+    /// The protocol behind the last IP header, as IANA numbers it; 0 where it is not IP.
+    pub protocol: u8,
+    /// What else was found.
+    pub flags: Flags,
+    /// Which header lies, if one does.
+    pub malformed: Option<Malformed>,
+}
+
+impl Headers {
+    /// Walks the headers of `frame`, which was `wire_len` bytes long on the wire.
+    #[inline]
+    pub fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Self {
+        let mut headers = Self { end: frame.len() as u32, ..Self::default() };
+        let wire_len = wire_len.max(frame.len());
+        if wire_len > frame.len() {
+            headers.flags.set(Flags::SNAPPED);
+        }
+        if let Err(what) = headers.walk(frame, link, wire_len) {
+            headers.fail(what);
+        }
+        headers
+    }
+
+    fn fail(&mut self, what: Malformed) {
+        // A header that the capture cut off is not a header that lies.
+        let cut = self.flags.has(Flags::SNAPPED) && is_truncation(what);
+        self.malformed = (!cut).then_some(what);
+    }
+
+    #[inline]
+    fn walk(&mut self, frame: &[u8], link: LinkType, wire_len: usize) -> Result<(), Malformed> {
+        let Some(kind) = self.link(frame, link)? else { return Ok(()) };
+        match kind {
+            ethertype::IPV4 => self.ipv4(frame, wire_len),
+            ethertype::IPV6 => self.ipv6(frame, wire_len),
+            _ => Ok(()),
+        }
+    }
+
+    /// The ethertype of what follows the link header, where it has one.
+    #[inline]
+    fn link(&mut self, frame: &[u8], link: LinkType) -> Result<Option<u16>, Malformed> {
+        let (header_len, kind) = match link {
+            LinkType::ETHERNET => return self.ethernet(frame).map(Some),
+            LinkType::LINUX_SLL => (sll::HEADER_LEN, be16(frame, sll::field::ETHERTYPE)),
+            LinkType::LINUX_SLL2 => (sll::HEADER_LEN_V2, be16(frame, sll::field_v2::ETHERTYPE)),
+            LinkType::IPV4 => (0, Some(ethertype::IPV4)),
+            LinkType::IPV6 => (0, Some(ethertype::IPV6)),
+            LinkType::RAW => (0, frame.first().map(|byte| match byte >> 4 {
+                4 => ethertype::IPV4,
+                6 => ethertype::IPV6,
+                _ => 0,
+            })),
+            _ => return Ok(None),
+        };
+        if frame.len() < header_len {
+            return Err(Malformed::LinkTruncated);
+        }
+        self.l3 = header_len as u16;
+        kind.map(Some).ok_or(Malformed::LinkTruncated)
+    }
+
+    #[inline]
+    fn ethernet(&mut self, frame: &[u8]) -> Result<u16, Malformed> {
+        let mut kind =
+            be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
+        let mut at = ethernet::HEADER_LEN;
+        for _ in 0..VLAN_TAGS_MAX {
+            if !ethertype::is_vlan(kind) {
+                break;
+            }
+            self.flags.set(Flags::VLAN);
+            kind = frame
+                .get(at..)
+                .and_then(|tag| be16(tag, vlan::field::ETHERTYPE))
+                .ok_or(Malformed::VlanTruncated)?;
+            at += vlan::HEADER_LEN;
+        }
+        self.l3 = at as u16;
+        Ok(kind)
+    }
+
+    #[inline]
+    fn ipv4(&mut self, frame: &[u8], wire_len: usize) -> Result<(), Malformed> {
+        let l3 = self.l3 as usize;
+        let packet = &frame[l3..];
+        if packet.len() < ipv4::HEADER_LEN {
+            return Err(Malformed::Ipv4Truncated);
+        }
+        if packet[0] >> 4 != 4 {
+            return Err(Malformed::Ipv4Version);
+        }
+        let header_len = usize::from(packet[0] & 0x0f) * 4;
+        let total_len = usize::from(be16(packet, ipv4::field::TOTAL_LEN).unwrap_or(0));
+        if header_len < ipv4::HEADER_LEN {
+            return Err(Malformed::Ipv4HeaderLen);
+        }
+        if total_len < header_len || total_len > wire_len - l3 {
+            return Err(Malformed::Ipv4TotalLen);
+        }
+        if packet.len() < header_len {
+            return Err(Malformed::Ipv4Truncated);
+        }
+        let fragment = be16(packet, ipv4::field::FLAGS_FRAGMENT).unwrap_or(0);
+        let (offset, more) = (usize::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0);
+        if offset + total_len - header_len > usize::from(u16::MAX) {
+            return Err(Malformed::FragmentBounds);
+        }
+        self.version = 4;
+        self.protocol = packet[ipv4::field::PROTOCOL.start];
+        if header_len > ipv4::HEADER_LEN {
+            self.flags.set(Flags::IP_OPTIONS);
+        }
+        self.ip_body(l3 + header_len, l3 + total_len, frame);
+        self.fragment(offset, more);
+        self.transport(frame, l3 + total_len)
+    }
+
+    #[inline]
+    fn ipv6(&mut self, frame: &[u8], wire_len: usize) -> Result<(), Malformed> {
+        let l3 = self.l3 as usize;
+        let packet = &frame[l3..];
+        if packet.len() < ipv6::HEADER_LEN {
+            return Err(Malformed::Ipv6Truncated);
+        }
+        if packet[0] >> 4 != 6 {
+            return Err(Malformed::Ipv6Version);
+        }
+        let body = usize::from(be16(packet, ipv6::field::PAYLOAD_LEN).unwrap_or(0));
+        let next = packet[ipv6::field::NEXT_HEADER.start];
+        let whole = ipv6::HEADER_LEN + body;
+        // A jumbogram (RFC 2675) says zero and carries its length in an option; none is accepted.
+        if whole > wire_len - l3 || (body == 0 && next != ip_protocol::NO_NEXT_HEADER) {
+            return Err(Malformed::Ipv6PayloadLen);
+        }
+        self.version = 6;
+        self.protocol = next;
+        self.ip_body(l3 + ipv6::HEADER_LEN, l3 + whole, frame);
+        if ip_protocol::is_extension(next) && !self.extensions(next, packet, whole)? {
+            return Ok(());
+        }
+        self.transport(frame, l3 + whole)
+    }
+
+    /// Says whether the capture has what follows the extension headers.
+    #[cold]
+    fn extensions(&mut self, next: u8, packet: &[u8], whole: usize) -> Result<bool, Malformed> {
+        let chain = ipv6_ext::walk(next, packet, whole)?;
+        self.flags.set(Flags::IP_OPTIONS);
+        self.protocol = chain.protocol;
+        self.l4 = (usize::from(self.l3) + chain.offset) as u16;
+        self.payload = self.l4;
+        if let Some(fragment) = chain.fragment {
+            self.fragment(usize::from(fragment.offset), fragment.more);
+        }
+        Ok(!chain.cut)
+    }
+
+    fn ip_body(&mut self, l4: usize, end: usize, frame: &[u8]) {
+        self.l4 = l4 as u16;
+        self.payload = self.l4;
+        self.end = end.min(frame.len()) as u32;
+    }
+
+    fn fragment(&mut self, offset: usize, more: bool) {
+        if offset > 0 || more {
+            self.flags.set(Flags::FRAGMENT);
+        }
+        if offset > 0 {
+            self.flags.set(Flags::LATER_FRAGMENT);
+        }
+    }
+
+    /// The transport header; `wire_end` is where the IP packet ends on the wire.
+    #[inline]
+    fn transport(&mut self, frame: &[u8], wire_end: usize) -> Result<(), Malformed> {
+        if self.flags.has(Flags::LATER_FRAGMENT) {
+            return Ok(());
+        }
+        let l4 = usize::from(self.l4);
+        let body = &frame[l4.min(self.end as usize)..self.end as usize];
+        let wire_len = wire_end.saturating_sub(l4);
+        let header_len = match self.protocol {
+            ip_protocol::TCP => tcp_header_len(body, wire_len)?,
+            ip_protocol::UDP => {
+                let whole = !self.flags.has(Flags::FRAGMENT);
+                udp_header_len(body, wire_len, whole)?
+            }
+            ip_protocol::ICMP if self.version == 4 => need(body, icmpv4::HEADER_LEN, Malformed::IcmpTruncated)?,
+            ip_protocol::ICMPV6 if self.version == 6 => {
+                need(body, wire::icmpv6::HEADER_LEN, Malformed::IcmpTruncated)?
+            }
+            ip_protocol::ESP => need(body, esp::HEADER_LEN, Malformed::EspTruncated)?,
+            _ => return Ok(()),
+        };
+        self.flags.set(Flags::TRANSPORT);
+        self.payload = (l4 + header_len) as u16;
+        Ok(())
+    }
+}
+
+fn is_truncation(what: Malformed) -> bool {
+    use Malformed::*;
+    matches!(
+        what,
+        LinkTruncated
+            | VlanTruncated
+            | Ipv4Truncated
+            | Ipv6Truncated
+            | TcpTruncated
+            | UdpTruncated
+            | IcmpTruncated
+            | EspTruncated
+    )
+}
+
+fn need(body: &[u8], len: usize, otherwise: Malformed) -> Result<usize, Malformed> {
+    if body.len() < len { Err(otherwise) } else { Ok(len) }
+}
+
+#[inline]
+fn tcp_header_len(body: &[u8], wire_len: usize) -> Result<usize, Malformed> {
+    need(body, tcp::HEADER_LEN, Malformed::TcpTruncated)?;
+    let header_len = usize::from(body[tcp::field::OFFSET_FLAGS.start] >> 4) * 4;
+    if header_len < tcp::HEADER_LEN || header_len > wire_len {
+        return Err(Malformed::TcpHeaderLen);
+    }
+    need(body, header_len, Malformed::TcpTruncated)
+}
+
+#[inline]
+fn udp_header_len(body: &[u8], wire_len: usize, whole: bool) -> Result<usize, Malformed> {
+    need(body, udp::HEADER_LEN, Malformed::UdpTruncated)?;
+    let len = usize::from(be16(body, udp::field::LENGTH).unwrap_or(0));
+    if len < udp::HEADER_LEN || (whole && len > wire_len) {
+        return Err(Malformed::UdpLength);
+    }
+    Ok(udp::HEADER_LEN)
+}
+
+#[inline(always)]
+fn be16(bytes: &[u8], range: core::ops::Range<usize>) -> Option<u16> {
+    let bytes = bytes.get(range)?;
+    Some(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]))
+}

@@ -1,0 +1,377 @@
+//! Steering: the ingress key that sends every packet of a piece of state to the same shard.
+//!
+//! Each function of a chain names the key by which its state may be divided ([`StateKey`]); the chain
+//! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric address
+//! pair: later fragments have it too, and ICMP errors are steered by the packet they quote. Keys are
+//! computed from the frame as it came in.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crate::hash::{fold_v6, mix_pair, mix32};
+use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use crate::{Flags, Headers, SHARDS};
+
+/// An address block: an address and how many of its leading bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    address: IpAddr,
+    len: u8,
+}
+
+impl Prefix {
+    /// A prefix of `len` bits; `None` where the family has fewer. Bits behind it are cleared.
+    pub fn new(address: IpAddr, len: u8) -> Option<Self> {
+        let address = match address {
+            IpAddr::V4(a) if len <= 32 => {
+                IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() & mask_v4(len)))
+            }
+            IpAddr::V6(a) if len <= 128 => {
+                IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() & mask_v6(len)))
+            }
+            _ => return None,
+        };
+        Some(Self { address, len })
+    }
+
+    /// Its first address.
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits count.
+    pub const fn len(self) -> u8 {
+        self.len
+    }
+
+    /// Whether it is a default route's: every address of its family.
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `address` lies in it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(a)) => a.to_bits() & mask_v4(self.len) == own.to_bits(),
+            (IpAddr::V6(own), IpAddr::V6(a)) => a.to_bits() & mask_v6(self.len) == own.to_bits(),
+            _ => false,
+        }
+    }
+}
+
+impl core::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+impl core::str::FromStr for Prefix {
+    type Err = &'static str;
+
+    /// Reads `ADDRESS/LEN`, or a bare address as one of full length. Set bits behind the length
+    /// are a mistake.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| "not an IPv4 or IPv6 address")?;
+        let full = if address.is_ipv4() { 32 } else { 128 };
+        let len = match len {
+            Some(len) if len.len() <= 3 && len.bytes().all(|b| b.is_ascii_digit()) => {
+                len.parse().map_err(|_| "prefix length out of range")?
+            }
+            Some(_) => return Err("prefix length is not a number"),
+            None => full,
+        };
+        let prefix = Self::new(address, len).ok_or("prefix length out of range")?;
+        if prefix.address != address { Err("address has bits set behind the prefix") } else { Ok(prefix) }
+    }
+}
+
+const fn mask_v4(len: u8) -> u32 {
+    if len == 0 { 0 } else { u32::MAX << (32 - len) }
+}
+
+const fn mask_v6(len: u8) -> u128 {
+    if len == 0 { 0 } else { u128::MAX << (128 - len) }
+}
+
+/// The key by which a function's state may be divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateKey {
+    /// There is no state, or any division will do.
+    None,
+    /// Both directions of a flow meet: the unordered pair of addresses serves it, and so does any key
+    /// under which a tuple and its reverse fall together.
+    AddressPair,
+    /// Address translation: the inside address, or the block that an outside port is in.
+    Inside(Arc<InsideKey>),
+}
+
+/// Who is inside, and which outside ports are whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsideKey {
+    /// Addresses that are translated.
+    pub inside: Vec<Prefix>,
+    /// Addresses that they are translated to.
+    pub outside: Vec<Prefix>,
+    /// The first outside port that is handed out.
+    pub port_first: u16,
+    /// Outside ports a shard has of each outside address; shard `s` has those from
+    /// `port_first + s * ports_per_shard` on.
+    pub ports_per_shard: u16,
+}
+
+impl InsideKey {
+    fn is_inside(&self, address: IpAddr) -> bool {
+        self.inside.iter().any(|prefix| prefix.contains(address))
+    }
+
+    fn is_outside(&self, address: IpAddr) -> bool {
+        self.outside.iter().any(|prefix| prefix.contains(address))
+    }
+
+    /// The shard that hands out `port`, if one does.
+    pub fn shard_of_port(&self, port: u16) -> Option<u8> {
+        let block = port.checked_sub(self.port_first)?.checked_div(self.ports_per_shard)?;
+        (usize::from(block) < SHARDS).then_some(block as u8)
+    }
+
+    fn shard(&self, tuple: &Tuple) -> u8 {
+        if tuple.version == 0 {
+            return top6(tuple.pair);
+        }
+        let (src, dst) = tuple.addresses();
+        let inside = [src, dst].into_iter().find(|&a| self.is_inside(a));
+        if let Some(address) = inside {
+            return top6(mix32(fold(address)));
+        }
+        let port = if self.is_outside(dst) {
+            tuple.dst_port
+        } else if self.is_outside(src) {
+            tuple.src_port
+        } else {
+            None
+        };
+        port.and_then(|port| self.shard_of_port(port)).unwrap_or_else(|| top6(tuple.pair))
+    }
+}
+
+/// The one key of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Steering {
+    /// The unordered pair of addresses.
+    AddressPair,
+    /// The inside address or the outside port's block.
+    Inside(Arc<InsideKey>),
+    /// No key serves every function: one shard has everything, on one lane.
+    Single,
+}
+
+impl Steering {
+    /// The key that serves all of `keys`, by instance name; or the names of two that disagree.
+    pub fn derive(keys: &[(String, StateKey)]) -> Result<Self, [String; 2]> {
+        let mut found: Option<(&String, &Arc<InsideKey>)> = None;
+        for (name, key) in keys {
+            let StateKey::Inside(key) = key else { continue };
+            match found {
+                Some((first, own)) if own != key => return Err([first.clone(), name.clone()]),
+                _ => found = Some((name, key)),
+            }
+        }
+        Ok(found.map_or(Self::AddressPair, |(_, key)| Self::Inside(Arc::clone(key))))
+    }
+
+    /// How `warpline check` calls the key.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AddressPair => "address pair",
+            Self::Inside(_) => "inside address or outside port block",
+            Self::Single => "none (one lane)",
+        }
+    }
+
+    /// The shard of a frame with these headers, and the name of its flow.
+    #[inline]
+    pub fn steer(&self, frame: &[u8], headers: &Headers) -> Steered {
+        let tuple = Tuple::of(frame, headers);
+        let shard = match self {
+            Self::AddressPair => top6(tuple.pair),
+            Self::Inside(key) => key.shard(&tuple),
+            Self::Single => 0,
+        };
+        Steered { shard, flow_hash: tuple.flow_hash() }
+    }
+}
+
+/// Where a packet goes, and its flow's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steered {
+    /// 0 to 63.
+    pub shard: u8,
+    /// The same in both directions.
+    pub flow_hash: u32,
+}
+
+#[inline(always)]
+const fn top6(hash: u32) -> u8 {
+    (hash >> 26) as u8
+}
+
+fn fold(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(a) => a.to_bits(),
+        IpAddr::V6(a) => fold_v6(a.to_bits()),
+    }
+}
+
+/// What keys are made of: addresses and ports of the packet or, for an ICMP error, of the packet it
+/// quotes, turned around so that it reads like the error's own direction.
+struct Tuple {
+    /// Unordered pair of addresses, hashed.
+    pair: u32,
+    src: [u8; 16],
+    dst: [u8; 16],
+    version: u8,
+    protocol: u8,
+    /// TCP or UDP port; the identifier of an ICMP echo on both sides.
+    src_port: Option<u16>,
+    dst_port: Option<u16>,
+}
+
+impl Tuple {
+    #[inline]
+    fn of(frame: &[u8], headers: &Headers) -> Self {
+        if headers.version == 0 {
+            return Self::of_link(frame);
+        }
+        let packet = frame.get(usize::from(headers.l3)..).unwrap_or(&[]);
+        let body = if headers.flags.has(Flags::TRANSPORT) {
+            frame.get(usize::from(headers.l4)..headers.end as usize).unwrap_or(&[])
+        } else {
+            &[]
+        };
+        match headers.protocol {
+            ip_protocol::ICMP | ip_protocol::ICMPV6 if !body.is_empty() => {
+                Self::of_icmp(packet, headers, body)
+            }
+            _ => Self::of_ip(packet, headers.version, headers.protocol, body),
+        }
+    }
+
+    #[inline(always)]
+    fn of_ip(packet: &[u8], version: u8, protocol: u8, body: &[u8]) -> Self {
+        let (mut src, mut dst) = ([0; 16], [0; 16]);
+        let pair = if version == 4 {
+            let (s, d) = (be32(packet, ipv4::field::SRC_ADDR.start), be32(packet, ipv4::field::DST_ADDR.start));
+            src[..4].copy_from_slice(&s.to_be_bytes());
+            dst[..4].copy_from_slice(&d.to_be_bytes());
+            mix_pair(s, d)
+        } else {
+            copy(&mut src, packet.get(ipv6::field::SRC_ADDR));
+            copy(&mut dst, packet.get(ipv6::field::DST_ADDR));
+            mix_pair(fold_v6(u128::from_be_bytes(src)), fold_v6(u128::from_be_bytes(dst)))
+        };
+        let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) && body.len() >= 4;
+        let port = |at: usize| ports.then(|| u16::from_be_bytes([body[at], body[at + 1]]));
+        Self { pair, src, dst, version, protocol, src_port: port(0), dst_port: port(2) }
+    }
+
+    #[cold]
+    fn of_icmp(packet: &[u8], headers: &Headers, body: &[u8]) -> Self {
+        let (kind, version) = (body[0], headers.version);
+        let (error, echo) = if version == 4 {
+            (icmpv4::message::is_error(kind), is_echo_v4(kind))
+        } else {
+            (icmpv6::message::is_error(kind), is_echo_v6(kind))
+        };
+        if error && let Some(tuple) = Self::of_quoted(body.get(8..).unwrap_or(&[]), version) {
+            return tuple;
+        }
+        let mut tuple = Self::of_ip(packet, version, headers.protocol, &[]);
+        if echo {
+            let ident = body.get(4..6).map(|b| u16::from_be_bytes([b[0], b[1]]));
+            (tuple.src_port, tuple.dst_port) = (ident, ident);
+        }
+        tuple
+    }
+
+    /// The tuple of a quoted packet, turned around: the error travels against it.
+    fn of_quoted(quoted: &[u8], version: u8) -> Option<Self> {
+        if quoted.first()? >> 4 != version {
+            return None;
+        }
+        let (protocol, header_len) = if version == 4 {
+            let fragment = u16::from_be_bytes([*quoted.get(6)?, *quoted.get(7)?]);
+            let protocol = *quoted.get(ipv4::field::PROTOCOL.start)?;
+            (if fragment & 0x1fff == 0 { protocol } else { 0 }, usize::from(quoted[0] & 15) * 4)
+        } else {
+            (*quoted.get(ipv6::field::NEXT_HEADER.start)?, ipv6::HEADER_LEN)
+        };
+        let body = quoted.get(header_len..).unwrap_or(&[]);
+        let mut tuple = Self::of_ip(quoted, version, protocol, body);
+        let echo = match (protocol, body.first()) {
+            (ip_protocol::ICMP, Some(&kind)) => is_echo_v4(kind),
+            (ip_protocol::ICMPV6, Some(&kind)) => is_echo_v6(kind),
+            _ => false,
+        };
+        if echo && let Some(ident) = body.get(4..6) {
+            let ident = Some(u16::from_be_bytes([ident[0], ident[1]]));
+            (tuple.src_port, tuple.dst_port) = (ident, ident);
+        }
+        core::mem::swap(&mut tuple.src, &mut tuple.dst);
+        core::mem::swap(&mut tuple.src_port, &mut tuple.dst_port);
+        Some(tuple)
+    }
+
+    #[cold]
+    fn of_link(frame: &[u8]) -> Self {
+        let half = |at: usize| be32(frame, at + 2) ^ u32::from(frame.get(at).copied().unwrap_or(0));
+        Self {
+            pair: mix_pair(half(0), half(6)),
+            src: [0; 16],
+            dst: [0; 16],
+            version: 0,
+            protocol: 0,
+            src_port: None,
+            dst_port: None,
+        }
+    }
+
+    #[inline(always)]
+    fn flow_hash(&self) -> u32 {
+        let ports = match (self.src_port, self.dst_port) {
+            (Some(src), Some(dst)) => u32::from(src.min(dst)) << 16 | u32::from(src.max(dst)),
+            _ => 0,
+        };
+        mix32(self.pair ^ ports.wrapping_mul(0x9e37_79b1) ^ u32::from(self.protocol))
+    }
+
+    fn addresses(&self) -> (IpAddr, IpAddr) {
+        let of = |bytes: &[u8; 16]| match self.version {
+            6 => IpAddr::V6(Ipv6Addr::from(*bytes)),
+            _ => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
+        };
+        (of(&self.src), of(&self.dst))
+    }
+}
+
+#[inline(always)]
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+fn copy(to: &mut [u8; 16], from: Option<&[u8]>) {
+    if let Some(from) = from {
+        to.copy_from_slice(from);
+    }
+}
+
+const fn is_echo_v4(kind: u8) -> bool {
+    matches!(kind, icmpv4::message::ECHO_REQUEST | icmpv4::message::ECHO_REPLY)
+}
+
+const fn is_echo_v6(kind: u8) -> bool {
+    matches!(kind, icmpv6::message::ECHO_REQUEST | icmpv6::message::ECHO_REPLY)
+}
