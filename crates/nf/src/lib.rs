@@ -1,1 +1,44 @@
-//! To come.
+//! The network functions: configuration, access, CPU work, state.
+//!
+//! [`Function`] is the interface, [`FUNCTIONS`] the list. Each function is a folder: `mod.rs` is its manual,
+//! configuration, access and work; tables are in files named after their algorithm.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod diagnostic;
+mod emit;
+mod function;
+
+use warpline_packet::Access;
+
+pub use config::{Key, Resources, Section};
+pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
+pub use emit::{Emit, tick_arrival};
+pub use function::{After, Before, Function, Growth, State};
+
+/// What is known of a function before one is built.
+pub struct Definition {
+    /// Its name in chain files.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Its manual, as text.
+    pub manual: &'static str,
+    /// Keys of its table.
+    pub keys: &'static [Key],
+    /// Its drop reasons; a [`warpline_packet::Reason`] is a place in this list.
+    pub drops: &'static [&'static str],
+    /// What it touches; an instance adds the scratch words it was handed.
+    pub access: Access,
+    /// Builds an instance. `None` only when mistakes were noted in the section.
+    pub build: fn(&mut Section<'_>, &mut Resources) -> Option<Box<dyn Function>>,
+}
+
+/// Every function there is.
+pub const FUNCTIONS: &[Definition] = &[];
+
+/// The function called `name`.
+pub fn definition(name: &str) -> Option<&'static Definition> {
+    FUNCTIONS.iter().find(|definition| definition.name == name)
+}

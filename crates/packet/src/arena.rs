@@ -271,7 +271,10 @@ impl Placer {
             let to = self.shared.base.as_ptr().add((room + self.headroom) as usize);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
-        table.open_row(row, Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 });
+        table.open_row(
+            row,
+            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 },
+        );
         Ok(row)
     }
 
@@ -525,9 +528,9 @@ impl Table {
     }
 
     /// Takes every row of `made`, each behind the rows of this table whose ingress number is not
-    /// larger; both are in ingress order, and so is the result. Says whether all of them fit; where
-    /// not, nothing moved.
-    pub(crate) fn merge(&mut self, made: &mut Self) -> bool {
+    /// larger; this table is in ingress order, and so is the result. `order` is room to sort in. Says
+    /// whether all of them fit; where not, nothing moved.
+    pub(crate) fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
         let (mut ours, mut theirs) = (self.len, made.len);
         if ours + theirs > self.slots
             || !Arc::ptr_eq(&self.shared, &made.shared)
@@ -535,17 +538,22 @@ impl Table {
         {
             return false;
         }
+        order.clear();
+        order.extend(0..theirs as u16);
+        let numbers = made.column(Ingress);
+        order.sort_unstable_by_key(|&row| (numbers[usize::from(row)], row));
         self.len += theirs;
         let mut to = self.len;
         while theirs > 0 {
             to -= 1;
-            let own_last = ours > 0 && self.column(Ingress)[ours - 1] > made.column(Ingress)[theirs - 1];
+            let next = usize::from(order[theirs - 1]);
+            let own_last = ours > 0 && self.column(Ingress)[ours - 1] > made.column(Ingress)[next];
             if own_last {
                 ours -= 1;
                 self.copy_row(None, ours, to);
             } else {
                 theirs -= 1;
-                self.copy_row(Some(made), theirs, to);
+                self.copy_row(Some(made), next, to);
             }
         }
         self.pieces.append(&mut made.pieces);
@@ -553,13 +561,14 @@ impl Table {
         true
     }
 
-    /// Copies row `from` (of `other`, or of this table) over row `to`.
+    /// Copies row `from` (of `other`, or of this table) over row `to`; both are rows of their table.
     fn copy_row(&mut self, other: Option<&Self>, from: usize, to: usize) {
+        assert!(to < self.len && from < other.map_or(self.len, |o| o.len));
         let (source, source_slots) = other.map_or((self.base, self.slots), |o| (o.base, o.slots));
         let mut before = 0;
         let scratch = core::iter::repeat_n(&4usize, self.scratch_words);
         for width in WIDTHS.iter().chain(scratch) {
-            // SAFETY: both rows lie in their tables' columns (`from < slots`, `to < slots`); the
+            // SAFETY: both rows lie in their tables' columns (both are below their lengths); the
             // widths are those of the columns; `copy` allows the same row twice.
             unsafe {
                 ptr::copy(

@@ -101,7 +101,7 @@ fn merge_keeps_ingress_order_and_every_column() {
     let mut arena = arena(1, 64);
     let (first, rest) = arena.tables.split_at_mut(1);
     let (own, made) = (&mut first[0], &mut rest[0]);
-    for (table, numbers) in [(&mut *own, &[1u64, 2, 4, 9][..]), (&mut *made, &[0, 2, 2, 9])] {
+    for (table, numbers) in [(&mut *own, &[1u64, 2, 4, 9][..]), (&mut *made, &[9, 2, 0, 2])] {
         for &number in numbers {
             let row = arena.ingress.place(table, &[number as u8; 3]).unwrap();
             table.column_mut(Ingress)[row] = number;
@@ -109,7 +109,7 @@ fn merge_keeps_ingress_order_and_every_column() {
             table.column_mut(Flagged)[row] = u8::from(table.len() % 2 == 0);
         }
     }
-    assert!(own.merge(made));
+    assert!(own.merge(made, &mut Vec::new()));
     assert_eq!(own.column(Ingress), [0, 1, 2, 2, 2, 4, 9, 9]);
     for row in 0..own.len() {
         assert_eq!(own.scratch(1)[row] as u64, own.column(Ingress)[row] * 10);
@@ -129,7 +129,7 @@ fn a_merge_that_does_not_fit_moves_nothing() {
         arena.ingress.place(own, b"a").unwrap();
         arena.ingress.place(made, b"b").unwrap();
     }
-    assert!(!own.merge(made));
+    assert!(!own.merge(made, &mut Vec::new()));
     assert_eq!((own.len(), made.len()), (40, 40));
 }
 

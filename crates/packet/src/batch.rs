@@ -5,12 +5,13 @@
 //! are in ingress order, those that a function made right behind their cause.
 
 use crate::arena::{
-    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload, Protocol,
-    ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload,
+    Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
 };
 use crate::arena::{Flags as FlagsColumn, L3, L4};
 use crate::{
-    Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table, Verdict,
+    Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table,
+    Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -229,11 +230,14 @@ impl Batch {
         ends.copy_from_slice(&next[..crate::SHARDS]);
     }
 
-    /// Takes every packet of `made` in ingress order, each behind its cause. Says whether they fit.
-    pub fn merge(&mut self, made: &mut Self) -> bool {
-        self.settled += made.settled;
-        made.settled = 0;
-        self.table.merge(&mut made.table)
+    /// Takes every packet of `made`, each behind its cause; `order` is room to sort them in. Says
+    /// whether they fit; where not, `made` keeps them.
+    pub fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
+        let fits = self.table.merge(&mut made.table, order);
+        if fits {
+            self.settled += core::mem::take(&mut made.settled);
+        }
+        fits
     }
 
     /// Forgets its packets and gives their memory back.

@@ -46,7 +46,8 @@ pub mod wire;
 
 pub use access::{Access, ReadWrite};
 pub use arena::{
-    ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX, SLAB_LEN, Table,
+    ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
+    SLAB_LEN, Table,
 };
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};

@@ -8,12 +8,12 @@
 use core::ops::{Deref, Range};
 
 use crate::arena::{
-    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload, Protocol,
-    ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen, L3, L4,
+    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, L3, L4, Link, MalformedOf, NextHop,
+    Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
 };
 use crate::field::{Place, Span};
 use crate::wire::{Malformed, ip_protocol};
-use crate::{Batch, Field, FieldSet, Flags, Headers, Instant, LinkType, Reason, Verdict};
+use crate::{Arrival, Batch, Field, FieldSet, Flags, Headers, Instant, LinkType, Reason, Verdict};
 
 /// One packet of a batch, reached through a borrow of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,12 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         if range.end - range.start != N {
             return zero;
         }
-        self.batch.table.frame(self.index).get(range).and_then(|b| b.try_into().ok()).unwrap_or(zero)
+        self.batch
+            .table
+            .frame(self.index)
+            .get(range)
+            .and_then(|b| b.try_into().ok())
+            .unwrap_or(zero)
     }
 
     /// Where a field of fixed length lies in the frame, if the packet has it.
@@ -369,6 +374,19 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// The function that settled it, by its place in the chain.
     pub fn settled_by(&self) -> u8 {
         self.batch.table.column(DroppedBy)[self.index]
+    }
+
+    /// What ingress knows of it, to make a packet that it causes.
+    pub fn arrival(&self) -> Arrival {
+        Arrival {
+            timestamp: self.timestamp(),
+            ingress: self.ingress(),
+            wire_len: self.wire_len() as u32,
+            link: self.link(),
+            interface: self.interface(),
+            shard: self.shard(),
+            flow_hash: self.flow_hash(),
+        }
     }
 
     /// The headers as ingress found them, or as a function changed them.

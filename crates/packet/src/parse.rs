@@ -5,8 +5,8 @@
 //! refused here: it is marked [`Malformed`] and each function's manual says what it does with it.
 
 use crate::wire::{
-    self, Malformed, esp, ethernet, ethertype, icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, sll, tcp, udp,
-    vlan,
+    self, Malformed, esp, ethernet, ethertype, icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, sll, tcp,
+    udp, vlan,
 };
 use crate::{Flags, LinkType};
 
@@ -74,11 +74,14 @@ impl Headers {
             LinkType::LINUX_SLL2 => (sll::HEADER_LEN_V2, be16(frame, sll::field_v2::ETHERTYPE)),
             LinkType::IPV4 => (0, Some(ethertype::IPV4)),
             LinkType::IPV6 => (0, Some(ethertype::IPV6)),
-            LinkType::RAW => (0, frame.first().map(|byte| match byte >> 4 {
-                4 => ethertype::IPV4,
-                6 => ethertype::IPV6,
-                _ => 0,
-            })),
+            LinkType::RAW => (
+                0,
+                frame.first().map(|byte| match byte >> 4 {
+                    4 => ethertype::IPV4,
+                    6 => ethertype::IPV6,
+                    _ => 0,
+                }),
+            ),
             _ => return Ok(None),
         };
         if frame.len() < header_len {
@@ -90,8 +93,7 @@ impl Headers {
 
     #[inline]
     fn ethernet(&mut self, frame: &[u8]) -> Result<u16, Malformed> {
-        let mut kind =
-            be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
+        let mut kind = be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
         let mut at = ethernet::HEADER_LEN;
         for _ in 0..VLAN_TAGS_MAX {
             if !ethertype::is_vlan(kind) {
@@ -214,7 +216,9 @@ impl Headers {
                 let whole = !self.flags.has(Flags::FRAGMENT);
                 udp_header_len(body, wire_len, whole)?
             }
-            ip_protocol::ICMP if self.version == 4 => need(body, icmpv4::HEADER_LEN, Malformed::IcmpTruncated)?,
+            ip_protocol::ICMP if self.version == 4 => {
+                need(body, icmpv4::HEADER_LEN, Malformed::IcmpTruncated)?
+            }
             ip_protocol::ICMPV6 if self.version == 6 => {
                 need(body, wire::icmpv6::HEADER_LEN, Malformed::IcmpTruncated)?
             }

@@ -85,7 +85,11 @@ impl core::str::FromStr for Prefix {
             None => full,
         };
         let prefix = Self::new(address, len).ok_or("prefix length out of range")?;
-        if prefix.address != address { Err("address has bits set behind the prefix") } else { Ok(prefix) }
+        if prefix.address != address {
+            Err("address has bits set behind the prefix")
+        } else {
+            Ok(prefix)
+        }
     }
 }
 
@@ -264,7 +268,10 @@ impl Tuple {
     fn of_ip(packet: &[u8], version: u8, protocol: u8, body: &[u8]) -> Self {
         let (mut src, mut dst) = ([0; 16], [0; 16]);
         let pair = if version == 4 {
-            let (s, d) = (be32(packet, ipv4::field::SRC_ADDR.start), be32(packet, ipv4::field::DST_ADDR.start));
+            let (s, d) = (
+                be32(packet, ipv4::field::SRC_ADDR.start),
+                be32(packet, ipv4::field::DST_ADDR.start),
+            );
             src[..4].copy_from_slice(&s.to_be_bytes());
             dst[..4].copy_from_slice(&d.to_be_bytes());
             mix_pair(s, d)

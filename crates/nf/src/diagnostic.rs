@@ -1,0 +1,237 @@
+//! Mistakes in files that people write, told so that they can be mended: file, line, column, the line
+//! itself, what is allowed. All mistakes of a file are collected, not only the first.
+
+use core::fmt;
+use core::ops::Range;
+use std::sync::Arc;
+
+/// Mistakes of one file that are listed; the rest is counted.
+pub const LISTED_MAX: usize = 100;
+
+/// A text file that was read, and the name to call it by.
+#[derive(Clone, Debug)]
+pub struct SourceText {
+    /// The name as the user wrote it.
+    pub name: Arc<str>,
+    /// Its content.
+    pub text: Arc<str>,
+}
+
+impl SourceText {
+    /// A file called `name`.
+    pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// A mistake at bytes `span` of the file.
+    pub fn mistake(&self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        let at = floor_char(&self.text, span.start);
+        let line_start = self.text[..at].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = self.text[at..].find('\n').map_or(self.text.len(), |i| at + i);
+        let line = 1 + self.text[..line_start].bytes().filter(|&b| b == b'\n').count();
+        self.in_line(line, &self.text[line_start..line_end], at - line_start, span.len(), message)
+    }
+
+    /// A mistake in line `line` (from 1), which reads `text`, at byte `at` of it, `len` bytes long. For
+    /// readers of long files, which know the line.
+    pub fn in_line(
+        &self,
+        line: usize,
+        text: &str,
+        at: usize,
+        len: usize,
+        message: impl Into<String>,
+    ) -> Diagnostic {
+        let at = floor_char(text, at);
+        let len = len.clamp(1, (text.len() - at).max(1));
+        Diagnostic {
+            file: Arc::clone(&self.name),
+            line,
+            column: 1 + text[..at].chars().count(),
+            width: text.get(at..at + len).map_or(1, |s| s.chars().count()).max(1),
+            source_line: text.trim_end().into(),
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// A mistake of the file as a whole.
+    pub fn whole(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { file: Arc::clone(&self.name), ..Diagnostic::bare(message) }
+    }
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file's name; empty for the command line.
+    pub file: Arc<str>,
+    /// Line from 1; 0 where the mistake is the whole file's.
+    pub line: usize,
+    /// Column from 1, in characters.
+    pub column: usize,
+    /// Characters that are wrong.
+    pub width: usize,
+    /// The line as it stands.
+    pub source_line: String,
+    /// What is wrong, in lower case.
+    pub message: String,
+    /// What is allowed, where that helps.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A mistake without a place.
+    pub fn bare(message: impl Into<String>) -> Self {
+        Self {
+            file: Arc::from(""),
+            line: 0,
+            column: 0,
+            width: 0,
+            source_line: String::new(),
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// Says what is allowed.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.file.is_empty(), self.line) {
+            (true, _) => write!(f, "{}", self.message)?,
+            (false, 0) => write!(f, "{}: {}", self.file, self.message)?,
+            (false, line) => {
+                write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message)?;
+                let shown = Excerpt::of(&self.source_line, self.column);
+                let caret = "^".repeat(self.width.min(shown.text.chars().count().max(1)));
+                write!(
+                    f,
+                    "\n{line:>5} | {}\n      | {:>w$}{caret}",
+                    shown.text,
+                    "",
+                    w = shown.column
+                )?;
+            }
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n      = {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// At most 120 characters of a line, around a column.
+struct Excerpt {
+    text: String,
+    /// Characters before the column.
+    column: usize,
+}
+
+impl Excerpt {
+    fn of(line: &str, column: usize) -> Self {
+        let before = column.saturating_sub(1);
+        let skip = before.saturating_sub(60);
+        // A tab would move the caret; control characters would garble a terminal.
+        let text = line.chars().skip(skip).take(120);
+        let text = text.map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Self { text, column: before - skip }
+    }
+}
+
+/// Mistakes, as they are found.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl Diagnostics {
+    /// Notes a mistake.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        let of_file =
+            self.list.iter().filter(|d| d.file == diagnostic.file).take(LISTED_MAX).count();
+        if of_file < LISTED_MAX { self.list.push(diagnostic) } else { self.more += 1 }
+    }
+
+    /// How many were found.
+    pub fn count(&self) -> usize {
+        self.list.len() + self.more
+    }
+
+    /// Whether none was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Those that are listed.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diagnostic) in self.list.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        if self.more > 0 {
+            write!(f, "\n... and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_place_line_and_what_is_allowed() {
+        let source = SourceText::new("a.rules", "first\nsecönd bad\n");
+        let at = source.text.find("bad").unwrap();
+        let told = source.mistake(at..at + 3, "unknown word").help("one of: good").to_string();
+        assert_eq!(
+            told,
+            "a.rules:2:8: unknown word\n    2 | secönd bad\n      |        ^^^\n      = one of: good"
+        );
+    }
+
+    #[test]
+    fn any_span_of_any_text_can_be_told() {
+        for text in ["", "\n", "ä", "x\ty\0z\n\n", &"long ".repeat(1000)] {
+            let source = SourceText::new("f", text);
+            for start in 0..text.len().min(40) + 3 {
+                for len in [0, 1, 5, 10_000] {
+                    assert!(!source.mistake(start..start + len, "m").to_string().is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_counted() {
+        let source = SourceText::new("f", "x");
+        let mut all = Diagnostics::default();
+        (0..LISTED_MAX + 5).for_each(|_| all.push(source.mistake(0..1, "m")));
+        assert_eq!(all.count(), LISTED_MAX + 5);
+        assert!(all.to_string().ends_with("... and 5 more"));
+    }
+}

@@ -1,0 +1,133 @@
+//! What a network function is: the interface between functions and the engine.
+//!
+//! A [`Function`] is built once from its configuration and shared, read-only, by all lanes. Its work on a
+//! batch has three phases: [`Before`] (state), [`Function::run`] (pure), [`After`] (state). What may be
+//! divided among lanes is the state, by [`Shard`]; results never depend on which lane holds one.
+
+use core::time::Duration;
+
+use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
+
+use crate::Emit;
+
+/// A network function, built once from its configuration.
+pub trait Function: Send + Sync {
+    /// The fields it reads and writes, phase by phase.
+    fn access(&self) -> &Access;
+
+    /// The work on every packet that is still `Forward`. Pure: it depends on the function's tables and
+    /// the batch alone, so it can be repeated, or done on a device.
+    fn run(&self, batch: &mut Batch);
+
+    /// The key by which its state may be divided.
+    fn state_key(&self) -> StateKey {
+        StateKey::None
+    }
+
+    /// Its state for one shard. Built before any packet flows; all memory it will use is taken here.
+    fn state(&self, shard: Shard) -> State {
+        let _ = shard;
+        State::NONE
+    }
+
+    /// Bytes by which it may grow a frame.
+    fn growth(&self) -> Growth {
+        Growth::NONE
+    }
+
+    /// Packets it may make for each packet it gets, at most.
+    fn emits(&self) -> usize {
+        0
+    }
+
+    /// How often its state wants to be told the time ([`Before::handle_timeout`]), in packet time;
+    /// `None` for never.
+    fn tick(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Bytes by which a frame may grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// At the front.
+    pub head: usize,
+    /// At the back.
+    pub tail: usize,
+}
+
+impl Growth {
+    /// It never grows.
+    pub const NONE: Self = Self { head: 0, tail: 0 };
+}
+
+/// A function's state for one shard, in two halves: several batches may lie between them, so
+/// `after` never writes what `before` reads.
+#[derive(Default)]
+pub struct State {
+    /// The half that works before `run`, where there is one.
+    pub before: Option<Box<dyn Before>>,
+    /// The half that works after it, where there is one.
+    pub after: Option<Box<dyn After>>,
+}
+
+impl State {
+    /// No state.
+    pub const NONE: Self = Self { before: None, after: None };
+
+    /// State that works before `run` only.
+    pub fn before(half: impl Before + 'static) -> Self {
+        Self { before: Some(Box::new(half)), after: None }
+    }
+
+    /// State that works after `run` only.
+    pub fn after(half: impl After + 'static) -> Self {
+        Self { before: None, after: Some(Box::new(half)) }
+    }
+}
+
+/// The half of a shard's state that works before `run`.
+pub trait Before: Send {
+    /// The work on the packets of this shard: `picks` are their places in the batch, in ingress order,
+    /// all of them `Forward` when the function's turn began.
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
+
+    /// Reclaims what expired by `now`; called at every tick of the function, at the same place of
+    /// the input whatever the number of lanes. Look-ups judge expiry themselves.
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        let _ = (now, emit);
+    }
+
+    /// The input ended: makes what is still to be made.
+    fn finish(&mut self, emit: &mut Emit<'_>) {
+        let _ = emit;
+    }
+
+    /// Its counters, by name; the engine sums them over the shards. A name that ends in `_peak` is
+    /// summed like the others.
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let _ = visit;
+    }
+}
+
+/// The half of a shard's state that works after `run`.
+pub trait After: Send {
+    /// The work on the packets of this shard: `picks` are those that were `Forward` when the function's
+    /// turn began, those that `run` dropped among them; ask each for its verdict.
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
+
+    /// See [`Before::handle_timeout`].
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        let _ = (now, emit);
+    }
+
+    /// See [`Before::finish`].
+    fn finish(&mut self, emit: &mut Emit<'_>) {
+        let _ = emit;
+    }
+
+    /// See [`Before::counters`].
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let _ = visit;
+    }
+}
