@@ -13,6 +13,7 @@
 //! Limits: compressed files are refused, and so is the modified pcap of old Linux systems;
 //! name resolution, statistics and every other pcapng block that holds no packet is passed over.
 
+mod block;
 mod buffer;
 mod byte_order;
 mod interface;
@@ -167,7 +168,7 @@ impl Format {
             };
             return Err(format_error(0, what));
         };
-        if magic == pcapng::MAGIC {
+        if magic == block::MAGIC {
             return Pcapng::open(buffer).map(Self::Pcapng);
         }
         if let Some((order, unit)) = pcap::kind(magic) {

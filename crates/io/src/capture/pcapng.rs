@@ -6,14 +6,14 @@
 
 use warpline_packet::Instant;
 
+use super::block::{
+    BLOCK_HEADER_LEN, Block, Body, Kind, Layout, Lengths, MAGIC, SECTION_LEN_MIN, Skip, TRAILER_LEN,
+};
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
 use super::{Part, Record, Step, captured_len, format_error};
 use crate::port::SourceError;
-
-/// The first four bytes of a pcapng file: the type of a section header, the same in both orders.
-pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// The state of a pcapng file.
 pub(super) struct Pcapng {
@@ -194,168 +194,6 @@ impl Pcapng {
     }
 }
 
-/// The head of a block.
-struct Block {
-    number: u32,
-    /// Its length in bytes, with header and trailer.
-    len: usize,
-    /// Its offset in the input.
-    offset: u64,
-}
-
-/// What a whole block holds between header and trailer.
-struct Body<'a> {
-    bytes: &'a [u8],
-    /// Its place in the read buffer.
-    start: usize,
-}
-
-impl Block {
-    /// What is read of it; none for a block that is skipped.
-    #[inline]
-    fn kind(&self) -> Option<Kind> {
-        match self.number {
-            SECTION_HEADER => Some(Kind::Section),
-            1 => Some(Kind::Interface),
-            2 => Some(Kind::Packet(Layout::Obsolete)),
-            3 => Some(Kind::Packet(Layout::Simple)),
-            6 => Some(Kind::Packet(Layout::Enhanced)),
-            _ => None,
-        }
-    }
-
-    /// "This value MUST be a multiple of 4."
-    #[inline]
-    fn check_len(&self) -> Result<(), SourceError> {
-        let min = match self.kind() {
-            Some(Kind::Section) => SECTION_LEN_MIN,
-            Some(Kind::Interface) => BLOCK_HEADER_LEN + 8 + TRAILER_LEN,
-            Some(Kind::Packet(layout)) => BLOCK_HEADER_LEN + layout.data_at() + TRAILER_LEN,
-            None => BLOCK_HEADER_LEN + TRAILER_LEN,
-        };
-        let len = self.len;
-        let what = if len < min {
-            format!("block length {len} is less than {min}")
-        } else if !len.is_multiple_of(4) {
-            format!("block length {len} is not a multiple of 4")
-        } else if len > BLOCK_LEN_MAX && self.kind().is_some() {
-            format!("block length {len} is more than {BLOCK_LEN_MAX}")
-        } else {
-            return Ok(());
-        };
-        Err(format_error(self.offset + 4, what))
-    }
-
-    /// Takes the whole block; none when the input ends in it.
-    #[inline]
-    fn take<'a>(
-        &self,
-        order: ByteOrder,
-        buffer: &'a mut ReadBuffer,
-    ) -> Result<Option<Body<'a>>, SourceError> {
-        if !buffer.fill(self.len)? {
-            return Ok(None);
-        }
-        let range = buffer.take(self.len);
-        let start = range.start + BLOCK_HEADER_LEN;
-        let end = range.end - TRAILER_LEN;
-        self.check_trailer(order.u32(buffer.slice(end..range.end), 0))?;
-        Ok(Some(Body { bytes: buffer.slice(start..end), start }))
-    }
-
-    #[inline]
-    fn check_trailer(&self, trailer: u32) -> Result<(), SourceError> {
-        if trailer as usize == self.len {
-            return Ok(());
-        }
-        let what = format!("block length is {} at its head and {trailer} at its end", self.len);
-        Err(format_error(self.offset + (self.len - TRAILER_LEN) as u64, what))
-    }
-}
-
-/// A block on its way past.
-struct Skip {
-    /// Bytes up to the trailer.
-    left: u64,
-    block: Block,
-}
-
-impl Skip {
-    /// Goes on; false when the input ends in the block.
-    fn run(&mut self, order: ByteOrder, buffer: &mut ReadBuffer) -> Result<bool, SourceError> {
-        if !buffer.skip(&mut self.left)? || !buffer.fill(TRAILER_LEN)? {
-            return Ok(false);
-        }
-        let trailer = buffer.take(TRAILER_LEN);
-        self.block.check_trailer(order.u32(buffer.slice(trailer), 0))?;
-        Ok(true)
-    }
-}
-
-/// The blocks that are read.
-#[derive(Clone, Copy)]
-enum Kind {
-    Section,
-    Interface,
-    Packet(Layout),
-}
-
-impl Kind {
-    fn part(self) -> Part {
-        if matches!(self, Self::Packet(_)) { Part::Packet } else { Part::Block }
-    }
-}
-
-/// The three blocks that hold a packet.
-#[derive(Clone, Copy)]
-enum Layout {
-    /// Interface, time in two halves, captured and wire length.
-    Enhanced,
-    /// As `Enhanced`, with the interface and a count of drops in 16 bits each.
-    Obsolete,
-    /// The wire length alone.
-    Simple,
-}
-
-struct Lengths {
-    captured: u32,
-    wire: u32,
-}
-
-impl Layout {
-    /// Where the packet begins in the block's body.
-    #[inline]
-    const fn data_at(self) -> usize {
-        match self {
-            Self::Enhanced | Self::Obsolete => 20,
-            Self::Simple => 4,
-        }
-    }
-
-    /// Where the length that says how much was captured lies in the block's body.
-    const fn captured_at(self) -> usize {
-        match self {
-            Self::Enhanced | Self::Obsolete => 12,
-            Self::Simple => 0,
-        }
-    }
-
-    #[inline]
-    fn lengths(self, order: ByteOrder, body: &[u8], snap_len: u32) -> Lengths {
-        match self {
-            Self::Enhanced | Self::Obsolete => {
-                Lengths { captured: order.u32(body, 12), wire: order.u32(body, 16) }
-            }
-            // What was captured is the lesser of the wire length and the interface's snap length.
-            Self::Simple => {
-                let wire = order.u32(body, 0);
-                let limit = if snap_len == 0 { u32::MAX } else { snap_len };
-                Lengths { captured: wire.min(limit), wire }
-            }
-        }
-    }
-}
-
 /// The byte order of the section whose header begins `bytes`, of 12 bytes at least.
 fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
     [ByteOrder::Little, ByteOrder::Big]
@@ -363,13 +201,6 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
         .find(|order| order.u32(bytes, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
 }
 
-/// The longest block that is read whole; others may be of any length.
-const BLOCK_LEN_MAX: usize = 16 << 20;
 /// Interfaces over the whole file.
 const INTERFACES_MAX: usize = u16::MAX as usize;
-const SECTION_HEADER: u32 = u32::from_be_bytes(MAGIC);
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-const BLOCK_HEADER_LEN: usize = 8;
-const TRAILER_LEN: usize = 4;
-/// A section header without options.
-const SECTION_LEN_MIN: usize = 28;
