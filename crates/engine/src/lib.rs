@@ -1,1 +1,5 @@
-//! To come.
+//! The running system: lanes, stages, steering, merge and statistics.
+
+#![deny(unsafe_code)]
+
+pub mod sys;

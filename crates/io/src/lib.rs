@@ -2,6 +2,8 @@
 
 #![deny(unsafe_code)]
 
+mod capture;
 pub mod port;
 
+pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};
 pub use port::{FRAME_LEN_MAX, Frame, Next, Sink, SinkError, Source, SourceError};

@@ -9,6 +9,7 @@ pub mod config;
 mod diagnostic;
 mod emit;
 mod function;
+pub mod harness;
 
 use warpline_packet::Access;
 

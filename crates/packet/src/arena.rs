@@ -188,7 +188,7 @@ impl Arena {
         if needed > u32::MAX as usize {
             return Err(ArenaError::TooLarge);
         }
-        if memory.base().as_ptr() as usize % ALIGN != 0 {
+        if !(memory.base().as_ptr() as usize).is_multiple_of(ALIGN) {
             return Err(ArenaError::Unaligned);
         }
         let slabs = layout.slabs + layout.emit_slabs;

@@ -1,0 +1,136 @@
+//! The one read buffer between the input and the frames: it compacts, and records are borrowed
+//! from it.
+//!
+//! It is filled by reads as large as its room. What is left of it when a record doesn't fit is
+//! less than that record, and is moved to the front; so a byte is moved at most once on average.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::io::{self, Read};
+use std::thread;
+
+/// Bytes `start..end` are read and not yet taken.
+pub(super) struct ReadBuffer {
+    input: Box<dyn Read + Send>,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Bytes read from the input in all, which is the input's offset at `end`.
+    bytes_read: u64,
+    /// The input has said that it is over; it is not asked again.
+    ended: bool,
+}
+
+impl ReadBuffer {
+    pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
+        Self { input, bytes: vec![0; BUFFER_LEN], start: 0, end: 0, bytes_read: 0, ended: false }
+    }
+
+    /// Reads until `want` bytes are ready; false when the input ends before.
+    ///
+    /// It grows to `want` where it must: the caller bounds that. After an error nothing is lost.
+    #[inline]
+    pub(super) fn fill(&mut self, want: usize) -> io::Result<bool> {
+        if self.ready_len() >= want { Ok(true) } else { self.refill(want) }
+    }
+
+    /// As `fill`, but waits for the bytes also when a signal interrupts it or the input is not
+    /// blocking.
+    pub(super) fn fill_blocking(&mut self, want: usize) -> io::Result<bool> {
+        loop {
+            match self.fill(want) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(NAP),
+                result => return result,
+            }
+        }
+    }
+
+    /// The bytes that are read and not yet taken.
+    #[inline]
+    pub(super) fn ready(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    #[inline]
+    pub(super) fn ready_len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Takes the next `len` ready bytes and says where they lie until the next fill.
+    #[inline]
+    pub(super) fn take(&mut self, len: usize) -> Range<usize> {
+        let start = self.start;
+        self.start = self.end.min(start + len);
+        start..self.start
+    }
+
+    /// Bytes taken since the last fill.
+    #[inline]
+    pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Drops `left` bytes of the input, counting down; false when the input ends before.
+    ///
+    /// No more of them is held than the buffer has room for. After an error it can be called again.
+    pub(super) fn skip(&mut self, left: &mut u64) -> io::Result<bool> {
+        while *left > 0 {
+            if !self.fill(1)? {
+                return Ok(false);
+            }
+            let ready = usize::try_from(*left).unwrap_or(usize::MAX).min(self.ready_len());
+            *left -= self.take(ready).len() as u64;
+        }
+        Ok(true)
+    }
+
+    /// Offset in the input of the next byte to take.
+    #[inline]
+    pub(super) fn offset(&self) -> u64 {
+        self.bytes_read - self.ready_len() as u64
+    }
+
+    /// Bytes read from the input so far: its length, once it has ended.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// Length of the memory it holds, in bytes.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[cold]
+    fn refill(&mut self, want: usize) -> io::Result<bool> {
+        self.make_room(want);
+        while self.ready_len() < want && !self.ended {
+            let room = &mut self.bytes[self.end..];
+            let room_len = room.len();
+            // A reader that claims more than it was given room for is held to that.
+            let len = self.input.read(room)?.min(room_len);
+            self.ended = len == 0;
+            self.end += len;
+            self.bytes_read += len as u64;
+        }
+        Ok(self.ready_len() >= want)
+    }
+
+    /// Makes room for `want` bytes from `start` on.
+    fn make_room(&mut self, want: usize) {
+        if self.start == self.end || self.start + want > self.bytes.len() {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if want > self.bytes.len() {
+            self.bytes.resize(want, 0);
+        }
+    }
+}
+
+/// Length of the buffer in bytes: four times the longest pcap record.
+const BUFFER_LEN: usize = 1 << 20;
+/// How long to wait for an input that has nothing yet and doesn't block.
+pub(super) const NAP: Duration = Duration::from_millis(1);

@@ -1,0 +1,282 @@
+//! Capture files: pcap and pcapng in, nanosecond pcap out, and a capture's own timing.
+//!
+//! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] a sink, [`Paced`] a source
+//! that holds each frame of another back until its time has come.
+//!
+//! The formats are read here rather than by a library for three reasons: a record goes from the
+//! read buffer to the arena in one copy, an error names the byte it found, and memory is bounded
+//! whatever the lengths in the file say (one buffer of 1 MiB; a pcapng block that must be whole
+//! may grow it to 16 MiB).
+//!
+//! Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
+//!
+//! Limits: compressed files are refused, and so is the modified pcap of old Linux systems;
+//! name resolution, statistics and every other pcapng block that holds no packet is passed over.
+
+mod block;
+mod buffer;
+mod byte_order;
+mod interface;
+mod pace;
+mod pcap;
+mod pcap_writer;
+mod pcapng;
+#[cfg(test)]
+mod tests;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use warpline_packet::{Instant, LinkType};
+
+use crate::port::{FRAME_LEN_MAX, Frame, Next, Source, SourceError};
+use buffer::{NAP, ReadBuffer};
+use pcap::Pcap;
+use pcapng::Pcapng;
+
+pub use pace::{BadPace, Paced};
+pub use pcap_writer::PcapWriter;
+
+/// The packets of a pcap or pcapng capture, in the order of the file, streamed.
+///
+/// Timestamps are passed on as they stand, also where they go backwards. A capture that ends in
+/// the middle of a packet gives all packets before it, `End`, and a warning.
+///
+/// ```no_run
+/// use warpline_io::{CaptureReader, Next, Source, SourceError};
+///
+/// fn main() -> Result<(), SourceError> {
+///     let mut capture = CaptureReader::open("in.pcapng")?;
+///     while let Next::Frame(frame) = capture.next()? {
+///         assert!(frame.bytes.len() <= frame.wire_len as usize);
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct CaptureReader {
+    buffer: ReadBuffer,
+    format: Format,
+    /// Length of the input in bytes, where it is known.
+    total_len: Option<u64>,
+    packets: u64,
+    cut: Option<Cut>,
+    ended: bool,
+}
+
+impl CaptureReader {
+    /// Reads a capture from `input`, whose length in bytes is `total_len` if that is known (it
+    /// serves the progress only). Blocks until the file header is there.
+    ///
+    /// # Errors
+    /// `Io` when reading fails, `Format` when what is there is no capture or its header is bad.
+    pub fn new(input: Box<dyn Read + Send>, total_len: Option<u64>) -> Result<Self, SourceError> {
+        let mut buffer = ReadBuffer::new(input);
+        let format = Format::detect(&mut buffer)?;
+        Ok(Self { buffer, format, total_len, packets: 0, cut: None, ended: false })
+    }
+
+    /// Opens a capture file.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::new`], and `Io` when the file can't be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
+        let file = File::open(path)?;
+        let total_len = file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
+        Self::new(Box::new(file), total_len)
+    }
+
+    /// Reads a capture from standard input.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::new`].
+    pub fn stdin() -> Result<Self, SourceError> {
+        Self::new(Box::new(io::stdin()), None)
+    }
+
+    fn end(&mut self, cut: Option<Cut>) -> Next<'_> {
+        self.ended = true;
+        self.cut = cut;
+        Next::End
+    }
+}
+
+impl Source for CaptureReader {
+    /// The next packet. A read that was interrupted or would block gives `Idle`, loses nothing,
+    /// and is taken up again by the next call.
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        if self.ended {
+            return Ok(Next::End);
+        }
+        let step = match &mut self.format {
+            Format::Pcap(pcap) => pcap.step(&mut self.buffer),
+            Format::Pcapng(pcapng) => pcapng.step(&mut self.buffer),
+        };
+        match step {
+            Ok(Step::Record(record)) => {
+                self.packets += 1;
+                Ok(Next::Frame(record.frame(&self.buffer)))
+            }
+            Ok(Step::End) => Ok(self.end(None)),
+            Ok(Step::CutIn(part)) => {
+                let cut = Cut { at: self.buffer.bytes_read(), packet: self.packets + 1, part };
+                Ok(self.end(Some(cut)))
+            }
+            Err(error) => match wait_before_retry(&error) {
+                Some(wait) => Ok(Next::Idle(wait)),
+                None => {
+                    self.ended = true;
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let untimed = match &self.format {
+            Format::Pcapng(pcapng) => pcapng.untimed_warning(),
+            Format::Pcap(_) => None,
+        };
+        self.cut.as_ref().map(Cut::warning).into_iter().chain(untimed).collect()
+    }
+
+    /// The share of the input's bytes that was consumed.
+    fn progress(&self) -> Option<f64> {
+        match self.total_len? {
+            0 => Some(1.0),
+            total => Some((self.buffer.offset() as f64 / total as f64).min(1.0)),
+        }
+    }
+}
+
+enum Format {
+    Pcap(Pcap),
+    Pcapng(Pcapng),
+}
+
+impl Format {
+    /// Tells the format by its first four bytes and reads the file header.
+    fn detect(buffer: &mut ReadBuffer) -> Result<Self, SourceError> {
+        buffer.fill_blocking(MAGIC_LEN)?;
+        let ready = buffer.ready();
+        let Some(&magic) = ready.first_chunk::<MAGIC_LEN>() else {
+            let what = match ready.len() {
+                0 => "the input is empty, not a capture".to_owned(),
+                len => format!("not a capture: the input ends after {len} bytes"),
+            };
+            return Err(format_error(0, what));
+        };
+        if magic == block::MAGIC {
+            return Pcapng::open(buffer).map(Self::Pcapng);
+        }
+        if let Some((order, unit)) = pcap::kind(magic) {
+            return Pcap::open(buffer, order, unit).map(Self::Pcap);
+        }
+        Err(format_error(0, refusal(magic)))
+    }
+}
+
+/// What one step over the input found.
+enum Step {
+    Record(Record),
+    End,
+    /// The input ended inside a record.
+    CutIn(Part),
+}
+
+/// One packet: its place in the read buffer, good until that is filled again, and its metadata.
+struct Record {
+    bytes: Range<usize>,
+    timestamp: Instant,
+    wire_len: u32,
+    link: LinkType,
+    interface: u16,
+}
+
+impl Record {
+    fn frame<'a>(&self, buffer: &'a ReadBuffer) -> Frame<'a> {
+        Frame {
+            bytes: buffer.slice(self.bytes.clone()),
+            timestamp: self.timestamp,
+            wire_len: self.wire_len,
+            link: self.link,
+            interface: self.interface,
+        }
+    }
+}
+
+/// What the input ended in.
+#[derive(Clone, Copy)]
+enum Part {
+    Packet,
+    /// A pcapng block without a packet, or one whose type is cut off too.
+    Block,
+}
+
+/// Where a capture was cut short.
+struct Cut {
+    /// Length of the input in bytes.
+    at: u64,
+    /// Number of the packet that would have come next, from 1.
+    packet: u64,
+    part: Part,
+}
+
+impl Cut {
+    fn warning(&self) -> String {
+        let (at, packet) = (self.at, self.packet);
+        match self.part {
+            Part::Packet => format!(
+                "capture cut short at byte {at} in the middle of packet {packet}; read up to there"
+            ),
+            Part::Block => format!(
+                "capture cut short at byte {at} in the middle of a block before packet {packet}; \
+                 read up to there"
+            ),
+        }
+    }
+}
+
+/// How long to wait before a failed read is tried again, where that makes sense.
+fn wait_before_retry(error: &SourceError) -> Option<Duration> {
+    let SourceError::Io(error) = error else { return None };
+    match error.kind() {
+        io::ErrorKind::Interrupted => Some(Duration::ZERO),
+        io::ErrorKind::WouldBlock => Some(NAP),
+        _ => None,
+    }
+}
+
+/// Why an input that begins with `magic` is not read.
+fn refusal(magic: [u8; MAGIC_LEN]) -> String {
+    const COMPRESSED: [(&[u8], &str); 5] = [
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0xfd, b'7', b'z', b'X'], "xz"),
+        (b"BZh", "bzip2"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+    ];
+    if let Some((_, name)) = COMPRESSED.iter().find(|(start, _)| magic.starts_with(start)) {
+        return format!("{name} compressed; decompress first");
+    }
+    let [a, b, c, d] = magic;
+    if pcap::is_modified(magic) {
+        return "modified pcap (magic a1b2cd34) is not supported; convert it to pcap".to_owned();
+    }
+    format!("neither pcap nor pcapng: begins with bytes {a:02x} {b:02x} {c:02x} {d:02x}")
+}
+
+fn format_error(offset: u64, what: impl Into<String>) -> SourceError {
+    SourceError::Format { offset, what: what.into() }
+}
+
+/// The captured length of a packet as the file gives it, refused where no frame can be as long.
+fn captured_len(len: u32, offset: u64) -> Result<usize, SourceError> {
+    usize::try_from(len).ok().filter(|&len| len <= FRAME_LEN_MAX).ok_or_else(|| {
+        format_error(offset, format!("captured length {len} is more than {FRAME_LEN_MAX}"))
+    })
+}
+
+const MAGIC_LEN: usize = 4;

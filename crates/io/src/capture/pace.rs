@@ -1,0 +1,211 @@
+//! Keeps a capture's own timing: middleware that holds each frame back until it is due.
+
+use core::fmt;
+use core::time::Duration;
+use std::time::Instant as Clock;
+
+use warpline_packet::{Instant, LinkType};
+
+use crate::port::{Frame, Next, Source, SourceError};
+
+/// A source with the timing of its frames' timestamps, sped up by a factor.
+///
+/// The first frame is due at once. A frame that lies `t` after it in the capture is due `t` divided
+/// by the factor after it by the clock, and until then the source is `Idle` for what is left. One
+/// whose timestamp is before the first's is due at once. A reader that fell behind gets what is
+/// due without pauses until it has caught up.
+///
+/// A frame that comes too early is copied once, into memory for one frame.
+pub struct Paced<S> {
+    inner: S,
+    /// How many times as fast as in the capture.
+    factor: f64,
+    /// The first frame: when it was taken, and its timestamp.
+    first: Option<(Clock, Instant)>,
+    early: Option<Early>,
+    early_bytes: Vec<u8>,
+}
+
+/// A pace that is not a positive, finite number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BadPace(pub f64);
+
+impl fmt::Display for BadPace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pace {} is not a positive number", self.0)
+    }
+}
+
+impl std::error::Error for BadPace {}
+
+impl<S: Source> Paced<S> {
+    /// Paces `inner`: 1.0 keeps the capture's timing, 2.0 is twice as fast.
+    ///
+    /// # Errors
+    /// [`BadPace`] unless `factor` is positive and finite.
+    pub fn new(inner: S, factor: f64) -> Result<Self, BadPace> {
+        if !(factor.is_finite() && factor > 0.0) {
+            return Err(BadPace(factor));
+        }
+        Ok(Self { inner, factor, first: None, early: None, early_bytes: Vec::new() })
+    }
+
+    fn next_at(&mut self, now: Clock) -> Result<Next<'_>, SourceError> {
+        if let Some(early) = self.early {
+            let wait = early.due.saturating_sub(elapsed(self.first, now));
+            if !wait.is_zero() {
+                return Ok(Next::Idle(wait));
+            }
+            self.early = None;
+            return Ok(Next::Frame(early.frame(&self.early_bytes)));
+        }
+        let frame = match self.inner.next()? {
+            Next::Frame(frame) => frame,
+            other => return Ok(other),
+        };
+        let (_, start) = *self.first.get_or_insert((now, frame.timestamp));
+        let due = scaled(frame.timestamp.since(start), self.factor);
+        let wait = due.saturating_sub(elapsed(self.first, now));
+        if wait.is_zero() {
+            return Ok(Next::Frame(frame));
+        }
+        self.early = Some(Early::new(&frame, due));
+        self.early_bytes.clear();
+        self.early_bytes.extend_from_slice(frame.bytes);
+        Ok(Next::Idle(wait))
+    }
+}
+
+impl<S: Source> Source for Paced<S> {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        self.next_at(Clock::now())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+
+    fn drops_when_full(&self) -> bool {
+        self.inner.drops_when_full()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.inner.progress()
+    }
+}
+
+/// A frame held back, less its bytes.
+#[derive(Clone, Copy)]
+struct Early {
+    /// When it is due, counted from when the first frame was taken.
+    due: Duration,
+    timestamp: Instant,
+    wire_len: u32,
+    link: LinkType,
+    interface: u16,
+}
+
+impl Early {
+    fn new(frame: &Frame<'_>, due: Duration) -> Self {
+        let Frame { timestamp, wire_len, link, interface, .. } = *frame;
+        Self { due, timestamp, wire_len, link, interface }
+    }
+
+    fn frame(self, bytes: &[u8]) -> Frame<'_> {
+        let Self { timestamp, wire_len, link, interface, .. } = self;
+        Frame { bytes, timestamp, wire_len, link, interface }
+    }
+}
+
+fn elapsed(first: Option<(Clock, Instant)>, now: Clock) -> Duration {
+    first.map_or(Duration::ZERO, |(start, _)| now.saturating_duration_since(start))
+}
+
+fn scaled(span: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(span.as_secs_f64() / factor).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames that bear their own number, at these times in milliseconds.
+    struct Script {
+        times_ms: Vec<u64>,
+        given: usize,
+        bytes: [u8; 1],
+    }
+
+    impl Source for Script {
+        fn next(&mut self) -> Result<Next<'_>, SourceError> {
+            let Some(&time) = self.times_ms.get(self.given) else { return Ok(Next::End) };
+            self.bytes = [self.given as u8];
+            self.given += 1;
+            Ok(Next::Frame(Frame {
+                bytes: &self.bytes,
+                timestamp: Instant::from_nanos(time * 1_000_000),
+                wire_len: 60,
+                link: LinkType::ETHERNET,
+                interface: 3,
+            }))
+        }
+
+        fn warnings(&self) -> Vec<String> {
+            vec!["script".to_owned()]
+        }
+
+        fn progress(&self) -> Option<f64> {
+            Some(0.5)
+        }
+    }
+
+    fn paced(times_ms: &[u64], factor: f64) -> Paced<Script> {
+        let script = Script { times_ms: times_ms.to_vec(), given: 0, bytes: [0] };
+        Paced::new(script, factor).unwrap()
+    }
+
+    /// What the source says at these times in milliseconds: a frame's number, or a wait.
+    fn ask(source: &mut Paced<Script>, at_ms: &[u64]) -> Vec<String> {
+        let start = Clock::now();
+        let say = |next: Next<'_>| match next {
+            Next::Frame(frame) => {
+                assert_eq!((frame.wire_len, frame.interface), (60, 3));
+                format!("frame {}", frame.bytes[0])
+            }
+            Next::Idle(wait) => format!("wait {}", wait.as_millis()),
+            Next::End => "end".to_owned(),
+        };
+        let moment = |&at| start + Duration::from_millis(at);
+        at_ms.iter().map(|at| say(source.next_at(moment(at)).unwrap())).collect()
+    }
+
+    #[test]
+    fn frames_come_when_they_are_due() {
+        let mut source = paced(&[5_000, 5_010, 5_010, 5_030], 1.0);
+        let said = ask(&mut source, &[100, 100, 104, 110, 110, 111, 129, 130, 131]);
+        let expected =
+            ["frame 0", "wait 10", "wait 6", "frame 1", "frame 2", "wait 19", "wait 1", "frame 3"];
+        assert_eq!(said[..8], expected);
+        assert_eq!(said[8], "end");
+        assert_eq!((source.warnings().len(), source.progress()), (1, Some(0.5)));
+    }
+
+    #[test]
+    fn factors() {
+        assert_eq!(ask(&mut paced(&[0, 100], 4.0), &[0, 0, 25])[1..], ["wait 25", "frame 1"]);
+        assert_eq!(ask(&mut paced(&[0, 100], 0.5), &[0, 0, 200])[1..], ["wait 200", "frame 1"]);
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let script = Script { times_ms: Vec::new(), given: 0, bytes: [0] };
+            assert!(Paced::new(script, factor).is_err());
+        }
+        // A wait that can't be told is the longest one that can.
+        assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), Duration::MAX);
+    }
+
+    #[test]
+    fn backward_times_and_late_readers_wait_for_nothing() {
+        let mut source = paced(&[50, 10, 60, 20, 70], 1.0);
+        let said = ask(&mut source, &[0, 0, 500, 500, 500]);
+        assert_eq!(said, ["frame 0", "frame 1", "frame 2", "frame 3", "frame 4"]);
+    }
+}

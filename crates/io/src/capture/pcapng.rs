@@ -1,0 +1,206 @@
+//! The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, each with its length at both
+//! ends.
+//!
+//! Blocks that hold a packet, an interface or a section header are read whole, so that no packet
+//! of a block that is cut or lies about its length is delivered; all others are skipped.
+
+use warpline_packet::Instant;
+
+use super::block::{
+    BLOCK_HEADER_LEN, Block, Body, Kind, Layout, Lengths, MAGIC, SECTION_LEN_MIN, Skip, TRAILER_LEN,
+};
+use super::buffer::ReadBuffer;
+use super::byte_order::ByteOrder;
+use super::interface::Interface;
+use super::{Part, Record, Step, captured_len, format_error};
+use crate::port::SourceError;
+
+/// The state of a pcapng file.
+pub(super) struct Pcapng {
+    /// The byte order of the current section.
+    order: ByteOrder,
+    /// The interfaces of all sections so far.
+    interfaces: Vec<Interface>,
+    /// The first interface of the current section.
+    section_start: usize,
+    /// A block that is being skipped.
+    skip: Option<Skip>,
+    /// When the last packet was captured.
+    last_timestamp: Instant,
+    /// Packets that came without a timestamp.
+    untimed: u64,
+}
+
+impl Pcapng {
+    /// Reads the first section header.
+    pub(super) fn open(buffer: &mut ReadBuffer) -> Result<Self, SourceError> {
+        let mut pcapng = Self {
+            order: ByteOrder::Little,
+            interfaces: Vec::new(),
+            section_start: 0,
+            skip: None,
+            last_timestamp: Instant::ZERO,
+            untimed: 0,
+        };
+        buffer.fill_blocking(SECTION_LEN_MIN)?;
+        if let Some(block) = pcapng.block(buffer)? {
+            // Interrupted reads are over once the whole block is there.
+            buffer.fill_blocking(block.len)?;
+            if let Some(body) = block.take(pcapng.order, buffer)? {
+                pcapng.section(&block, body)?;
+                return Ok(pcapng);
+            }
+        }
+        let what = format!("section header cut short after {} bytes", buffer.bytes_read());
+        Err(format_error(0, what))
+    }
+
+    /// The next packet.
+    #[inline]
+    pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+        loop {
+            if let Some(skip) = &mut self.skip {
+                if !skip.run(self.order, buffer)? {
+                    return Ok(Step::CutIn(Part::Block));
+                }
+                self.skip = None;
+            }
+            let Some(block) = self.block(buffer)? else {
+                let cut = buffer.ready_len() > 0;
+                return Ok(if cut { Step::CutIn(Part::Block) } else { Step::End });
+            };
+            let Some(kind) = block.kind() else {
+                let left = block.len as u64 - TRAILER_LEN as u64;
+                self.skip = Some(Skip { left, block });
+                continue;
+            };
+            let Some(body) = block.take(self.order, buffer)? else {
+                return Ok(Step::CutIn(kind.part()));
+            };
+            match kind {
+                Kind::Section => self.section(&block, body)?,
+                Kind::Interface => self.interface(&block, body)?,
+                Kind::Packet(layout) => {
+                    let record = self.packet(layout, &block, body)?;
+                    return Ok(Step::Record(record));
+                }
+            }
+        }
+    }
+
+    /// What to tell about packets without a timestamp.
+    pub(super) fn untimed_warning(&self) -> Option<String> {
+        (self.untimed > 0).then(|| {
+            format!(
+                "{} packets of the capture have no timestamp; each was given that of the packet \
+                 before it",
+                self.untimed
+            )
+        })
+    }
+
+    /// The head of the next block, not yet taken; none when the input ends before or in it.
+    ///
+    /// A section header sets the byte order, which its own length is in already.
+    #[inline]
+    fn block(&mut self, buffer: &mut ReadBuffer) -> Result<Option<Block>, SourceError> {
+        if !buffer.fill(BLOCK_HEADER_LEN)? {
+            return Ok(None);
+        }
+        let offset = buffer.offset();
+        if buffer.ready().starts_with(&MAGIC) {
+            if !buffer.fill(BLOCK_HEADER_LEN + 4)? {
+                return Ok(None);
+            }
+            self.order = section_order(buffer.ready()).ok_or_else(|| {
+                format_error(offset + 8, "section header without the byte-order magic 1a2b3c4d")
+            })?;
+        }
+        let header = &buffer.ready()[..BLOCK_HEADER_LEN];
+        let number = self.order.u32(header, 0);
+        let len = self.order.u32(header, 4) as usize;
+        let block = Block { number, len, offset };
+        block.check_len()?;
+        Ok(Some(block))
+    }
+
+    /// A new section: interfaces are counted from here.
+    fn section(&mut self, block: &Block, body: Body<'_>) -> Result<(), SourceError> {
+        let version = (self.order.u16(body.bytes, 4), self.order.u16(body.bytes, 6));
+        // Minor version 2 added block types only; readers must treat it as 0.
+        if !matches!(version, (1, 0 | 2)) {
+            let what = format!("pcapng version {}.{} is not supported", version.0, version.1);
+            return Err(format_error(block.offset + 12, what));
+        }
+        self.section_start = self.interfaces.len();
+        Ok(())
+    }
+
+    fn interface(&mut self, block: &Block, body: Body<'_>) -> Result<(), SourceError> {
+        if self.interfaces.len() >= INTERFACES_MAX {
+            let what = format!("more than {INTERFACES_MAX} interfaces");
+            return Err(format_error(block.offset, what));
+        }
+        let interface = Interface::parse(self.order, body.bytes).map_err(|bad| {
+            format_error(block.offset + (BLOCK_HEADER_LEN + bad.at) as u64, bad.what)
+        })?;
+        self.interfaces.push(interface);
+        Ok(())
+    }
+
+    /// The packet of a block, whose time, lengths and interface lie where `layout` says.
+    #[inline]
+    fn packet(
+        &mut self,
+        layout: Layout,
+        block: &Block,
+        body: Body<'_>,
+    ) -> Result<Record, SourceError> {
+        let order = self.order;
+        let number = match layout {
+            Layout::Enhanced => order.u32(body.bytes, 0),
+            Layout::Obsolete => u32::from(order.u16(body.bytes, 0)),
+            Layout::Simple => 0,
+        };
+        let place = (number as usize).saturating_add(self.section_start);
+        let Some(interface) = self.interfaces.get(place) else {
+            let what = format!("packet of interface {number}, which the section does not describe");
+            return Err(format_error(block.offset + BLOCK_HEADER_LEN as u64, what));
+        };
+        let Lengths { captured, wire } = layout.lengths(order, body.bytes, interface.snap_len);
+        let offset = block.offset + (BLOCK_HEADER_LEN + layout.captured_at()) as u64;
+        let len = captured_len(captured, offset)?;
+        let data = layout.data_at();
+        if len > body.bytes.len() - data {
+            let what = format!("captured length {len} is more than its block holds");
+            return Err(format_error(offset, what));
+        }
+        match layout {
+            Layout::Simple => self.untimed += 1,
+            Layout::Enhanced | Layout::Obsolete => {
+                let high = u64::from(order.u32(body.bytes, 4));
+                let low = u64::from(order.u32(body.bytes, 8));
+                self.last_timestamp = interface.instant(high << 32 | low);
+            }
+        }
+        Ok(Record {
+            bytes: body.start + data..body.start + data + len,
+            timestamp: self.last_timestamp,
+            wire_len: wire.max(captured),
+            link: interface.link,
+            // `INTERFACES_MAX` keeps the place within 16 bits.
+            interface: place as u16,
+        })
+    }
+}
+
+/// The byte order of the section whose header begins `bytes`, of 12 bytes at least.
+fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
+    [ByteOrder::Little, ByteOrder::Big]
+        .into_iter()
+        .find(|order| order.u32(bytes, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
+}
+
+/// Interfaces over the whole file.
+const INTERFACES_MAX: usize = u16::MAX as usize;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -1,0 +1,335 @@
+//! The capture reader over files built by hand, handed out whole and in pieces.
+
+mod files;
+mod hostile;
+
+use files::{Manner, PcapFile, PcapngFile};
+
+use super::*;
+
+/// A packet as a reader gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packet {
+    bytes: Vec<u8>,
+    nanos: u64,
+    wire_len: u32,
+    link: u16,
+    interface: u16,
+}
+
+fn packet(bytes: &[u8], nanos: u64) -> Packet {
+    Packet { bytes: bytes.to_vec(), nanos, wire_len: bytes.len() as u32, link: 1, interface: 0 }
+}
+
+/// All that a reader says about a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    packets: Vec<Packet>,
+    /// The offset and the text of the error that ended it.
+    error: Option<(u64, String)>,
+    warnings: Vec<String>,
+}
+
+fn read(input: Box<dyn Read + Send>) -> Told {
+    let mut told = Told { packets: Vec::new(), error: None, warnings: Vec::new() };
+    let mut reader = match CaptureReader::new(input, None) {
+        Ok(reader) => reader,
+        Err(error) => {
+            told.error = Some(format_parts(error));
+            return told;
+        }
+    };
+    loop {
+        match reader.next() {
+            Ok(Next::Frame(frame)) => told.packets.push(Packet {
+                bytes: frame.bytes.to_vec(),
+                nanos: frame.timestamp.as_nanos(),
+                wire_len: frame.wire_len,
+                link: frame.link.0,
+                interface: frame.interface,
+            }),
+            Ok(Next::Idle(_)) => {}
+            Ok(Next::End) => break,
+            Err(error) => {
+                told.error = Some(format_parts(error));
+                break;
+            }
+        }
+    }
+    assert!(matches!(reader.next(), Ok(Next::End)), "nothing comes after the end");
+    assert!(reader.buffer.capacity() <= 16 << 20);
+    told.warnings = reader.warnings();
+    told
+}
+
+fn format_parts(error: SourceError) -> (u64, String) {
+    match error {
+        SourceError::Format { offset, what } => (offset, what),
+        SourceError::Io(error) => panic!("{error}"),
+    }
+}
+
+/// Checks a file in every manner: its packets, the offset of its error, and words that occur in
+/// the error or, without one, in the only warning.
+fn check(name: &str, file: &[u8], packets: &[Packet], error: Option<u64>, words: &str) {
+    for manner in Manner::ALL {
+        let told = read(manner.reader(file));
+        assert_eq!(told.packets, packets, "{name}, {manner:?}");
+        assert_eq!(told.error.as_ref().map(|e| e.0), error, "{name}, {manner:?}: {told:?}");
+        let text = match &told.error {
+            Some((_, what)) => what.clone(),
+            None => told.warnings.concat(),
+        };
+        assert!(text.contains(words), "{name}, {manner:?}: {text}");
+        assert_eq!(text.is_empty(), words.is_empty(), "{name}, {manner:?}: {text}");
+    }
+}
+
+const S: u64 = 1_000_000_000;
+
+#[test]
+fn pcap_variants() {
+    for (big, magic, unit) in [
+        (false, 0xa1b2_c3d4, 1000),
+        (true, 0xa1b2_c3d4, 1000),
+        (false, 0xa1b2_3c4d, 1),
+        (true, 0xa1b2_3c4d, 1),
+    ] {
+        let file = PcapFile::new(big, magic, 1)
+            .packet((10, 999_999), b"first")
+            .packet((u32::MAX, 1), b"")
+            .packet((9, 0), &[7; 300]);
+        let expected = [
+            packet(b"first", 10 * S + 999_999 * unit),
+            packet(b"", u64::from(u32::MAX) * S + unit),
+            packet(&[7; 300], 9 * S),
+        ];
+        check(&format!("{magic:x} {big}"), &file.bytes, &expected, None, "");
+    }
+}
+
+#[test]
+fn pcap_fields() {
+    // Four bytes of frame check sequence and its flag, above the link type.
+    let file = PcapFile::new(true, 0xa1b2_c3d4, 0x2400_0071).packet((0, 0), b"sll");
+    let sll = Packet { link: 113, ..packet(b"sll", 0) };
+    check("link type with upper bits", &file.bytes, &[sll], None, "");
+
+    let file = PcapFile::new(false, 0xa1b2_c3d4, 12).packet((0, 0), b"raw");
+    check(
+        "raw IP by number 12",
+        &file.bytes,
+        &[Packet { link: 101, ..packet(b"raw", 0) }],
+        None,
+        "",
+    );
+
+    let file = PcapFile::micros().packet((1, 1_000_001), b"a").packet((1, u32::MAX), b"b");
+    let nanos = [2 * S + 1000, S + u64::from(u32::MAX) * 1000];
+    check("micros", &file.bytes, &[packet(b"a", nanos[0]), packet(b"b", nanos[1])], None, "");
+
+    let file = PcapFile::micros().record((0, 0), 3, 1500, b"cut").record((0, 0), 3, 2, b"odd");
+    let expected = [Packet { wire_len: 1500, ..packet(b"cut", 0) }, packet(b"odd", 0)];
+    check("lengths", &file.bytes, &expected, None, "");
+}
+
+#[test]
+fn pcap_length_beyond_all_frames() {
+    for len in [FRAME_LEN_MAX as u32 + 1, u32::MAX] {
+        let file = PcapFile::micros().packet((0, 0), b"ok").record((0, 0), len, len, &[0; 400]);
+        let at = 24 + 18 + 8;
+        check("lying", &file.bytes, &[packet(b"ok", 0)], Some(at), "captured length");
+    }
+    let longest = vec![5; FRAME_LEN_MAX];
+    let file = PcapFile::micros().packet((0, 0), &longest).packet((0, 0), &longest);
+    let told = read(Manner::Whole.reader(&file.bytes));
+    assert_eq!(told.packets, [packet(&longest, 0), packet(&longest, 0)]);
+}
+
+#[test]
+fn not_a_capture() {
+    let mut old = PcapFile::micros().bytes;
+    old[6] = 2;
+    let modified = PcapFile::new(true, 0xa1b2_cd34, 1).bytes;
+    for (file, offset, words) in [
+        (&b""[..], 0, "the input is empty"),
+        (b"\xd4\xc3\xb2", 0, "ends after 3 bytes"),
+        (b"\x1f\x8b\x08\x00\x00", 0, "gzip compressed; decompress first"),
+        (b"\x28\xb5\x2f\xfd\x00", 0, "zstd compressed"),
+        (b"BZh91AY", 0, "bzip2 compressed"),
+        (b"PK\x03\x04", 0, "begins with bytes 50 4b 03 04"),
+        (&modified, 0, "modified pcap"),
+        (&old, 4, "version 2.2"),
+        (&PcapFile::micros().bytes[..23], 0, "header cut short: 23 of 24"),
+        (&PcapngFile::new(false).bytes[..27], 0, "section header cut short after 27 bytes"),
+        (&PcapngFile::new(true).bytes[..5], 0, "section header cut short after 5 bytes"),
+    ] {
+        check(words, file, &[], Some(offset), words);
+    }
+}
+
+#[test]
+fn pcapng_blocks() {
+    for big in [false, true] {
+        let file = PcapngFile::new(big)
+            .block(5, &[1; 40])
+            .interface(1, 0, &[(2, b"eth0"), (9, &[9]), (0, b"")])
+            .block(4, b"")
+            .enhanced(0, 5 * S + 1, 6, b"epb")
+            .block(0x0bad_c0de, &[2; 3000])
+            .obsolete(0, 5 * S, b"old")
+            .enhanced(0, u64::MAX, 4, b"four");
+        let expected = [
+            Packet { wire_len: 6, ..packet(b"epb", 5 * S + 1) },
+            packet(b"old", 5 * S),
+            packet(b"four", u64::MAX),
+        ];
+        check(&format!("big {big}"), &file.bytes, &expected, None, "");
+    }
+}
+
+#[test]
+fn pcapng_sections_and_interfaces() {
+    let file = PcapngFile::new(false)
+        .interface(1, 0, &[])
+        .interface(101, 0, &[(9, &[0x80 | 10])])
+        .enhanced(1, 1536, 2, b"ip")
+        .enhanced(0, 7, 1, b"e")
+        .section(true)
+        .interface(113, 0, &[(14, &[0, 0, 0, 0, 0, 0, 0, 9])])
+        .enhanced(0, 1, 3, b"sll")
+        .section(false)
+        .interface(229, 0, &[])
+        .enhanced(0, 2, 2, b"v6");
+    let expected = [
+        Packet { link: 101, interface: 1, ..packet(b"ip", S + S / 2) },
+        packet(b"e", 7000),
+        Packet { link: 113, interface: 2, ..packet(b"sll", 9 * S + 1000) },
+        Packet { link: 229, interface: 3, ..packet(b"v6", 2000) },
+    ];
+    check("sections", &file.bytes, &expected, None, "");
+}
+
+#[test]
+fn pcapng_simple_packets() {
+    let file = PcapngFile::new(false)
+        .interface(1, 6, &[])
+        .simple(4, b"full")
+        .enhanced(0, 3, 1, b"e")
+        .simple(1500, b"sixsix");
+    let snapped = Packet { wire_len: 1500, ..packet(b"sixsix", 3000) };
+    let expected = [packet(b"full", 0), packet(b"e", 3000), snapped];
+    check("simple", &file.bytes, &expected, None, "2 packets of the capture have no timestamp");
+}
+
+#[test]
+fn pcapng_errors_name_their_byte() {
+    let start = || PcapngFile::new(true).interface(1, 0, &[]).enhanced(0, 1, 2, b"ok");
+    // Section 28, interface 20, packet 36 bytes.
+    let at = 84;
+    let fixed = [0; 20];
+    for (name, file, offset, words) in [
+        ("short", start().lying(9, b"", 8, 8), at + 4, "less than 12"),
+        ("zero", start().lying(9, b"", 0, 0), at + 4, "less than 12"),
+        ("odd", start().lying(9, b"abcd", 17, 17), at + 4, "not a multiple of 4"),
+        ("tail", start().lying(9, b"abcd", 16, 20), at + 12, "16 at its head and 20 at its end"),
+        ("tail of packet", start().lying(6, &fixed, 32, 36), at + 28, "at its head"),
+        ("short packet", start().lying(6, b"", 28, 28), at + 4, "less than 32"),
+        ("huge packet", start().lying(6, &fixed, 1 << 25, 0), at + 4, "more than 16777216"),
+        ("interface", start().enhanced(1, 0, 1, b"x"), at + 8, "interface 1"),
+        ("interface of old", start().obsolete(9, 0, b"x"), at + 8, "interface 9"),
+        ("far interface", start().enhanced(u32::MAX, 0, 1, b"x"), at + 8, "interface 4294967295"),
+        ("other section's", start().section(true).simple(1, b"x"), at + 36, "interface 0"),
+        ("captured", start().enhanced_saying(0, 0, (5, 5), b"four"), at + 20, "its block holds"),
+        ("captured all", start().enhanced_saying(0, 0, (u32::MAX, 5), b"x"), at + 20, "262144"),
+        ("simple", start().simple(5, b"four"), at + 8, "its block holds"),
+        ("option", start().interface(1, 0, &[(9, &[1, 2])]), at + 16, "if_tsresol"),
+        ("no order", start().block(0x0a0d_0d0a, &[0; 16]), at + 8, "byte-order magic"),
+    ] {
+        check(name, &file.bytes, &[packet(b"ok", 1000)], Some(offset), words);
+    }
+    let mut newer = PcapngFile::new(false).bytes;
+    newer[12] = 2;
+    check("version", &newer, &[], Some(12), "version 2.0");
+    newer[12..15].copy_from_slice(&[1, 0, 2]);
+    check("version 1.2", &newer, &[], None, "");
+}
+
+#[test]
+fn pcapng_has_room_for_65535_interfaces() {
+    let mut file = PcapngFile::new(false);
+    for _ in 0..65_535 {
+        file = file.interface(1, 0, &[]);
+    }
+    let last = Packet { interface: 65_534, ..packet(b"last", 0) };
+    let full = file.enhanced(65_534, 0, 4, b"last");
+    let at = full.bytes.len() as u64;
+    assert_eq!(read(Manner::Whole.reader(&full.bytes)).packets, [last]);
+    let beyond = full.interface(1, 0, &[]);
+    let told = read(Manner::Whole.reader(&beyond.bytes));
+    assert_eq!(told.error, Some((at, "more than 65535 interfaces".to_owned())));
+}
+
+#[test]
+fn long_blocks_pass_through_a_small_buffer() {
+    let len = 40 << 20;
+    let file = PcapngFile::new(false).interface(1, 0, &[]).enhanced(0, 1, 1, b"a").bytes;
+    let head = [&file[..], &[0x77, 0, 0, 0], &(len as u32 + 12).to_le_bytes()].concat();
+    let rest = PcapngFile::new(false).interface(1, 0, &[]).enhanced(0, 2, 1, b"b").bytes;
+    let tail = [&(len as u32 + 12).to_le_bytes(), &rest[..]].concat();
+    let input = io::Cursor::new(head).chain(io::repeat(0xff).take(len)).chain(&*tail.leak());
+
+    let mut reader = CaptureReader::new(Box::new(input), None).unwrap();
+    for expected in [b"a", b"b"] {
+        let Ok(Next::Frame(frame)) = reader.next() else { panic!("no packet") };
+        assert_eq!(frame.bytes, expected);
+    }
+    assert!(matches!(reader.next(), Ok(Next::End)));
+    assert_eq!(reader.buffer.capacity(), 1 << 20);
+}
+
+#[test]
+fn records_across_the_buffer_s_end() {
+    let frame = |n: usize| vec![n as u8; n * 7919 % 9000];
+    let mut file = PcapFile::micros();
+    for n in 0..2000 {
+        file = file.packet((n as u32, 0), &frame(n));
+    }
+    assert!(file.bytes.len() > 8 << 20);
+    let told = read(Manner::Whole.reader(&file.bytes));
+    assert_eq!(told.packets.len(), 2000);
+    for (n, packet) in told.packets.iter().enumerate() {
+        assert!(packet.bytes == frame(n) && packet.nanos == n as u64 * S, "packet {n}");
+    }
+}
+
+#[test]
+fn progress_and_files() {
+    let name = format!("warpline-capture-{}.pcap", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let file = PcapFile::micros().packet((1, 2), &[3; 60]).packet((1, 2), &[3; 60]).bytes;
+    std::fs::write(&path, &file).unwrap();
+    let mut reader = CaptureReader::open(&path).unwrap();
+    assert_eq!(reader.progress(), Some(24.0 / 176.0));
+    assert!(matches!(reader.next(), Ok(Next::Frame(_))));
+    assert_eq!(reader.progress(), Some(100.0 / 176.0));
+    while let Ok(Next::Frame(_)) = reader.next() {}
+    assert_eq!(reader.progress(), Some(1.0));
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(CaptureReader::open(&path), Err(SourceError::Io(_))));
+}
+
+#[test]
+fn a_failed_read_is_an_error() {
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+    let start = io::Cursor::new(PcapFile::micros().packet((0, 0), b"ok").bytes);
+    let mut reader = CaptureReader::new(Box::new(start.chain(Broken)), None).unwrap();
+    assert!(matches!(reader.next(), Ok(Next::Frame(_))));
+    assert!(matches!(reader.next(), Err(SourceError::Io(_))));
+    assert!(matches!(reader.next(), Ok(Next::End)));
+}

@@ -1,0 +1,250 @@
+//! Drives one function without an engine: for the tests and benches of functions.
+//!
+//! It does to a batch what a lane does: `before` by shard, packets made put in place, `run`, `after` by
+//! shard; in a debug build it checks every access against the declaration.
+//!
+//! ```no_run
+//! # fn function() -> Box<dyn warpline_nf::Function> { unimplemented!() }
+//! use warpline_nf::harness::{Harness, Input};
+//! let mut harness = Harness::new(function(), 0);
+//! let out = harness.process(&[Input::at(0, &[0; 60])]);
+//! assert_eq!(out.len(), 1);
+//! ```
+
+use warpline_packet::{
+    Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, ReadWrite, SHARDS,
+    Shard, StateKey, Steering, Verdict,
+};
+
+use crate::{Emit, Function, State};
+
+/// A frame to process.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its time.
+    pub timestamp: Instant,
+    /// Its length on the wire.
+    pub wire_len: u32,
+    /// What its first header is.
+    pub link: LinkType,
+}
+
+impl Input {
+    /// An Ethernet frame at `nanos`.
+    pub fn at(nanos: u64, bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            timestamp: Instant::from_nanos(nanos),
+            wire_len: bytes.len() as u32,
+            link: LinkType::ETHERNET,
+        }
+    }
+}
+
+/// What became of a packet: one entry for each that came in or was made, in the order of the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its bytes now.
+    pub bytes: Vec<u8>,
+    /// How it left the function.
+    pub verdict: Verdict,
+    /// The place of its drop reason in the function's list, where it was dropped.
+    pub reason: u8,
+    /// The next hop it was given.
+    pub next_hop: u16,
+    /// Its number in the input.
+    pub ingress: u64,
+    /// Whether the function made it.
+    pub made: bool,
+}
+
+/// One function with its state, and an arena to run it in.
+pub struct Harness {
+    function: Box<dyn Function>,
+    steering: Steering,
+    states: Vec<State>,
+    arena: Arena,
+    batch: Batch,
+    made: Batch,
+    order: Vec<u16>,
+    ingress: u64,
+}
+
+impl Harness {
+    /// Around `function`, which was handed `scratch_words` scratch words.
+    pub fn new(function: Box<dyn Function>, scratch_words: usize) -> Self {
+        let growth = function.growth();
+        let layout = ArenaLayout {
+            slabs: 80,
+            emit_slabs: 8,
+            tables: 2,
+            slots: 1024 * (1 + function.emits()),
+            scratch_words,
+            headroom: growth.head,
+            tailroom: growth.tail,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).expect("memory for a test arena");
+        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
+        let steering = match function.state_key() {
+            StateKey::Inside(key) => Steering::Inside(key),
+            StateKey::None | StateKey::AddressPair => Steering::AddressPair,
+        };
+        let batch = Batch::new(arena.tables.remove(0));
+        let made = Batch::new(arena.tables.remove(0));
+        let states = (0..SHARDS).map(|s| function.state(Shard::new(s))).collect();
+        Self { function, steering, states, arena, batch, made, order: Vec::new(), ingress: 0 }
+    }
+
+    /// The function.
+    pub fn function(&self) -> &dyn Function {
+        &*self.function
+    }
+
+    /// Sends up to 1024 frames through the function as one batch.
+    pub fn process(&mut self, inputs: &[Input]) -> Vec<Outcome> {
+        self.fill(inputs);
+        self.work();
+        let out = self.outcomes();
+        self.batch.clear();
+        out
+    }
+
+    /// Places frames in the batch, without working on them.
+    pub fn fill(&mut self, inputs: &[Input]) -> &mut Batch {
+        self.batch.clear();
+        for input in inputs {
+            let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
+            let steered = self.steering.steer(&input.bytes, &headers);
+            let arrival = Arrival {
+                timestamp: input.timestamp,
+                ingress: self.ingress,
+                wire_len: input.wire_len,
+                link: input.link,
+                interface: 0,
+                shard: steered.shard,
+                flow_hash: steered.flow_hash,
+            };
+            self.ingress += 1;
+            let placed = self.batch.push(&input.bytes, &headers, &arrival, &mut self.arena.ingress);
+            placed.expect("a batch that holds the frames");
+        }
+        &mut self.batch
+    }
+
+    /// The three phases on what the batch holds.
+    pub fn work(&mut self) {
+        let access = *self.function.access();
+        let mut order = Vec::new();
+        let mut ends = [0; SHARDS];
+        self.batch.group_by_shard(&mut order, &mut ends);
+        let starts = std::iter::once(0).chain(ends).map(usize::from);
+        let picks: Vec<Vec<u16>> =
+            starts.zip(ends).map(|(start, end)| order[start..usize::from(end)].to_vec()).collect();
+        self.batch.set_phase(access.before);
+        let emits = self.function.emits();
+        for (state, picks) in self.states.iter_mut().zip(&picks) {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+            if let Some(before) = &mut state.before {
+                before.before(&mut self.batch, picks, emit);
+            }
+        }
+        self.batch.set_phase(access.run);
+        self.function.run(&mut self.batch);
+        let flagged = access.after_flagged;
+        self.batch.set_phase(ReadWrite {
+            reads: access.after.reads | flagged.reads,
+            writes: access.after.writes | flagged.writes,
+        });
+        for (state, picks) in self.states.iter_mut().zip(&picks) {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+            if let Some(after) = &mut state.after {
+                after.after(&mut self.batch, picks, emit);
+            }
+        }
+        self.batch.leave_phase();
+        assert!(self.batch.merge(&mut self.made, &mut self.order), "made packets fit");
+        self.made.clear();
+    }
+
+    /// Tells every shard's state the time.
+    pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
+        let emits = self.made.slots();
+        for state in &mut self.states {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+            if let Some(before) = &mut state.before {
+                before.handle_timeout(now, emit);
+            }
+            if let Some(after) = &mut state.after {
+                after.handle_timeout(now, emit);
+            }
+        }
+        self.batch.clear();
+        assert!(self.batch.merge(&mut self.made, &mut self.order), "made packets fit");
+        let out = self.outcomes();
+        self.batch.clear();
+        out
+    }
+
+    /// The sum over the shards of the counter called `name`.
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut sum = 0;
+        let mut add = |found: &'static str, value| sum += if found == name { value } else { 0 };
+        for state in &self.states {
+            if let Some(before) = &state.before {
+                before.counters(&mut add);
+            }
+            if let Some(after) = &state.after {
+                after.counters(&mut add);
+            }
+        }
+        sum
+    }
+
+    fn outcomes(&self) -> Vec<Outcome> {
+        let of = |index| {
+            let packet = self.batch.packet(index);
+            Outcome {
+                bytes: packet.frame().to_vec(),
+                verdict: packet.verdict(),
+                reason: packet.reason().0,
+                next_hop: packet.next_hop(),
+                ingress: packet.ingress(),
+                made: packet.has(warpline_packet::Flags::GENERATED),
+            }
+        };
+        (0..self.batch.len()).map(of).collect()
+    }
+}
+
+/// Builds a function from the text of its table, as a chain file would; panics with the mistakes.
+pub fn build(
+    definition: &crate::Definition,
+    table: &str,
+    folder: &std::path::Path,
+) -> (Box<dyn Function>, usize) {
+    match try_build(definition, table, folder) {
+        Ok(built) => built,
+        Err(mistakes) => panic!("{mistakes}"),
+    }
+}
+
+/// Builds a function and says how many scratch words it was handed, or what is wrong with its table.
+pub fn try_build(
+    definition: &crate::Definition,
+    table: &str,
+    folder: &std::path::Path,
+) -> Result<(Box<dyn Function>, usize), crate::Diagnostics> {
+    let source = crate::SourceText::new("chain.toml", table);
+    let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
+    let (mut mistakes, mut resources) =
+        (crate::Diagnostics::default(), crate::Resources::default());
+    let mut section = crate::Section::new(&source, definition.name, &parsed, folder, &mut mistakes);
+    section.refuse_unknown(definition.keys);
+    let function = (definition.build)(&mut section, &mut resources);
+    match function {
+        Some(function) if mistakes.is_empty() => Ok((function, resources.scratch_words())),
+        _ => Err(mistakes),
+    }
+}
