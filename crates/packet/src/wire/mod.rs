@@ -1,1 +1,57 @@
-//! Views of the headers in a frame.
+//! Views of the headers in a frame: one file per protocol, no copy and no allocation.
+//!
+//! A view wraps bytes that begin at its header (`T: AsRef<[u8]>`; setters want `AsMut` too).
+//! `new_checked` checks once that the header is there and tells the truth about its lengths; after
+//! that no getter panics. `check_within` does the same for a frame of which only the first bytes
+//! were captured: lengths are judged by what was on the wire, and a `*Truncated` error then means
+//! that the capture, not the sender, cut the header.
+//!
+//! Each file's `field` module is the one place where the byte offsets of its header are written.
+//! Also here: the Internet [`checksum`], the walk over IPv6 extension headers ([`ipv6_ext`]), and
+//! builders of ICMP errors ([`icmp_error`]).
+//!
+//! Not here: reassembly, jumbograms (RFC 2675), 802.3 LLC frames.
+//!
+//! ```
+//! use warpline_packet::wire::{Malformed, Udp};
+//!
+//! let bytes = [0x04, 0xd2, 0x00, 0x35, 0x00, 0x0a, 0x00, 0x00, b'h', b'i'];
+//! let udp = Udp::new_checked(&bytes)?;
+//! assert_eq!((udp.src_port(), udp.dst_port(), udp.payload()), (1234, 53, &b"hi"[..]));
+//! assert_eq!(Udp::new_checked(&bytes[..9]).err(), Some(Malformed::UdpLength));
+//! # Ok::<(), Malformed>(())
+//! ```
+
+mod be;
+pub mod checksum;
+pub mod esp;
+pub mod ethernet;
+pub mod icmp_error;
+pub mod icmpv4;
+pub mod icmpv6;
+pub mod ipv4;
+pub mod ipv6;
+pub mod ipv6_ext;
+mod malformed;
+pub mod options;
+mod protocol;
+pub mod sll;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+#[cfg(test)]
+mod tests;
+
+pub use esp::Esp;
+pub use ethernet::Ethernet;
+pub use icmpv4::Icmpv4;
+pub use icmpv6::Icmpv6;
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use malformed::Malformed;
+pub use protocol::{ethertype, ip_protocol};
+pub use sll::{Sll, Sll2};
+pub use tcp::Tcp;
+pub use udp::Udp;
+pub use vlan::Vlan;

@@ -1,0 +1,312 @@
+//! The IPv4 header (RFC 791), with its options.
+
+use super::be::{clamped, clamped_mut, get_array, get16, set16};
+use super::checksum;
+use super::{Malformed, options::Options};
+use core::net::Ipv4Addr;
+
+/// Bytes of the header without options.
+pub const HEADER_LEN: usize = 20;
+
+/// Bit of the flags and fragment word: may not be fragmented.
+pub const DONT_FRAGMENT: u16 = 0x4000;
+/// Bit of the flags and fragment word: this isn't the last fragment.
+pub const MORE_FRAGMENTS: u16 = 0x2000;
+/// The fragment offset in the flags and fragment word, in units of 8 bytes.
+pub const OFFSET_MASK: u16 = 0x1fff;
+
+/// Where each field is.
+pub mod field {
+    use core::ops::Range;
+
+    /// Version (4 bits) and header length in 32-bit words (4 bits).
+    pub const VER_IHL: Range<usize> = 0..1;
+    /// Differentiated services (6 bits) and congestion notification (2 bits).
+    pub const DSCP_ECN: Range<usize> = 1..2;
+    /// Bytes of header and data.
+    pub const TOTAL_LEN: Range<usize> = 2..4;
+    /// Identification.
+    pub const IDENT: Range<usize> = 4..6;
+    /// Flags (3 bits) and fragment offset in units of 8 bytes (13 bits).
+    pub const FLAGS_FRAGMENT: Range<usize> = 6..8;
+    /// Time to live.
+    pub const TTL: Range<usize> = 8..9;
+    /// Protocol of the data.
+    pub const PROTOCOL: Range<usize> = 9..10;
+    /// Checksum of the header.
+    pub const CHECKSUM: Range<usize> = 10..12;
+    /// Source address.
+    pub const SRC_ADDR: Range<usize> = 12..16;
+    /// Destination address.
+    pub const DST_ADDR: Range<usize> = 16..20;
+}
+
+/// Types of options.
+pub mod option {
+    /// Record route.
+    pub const RECORD_ROUTE: u8 = 7;
+    /// Timestamps.
+    pub const TIMESTAMP: u8 = 68;
+    /// Loose source route.
+    pub const LOOSE_SOURCE_ROUTE: u8 = 131;
+    /// Strict source route.
+    pub const STRICT_SOURCE_ROUTE: u8 = 137;
+    /// Router alert (RFC 2113).
+    pub const ROUTER_ALERT: u8 = 148;
+}
+
+/// A view of an IPv4 packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4<T: AsRef<[u8]>> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Ipv4<T> {
+    /// A view whose getters may panic where the header is cut or lies.
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Self { buffer }
+    }
+
+    /// A view of a packet that is all there; bytes behind it (link padding) are left out.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
+        let packet = Self::new_unchecked(buffer);
+        packet.check_len()?;
+        Ok(packet)
+    }
+
+    /// Checks that the packet is all there and its lengths agree.
+    #[inline]
+    pub fn check_len(&self) -> Result<(), Malformed> {
+        self.check_within(self.buffer.as_ref().len())
+    }
+
+    /// Checks a packet that had `wire_len` bytes on the wire, link padding included, of which the
+    /// buffer may hold fewer. The header must be in the buffer.
+    pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
+        let len = self.buffer.as_ref().len();
+        if len < HEADER_LEN {
+            return Err(Malformed::Ipv4Truncated);
+        }
+        if self.version() != 4 {
+            return Err(Malformed::Ipv4Version);
+        }
+        let (header_len, total_len) = (self.header_len(), usize::from(self.total_len()));
+        if header_len < HEADER_LEN || header_len > wire_len {
+            return Err(Malformed::Ipv4HeaderLen);
+        }
+        if total_len < header_len || total_len > wire_len {
+            return Err(Malformed::Ipv4TotalLen);
+        }
+        // RFC 791, 3.1: the total length of what a fragment is put together into has 16 bits too.
+        if self.fragment_offset() + total_len > usize::from(u16::MAX) {
+            return Err(Malformed::FragmentBounds);
+        }
+        if header_len > len { Err(Malformed::Ipv4Truncated) } else { Ok(()) }
+    }
+
+    /// The bytes that it views.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Version, 4 if it is IPv4.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.byte(field::VER_IHL.start) >> 4
+    }
+
+    /// Bytes of the header, options included.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.byte(field::VER_IHL.start) & 0x0f) * 4
+    }
+
+    /// Differentiated services code point.
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.byte(field::DSCP_ECN.start) >> 2
+    }
+
+    /// Explicit congestion notification.
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.byte(field::DSCP_ECN.start) & 3
+    }
+
+    /// Bytes of header and data.
+    #[inline]
+    pub fn total_len(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::TOTAL_LEN)
+    }
+
+    /// Identification, which the fragments of a packet share.
+    #[inline]
+    pub fn ident(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::IDENT)
+    }
+
+    /// Flags and fragment offset, as the header has them.
+    #[inline]
+    pub fn flags_fragment(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::FLAGS_FRAGMENT)
+    }
+
+    /// Whether the packet may not be fragmented.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        self.flags_fragment() & DONT_FRAGMENT != 0
+    }
+
+    /// Whether fragments follow this one.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.flags_fragment() & MORE_FRAGMENTS != 0
+    }
+
+    /// Where the fragment's data belong, in bytes.
+    #[inline]
+    pub fn fragment_offset(&self) -> usize {
+        usize::from(self.flags_fragment() & OFFSET_MASK) * 8
+    }
+
+    /// Whether it is a fragment, the first one too.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.flags_fragment() & (MORE_FRAGMENTS | OFFSET_MASK) != 0
+    }
+
+    /// Time to live.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.byte(field::TTL.start)
+    }
+
+    /// Protocol of the data ([`ip_protocol`](super::ip_protocol)).
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        self.byte(field::PROTOCOL.start)
+    }
+
+    /// Checksum of the header, as carried.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::CHECKSUM)
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src_addr(&self) -> Ipv4Addr {
+        get_array(self.buffer.as_ref(), field::SRC_ADDR).into()
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst_addr(&self) -> Ipv4Addr {
+        get_array(self.buffer.as_ref(), field::DST_ADDR).into()
+    }
+
+    /// Whether the header's checksum is right.
+    #[inline]
+    pub fn verify_checksum(&self) -> bool {
+        checksum::checksum(clamped(self.buffer.as_ref(), 0, self.header_len())) == 0
+    }
+
+    /// The header's options; offsets count from [`HEADER_LEN`].
+    #[inline]
+    pub fn options(&self) -> Options<'_> {
+        Options::new(clamped(self.buffer.as_ref(), HEADER_LEN, self.header_len()))
+    }
+
+    /// The data, as much as the total length says and the buffer has.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.buffer.as_ref(), self.header_len(), usize::from(self.total_len()))
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        self.buffer.as_ref()[at]
+    }
+}
+
+/// Setters leave the checksum as it is: see [`fill_checksum`](Ipv4::fill_checksum) and
+/// [`checksum::update16`].
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
+    /// Sets version 4 and the header's length in bytes, a multiple of 4 up to 60.
+    #[inline]
+    pub fn set_header_len(&mut self, len: usize) {
+        self.buffer.as_mut()[field::VER_IHL.start] = 0x40 | (len / 4) as u8 & 0x0f;
+    }
+
+    /// Sets the differentiated services and congestion notification byte.
+    #[inline]
+    pub fn set_dscp_ecn(&mut self, value: u8) {
+        self.buffer.as_mut()[field::DSCP_ECN.start] = value;
+    }
+
+    /// Sets the bytes of header and data.
+    #[inline]
+    pub fn set_total_len(&mut self, len: u16) {
+        set16(self.buffer.as_mut(), field::TOTAL_LEN, len);
+    }
+
+    /// Sets the identification.
+    #[inline]
+    pub fn set_ident(&mut self, ident: u16) {
+        set16(self.buffer.as_mut(), field::IDENT, ident);
+    }
+
+    /// Sets flags and fragment offset, as the header has them.
+    #[inline]
+    pub fn set_flags_fragment(&mut self, value: u16) {
+        set16(self.buffer.as_mut(), field::FLAGS_FRAGMENT, value);
+    }
+
+    /// Sets the time to live.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.buffer.as_mut()[field::TTL.start] = ttl;
+    }
+
+    /// Sets the protocol of the data.
+    #[inline]
+    pub fn set_protocol(&mut self, protocol: u8) {
+        self.buffer.as_mut()[field::PROTOCOL.start] = protocol;
+    }
+
+    /// Sets the header's checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
+    }
+
+    /// Sets the source address.
+    #[inline]
+    pub fn set_src_addr(&mut self, address: Ipv4Addr) {
+        self.buffer.as_mut()[field::SRC_ADDR].copy_from_slice(&address.octets());
+    }
+
+    /// Sets the destination address.
+    #[inline]
+    pub fn set_dst_addr(&mut self, address: Ipv4Addr) {
+        self.buffer.as_mut()[field::DST_ADDR].copy_from_slice(&address.octets());
+    }
+
+    /// Computes the header's checksum and sets it.
+    #[inline]
+    pub fn fill_checksum(&mut self) {
+        self.set_checksum(0);
+        let sum = checksum::checksum(clamped(self.buffer.as_ref(), 0, self.header_len()));
+        self.set_checksum(sum);
+    }
+
+    /// The data, to write.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let (start, end) = (self.header_len(), usize::from(self.total_len()));
+        clamped_mut(self.buffer.as_mut(), start, end)
+    }
+}

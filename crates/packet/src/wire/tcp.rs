@@ -1,0 +1,282 @@
+//! The TCP header (RFC 9293), with its options.
+
+use super::be::{clamped, clamped_mut, get16, get32, set16, set32};
+use super::checksum;
+use super::{Malformed, options::Options};
+
+/// Bytes of the header without options.
+pub const HEADER_LEN: usize = 20;
+
+/// Where each field is.
+pub mod field {
+    use core::ops::Range;
+
+    /// Source port.
+    pub const SRC_PORT: Range<usize> = 0..2;
+    /// Destination port.
+    pub const DST_PORT: Range<usize> = 2..4;
+    /// Sequence number.
+    pub const SEQ: Range<usize> = 4..8;
+    /// Acknowledgment number.
+    pub const ACK: Range<usize> = 8..12;
+    /// Header length in 32-bit words (4 bits), reserved (3), flags (9).
+    pub const OFFSET_FLAGS: Range<usize> = 12..14;
+    /// Window.
+    pub const WINDOW: Range<usize> = 14..16;
+    /// Checksum over pseudo-header, header and data.
+    pub const CHECKSUM: Range<usize> = 16..18;
+    /// Urgent pointer.
+    pub const URGENT: Range<usize> = 18..20;
+}
+
+/// The flags, as bits of [`Tcp::flags`].
+pub mod flags {
+    /// No more data from the sender.
+    pub const FIN: u16 = 0x001;
+    /// Synchronise sequence numbers.
+    pub const SYN: u16 = 0x002;
+    /// Reset the connection.
+    pub const RST: u16 = 0x004;
+    /// Push to the receiver.
+    pub const PSH: u16 = 0x008;
+    /// The acknowledgment number counts.
+    pub const ACK: u16 = 0x010;
+    /// The urgent pointer counts.
+    pub const URG: u16 = 0x020;
+    /// Congestion was seen (RFC 3168).
+    pub const ECE: u16 = 0x040;
+    /// The congestion window was reduced (RFC 3168).
+    pub const CWR: u16 = 0x080;
+    /// Accurate congestion notification, once the nonce sum.
+    pub const AE: u16 = 0x100;
+    /// All of them.
+    pub const MASK: u16 = 0x1ff;
+}
+
+/// Kinds of options.
+pub mod option {
+    /// Maximum segment size, 2 bytes of data.
+    pub const MAX_SEGMENT_SIZE: u8 = 2;
+    /// Window scale, 1 byte of data (RFC 7323).
+    pub const WINDOW_SCALE: u8 = 3;
+    /// Selective acknowledgment permitted (RFC 2018).
+    pub const SACK_PERMITTED: u8 = 4;
+    /// Selective acknowledgment, 8 bytes of data per block (RFC 2018).
+    pub const SACK: u8 = 5;
+    /// Timestamps, 8 bytes of data (RFC 7323).
+    pub const TIMESTAMPS: u8 = 8;
+}
+
+/// A view of a TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp<T: AsRef<[u8]>> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Tcp<T> {
+    /// A view whose getters may panic where the header is cut.
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Self { buffer }
+    }
+
+    /// A view of a whole segment, the payload of an IP packet.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
+        let segment = Self::new_unchecked(buffer);
+        segment.check_len()?;
+        Ok(segment)
+    }
+
+    /// Checks that the header is there and its length is true.
+    #[inline]
+    pub fn check_len(&self) -> Result<(), Malformed> {
+        self.check_within(self.buffer.as_ref().len())
+    }
+
+    /// Checks a segment that had `wire_len` bytes on the wire, of which the buffer may hold fewer.
+    /// The header must be in the buffer.
+    pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
+        let len = self.buffer.as_ref().len();
+        if len < HEADER_LEN {
+            return Err(Malformed::TcpTruncated);
+        }
+        let header_len = self.header_len();
+        if header_len < HEADER_LEN || header_len > wire_len {
+            return Err(Malformed::TcpHeaderLen);
+        }
+        if header_len > len { Err(Malformed::TcpTruncated) } else { Ok(()) }
+    }
+
+    /// The bytes that it views.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Source port.
+    #[inline]
+    pub fn src_port(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::SRC_PORT)
+    }
+
+    /// Destination port.
+    #[inline]
+    pub fn dst_port(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::DST_PORT)
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn seq(&self) -> u32 {
+        get32(self.buffer.as_ref(), field::SEQ)
+    }
+
+    /// Acknowledgment number, which counts where [`flags::ACK`] is set.
+    #[inline]
+    pub fn ack(&self) -> u32 {
+        get32(self.buffer.as_ref(), field::ACK)
+    }
+
+    /// Bytes of the header, options included.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.offset_flags() >> 12) * 4
+    }
+
+    /// The flags ([`flags`]).
+    #[inline]
+    pub fn flags(&self) -> u16 {
+        self.offset_flags() & flags::MASK
+    }
+
+    /// Whether all of these flags are set.
+    #[inline]
+    pub fn has(&self, flags: u16) -> bool {
+        self.flags() & flags == flags
+    }
+
+    /// Window, not scaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::WINDOW)
+    }
+
+    /// Checksum, as carried.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::CHECKSUM)
+    }
+
+    /// Urgent pointer.
+    #[inline]
+    pub fn urgent(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::URGENT)
+    }
+
+    /// Sequence numbers that the segment takes: its data, and one each for SYN and FIN.
+    #[inline]
+    pub fn segment_len(&self) -> u32 {
+        let controls = u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN));
+        self.payload().len() as u32 + controls
+    }
+
+    /// Whether the checksum is right; `pseudo` is the sum of the pseudo-header.
+    #[inline]
+    pub fn verify_checksum(&self, pseudo: u32) -> bool {
+        checksum::fold(pseudo + checksum::sum(self.buffer.as_ref())) == 0xffff
+    }
+
+    /// The header's options; offsets count from [`HEADER_LEN`].
+    #[inline]
+    pub fn options(&self) -> Options<'_> {
+        Options::new(clamped(self.buffer.as_ref(), HEADER_LEN, self.header_len()))
+    }
+
+    /// The data.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.buffer.as_ref(), self.header_len(), usize::MAX)
+    }
+
+    #[inline]
+    fn offset_flags(&self) -> u16 {
+        get16(self.buffer.as_ref(), field::OFFSET_FLAGS)
+    }
+}
+
+/// Setters leave the checksum as it is.
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
+    /// Sets the source port.
+    #[inline]
+    pub fn set_src_port(&mut self, port: u16) {
+        set16(self.buffer.as_mut(), field::SRC_PORT, port);
+    }
+
+    /// Sets the destination port.
+    #[inline]
+    pub fn set_dst_port(&mut self, port: u16) {
+        set16(self.buffer.as_mut(), field::DST_PORT, port);
+    }
+
+    /// Sets the sequence number.
+    #[inline]
+    pub fn set_seq(&mut self, seq: u32) {
+        set32(self.buffer.as_mut(), field::SEQ, seq);
+    }
+
+    /// Sets the acknowledgment number.
+    #[inline]
+    pub fn set_ack(&mut self, ack: u32) {
+        set32(self.buffer.as_mut(), field::ACK, ack);
+    }
+
+    /// Sets the header's length in bytes, a multiple of 4 up to 60.
+    #[inline]
+    pub fn set_header_len(&mut self, len: usize) {
+        let word = (len / 4) as u16 & 0x0f;
+        let rest = self.offset_flags() & 0x0fff;
+        set16(self.buffer.as_mut(), field::OFFSET_FLAGS, word << 12 | rest);
+    }
+
+    /// Sets exactly these flags; the reserved bits stay.
+    #[inline]
+    pub fn set_flags(&mut self, flags: u16) {
+        let rest = self.offset_flags() & !flags::MASK;
+        set16(self.buffer.as_mut(), field::OFFSET_FLAGS, rest | flags & flags::MASK);
+    }
+
+    /// Sets the window.
+    #[inline]
+    pub fn set_window(&mut self, window: u16) {
+        set16(self.buffer.as_mut(), field::WINDOW, window);
+    }
+
+    /// Sets the checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
+    }
+
+    /// Sets the urgent pointer.
+    #[inline]
+    pub fn set_urgent(&mut self, urgent: u16) {
+        set16(self.buffer.as_mut(), field::URGENT, urgent);
+    }
+
+    /// Computes the checksum over the whole buffer and sets it; `pseudo` is the sum of the
+    /// pseudo-header.
+    #[inline]
+    pub fn fill_checksum(&mut self, pseudo: u32) {
+        self.set_checksum(0);
+        let sum = checksum::sum(self.buffer.as_ref());
+        self.set_checksum(!checksum::fold(pseudo + sum));
+    }
+
+    /// The data, to write.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let start = self.header_len();
+        clamped_mut(self.buffer.as_mut(), start, usize::MAX)
+    }
+}
