@@ -5,9 +5,9 @@
 //! must have an even length. The *checksum*, which packets carry, is the complement of the sum.
 //!
 //! Zero has two forms, 0x0000 and 0xffff. The sum of data with any bit set is never 0x0000, so
-//! its checksum is never 0xffff; an update gives the very number that summing anew would, as long as
-//! the data are not all zero. What carries a checksum never is: IP headers begin with a version,
-//! pseudo-headers hold a protocol.
+//! its checksum is never 0xffff; an update gives the very number that summing anew would, as long
+//! as the data are not all zero. What carries a checksum never is: IP headers begin with a version,
+//! pseudo-headers hold a protocol. Only an ICMP echo reply could be all zero: sum that anew.
 //!
 //! UDP (RFC 768) sends a computed checksum of 0x0000 as 0xffff, and 0x0000 says that there is none.
 //! Nothing here knows this. Whoever updates a UDP checksum leaves 0x0000 alone before, and writes
@@ -168,7 +168,7 @@ mod tests {
         fn equals_the_naive_sum(data in bytes(), cut in any::<usize>()) {
             prop_assert_eq!(checksum(&data), naive(&data));
             prop_assert!(sum(&data) <= 0xffff);
-            let (head, tail) = data.split_at(cut % (data.len() + 1) & !1);
+            let (head, tail) = data.split_at((cut % (data.len() + 1)) & !1);
             prop_assert_eq!(!fold(sum(head) + sum(tail)), naive(&data));
         }
 
@@ -177,7 +177,7 @@ mod tests {
             mut data in bytes(), at in any::<usize>(), new in [word(), word()], fixed in 1_u16..,
         ) {
             data.extend([0; 4]);
-            let at = at % (data.len() - 3) & !1;
+            let at = (at % (data.len() - 3)) & !1;
             let old: [u8; 4] = data[at..at + 4].try_into().unwrap();
             let [high, low] = new;
             // Two bytes that no update changes, so that the data are never all zero.
@@ -202,7 +202,9 @@ mod tests {
         }
 
         #[test]
-        fn update_reaches_both_zeros(words in proptest::collection::vec(word(), 2..8), new in word()) {
+        fn update_reaches_both_zeros(
+            words in proptest::collection::vec(word(), 2..8), new in word(),
+        ) {
             prop_assume!(words[1..].iter().any(|&word| word != 0));
             let bytes = |words: &[u16]| {
                 words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()
