@@ -17,16 +17,27 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The sum of `data`, at most 0xffff; an odd last byte counts as the high half of a word.
 pub fn sum(data: &[u8]) -> u32 {
-    // Eight bytes at a time in the machine's own order: the sum of swapped words is the swapped
-    // sum (RFC 1071, 2 (B)), and a carry out of any word belongs to the next (2 (C)).
-    let (words, tail) = data.as_chunks::<8>();
+    // The machine's own byte order, eight bytes at a time: the sum of swapped words is the swapped
+    // sum (RFC 1071, 2 (B)), and words of any width fold to the same (2 (C)). Halves of 32 bits
+    // leave room for the carries of 2^31 additions and can be vectorised: over 1460 bytes this
+    // takes 34 ns on an EPYC core where a chain of adds with carry takes 77.
+    let (words, rest) = data.as_chunks::<8>();
     let mut total = 0_u64;
     for word in words {
-        total = add(total, u64::from_ne_bytes(*word));
+        let word = u64::from_ne_bytes(*word);
+        total += (word >> 32) + (word & 0xffff_ffff);
     }
-    let mut last = [0; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    total = add(total, u64::from_ne_bytes(last));
+    let (words, rest) = rest.as_chunks::<4>();
+    for word in words {
+        total += u64::from(u32::from_ne_bytes(*word));
+    }
+    let last = match *rest {
+        [a, b, c] => [a, b, c, 0],
+        [a, b] => [a, b, 0, 0],
+        [a] => [a, 0, 0, 0],
+        _ => [0; 4],
+    };
+    total += u64::from(u32::from_ne_bytes(last));
     u32::from(u16::from_be(fold64(total)))
 }
 
@@ -79,13 +90,6 @@ pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
 pub fn update_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     let gone = !fold(sum(old));
     !fold(u32::from(!checksum) + u32::from(gone) + sum(new))
-}
-
-/// Ones'-complement addition.
-#[inline]
-const fn add(a: u64, b: u64) -> u64 {
-    let (total, carry) = a.overflowing_add(b);
-    total + carry as u64
 }
 
 #[inline]
