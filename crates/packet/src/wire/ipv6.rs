@@ -1,4 +1,4 @@
-//! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`](super::ipv6_ext).
+//! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`].
 
 use super::be::{clamped, clamped_mut, get_array, get16, get32, set16, set32};
 use super::{Malformed, ipv6_ext};
