@@ -161,3 +161,28 @@ const OUTSIDE_4: [u8; 4] = [198, 18, 0, 0];
 /// 2001:db8:1::/64 inside and 2001:db8:2::/64 outside (RFC 3849, for documentation).
 const INSIDE_6: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0];
 const OUTSIDE_6: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 2, 0, 0];
+
+#[cfg(test)]
+mod tests {
+    use super::super::flow::{Flows, Share};
+    use super::*;
+
+    /// Every value the sum can take: the field of UDP is never zero, which would mean no checksum,
+    /// and otherwise it goes with the payload.
+    #[test]
+    fn a_udp_checksum_of_zero_is_sent_as_all_ones() {
+        for ip in [Share::First, Share::Second] {
+            let flow = Flows::new(1, ip, Share::First).flow(0);
+            let template = Template::new(flow.kind);
+            let mut seen = vec![false; 0x1_0000];
+            for payload_sum in 0..0xffff {
+                let packet = Packet { flow, sent: 0, id: 0, payload_len: 2, payload_sum };
+                let mut frame = [0; HEADERS_MAX];
+                template.write(&mut frame, &packet);
+                let field = &frame[flow.kind.headers_len() - 2..][..2];
+                seen[usize::from(u16::from_be_bytes([field[0], field[1]]))] = true;
+            }
+            assert!(!seen[0] && seen[1..].iter().all(|&seen| seen));
+        }
+    }
+}

@@ -21,12 +21,24 @@ pub(super) fn ln(x: f64) -> f64 {
     }
     let s = (m - 1.0) / (m + 1.0);
     let square = s * s;
-    let mut series = 0.0;
-    for odd in [21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
-        series = series * square + 1.0 / odd;
-    }
+    let series = INVERSE_ODDS.iter().rev().fold(0.0, |series, term| series * square + term);
     f64::from(exponent) * LN_2 + 2.0 * s * series
 }
+
+/// 1/n for odd n.
+const INVERSE_ODDS: [f64; 11] = [
+    1.0,
+    1.0 / 3.0,
+    1.0 / 5.0,
+    1.0 / 7.0,
+    1.0 / 9.0,
+    1.0 / 11.0,
+    1.0 / 13.0,
+    1.0 / 15.0,
+    1.0 / 17.0,
+    1.0 / 19.0,
+    1.0 / 21.0,
+];
 
 /// e to the power of `x`; 0 below about e^-708 and infinite above e^709.
 ///
@@ -42,12 +54,21 @@ pub(super) fn exp(x: f64) -> f64 {
     let k = (x / LN_2 + if x < 0.0 { -0.5 } else { 0.5 }) as i64;
     // ln 2 in two parts: the first has so few bits that k times it is exact.
     let r = (x - k as f64 * LN_2_HIGH) - k as f64 * LN_2_LOW;
-    let mut series = 1.0;
-    for n in (1..=13).rev() {
-        series = series * r / f64::from(n) + 1.0;
-    }
+    let series = INVERSE_FACTORIALS.iter().rev().fold(0.0, |series, term| series * r + term);
     series * f64::from_bits(((k + 1023) as u64) << 52)
 }
+
+/// 1/n! for n from 0 to 13: multiplying is many times as fast as dividing by n.
+const INVERSE_FACTORIALS: [f64; 14] = {
+    let mut terms = [1.0; 14];
+    let (mut n, mut factorial) = (1, 1.0);
+    while n < terms.len() {
+        factorial *= n as f64;
+        terms[n] = 1.0 / factorial;
+        n += 1;
+    }
+    terms
+};
 
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -78,7 +99,7 @@ mod tests {
             }
             let power = (x - 370.0) * 1.9;
             let error = (exp(power) / power.exp() - 1.0).abs();
-            assert!(power < -700.0 || power > 700.0 || error < 4e-15, "exp {power}: {error}");
+            assert!(!(-700.0..=700.0).contains(&power) || error < 4e-15, "exp {power}: {error}");
         }
         assert_eq!((ln(1.0), exp(0.0)), (0.0, 1.0));
         assert_eq!((exp(1e9), exp(-1e9)), (f64::INFINITY, 0.0));

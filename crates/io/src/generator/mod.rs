@@ -6,16 +6,24 @@
 //! |---|---|---|---|
 //! | `packets` | whole number | 1000000; unlimited with `seconds` | how many packets |
 //! | `seconds` | 0 to 1e9 | unlimited | for how long, in the packets' own time |
-//! | `size` | bytes, `A\|B\|C`, `imix` | `imix` | frame length without FCS, up to 65549; a list is equally likely, an entry may repeat; the IMIX is 60, 590 and 1514 as 7:4:1, 60 being raised to the length of the headers |
+//! | `size` | bytes, `A\|B\|C`, `imix` | `imix` | frame length without FCS |
 //! | `flows` | 1 to 16777216 | 1000 | how many 5-tuples |
 //! | `zipf` | 0 to 10 | uniform | exponent of the flows' popularity |
 //! | `rate_gbps` | 0.000001 to 10000 | as fast as possible | frame bits a second in real time |
 //! | `arrivals` | `constant`, `poisson`, `onoff` | `constant` | how packets are spaced |
 //! | `seed` | whole number | 1 | which of the possible traffics |
-//! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | contents; `@SHARE` (0.01) may be left out, `%XX` is any byte and stands for `,` `@` `%` |
+//! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | what packets carry |
 //! | `on_full` | `wait`, `drop` | `wait` | when nobody takes the packet |
 //! | `ip` | `4`, `6`, `mix` | `4` | version; `mix` is one flow in two |
 //! | `protocol` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` is one flow in two |
+//!
+//! A frame is as long as its headers at least (42 bytes for UDP over IPv4, 74 for TCP over IPv6)
+//! and 65549 bytes at most. The lengths of a list are equally likely; one may be there several
+//! times. The IMIX is 60, 590 and 1514 bytes as 7:4:1, where 60 is raised to the headers' length.
+//!
+//! A planted pattern stands somewhere in text, in `@SHARE` (0.01 where left out) of the payloads
+//! that have room for it. `%XX` in a pattern is the byte of that hexadecimal number, which is how
+//! `,`, `@` and `%` are written.
 //!
 //! All frames go from inside (10.0.0.0/8, 2001:db8:1::/64) to outside (198.18.0.0/15,
 //! 2001:db8:2::/64) over Ethernet, with correct lengths and checksums. TCP segments carry PSH and

@@ -241,7 +241,7 @@ fn speed() {
         "size=60",
         "size=60,flows=1000000",
         "size=60,zipf=1.1",
-        "size=60,ip=mix,protocol=mix",
+        "size=74,ip=mix,protocol=mix",
         "size=60,protocol=tcp,flows=1000000",
         "size=60,arrivals=poisson",
         "size=imix",

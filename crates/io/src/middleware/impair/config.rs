@@ -16,7 +16,7 @@ use crate::port::FRAME_LEN_MAX;
 /// | `truncate` | 0 to 1 | share of frames cut to `snap` bytes, their length on the wire kept |
 /// | `snap` | 1 to 262144 | default 64; shorter frames are not cut |
 /// | `reorder` | 0 to 1 | share of frames that are held back |
-/// | `depth` | 1 to 1024 | default 8; a held frame leaves after 1 to this many later ones came in |
+/// | `depth` | 1 to 1024 | default 8; for at most how many later frames one is held |
 /// | `delay_us` | 0 to 60000000 | added to every timestamp |
 /// | `jitter_us` | 0 to 60000000 | up to this much more, at random |
 /// | `seed` | whole number | default 1 |
