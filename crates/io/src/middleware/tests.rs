@@ -181,6 +181,7 @@ fn duplicates_follow_their_frame() {
     let pairs = order.windows(2).filter(|pair| pair[0] == pair[1]).count();
     assert_eq!(pairs as u64, counts.duplicated);
     assert!(counts.duplicated > 400);
+    assert!(out.is_sorted_by_key(|&(time, _, _)| time));
 }
 
 #[test]

@@ -156,13 +156,13 @@ impl<S: Source> Impair<S> {
 
     /// Lends a frame that leaves now.
     fn lend(&mut self, mut frame: Stored) -> Frame<'_> {
+        if frame.in_turn {
+            frame.timestamp = frame.timestamp.max(self.current.timestamp);
+        }
         if frame.twice {
             frame.twice = false;
             let copy = Stored::copy(&frame.lend(), self.spare.pop());
-            self.ready.push_front(Stored { in_turn: frame.in_turn, ..copy });
-        }
-        if frame.in_turn {
-            frame.timestamp = frame.timestamp.max(self.current.timestamp);
+            self.ready.push_front(copy);
         }
         self.counts.sent += 1;
         self.spare.push(core::mem::replace(&mut self.current, frame).bytes);
@@ -280,5 +280,32 @@ impl Stored {
     fn lend(&self) -> Frame<'_> {
         let &Self { ref bytes, timestamp, wire_len, link, interface, .. } = self;
         Frame { bytes, timestamp, wire_len, link, interface }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::{Generator, GeneratorConfig};
+
+    #[test]
+    fn frames_that_leave_together_leave_in_the_order_in_which_they_came() {
+        let traffic = Generator::new(GeneratorConfig::parse("").unwrap());
+        let mut impair = Impair::new(traffic, ImpairConfig::parse("").unwrap());
+        let fate = impair.streams.draw(&impair.config);
+        for (interface, later) in [(0, 3), (1, 2), (2, 1), (3, 1)] {
+            impair.counts.received += 1;
+            let frame = Stored { interface, ..Stored::EMPTY };
+            impair.admit(frame, Fate { held: Some(later), ..fate });
+        }
+        let order = |ready: &VecDeque<Stored>| -> Vec<u16> {
+            ready.iter().map(|frame| frame.interface).collect()
+        };
+        impair.release(3);
+        assert_eq!(order(&impair.ready), []);
+        impair.release(4);
+        assert_eq!(order(&impair.ready), [0, 1, 2]);
+        impair.release(5);
+        assert_eq!(order(&impair.ready), [0, 1, 2, 3]);
     }
 }
