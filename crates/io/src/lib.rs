@@ -1,8 +1,10 @@
 //! Packets in and out: capture files, the traffic generator, middleware.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod capture;
+pub mod generator;
+pub mod middleware;
 pub mod port;
 
 pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};

@@ -1,0 +1,140 @@
+//! When packets arrive: evenly, at random, or in bursts, all at the same mean rate.
+//!
+//! Time here is the packets' own, counted from the first one; nothing reads a clock.
+
+use core::time::Duration;
+
+use super::math::ln;
+use super::rng::Rng;
+
+/// The process by which packets arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Process {
+    /// Each frame takes its own length at the given rate.
+    Constant,
+    /// Independent, exponentially distributed gaps.
+    Poisson,
+    /// Bursts at [`PEAK`] times the rate, of geometrically distributed length, with exponentially
+    /// distributed silence between them.
+    OnOff,
+}
+
+/// How much faster than the mean a burst is.
+const PEAK: f64 = 10.0;
+
+/// Mean packets of a burst.
+const BURST_PACKETS: f64 = 32.0;
+
+/// The clock of the arriving packets.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    process: Process,
+    nanos_per_byte: f64,
+    /// Mean nanoseconds from one packet to the next.
+    mean_gap: f64,
+    elapsed_ns: u64,
+    /// What is left of the gaps after whole nanoseconds, in [0, 1).
+    fraction: f64,
+}
+
+impl Arrivals {
+    /// `mean_len` is the mean frame length in bytes; the rate counts frame bytes.
+    pub(super) fn new(process: Process, rate_gbps: f64, mean_len: f64) -> Self {
+        let nanos_per_byte = 8.0 / rate_gbps;
+        let mean_gap = nanos_per_byte * mean_len;
+        Self { process, nanos_per_byte, mean_gap, elapsed_ns: 0, fraction: 0.0 }
+    }
+
+    /// When the next packet arrives, since the first one did.
+    #[inline]
+    pub(super) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed_ns)
+    }
+
+    /// Goes on from a frame of `len` bytes to the one after it.
+    #[inline]
+    pub(super) fn advance(&mut self, len: u32, rng: &mut Rng) {
+        let own = self.nanos_per_byte * f64::from(len);
+        let gap = match self.process {
+            Process::Constant => own,
+            Process::Poisson => self.mean_gap * exponential(rng),
+            Process::OnOff if rng.chance(1.0 / BURST_PACKETS) => {
+                // Makes up for what the burst was ahead of the mean rate.
+                let silence = self.mean_gap * BURST_PACKETS * (1.0 - 1.0 / PEAK);
+                own / PEAK + silence * exponential(rng)
+            }
+            Process::OnOff => own / PEAK,
+        };
+        let gap = self.fraction + gap;
+        let whole = gap as u64;
+        self.fraction = gap - whole as f64;
+        self.elapsed_ns = self.elapsed_ns.saturating_add(whole);
+    }
+}
+
+/// An exponentially distributed number of mean 1.
+#[inline]
+fn exponential(rng: &mut Rng) -> f64 {
+    -ln(1.0 - rng.unit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKETS: usize = 200_000;
+
+    /// The gaps in nanoseconds between packets of 125 bytes at 1 Gb/s: 1000 each on average.
+    fn gaps(process: Process) -> Vec<f64> {
+        let mut arrivals = Arrivals::new(process, 1.0, 125.0);
+        let mut rng = Rng::stream(42, 2);
+        let mut last = arrivals.elapsed();
+        assert_eq!(last, Duration::ZERO);
+        let step = |_| {
+            arrivals.advance(125, &mut rng);
+            let gap = arrivals.elapsed() - last;
+            last = arrivals.elapsed();
+            gap.as_nanos() as f64
+        };
+        (0..PACKETS).map(step).collect()
+    }
+
+    fn mean_and_deviation(gaps: &[f64]) -> (f64, f64) {
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn constant_keeps_the_rate_to_the_nanosecond() {
+        assert!(gaps(Process::Constant).iter().all(|&gap| gap == 1000.0));
+        let mut arrivals = Arrivals::new(Process::Constant, 100.0, 60.0);
+        let mut rng = Rng::stream(0, 0);
+        (0..1_000_000).for_each(|_| arrivals.advance(60, &mut rng));
+        // 4.8 ns each: fractions are carried, not lost.
+        assert!(arrivals.elapsed().as_nanos().abs_diff(4_800_000) <= 1);
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential() {
+        let gaps = gaps(Process::Poisson);
+        let (mean, deviation) = mean_and_deviation(&gaps);
+        assert!((mean - 1000.0).abs() < 12.0, "{mean}");
+        assert!((deviation - 1000.0).abs() < 25.0, "{deviation}");
+        // P(gap > t) = e^(-t / mean).
+        for t in [100.0, 500.0, 1000.0, 3000.0] {
+            let share = gaps.iter().filter(|&&gap| gap >= t).count() as f64 / PACKETS as f64;
+            assert!((share - (-t / 1000.0f64).exp()).abs() < 0.006, "{t}: {share}");
+        }
+    }
+
+    #[test]
+    fn bursts_keep_the_mean_rate() {
+        let gaps = gaps(Process::OnOff);
+        let (mean, deviation) = mean_and_deviation(&gaps);
+        assert!((mean - 1000.0).abs() < 75.0, "{mean}");
+        assert!(deviation > 5000.0, "{deviation}");
+        let inside = gaps.iter().filter(|&&gap| gap == 100.0).count() as f64 / PACKETS as f64;
+        assert!((inside - 31.0 / 32.0).abs() < 0.003, "{inside}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Synthetic traffic: a [`Source`] whose packets are a pure function of its settings.
+//!
+//! `generate:KEY=VALUE,KEY=VALUE,...`, each key at most once, in any order:
+//!
+//! | key | values | default | meaning |
+//! |---|---|---|---|
+//! | `packets` | whole number | 1000000; unlimited with `seconds` | how many packets |
+//! | `seconds` | 0 to 1e9 | unlimited | for how long, in the packets' own time |
+//! | `size` | bytes, `A\|B\|C`, `imix` | `imix` | frame length without FCS |
+//! | `flows` | 1 to 16777216 | 1000 | how many 5-tuples |
+//! | `zipf` | 0 to 10 | uniform | exponent of the flows' popularity |
+//! | `rate_gbps` | 0.000001 to 10000 | as fast as possible | frame bits a second in real time |
+//! | `arrivals` | `constant`, `poisson`, `onoff` | `constant` | how packets are spaced |
+//! | `seed` | whole number | 1 | which of the possible traffics |
+//! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | what packets carry |
+//! | `on_full` | `wait`, `drop` | `wait` | when nobody takes the packet |
+//! | `ip` | `4`, `6`, `mix` | `4` | version; `mix` is one flow in two |
+//! | `protocol` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` is one flow in two |
+//!
+//! A frame is as long as its headers at least (42 bytes for UDP over IPv4, 74 for TCP over IPv6)
+//! and 65549 bytes at most. The lengths of a list are equally likely; one may be there several
+//! times. The IMIX is 60, 590 and 1514 bytes as 7:4:1, where 60 is raised to the headers' length.
+//!
+//! A planted pattern stands somewhere in text, in `@SHARE` (0.01 where left out) of the payloads
+//! that have room for it. `%XX` in a pattern is the byte of that hexadecimal number, which is how
+//! `,`, `@` and `%` are written.
+//!
+//! All frames go from inside (10.0.0.0/8, 2001:db8:1::/64) to outside (198.18.0.0/15,
+//! 2001:db8:2::/64) over Ethernet, with correct lengths and checksums. TCP segments carry PSH and
+//! ACK, and a flow's sequence numbers go on by its payload; there are no handshakes and no answers.
+//! Payloads are windows of a 64 KiB pool, so they come again.
+//!
+//! The first packet's timestamp is [`EPOCH`]; they advance by `rate_gbps`, or by 10 Gb/s where that
+//! is absent. `onoff` sends bursts of 32 packets on average at ten times the rate. With
+//! `rate_gbps`, a generator that was held up catches up as fast as it can.
+//!
+//! ```
+//! use warpline_io::generator::{Generator, GeneratorConfig};
+//! use warpline_io::{Next, Source};
+//!
+//! let config = GeneratorConfig::parse("packets=2,size=64,ip=6").expect("good settings");
+//! let mut source = Generator::new(config);
+//! while let Next::Frame(frame) = source.next()? {
+//!     assert_eq!(frame.bytes.len(), 64);
+//! }
+//! # Ok::<(), warpline_io::SourceError>(())
+//! ```
+
+mod arrivals;
+mod config;
+mod flow;
+mod headers;
+mod math;
+mod pace;
+mod payload;
+pub(crate) mod rng;
+pub(crate) mod settings;
+mod sizes;
+mod sum;
+#[cfg(test)]
+mod tests;
+mod zipf;
+
+use core::fmt;
+use core::time::Duration;
+
+use warpline_packet::{Instant, LinkType};
+
+pub use self::config::GeneratorConfig;
+pub use self::settings::ParseProblem;
+
+use self::arrivals::Arrivals;
+use self::flow::{Flows, Kind};
+use self::headers::{Packet, Template};
+use self::pace::Pace;
+use self::payload::Pool;
+use self::rng::Rng;
+use self::sizes::Sizes;
+use self::zipf::Popularity;
+use crate::port::{Frame, Next, Source, SourceError};
+
+/// The timestamp of the first packet: 2024-01-01T00:00:00Z.
+pub const EPOCH: Instant = Instant::from_secs(1_704_067_200);
+
+/// The rate at which timestamps advance where none is set, in Gb/s.
+const NOMINAL_GBPS: f64 = 10.0;
+
+/// A source of synthetic packets.
+///
+/// Its memory is the longest frame, the payload pool (up to 384 KiB) and, with TCP, 4 bytes a flow.
+pub struct Generator {
+    packets: u64,
+    duration: Duration,
+    produced: u64,
+    drop_when_full: bool,
+    arrivals: Arrivals,
+    pace: Option<Pace>,
+    sizes: Sizes,
+    popularity: Popularity,
+    flows: Flows,
+    /// For each flow the payload bytes sent so far; empty without TCP.
+    sent: Vec<u32>,
+    /// By `six` and `tcp`.
+    templates: [[Template; 2]; 2],
+    pool: Pool,
+    streams: Streams,
+    frame: Vec<u8>,
+}
+
+/// One stream of random numbers for each concern.
+struct Streams {
+    flow: Rng,
+    size: Rng,
+    time: Rng,
+    payload: Rng,
+}
+
+/// The stream that the flows' keys are drawn from; [`Streams`] has 1 to 4.
+const FLOW_STREAM: u64 = 0;
+
+impl Generator {
+    /// A generator at its first packet. Real time, where it matters, begins with the first call
+    /// of `next`.
+    pub fn new(config: GeneratorConfig) -> Self {
+        let stream = |number| Rng::stream(config.seed, number);
+        let mut streams =
+            Streams { flow: stream(1), size: stream(2), time: stream(3), payload: stream(4) };
+        let longest = config.frame_len_max();
+        let rate_gbps = config.rate_gbps.unwrap_or(NOMINAL_GBPS);
+        let tracked = if config.protocol.has_second() { config.flows as usize } else { 0 };
+        let template = |six, tcp| Template::new(Kind { six, tcp });
+        Self {
+            packets: config.packets,
+            duration: Duration::try_from_secs_f64(config.seconds).unwrap_or(Duration::MAX),
+            produced: 0,
+            drop_when_full: config.drop_when_full,
+            arrivals: Arrivals::new(config.process, rate_gbps, config.sizes.mean()),
+            pace: config.rate_gbps.map(|_| Pace::default()),
+            sizes: config.sizes,
+            popularity: Popularity::new(config.flows, config.zipf),
+            flows: Flows::new(config.seed, config.ip, config.protocol),
+            sent: vec![0; tracked],
+            templates: [false, true].map(|six| [template(six, false), template(six, true)]),
+            pool: Pool::new(config.content, longest, &mut streams.payload),
+            streams,
+            frame: vec![0; longest],
+        }
+    }
+
+    /// Packets given so far.
+    pub fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// Packets given so far into which the pattern of `payload=planted:` was put.
+    pub fn planted(&self) -> u64 {
+        self.pool.planted()
+    }
+
+    /// Builds the next frame at the start of the buffer and gives its length.
+    #[inline]
+    fn build(&mut self) -> usize {
+        let len = self.sizes.draw(&mut self.streams.size) as usize;
+        let number = self.popularity.draw(&mut self.streams.flow);
+        let flow = self.flows.flow(number);
+        let (headers, payload) = self.frame[..len].split_at_mut(flow.kind.headers_len());
+        let payload_sum = self.pool.fill(payload, &mut self.streams.payload);
+        let payload_len = payload.len();
+        let before = if flow.kind.tcp { self.sent.get_mut(number as usize) } else { None };
+        let sent = before.map_or(0, |sent| {
+            let next = sent.wrapping_add(payload_len as u32);
+            core::mem::replace(sent, next)
+        });
+        let id = self.produced as u16;
+        let packet = Packet { flow, sent, id, payload_len, payload_sum };
+        let template = &self.templates[usize::from(flow.kind.six)][usize::from(flow.kind.tcp)];
+        template.write(headers, &packet);
+        len
+    }
+}
+
+impl Source for Generator {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        let elapsed = self.arrivals.elapsed();
+        if self.produced >= self.packets || elapsed >= self.duration {
+            return Ok(Next::End);
+        }
+        if let Some(pace) = &mut self.pace
+            && let Some(wait) = pace.wait(elapsed, std::time::Instant::now)
+        {
+            return Ok(Next::Idle(wait));
+        }
+        let len = self.build();
+        self.arrivals.advance(len as u32, &mut self.streams.time);
+        self.produced += 1;
+        Ok(Next::Frame(Frame {
+            bytes: &self.frame[..len],
+            timestamp: EPOCH.after(elapsed),
+            wire_len: len as u32,
+            link: LinkType::ETHERNET,
+            interface: 0,
+        }))
+    }
+
+    fn drops_when_full(&self) -> bool {
+        self.drop_when_full
+    }
+
+    fn progress(&self) -> Option<f64> {
+        let packets = share(self.produced as f64, self.packets as f64);
+        let time = share(self.arrivals.elapsed().as_secs_f64(), self.duration.as_secs_f64());
+        Some(packets.max(time))
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if part < whole { part / whole } else { 1.0 }
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { packets, produced, .. } = self;
+        write!(f, "Generator({produced} of {packets} packets)")
+    }
+}

@@ -1,0 +1,50 @@
+//! The ones' complement sum of the Internet checksum (RFC 1071), in parts.
+
+/// The sum of the 16-bit big-endian words of `bytes`, an odd last byte padded with zero.
+/// Good for up to 2^48 words.
+pub(super) fn words(bytes: &[u8]) -> u64 {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();
+    sum + rest.first().map_or(0, |&last| u64::from(last) << 8)
+}
+
+/// The sum of the two words of `number`.
+#[inline]
+pub(super) fn halves(number: u32) -> u64 {
+    u64::from(number >> 16) + u64::from(number & 0xffff)
+}
+
+/// The checksum field for a sum: its carries added back in (RFC 1071, section 2), and the
+/// complement of that.
+#[inline]
+pub(super) fn checksum(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn example_of_rfc_1071() {
+        // Section 3: 0001 f203 f4f5 f6f7 sums to 2ddf0, which folds to ddf2.
+        let sum = words(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        assert_eq!(sum, 0x2_ddf0);
+        assert_eq!(checksum(sum), !0xddf2);
+        assert_eq!(words(&[1, 2, 3]), 0x0102 + 0x0300);
+        assert_eq!(halves(0x1234_5678), 0x1234 + 0x5678);
+        assert_eq!(checksum(0), 0xffff);
+    }
+
+    #[test]
+    fn carries_of_any_sum_are_folded() {
+        for sum in [u64::MAX, 0xffff_ffff_0000_0000, 0x1_ffff_fffe, 0xffff, 0x1_0000, 7] {
+            let folded = u64::from(!checksum(sum));
+            assert_eq!(folded % 0xffff, sum % 0xffff, "{sum:x}");
+        }
+    }
+}

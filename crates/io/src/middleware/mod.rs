@@ -1,0 +1,33 @@
+//! Sources around sources: what passes is written down ([`Tap`]) or made worse ([`Impair`]).
+//!
+//! Each wraps any source, a boxed one too, and is one, so they stack in any order.
+
+mod impair;
+mod tap;
+
+pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
+pub use self::tap::Tap;
+pub use crate::generator::ParseProblem;
+
+use crate::port::{Next, Source, SourceError};
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        (**self).next()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
+    }
+
+    fn drops_when_full(&self) -> bool {
+        (**self).drops_when_full()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        (**self).progress()
+    }
+}
+
+#[cfg(test)]
+mod tests;

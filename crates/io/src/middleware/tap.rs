@@ -1,0 +1,100 @@
+//! A tap: every frame that passes is also written to a sink.
+
+use crate::port::{Frame, Next, Sink, SinkError, Source, SourceError};
+
+/// A source whose frames are copied to a sink on their way.
+///
+/// Traffic matters more than its copy: when the sink fails, the tap ends, says so once in
+/// [`Source::warnings`], and frames go on passing. Frames that don't suit the sink are counted
+/// there. The sink is flushed when the source ends, and when the tap is dropped before that.
+pub struct Tap<S: Source> {
+    source: S,
+    copy: Copy,
+}
+
+struct Copy {
+    /// Gone once it failed.
+    sink: Option<Box<dyn Sink>>,
+    written: u64,
+    unsuitable: u64,
+    /// Why the first unsuitable frame was that.
+    why_unsuitable: &'static str,
+    failure: Option<String>,
+}
+
+impl<S: Source> Tap<S> {
+    /// Copies what `source` gives to `sink`.
+    pub fn new(source: S, sink: Box<dyn Sink>) -> Self {
+        let sink = Some(sink);
+        let copy = Copy { sink, written: 0, unsuitable: 0, why_unsuitable: "", failure: None };
+        Self { source, copy }
+    }
+
+    /// Frames written to the sink so far.
+    pub fn written(&self) -> u64 {
+        self.copy.written
+    }
+}
+
+impl<S: Source> Source for Tap<S> {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        let next = self.source.next();
+        match &next {
+            Ok(Next::Frame(frame)) => self.copy.write(frame),
+            Ok(Next::Idle(_)) => {}
+            Ok(Next::End) | Err(_) => self.copy.flush(),
+        }
+        next
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Copy { unsuitable, why_unsuitable, failure, .. } = &self.copy;
+        let mut warnings = self.source.warnings();
+        if *unsuitable > 0 {
+            warnings.push(format!("tap: {unsuitable} frames were left out: {why_unsuitable}"));
+        }
+        warnings.extend(failure.clone());
+        warnings
+    }
+
+    fn drops_when_full(&self) -> bool {
+        self.source.drops_when_full()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
+    }
+}
+
+impl Copy {
+    fn write(&mut self, frame: &Frame<'_>) {
+        let Some(sink) = &mut self.sink else { return };
+        match sink.send(frame) {
+            Ok(()) => self.written += 1,
+            Err(SinkError::Unsuitable(why)) => {
+                if self.unsuitable == 0 {
+                    self.why_unsuitable = why;
+                }
+                self.unsuitable += 1;
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.flush()) {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &SinkError) {
+        self.sink = None;
+        self.failure = Some(format!("tap: ended after {} frames: {error}", self.written));
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
