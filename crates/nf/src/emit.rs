@@ -63,6 +63,7 @@ pub fn tick_arrival(
 ) -> Arrival {
     Arrival {
         timestamp: now,
+        captured: now,
         ingress,
         wire_len: 0,
         link,

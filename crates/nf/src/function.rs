@@ -35,9 +35,9 @@ pub trait Function: Send + Sync {
         Growth::NONE
     }
 
-    /// Packets it may make for each packet it gets, at most.
-    fn emits(&self) -> usize {
-        0
+    /// The packets that it may make.
+    fn emits(&self) -> Emits {
+        Emits::NONE
     }
 
     /// How often its state wants to be told the time ([`Before::handle_timeout`]), in packet time;
@@ -59,6 +59,20 @@ pub struct Growth {
 impl Growth {
     /// It never grows.
     pub const NONE: Self = Self { head: 0, tail: 0 };
+}
+
+/// Packets that a function may make, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emits {
+    /// For each packet that it gets.
+    pub per_packet: usize,
+    /// Bytes of the longest frame.
+    pub len_max: usize,
+}
+
+impl Emits {
+    /// It makes none.
+    pub const NONE: Self = Self { per_packet: 0, len_max: 0 };
 }
 
 /// A function's state for one shard, in two halves: several batches may lie between them, so

@@ -80,7 +80,7 @@ impl Harness {
             slabs: 80,
             emit_slabs: 8,
             tables: 2,
-            slots: 1024 * (1 + function.emits()),
+            slots: 1024 * (1 + function.emits().per_packet),
             scratch_words,
             headroom: growth.head,
             tailroom: growth.tail,
@@ -119,6 +119,7 @@ impl Harness {
             let steered = self.steering.steer(&input.bytes, &headers);
             let arrival = Arrival {
                 timestamp: input.timestamp,
+                captured: input.timestamp,
                 ingress: self.ingress,
                 wire_len: input.wire_len,
                 link: input.link,
@@ -143,7 +144,7 @@ impl Harness {
         let picks: Vec<Vec<u16>> =
             starts.zip(ends).map(|(start, end)| order[start..usize::from(end)].to_vec()).collect();
         self.batch.set_phase(access.before);
-        let emits = self.function.emits();
+        let emits = self.function.emits().per_packet;
         for (state, picks) in self.states.iter_mut().zip(&picks) {
             let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
             if let Some(before) = &mut state.before {

@@ -16,7 +16,7 @@ use warpline_packet::Access;
 pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 pub use emit::{Emit, tick_arrival};
-pub use function::{After, Before, Function, Growth, State};
+pub use function::{After, Before, Emits, Function, Growth, State};
 
 /// What is known of a function before one is built.
 pub struct Definition {

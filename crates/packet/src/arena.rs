@@ -203,7 +203,6 @@ impl Arena {
             shared: Arc::clone(&shared),
             first,
             count,
-            next: 0,
             slab: None,
             cursor: 0,
             headroom: layout.headroom.next_multiple_of(ALIGN) as u32,
@@ -233,7 +232,6 @@ pub struct Placer {
     shared: Arc<Shared>,
     first: u32,
     count: u32,
-    next: u32,
     slab: Option<u32>,
     cursor: u32,
     headroom: u32,
@@ -255,8 +253,13 @@ impl Placer {
         }
         let need = (self.headroom as usize + len + self.tailroom as usize).next_multiple_of(ALIGN);
         let slab = match self.slab {
-            Some(slab) if self.cursor as usize + need <= SLAB_LEN => slab,
-            _ => self.open(need)?,
+            Some(slab) => {
+                if table.len == 0 {
+                    self.rewind(slab);
+                }
+                if self.cursor as usize + need <= SLAB_LEN { slab } else { self.open(need)? }
+            }
+            None => self.open(need)?,
         };
         debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
         if table.pieces.last() != Some(&slab) {
@@ -284,14 +287,21 @@ impl Placer {
         mine.iter().filter(|live| live.load(Ordering::Relaxed) == 0).take(slabs).count() == slabs
     }
 
+    /// Starts the current slab anew where every piece of it came back: it is still in the cache.
+    fn rewind(&mut self, slab: u32) {
+        // Acquire pairs with the release of the last piece: what others did to it is over.
+        if self.shared.live[slab as usize].load(Ordering::Acquire) == 1 {
+            self.cursor = 0;
+        }
+    }
+
     #[cold]
     fn open(&mut self, need: usize) -> Result<u32, Full> {
         if need > SLAB_LEN {
             return Err(Full::Frame);
         }
-        for _ in 0..self.count {
-            let slab = self.first + self.next;
-            self.next = (self.next + 1) % self.count;
+        // The lowest free one: what is used stays small, and in the cache.
+        for slab in self.first..self.first + self.count {
             let live = &self.shared.live[slab as usize];
             // Acquire pairs with the release of the last piece: what others did to it is over.
             if live.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -353,6 +363,7 @@ macro_rules! columns {
 // name memory and are written in this file only.
 columns! {
     pub(crate) Timestamp: u64;
+    pub(crate) Captured: u64;
     pub(crate) Ingress: u64;
     RoomAt: u32;
     RoomLen: u32;

@@ -5,8 +5,8 @@
 //! are in ingress order, those that a function made right behind their cause.
 
 use crate::arena::{
-    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop, Payload,
-    Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    Captured, DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop,
+    Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
 };
 use crate::arena::{Flags as FlagsColumn, L3, L4};
 use crate::{
@@ -35,8 +35,10 @@ pub enum Kind {
 /// What a source and the ingress know of a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its time, made monotone.
+    /// Its time, made monotone: what functions go by.
     pub timestamp: Instant,
+    /// Its own time, as it was captured: what it is sent with.
+    pub captured: Instant,
     /// Its number in the chain's input.
     pub ingress: u64,
     /// Its length on the wire in bytes.
@@ -140,6 +142,7 @@ impl Batch {
         let row = placer.place(&mut self.table, bytes)?;
         let table = &mut self.table;
         table.column_mut(Timestamp)[row] = arrival.timestamp.as_nanos();
+        table.column_mut(Captured)[row] = arrival.captured.as_nanos();
         table.column_mut(Ingress)[row] = arrival.ingress;
         table.column_mut(WireLen)[row] = arrival.wire_len;
         table.column_mut(FlowHash)[row] = arrival.flow_hash;

@@ -18,7 +18,7 @@
 //! let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
 //! let steered = Steering::AddressPair.steer(&frame, &headers);
 //! let arrival = Arrival {
-//!     timestamp: Instant::ZERO, ingress: 0, wire_len: 60, link: LinkType::ETHERNET, interface: 0,
+//!     timestamp: Instant::ZERO, captured: Instant::ZERO, ingress: 0, wire_len: 60, link: LinkType::ETHERNET, interface: 0,
 //!     shard: steered.shard, flow_hash: steered.flow_hash,
 //! };
 //! batch.push(&frame, &headers, &arrival, &mut arena.ingress).expect("room for one");

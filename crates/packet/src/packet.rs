@@ -8,8 +8,8 @@
 use core::ops::{Deref, Range};
 
 use crate::arena::{
-    DroppedBy, End, Flagged, FlowHash, Ingress, Interface, L3, L4, Link, MalformedOf, NextHop,
-    Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    Captured, DroppedBy, End, Flagged, FlowHash, Ingress, Interface, L3, L4, Link, MalformedOf,
+    NextHop, Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
 };
 use crate::field::{Place, Span};
 use crate::wire::{Malformed, ip_protocol};
@@ -317,6 +317,11 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         Instant::from_nanos(self.batch.table.column(Timestamp)[self.index])
     }
 
+    /// The packet's own time, as it was captured.
+    pub fn captured(&self) -> Instant {
+        Instant::from_nanos(self.batch.table.column(Captured)[self.index])
+    }
+
     /// The packet's number in the chain's input; a packet that was made has its cause's.
     #[inline(always)]
     pub fn ingress(&self) -> u64 {
@@ -380,6 +385,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     pub fn arrival(&self) -> Arrival {
         Arrival {
             timestamp: self.timestamp(),
+            captured: self.captured(),
             ingress: self.ingress(),
             wire_len: self.wire_len() as u32,
             link: self.link(),

@@ -2,12 +2,12 @@
 //!
 //! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at every
 //! look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this asks for
-//! every allocation of at least [`HUGE_MIN`] bytes, and otherwise is the system's allocator.
+//! every allocation of at least `HUGE_MIN` bytes, and otherwise is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Allocations of at least this many bytes ask for huge pages.
-pub const HUGE_MIN: usize = 4 << 20;
+const HUGE_MIN: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 
 /// The allocator; a program makes it its own with `#[global_allocator]`.
