@@ -171,9 +171,10 @@ impl Harness {
 
     /// Tells every shard's state the time.
     pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
-        let emits = self.made.slots();
-        for state in &mut self.states {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+        for (shard, state) in self.states.iter_mut().enumerate() {
+            let shard = Shard::new(shard);
+            let emit =
+                &mut Emit::at_tick(&mut self.made, &mut self.arena.emit, self.ingress, shard);
             if let Some(before) = &mut state.before {
                 before.handle_timeout(now, emit);
             }
