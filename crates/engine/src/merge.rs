@@ -69,10 +69,10 @@ impl Merge {
         !self.sink_open
     }
 
-    /// Flushes the sink; gives what was counted.
+    /// Closes the sink; gives what was counted.
     pub(crate) fn finish(mut self) -> Part {
         if self.sink_open
-            && let Err(error) = self.sink.flush()
+            && let Err(error) = self.sink.close()
         {
             self.close_sink(&error);
         }

@@ -23,7 +23,7 @@ pub struct Packets {
     pub malformed: u64,
     /// Found no room at a named queue.
     pub overload: u64,
-    /// Neither of these yet.
+    /// Neither of these yet: none, after a drained stop.
     pub in_flight: u64,
 }
 
