@@ -3,12 +3,11 @@
 //!
 //! An entry of the first table, by the upper 24 bits of an address, holds a next hop or the number of
 //! a group of 256 entries, by the lower 8. Next hops are 16-bit numbers, 0 for none. [`Dir24_8`] has
-//! entries of one width ([`Entry`]); [`Fib4`] takes the narrower one that fits and goes over to the
-//! other when an update needs it.
+//! entries of one width ([`Entry`]); [`super::Fib4`] takes the narrower one that fits.
 //!
 //! ```
-//! use warpline_nf::router::Fib4;
-//! let mut fib = Fib4::new(&[(0x0a00_0000, 8, 1), (0x0a01_0000, 16, 2)]);
+//! use warpline_nf::router::Dir24_8;
+//! let mut fib = Dir24_8::<u16>::new(&[(0x0a00_0000, 8, 1), (0x0a01_0000, 16, 2)]).unwrap();
 //! assert_eq!(fib.lookup(0x0a01_0203), 2);
 //! fib.remove(0x0a01_0000, 16);
 //! assert_eq!(fib.lookup(0x0a01_0203), 1);
@@ -221,7 +220,8 @@ impl<E: Entry> Dir24_8<E> {
         self.tables.tbl8.len() - self.tables.free.len()
     }
 
-    fn rules(&self) -> Vec<Rule4> {
+    /// Its routes, by address and length.
+    pub fn rules(&self) -> Vec<Rule4> {
         self.rules.iter().map(|(&key, &hop)| ((key >> 8) as u32, key as u8, hop)).collect()
     }
 }
@@ -311,73 +311,4 @@ fn count_groups(rules: &BTreeMap<u64, u16>) -> usize {
         rules.keys().filter(|&key| key & 0xff > 24).map(|key| key >> 16).collect();
     slots.dedup();
     slots.len()
-}
-
-/// An IPv4 forwarding table of whichever width fits.
-pub enum Fib4 {
-    /// Entries of 16 bits: up to 32,767 next hops and 32,768 groups.
-    Narrow(Dir24_8<u16>),
-    /// Entries of 32 bits.
-    Wide(Dir24_8<u32>),
-}
-
-impl Fib4 {
-    /// The tables of `rules`, of which the later wins where two have one prefix.
-    pub fn new(rules: &[Rule4]) -> Self {
-        Dir24_8::new(rules).map_or_else(|TooNarrow| Self::wide(rules), Self::Narrow)
-    }
-
-    fn wide(rules: &[Rule4]) -> Self {
-        match Dir24_8::new(rules) {
-            Ok(wide) => Self::Wide(wide),
-            Err(TooNarrow) => unreachable!("2^24 groups and 2^16 next hops are all there can be"),
-        }
-    }
-
-    /// See [`Dir24_8::lookup`].
-    pub fn lookup(&self, address: u32) -> u16 {
-        match self {
-            Self::Narrow(fib) => fib.lookup(address),
-            Self::Wide(fib) => fib.lookup(address),
-        }
-    }
-
-    /// See [`Dir24_8::lookup_bulk`].
-    pub fn lookup_bulk(&self, addresses: &[u32], hops: &mut [u16]) {
-        match self {
-            Self::Narrow(fib) => fib.lookup_bulk(addresses, hops),
-            Self::Wide(fib) => fib.lookup_bulk(addresses, hops),
-        }
-    }
-
-    /// See [`Dir24_8::insert`]; goes over to wide entries where it must.
-    pub fn insert(&mut self, rule: Rule4) -> Option<u16> {
-        let done = match self {
-            Self::Narrow(fib) => fib.insert(rule).map_err(|TooNarrow| fib.rules()),
-            Self::Wide(fib) => fib.insert(rule).map_err(|TooNarrow| fib.rules()),
-        };
-        done.unwrap_or_else(|rules| {
-            *self = Self::wide(&rules);
-            match self {
-                Self::Wide(fib) => fib.insert(rule).unwrap_or(None),
-                Self::Narrow(_) => None,
-            }
-        })
-    }
-
-    /// See [`Dir24_8::remove`].
-    pub fn remove(&mut self, address: u32, len: u8) -> Option<u16> {
-        match self {
-            Self::Narrow(fib) => fib.remove(address, len),
-            Self::Wide(fib) => fib.remove(address, len),
-        }
-    }
-
-    /// Bytes that look-ups touch.
-    pub fn memory_len(&self) -> usize {
-        match self {
-            Self::Narrow(fib) => size_of_val(fib.tbl24()) + size_of_val(fib.tbl8()),
-            Self::Wide(fib) => size_of_val(fib.tbl24()) + size_of_val(fib.tbl8()),
-        }
-    }
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use warpline_packet::Reason;
 
-use super::dir24_8::{Fib4, Rule4};
+use super::dir24_8::Rule4;
+use super::fib4::Fib4;
 use super::neighbours::{Mac, Neighbours};
 use super::poptrie::{Poptrie, Rule6};
 use super::routes::{HOPS_MAX, Route, Routes, Target};

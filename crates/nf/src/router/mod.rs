@@ -11,12 +11,15 @@ use crate::{Definition, Emits, Function, Key, Resources, Section, State};
 
 mod dir24_8;
 mod fib;
+mod fib4;
 mod icmp;
 pub mod neighbours;
 mod poptrie;
+mod route_line;
 pub mod routes;
 
-pub use dir24_8::{Dir24_8, Entry, Fib4, Rule4, TooNarrow};
+pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
+pub use fib4::Fib4;
 pub use poptrie::{Node, Poptrie, Rule6};
 
 use fib::{Action, Fib, reason};

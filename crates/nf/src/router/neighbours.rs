@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::{Diagnostic, SourceText};
 
-use super::routes::{is_link_local, shorten};
+use super::route_line::{is_link_local, shorten};
 
 /// Neighbours that a file may hold.
 pub const NEIGHBOURS_MAX: usize = 1 << 20;
