@@ -179,34 +179,6 @@ fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
     on.then_some(config)
 }
 
-/// Rows of a batch, with something about each.
-struct Rows<T> {
-    rows: [u16; WAVE],
-    about: [T; WAVE],
-    len: usize,
-}
-
-impl<T: Copy> Rows<T> {
-    fn new(none: T) -> Self {
-        Self { rows: [0; WAVE], about: [none; WAVE], len: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, row: usize, about: T) {
-        if self.len < WAVE {
-            self.rows[self.len] = row as u16;
-            self.about[self.len] = about;
-            self.len += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = (usize, T)> {
-        let pairs = self.rows.iter().zip(&self.about).take(self.len);
-        pairs.map(|(&row, &about)| (usize::from(row), about))
-    }
-}
-
 impl Function for Router {
     fn access(&self) -> &Access {
         &self.access
@@ -244,75 +216,94 @@ impl Router {
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
     /// the columns' places computed anew for each packet, which made the work three times as long.
     fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
-        let mut v4 = Rows::new(0u32);
-        let (mut v6, mut refused) = (Rows::new(()), Rows::new(()));
-        for row in range {
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
+        let (mut count, mut others) = (0, 0);
+        for row in range.clone() {
             if !batch.is_forward(row) {
                 continue;
             }
             let packet = batch.packet(row);
-            match packet.version() {
-                _ if packet.malformed().is_some() => refused.push(row, ()),
-                4 => v4.push(row, packet.dst_v4()),
-                6 => v6.push(row, ()),
-                _ => refused.push(row, ()),
+            if packet.version() == 4 && packet.malformed().is_none() && count < WAVE {
+                rows[count] = row as u16;
+                addresses[count] = packet.dst_v4();
+                count += 1;
+            } else {
+                others += 1;
             }
         }
-        if v4.len > 0 {
-            self.route_v4(batch, &v4);
+        let (rows, addresses) = (&rows[..count.min(WAVE)], &addresses[..count.min(WAVE)]);
+        // First, while each packet that is IPv4 and whole is still `Forward`.
+        if others > 0 {
+            self.run_others(batch, range);
         }
-        if v6.len > 0 {
-            self.route_v6(batch, &v6);
-        }
-        refused.iter().for_each(|(row, ())| self.refuse(batch, row));
-    }
-
-    fn route_v4(&self, batch: &mut Batch, rows: &Rows<u32>) {
         let mut hops = [0; WAVE];
-        self.fib.v4.lookup_bulk(&rows.about[..rows.len.min(WAVE)], &mut hops);
-        self.send(batch, rows.iter().map(|(row, _)| row).zip(hops));
+        self.fib.v4.lookup_bulk(addresses, &mut hops);
+        self.send(batch, rows, &hops);
     }
 
-    fn route_v6(&self, batch: &mut Batch, rows: &Rows<()>) {
-        let (mut addresses, mut hops) = ([0; WAVE], [0; WAVE]);
-        for (address, (row, ())) in addresses.iter_mut().zip(rows.iter()) {
-            *address = batch.packet(row).dst_v6();
+    /// IPv6, and what can't be routed.
+    #[inline(never)]
+    fn run_others(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u128; WAVE]);
+        let mut count = 0;
+        for row in range {
+            let packet = batch.packet(row);
+            let is_whole = packet.malformed().is_none();
+            match packet.version() {
+                _ if !batch.is_forward(row) => {}
+                4 if is_whole => {}
+                6 if is_whole && count < WAVE => {
+                    rows[count] = row as u16;
+                    addresses[count] = packet.dst_v6();
+                    count += 1;
+                }
+                _ => self.refuse(batch, row),
+            }
         }
-        self.fib.v6.lookup_bulk(&addresses[..rows.len.min(WAVE)], &mut hops);
-        self.send(batch, rows.iter().map(|(row, ())| row).zip(hops));
+        let mut hops = [0; WAVE];
+        self.fib.v6.lookup_bulk(&addresses[..count.min(WAVE)], &mut hops);
+        self.send(batch, &rows[..count.min(WAVE)], &hops);
     }
 
     /// Rewrites packets for their next hops, or drops them.
     #[inline(always)]
-    fn send(&self, batch: &mut Batch, rows: impl Iterator<Item = (usize, u16)>) {
-        let mut dropped = Rows::new(reason::NO_ROUTE);
-        for (row, hop) in rows {
-            let mut packet = batch.packet_mut(row);
-            let dst = match self.fib.actions.get(usize::from(hop)) {
-                Some(Action::Forward) => None,
-                Some(Action::Rewrite(mac)) => Some(*mac),
-                Some(&Action::Drop(why)) => {
-                    dropped.push(row, why);
-                    continue;
+    fn send(&self, batch: &mut Batch, rows: &[u16], hops: &[u16; WAVE]) {
+        let (mut dropped, mut reasons) = ([0u16; WAVE], [reason::NO_ROUTE; WAVE]);
+        let mut count = 0;
+        for (&row, &hop) in rows.iter().zip(hops) {
+            let mut packet = batch.packet_mut(usize::from(row));
+            match self.rewrite(&mut packet, hop) {
+                Ok(()) => {}
+                Err(why) if count < WAVE => {
+                    dropped[count] = row;
+                    reasons[count] = why;
+                    count += 1;
                 }
-                None => {
-                    dropped.push(row, reason::NO_ROUTE);
-                    continue;
-                }
-            };
-            // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
-            if !packet.decrement_ttl() {
-                dropped.push(row, reason::TTL_EXCEEDED);
-                continue;
+                Err(_) => {}
             }
-            if let (Some(dst), Some(src)) = (dst, self.mac) {
-                packet.set_eth_addresses(dst.0, src.0);
-            }
-            packet.set_next_hop(hop);
         }
-        for (row, why) in dropped.iter() {
-            self.drop(&mut batch.packet_mut(row), why);
+        for (&row, &why) in dropped.iter().zip(&reasons).take(count) {
+            self.drop(&mut batch.packet_mut(usize::from(row)), why);
         }
+    }
+
+    #[inline(always)]
+    fn rewrite(&self, packet: &mut PacketMut<'_>, hop: u16) -> Result<(), Reason> {
+        let dst = match self.fib.actions.get(usize::from(hop)) {
+            Some(Action::Forward) => None,
+            Some(Action::Rewrite(mac)) => Some(*mac),
+            Some(&Action::Drop(why)) => return Err(why),
+            None => return Err(reason::NO_ROUTE),
+        };
+        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+        if !packet.decrement_ttl() {
+            return Err(reason::TTL_EXCEEDED);
+        }
+        if let (Some(dst), Some(src)) = (dst, self.mac) {
+            packet.set_eth_addresses(dst.0, src.0);
+        }
+        packet.set_next_hop(hop);
+        Ok(())
     }
 
     #[cold]
