@@ -38,7 +38,7 @@ fn tables(folder: &Path) -> (Vec<u32>, Vec<(u32, u8, u16)>) {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            0x0100_0000 + ((random >> 33) as u32 % 0xdf_0000 << 8)
+            0x0100_0000 + (((random >> 33) as u32 % 0xdf_0000) << 8)
         })
         .collect();
     prefixes.sort_unstable();
