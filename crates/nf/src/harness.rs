@@ -16,6 +16,7 @@ use warpline_packet::{
     Shard, StateKey, Steering, Verdict,
 };
 
+use crate::config::{Folder, Layer};
 use crate::{Emit, Function, State};
 
 /// A frame to process.
@@ -242,7 +243,9 @@ pub fn try_build(
     let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
     let (mut mistakes, mut resources) =
         (crate::Diagnostics::default(), crate::Resources::default());
-    let mut section = crate::Section::new(&source, definition.name, &parsed, folder, &mut mistakes);
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let folder = Folder::Disk(folder);
+    let mut section = crate::Section::new(vec![layer], definition.name, folder, &mut mistakes);
     section.refuse_unknown(definition.keys);
     let function = (definition.build)(&mut section, &mut resources);
     match function {
