@@ -181,7 +181,7 @@ impl Ingress {
             return desk.blocked();
         }
         if desk.ended {
-            return Step::Finished;
+            return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
         for _ in 0..BURST {
             if control.is_stopped() {
@@ -215,10 +215,9 @@ impl Desk {
         Step::Idle(Duration::from_millis(1))
     }
 
-    fn flush(&mut self) {
-        for feed in &mut self.feeds {
-            feed.flush();
-        }
+    /// Hands every open batch over; says whether there was room for all.
+    fn flush(&mut self) -> bool {
+        self.feeds.iter_mut().fold(true, |all, feed| feed.flush() && all)
     }
 
     fn end(&mut self) -> Step {
