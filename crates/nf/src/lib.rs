@@ -8,6 +8,7 @@
 pub mod config;
 mod diagnostic;
 mod emit;
+pub mod firewall;
 mod function;
 pub mod harness;
 
@@ -37,7 +38,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[];
+pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {
