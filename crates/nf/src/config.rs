@@ -331,6 +331,7 @@ pub fn plain(error: &std::io::Error) -> String {
 #[derive(Debug, Default)]
 pub struct Resources {
     scratch_words: usize,
+    notices: Diagnostics,
 }
 
 impl Resources {
@@ -345,6 +346,16 @@ impl Resources {
         let words: [Option<_>; N] = std::array::from_fn(|_| words.next());
         let words: Vec<_> = words.into_iter().flatten().collect();
         words.try_into().ok()
+    }
+
+    /// Tells what a function was asked to leave out, and left out, of a file that it read.
+    pub fn notice(&mut self, left_out: Diagnostic) {
+        self.notices.push(left_out);
+    }
+
+    /// What was left out so far.
+    pub fn notices(&self) -> &Diagnostics {
+        &self.notices
     }
 
     /// Scratch words handed out so far.

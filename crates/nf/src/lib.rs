@@ -8,6 +8,7 @@
 pub mod config;
 mod diagnostic;
 mod emit;
+pub mod firewall;
 mod function;
 pub mod harness;
 pub mod router;
@@ -38,7 +39,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {
