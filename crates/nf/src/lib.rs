@@ -10,6 +10,7 @@ mod diagnostic;
 mod emit;
 mod function;
 pub mod harness;
+pub mod nat;
 
 use warpline_packet::Access;
 
@@ -37,7 +38,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[];
+pub const FUNCTIONS: &[Definition] = &[nat::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {
