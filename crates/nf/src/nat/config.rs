@@ -125,6 +125,14 @@ pub(super) struct Config {
 pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     let inside = prefixes(section, "inside", "the addresses to translate");
     let outside = prefixes(section, "outside", "the addresses to translate to");
+    // A list is empty too where none of its items reads: that was told already.
+    if !section.is_broken() {
+        for (key, list) in [("inside", &inside), ("outside", &outside)] {
+            if list.is_empty() {
+                section.mistake(key, format!("`{key}` is empty"));
+            }
+        }
+    }
     check_families(section, &inside, &outside);
     check_pool(section, &inside, &outside);
     let ports = match section.has("ports") {
@@ -162,11 +170,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
 
 fn prefixes(section: &mut Section<'_>, key: &str, what: &str) -> Vec<Prefix> {
     section.require(key, what);
-    let list = section.parsed_list(key);
-    if section.has(key) && list.is_empty() && !section.is_broken() {
-        section.mistake(key, format!("`{key}` is empty: it takes {what}"));
-    }
-    list
+    section.parsed_list(key)
 }
 
 fn check_families(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {

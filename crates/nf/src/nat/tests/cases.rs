@@ -156,7 +156,7 @@ fn what_cannot_be_translated_is_dropped_by_name() {
         (other(remote, 58), "unsupported-protocol"),
         (udp(remote, "203.0.113.1", (53, 2000)), "no-binding"),
         (tcp(inside, remote, (1, 2), 4), "no-binding"),
-        (udp("198.51.100.3", remote, (1, 2)).error(ip(inside), 28), "bad-quote"),
+        (udp(remote, inside, (1, 2)).error(ip(inside), 28).to(ip("192.0.2.9"), 0), "bad-quote"),
         (udp(remote, inside, (1, 2)).error(ip(inside), 28), "no-binding"),
         (udp(remote, inside, (1, 2)).error(ip(inside), 23), "bad-quote"),
         (udp("203.0.113.1", remote, (1, 2)).error(ip("192.0.2.1"), 28), "no-binding"),

@@ -155,7 +155,7 @@ impl Datagram {
     /// where it is a fragment.
     fn wrap(&self, part: &[u8], fragment: Option<(u16, bool)>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let word = fragment.map_or(0, |(offset, more)| offset / 8 | u16::from(more) << 13);
+        let word = fragment.map_or(0, |(offset, more)| (offset / 8) | (u16::from(more) << 13));
         if !self.is_v6() {
             bytes.extend([0x45, 0]);
             bytes.extend((20 + part.len() as u16).to_be_bytes());

@@ -178,9 +178,7 @@ impl Model {
         let kind = kind(sent);
         let ((remote, outside), refresh) = (split(sent.src, sent, true), self.inbound_refresh);
         let remote = normal(kind, remote);
-        let Some(key) = self.permitted(kind, (sent.dst, outside), remote, now, out) else {
-            return None;
-        };
+        let key = self.permitted(kind, (sent.dst, outside), remote, now, out)?;
         let filtering = self.filtering;
         let bound = self.bound.get_mut(&key).unwrap();
         match sent.body {
