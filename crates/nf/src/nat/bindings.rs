@@ -112,6 +112,7 @@ pub(super) struct Binding {
 }
 
 const NONE: u32 = u32::MAX;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 const UNUSED: Binding = Binding {
     key: Key {
@@ -193,9 +194,10 @@ impl Bindings {
         self.now
     }
 
-    /// When what is refreshed now expires, in nanoseconds.
+    /// When what is refreshed now expires, in nanoseconds: its idle time after the second ends.
     pub(super) fn expiry(&self, class: Class) -> u64 {
-        self.now.after(self.timeouts[class as usize]).as_nanos()
+        let second = Instant::from_secs(self.now.as_nanos() / NANOS_PER_SECOND + 1);
+        second.after(self.timeouts[class as usize]).as_nanos()
     }
 
     /// It is `now`, or was later already: ends every binding whose time is over.
@@ -288,6 +290,12 @@ impl Bindings {
     /// The binding was used just now and is of this class.
     #[inline]
     pub(super) fn refresh(&mut self, number: u32, class: Class) {
+        // All that refresh it in one second agree on its expiry, so that it moves in its list, and
+        // touches the memory of its neighbours there, once a second.
+        let binding = &self.slab[number as usize];
+        if binding.class == class && binding.expires == self.expiry(class) {
+            return;
+        }
         self.unlink(number);
         self.link(number, class);
     }

@@ -228,9 +228,9 @@ fn ports_run_out_and_come_back() {
     assert_eq!(dropped(&out(&mut nat, 10, 99)), Some("ports-exhausted"));
     let other = tcp("10.0.0.1", "198.51.100.1", (99, 53), SYN);
     assert_eq!(sent(&mut nat, 10, &other).verdict, Verdict::Forward, "TCP has its own");
-    assert_eq!(dropped(&out(&mut nat, 300, 99)), Some("ports-exhausted"));
-    assert_eq!(mapped(&out(&mut nat, 301, 99)), first[0], "300 s after it was used");
-    assert_eq!(dropped(&out(&mut nat, 301, 98)), Some("ports-exhausted"));
+    assert_eq!(dropped(&out(&mut nat, 301, 99)), Some("ports-exhausted"));
+    assert_eq!(mapped(&out(&mut nat, 302, 99)), first[0], "300 s after the second it was used in");
+    assert_eq!(dropped(&out(&mut nat, 302, 98)), Some("ports-exhausted"));
     assert_eq!((nat.counter("bindings"), nat.counter("expired")), (6, 2), "with that of TCP");
 }
 
@@ -243,15 +243,15 @@ fn bindings_run_out_before_ports() {
     assert_eq!(out(&mut nat, 1, 1).verdict, Verdict::Forward);
     assert_eq!(out(&mut nat, 1, 2).verdict, Verdict::Forward);
     assert_eq!(dropped(&out(&mut nat, 1, 3)), Some("table-full"));
-    tick(&mut nat, 301);
+    tick(&mut nat, 302);
     assert_eq!(nat.counter("bindings"), 0);
-    assert_eq!(out(&mut nat, 301, 3).verdict, Verdict::Forward);
+    assert_eq!(out(&mut nat, 302, 3).verdict, Verdict::Forward);
     assert_eq!(nat.counter("bindings_peak"), 2);
 }
 
 #[test]
 fn an_established_connection_lasts_two_hours() {
-    for (answered, alive, over) in [(false, 239, 240), (true, 7439, 7440)] {
+    for (answered, alive, over) in [(false, 240, 241), (true, 7440, 7441)] {
         for (idle, reason) in [(alive, None), (over, Some("no-binding"))] {
             let mut nat = nat("");
             let (inside, remote) = ("10.0.0.1", "198.51.100.1");
@@ -271,8 +271,8 @@ fn errors_do_not_refresh() {
     let first = udp("10.0.0.1", "198.51.100.1", (5000, 53));
     let (address, port) = mapped(&sent(&mut nat, 0, &first));
     let error = first.clone().from(address, port).error(ip("192.0.2.1"), 28);
-    assert_sent(&sent(&mut nat, 299, &error), &first.error(ip("192.0.2.1"), 28));
-    assert_eq!(dropped(&sent(&mut nat, 300, &error)), Some("no-binding"));
+    assert_sent(&sent(&mut nat, 300, &error), &first.error(ip("192.0.2.1"), 28));
+    assert_eq!(dropped(&sent(&mut nat, 301, &error)), Some("no-binding"));
 }
 
 /// A chain whose functions don't agree on a key has one shard: it owns the whole range.

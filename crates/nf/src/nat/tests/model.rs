@@ -134,7 +134,7 @@ impl Model {
             let outside = self.check_new(sent, kind, out);
             self.bound.insert(key, Bound { outside, until: 0, remotes: HashMap::new() });
         }
-        let times = |established| timeout(kind, established);
+        let times = |established| until(now, kind, established);
         let bound = self.bound.get_mut(&key).unwrap();
         bound.remotes.retain(|_, connection| connection.until > now);
         let connection = bound.remotes.entry(remote).or_default();
@@ -147,8 +147,8 @@ impl Model {
             connection.reset |= flags & 4 != 0;
             connection.fin_out |= flags & 1 != 0;
         }
-        connection.until = now + times(connection.established());
-        bound.until = now + times(bound.remotes.values().any(Connection::established));
+        connection.until = times(connection.established());
+        bound.until = times(bound.remotes.values().any(Connection::established));
         let (address, port) = bound.outside;
         let expected = sent.clone().from(address, port);
         assert_sent(out, &expected);
@@ -188,13 +188,13 @@ impl Model {
                     connection.answered |= flags & 4 == 0;
                     connection.reset |= flags & 4 != 0;
                     connection.fin_in |= flags & 1 != 0;
-                    connection.until = now + timeout(kind, connection.established());
+                    connection.until = until(now, kind, connection.established());
                     let any = bound.remotes.values().any(Connection::established);
-                    bound.until = now + timeout(kind, any);
+                    bound.until = until(now, kind, any);
                 }
             }
             _ if refresh => {
-                bound.until = now + timeout(kind, false);
+                bound.until = until(now, kind, false);
                 let same =
                     |p: &Point| p.0 == remote.0 && (filtering != Depends::Both || *p == remote);
                 let known =
@@ -304,13 +304,15 @@ fn normal(kind: Kind, (address, port): Point) -> Point {
     (address, if kind == Kind::Echo { 0 } else { port })
 }
 
-fn timeout(kind: Kind, established: bool) -> u64 {
+/// The idle time, from the end of this second on.
+fn until(now: u64, kind: Kind, established: bool) -> u64 {
+    let ended = now / SECOND + 1;
     SECOND
         * match kind {
-            Kind::Tcp if established => 7440,
-            Kind::Tcp => 240,
-            Kind::Udp => 300,
-            Kind::Echo => 60,
+            Kind::Tcp if established => ended + 7440,
+            Kind::Tcp => ended + 240,
+            Kind::Udp => ended + 300,
+            Kind::Echo => ended + 60,
         }
 }
 
