@@ -6,6 +6,7 @@ use std::path::Path;
 
 use warpline_bench::{median, seconds};
 use warpline_nf::{Emit, Function, State, harness, nat};
+use warpline_packet::hash::mix32;
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
     SHARDS, Shard, StateKey, Steering,
@@ -20,7 +21,7 @@ fn main() {
     }
 }
 
-/// A packet of each flow, in batches; the same packets again and again. Only `before` looks at the
+/// Two packets for each flow, of flows drawn at random, in batches; the same packets again and again. Only `before` looks at the
 /// addresses to decide, so all of its rounds come before those of `run`, which rewrites them.
 fn measure(flows: usize) {
     let (function, scratch_words) = harness::build(&nat::DEFINITION, TABLE, Path::new("."));
@@ -31,7 +32,7 @@ fn measure(flows: usize) {
     let run = rounds(|| lane.batches.iter_mut().for_each(|batch| function.run(batch)));
     let bare = rounds(|| lane.batches.iter().for_each(touch));
     let sent: usize = lane.batches.iter().map(|batch| batch.forward().count()).sum();
-    let nanos = |seconds: f64| seconds * 1e9 / flows as f64;
+    let nanos = |seconds: f64| seconds * 1e9 / (2 * flows) as f64;
     println!(
         "{flows} flows: group {:.1}, before {:.1}, run {:.1}, bare loop {:.1} ns a packet; {sent} sent",
         nanos(group),
@@ -62,9 +63,9 @@ struct Lane {
 
 impl Lane {
     fn new(function: &dyn Function, scratch_words: usize, flows: usize) -> Self {
-        let count = flows.div_ceil(BATCH_DEFAULT);
+        let count = (2 * flows).div_ceil(BATCH_DEFAULT);
         let layout = ArenaLayout {
-            slabs: 2 + flows / 8192 + count,
+            slabs: 2 + count,
             emit_slabs: 1,
             tables: count + 1,
             slots: BATCH_DEFAULT,
@@ -78,21 +79,21 @@ impl Lane {
         let mut batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
         let StateKey::Inside(key) = function.state_key() else { panic!("nat steers by inside") };
         let steering = Steering::Inside(key);
-        for flow in 0..flows {
-            let frame = frame(flow as u32);
+        for packet in 0..2 * flows {
+            let frame = frame(mix32(packet as u32) % flows as u32);
             let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
             let steered = steering.steer(&frame, &headers);
             let arrival = Arrival {
                 timestamp: Instant::from_secs(1),
                 captured: Instant::from_secs(1),
-                ingress: flow as u64,
+                ingress: packet as u64,
                 wire_len: frame.len() as u32,
                 link: LinkType::ETHERNET,
                 interface: 0,
                 shard: steered.shard,
                 flow_hash: steered.flow_hash,
             };
-            let batch = &mut batches[flow / BATCH_DEFAULT];
+            let batch = &mut batches[packet / BATCH_DEFAULT];
             batch.push(&frame, &headers, &arrival, &mut arena.ingress).expect("room");
         }
         let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
