@@ -11,6 +11,7 @@ mod emit;
 pub mod firewall;
 mod function;
 pub mod harness;
+pub mod nat;
 pub mod router;
 
 use warpline_packet::Access;
@@ -39,7 +40,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Action, DEFINITION, RULES_MAX, parse_classbench, parse_lines};
 use super::{Folder, firewall};
+use crate::config::Layer;
 use crate::harness::try_build;
 use crate::{Resources, Section, SourceText};
 
@@ -101,7 +102,9 @@ fn what_is_skipped_is_told() {
     let source = SourceText::new("chain.toml", text);
     let table = toml::de::DeTable::parse(&source.text).unwrap();
     let (mut found, mut resources) = (crate::Diagnostics::default(), Resources::default());
-    let mut section = Section::new(&source, "firewall", &table, folder.path(), &mut found);
+    let layer = Layer { source: &source, table: table.get_ref(), span: table.span() };
+    let disk = crate::config::Folder::Disk(folder.path());
+    let mut section = Section::new(vec![layer], "firewall", disk, &mut found);
     assert!((DEFINITION.build)(&mut section, &mut resources).is_some());
     assert!(found.is_empty());
     let told = resources.notices().to_string();
@@ -127,7 +130,10 @@ fn files_that_are_missing_or_wrong_are_told() {
 #[test]
 fn a_file_of_too_many_rules_is_refused() {
     let rules = "accept udp\n".repeat(RULES_MAX + 1);
-    assert_eq!(mistakes(&rules, ""), [format!("a.rules:{}:1 more than 65536 rules", RULES_MAX + 1)]);
+    assert_eq!(
+        mistakes(&rules, ""),
+        [format!("a.rules:{}:1 more than 65536 rules", RULES_MAX + 1)]
+    );
     let wrong = "x\n".repeat(RULES_MAX * 2);
     assert_eq!(mistakes(&wrong, "").len(), crate::LISTED_MAX);
 }
@@ -135,7 +141,9 @@ fn a_file_of_too_many_rules_is_refused() {
 #[test]
 fn the_largest_file_builds() {
     let rules: String = (0..RULES_MAX)
-        .map(|i| format!("accept tcp from 10.{}.{}.0/24 to any port 1-{}\n", i >> 8, i & 255, i % 9))
+        .map(|i| {
+            format!("accept tcp from 10.{}.{}.0/24 to any port 1-{}\n", i >> 8, i & 255, i % 9)
+        })
         .collect();
     // Ports from 1 to 0 don't read: they are the only lines that are mistakes.
     let rules = rules.replace("port 1-0", "port 0");
