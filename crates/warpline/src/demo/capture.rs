@@ -13,11 +13,15 @@ use super::{malformed, odd, udp, web};
 /// # Errors
 /// Those of the sink.
 pub(crate) fn write(sink: &mut dyn Sink) -> Result<Summary, SinkError> {
-    let mut trace = Trace::default();
-    for part in PARTS {
-        part(&mut trace);
+    let trace = Trace::whole();
+    let mut summary = Summary::default();
+    for (timestamp, kind, bytes) in trace.frames() {
+        let wire_len = bytes.len() as u32;
+        let link = LinkType::ETHERNET;
+        sink.send(&Frame { bytes, timestamp, wire_len, link, interface: 0 })?;
+        summary.count(kind, bytes.len());
     }
-    trace.send(sink)
+    Ok(summary)
 }
 
 /// Each adds the traffic of one sort, over the whole time.
@@ -41,7 +45,7 @@ const PARTS: [fn(&mut Trace); 17] = [
     malformed::lies,
 ];
 
-/// Frames, each with its time and kind, in any order.
+/// Frames, each with its time and kind, in any order until they are [`whole`](Trace::whole).
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     bytes: Vec<u8>,
@@ -59,8 +63,20 @@ struct Place {
 }
 
 impl Trace {
-    /// Adds a frame. Frames of the same time stay in the order in which they were added.
+    /// The demo capture, in time order.
+    pub(super) fn whole() -> Self {
+        let mut trace = Self::default();
+        for part in PARTS {
+            part(&mut trace);
+        }
+        trace.places.sort_by_key(|place| place.at);
+        trace
+    }
+
+    /// Adds a frame, up to a microsecond late so that times have digits there too.
     pub(super) fn add(&mut self, at: Instant, kind: Kind, frame: &[u8]) {
+        let late_ns = self.places.len() as u64 * 617 % 1_000;
+        let at = at.after(Duration::from_nanos(late_ns));
         self.places.push(Place { at, kind, start: self.bytes.len(), len: frame.len() });
         self.bytes.extend_from_slice(frame);
     }
@@ -77,21 +93,10 @@ impl Trace {
         self.idents
     }
 
-    fn send(mut self, sink: &mut dyn Sink) -> Result<Summary, SinkError> {
-        self.places.sort_by_key(|place| place.at);
-        let mut summary = Summary::default();
-        for place in &self.places {
-            let bytes = &self.bytes[place.start..place.start + place.len];
-            sink.send(&Frame {
-                bytes,
-                timestamp: place.at,
-                wire_len: bytes.len() as u32,
-                link: LinkType::ETHERNET,
-                interface: 0,
-            })?;
-            summary.count(place.kind, bytes.len());
-        }
-        Ok(summary)
+    /// All frames with their times and kinds.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (Instant, Kind, &[u8])> {
+        let bytes = |place: &Place| &self.bytes[place.start..place.start + place.len];
+        self.places.iter().map(move |place| (place.at, place.kind, bytes(place)))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Frames whose headers are cut or lie.
 
-use warpline_packet::wire::{Ethernet, Ipv4, Ipv6, Malformed, Tcp, Udp, ethernet, ethertype, ipv4};
+use warpline_packet::wire::{
+    Ethernet, Ipv4, Ipv6, Malformed, Tcp, Udp, checksum, ethernet, ethertype, ipv4,
+};
 
 use super::capture::{LAST_START_US, Trace, at_us};
 use super::frame::{self, Path, Segment};
@@ -84,9 +86,14 @@ fn long_ipv6(host: u8, _ident: u16) -> Vec<u8> {
 fn with_data_offset(host: u8, ident: u16, len: usize) -> Vec<u8> {
     let path = Path::new(hosts::internet(host), WEB);
     let header = Segment { ports: (3_000, 80), seq: 1, window: 512, ..Segment::default() };
-    let mut frame = frame::whole(&path, ident, &frame::segment(&path, &header, &[0x2e; 16]));
-    Tcp::new_unchecked(&mut frame[L4..]).set_header_len(len);
-    frame
+    let mut upper = frame::segment(&path, &header, &[0x2e; 16]);
+    let mut tcp = Tcp::new_unchecked(&mut upper.bytes[..]);
+    let (header_len, checksum) = (tcp.header_len(), tcp.checksum());
+    tcp.set_header_len(len);
+    // The length is the first 4 bits of its word; everything but it is right.
+    let words = (((header_len / 4) << 12) as u16, ((len / 4) << 12) as u16);
+    tcp.set_checksum(checksum::update16(checksum, words.0, words.1));
+    frame::whole(&path, ident, &upper)
 }
 
 fn with_udp_length(host: u8, ident: u16, len: u16) -> Vec<u8> {

@@ -263,7 +263,7 @@ fn lldp(name: &str, mac: [u8; 6]) -> Vec<u8> {
         .collect()
 }
 
-const SCANNER: Host = hosts::internet_b(66);
+const SCANNER: Host = hosts::internet_b(140);
 /// Where nothing listens, on any server.
 const SCANNED_TCP: [u16; 30] = [
     21, 22, 23, 25, 110, 111, 135, 139, 143, 389, 445, 465, 587, 873, 993, 995, 1433, 1521, 2049,
