@@ -217,7 +217,7 @@ impl Desk {
 
     /// Hands every open batch over; says whether there was room for all.
     fn flush(&mut self) -> bool {
-        self.feeds.iter_mut().fold(true, |all, feed| feed.flush() && all)
+        self.feeds.iter_mut().map(Feed::flush).fold(true, |all, fits| all & fits)
     }
 
     fn end(&mut self) -> Step {

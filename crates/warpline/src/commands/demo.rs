@@ -19,8 +19,12 @@ pub(crate) fn demo(folder: &Path) -> Result<(), Failure> {
     }
     let path = folder.join(demo::CAPTURE);
     let mut capture = PcapWriter::create(&path).map_err(|e| failed(&path, e.to_string()))?;
-    demo::capture::write(&mut capture).map_err(|e| failed(&path, e.to_string()))?;
+    let summary = demo::capture::write(&mut capture).map_err(|e| failed(&path, e.to_string()))?;
     Sink::close(&mut capture).map_err(|e| failed(&path, e.to_string()))?;
     println!("{}", path.display());
+    let kinds: Vec<String> =
+        summary.rows().map(|(kind, count)| format!("{} {}", kind.name(), count.packets)).collect();
+    let total = summary.total();
+    println!("  {} packets, {} bytes: {}", total.packets, total.bytes, kinds.join(", "));
     Ok(())
 }

@@ -51,7 +51,8 @@ fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
     let (chains, folder) = match &arguments.chain {
         Some(path) => (super::load_file(path, &arguments.set)?, super::folder_of(path)),
         None => {
-            let source = SourceText::new(demo::CHAIN_NAME, demo::chain());
+            let (name, text) = demo::chain();
+            let source = SourceText::new(name, text);
             let chains = load(&source, Folder::Bundled(demo::FILES), &arguments.set)
                 .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?;
             (chains, Path::new("."))
