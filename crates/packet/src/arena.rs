@@ -19,6 +19,8 @@ use core::{ptr, slice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
+use crate::{Arrival, Headers};
+
 /// Size of a slab in bytes.
 pub const SLAB_LEN: usize = 1 << 20;
 /// Frames start at multiples of this many bytes: a cache line.
@@ -203,8 +205,9 @@ impl Arena {
             shared: Arc::clone(&shared),
             first,
             count,
-            slab: None,
-            cursor: 0,
+            slab: first,
+            holds: false,
+            cursor: SLAB_LEN as u32,
             headroom: layout.headroom.next_multiple_of(ALIGN) as u32,
             tailroom: layout.tailroom as u32,
         };
@@ -232,19 +235,26 @@ pub struct Placer {
     shared: Arc<Shared>,
     first: u32,
     count: u32,
-    slab: Option<u32>,
+    /// The slab being filled, if it holds one.
+    slab: u32,
+    holds: bool,
+    /// Where the next room starts in it; its end while it holds none.
     cursor: u32,
     headroom: u32,
     tailroom: u32,
 }
 
 impl Placer {
-    /// Places `bytes` as the next row of `table`: its room, start and length; every other column of
-    /// the row is zero. Gives the row.
-    #[inline]
-    pub(crate) fn place(&mut self, table: &mut Table, bytes: &[u8]) -> Result<usize, Full> {
-        let row = table.len;
-        if row == table.slots {
+    /// Places `bytes` as the next row of `table`, which says `row` besides. Gives the row's number.
+    #[inline(always)]
+    pub(crate) fn place(
+        &mut self,
+        table: &mut Table,
+        bytes: &[u8],
+        row: &Row,
+    ) -> Result<usize, Full> {
+        let index = table.len;
+        if index == table.slots {
             return Err(Full::Table);
         }
         let len = bytes.len();
@@ -252,21 +262,18 @@ impl Placer {
             return Err(Full::Frame);
         }
         let need = (self.headroom as usize + len + self.tailroom as usize).next_multiple_of(ALIGN);
-        let slab = match self.slab {
-            Some(slab) => {
-                if table.len == 0 {
-                    self.rewind(slab);
-                }
-                if self.cursor as usize + need <= SLAB_LEN { slab } else { self.open(need)? }
-            }
-            None => self.open(need)?,
-        };
-        debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
-        if table.pieces.last() != Some(&slab) {
-            self.shared.live[slab as usize].fetch_add(1, Ordering::Relaxed);
-            table.pieces.push(slab);
+        if index == 0 {
+            self.rewind();
         }
-        let room = self.shared.slabs_at as u32 + slab * SLAB_LEN as u32 + self.cursor;
+        if self.cursor as usize + need > SLAB_LEN {
+            self.open(need)?;
+        }
+        debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
+        if table.pieces.last() != Some(&self.slab) {
+            self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
+            table.pieces.push(self.slab);
+        }
+        let room = self.shared.slabs_at as u32 + self.slab * SLAB_LEN as u32 + self.cursor;
         self.cursor += need as u32;
         // SAFETY: the room lies in a slab that only this placer hands out, behind all rooms handed
         // out before, and `need` holds the frame behind its headroom.
@@ -274,11 +281,11 @@ impl Placer {
             let to = self.shared.base.as_ptr().add((room + self.headroom) as usize);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
-        table.open_row(
-            row,
-            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 },
-        );
-        Ok(row)
+        let room =
+            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 };
+        // SAFETY: `index` is below `slots`, and the room is this row's alone.
+        unsafe { table.open_row(index, room, row) };
+        Ok(index)
     }
 
     /// Whether at least `slabs` slabs are free besides the current one.
@@ -288,15 +295,15 @@ impl Placer {
     }
 
     /// Starts the current slab anew where every piece of it came back: it is still in the cache.
-    fn rewind(&mut self, slab: u32) {
+    fn rewind(&mut self) {
         // Acquire pairs with the release of the last piece: what others did to it is over.
-        if self.shared.live[slab as usize].load(Ordering::Acquire) == 1 {
+        if self.holds && self.shared.live[self.slab as usize].load(Ordering::Acquire) == 1 {
             self.cursor = 0;
         }
     }
 
     #[cold]
-    fn open(&mut self, need: usize) -> Result<u32, Full> {
+    fn open(&mut self, need: usize) -> Result<(), Full> {
         if need > SLAB_LEN {
             return Err(Full::Frame);
         }
@@ -306,17 +313,17 @@ impl Placer {
             // Acquire pairs with the release of the last piece: what others did to it is over.
             if live.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 self.close();
-                self.slab = Some(slab);
-                self.cursor = 0;
-                return Ok(slab);
+                (self.slab, self.holds, self.cursor) = (slab, true, 0);
+                return Ok(());
             }
         }
         Err(Full::Arena)
     }
 
     fn close(&mut self) {
-        if let Some(slab) = self.slab.take() {
-            self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);
+        if std::mem::take(&mut self.holds) {
+            self.shared.live[self.slab as usize].fetch_sub(1, Ordering::Release);
+            self.cursor = SLAB_LEN as u32;
         }
     }
 }
@@ -325,6 +332,12 @@ impl Drop for Placer {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// What a row says besides where its frame lies.
+pub(crate) struct Row<'a> {
+    pub(crate) headers: &'a Headers,
+    pub(crate) arrival: &'a Arrival,
 }
 
 struct Room {
@@ -434,10 +447,6 @@ impl Table {
         self.slots
     }
 
-    pub(crate) fn scratch_words(&self) -> usize {
-        self.scratch_words
-    }
-
     #[inline(always)]
     fn start_of<C: Column>(&self) -> *mut C::Value {
         // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
@@ -494,6 +503,11 @@ impl Table {
         self.column(FrameLen)[row] as usize
     }
 
+    /// Lengths of all frames.
+    pub(crate) fn frame_lens(&self) -> &[u32] {
+        self.column(FrameLen)
+    }
+
     /// Offset of the frame in the arena.
     pub(crate) fn offset(&self, row: usize) -> usize {
         self.column(RoomAt)[row] as usize + self.start(row)
@@ -529,13 +543,58 @@ impl Table {
         true
     }
 
+    /// Writes a row's columns, those that [`Table::clear`] leaves zero excepted, and makes it the last.
+    ///
+    /// # Safety
+    /// `index` must be below `slots`, and nobody else may have the room.
     #[inline(always)]
-    fn open_row(&mut self, row: usize, room: Room) {
-        self.len = row + 1;
-        self.column_mut(RoomAt)[row] = room.at;
-        self.column_mut(RoomLen)[row] = room.len;
-        self.column_mut(Start)[row] = room.start;
-        self.column_mut(FrameLen)[row] = room.frame;
+    unsafe fn open_row(&mut self, index: usize, room: Room, row: &Row) {
+        let arrival = &row.arrival;
+        // SAFETY: `index` is a row of every column.
+        unsafe {
+            self.put(Timestamp, index, arrival.timestamp.as_nanos());
+            self.put(Captured, index, arrival.captured.as_nanos());
+            self.put(Ingress, index, arrival.ingress);
+            self.put(RoomAt, index, room.at);
+            self.put(RoomLen, index, room.len);
+            self.put(FrameLen, index, room.frame);
+            self.put(WireLen, index, arrival.wire_len);
+            self.put(End, index, row.headers.end);
+            self.put(FlowHash, index, arrival.flow_hash);
+            self.put(Start, index, room.start);
+            self.put(L3, index, row.headers.l3);
+            self.put(L4, index, row.headers.l4);
+            self.put(Payload, index, row.headers.payload);
+            self.put(Flags, index, row.headers.flags.0);
+            self.put(Interface, index, arrival.interface);
+            self.put(Link, index, arrival.link.0);
+            self.put(Version, index, row.headers.version);
+            self.put(Protocol, index, row.headers.protocol);
+            self.put(ShardOf, index, arrival.shard);
+            self.put(MalformedOf, index, row.headers.malformed.map_or(0, |what| what as u8));
+        }
+        self.len = index + 1;
+    }
+
+    /// # Safety
+    /// `index` must be below `slots`.
+    #[inline(always)]
+    unsafe fn put<C: Column>(&mut self, _: C, index: usize, value: C::Value) {
+        // SAFETY: the column has `slots` values.
+        unsafe { self.start_of::<C>().add(index).write(value) }
+    }
+
+    /// What a new row has: no verdict, no next hop, nothing in its scratch words.
+    fn reset(&mut self) {
+        self.column_mut(NextHop).fill(0);
+        self.column_mut(VerdictOf).fill(0);
+        self.column_mut(ReasonOf).fill(0);
+        self.column_mut(DroppedBy).fill(0);
+        self.column_mut(Flagged).fill(0);
+        for word in 0..self.scratch_words {
+            self.scratch_mut(word).fill(0);
+        }
+        self.len = 0;
     }
 
     /// Takes every row of `made`, each behind the rows of this table whose ingress number is not
@@ -568,7 +627,7 @@ impl Table {
             }
         }
         self.pieces.append(&mut made.pieces);
-        made.len = 0;
+        made.reset();
         true
     }
 
@@ -594,7 +653,7 @@ impl Table {
 
     /// Forgets every row and gives its pieces of slabs back.
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        self.reset();
         for slab in self.pieces.drain(..) {
             // Release: what was done to the rooms is done before the slab is handed out again.
             self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);

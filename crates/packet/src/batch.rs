@@ -5,10 +5,9 @@
 //! are in ingress order, those that a function made right behind their cause.
 
 use crate::arena::{
-    Captured, DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop,
-    Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    End, Flags as FlagsColumn, Ingress, L3, L4, MalformedOf, Payload, Protocol, Row, ShardOf,
+    VerdictOf, Version,
 };
-use crate::arena::{Flags as FlagsColumn, L3, L4};
 use crate::{
     Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table,
     Verdict,
@@ -51,6 +50,23 @@ pub struct Arrival {
     pub shard: u8,
     /// The flow's name.
     pub flow_hash: u32,
+}
+
+const VERDICTS: usize = 8;
+
+/// How many packets of a batch left the functions in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    packets: [u32; VERDICTS],
+    /// Bytes of those that are sent.
+    pub sent_bytes: u64,
+}
+
+impl Tally {
+    /// Packets with this verdict.
+    pub fn of(&self, verdict: Verdict) -> u64 {
+        u64::from(self.packets[verdict as usize])
+    }
 }
 
 /// Packets that travel together.
@@ -131,7 +147,7 @@ impl Batch {
     }
 
     /// Places a frame behind the others; `headers` are those of `bytes`. Gives its index.
-    #[inline]
+    #[inline(always)]
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -139,26 +155,7 @@ impl Batch {
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<usize, Full> {
-        let row = placer.place(&mut self.table, bytes)?;
-        let table = &mut self.table;
-        table.column_mut(Timestamp)[row] = arrival.timestamp.as_nanos();
-        table.column_mut(Captured)[row] = arrival.captured.as_nanos();
-        table.column_mut(Ingress)[row] = arrival.ingress;
-        table.column_mut(WireLen)[row] = arrival.wire_len;
-        table.column_mut(FlowHash)[row] = arrival.flow_hash;
-        table.column_mut(Interface)[row] = arrival.interface;
-        table.column_mut(Link)[row] = arrival.link.0;
-        table.column_mut(ShardOf)[row] = arrival.shard;
-        table.column_mut(NextHop)[row] = 0;
-        table.column_mut(VerdictOf)[row] = Verdict::Forward as u8;
-        table.column_mut(ReasonOf)[row] = 0;
-        table.column_mut(DroppedBy)[row] = 0;
-        table.column_mut(Flagged)[row] = 0;
-        for word in 0..table.scratch_words() {
-            table.scratch_mut(word)[row] = 0;
-        }
-        self.set_headers(row, headers);
-        Ok(row)
+        placer.place(&mut self.table, bytes, &Row { headers, arrival })
     }
 
     #[inline(always)]
@@ -197,6 +194,17 @@ impl Batch {
     /// How many packets still go to the next function.
     pub fn forward_count(&self) -> usize {
         self.table.column(VerdictOf).iter().filter(|&&v| v == Verdict::Forward as u8).count()
+    }
+
+    /// What became of its packets so far.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for (&verdict, &len) in self.table.column(VerdictOf).iter().zip(self.table.frame_lens()) {
+            tally.packets[usize::from(verdict) % VERDICTS] += 1;
+            let sent = verdict <= Verdict::Return as u8;
+            tally.sent_bytes += if sent { u64::from(len) } else { 0 };
+        }
+        tally
     }
 
     /// Every packet that still goes to the next function.
