@@ -132,7 +132,8 @@ impl<A: Number> Space<A> {
         let address_max = u128::MAX >> (128 - A::BITS);
         let (src, dst) = (sweep(&ranges.src, address_max)?, sweep(&ranges.dst, address_max)?);
         let ports = (ranges.ports as u128).saturating_sub(1);
-        let (src_port, dst_port) = (sweep(&ranges.src_port, ports)?, sweep(&ranges.dst_port, ports)?);
+        let (src_port, dst_port) =
+            (sweep(&ranges.src_port, ports)?, sweep(&ranges.dst_port, ports)?);
         let kind = sweep(&ranges.kind, (ranges.kinds as u128).saturating_sub(1))?;
         let rows = [&src, &dst, &src_port, &dst_port, &kind];
         if rows.iter().map(|s| s.rows.rows.len() * 8).sum::<usize>() > ROWS_LEN_MAX {

@@ -20,7 +20,9 @@ use crate::SourceText;
 /// Whether a file is in this form: its first line that says something begins with `@`.
 pub fn is_classbench(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
-    lines.find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(|l| l.starts_with('@'))
+    lines
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .is_some_and(|l| l.starts_with('@'))
 }
 
 /// Reads a ClassBench file; every filter's action is `action`.

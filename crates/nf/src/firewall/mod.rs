@@ -205,9 +205,8 @@ fn policy(section: &mut Section<'_>, tracked: bool) -> Policy {
 fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tracking> {
     let connections = section.integer("connections", 64..=1 << 24, 262_144) as usize;
     let loose = section.boolean("tcp_loose", false);
-    let timeouts = TIMEOUT_KEYS.map(|(key, default)| {
-        Duration::from_secs(section.integer(key, 1..=31_536_000, default))
-    });
+    let timeouts = TIMEOUT_KEYS
+        .map(|(key, default)| Duration::from_secs(section.integer(key, 1..=31_536_000, default)));
     let Some([word]) = resources.scratch() else {
         section.mistake("established", "the chain has no scratch word left for tracking");
         return None;

@@ -169,9 +169,10 @@ fn read_rule(cursor: &mut Cursor<'_>, line: usize) -> Result<Rule, Trouble> {
         bare = false;
     }
     if bare {
-        return Err(cursor.end().wrong("a rule without conditions").help(
-            "`from any to any` means every packet",
-        ));
+        return Err(cursor
+            .end()
+            .wrong("a rule without conditions")
+            .help("`from any to any` means every packet"));
     }
     check(&rule, cursor)?;
     Ok(rule)

@@ -183,8 +183,8 @@ impl Tracker {
 
     /// A packet of a connection moves it on, unless the rules drop it.
     fn go_on(&mut self, packet: &Packet<'_>, found: Found, stage: Stage) -> Standing {
-        let accepted = self.rules.accepts_established()
-            || self.rules.decide(packet, true) == Decision::Accept;
+        let accepted =
+            self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept;
         // What comes after the end must not keep the connection.
         let over = found.stage == stage && stage == Stage::Tcp(TcpState::Closed);
         if accepted && !over {
@@ -255,7 +255,8 @@ fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     if quoted.first()? >> 4 != version {
         return None;
     }
-    let (protocol, src, dst, body) = if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
+    let (protocol, src, dst, body) =
+        if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
     if src != addresses(packet).1 {
         return None;
     }

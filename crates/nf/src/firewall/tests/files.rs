@@ -127,7 +127,10 @@ fn files_that_are_missing_or_wrong_are_told() {
 #[test]
 fn a_file_of_too_many_rules_is_refused() {
     let rules = "accept udp\n".repeat(RULES_MAX + 1);
-    assert_eq!(mistakes(&rules, ""), [format!("a.rules:{}:1 more than 65536 rules", RULES_MAX + 1)]);
+    assert_eq!(
+        mistakes(&rules, ""),
+        [format!("a.rules:{}:1 more than 65536 rules", RULES_MAX + 1)]
+    );
     let wrong = "x\n".repeat(RULES_MAX * 2);
     assert_eq!(mistakes(&wrong, "").len(), crate::LISTED_MAX);
 }
@@ -135,7 +138,9 @@ fn a_file_of_too_many_rules_is_refused() {
 #[test]
 fn the_largest_file_builds() {
     let rules: String = (0..RULES_MAX)
-        .map(|i| format!("accept tcp from 10.{}.{}.0/24 to any port 1-{}\n", i >> 8, i & 255, i % 9))
+        .map(|i| {
+            format!("accept tcp from 10.{}.{}.0/24 to any port 1-{}\n", i >> 8, i & 255, i % 9)
+        })
         .collect();
     // Ports from 1 to 0 don't read: they are the only lines that are mistakes.
     let rules = rules.replace("port 1-0", "port 0");

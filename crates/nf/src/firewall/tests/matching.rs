@@ -1,6 +1,8 @@
 //! Stateless: every packet leaves as the linear search says.
 
-use super::super::{Action, Policy, Rule, RuleSet, SearchKey, Space, bit_vector::Ranges, parse_lines};
+use super::super::{
+    Action, Policy, Rule, RuleSet, SearchKey, Space, bit_vector::Ranges, parse_lines,
+};
 use super::model::decide;
 use super::traffic::{self, Sent};
 use super::{Draw, firewall, told};
@@ -47,8 +49,12 @@ fn many_rules_are_found_through_their_summaries() {
         .map(|i| format!("drop udp from 10.{}.{}.0/24 to any port {i}\n", i >> 8, i & 255))
         .collect();
     let file = parse_lines(&SourceText::new("rules", text));
-    let policy =
-        Policy { default: Action::Drop, non_ip: Action::Drop, drop_fragments: false, tracked: false };
+    let policy = Policy {
+        default: Action::Drop,
+        non_ip: Action::Drop,
+        drop_fragments: false,
+        tracked: false,
+    };
     let set = RuleSet::build(&file.rules, policy).unwrap();
     for i in 0..5000u32 {
         let src = 0x0a00_0000 | i << 8 | 9;
@@ -85,7 +91,8 @@ fn policies_hold_where_the_rules_are_silent() {
 #[test]
 fn a_cut_ip_header_is_not_what_is_not_ip() {
     let mut harness = firewall("accept from any to any\n", "non_ip = \"accept\"");
-    let whole = Sent { vlan: false, shape: traffic::Shape::Whole, ..Sent::drawn(&mut Draw::new(5)) };
+    let whole =
+        Sent { vlan: false, shape: traffic::Shape::Whole, ..Sent::drawn(&mut Draw::new(5)) };
     for len in 14..34 {
         let mut input = Sent { version: 4, ..whole.clone() }.input(0);
         input.bytes.truncate(len);

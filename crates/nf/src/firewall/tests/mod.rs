@@ -3,8 +3,8 @@
 mod files;
 mod matching;
 mod model;
-mod traffic;
 mod tracking;
+mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -44,7 +44,11 @@ fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
     let port = |side: &Side, port: u16| {
         side.ports.is_empty()
             || matches!(sent.protocol, 6 | 17)
-                && if hidden { hidden_matches } else { side.ports.iter().any(|r| r.contains(&port)) }
+                && if hidden {
+                    hidden_matches
+                } else {
+                    side.ports.iter().any(|r| r.contains(&port))
+                }
     };
     (!rule.established || established)
         && protocol

@@ -241,7 +241,11 @@ pub(super) fn rule(draw: &mut Draw, line: usize, established: bool) -> Rule {
 
 fn ranges<T: PartialEq + core::fmt::Display>(of: &[core::ops::RangeInclusive<T>]) -> String {
     let one = |r: &core::ops::RangeInclusive<T>| {
-        if r.start() == r.end() { r.start().to_string() } else { format!("{}-{}", r.start(), r.end()) }
+        if r.start() == r.end() {
+            r.start().to_string()
+        } else {
+            format!("{}-{}", r.start(), r.end())
+        }
     };
     of.iter().map(one).collect::<Vec<_>>().join(",")
 }
