@@ -346,10 +346,10 @@ fn synthetic(count: usize) -> String {
     let mut draw = Draw(count as u64);
     let sites: Vec<u32> = (0..20).map(|_| draw.next() as u32).collect();
     let prefix = |draw: &mut Draw| {
-        let len = draw.pick(&[0, 8, 16, 24, 24, 28, 30, 32, 32, 32, 32, 32]);
+        let len = draw.pick(&[0, 16, 24, 24, 24, 28, 30, 32, 32, 32, 32, 32, 32, 32, 32, 32]);
         let address = draw.pick(&sites) ^ (draw.next() as u32 & 0x000f_ffff);
         let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
-        format!("{}/{len}", Ipv4Addr::from_bits(address & mask))
+        (format!("{}/{len}", Ipv4Addr::from_bits(address & mask)), 32 - len)
     };
     let ports = |draw: &mut Draw, any: u64| match draw.below(10) {
         n if n < any => "0 : 65535".to_owned(),
@@ -369,7 +369,11 @@ fn synthetic(count: usize) -> String {
             "0x11/0xFF\t0x0000/0x0000",
             "0x00/0x00\t0x0000/0x0000",
         ]);
-        format!("@{src}\t{dst}\t{src_port}\t{dst_port}\t{rest}\n")
+        let wide = src.1 + dst.1;
+        (wide, format!("@{}\t{}\t{src_port}\t{dst_port}\t{rest}\n", src.0, dst.0))
     };
-    (0..count).map(line).collect()
+    let mut lines: Vec<(u32, String)> = (0..count).map(line).collect();
+    // Narrow filters come first, as they do where people write them: none is shadowed by design.
+    lines.sort_by_key(|&(wide, _)| wide);
+    lines.into_iter().map(|(_, line)| line).collect()
 }
