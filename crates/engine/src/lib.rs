@@ -1,5 +1,24 @@
 //! The running system: lanes, stages, steering, merge and statistics.
+//!
+//! A [`Chain`] is built of functions; [`run`] moves packets from a source through its lanes to a sink and
+//! gives a [`Report`]. The loop of a lane is `Lane::breathe` in `lane.rs`; follow it from there.
 
 #![deny(unsafe_code)]
 
+mod chain;
+mod clock;
+mod control;
+mod idle;
+mod ingress;
+mod lane;
+mod merge;
+mod run;
+mod settings;
+mod stage;
+pub mod stats;
 pub mod sys;
+
+pub use chain::{Chain, ChainError, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of};
+pub use control::Control;
+pub use run::{Ports, Report, StartError, run};
+pub use settings::{LANES_MAX, Settings};

@@ -8,4 +8,4 @@ pub mod middleware;
 pub mod port;
 
 pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};
-pub use port::{FRAME_LEN_MAX, Frame, Next, Sink, SinkError, Source, SourceError};
+pub use port::{FRAME_LEN_MAX, Frame, Next, NullSink, Sink, SinkError, Source, SourceError};

@@ -68,6 +68,21 @@ pub trait Sink: Send {
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+
+    /// Nothing more will come: flushes, and completes a file that got no frame.
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.flush()
+    }
+}
+
+/// Takes every frame and keeps none (`--output none`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSink;
+
+impl Sink for NullSink {
+    fn send(&mut self, _: &Frame<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
 /// Why a source ended early.

@@ -1,6 +1,9 @@
 //! Packets that a function makes, bounded, each in the place of the packet that caused it.
 
-use warpline_packet::{Arrival, Batch, Flags, Headers, Instant, Placer, Shard, Steering};
+use warpline_packet::{Arrival, Batch, Flags, Headers, Instant, LinkType, Placer, Shard, Steering};
+
+/// Packets that one tick, or the end of the input, may cause in one shard of a function.
+pub const TICK_MADE_MAX: usize = 4;
 
 /// Where a function puts packets that it makes.
 ///
@@ -14,12 +17,40 @@ pub struct Emit<'a> {
     per_cause: usize,
     cause: u64,
     of_cause: usize,
+    /// The number in the input and the shard of what time itself causes.
+    tick: Option<(u64, Shard)>,
 }
 
 impl<'a> Emit<'a> {
     /// Packets go to `batch`, placed by `placer`, at most `per_cause` for each cause.
     pub fn new(batch: &'a mut Batch, placer: &'a mut Placer, per_cause: usize) -> Self {
-        Self { batch, placer, per_cause, cause: u64::MAX, of_cause: 0 }
+        Self { batch, placer, per_cause, cause: u64::MAX, of_cause: 0, tick: None }
+    }
+
+    /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
+    /// most [`TICK_MADE_MAX`] packets.
+    pub fn at_tick(
+        batch: &'a mut Batch,
+        placer: &'a mut Placer,
+        ingress: u64,
+        shard: Shard,
+    ) -> Self {
+        Self { tick: Some((ingress, shard)), ..Self::new(batch, placer, TICK_MADE_MAX) }
+    }
+
+    /// What stands for the cause of a packet that time itself causes, at `now` and on `link`; `None`
+    /// outside of `handle_timeout` and `finish`.
+    pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
+        self.tick.map(|(ingress, shard)| Arrival {
+            timestamp: now,
+            captured: now,
+            ingress,
+            wire_len: 0,
+            link,
+            interface: 0,
+            shard: shard.index() as u8,
+            flow_hash: 0,
+        })
     }
 
     /// Makes a packet of `bytes`, on the link of `cause`, that goes on to the next function. Says
@@ -51,24 +82,5 @@ impl<'a> Emit<'a> {
         let index = self.batch.push(bytes, &headers, &arrival, self.placer).ok()?;
         self.of_cause += 1;
         Some(index)
-    }
-}
-
-/// What a packet that time itself causes has in the place of its cause's arrival.
-pub fn tick_arrival(
-    now: Instant,
-    ingress: u64,
-    shard: Shard,
-    link: warpline_packet::LinkType,
-) -> Arrival {
-    Arrival {
-        timestamp: now,
-        captured: now,
-        ingress,
-        wire_len: 0,
-        link,
-        interface: 0,
-        shard: shard.index() as u8,
-        flow_hash: 0,
     }
 }

@@ -16,6 +16,7 @@ use warpline_packet::{
     Shard, StateKey, Steering, Verdict,
 };
 
+use crate::config::{Folder, Layer};
 use crate::{Emit, Function, State};
 
 /// A frame to process.
@@ -171,9 +172,10 @@ impl Harness {
 
     /// Tells every shard's state the time.
     pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
-        let emits = self.made.slots();
-        for state in &mut self.states {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+        for (shard, state) in self.states.iter_mut().enumerate() {
+            let shard = Shard::new(shard);
+            let emit =
+                &mut Emit::at_tick(&mut self.made, &mut self.arena.emit, self.ingress, shard);
             if let Some(before) = &mut state.before {
                 before.handle_timeout(now, emit);
             }
@@ -241,7 +243,9 @@ pub fn try_build(
     let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
     let (mut mistakes, mut resources) =
         (crate::Diagnostics::default(), crate::Resources::default());
-    let mut section = crate::Section::new(&source, definition.name, &parsed, folder, &mut mistakes);
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let folder = Folder::Disk(folder);
+    let mut section = crate::Section::new(vec![layer], definition.name, folder, &mut mistakes);
     section.refuse_unknown(definition.keys);
     let function = (definition.build)(&mut section, &mut resources);
     match function {

@@ -194,6 +194,11 @@ impl Batch {
         self.table.column(VerdictOf)[index] == Verdict::Forward as u8
     }
 
+    /// How many packets still go to the next function.
+    pub fn forward_count(&self) -> usize {
+        self.table.column(VerdictOf).iter().filter(|&&v| v == Verdict::Forward as u8).count()
+    }
+
     /// Every packet that still goes to the next function.
     #[inline(always)]
     pub fn forward(&self) -> impl Iterator<Item = Packet<'_>> {

@@ -81,13 +81,6 @@ impl PcapWriter {
         Self { output, file, buffer, written: 0, link: None, failed: None }
     }
 
-    fn close(&mut self) -> Result<(), SinkError> {
-        if self.link.is_none() {
-            self.begin(LinkType::ETHERNET);
-        }
-        self.flush()
-    }
-
     fn begin(&mut self, link: LinkType) {
         self.link = Some(link);
         self.buffer.extend_from_slice(&file_header(link));
@@ -164,6 +157,13 @@ impl Sink for PcapWriter {
         self.check_failed()?;
         self.drain()?;
         self.output.flush().map_err(|error| self.fail(0, error))
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        if self.link.is_none() {
+            self.begin(LinkType::ETHERNET);
+        }
+        self.flush()
     }
 }
 

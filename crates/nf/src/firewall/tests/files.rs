@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Action, DEFINITION, RULES_MAX, parse_classbench, parse_lines};
 use super::{Folder, firewall};
+use crate::config::Layer;
 use crate::harness::try_build;
 use crate::{Resources, Section, SourceText};
 
@@ -101,7 +102,9 @@ fn what_is_skipped_is_told() {
     let source = SourceText::new("chain.toml", text);
     let table = toml::de::DeTable::parse(&source.text).unwrap();
     let (mut found, mut resources) = (crate::Diagnostics::default(), Resources::default());
-    let mut section = Section::new(&source, "firewall", &table, folder.path(), &mut found);
+    let layer = Layer { source: &source, table: table.get_ref(), span: table.span() };
+    let disk = crate::config::Folder::Disk(folder.path());
+    let mut section = Section::new(vec![layer], "firewall", disk, &mut found);
     assert!((DEFINITION.build)(&mut section, &mut resources).is_some());
     assert!(found.is_empty());
     let told = resources.notices().to_string();

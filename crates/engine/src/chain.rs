@@ -1,0 +1,169 @@
+//! A service chain, built: its functions in order, cut into stages, with the one key that steers it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_nf::{Definition, Function, Growth};
+use warpline_packet::{Shard, StateKey, Steering};
+
+/// A function of a chain under its own name.
+pub struct Instance {
+    /// The name of its table in the chain file.
+    pub name: String,
+    /// What is known of its function.
+    pub definition: &'static Definition,
+    /// The function.
+    pub function: Arc<dyn Function>,
+    /// Whether it has a stage of its own, apart from its neighbours on the same device.
+    pub own_stage: bool,
+    /// Batches that go through its stage together; 1 unless the stage is its own.
+    pub launch_batches: usize,
+}
+
+/// Instances between two queues: by default as many as follow each other on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagePlan {
+    /// The first instance, by its place in the chain.
+    pub first: usize,
+    /// How many.
+    pub count: usize,
+    /// Batches that go through together.
+    pub launch_batches: usize,
+}
+
+/// A chain, ready to be run.
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Its functions, in order.
+    pub instances: Vec<Instance>,
+    /// How they are cut into stages.
+    pub stages: Vec<StagePlan>,
+    /// The key that sends packets to shards.
+    pub steering: Steering,
+    /// Two instances whose keys disagree, where the chain runs on one lane because of it.
+    pub disagreement: Option<[String; 2]>,
+    /// Scratch words handed out.
+    pub scratch_words: usize,
+}
+
+/// Most instances of a chain.
+pub const INSTANCES_MAX: usize = 64;
+/// Most packets that one packet may become on its way through a chain.
+pub const MULTIPLY_MAX: usize = 16;
+
+/// Why a chain can't be built of functions that each are fine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainError {
+    /// More instances than [`INSTANCES_MAX`].
+    TooLong,
+    /// One packet could become more than [`MULTIPLY_MAX`].
+    Multiplies(usize),
+}
+
+impl std::fmt::Display for ChainError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "a chain has at most {INSTANCES_MAX} functions"),
+            Self::Multiplies(n) => {
+                write!(
+                    f,
+                    "one packet could become {n} in this chain; at most {MULTIPLY_MAX} are handled"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ChainError {}
+
+impl Chain {
+    /// Builds a chain of `instances`, to which `scratch_words` scratch words were handed.
+    pub fn new(
+        name: impl Into<String>,
+        instances: Vec<Instance>,
+        scratch_words: usize,
+    ) -> Result<Self, ChainError> {
+        if instances.len() > INSTANCES_MAX {
+            return Err(ChainError::TooLong);
+        }
+        let keys: Vec<(String, StateKey)> =
+            instances.iter().map(|i| (i.name.clone(), i.function.state_key())).collect();
+        let (steering, disagreement) = match Steering::derive(&keys) {
+            Ok(steering) => (steering, None),
+            Err(names) => (Steering::Single, Some(names)),
+        };
+        let stages = cut(&instances);
+        let chain =
+            Self { name: name.into(), instances, stages, steering, disagreement, scratch_words };
+        match chain.multiply() {
+            n if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
+            _ => Ok(chain),
+        }
+    }
+
+    /// Bytes by which a frame may grow on its way.
+    pub fn growth(&self) -> Growth {
+        let all = self.instances.iter().map(|i| i.function.growth());
+        all.fold(Growth::NONE, |sum, g| Growth { head: sum.head + g.head, tail: sum.tail + g.tail })
+    }
+
+    /// Packets that one packet may become on its way, itself among them.
+    pub fn multiply(&self) -> usize {
+        let each = self.instances.iter().map(|i| 1 + i.function.emits().per_packet);
+        each.fold(1, |product: usize, n| product.saturating_mul(n))
+    }
+
+    /// Bytes of the longest frame that a function may make.
+    pub fn made_len_max(&self) -> usize {
+        self.instances.iter().map(|i| i.function.emits().len_max).max().unwrap_or(0)
+    }
+
+    /// Lanes that it can use of the `asked`.
+    pub fn lanes(&self, asked: usize) -> usize {
+        if self.steering == Steering::Single { 1 } else { asked }
+    }
+
+    /// The shards that lane `lane` of `lanes` holds.
+    pub fn shards(&self, lane: usize, lanes: usize) -> Vec<Shard> {
+        match self.steering {
+            Steering::Single => vec![Shard::WHOLE],
+            _ => (0..warpline_packet::SHARDS)
+                .filter(|&shard| lane_of(shard as u8, lanes) == lane)
+                .map(Shard::new)
+                .collect(),
+        }
+    }
+
+    /// How often time has to be told, in packet time: the shortest that any function asks for.
+    pub fn tick(&self) -> Option<Duration> {
+        self.instances.iter().filter_map(|i| i.function.tick()).min()
+    }
+}
+
+/// The lane that holds shard `shard`.
+#[inline]
+pub fn lane_of(shard: u8, lanes: usize) -> usize {
+    usize::from(shard) * lanes / warpline_packet::SHARDS
+}
+
+fn cut(instances: &[Instance]) -> Vec<StagePlan> {
+    let mut stages: Vec<StagePlan> = Vec::new();
+    let mut fusable = false;
+    for (place, instance) in instances.iter().enumerate() {
+        match stages.last_mut() {
+            Some(stage) if fusable && !instance.own_stage => stage.count += 1,
+            _ => stages.push(StagePlan {
+                first: place,
+                count: 1,
+                launch_batches: instance.launch_batches.max(1),
+            }),
+        }
+        fusable = !instance.own_stage;
+    }
+    // A chain without functions still has one stage, which passes packets on.
+    if stages.is_empty() {
+        stages.push(StagePlan { first: 0, count: 0, launch_batches: 1 });
+    }
+    stages
+}

@@ -1,0 +1,66 @@
+//! What threads outside a running chain may read and ask of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Shared between a running chain and whoever watches it.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+    failed: AtomicBool,
+    /// Packets read so far.
+    pub(crate) read: AtomicU64,
+    /// Packets that reached the end of the chain so far, whatever became of them.
+    pub(crate) ended: AtomicU64,
+    /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
+    progress: AtomicU64,
+}
+
+impl Control {
+    /// Asks the chain to stop in order: it reads no more, drains, and ends.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread of the chain panicked: the others end too, so that the panic gets out.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes a panic of the thread that holds it.
+    pub(crate) fn guard(&self) -> impl Drop {
+        struct Guard<'a>(&'a AtomicBool);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        Guard(&self.failed)
+    }
+
+    /// Packets read so far.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Packets that reached the end of the chain so far.
+    pub fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Share of the source that was read, 0 to 1, where the source can know.
+    pub fn progress(&self) -> Option<f64> {
+        let share = f64::from_bits(self.progress.load(Ordering::Relaxed));
+        (share.is_finite() && share > 0.0).then_some(share.min(1.0))
+    }
+
+    pub(crate) fn set_progress(&self, share: Option<f64>) {
+        self.progress.store(share.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
+    }
+}

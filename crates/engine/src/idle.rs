@@ -1,0 +1,36 @@
+//! What a thread does that found no work: spin a little, yield, then sleep ever longer.
+
+use std::thread;
+use std::time::Duration;
+
+const SPINS: u32 = 16;
+const YIELDS: u32 = 48;
+const SLEEP_MIN: Duration = Duration::from_micros(20);
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// How long a thread has been without work.
+#[derive(Debug, Default)]
+pub(crate) struct Idle {
+    rounds: u32,
+}
+
+impl Idle {
+    /// There was work.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.rounds = 0;
+    }
+
+    /// There was none: waits, at most `limit`.
+    pub(crate) fn wait(&mut self, limit: Duration) {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds {
+            0..=SPINS => std::hint::spin_loop(),
+            n if n <= SPINS + YIELDS => thread::yield_now(),
+            n => {
+                let doubled = SLEEP_MIN * 2u32.saturating_pow((n - SPINS - YIELDS).min(8));
+                thread::sleep(doubled.min(SLEEP_MAX).min(limit));
+            }
+        }
+    }
+}

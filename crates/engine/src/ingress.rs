@@ -1,0 +1,319 @@
+//! Ingress: pulls frames from a source, numbers and times them, and steers them into lanes' batches.
+//!
+//! Every frame gets the next number of the input; a tick, which tells functions the time, gets one too
+//! and goes to every lane, so that it lies at the same place of the input on each. A source that can
+//! wait is not asked while there is no room; one that can't loses frames here, counted, before
+//! any work was spent on them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use warpline_io::{FRAME_LEN_MAX, Frame, Next, Source};
+use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steering};
+
+use crate::clock::Clock;
+use crate::lane::Queue;
+use crate::stats::Part;
+use crate::{Chain, Control, Settings, lane_of};
+
+/// The queue that frames are lost at which a source could not hold back.
+const OVERLOAD_QUEUE: &str = "ingress";
+/// Frames taken before anything else gets its turn.
+const BURST: usize = 256;
+
+/// What a call of [`Ingress::step`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something was done; call again.
+    Worked,
+    /// Nothing to do for at most this long: no frame, or no room.
+    Idle(Duration),
+    /// The end of the input went to every lane.
+    Finished,
+}
+
+/// A lane as ingress sees it.
+pub(crate) struct Feed {
+    pub(crate) placer: Placer,
+    pub(crate) pool: Queue,
+    pub(crate) queue: Queue,
+    open: Option<Batch>,
+}
+
+impl Feed {
+    pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue) -> Self {
+        Self { placer, pool, queue, open: None }
+    }
+
+    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over.
+    fn flush(&mut self) -> bool {
+        let Some(batch) = self.open.take() else { return true };
+        self.open = self.queue.push(batch).err();
+        self.open.is_none()
+    }
+
+    /// Puts a frame in the open batch, and hands the batch over when it is full. Says whether there
+    /// was room.
+    #[inline]
+    fn place(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        arrival: &Arrival,
+        batch_packets: usize,
+        clock: &Clock,
+    ) -> bool {
+        if self.open.is_none() && !self.open(clock) {
+            return false;
+        }
+        let Some(batch) = &mut self.open else { return false };
+        if batch.kind() != Kind::Packets || batch.len() >= batch_packets {
+            // An earlier hand-over found the queue full.
+            return self.flush() && self.place(bytes, headers, arrival, batch_packets, clock);
+        }
+        if batch.push(bytes, headers, arrival, &mut self.placer).is_err() {
+            return false;
+        }
+        if batch.len() == batch_packets {
+            self.flush();
+        }
+        true
+    }
+
+    #[cold]
+    fn open(&mut self, clock: &Clock) -> bool {
+        self.open = self.pool.pop();
+        if let Some(batch) = &mut self.open {
+            batch.set_opened(clock.now());
+        }
+        self.open.is_some()
+    }
+}
+
+/// Something that every lane is told at the same place of the input.
+struct Announcement {
+    kind: Kind,
+    ingress: u64,
+    next_lane: usize,
+}
+
+/// A frame that found no room yet.
+struct Waiting {
+    bytes: Vec<u8>,
+    headers: Headers,
+    arrival: Arrival,
+}
+
+/// One source and the lanes it feeds.
+pub(crate) struct Ingress {
+    source: Box<dyn Source>,
+    desk: Desk,
+}
+
+/// Where frames are numbered, timed and handed out.
+struct Desk {
+    feeds: Vec<Feed>,
+    steering: Steering,
+    batch_packets: usize,
+    drops_when_full: bool,
+    tick: Option<Duration>,
+    next_tick: Instant,
+    now: Instant,
+    /// The next number of the input.
+    ingress: u64,
+    announcement: Option<Announcement>,
+    waiting: Option<Waiting>,
+    /// The bytes of `waiting`, while none waits.
+    spare: Vec<u8>,
+    ended: bool,
+    clock: Clock,
+    part: Part,
+}
+
+impl Ingress {
+    pub(crate) fn new(
+        source: Box<dyn Source>,
+        feeds: Vec<Feed>,
+        chain: &Chain,
+        settings: &Settings,
+        clock: Clock,
+    ) -> Self {
+        let desk = Desk {
+            feeds,
+            steering: chain.steering.clone(),
+            batch_packets: settings.batch_packets,
+            drops_when_full: source.drops_when_full(),
+            tick: chain.tick(),
+            next_tick: Instant::ZERO,
+            now: Instant::ZERO,
+            ingress: 0,
+            announcement: None,
+            waiting: None,
+            spare: Vec::with_capacity(FRAME_LEN_MAX),
+            ended: false,
+            clock,
+            part: Part::new(chain.instances.len()),
+        };
+        Self { source, desk }
+    }
+
+    /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
+    pub(crate) fn step(&mut self, control: &Control) -> Step {
+        let read = self.desk.part.packets.read;
+        let step = self.burst(control);
+        if self.desk.part.packets.read > read {
+            self.desk.part.touch(self.desk.clock.now());
+            control.read.store(self.desk.part.packets.read, Ordering::Relaxed);
+            control.set_progress(self.source.progress());
+        }
+        step
+    }
+
+    /// What it counted, with the source's last words.
+    pub(crate) fn finish(mut self) -> Part {
+        self.desk.part.warnings.extend(self.source.warnings());
+        self.desk.part
+    }
+
+    fn burst(&mut self, control: &Control) -> Step {
+        let desk = &mut self.desk;
+        if !desk.announce() || !desk.place_waiting() {
+            return desk.blocked();
+        }
+        if desk.ended {
+            return if desk.flush() { Step::Finished } else { desk.blocked() };
+        }
+        for _ in 0..BURST {
+            if control.is_stopped() {
+                return desk.end();
+            }
+            match self.source.next() {
+                Ok(Next::Frame(frame)) => {
+                    if !desk.take(&frame) {
+                        return desk.blocked();
+                    }
+                }
+                Ok(Next::Idle(wait)) => {
+                    desk.flush();
+                    return Step::Idle(wait);
+                }
+                Ok(Next::End) => return desk.end(),
+                Err(error) => {
+                    desk.part.errors.push(format!("input: {error}"));
+                    return desk.end();
+                }
+            }
+        }
+        Step::Worked
+    }
+}
+
+impl Desk {
+    /// No room: what is open goes ahead, so that no lane waits for a number that lies here.
+    fn blocked(&mut self) -> Step {
+        self.flush();
+        Step::Idle(Duration::from_millis(1))
+    }
+
+    /// Hands every open batch over; says whether there was room for all.
+    fn flush(&mut self) -> bool {
+        self.feeds.iter_mut().map(Feed::flush).fold(true, |all, fits| all & fits)
+    }
+
+    fn end(&mut self) -> Step {
+        self.ended = true;
+        self.start_announcement(Kind::Finish);
+        Step::Worked
+    }
+
+    /// Takes a frame in. Says whether there was room for it; where not, it waits, or is counted lost.
+    #[inline]
+    fn take(&mut self, frame: &Frame<'_>) -> bool {
+        self.part.packets.read += 1;
+        self.part.bytes_read += frame.bytes.len() as u64;
+        self.now = self.now.max(frame.timestamp);
+        let headers = Headers::parse(frame.bytes, frame.link, frame.wire_len as usize);
+        let steered = self.steering.steer(frame.bytes, &headers);
+        let arrival = Arrival {
+            timestamp: self.now,
+            captured: frame.timestamp,
+            ingress: self.ingress,
+            wire_len: frame.wire_len,
+            link: frame.link,
+            interface: frame.interface,
+            shard: steered.shard,
+            flow_hash: steered.flow_hash,
+        };
+        if self.is_tick_due() {
+            self.start_announcement(Kind::Tick(self.now));
+        } else if self.place(frame.bytes, &headers, &arrival) {
+            return true;
+        } else if self.drops_when_full {
+            self.part.overloaded(OVERLOAD_QUEUE, 1);
+            return false;
+        }
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.clear();
+        bytes.extend_from_slice(frame.bytes);
+        self.waiting = Some(Waiting { bytes, headers, arrival });
+        self.announce() && self.place_waiting()
+    }
+
+    fn is_tick_due(&mut self) -> bool {
+        let Some(every) = self.tick else { return false };
+        let first = self.next_tick == Instant::ZERO;
+        let due = !first && self.now >= self.next_tick;
+        if first || due {
+            self.next_tick = self.now.after(every);
+        }
+        due
+    }
+
+    /// Places the frame that waits, if one does; says whether none waits any more.
+    fn place_waiting(&mut self) -> bool {
+        let Some(mut waiting) = self.waiting.take() else { return true };
+        waiting.arrival.ingress = self.ingress;
+        let placed = self.place(&waiting.bytes, &waiting.headers, &waiting.arrival);
+        if !placed && !self.drops_when_full {
+            self.waiting = Some(waiting);
+            return false;
+        }
+        self.part.overloaded(OVERLOAD_QUEUE, u64::from(!placed));
+        self.spare = waiting.bytes;
+        true
+    }
+
+    /// Puts a frame in its lane's open batch, and takes its number.
+    #[inline]
+    fn place(&mut self, bytes: &[u8], headers: &Headers, arrival: &Arrival) -> bool {
+        let lane = lane_of(arrival.shard, self.feeds.len());
+        let placed =
+            self.feeds[lane].place(bytes, headers, arrival, self.batch_packets, &self.clock);
+        self.ingress += u64::from(placed);
+        placed
+    }
+
+    /// Tells the lanes what is to be told, each behind what it got so far. Says whether all know.
+    fn announce(&mut self) -> bool {
+        let Some(announcement) = &mut self.announcement else { return true };
+        while let Some(feed) = self.feeds.get_mut(announcement.next_lane) {
+            if !feed.flush() {
+                return false;
+            }
+            let Some(mut batch) = feed.pool.pop() else { return false };
+            batch.set_opened(self.clock.now());
+            batch.mark(announcement.kind, announcement.ingress);
+            feed.open = Some(batch);
+            feed.flush();
+            announcement.next_lane += 1;
+        }
+        self.announcement = None;
+        true
+    }
+
+    /// Begins to tell every lane `kind`, which takes the next number of the input.
+    fn start_announcement(&mut self, kind: Kind) {
+        self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
+        self.ingress += 1;
+    }
+}

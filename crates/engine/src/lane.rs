@@ -1,0 +1,144 @@
+//! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its whole loop.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use warpline_packet::{Batch, Kind, Placer};
+
+use crate::clock::Clock;
+use crate::stage::{Bench, Flight, Stage};
+use crate::stats::Part;
+use crate::{Chain, Settings};
+
+/// A bounded queue of batches between two threads.
+pub(crate) type Queue = Arc<ArrayQueue<Batch>>;
+
+/// A lane's stages and the queues between them.
+pub(crate) struct Lane {
+    stages: Vec<Stage>,
+    /// `queues[i]` stands before stage `i + 1`.
+    queues: Vec<VecDeque<Batch>>,
+    queue_batches: usize,
+    input: Queue,
+    output: Queue,
+    placer: Placer,
+    launch_slabs: usize,
+    /// By stage: a tick or an end that waits for its turn alone.
+    held: Vec<Option<Batch>>,
+    /// Idle benches, one for each batch of the largest launch.
+    benches: Vec<Bench>,
+    flights: Vec<Flight>,
+    clock: Clock,
+    finished: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        chain: &Chain,
+        settings: &Settings,
+        lane: usize,
+        io: (Queue, Queue),
+        placer: Placer,
+        made: Vec<Batch>,
+        clock: Clock,
+    ) -> Self {
+        let shards = chain.shards(lane, settings.lanes);
+        let slots = settings.slots(chain);
+        let stages: Vec<Stage> =
+            chain.stages.iter().map(|plan| Stage::new(chain, plan, &shards, slots)).collect();
+        let queue = || VecDeque::with_capacity(settings.queue_batches);
+        Self {
+            queues: stages.iter().skip(1).map(|_| queue()).collect(),
+            queue_batches: settings.queue_batches,
+            flights: Vec::with_capacity(made.len()),
+            held: stages.iter().map(|_| None).collect(),
+            benches: made.into_iter().map(Bench::new).collect(),
+            stages,
+            input: io.0,
+            output: io.1,
+            placer,
+            launch_slabs: settings.launch_slabs(chain),
+            clock,
+            finished: false,
+        }
+    }
+
+    /// One breath: every stage, from the last to the first, takes what waits before it as far as there
+    /// is room behind it. Says whether any did.
+    pub(crate) fn breathe(&mut self) -> bool {
+        let mut worked = false;
+        for stage in (0..self.stages.len()).rev() {
+            while self.has_room_behind(stage) && self.take(stage) {
+                self.stages[stage].work(&mut self.flights, &mut self.placer, &self.clock);
+                self.pass_on(stage);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// Whether the end of the input passed the last stage.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn has_room_behind(&self, stage: usize) -> bool {
+        let room = match self.queues.get(stage) {
+            Some(queue) => self.queue_batches - queue.len(),
+            None => self.output.capacity() - self.output.len(),
+        };
+        // What a function makes has to find room whatever comes: else wait for slabs to return.
+        let slabs = !self.stages[stage].makes() || self.placer.has_free(self.launch_slabs);
+        room >= self.stages[stage].launch_batches && slabs
+    }
+
+    /// Takes a launch for `stage`: batches of packets, or one tick or end.
+    fn take(&mut self, stage: usize) -> bool {
+        while self.flights.len() < self.stages[stage].launch_batches {
+            let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
+            let alone = batch.kind() != Kind::Packets;
+            if alone && !self.flights.is_empty() {
+                self.held[stage] = Some(batch);
+                break;
+            }
+            let Some(bench) = self.benches.pop() else { unreachable!("a bench for each batch") };
+            self.flights.push(Flight { batch, bench });
+            if alone {
+                break;
+            }
+        }
+        !self.flights.is_empty()
+    }
+
+    fn pop(&mut self, stage: usize) -> Option<Batch> {
+        match stage.checked_sub(1) {
+            None => self.input.pop(),
+            Some(before) => self.queues[before].pop_front(),
+        }
+    }
+
+    fn pass_on(&mut self, stage: usize) {
+        for Flight { batch, bench } in self.flights.drain(..) {
+            self.benches.push(bench);
+            match self.queues.get_mut(stage) {
+                Some(queue) => queue.push_back(batch),
+                None => {
+                    self.finished |= batch.kind() == Kind::Finish;
+                    let pushed = self.output.push(batch);
+                    debug_assert!(pushed.is_ok(), "room was asked for");
+                }
+            }
+        }
+    }
+
+    /// What its functions did.
+    pub(crate) fn finish(self, functions: usize) -> Part {
+        let mut part = Part::new(functions);
+        for (place, stats) in self.stages.into_iter().flat_map(Stage::finish) {
+            part.packets.generated += stats.generated;
+            part.functions[place] = stats;
+        }
+        part
+    }
+}

@@ -1,0 +1,218 @@
+//! The merge: brings what the lanes finished back into ingress order and gives it to the sink.
+//!
+//! Every number of the input arrives exactly once, on one lane, dropped packets too; a tick's and the end's
+//! arrive once on every lane. So the merge knows what is next and never waits for a lane that has nothing.
+
+use std::sync::atomic::Ordering;
+
+use warpline_io::{Frame, Sink, SinkError};
+use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
+
+use crate::Control;
+use crate::clock::Clock;
+use crate::lane::Queue;
+use crate::stats::Part;
+
+/// The queue at which frames are lost that the sink can't take.
+const SINK_QUEUE: &str = "output";
+
+/// A lane as the merge sees it.
+struct Exit {
+    queue: Queue,
+    pool: Queue,
+    /// The batch being sent, and the place of its next packet.
+    head: Option<(Batch, usize)>,
+}
+
+/// All lanes of a chain and its sink.
+pub(crate) struct Merge {
+    sink: Box<dyn Sink>,
+    exits: Vec<Exit>,
+    /// The number that is sent next.
+    next: u64,
+    finished: bool,
+    sink_open: bool,
+    clock: Clock,
+    part: Part,
+}
+
+impl Merge {
+    /// Of lanes with these `(output, pool)` queues.
+    pub(crate) fn new(
+        sink: Box<dyn Sink>,
+        lanes: Vec<(Queue, Queue)>,
+        functions: usize,
+        clock: Clock,
+    ) -> Self {
+        let exits =
+            lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
+        let part = Part::new(functions);
+        Self { sink, exits, next: 0, finished: false, sink_open: true, clock, part }
+    }
+
+    /// Sends what is next as far as it is there. Says whether anything was done.
+    pub(crate) fn step(&mut self, control: &Control) -> bool {
+        let mut worked = false;
+        while !self.finished && self.send_next(control) {
+            worked = true;
+        }
+        worked
+    }
+
+    /// Whether everything up to the end of the input was sent.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether the sink takes no more.
+    pub(crate) fn is_sink_closed(&self) -> bool {
+        !self.sink_open
+    }
+
+    /// Closes the sink; gives what was counted.
+    pub(crate) fn finish(mut self) -> Part {
+        if self.sink_open
+            && let Err(error) = self.sink.close()
+        {
+            self.close_sink(&error);
+        }
+        self.part
+    }
+
+    fn send_next(&mut self, control: &Control) -> bool {
+        for lane in 0..self.exits.len() {
+            let exit = &mut self.exits[lane];
+            if exit.head.is_none() {
+                exit.head = exit.queue.pop().map(|batch| (batch, 0));
+            }
+            let Some((batch, _)) = &exit.head else { continue };
+            match batch.kind() {
+                Kind::Packets if self.send_run(lane, control) => return true,
+                Kind::Packets => {}
+                // Its turn comes when all lanes have it and all before it was sent.
+                Kind::Tick(_) | Kind::Finish => {}
+            }
+        }
+        self.send_announced(control)
+    }
+
+    /// Sends the packets of `lane`'s head batch that are next in order; says whether there were any.
+    fn send_run(&mut self, lane: usize, control: &Control) -> bool {
+        let Some((batch, start)) = self.exits[lane].head.take() else { return false };
+        let mut at = start;
+        while at < batch.len() {
+            let number = batch.packet(at).ingress();
+            // Packets that a function made follow their cause and share its number.
+            if number > self.next {
+                break;
+            }
+            self.settle(batch.packet(at));
+            at += 1;
+            if at == batch.len() || batch.packet(at).ingress() > number {
+                self.next = number + 1;
+            }
+        }
+        if at == batch.len() {
+            self.release(lane, batch, control);
+        } else {
+            self.exits[lane].head = Some((batch, at));
+        }
+        at > start
+    }
+
+    /// A tick or the end, when every lane came to it: what it caused, by shard.
+    fn send_announced(&mut self, control: &Control) -> bool {
+        let next = self.next;
+        let due = |exit: &Exit| {
+            exit.head.as_ref().is_some_and(|(batch, _)| {
+                batch.kind() != Kind::Packets && batch.last_ingress() == next
+            })
+        };
+        if !self.exits.iter().all(due) {
+            return false;
+        }
+        let heads: Vec<Batch> =
+            self.exits.iter_mut().filter_map(|exit| exit.head.take()).map(|(b, _)| b).collect();
+        let mut made: Vec<(u8, usize, usize)> = Vec::new();
+        for (lane, batch) in heads.iter().enumerate() {
+            made.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
+        }
+        made.sort_unstable();
+        made.iter().for_each(|&(_, lane, at)| self.settle(heads[lane].packet(at)));
+        self.finished |= heads.iter().any(|batch| batch.kind() == Kind::Finish);
+        for (lane, batch) in heads.into_iter().enumerate() {
+            self.release(lane, batch, control);
+        }
+        self.next += 1;
+        true
+    }
+
+    /// Counts what became of a packet, and sends it if that is its end.
+    fn settle(&mut self, packet: Packet<'_>) {
+        let packets = &mut self.part.packets;
+        match packet.verdict() {
+            Verdict::Forward | Verdict::Return => self.send(packet),
+            Verdict::Dropped => packets.dropped += 1,
+            Verdict::Absorbed => packets.absorbed += 1,
+            Verdict::Malformed => packets.malformed += 1,
+            Verdict::Overload => packets.overload += 1,
+        }
+    }
+
+    fn send(&mut self, packet: Packet<'_>) {
+        let frame = Frame {
+            bytes: packet.frame(),
+            timestamp: packet.captured(),
+            wire_len: if packet.has(Flags::SNAPPED) { packet.wire_len() } else { packet.len() }
+                as u32,
+            link: packet.link(),
+            interface: packet.interface(),
+        };
+        let sent = if self.sink_open { self.sink.send(&frame) } else { Err(SinkError::Closed) };
+        match sent {
+            Ok(()) => {
+                self.part.packets.sent += 1;
+                self.part.bytes_sent += frame.bytes.len() as u64;
+            }
+            Err(error) => {
+                self.part.overloaded(SINK_QUEUE, 1);
+                self.close_sink(&error);
+            }
+        }
+    }
+
+    fn close_sink(&mut self, error: &SinkError) {
+        match error {
+            SinkError::Unsuitable(why) => {
+                let warning = format!("output: {why}; such packets are counted as overload");
+                if !self.part.warnings.contains(&warning) {
+                    self.part.warnings.push(warning);
+                }
+                return;
+            }
+            SinkError::Io(error) if self.sink_open => {
+                self.part.errors.push(format!("output: {error}"));
+            }
+            SinkError::Closed if self.sink_open => {
+                self.part.warnings.push("output: the reader closed the pipe".into());
+            }
+            _ => {}
+        }
+        self.sink_open = false;
+    }
+
+    /// Notes how long a batch took, and gives it back to its lane.
+    fn release(&mut self, lane: usize, mut batch: Batch, control: &Control) {
+        let now = self.clock.now();
+        let count = batch.len() as u64;
+        if count > 0 {
+            let latency = now.saturating_sub(batch.opened()).max(1);
+            self.part.latency.saturating_record_n(latency, count);
+            self.part.touch(now);
+            control.ended.fetch_add(count, Ordering::Relaxed);
+        }
+        batch.clear();
+        let returned = self.exits[lane].pool.push(batch);
+        debug_assert!(returned.is_ok(), "a pool has room for all its batches");
+    }
+}

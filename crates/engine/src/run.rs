@@ -1,0 +1,258 @@
+//! Runs a chain: one thread that reads, one a lane, one that sends, until the source ends or is told to.
+//!
+//! Where each lane has a source and a sink of its own (a NIC's queues, packets in memory), the lane's thread
+//! does all three and nothing crosses threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_queue::ArrayQueue;
+use warpline_io::{Sink, Source};
+use warpline_packet::{Arena, ArenaError, Batch, HeapMemory};
+
+use crate::clock::Clock;
+use crate::idle::Idle;
+use crate::ingress::{Feed, Ingress, Step};
+use crate::lane::{Lane, Queue};
+use crate::merge::Merge;
+use crate::stats::Part;
+use crate::{Chain, Control, Settings};
+
+/// Where a chain's packets come from and go to.
+pub enum Ports {
+    /// One source, steered over the lanes, and one sink that gets everything in ingress order.
+    Shared(Box<dyn Source>, Box<dyn Sink>),
+    /// A source and a sink for each lane; a source gives only packets of its lane's shards.
+    PerLane(Vec<(Box<dyn Source>, Box<dyn Sink>)>),
+}
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Everything that was counted.
+    pub part: Part,
+    /// Lanes that were used.
+    pub lanes: usize,
+}
+
+/// Why a run could not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No memory for a lane's arena of this many bytes.
+    Memory(usize),
+    /// The arena can't be laid out.
+    Arena(ArenaError),
+    /// There is not one port a lane.
+    Ports,
+    /// The operating system gave no thread.
+    Thread,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(bytes) => write!(f, "no memory for an arena of {} MiB", bytes >> 20),
+            Self::Arena(error) => write!(f, "{error}"),
+            Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
+            Self::Thread => f.write_str("the operating system gave no thread"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A lane with its queues: input, output and the pool of idle batches.
+struct Built {
+    lane: Lane,
+    feed: Feed,
+    output: Queue,
+    pool: Queue,
+}
+
+/// Runs `chain` until its source ends or `control` says stop; everything read is drained.
+pub fn run(
+    chain: &Chain,
+    settings: &Settings,
+    ports: Ports,
+    control: &Control,
+) -> Result<Report, StartError> {
+    let settings = settings.fit(chain);
+    let clock = Clock::start();
+    let built: Vec<Built> = (0..settings.lanes)
+        .map(|lane| build(chain, &settings, lane, clock))
+        .collect::<Result<_, _>>()?;
+    let part = match ports {
+        Ports::Shared(source, sink) => {
+            run_shared(chain, &settings, built, (source, sink), control, clock)?
+        }
+        Ports::PerLane(ports) if ports.len() == built.len() => {
+            run_per_lane(chain, &settings, built, ports, control, clock)
+        }
+        Ports::PerLane(_) => return Err(StartError::Ports),
+    };
+    Ok(Report { part, lanes: settings.lanes })
+}
+
+fn build(
+    chain: &Chain,
+    settings: &Settings,
+    lane: usize,
+    clock: Clock,
+) -> Result<Built, StartError> {
+    let layout = settings.arena(chain);
+    let bytes = layout.memory_len();
+    let memory = HeapMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
+    let arena = Arena::new(Box::new(memory), &layout).map_err(StartError::Arena)?;
+    let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
+    let made = batches.split_off(settings.batches(chain));
+    let queue = |len: usize| Arc::new(ArrayQueue::new(len.max(1)));
+    // A queue takes a launch of its stage whole, however small it is asked to be.
+    let deepest = chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1);
+    let (input, output) =
+        (queue(settings.queue_batches), queue(settings.queue_batches.max(deepest)));
+    let pool: Queue = queue(batches.len());
+    for batch in batches {
+        let _ = pool.push(batch);
+    }
+    let io = (Arc::clone(&input), Arc::clone(&output));
+    let feed = Feed::new(arena.ingress, Arc::clone(&pool), input);
+    let lane = Lane::new(chain, settings, lane, io, arena.emit, made, clock);
+    Ok(Built { lane, feed, output, pool })
+}
+
+fn run_shared(
+    chain: &Chain,
+    settings: &Settings,
+    built: Vec<Built>,
+    ports: (Box<dyn Source>, Box<dyn Sink>),
+    control: &Control,
+    clock: Clock,
+) -> Result<Part, StartError> {
+    let functions = chain.instances.len();
+    let (mut feeds, mut exits, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+    for Built { lane, feed, output, pool } in built {
+        feeds.push(feed);
+        exits.push((output, pool));
+        lanes.push(lane);
+    }
+    let ingress = Ingress::new(ports.0, feeds, chain, settings, clock);
+    let merge = Merge::new(ports.1, exits, functions, clock);
+    let mut part = Part::new(functions);
+    thread::scope(|scope| {
+        let workers: Vec<_> = lanes
+            .into_iter()
+            .map(|lane| scope.spawn(move || work(lane, functions, control)))
+            .collect();
+        let sender = scope.spawn(move || send(merge, control));
+        part.add(read(ingress, control));
+        for worker in workers.into_iter().chain([sender]) {
+            match worker.join() {
+                Ok(counted) => part.add(counted),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    Ok(part)
+}
+
+/// The reading thread.
+fn read(mut ingress: Ingress, control: &Control) -> Part {
+    let _guard = control.guard();
+    let mut idle = Idle::default();
+    while !control.has_failed() {
+        match ingress.step(control) {
+            Step::Worked => idle.reset(),
+            Step::Idle(limit) => idle.wait(limit),
+            Step::Finished => break,
+        }
+    }
+    ingress.finish()
+}
+
+/// A lane's thread.
+fn work(mut lane: Lane, functions: usize, control: &Control) -> Part {
+    let _guard = control.guard();
+    let mut idle = Idle::default();
+    while !lane.is_finished() && !control.has_failed() {
+        if lane.breathe() { idle.reset() } else { idle.wait(Duration::MAX) }
+    }
+    lane.finish(functions)
+}
+
+/// The sending thread.
+fn send(mut merge: Merge, control: &Control) -> Part {
+    let _guard = control.guard();
+    let mut idle = Idle::default();
+    while !merge.is_finished() && !control.has_failed() {
+        if merge.step(control) {
+            idle.reset()
+        } else {
+            idle.wait(Duration::MAX)
+        }
+        if merge.is_sink_closed() {
+            control.stop();
+        }
+    }
+    merge.finish()
+}
+
+fn run_per_lane(
+    chain: &Chain,
+    settings: &Settings,
+    built: Vec<Built>,
+    ports: Vec<(Box<dyn Source>, Box<dyn Sink>)>,
+    control: &Control,
+    clock: Clock,
+) -> Part {
+    let functions = chain.instances.len();
+    let mut part = Part::new(functions);
+    thread::scope(|scope| {
+        let workers: Vec<_> = built
+            .into_iter()
+            .zip(ports)
+            .map(|(built, (source, sink))| {
+                let ingress = Ingress::new(source, vec![built.feed], chain, settings, clock);
+                let merge = Merge::new(sink, vec![(built.output, built.pool)], functions, clock);
+                scope.spawn(move || work_alone(ingress, built.lane, merge, control, functions))
+            })
+            .collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(counted) => part.add(counted),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    part
+}
+
+/// A lane's thread that also reads and sends.
+fn work_alone(
+    mut ingress: Ingress,
+    mut lane: Lane,
+    mut merge: Merge,
+    control: &Control,
+    functions: usize,
+) -> Part {
+    let _guard = control.guard();
+    let mut idle = Idle::default();
+    while !merge.is_finished() && !control.has_failed() {
+        let step = ingress.step(control);
+        let worked = lane.breathe() | merge.step(control) | (step == Step::Worked);
+        match step {
+            _ if worked => idle.reset(),
+            Step::Idle(limit) => idle.wait(limit),
+            Step::Worked | Step::Finished => idle.wait(Duration::from_millis(1)),
+        }
+        if merge.is_sink_closed() {
+            control.stop();
+        }
+    }
+    let mut part = ingress.finish();
+    part.add(lane.finish(functions));
+    part.add(merge.finish());
+    part
+}

@@ -1,0 +1,89 @@
+//! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
+
+use warpline_nf::{Growth, TICK_MADE_MAX};
+use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB_LEN};
+
+use crate::Chain;
+
+/// The dimensions of a running chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Lanes: worker threads with their own arena, queues and shards.
+    pub lanes: usize,
+    /// Packets of a batch, 1 to 1024.
+    pub batch_packets: usize,
+    /// Batches a queue between stages holds.
+    pub queue_batches: usize,
+    /// Slabs of 1 MiB for packets from outside, per lane.
+    pub slabs: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { lanes: 1, batch_packets: BATCH_DEFAULT, queue_batches: 8, slabs: 48 }
+    }
+}
+
+/// Most lanes: one a shard.
+pub const LANES_MAX: usize = SHARDS;
+
+impl Settings {
+    /// The same for `chain`: no more lanes than it can use, queues that take its launches whole.
+    #[must_use]
+    pub fn fit(&self, chain: &Chain) -> Self {
+        Self {
+            lanes: chain.lanes(self.lanes.clamp(1, LANES_MAX)),
+            batch_packets: self.batch_packets.clamp(1, BATCH_MAX),
+            queue_batches: self.queue_batches.max(2 * self.made_batches(chain)),
+            slabs: self.slabs.max(2),
+        }
+    }
+
+    /// Batches of a lane: what its queues and stages hold, and those being filled and sent.
+    pub fn batches(&self, chain: &Chain) -> usize {
+        let in_stages: usize = chain.stages.iter().map(|s| s.launch_batches).sum();
+        self.queue_batches * (chain.stages.len() + 1) + in_stages + 4
+    }
+
+    /// Batches that hold what functions make while a stage works.
+    pub fn made_batches(&self, chain: &Chain) -> usize {
+        chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1)
+    }
+
+    /// Slabs that the packets made by one launch may fill at worst.
+    pub fn launch_slabs(&self, chain: &Chain) -> usize {
+        if chain.multiply() == 1 {
+            return 0;
+        }
+        let Growth { head, tail } = chain.growth();
+        let room =
+            (head.next_multiple_of(ALIGN) + chain.made_len_max() + tail).next_multiple_of(ALIGN);
+        let packets = self.slots(chain) * self.made_batches(chain);
+        // A slab's end may stay empty for want of one room.
+        packets.div_ceil((SLAB_LEN / room).max(1)) + 1
+    }
+
+    /// Packets that a batch may become on its way.
+    pub fn slots(&self, chain: &Chain) -> usize {
+        let multiply = chain.multiply();
+        if multiply == 1 {
+            return self.batch_packets;
+        }
+        // A tick's batch holds what it causes in every shard.
+        self.batch_packets.max(SHARDS * TICK_MADE_MAX) * multiply
+    }
+
+    /// The layout of a lane's arena.
+    pub fn arena(&self, chain: &Chain) -> ArenaLayout {
+        let growth = chain.growth();
+        ArenaLayout {
+            slabs: self.slabs,
+            emit_slabs: 3 * self.launch_slabs(chain),
+            tables: self.batches(chain) + self.made_batches(chain),
+            slots: self.slots(chain),
+            scratch_words: chain.scratch_words,
+            headroom: growth.head,
+            tailroom: growth.tail,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What is counted: by function, by lane, by chain. Counting is adding to plain integers; each thread
+//! has its own and the sums are made when it ends.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
+
+/// What became of packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// Read from the source.
+    pub read: u64,
+    /// Made by functions.
+    pub generated: u64,
+    /// Sent to the sink.
+    pub sent: u64,
+    /// Went into other packets.
+    pub absorbed: u64,
+    /// Dropped by a function for a named reason.
+    pub dropped: u64,
+    /// Rejected because their headers lie.
+    pub malformed: u64,
+    /// Found no room at a named queue.
+    pub overload: u64,
+    /// Neither of these yet: none, after a drained stop.
+    pub in_flight: u64,
+}
+
+impl Packets {
+    /// Whether every packet read or generated ended as exactly one thing (invariant I1).
+    pub fn balanced(&self) -> bool {
+        let ended = self.sent + self.absorbed + self.dropped + self.malformed + self.overload;
+        self.read + self.generated == ended + self.in_flight
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.generated += other.generated;
+        self.sent += other.sent;
+        self.absorbed += other.absorbed;
+        self.dropped += other.dropped;
+        self.malformed += other.malformed;
+        self.overload += other.overload;
+        self.in_flight += other.in_flight;
+    }
+}
+
+/// What a function did, on one lane or all.
+#[derive(Clone, Debug)]
+pub struct FunctionStats {
+    /// Packets that were `Forward` when its turn came.
+    pub packets_in: u64,
+    /// Packets that it passed on or sent back, those it made not among them.
+    pub packets_out: u64,
+    /// Drops, by the place of the reason in the function's list.
+    pub drops: [u64; REASONS_MAX],
+    /// Packets it rejected as malformed, by the lie.
+    pub malformed: [u64; Malformed::ALL.len() + 1],
+    /// Packets that went into others.
+    pub absorbed: u64,
+    /// Packets it made.
+    pub generated: u64,
+    /// Nanoseconds it worked.
+    pub busy_ns: u64,
+    /// Its own counters.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+impl Default for FunctionStats {
+    fn default() -> Self {
+        Self {
+            packets_in: 0,
+            packets_out: 0,
+            drops: [0; REASONS_MAX],
+            malformed: [0; Malformed::ALL.len() + 1],
+            absorbed: 0,
+            generated: 0,
+            busy_ns: 0,
+            counters: BTreeMap::new(),
+        }
+    }
+}
+
+impl FunctionStats {
+    /// Counts the packets of `batch` that function `place` settled.
+    pub(crate) fn tally(&mut self, batch: &Batch, place: u8) {
+        for index in 0..batch.len() {
+            let packet = batch.packet(index);
+            let verdict = packet.verdict();
+            if verdict == Verdict::Forward || packet.settled_by() != place {
+                continue;
+            }
+            let reason = usize::from(packet.reason().0);
+            match verdict {
+                Verdict::Dropped => self.drops[reason.min(REASONS_MAX - 1)] += 1,
+                Verdict::Malformed => self.malformed[reason.min(Malformed::ALL.len())] += 1,
+                Verdict::Absorbed => self.absorbed += 1,
+                Verdict::Forward | Verdict::Return | Verdict::Overload => {}
+            }
+        }
+    }
+
+    /// All drops.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// All rejected as malformed.
+    pub fn rejected(&self) -> u64 {
+        self.malformed.iter().sum()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.packets_out += other.packets_out;
+        self.absorbed += other.absorbed;
+        self.generated += other.generated;
+        self.busy_ns += other.busy_ns;
+        self.drops.iter_mut().zip(other.drops).for_each(|(sum, n)| *sum += n);
+        self.malformed.iter_mut().zip(other.malformed).for_each(|(sum, n)| *sum += n);
+        for (name, n) in &other.counters {
+            *self.counters.entry(name).or_default() += n;
+        }
+    }
+}
+
+/// Latencies in nanoseconds, from 1 ns to an hour, to three digits.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    let bounds = Histogram::new_with_bounds(1, 3_600_000_000_000, 3);
+    // The bounds are constants that the histogram takes; `new` is its unbounded form.
+    bounds.unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits")))
+}
+
+/// What one thread counted of a chain; threads' parts add up to the chain's.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Packets.
+    pub packets: Packets,
+    /// Bytes read, as captured.
+    pub bytes_read: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Packets without room, by queue.
+    pub overload: BTreeMap<&'static str, u64>,
+    /// By function, in the chain's order.
+    pub functions: Vec<FunctionStats>,
+    /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
+    pub latency: Histogram<u64>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+    /// What ended the run early.
+    pub errors: Vec<String>,
+    /// The first packet in and the last out, on the engine's clock.
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Part {
+    /// Of a chain with `functions` functions, nothing counted yet.
+    pub fn new(functions: usize) -> Self {
+        Self {
+            packets: Packets::default(),
+            bytes_read: 0,
+            bytes_sent: 0,
+            overload: BTreeMap::new(),
+            functions: vec![FunctionStats::default(); functions],
+            latency: latency_histogram(),
+            warnings: Vec::new(),
+            errors: Vec::new(),
+            span_ns: None,
+        }
+    }
+
+    /// Adds another thread's part.
+    pub fn add(&mut self, other: Self) {
+        self.packets.add(&other.packets);
+        self.bytes_read += other.bytes_read;
+        self.bytes_sent += other.bytes_sent;
+        for (queue, n) in other.overload {
+            *self.overload.entry(queue).or_default() += n;
+        }
+        self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
+        // Both have the same bounds, so that adding can't fail.
+        let _ = self.latency.add(&other.latency);
+        self.warnings.extend(other.warnings);
+        self.errors.extend(other.errors);
+        self.span_ns = match (self.span_ns, other.span_ns) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, another) => one.or(another),
+        };
+    }
+
+    /// Notes that something happened at `now`.
+    pub(crate) fn touch(&mut self, now: u64) {
+        self.span_ns = Some(self.span_ns.map_or((now, now), |(a, b)| (a.min(now), b.max(now))));
+    }
+
+    /// Counts `count` packets without room at `queue`.
+    pub(crate) fn overloaded(&mut self, queue: &'static str, count: u64) {
+        self.packets.overload += count;
+        *self.overload.entry(queue).or_default() += count;
+    }
+}

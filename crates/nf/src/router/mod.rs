@@ -1,0 +1,338 @@
+//! The network function `router`, for IPv4 and IPv6.
+//!
+#![doc = include_str!("manual.md")]
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use warpline_packet::wire::{checksum, ipv4};
+use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
+
+use crate::{Definition, Emits, Function, Key, Resources, Section, State};
+
+mod dir24_8;
+mod fib;
+mod fib4;
+mod icmp;
+pub mod neighbours;
+mod poptrie;
+mod route_line;
+pub mod routes;
+
+pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
+pub use fib4::Fib4;
+pub use poptrie::{Node, Poptrie, Rule6};
+
+use fib::{Action, Fib, reason};
+use neighbours::Mac;
+use routes::Unsupported;
+
+/// What is known of the function.
+pub const DEFINITION: Definition = Definition {
+    name: "router",
+    summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",
+    manual: include_str!("manual.md"),
+    keys: KEYS,
+    drops: DROPS,
+    access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
+    build,
+};
+
+const DROPS: &[&str] = &[
+    "no-route",
+    "ttl-exceeded",
+    "non-ip",
+    "snapped",
+    "blackhole",
+    "unreachable",
+    "prohibited",
+    "no-neighbour",
+];
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "routes",
+        allowed: "a file",
+        default: "required",
+        help: "`prefix next-hop` lines, or what `ip route` prints",
+    },
+    Key {
+        name: "neighbours",
+        allowed: "a file",
+        default: "none: Ethernet addresses stay",
+        help: "`address mac` lines, or what `ip neigh` prints",
+    },
+    Key {
+        name: "mac",
+        allowed: "an Ethernet address",
+        default: "none: Ethernet addresses stay",
+        help: "the router's own Ethernet address",
+    },
+    Key {
+        name: "icmp",
+        allowed: "off | on",
+        default: "off",
+        help: "on: sends ICMP errors about packets that it drops",
+    },
+    Key {
+        name: "icmp_src_v4",
+        allowed: "an IPv4 address",
+        default: "none: no errors about IPv4",
+        help: "where ICMP errors come from",
+    },
+    Key {
+        name: "icmp_src_v6",
+        allowed: "an IPv6 address",
+        default: "none: no errors about IPv6",
+        help: "where ICMPv6 errors come from",
+    },
+    Key {
+        name: "icmp_rate_pps",
+        allowed: "1 to 1000000",
+        default: "100",
+        help: "ICMP errors a second in packet time, for each shard",
+    },
+    Key {
+        name: "unsupported",
+        allowed: "error | skip",
+        default: "error",
+        help: "skip: leaves out lines of `ip route` that the router can't do",
+    },
+];
+
+const READS: FieldSet = FieldSet::of(&[
+    Field::Kind,
+    Field::Len,
+    Field::L3Offset,
+    Field::DstAddr,
+    Field::Ttl,
+    Field::IpChecksum,
+]);
+const WRITES: FieldSet = FieldSet::of(&[
+    Field::Ttl,
+    Field::IpChecksum,
+    Field::NextHop,
+    Field::Verdict,
+    Field::EthDst,
+    Field::EthSrc,
+    Field::Flagged,
+]);
+const ACCESS: Access = Access {
+    after_flagged: ReadWrite::new(
+        FieldSet::FRAME.union(FieldSet::GEOMETRY).with(Field::Timestamp).with(Field::Verdict),
+        FieldSet::EMPTY,
+    ),
+    flagged_share: 0.001,
+    ..Access::run_only(ReadWrite::NONE)
+};
+
+/// Packets whose addresses are looked up together.
+const WAVE: usize = 64;
+/// A frame that has this many bytes behind its link header has all of any IPv4 or fixed IPv6 header.
+const IP_HEADER_LEN_MAX: usize = 60;
+
+struct Router {
+    fib: Fib,
+    mac: Option<Mac>,
+    icmp: Option<icmp::Config>,
+    access: Access,
+}
+
+fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
+    let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
+    let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
+    section.require("routes", "it has no table to look up without");
+    let mac = section.parsed::<Mac>("mac");
+    if section.has("mac") != section.has("neighbours") {
+        let (has, lacks) =
+            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
+        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
+    }
+    let icmp = icmp_config(section);
+    let source = section.file("routes");
+    let source_neighbours = section.file("neighbours");
+    let note = &mut |mistake| section.note(mistake);
+    let routes = source.as_ref().map(|source| routes::read(source, unsupported, note));
+    let neighbours = source_neighbours.as_ref().map(|source| neighbours::read(source, note));
+    if section.is_broken() {
+        return None;
+    }
+    match Fib::new(&routes?, neighbours.as_ref()) {
+        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp))),
+        Err(why) => {
+            section.mistake("neighbours", why);
+            None
+        }
+    }
+}
+
+fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
+    let on = section.choice("icmp", &[("off", false), ("on", true)], false);
+    let config = icmp::Config {
+        src_v4: section.parsed::<Ipv4Addr>("icmp_src_v4"),
+        src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
+        rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
+    };
+    if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
+        section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
+    }
+    on.then_some(config)
+}
+
+/// Packets of one family whose look-up is put off until there are enough.
+struct Wave<A> {
+    rows: [u16; WAVE],
+    addresses: [A; WAVE],
+    len: usize,
+}
+
+impl<A: Copy> Wave<A> {
+    fn new(zero: A) -> Self {
+        Self { rows: [0; WAVE], addresses: [zero; WAVE], len: 0 }
+    }
+
+    /// Says whether it is full now.
+    #[inline(always)]
+    fn push(&mut self, row: usize, address: A) -> bool {
+        let at = self.len % WAVE;
+        self.rows[at] = row as u16;
+        self.addresses[at] = address;
+        self.len = at + 1;
+        self.len == WAVE
+    }
+
+    /// The rows and their next hops; empties it.
+    #[inline(always)]
+    fn resolve(
+        &mut self,
+        lookup: impl FnOnce(&[A], &mut [u16]),
+    ) -> impl Iterator<Item = (usize, u16)> {
+        let mut hops = [0; WAVE];
+        let len = std::mem::take(&mut self.len).min(WAVE);
+        lookup(&self.addresses[..len], &mut hops[..len]);
+        self.rows.into_iter().zip(hops).take(len).map(|(row, hop)| (usize::from(row), hop))
+    }
+}
+
+impl Function for Router {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        let (mut v4, mut v6) = (Wave::new(0u32), Wave::new(0u128));
+        for row in 0..batch.len() {
+            if !batch.is_forward(row) {
+                continue;
+            }
+            let packet = batch.packet_mut(row);
+            match packet.version() {
+                _ if packet.malformed().is_some() => self.refuse(packet),
+                4 if v4.push(row, packet.dst_v4()) => self.route_v4(batch, &mut v4),
+                6 if v6.push(row, packet.dst_v6()) => self.route_v6(batch, &mut v6),
+                4 | 6 => {}
+                _ => self.refuse(packet),
+            }
+        }
+        self.route_v4(batch, &mut v4);
+        self.route_v6(batch, &mut v6);
+    }
+
+    fn state(&self, _: Shard) -> State {
+        self.icmp.map_or(State::NONE, |config| State::after(icmp::Errors::new(config)))
+    }
+
+    fn emits(&self) -> Emits {
+        self.icmp.map_or(Emits::NONE, |_| icmp::EMITS)
+    }
+}
+
+impl Router {
+    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp::Config>) -> Self {
+        let mut writes = WRITES;
+        if mac.is_none() {
+            writes = writes & !FieldSet::of(&[Field::EthDst, Field::EthSrc]);
+        }
+        if icmp.is_none() {
+            writes = writes & !FieldSet::of(&[Field::Flagged]);
+        }
+        let base = if icmp.is_some() { ACCESS } else { Access::default() };
+        let access = Access { run: ReadWrite::new(READS, writes), ..base };
+        Self { fib, mac, icmp, access }
+    }
+
+    #[inline(always)]
+    fn route_v4(&self, batch: &mut Batch, wave: &mut Wave<u32>) {
+        for (row, hop) in wave.resolve(|addresses, hops| self.fib.v4.lookup_bulk(addresses, hops)) {
+            let mut packet = batch.packet_mut(row);
+            let Some((ttl, mac)) = self.decide(&mut packet, hop) else { continue };
+            packet.set_ttl(ttl - 1);
+            // TTL is the upper half of its word.
+            let mended = checksum::update16(packet.ip_checksum(), 1 << 8, 0);
+            packet.set_ip_checksum(mended);
+            self.send(&mut packet, mac, hop);
+        }
+    }
+
+    #[inline(always)]
+    fn route_v6(&self, batch: &mut Batch, wave: &mut Wave<u128>) {
+        for (row, hop) in wave.resolve(|addresses, hops| self.fib.v6.lookup_bulk(addresses, hops)) {
+            let mut packet = batch.packet_mut(row);
+            let Some((ttl, mac)) = self.decide(&mut packet, hop) else { continue };
+            packet.set_ttl(ttl - 1);
+            self.send(&mut packet, mac, hop);
+        }
+    }
+
+    /// The TTL, above 1, and the next hop's Ethernet address of a packet that goes on; drops others.
+    #[inline(always)]
+    fn decide(&self, packet: &mut PacketMut<'_>, hop: u16) -> Option<(u8, Option<Mac>)> {
+        let mac = match self.fib.actions.get(usize::from(hop)) {
+            Some(Action::Rewrite(mac)) => Some(*mac),
+            Some(Action::Forward) => None,
+            Some(&Action::Drop(why)) => return self.drop(packet, why),
+            None => return self.drop(packet, reason::NO_ROUTE),
+        };
+        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+        match packet.ttl() {
+            0 | 1 => self.drop(packet, reason::TTL_EXCEEDED),
+            ttl => Some((ttl, mac)),
+        }
+    }
+
+    #[inline(always)]
+    fn send(&self, packet: &mut PacketMut<'_>, mac: Option<Mac>, hop: u16) {
+        if let (Some(dst), Some(src)) = (mac, self.mac) {
+            packet.set_eth_dst(dst.0);
+            packet.set_eth_src(src.0);
+        }
+        packet.set_next_hop(hop);
+    }
+
+    #[cold]
+    fn drop<T>(&self, packet: &mut PacketMut<'_>, why: Reason) -> Option<T> {
+        if self.icmp.is_some() && icmp::is_answered(why) {
+            packet.flag();
+        }
+        packet.set_next_hop(0);
+        packet.drop(why);
+        None
+    }
+
+    /// Settles a packet that can't be routed.
+    #[cold]
+    fn refuse(&self, mut packet: PacketMut<'_>) {
+        if packet.reject_malformed() {
+            return;
+        }
+        let captured = packet.len().saturating_sub(packet.l3_offset());
+        let cut = packet.has(Flags::SNAPPED) && captured < IP_HEADER_LEN_MAX;
+        self.drop::<()>(&mut packet, if cut { reason::SNAPPED } else { reason::NON_IP });
+    }
+}
+
+const _: () = assert!(ipv4::HEADER_LEN <= IP_HEADER_LEN_MAX);
+
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The grammar of a line of a route file: ours and that of `ip route`.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use warpline_packet::Prefix;
+
+use super::routes::Target;
+
+/// Why a line gives no route.
+pub(super) enum Fault<'a> {
+    /// A word that is wrong, and what is wrong.
+    Wrong(&'a str, String),
+    /// The router can't do what the word says.
+    Unsupported(&'a str),
+    /// The system that printed it doesn't use it.
+    Unused,
+}
+
+/// A line that gives a route.
+pub(super) struct Parsed<'a> {
+    pub(super) prefix: Prefix,
+    pub(super) target: Target<'a>,
+    pub(super) metric: u32,
+}
+
+/// What the attributes of a line say.
+#[derive(Default)]
+struct Attributes<'a> {
+    address: Option<IpAddr>,
+    direct: bool,
+    device: Option<&'a str>,
+    metric: u32,
+    /// Whether something tells that the route is one of IPv6.
+    is_v6: bool,
+}
+
+type Words<'a> = std::str::SplitAsciiWhitespace<'a>;
+
+/// Reads the line whose first word is `first`.
+pub(super) fn parse<'a>(first: &'a str, mut words: Words<'a>) -> Result<Parsed<'a>, Fault<'a>> {
+    let (kind, place) = match first {
+        "unicast" => (None, words.next()),
+        "blackhole" => (Some(Target::Blackhole), words.next()),
+        "unreachable" => (Some(Target::Unreachable), words.next()),
+        "prohibit" => (Some(Target::Prohibit), words.next()),
+        "local" | "broadcast" | "multicast" | "anycast" | "throw" | "nat" | "xresolve" => {
+            return Err(Fault::Unsupported(first));
+        }
+        _ => (None, Some(first)),
+    };
+    let place = place.ok_or_else(|| Fault::Wrong(first, format!("`{first}` of what prefix?")))?;
+    let prefix = match place {
+        "default" => None,
+        _ => Some(
+            place
+                .parse::<Prefix>()
+                .map_err(|why| Fault::Wrong(place, format!("`{}`: {why}", shorten(place))))?,
+        ),
+    };
+    let attributes = attributes(words)?;
+    let target = match (kind, attributes.address) {
+        (Some(kind), _) => kind,
+        (None, Some(address)) => {
+            let device = attributes.device.filter(|_| is_link_local(address));
+            Target::Via { address, device }
+        }
+        (None, None) if attributes.direct || attributes.device.is_some() => {
+            Target::Direct { device: attributes.device }
+        }
+        (None, None) => {
+            return Err(Fault::Wrong(place, format!("{place} has no next hop")));
+        }
+    };
+    let prefix = prefix.unwrap_or_else(|| default_prefix(&attributes));
+    // Every interface has a route to fe80::/64, and no router forwards there (RFC 4291, 2.5.6).
+    if prefix.address().is_ipv6() && prefix.len() >= 10 && is_link_local(prefix.address()) {
+        return Err(Fault::Unused);
+    }
+    Ok(Parsed { prefix, target, metric: attributes.metric })
+}
+
+/// `default` is of its next hop's family; without one, of IPv6 where a word tells so.
+fn default_prefix(attributes: &Attributes<'_>) -> Prefix {
+    let any = if attributes.is_v6 { IpAddr::from([0u8; 16]) } else { IpAddr::from([0u8; 4]) };
+    Prefix::new(any, 0).unwrap_or_else(|| unreachable!("every family has a prefix of no bits"))
+}
+
+/// Whether an address means something on its link only.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// Attributes of `ip route` that come with a value and don't change where packets go.
+const IGNORED_VALUES: &[&str] = &[
+    "proto",
+    "protocol",
+    "scope",
+    "src",
+    "mtu",
+    "advmss",
+    "expires",
+    "error",
+    "hoplimit",
+    "rtt",
+    "rttvar",
+    "window",
+    "cwnd",
+    "initcwnd",
+    "initrwnd",
+    "ssthresh",
+    "realm",
+    "realms",
+    "reordering",
+    "rto_min",
+    "quickack",
+    "features",
+    "congctl",
+    "nhid",
+    "age",
+];
+/// Those that come without.
+const IGNORED_FLAGS: &[&str] =
+    &["onlink", "linkdown", "pervasive", "offload", "rt_offload", "trap", "rt_trap", "notify"];
+/// Those that the router can't do.
+const UNSUPPORTED: &[&str] =
+    &["nexthop", "encap", "tos", "dsfield", "offload_failed", "ttl-propagate"];
+
+fn attributes<'a>(mut words: Words<'a>) -> Result<Attributes<'a>, Fault<'a>> {
+    let mut found = Attributes::default();
+    while let Some(word) = words.next() {
+        // `prefix next-hop` needs no word before the address.
+        if !found.direct && found.address.is_none() && is_address_like(word) {
+            let address: IpAddr = value(word, Some(word))?;
+            found.is_v6 = address.is_ipv6();
+            found.address = Some(address);
+            continue;
+        }
+        match word {
+            "via" => via(word, &mut words, &mut found)?,
+            "dev" => found.device = Some(value_word(word, words.next())?),
+            "metric" => found.metric = value(word, words.next())?,
+            "direct" if found.address.is_none() => found.direct = true,
+            "pref" => {
+                value_word(word, words.next())?;
+                found.is_v6 = true;
+            }
+            "table" => match value_word(word, words.next())? {
+                "main" | "254" => {}
+                _ => return Err(Fault::Unsupported(word)),
+            },
+            "dead" => return Err(Fault::Unused),
+            "mtu" | "advmss" => skip_locked(word, &mut words)?,
+            _ if IGNORED_VALUES.contains(&word) => {
+                value_word(word, words.next())?;
+            }
+            _ if IGNORED_FLAGS.contains(&word) => {}
+            _ if UNSUPPORTED.contains(&word) => return Err(Fault::Unsupported(word)),
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(found)
+}
+
+/// The value of `mtu lock 1400`.
+fn skip_locked<'a>(word: &'a str, words: &mut Words<'a>) -> Result<(), Fault<'a>> {
+    if value_word(word, words.next())? == "lock" {
+        value_word(word, words.next())?;
+    }
+    Ok(())
+}
+
+fn via<'a>(
+    word: &'a str,
+    words: &mut Words<'a>,
+    found: &mut Attributes<'a>,
+) -> Result<(), Fault<'a>> {
+    let mut text = value_word(word, words.next())?;
+    let family = matches!(text, "inet" | "inet6");
+    if family {
+        text = value_word(text, words.next())?;
+    }
+    let address: IpAddr = value(text, Some(text))?;
+    // `default via inet6 ...` is printed where the families of route and next hop differ.
+    found.is_v6 |= address.is_ipv6() != family;
+    found.address = Some(address);
+    Ok(())
+}
+
+fn is_address_like(word: &str) -> bool {
+    word.bytes().any(|b| b == b'.' || b == b':')
+        && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'.' || b == b':')
+}
+
+fn value_word<'a>(word: &'a str, value: Option<&'a str>) -> Result<&'a str, Fault<'a>> {
+    value.ok_or_else(|| Fault::Wrong(word, format!("`{word}` lacks its value")))
+}
+
+fn value<'a, T: FromStr<Err: ToString>>(
+    word: &'a str,
+    text: Option<&'a str>,
+) -> Result<T, Fault<'a>> {
+    let text = value_word(word, text)?;
+    let wrong = |why: T::Err| format!("`{}`: {}", shorten(text), why.to_string());
+    text.parse().map_err(|why| Fault::Wrong(text, wrong(why)))
+}
+
+fn unknown(word: &str) -> Fault<'_> {
+    Fault::Wrong(word, format!("`{}` is not a word of a route", shorten(word)))
+}
+
+/// A word as messages quote it.
+pub(super) fn shorten(word: &str) -> String {
+    if word.chars().count() <= 40 {
+        return word.into();
+    }
+    word.chars().take(37).chain("...".chars()).collect()
+}
