@@ -45,9 +45,12 @@ impl Feed {
         Self { placer, pool, queue, open: None }
     }
 
-    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over.
+    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
+    /// that has nothing yet stays.
     fn flush(&mut self) -> bool {
-        let Some(batch) = self.open.take() else { return true };
+        let Some(batch) = self.open.take_if(|b| b.kind() != Kind::Packets || !b.is_empty()) else {
+            return true;
+        };
         self.open = self.queue.push(batch).err();
         self.open.is_none()
     }
@@ -181,7 +184,8 @@ impl Ingress {
             return desk.blocked();
         }
         if desk.ended {
-            return Step::Finished;
+            // The end itself may still wait for room in a lane's queue.
+            return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
         for _ in 0..BURST {
             if control.is_stopped() {
@@ -215,10 +219,9 @@ impl Desk {
         Step::Idle(Duration::from_millis(1))
     }
 
-    fn flush(&mut self) {
-        for feed in &mut self.feeds {
-            feed.flush();
-        }
+    /// Hands over every open batch; says whether there was room for all.
+    fn flush(&mut self) -> bool {
+        self.feeds.iter_mut().fold(true, |all, feed| feed.flush() && all)
     }
 
     fn end(&mut self) -> Step {
@@ -301,7 +304,9 @@ impl Desk {
             if !feed.flush() {
                 return false;
             }
-            let Some(mut batch) = feed.pool.pop() else { return false };
+            // A batch that was opened and found no room for a frame is still empty.
+            let empty = feed.open.take().or_else(|| feed.pool.pop());
+            let Some(mut batch) = empty else { return false };
             batch.set_opened(self.clock.now());
             batch.mark(announcement.kind, announcement.ingress);
             feed.open = Some(batch);
