@@ -16,6 +16,9 @@ use crate::stats::Part;
 /// The queue at which frames are lost that the sink can't take.
 const SINK_QUEUE: &str = "output";
 
+/// Reasons that are told why a frame did not suit the sink.
+const UNSUITABLE_TOLD_MAX: usize = 16;
+
 /// A lane as the merge sees it.
 struct Exit {
     queue: Queue,
@@ -32,6 +35,8 @@ pub(crate) struct Merge {
     next: u64,
     finished: bool,
     sink_open: bool,
+    /// Why frames did not suit the sink, as far as that was told.
+    unsuitable: Vec<&'static str>,
     clock: Clock,
     part: Part,
 }
@@ -47,7 +52,16 @@ impl Merge {
         let exits =
             lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
         let part = Part::new(functions);
-        Self { sink, exits, next: 0, finished: false, sink_open: true, clock, part }
+        Self {
+            sink,
+            exits,
+            next: 0,
+            finished: false,
+            sink_open: true,
+            unsuitable: Vec::new(),
+            clock,
+            part,
+        }
     }
 
     /// Sends what is next as far as it is there. Says whether anything was done.
@@ -109,7 +123,8 @@ impl Merge {
             self.settle(batch.packet(at));
             at += 1;
             if at == batch.len() || batch.packet(at).ingress() > number {
-                self.next = number + 1;
+                // Never back: whatever number a function gave to what it made.
+                self.next = self.next.max(number + 1);
             }
         }
         if at == batch.len() {
@@ -184,8 +199,9 @@ impl Merge {
     fn close_sink(&mut self, error: &SinkError) {
         match error {
             SinkError::Unsuitable(why) => {
-                let warning = format!("output: {why}; such packets are counted as overload");
-                if !self.part.warnings.contains(&warning) {
+                if self.unsuitable.len() < UNSUITABLE_TOLD_MAX && !self.unsuitable.contains(why) {
+                    self.unsuitable.push(why);
+                    let warning = format!("output: {why}; such packets are counted as overload");
                     self.part.warnings.push(warning);
                 }
                 return;
