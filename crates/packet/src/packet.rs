@@ -505,6 +505,7 @@ impl PacketMut<'_> {
     #[inline(always)]
     pub fn flag(&mut self) {
         self.batch.check_write(Field::Flagged);
+        self.batch.has_flagged = true;
         self.batch.table.column_mut(Flagged)[self.index] = 1;
     }
 
