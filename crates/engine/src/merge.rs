@@ -37,18 +37,23 @@ pub(crate) struct Merge {
     sink_open: bool,
     /// Why frames did not suit the sink, as far as that was told.
     unsuitable: Vec<&'static str>,
+    /// Room for a tick: its batches, and its packets by shard, lane and place.
+    heads: Vec<(Batch, usize)>,
+    turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
 }
 
 impl Merge {
-    /// Of lanes with these `(output, pool)` queues.
+    /// Of lanes with these `(output, pool)` queues; a tick causes at most `slots` packets on all.
     pub(crate) fn new(
         sink: Box<dyn Sink>,
         lanes: Vec<(Queue, Queue)>,
         functions: usize,
+        slots: usize,
         clock: Clock,
     ) -> Self {
+        let lanes_len = lanes.len();
         let exits =
             lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
         let part = Part::new(functions);
@@ -59,6 +64,8 @@ impl Merge {
             finished: false,
             sink_open: true,
             unsuitable: Vec::new(),
+            heads: Vec::with_capacity(lanes_len),
+            turns: Vec::with_capacity(slots),
             clock,
             part,
         }
@@ -146,18 +153,20 @@ impl Merge {
         if !self.exits.iter().all(due) {
             return false;
         }
-        let heads: Vec<Batch> =
-            self.exits.iter_mut().filter_map(|exit| exit.head.take()).map(|(b, _)| b).collect();
-        let mut made: Vec<(u8, usize, usize)> = Vec::new();
-        for (lane, batch) in heads.iter().enumerate() {
-            made.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
+        let mut turns = std::mem::take(&mut self.turns);
+        for (lane, exit) in self.exits.iter().enumerate() {
+            let Some((batch, _)) = &exit.head else { continue };
+            turns.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
+            self.finished |= batch.kind() == Kind::Finish;
         }
-        made.sort_unstable();
-        made.iter().for_each(|&(_, lane, at)| self.settle(heads[lane].packet(at)));
-        self.finished |= heads.iter().any(|batch| batch.kind() == Kind::Finish);
-        for (lane, batch) in heads.into_iter().enumerate() {
+        turns.sort_unstable();
+        let mut heads = std::mem::take(&mut self.heads);
+        heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
+        turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].0.packet(at)));
+        for (lane, (batch, _)) in heads.drain(..).enumerate() {
             self.release(lane, batch, control);
         }
+        (self.turns, self.heads) = (turns, heads);
         self.next += 1;
         true
     }
