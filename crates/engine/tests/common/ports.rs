@@ -16,7 +16,7 @@ pub(crate) struct Frames {
     pub(crate) next: usize,
     /// Says `Idle` before every frame whose place this divides.
     pub(crate) idle_every: usize,
-    said_idle: bool,
+    pub(crate) said_idle: bool,
     pub(crate) drops_when_full: bool,
     /// Fails in the place of this frame.
     pub(crate) fails_at: Option<usize>,
@@ -101,7 +101,7 @@ pub(crate) struct Kept {
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,
     pub(crate) close_fails: bool,
-    taken: usize,
+    pub(crate) taken: usize,
     /// Sleeps this long at every 64th frame.
     pub(crate) slow: Duration,
 }

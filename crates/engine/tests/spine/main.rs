@@ -4,4 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod exhaustion;
 mod matrix;
+mod per_lane;
+mod random;
+mod stops;
