@@ -28,6 +28,11 @@ pub const ALIGN: usize = 64;
 /// Most bytes a frame and its head- and tailroom may take.
 pub const ROOM_LEN_MAX: usize = SLAB_LEN;
 
+/// Rows of the largest table: places in it are 16-bit numbers.
+const SLOTS_MAX: usize = 1 << 16;
+/// Any other number of a layout; 32-bit offsets allow for fewer slabs, and a frame's start is 16 bits.
+const COUNT_MAX: usize = 1 << 15;
+
 /// Memory that an arena is given: heap, huge pages, a UMEM, shared memory.
 ///
 /// # Safety
@@ -103,19 +108,26 @@ pub struct ArenaLayout {
 
 impl ArenaLayout {
     fn slots(&self) -> usize {
-        self.slots.max(1).next_multiple_of(ALIGN)
+        self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
     }
 
     fn table_len(&self) -> usize {
-        (ROW_LEN + 4 * self.scratch_words) * self.slots()
+        (4 * self.scratch_words + ROW_LEN) * self.slots()
     }
 
     fn slabs_at(&self) -> usize {
         (self.table_len() * self.tables).next_multiple_of(SLAB_LEN)
     }
 
-    /// Bytes of memory that the arena needs.
+    /// Bytes of memory that the arena needs; the largest number where it is beyond all bounds.
     pub fn memory_len(&self) -> usize {
+        // Every number is small, so that no product wraps here or when the arena is divided.
+        let counts = [self.slabs, self.emit_slabs, self.tables, self.scratch_words];
+        if counts.into_iter().chain([self.headroom, self.tailroom]).any(|n| n > COUNT_MAX)
+            || self.slots > SLOTS_MAX
+        {
+            return usize::MAX;
+        }
         self.slabs_at() + (self.slabs + self.emit_slabs) * SLAB_LEN
     }
 }
@@ -184,11 +196,11 @@ impl Arena {
     /// Divides `memory` by `layout`.
     pub fn new(memory: Box<dyn Memory>, layout: &ArenaLayout) -> Result<Self, ArenaError> {
         let needed = layout.memory_len();
-        if memory.len() < needed {
-            return Err(ArenaError::TooSmall { needed, given: memory.len() });
-        }
         if needed > u32::MAX as usize {
             return Err(ArenaError::TooLarge);
+        }
+        if memory.len() < needed {
+            return Err(ArenaError::TooSmall { needed, given: memory.len() });
         }
         if !(memory.base().as_ptr() as usize).is_multiple_of(ALIGN) {
             return Err(ArenaError::Unaligned);
@@ -253,6 +265,8 @@ impl Placer {
         bytes: &[u8],
         row: &Row,
     ) -> Result<usize, Full> {
+        // A room of another arena would lie outside of this table's memory.
+        assert!(Arc::ptr_eq(&self.shared, &table.shared), "placer and table of one arena");
         let index = table.len;
         if index == table.slots {
             return Err(Full::Table);
@@ -268,7 +282,6 @@ impl Placer {
         if self.cursor as usize + need > SLAB_LEN {
             self.open(need)?;
         }
-        debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
         if table.pieces.last() != Some(&self.slab) {
             self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
             table.pieces.push(self.slab);
@@ -348,7 +361,11 @@ struct Room {
 }
 
 /// A column of the table: its value, and the bytes of the columns before it in a row.
-pub(crate) trait Column {
+///
+/// # Safety
+/// `Value` is the plain integer that the table keeps behind `BEFORE` bytes of a row; it is implemented
+/// by `columns!` only.
+pub(crate) unsafe trait Column {
     type Value: Copy;
     const BEFORE: usize;
 }
@@ -363,7 +380,8 @@ macro_rules! columns {
     };
     (@step [$before:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
         $vis struct $name;
-        impl Column for $name {
+        // SAFETY: `BEFORE` sums up the columns before this one.
+        unsafe impl Column for $name {
             type Value = $value;
             const BEFORE: usize = $before;
         }
@@ -534,7 +552,8 @@ impl Table {
     pub(crate) fn reshape(&mut self, row: usize, head: isize, tail: isize) -> bool {
         let (start, len) = (self.start(row) as isize, self.frame_len(row) as isize);
         let room = self.column(RoomLen)[row] as isize;
-        let (new_start, new_end) = (start + head, start + len + tail);
+        let new_start = start.saturating_add(head);
+        let new_end = (start + len).saturating_add(tail);
         if new_start < 0 || new_end < new_start || new_end > room || new_start > u16::MAX as isize {
             return false;
         }

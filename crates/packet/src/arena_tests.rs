@@ -48,6 +48,38 @@ fn too_little_memory_is_refused() {
 }
 
 #[test]
+fn a_layout_beyond_all_bounds_is_refused() {
+    let layout = ArenaLayout {
+        slabs: 1,
+        emit_slabs: 1,
+        tables: 1,
+        slots: 64,
+        scratch_words: 0,
+        headroom: 0,
+        tailroom: 0,
+    };
+    let huge = [
+        ArenaLayout { slabs: (1 << 44) + 1, ..layout },
+        ArenaLayout { tables: usize::MAX, ..layout },
+        ArenaLayout { slots: usize::MAX, ..layout },
+        ArenaLayout { scratch_words: 1 << 62, ..layout },
+        ArenaLayout { headroom: 1 << 32, ..layout },
+    ];
+    for layout in huge {
+        let memory = Box::new(HeapMemory::new(4 << 20).unwrap());
+        assert!(matches!(Arena::new(memory, &layout), Err(ArenaError::TooLarge)), "{layout:?}");
+    }
+    assert!(HeapMemory::new(usize::MAX).is_none());
+}
+
+#[test]
+#[should_panic(expected = "placer and table of one arena")]
+fn a_frame_goes_to_no_other_arena() {
+    let (mut one, mut other) = (arena(1, 64), arena(1, 64));
+    let _ = place(&mut one.ingress, &mut other.tables[0], b"x");
+}
+
+#[test]
 fn frames_are_aligned_and_keep_their_bytes() {
     let mut arena = arena(2, 256);
     let table = &mut arena.tables[0];
@@ -79,6 +111,9 @@ fn rooms_bound_reshaping() {
     assert!(!table.reshape(0, -1, 0), "no more headroom");
     assert!(!table.reshape(0, 0, 1000), "not into the next room");
     assert!(!table.reshape(0, 200, 0), "not beyond its own end");
+    for far in [isize::MIN, isize::MAX] {
+        assert!(!table.reshape(0, far, 0) && !table.reshape(0, 0, far), "nor beyond all numbers");
+    }
     assert!(table.reshape(0, 168, 0), "an empty frame is one");
     table.frame_mut(0).fill(0);
     assert_eq!(table.frame(1), &[9; 100]);

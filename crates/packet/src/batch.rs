@@ -5,8 +5,8 @@
 //! are in ingress order, those that a function made right behind their cause.
 
 use crate::arena::{
-    End, Flags as FlagsColumn, Ingress, L3, L4, MalformedOf, Payload, Protocol, Row, ShardOf,
-    VerdictOf, Version,
+    End, Flagged, Flags as FlagsColumn, Ingress, L3, L4, MalformedOf, Payload, Protocol, Row,
+    ShardOf, VerdictOf, Version,
 };
 use crate::{
     Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table,
@@ -82,6 +82,8 @@ pub struct Batch {
     pub(crate) function: u8,
     /// How many packets were dropped, absorbed, rejected or returned since [`Batch::take_settled`].
     pub(crate) settled: u32,
+    /// Whether a packet was flagged since a function's turn began.
+    pub(crate) has_flagged: bool,
     #[cfg(debug_assertions)]
     phase: Option<ReadWrite>,
 }
@@ -96,6 +98,7 @@ impl Batch {
             opened: 0,
             function: 0,
             settled: 0,
+            has_flagged: false,
             #[cfg(debug_assertions)]
             phase: None,
         }
@@ -263,12 +266,17 @@ impl Batch {
         self.ingress = 0;
         self.opened = 0;
         self.settled = 0;
+        self.has_flagged = false;
         self.leave_phase();
     }
 
-    /// Names the function whose verdicts follow, by its place in the chain.
+    /// Names the function whose verdicts follow, by its place in the chain; flags of the one before
+    /// mean nothing to it.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
+        if core::mem::take(&mut self.has_flagged) {
+            self.table.column_mut(Flagged).fill(0);
+        }
     }
 
     /// How many packets left the way since this was last asked.
