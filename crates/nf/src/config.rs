@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::ops::{Range, RangeInclusive};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use toml::Spanned;
@@ -54,26 +54,58 @@ pub const COMMON_KEYS: &[Key] = &[
     },
 ];
 
-/// A table of the chain file.
+/// Where files that a chain file names are found.
+#[derive(Clone, Copy, Debug)]
+pub enum Folder<'a> {
+    /// Relative to a folder on disk.
+    Disk(&'a Path),
+    /// Among files that come with the program, by name.
+    Bundled(&'a [(&'a str, &'a str)]),
+}
+
+impl Folder<'_> {
+    /// The text of the file called `name`, or why it can't be had.
+    pub fn read(self, name: &str) -> Result<String, String> {
+        match self {
+            Self::Disk(folder) => read_text(&folder.join(name)),
+            Self::Bundled(files) => {
+                let file = files.iter().find(|(own, _)| *own == name);
+                file.map(|(_, text)| (*text).to_owned())
+                    .ok_or_else(|| "no such bundled file".into())
+            }
+        }
+    }
+}
+
+/// A table as it stands in one text: the chain file, or a setting of the command line.
+#[derive(Clone)]
+pub struct Layer<'a> {
+    /// The text.
+    pub source: &'a SourceText,
+    /// The table.
+    pub table: &'a DeTable<'a>,
+    /// Where it stands in the text: where a missing key is told.
+    pub span: Range<usize>,
+}
+
+/// A table of the chain file, with what the command line sets in it.
 pub struct Section<'a> {
-    source: &'a SourceText,
-    table: &'a DeTable<'a>,
-    span: Range<usize>,
+    /// The last one that has a key counts.
+    layers: Vec<Layer<'a>>,
     name: &'a str,
-    folder: &'a Path,
+    folder: Folder<'a>,
     mistakes: &'a mut Diagnostics,
 }
 
 impl<'a> Section<'a> {
-    /// Table `name` of the file `source`; paths in it are relative to `folder`.
+    /// Table `name`, made of `layers`, at least one; files named in it are in `folder`.
     pub fn new(
-        source: &'a SourceText,
+        layers: Vec<Layer<'a>>,
         name: &'a str,
-        table: &'a Spanned<DeTable<'a>>,
-        folder: &'a Path,
+        folder: Folder<'a>,
         mistakes: &'a mut Diagnostics,
     ) -> Self {
-        Self { source, table: table.get_ref(), span: table.span(), name, folder, mistakes }
+        Self { layers, name, folder, mistakes }
     }
 
     /// The table's name: that of the instance.
@@ -83,9 +115,19 @@ impl<'a> Section<'a> {
 
     /// Notes a mistake at the value of `key`, or at the table where the key is absent.
     pub fn mistake(&mut self, key: &str, message: impl Into<String>) -> &mut Self {
-        let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
-        self.mistakes.push(self.source.mistake(span, message));
+        match self.find(key) {
+            Some((source, value)) => self.mistakes.push(source.mistake(value.span(), message)),
+            None => self.mistake_of_table(message),
+        }
         self
+    }
+
+    fn mistake_of_table(&mut self, message: impl Into<String>) {
+        let mistake = match self.layers.first() {
+            Some(layer) => layer.source.mistake(layer.span.clone(), message),
+            None => Diagnostic::bare(message),
+        };
+        self.mistakes.push(mistake);
     }
 
     /// Notes a mistake that was found elsewhere, in a file that the table names, say.
@@ -95,7 +137,7 @@ impl<'a> Section<'a> {
 
     /// Whether the table has `key`.
     pub fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
+        self.find(key).is_some()
     }
 
     /// Whether mistakes were noted so far, in this table or before it.
@@ -103,27 +145,41 @@ impl<'a> Section<'a> {
         !self.mistakes.is_empty()
     }
 
-    /// Finds keys that are not in `keys` nor common to all functions.
+    /// Finds keys that are not in `keys`, nor common to all functions.
     pub fn refuse_unknown(&mut self, keys: &[Key]) {
-        let known = || keys.iter().chain(COMMON_KEYS).map(|key| key.name);
-        for key in self.table.keys() {
-            if known().any(|name| name == key.get_ref().as_ref()) {
-                continue;
+        let known: Vec<&str> = keys.iter().chain(COMMON_KEYS).map(|key| key.name).collect();
+        self.refuse_all_but(&known);
+    }
+
+    /// Finds keys that are not in `known`.
+    pub fn refuse_all_but(&mut self, known: &[&str]) {
+        for layer in &self.layers {
+            for key in layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+                let text = format!("[{}] has no key `{}`", self.name, key.get_ref());
+                let mistake = layer.source.mistake(key.span(), text);
+                self.mistakes.push(mistake.help(format!("its keys: {}", known.join(", "))));
             }
-            let names: Vec<&str> = known().collect();
-            let text = format!("[{}] has no key `{}`", self.name, key.get_ref());
-            let mistake = self.source.mistake(key.span(), text);
-            self.mistakes.push(mistake.help(format!("its keys: {}", names.join(", "))));
         }
     }
 
+    fn find(&self, key: &str) -> Option<(&'a SourceText, &'a Spanned<DeValue<'a>>)> {
+        let mut layers = self.layers.iter().rev();
+        layers.find_map(|layer| layer.table.get(key).map(|value| (layer.source, value)))
+    }
+
     fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.table.get(key)
+        self.find(key).map(|(_, value)| value)
     }
 
     fn wrong(&mut self, at: Range<usize>, key: &str, allowed: &str, found: &str) {
         let text = format!("`{key}` takes {allowed}, not {found}");
-        self.mistakes.push(self.source.mistake(at, text));
+        self.mistake_at(key, at, text);
+    }
+
+    fn mistake_at(&mut self, key: &str, at: Range<usize>, text: String) {
+        if let Some((source, _)) = self.find(key) {
+            self.mistakes.push(source.mistake(at, text));
+        }
     }
 
     /// A string.
@@ -207,7 +263,7 @@ impl<'a> Section<'a> {
                 Ok(parsed) => list.push(parsed),
                 Err(why) => {
                     let text = format!("`{key}`: {:?}: {}", text.as_ref(), why.to_string());
-                    self.mistakes.push(self.source.mistake(item.span(), text));
+                    self.mistake_at(key, item.span(), text);
                 }
             }
         }
@@ -218,7 +274,7 @@ impl<'a> Section<'a> {
     /// is larger than [`FILE_LEN_MAX`] is a mistake.
     pub fn file(&mut self, key: &str) -> Option<SourceText> {
         let name = self.string(key)?;
-        match read_text(&self.folder.join(name)) {
+        match self.folder.read(name) {
             Ok(text) => Some(SourceText::new(name, text)),
             Err(why) => {
                 self.mistake(key, format!("can't read {name:?}: {why}"));
@@ -230,14 +286,8 @@ impl<'a> Section<'a> {
     /// A key that must be there: notes a mistake where it is not.
     pub fn require(&mut self, key: &str, why: &str) {
         if !self.has(key) {
-            let text = format!("[{}] needs `{key}`: {why}", self.name);
-            self.mistakes.push(self.source.mistake(self.span.clone(), text));
+            self.mistake_of_table(format!("[{}] needs `{key}`: {why}", self.name));
         }
-    }
-
-    /// The path that `key` names, relative to the chain file's folder.
-    pub fn path(&mut self, key: &str) -> Option<PathBuf> {
-        self.string(key).map(|name| self.folder.join(name))
     }
 }
 
@@ -281,6 +331,7 @@ pub fn plain(error: &std::io::Error) -> String {
 #[derive(Debug, Default)]
 pub struct Resources {
     scratch_words: usize,
+    notices: Diagnostics,
 }
 
 impl Resources {
@@ -295,6 +346,16 @@ impl Resources {
         let words: [Option<_>; N] = std::array::from_fn(|_| words.next());
         let words: Vec<_> = words.into_iter().flatten().collect();
         words.try_into().ok()
+    }
+
+    /// Tells what a function was asked to leave out, and left out, of a file that it read.
+    pub fn notice(&mut self, left_out: Diagnostic) {
+        self.notices.push(left_out);
+    }
+
+    /// What was left out so far.
+    pub fn notices(&self) -> &Diagnostics {
+        &self.notices
     }
 
     /// Scratch words handed out so far.
@@ -312,7 +373,9 @@ mod tests {
         let source = SourceText::new("chain.toml", text);
         let table = DeTable::parse(&source.text).unwrap();
         let mut mistakes = Diagnostics::default();
-        test(&mut Section::new(&source, "nat", &table, Path::new("."), &mut mistakes));
+        let layer = Layer { source: &source, table: table.get_ref(), span: table.span() };
+        let folder = Folder::Disk(Path::new("."));
+        test(&mut Section::new(vec![layer], "nat", folder, &mut mistakes));
         mistakes.iter().map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
     }
 

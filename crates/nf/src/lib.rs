@@ -8,15 +8,17 @@
 pub mod config;
 mod diagnostic;
 mod emit;
+pub mod firewall;
 mod function;
 pub mod harness;
+pub mod nat;
 pub mod router;
 
 use warpline_packet::Access;
 
 pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
-pub use emit::{Emit, TICK_MADE_MAX};
+pub use emit::{Cause, Emit, TICK_MADE_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
 
 /// What is known of a function before one is built.
@@ -38,7 +40,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {

@@ -490,10 +490,12 @@ impl PacketMut<'_> {
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
         self.batch.check_write(Field::Start);
         self.batch.check_write(Field::Len);
+        // What the capture cut off stays cut off.
+        let cut = self.wire_len().saturating_sub(self.len());
         let fits = self.batch.table.reshape(self.index, head, tail);
         if fits {
-            let len = self.len();
-            self.batch.table.column_mut(WireLen)[self.index] = len as u32;
+            let wire_len = self.len() + cut;
+            self.batch.table.column_mut(WireLen)[self.index] = wire_len as u32;
         }
         fits
     }
@@ -535,6 +537,7 @@ impl PacketMut<'_> {
     #[inline(always)]
     pub fn flag(&mut self) {
         self.batch.check_write(Field::Flagged);
+        self.batch.has_flagged = true;
         self.batch.table.column_mut(Flagged)[self.index] = 1;
     }
 

@@ -1,1 +1,52 @@
-fn main() {}
+//! `warpline`: service chains of network functions, from the command line.
+//!
+//! `cli` says what can be typed, `chain_file` what can be written, `commands` does it. Messages go to
+//! standard error and data to standard output. Exit status: 0 done, 1 the run failed or its packets
+//! don't balance, 2 the command line, the chain file or a file that it names is wrong.
+
+#![forbid(unsafe_code)]
+
+mod chain_file;
+mod cli;
+mod commands;
+mod demo;
+mod ports;
+mod stats_json;
+mod summary;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use warpline_engine::sys::HugeAlloc;
+
+#[global_allocator]
+static ALLOCATOR: HugeAlloc = HugeAlloc;
+
+/// Why a command ended without doing its work.
+pub(crate) enum Failure {
+    /// The run failed: exit status 1.
+    Run(String),
+    /// Something that the user wrote is wrong: exit status 2.
+    Usage(String),
+}
+
+fn main() -> ExitCode {
+    let outcome = match cli::Arguments::parse().command {
+        cli::Command::Run(arguments) => commands::run::run(&arguments),
+        cli::Command::Check { chain, set } => commands::check::check(&chain, &set),
+        cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
+        cli::Command::Demo { folder } => commands::demo::demo(&folder),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Run(why)) => fail(1, &why),
+        Err(Failure::Usage(why)) => fail(2, &why),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the last word of a command")]
+fn fail(status: u8, why: &str) -> ExitCode {
+    eprintln!("error: {why}");
+    ExitCode::from(status)
+}

@@ -1,0 +1,38 @@
+# What people type. `make run` and `make test` install what is missing and need nothing else done before.
+
+CARGO ?= cargo
+DEMO  := target/demo
+
+.PHONY: run test test-long fuzz bench deps deps-test clean
+
+# The demo chain over the demo capture; its files stay in target/demo.
+run: deps
+	$(CARGO) build --release -p warpline
+	target/release/warpline demo $(DEMO)
+	target/release/warpline run $(DEMO)/chain.toml --output $(DEMO)/out.pcap --stats $(DEMO)/stats.json
+
+# Every check that a change has to pass.
+test: deps-test
+	./ci.sh
+
+# The same properties with many more cases (about an hour).
+test-long: deps-test
+	PROPTEST_CASES=20000 WARPLINE_CASES=50 $(CARGO) test --release --workspace
+
+# Every fuzz target for SECONDS each.
+SECONDS ?= 600
+fuzz:
+	tools/fuzz.sh $(SECONDS)
+
+# The benches, in turn; records are under bench/record.
+bench: deps
+	tools/bench.sh
+
+deps:
+	tools/deps.sh build
+
+deps-test:
+	tools/deps.sh build test
+
+clean:
+	$(CARGO) clean

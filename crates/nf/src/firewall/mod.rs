@@ -1,0 +1,338 @@
+//! Firewall: accepts or drops packets by rules, statelessly or with connections.
+#![doc = ""]
+#![doc = include_str!("manual.txt")]
+
+mod bit_vector;
+mod classbench;
+mod connections;
+mod rule_set;
+mod rules;
+mod tcp_state;
+#[cfg(test)]
+mod tests;
+mod tracker;
+mod words;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Packet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
+};
+
+use self::connections::{Connections, TIMEOUTS};
+use self::tracker::{Standing, Tracker};
+use crate::{
+    Definition, Diagnostic, Diagnostics, Function, Key, Resources, Section, SourceText, State,
+};
+
+pub use self::bit_vector::{Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge};
+pub use self::classbench::{is_classbench, parse_classbench};
+pub use self::rule_set::{
+    Decision, HIDDEN_PORT, NO_PORT, Policy, RuleSet, kind_of_message, kind_of_segment,
+};
+pub use self::rules::{
+    Action, Message, RULES_MAX, Rule, RuleFile, SegmentFlags, Side, parse_lines,
+};
+
+/// The manual.
+pub const MANUAL: &str = include_str!("manual.txt");
+
+/// The function `firewall`.
+pub const DEFINITION: Definition = Definition {
+    name: "firewall",
+    summary: "accepts or drops packets by rules, first match, with or without connections",
+    manual: MANUAL,
+    keys: KEYS,
+    drops: &["rule", "default", "non-ip", "fragment", "snapped", "invalid", "table-full"],
+    access: TRACKED,
+    build: |section, resources| Some(Box::new(Firewall::build(section, resources)?)),
+};
+
+const RULE: Reason = Reason(0);
+const DEFAULT: Reason = Reason(1);
+const NON_IP: Reason = Reason(2);
+const FRAGMENT: Reason = Reason(3);
+const SNAPPED: Reason = Reason(4);
+const INVALID: Reason = Reason(5);
+const TABLE_FULL: Reason = Reason(6);
+
+/// What the rules ask of a packet.
+const READS: FieldSet = FieldSet::of(&[
+    Field::Len,
+    Field::L3Offset,
+    Field::L4Offset,
+    Field::Kind,
+    Field::Verdict,
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::TcpFlags,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IpFragment,
+    Field::IpOptions,
+]);
+const STATELESS: Access =
+    Access::run_only(ReadWrite::new(READS, FieldSet::EMPTY.with(Field::Verdict)));
+/// Tracking reads the identifier of an echo and the packet that an error quotes.
+const TRACKED: Access = Access {
+    before: ReadWrite::new(
+        READS
+            .with(Field::Timestamp)
+            .with(Field::PayloadOffset)
+            .with(Field::IcmpIdent)
+            .with(Field::Payload),
+        FieldSet::EMPTY,
+    ),
+    ..STATELESS
+};
+
+struct Firewall {
+    rules: Arc<RuleSet>,
+    tracking: Option<Tracking>,
+    access: Access,
+}
+
+/// What tracking needs.
+#[derive(Clone, Copy)]
+struct Tracking {
+    word: ScratchWord,
+    connections: usize,
+    timeouts: [Duration; TIMEOUTS],
+    loose: bool,
+}
+
+impl Function for Firewall {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        match &self.tracking {
+            None => self.judge(batch, |_| Standing::New),
+            Some(Tracking { word, .. }) => {
+                self.judge(batch, |packet| Standing::from_word(packet.scratch(*word)));
+            }
+        }
+    }
+
+    fn state_key(&self) -> StateKey {
+        if self.tracking.is_some() { StateKey::AddressPair } else { StateKey::None }
+    }
+
+    fn state(&self, shard: Shard) -> State {
+        let Some(tracking) = &self.tracking else { return State::NONE };
+        let connections = Connections::new(shard.share(tracking.connections), tracking.timeouts);
+        let rules = Arc::clone(&self.rules);
+        State::before(Tracker::new(rules, connections, tracking.word, tracking.loose))
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.tracking.map(|_| Duration::from_secs(1))
+    }
+}
+
+/// Drops or rejects a packet that isn't to go on.
+#[inline]
+fn settle(batch: &mut Batch, index: usize, decision: Decision, standing: Standing) {
+    let mut packet = batch.packet_mut(index);
+    packet.drop(match (decision, standing) {
+        (Decision::Malformed, _) => {
+            packet.reject_malformed();
+            return;
+        }
+        (_, Standing::Invalid) => INVALID,
+        (_, Standing::TableFull) => TABLE_FULL,
+        (Decision::NonIp, _) => NON_IP,
+        (Decision::Fragment, _) => FRAGMENT,
+        (Decision::Snapped, _) => SNAPPED,
+        (Decision::Rule, _) => RULE,
+        (Decision::Default | Decision::Accept, _) => DEFAULT,
+    });
+}
+
+impl Firewall {
+    #[inline(always)]
+    fn judge(&self, batch: &mut Batch, standing: impl Fn(&Packet<'_>) -> Standing) {
+        for index in 0..batch.len() {
+            if !batch.is_forward(index) {
+                continue;
+            }
+            let packet = batch.packet(index);
+            let standing = standing(&packet);
+            let decision = self.rules.decide(&packet, standing == Standing::Established);
+            let refused = matches!(standing, Standing::Invalid | Standing::TableFull);
+            if decision != Decision::Accept || refused {
+                settle(batch, index, decision, standing);
+            }
+        }
+    }
+
+    fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Self> {
+        let established = section.boolean("established", false);
+        let policy = policy(section, established);
+        let tracking = established.then(|| tracking(section, resources));
+        if !established {
+            refuse_without_tracking(section);
+        }
+        let rules = read_rules(section, resources, established)?;
+        let rules = match RuleSet::build(&rules, policy) {
+            Ok(rules) => Arc::new(rules),
+            Err(why) => {
+                section.mistake("rules", why.to_string());
+                return None;
+            }
+        };
+        let tracking = match tracking {
+            Some(tracking) => Some(tracking?),
+            None => None,
+        };
+        let access = tracking.map_or(STATELESS, |tracking| with_word(tracking.word));
+        Some(Self { rules, tracking, access })
+    }
+}
+
+fn with_word(word: ScratchWord) -> Access {
+    let mut access = TRACKED;
+    access.before.writes = access.before.writes.with(word.field());
+    access.run.reads = access.run.reads.with(word.field());
+    access
+}
+
+const ACTIONS: &[(&str, Action)] = &[("drop", Action::Drop), ("accept", Action::Accept)];
+
+fn policy(section: &mut Section<'_>, tracked: bool) -> Policy {
+    Policy {
+        default: section.choice("default", ACTIONS, Action::Drop),
+        non_ip: section.choice("non_ip", ACTIONS, Action::Drop),
+        drop_fragments: section.choice("fragments", &[("rules", false), ("drop", true)], false),
+        tracked,
+    }
+}
+
+fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tracking> {
+    let connections = section.integer("connections", 64..=1 << 24, 262_144) as usize;
+    let loose = section.boolean("tcp_loose", false);
+    let timeouts = TIMEOUT_KEYS
+        .map(|(key, default)| Duration::from_secs(section.integer(key, 1..=31_536_000, default)));
+    let Some([word]) = resources.scratch() else {
+        section.mistake("established", "the chain has no scratch word left for tracking");
+        return None;
+    };
+    Some(Tracking { word, connections, timeouts, loose })
+}
+
+/// In the order of [`connections::Stage::timeout`].
+const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
+    ("tcp_syn_s", 60),
+    ("tcp_established_s", 7440),
+    ("tcp_fin_s", 120),
+    ("tcp_close_s", 10),
+    ("udp_s", 30),
+    ("udp_stream_s", 180),
+    ("icmp_s", 30),
+    ("other_s", 600),
+];
+
+/// Keys of tracking that would do nothing.
+fn refuse_without_tracking(section: &mut Section<'_>) {
+    let keys = TIMEOUT_KEYS.iter().map(|&(key, _)| key).chain(["connections", "tcp_loose"]);
+    for key in keys {
+        if section.has(key) {
+            section.mistake(key, format!("`{key}` takes established = true"));
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Auto,
+    Lines,
+    ClassBench,
+}
+
+/// The rules of the file that the table names. Notes every mistake in it.
+fn read_rules(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+    tracked: bool,
+) -> Option<Vec<Rule>> {
+    let formats =
+        [("auto", Format::Auto), ("lines", Format::Lines), ("classbench", Format::ClassBench)];
+    let format = section.choice("format", &formats, Format::Auto);
+    let action = section.choice("classbench_action", ACTIONS, Action::Accept);
+    let skip = section.choice("unsupported", &[("error", false), ("skip", true)], false);
+    section.require("rules", "a file of rules");
+    let source = section.file("rules")?;
+    let classbench = match format {
+        Format::Auto => is_classbench(&source.text),
+        chosen => chosen == Format::ClassBench,
+    };
+    let file = if classbench { parse_classbench(&source, action) } else { parse_lines(&source) };
+    hand_on(&file.mistakes, &source, |mistake| section.note(mistake));
+    if skip {
+        hand_on(&file.unsupported, &source, |left_out| resources.notice(left_out));
+    } else {
+        hand_on(&file.unsupported, &source, |mistake| section.note(mistake));
+    }
+    if !tracked {
+        refuse_established(section, &source, &file.rules);
+    }
+    let reads = file.mistakes.is_empty() && (skip || file.unsupported.is_empty());
+    reads.then_some(file.rules)
+}
+
+/// Hands on what is listed, and as many more as were counted.
+fn hand_on(all: &Diagnostics, source: &SourceText, mut to: impl FnMut(Diagnostic)) {
+    all.iter().for_each(|told| to(told.clone()));
+    (all.iter().count()..all.count()).for_each(|_| to(source.whole("one more")));
+}
+
+fn refuse_established(section: &mut Section<'_>, source: &SourceText, rules: &[Rule]) {
+    for rule in rules.iter().filter(|rule| rule.established).take(crate::LISTED_MAX) {
+        let text = source.text.lines().nth(rule.line - 1).unwrap_or_default();
+        let at = text.find("established").unwrap_or(0);
+        let told = source.in_line(
+            rule.line,
+            text,
+            at,
+            "established".len(),
+            "`established` takes established = true in the firewall's table",
+        );
+        section.note(told);
+    }
+}
+
+const KEYS: &[Key] = &[
+    key("rules", "a file", "required", "the rules: lines or ClassBench filters"),
+    key("format", "auto | lines | classbench", "auto", "the form of the rules"),
+    key("classbench_action", "accept | drop", "accept", "what ClassBench filters do"),
+    key("unsupported", "error | skip", "error", "rules that ask for what there isn't"),
+    key("default", "drop | accept", "drop", "packets that no rule matches"),
+    key("non_ip", "drop | accept", "drop", "packets that are not IP, ARP among them"),
+    key("fragments", "rules | drop", "rules", "later fragments"),
+    key("established", "true | false", "false", "tracks connections and accepts their packets"),
+    key("connections", "64 to 16777216", "262144", "connections tracked at once"),
+    key("tcp_loose", "true | false", "false", "takes connections up without their handshake"),
+    key("tcp_syn_s", SECONDS, "60", "timeout before the handshake is over"),
+    key("tcp_established_s", SECONDS, "7440", "timeout of established TCP"),
+    key("tcp_fin_s", SECONDS, "120", "timeout when one side has finished"),
+    key("tcp_close_s", SECONDS, "10", "timeout when both have, or after a reset"),
+    key("udp_s", SECONDS, "30", "timeout of UDP without an answer"),
+    key("udp_stream_s", SECONDS, "180", "timeout of UDP with an answer"),
+    key("icmp_s", SECONDS, "30", "timeout of ICMP echoes"),
+    key("other_s", SECONDS, "600", "timeout of other protocols"),
+];
+
+const SECONDS: &str = "1 to 31536000";
+
+const fn key(
+    name: &'static str,
+    allowed: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { name, allowed, default, help }
+}

@@ -1,0 +1,283 @@
+//! What the manual says, the slow way: a linear search over the rules, and tracking in one map.
+
+use core::net::IpAddr;
+use std::collections::HashMap;
+
+use warpline_packet::Prefix;
+
+use super::super::{Action, Rule, Side};
+use super::traffic::{Sent, Shape};
+
+/// How packets leave a firewall with these rules that drops by default and what is not IP.
+pub(super) fn decide(rules: &[Rule], sent: &Sent, established: bool) -> &'static str {
+    match sent.shape {
+        Shape::Arp => return "non-ip",
+        Shape::Malformed if sent.has_known_transport() => return "malformed",
+        Shape::Snapped if sent.has_known_transport() => return "snapped",
+        Shape::LaterFragment(1 | 2) if sent.protocol == 6 => return "fragment",
+        _ => {}
+    }
+    match rules.iter().find(|rule| matches(rule, sent, established)) {
+        Some(rule) if rule.action == Action::Accept => "accept",
+        Some(_) => "rule",
+        None => "default",
+    }
+}
+
+fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
+    let hidden = matches!(sent.shape, Shape::LaterFragment(_));
+    // What can't be seen of a later fragment: a drop matches, an accept doesn't.
+    let hidden_matches = rule.action == Action::Drop;
+    let other_icmp = if sent.version == 4 { 58 } else { 1 };
+    let protocol = rule.protocols.is_empty()
+        || (rule.protocols.contains(&sent.protocol) && sent.protocol != other_icmp);
+    let message = rule.message.as_ref().is_none_or(|message| {
+        if hidden {
+            return hidden_matches;
+        }
+        let code = message.codes.is_empty() || message.codes.iter().any(|r| r.contains(&sent.code));
+        message.types.iter().any(|r| r.contains(&sent.message_type)) && code
+    });
+    let flags = rule.flags.is_none_or(|flags| {
+        if hidden { hidden_matches } else { sent.flags & flags.mask == flags.value }
+    });
+    let port = |side: &Side, port: u16| {
+        side.ports.is_empty()
+            || matches!(sent.protocol, 6 | 17)
+                && if hidden {
+                    hidden_matches
+                } else {
+                    side.ports.iter().any(|r| r.contains(&port))
+                }
+    };
+    (!rule.established || established)
+        && protocol
+        && message
+        && flags
+        && inside(&rule.src, sent.version, sent.src)
+        && inside(&rule.dst, sent.version, sent.dst)
+        && port(&rule.src, sent.src_port)
+        && port(&rule.dst, sent.dst_port)
+}
+
+fn inside(side: &Side, version: u8, address: u128) -> bool {
+    let contains = |prefix: &Prefix| {
+        let (own, bits, of) = match prefix.address() {
+            IpAddr::V4(a) => (u128::from(a.to_bits()), 32, 4),
+            IpAddr::V6(a) => (a.to_bits(), 128, 6),
+        };
+        (0..u32::from(prefix.len())).all(|i| (own ^ address) >> (bits - 1 - i) & 1 == 0)
+            && of == version
+    };
+    side.prefixes.is_empty() || side.prefixes.iter().any(contains)
+}
+
+/// A connection, by protocol and ends.
+type Name = (u8, u8, (u128, u16), (u128, u16));
+
+#[derive(Clone, Debug)]
+struct Tracked {
+    opener: (u128, u16),
+    state: &'static str,
+    last: u64,
+    shard: usize,
+    finished: Option<(u128, u16)>,
+}
+
+/// Tracking with one map for all.
+pub(super) struct Model<'a> {
+    pub(super) rules: &'a [Rule],
+    pub(super) loose: bool,
+    /// Places of each shard.
+    pub(super) places: fn(usize) -> usize,
+    tracked: HashMap<Name, Tracked>,
+}
+
+fn timeout(state: &str) -> u64 {
+    match state {
+        "syn" | "syn-ack" => 60,
+        "established" => 7440,
+        "fin" => 120,
+        "closed" => 10,
+        "udp" | "icmp" => 30,
+        "udp-stream" => 180,
+        _ => 600,
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl<'a> Model<'a> {
+    pub(super) fn new(rules: &'a [Rule], loose: bool, places: fn(usize) -> usize) -> Self {
+        Self { rules, loose, places, tracked: HashMap::new() }
+    }
+
+    /// How a packet leaves; `about` is the packet that an ICMP error quotes.
+    pub(super) fn send(
+        &mut self,
+        sent: &Sent,
+        about: Option<&Sent>,
+        shard: usize,
+        now: u64,
+    ) -> &'static str {
+        let alone = decide(self.rules, sent, false);
+        let fragment = matches!(sent.shape, Shape::LaterFragment(_));
+        if fragment || matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
+            return alone;
+        }
+        self.tracked.retain(|_, t| now < t.last + timeout(t.state) * SECOND);
+        let icmp = sent.protocol == if sent.version == 4 { 1 } else { 58 };
+        if sent.protocol == 6 {
+            self.tcp(sent, alone, shard, now)
+        } else if icmp {
+            self.icmp(sent, about, alone, shard, now)
+        } else {
+            self.simple(sent, alone, shard, now)
+        }
+    }
+
+    fn name(sent: &Sent) -> (Name, (u128, u16)) {
+        let (mut a, mut b) = match sent.protocol {
+            6 | 17 => ((sent.src, sent.src_port), (sent.dst, sent.dst_port)),
+            1 | 58 if sent.has_known_transport() => {
+                ((sent.src, sent.ident), (sent.dst, sent.ident))
+            }
+            _ => ((sent.src, 0), (sent.dst, 0)),
+        };
+        let src = a;
+        if a > b {
+            (a, b) = (b, a);
+        }
+        ((sent.version, sent.protocol, a, b), src)
+    }
+
+    /// What becomes of a packet of a connection.
+    fn of_connection(&self, sent: &Sent) -> &'static str {
+        let listed = self.rules.iter().any(|rule| rule.established);
+        if listed { decide(self.rules, sent, true) } else { "accept" }
+    }
+
+    fn open(
+        &mut self,
+        sent: &Sent,
+        state: &'static str,
+        answered: bool,
+        alone: &'static str,
+        at: (usize, u64),
+    ) -> &'static str {
+        if alone != "accept" {
+            return alone;
+        }
+        let (shard, last) = at;
+        if self.tracked.values().filter(|t| t.shard == shard).count() >= (self.places)(shard) {
+            return "table-full";
+        }
+        let (name, src) = Self::name(sent);
+        let opener = if answered { if name.2 == src { name.3 } else { name.2 } } else { src };
+        let finished = (state == "fin").then_some(opener);
+        self.tracked.insert(name, Tracked { opener, state, last, shard, finished });
+        alone
+    }
+
+    fn tcp(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
+        let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|bit| sent.flags & bit != 0);
+        if syn && (fin || rst) || !(syn || fin || rst || ack) {
+            return "invalid";
+        }
+        let (name, src) = Self::name(sent);
+        let opens = syn && !ack;
+        let Some(found) = self.tracked.get(&name).cloned() else {
+            return match (opens, self.loose && !rst) {
+                (true, _) => self.open(sent, "syn", false, alone, (shard, now)),
+                (_, true) if syn => self.open(sent, "syn-ack", true, alone, (shard, now)),
+                (_, true) if fin => self.open(sent, "fin", false, alone, (shard, now)),
+                (_, true) => self.open(sent, "established", false, alone, (shard, now)),
+                _ => "invalid",
+            };
+        };
+        if found.state == "closed" && opens {
+            if alone == "accept" {
+                self.tracked.remove(&name);
+            }
+            return self.open(sent, "syn", false, alone, (shard, now));
+        }
+        let of_opener = found.opener == src;
+        let mut next = found.clone();
+        next.last = now;
+        if rst || found.state == "closed" {
+            next.state = "closed";
+            if found.state == "closed" {
+                next.last = found.last;
+            }
+        } else if found.state == "syn" && !of_opener && syn {
+            next.state = "syn-ack";
+        } else if found.state == "syn" && !(of_opener && opens) && !self.loose {
+            return "invalid";
+        } else if found.state == "fin" {
+            if fin && found.finished != Some(src) {
+                next.state = "closed";
+            }
+        } else if fin {
+            (next.state, next.finished) = ("fin", Some(src));
+        } else if !syn && (found.state == "syn" || found.state == "syn-ack" && of_opener) {
+            next.state = "established";
+        }
+        let verdict = self.of_connection(sent);
+        if verdict == "accept" {
+            self.tracked.insert(name, next);
+        }
+        verdict
+    }
+
+    fn icmp(
+        &mut self,
+        sent: &Sent,
+        about: Option<&Sent>,
+        alone: &'static str,
+        shard: usize,
+        now: u64,
+    ) -> &'static str {
+        let (request, reply) = if sent.version == 4 { (8, 0) } else { (128, 129) };
+        if sent.message_type != request && sent.message_type != reply {
+            let quoted = about.filter(|about| sent.dst == about.src);
+            let known = quoted.is_some_and(|about| self.tracked.contains_key(&Self::name(about).0));
+            return if known { self.of_connection(sent) } else { alone };
+        }
+        let (name, src) = Self::name(sent);
+        match self.tracked.get(&name) {
+            Some(found) if (found.opener == src) == (sent.message_type == request) => {
+                self.use_again(sent, None, now)
+            }
+            None if sent.message_type == request => {
+                self.open(sent, "icmp", false, alone, (shard, now))
+            }
+            _ => alone,
+        }
+    }
+
+    fn simple(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
+        let (name, src) = Self::name(sent);
+        let udp = sent.protocol == 17;
+        match self.tracked.get(&name) {
+            Some(found) => {
+                let answer = udp && found.opener != src;
+                self.use_again(sent, answer.then_some("udp-stream"), now)
+            }
+            None => {
+                let state = if udp { "udp" } else { "other" };
+                self.open(sent, state, false, alone, (shard, now))
+            }
+        }
+    }
+
+    fn use_again(&mut self, sent: &Sent, state: Option<&'static str>, now: u64) -> &'static str {
+        let verdict = self.of_connection(sent);
+        if verdict == "accept"
+            && let Some(found) = self.tracked.get_mut(&Self::name(sent).0)
+        {
+            found.last = now;
+            found.state = state.unwrap_or(found.state);
+        }
+        verdict
+    }
+}

@@ -1,0 +1,227 @@
+//! With connections: every packet leaves as the model says, whatever the batches.
+
+use warpline_packet::{Headers, LinkType, Shard, Steering};
+
+use super::super::Rule;
+use super::model::Model;
+use super::traffic::{self, Sent, Shape};
+use super::{Draw, firewall, told};
+use crate::harness::Input;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A packet of few hosts, so that connections are met again.
+fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
+    let version = draw.pick(&[4, 4, 6]);
+    let icmp = if version == 4 { 1 } else { 58 };
+    let (hosts, icmp_types): ([u128; 3], [u8; 4]) = match version {
+        4 => ([0x0a00_0001, 0x0a01_0002, 0xc0a8_0003], [8, 8, 0, 3]),
+        _ => ([1, 2, 3].map(|host| 0x2001_0db8 << 96 | host), [128, 128, 129, 1]),
+    };
+    let (shape, vlan) = match draw.below(30) {
+        0 => (Shape::LaterFragment(100), false),
+        1 => (Shape::Malformed, false),
+        2 => (Shape::FirstFragment, true),
+        _ => (Shape::Whole, false),
+    };
+    let mut sent = Sent {
+        version,
+        src: draw.pick(&hosts),
+        dst: draw.pick(&hosts),
+        protocol: draw.pick(&[6, 6, 6, 6, 17, 17, icmp, icmp, 47]),
+        src_port: draw.pick(&[80, 1024]),
+        dst_port: draw.pick(&[53, 80, 1024]),
+        // SYN, SYN ACK, ACK, FIN ACK, RST, PSH ACK, SYN FIN, none
+        flags: draw.pick(&[2, 2, 2, 18, 18, 16, 16, 17, 17, 4, 24, 3, 0]),
+        message_type: draw.pick(&icmp_types),
+        code: 0,
+        ident: draw.below(2) as u16,
+        quoted: Vec::new(),
+        vlan,
+        shape,
+    };
+    let mut about = None;
+    if let Some(last) = before.last()
+        && draw.one_in(2)
+    {
+        // Go on with, or answer, a packet that came not long ago.
+        let back = draw.below(before.len().min(8));
+        let old = before.get(before.len() - 1 - back).unwrap_or(last);
+        let (flags, types) = (sent.flags, sent.message_type);
+        sent = Sent { shape: Shape::Whole, flags, quoted: Vec::new(), ..old.clone() };
+        if draw.one_in(2) {
+            (sent.src, sent.dst) = (old.dst, old.src);
+            (sent.src_port, sent.dst_port) = (old.dst_port, old.src_port);
+        }
+        if sent.version == version {
+            sent.message_type = types;
+        }
+    }
+    let error = matches!((sent.version, sent.message_type), (4, 3) | (6, 1));
+    if sent.protocol == (if sent.version == 4 { 1 } else { 58 }) && error {
+        let old = before.iter().rev().take(8).find(|old| {
+            let nested = matches!(old.protocol, 1 | 58) && !old.quoted.is_empty();
+            old.version == sent.version && old.shape == Shape::Whole && !nested
+        });
+        let of_request = |old: &&Sent| {
+            old.protocol != sent.protocol || matches!(old.message_type, 0 | 8 | 128 | 129)
+        };
+        if let Some(old) = old.filter(of_request) {
+            sent.quoted = old.packet()[..if old.version == 4 { 28 } else { 48 }].to_vec();
+            (sent.dst, sent.src) = (old.src, draw.pick(&[old.dst, old.dst, hosts[0]]));
+            if draw.one_in(8) {
+                sent.dst = old.dst;
+            }
+            sent.shape = Shape::Whole;
+            about = Some(old.clone());
+        }
+    }
+    (sent, about)
+}
+
+type Timed = (Sent, Option<Sent>, u64);
+
+fn story(draw: &mut Draw, len: usize) -> Vec<Timed> {
+    let (mut now, mut sents, mut story) = (5 * SECOND, Vec::new(), Vec::new());
+    for _ in 0..len {
+        let (sent, about) = drawn(draw, &sents);
+        now += draw.pick(&[0, 0, 0, 1, SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND]);
+        if draw.one_in(200) {
+            now += draw.pick(&[60, 120, 180, 600, 7440]) * SECOND;
+        }
+        sents.push(sent.clone());
+        story.push((sent, about, now));
+    }
+    story
+}
+
+fn shard_of(input: &Input) -> usize {
+    let headers = Headers::parse(&input.bytes, LinkType::ETHERNET, input.wire_len as usize);
+    Steering::AddressPair.steer(&input.bytes, &headers).shard.into()
+}
+
+const WEB: &str = "accept tcp to any port 53,80\naccept udp from any port 80\naccept icmp\n\
+                   accept icmpv6 type echo-request\naccept 47 from 10.0.0.0/8\n";
+
+#[test]
+fn packets_leave_as_the_model_says() {
+    let mut seen = std::collections::HashMap::new();
+    for seed in 0..24 {
+        let mut draw = Draw::new(seed);
+        let lines = if seed % 3 == 0 { 0 } else { 6 };
+        let mut rules: Vec<Rule> =
+            (1..=lines).map(|n| traffic::rule(&mut draw, n, seed % 2 == 1)).collect();
+        let mut text: String = rules.iter().map(|rule| traffic::text(rule) + "\n").collect();
+        text += WEB;
+        let source = crate::SourceText::new("rules", text.as_str());
+        rules = super::super::parse_lines(&source).rules;
+        let loose = seed % 4 == 3;
+        let places = [|shard| Shard::new(shard).share(64), |shard| Shard::new(shard).share(1000)];
+        let places: fn(usize) -> usize = places[seed as usize / 2 % 2];
+        let connections = if seed / 2 % 2 == 0 { 64 } else { 1000 };
+        let keys =
+            format!("established = true\ntcp_loose = {loose}\nconnections = {connections}\n");
+        let story = story(&mut draw, 1500);
+        let inputs: Vec<Input> = story.iter().map(|(sent, _, now)| sent.input(*now)).collect();
+        let mut model = Model::new(&rules, loose, places);
+        let expected: Vec<&str> = (story.iter().zip(&inputs))
+            .map(|((sent, about, now), input)| {
+                model.send(sent, about.as_ref(), shard_of(input), *now)
+            })
+            .collect();
+        for size in [1, 7, 256] {
+            let mut harness = firewall(&text, &keys);
+            let out: Vec<&str> = inputs
+                .chunks(size)
+                .flat_map(|batch| harness.process(batch).iter().map(told).collect::<Vec<_>>())
+                .collect();
+            for (i, (out, expected)) in out.iter().zip(&expected).enumerate() {
+                let at = &story[i];
+                assert_eq!(out, expected, "seed {seed}, packet {i} in {size}s: {at:x?}\n{text}");
+            }
+        }
+        expected.iter().for_each(|&told| *seen.entry(told).or_insert(0) += 1);
+    }
+    for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full"] {
+        assert!(seen[reason] > 50, "{reason} was hardly tried: {seen:?}");
+    }
+}
+
+/// TCP from 10.0.0.1 port `port` to 10.0.0.2 port 80, or back.
+fn segment(port: u16, flags: u8, back: bool, seconds: u64) -> Input {
+    let mut sent = Sent {
+        version: 4,
+        protocol: 6,
+        src: 0x0a00_0001,
+        dst: 0x0a00_0002,
+        src_port: port,
+        dst_port: 80,
+        flags,
+        vlan: false,
+        shape: Shape::Whole,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    if back {
+        (sent.src, sent.dst) = (sent.dst, sent.src);
+        (sent.src_port, sent.dst_port) = (sent.dst_port, sent.src_port);
+    }
+    sent.input(seconds * SECOND)
+}
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+#[test]
+fn a_connection_lives_from_handshake_to_timeout() {
+    let mut harness = firewall("accept tcp from 10.0.0.1 to any port 80\n", "established = true");
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    assert_eq!(send(segment(9, ACK, false, 0)), "invalid");
+    assert_eq!(send(segment(9, SYN, true, 0)), "default");
+    assert_eq!(send(segment(9, SYN, false, 0)), "accept");
+    assert_eq!(send(segment(9, ACK, true, 0)), "invalid");
+    assert_eq!(send(segment(9, SYN | ACK, true, 1)), "accept");
+    assert_eq!(send(segment(9, ACK, false, 2)), "accept");
+    assert_eq!(send(segment(9, ACK, true, 7441)), "accept");
+    assert_eq!(send(segment(9, ACK, true, 7441 + 7440)), "invalid");
+    assert_eq!(harness.counter("connections_created"), 1);
+    assert_eq!(harness.counter("connections_expired"), 1);
+    assert_eq!(harness.counter("connections"), 0);
+}
+
+#[test]
+fn a_full_table_refuses_the_new_and_keeps_the_old() {
+    let keys = "established = true\nconnections = 256";
+    let mut harness = firewall("accept tcp from 10.0.0.1 to any port 80\n", keys);
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    // One pair of addresses is one shard, of four places.
+    let out: Vec<&str> = (1..=6).map(|port| send(segment(port, SYN, false, 1))).collect();
+    assert_eq!(out, ["accept", "accept", "accept", "accept", "table-full", "table-full"]);
+    assert_eq!(send(segment(1, SYN | ACK, true, 2)), "accept");
+    assert_eq!(send(segment(1, ACK, false, 2)), "accept");
+    assert_eq!(send(segment(7, SYN, false, 60)), "table-full");
+    assert_eq!(send(segment(7, SYN, false, 61)), "accept", "half-open ones have expired");
+    assert_eq!(send(segment(1, ACK, true, 62)), "accept");
+    assert_eq!(harness.counter("connections_refused"), 3);
+    harness.tick(warpline_packet::Instant::from_secs(100_000));
+    assert_eq!(harness.counter("connections"), 0);
+}
+
+#[test]
+fn a_reset_connection_is_over_after_its_timeout_whatever_still_comes() {
+    let mut harness = firewall("accept tcp to any port 80\n", "established = true");
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    assert_eq!(send(segment(9, SYN, false, 0)), "accept");
+    assert_eq!(send(segment(9, 4, true, 1)), "accept");
+    assert_eq!(send(segment(9, ACK, false, 9)), "accept");
+    assert_eq!(send(segment(9, ACK, false, 11)), "invalid");
+}
+
+#[test]
+fn what_expired_is_not_found_however_much_did() {
+    let keys = "established = true\nconnections = 6400";
+    let mut harness = firewall("accept tcp to any port 80\n", keys);
+    let opening: Vec<Input> = (1..=50).map(|port| segment(port, SYN, false, 1)).collect();
+    assert!(harness.process(&opening).iter().all(|outcome| told(outcome) == "accept"));
+    let late = harness.process(&[segment(50, SYN | ACK, true, 61)]);
+    assert_eq!(told(&late[0]), "invalid");
+}

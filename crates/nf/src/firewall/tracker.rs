@@ -1,0 +1,311 @@
+//! Tracking: which connection a packet is part of, and whether it may open one.
+//!
+//! What a packet is to the table of connections is settled here, packet by packet in ingress order,
+//! and left for `run` in a scratch word. A connection begins when its opening packet is accepted; as
+//! the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
+//! phase writes what this one reads.
+
+use std::sync::Arc;
+
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
+
+use super::connections::{Connections, FlowKey, Found, Stage};
+use super::rule_set::{Decision, RuleSet};
+use super::tcp_state::{Segment, TcpState};
+use crate::{Before, Emit};
+
+/// Expired connections that are reclaimed with each packet, at most: more than one can be added.
+const RECLAIMED_PER_PACKET: usize = 2;
+
+/// What a packet is to the table of connections, as the scratch word tells `run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Standing {
+    /// Not part of a connection, or the packet that opens one: the rules decide.
+    New = 0,
+    /// Part of a connection, or an error about one.
+    Established = 1,
+    /// TCP that is neither part of a connection nor opens one.
+    Invalid = 2,
+    /// It would open a connection, and there is no place for one more.
+    TableFull = 3,
+}
+
+impl Standing {
+    /// What a scratch word says.
+    pub(super) const fn from_word(word: u32) -> Self {
+        match word {
+            1 => Self::Established,
+            2 => Self::Invalid,
+            3 => Self::TableFull,
+            _ => Self::New,
+        }
+    }
+}
+
+/// The state of one shard.
+pub(super) struct Tracker {
+    rules: Arc<RuleSet>,
+    connections: Connections,
+    word: ScratchWord,
+    loose: bool,
+}
+
+impl Before for Tracker {
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
+        for &index in picks {
+            let standing = self.standing(&batch.packet(index.into()));
+            batch.packet_mut(index.into()).set_scratch(self.word, standing as u32);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
+        self.connections.reclaim(usize::MAX, now);
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let counts = self.connections.counts();
+        visit("connections", counts.current);
+        visit("connections_created", counts.created);
+        visit("connections_expired", counts.expired);
+        visit("connections_refused", counts.refused);
+    }
+}
+
+impl Tracker {
+    pub(super) fn new(
+        rules: Arc<RuleSet>,
+        connections: Connections,
+        word: ScratchWord,
+        loose: bool,
+    ) -> Self {
+        Self { rules, connections, word, loose }
+    }
+
+    fn standing(&mut self, packet: &Packet<'_>) -> Standing {
+        self.connections.reclaim(RECLAIMED_PER_PACKET, packet.timestamp());
+        let transport = packet.has(Flags::TRANSPORT);
+        let hidden = packet.has(Flags::LATER_FRAGMENT)
+            || (!transport && self.rules.without_transport(packet).is_some());
+        if packet.malformed().is_some() || hidden {
+            return Standing::New;
+        }
+        match packet.protocol() {
+            ip_protocol::TCP => self.tcp(packet),
+            ip_protocol::UDP => self.either_way(packet, [packet.src_port(), packet.dst_port()]),
+            ip_protocol::ICMP | ip_protocol::ICMPV6 if transport => self.icmp(packet),
+            _ => self.either_way(packet, [0, 0]),
+        }
+    }
+
+    fn tcp(&mut self, packet: &Packet<'_>) -> Standing {
+        let Some(segment) = Segment::of(packet.tcp_flags()) else { return Standing::Invalid };
+        let (key, from_low) = key(packet, [packet.src_port(), packet.dst_port()]);
+        let found = self.connections.find(&key, packet.timestamp());
+        let Some((found, state)) = found.and_then(with_tcp_state) else {
+            return self.open_tcp(packet, segment, key, from_low);
+        };
+        if state == TcpState::Closed && segment == Segment::Syn {
+            if self.rules.decide(packet, false) == Decision::Accept {
+                self.connections.remove(found);
+            }
+            return self.open_tcp(packet, segment, key, from_low);
+        }
+        match state.after(segment, found.opened_by_low == from_low, self.loose) {
+            Some(next) => self.go_on(packet, found, Stage::Tcp(next)),
+            None => Standing::Invalid,
+        }
+    }
+
+    fn open_tcp(
+        &mut self,
+        packet: &Packet<'_>,
+        segment: Segment,
+        key: FlowKey,
+        from_low: bool,
+    ) -> Standing {
+        let (state, opened_by_low) = match (segment, self.loose) {
+            (Segment::Syn, _) => (TcpState::SynSent, from_low),
+            (Segment::SynAck, true) => (TcpState::SynReceived, !from_low),
+            (Segment::Ack, true) => (TcpState::Established, from_low),
+            (Segment::Fin, true) => (TcpState::Finishing { opener: true }, from_low),
+            _ => return Standing::Invalid,
+        };
+        self.open(packet, key, opened_by_low, Stage::Tcp(state))
+    }
+
+    /// UDP, and protocols without ports: any packet opens, any of the other side answers.
+    fn either_way(&mut self, packet: &Packet<'_>, ports: [u16; 2]) -> Standing {
+        let (key, from_low) = key(packet, ports);
+        let udp = packet.protocol() == ip_protocol::UDP;
+        match self.connections.find(&key, packet.timestamp()) {
+            Some(found) => {
+                let answer = udp && found.opened_by_low != from_low;
+                let stage = if answer { Stage::UdpStream } else { found.stage };
+                self.go_on(packet, found, stage)
+            }
+            None => self.open(packet, key, from_low, if udp { Stage::Udp } else { Stage::Other }),
+        }
+    }
+
+    fn icmp(&mut self, packet: &Packet<'_>) -> Standing {
+        match Message::of(packet) {
+            Message::Request => {
+                let (key, from_low) = key(packet, [packet.icmp_ident(); 2]);
+                match self.connections.find(&key, packet.timestamp()) {
+                    Some(found) if found.opened_by_low == from_low => {
+                        self.go_on(packet, found, found.stage)
+                    }
+                    Some(_) => Standing::New,
+                    None => self.open(packet, key, from_low, Stage::Icmp),
+                }
+            }
+            Message::Reply => {
+                let (key, from_low) = key(packet, [packet.icmp_ident(); 2]);
+                match self.connections.find(&key, packet.timestamp()) {
+                    Some(found) if found.opened_by_low != from_low => {
+                        self.go_on(packet, found, found.stage)
+                    }
+                    _ => Standing::New,
+                }
+            }
+            Message::Error => {
+                let key = quoted_key(packet);
+                match key.and_then(|key| self.connections.find(&key, packet.timestamp())) {
+                    Some(_) => Standing::Established,
+                    None => Standing::New,
+                }
+            }
+            Message::Other => Standing::New,
+        }
+    }
+
+    /// A packet of a connection moves it on, unless the rules drop it.
+    fn go_on(&mut self, packet: &Packet<'_>, found: Found, stage: Stage) -> Standing {
+        let accepted =
+            self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept;
+        // What comes after the end must not keep the connection.
+        let over = found.stage == stage && stage == Stage::Tcp(TcpState::Closed);
+        if accepted && !over {
+            self.connections.touch(found, stage, packet.timestamp());
+        }
+        Standing::Established
+    }
+
+    fn open(&mut self, packet: &Packet<'_>, key: FlowKey, by_low: bool, stage: Stage) -> Standing {
+        let accepted = self.rules.decide(packet, false) == Decision::Accept;
+        if !accepted || self.connections.insert(key, by_low, stage, packet.timestamp()) {
+            Standing::New
+        } else {
+            Standing::TableFull
+        }
+    }
+}
+
+fn with_tcp_state(found: Found) -> Option<(Found, TcpState)> {
+    match found.stage {
+        Stage::Tcp(state) => Some((found, state)),
+        _ => None,
+    }
+}
+
+/// What an ICMP message is to tracking.
+enum Message {
+    Request,
+    Reply,
+    Error,
+    Other,
+}
+
+impl Message {
+    /// Redirects are not counted among the errors: they would be let through on the word of whoever
+    /// can guess a connection. Nor are source quenches, which RFC 6633 has done away with.
+    fn of(packet: &Packet<'_>) -> Self {
+        use icmpv4::message as v4;
+        use icmpv6::message as v6;
+        match (packet.version(), packet.icmp_type()) {
+            (4, v4::ECHO_REQUEST) | (6, v6::ECHO_REQUEST) => Self::Request,
+            (4, v4::ECHO_REPLY) | (6, v6::ECHO_REPLY) => Self::Reply,
+            (4, v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM)
+            | (6, v6::UNREACHABLE | v6::PACKET_TOO_BIG)
+            | (6, v6::TIME_EXCEEDED | v6::PARAMETER_PROBLEM) => Self::Error,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn key(packet: &Packet<'_>, [src_port, dst_port]: [u16; 2]) -> (FlowKey, bool) {
+    let (src, dst) = addresses(packet);
+    FlowKey::of(packet.version(), packet.protocol(), (src, src_port), (dst, dst_port))
+}
+
+fn addresses(packet: &Packet<'_>) -> (u128, u128) {
+    match packet.version() {
+        4 => (packet.src_v4().into(), packet.dst_v4().into()),
+        _ => (packet.src_v6(), packet.dst_v6()),
+    }
+}
+
+/// The key of the connection that an ICMP error is about. The error must go to the sender of the
+/// packet that it quotes; a later fragment quoted has no ports to go by.
+fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
+    let quoted = packet.payload();
+    let version = packet.version();
+    if quoted.first()? >> 4 != version {
+        return None;
+    }
+    let (protocol, src, dst, body) =
+        if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
+    if src != addresses(packet).1 {
+        return None;
+    }
+    let ports = match protocol {
+        ip_protocol::TCP | ip_protocol::UDP => [be16(body, 0)?, be16(body, 2)?],
+        ip_protocol::ICMP if version == 4 => [echo_ident(body, icmpv4::message::ECHO_REQUEST)?; 2],
+        ip_protocol::ICMPV6 if version == 6 => {
+            [echo_ident(body, icmpv6::message::ECHO_REQUEST)?; 2]
+        }
+        _ => [0, 0],
+    };
+    Some(FlowKey::of(version, protocol, (src, ports[0]), (dst, ports[1])).0)
+}
+
+type Quoted<'a> = (u8, u128, u128, &'a [u8]);
+
+fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
+    let packet = quoted.get(..ipv4::HEADER_LEN)?;
+    let address = |at: core::ops::Range<usize>| -> Option<u128> {
+        Some(u32::from_be_bytes(packet.get(at)?.try_into().ok()?).into())
+    };
+    if be16(packet, ipv4::field::FLAGS_FRAGMENT.start)? & 0x1fff != 0 {
+        return None;
+    }
+    let header_len = usize::from(packet[0] & 0x0f) * 4;
+    let protocol = packet[ipv4::field::PROTOCOL.start];
+    let body = quoted.get(header_len.max(ipv4::HEADER_LEN)..)?;
+    Some((protocol, address(ipv4::field::SRC_ADDR)?, address(ipv4::field::DST_ADDR)?, body))
+}
+
+fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
+    let (packet, body) = quoted.split_at_checked(ipv6::HEADER_LEN)?;
+    let address = |at: core::ops::Range<usize>| -> Option<u128> {
+        Some(u128::from_be_bytes(packet.get(at)?.try_into().ok()?))
+    };
+    let protocol = packet[ipv6::field::NEXT_HEADER.start];
+    Some((protocol, address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?, body))
+}
+
+fn echo_ident(body: &[u8], request: u8) -> Option<u16> {
+    let reply = if request == icmpv4::message::ECHO_REQUEST {
+        icmpv4::message::ECHO_REPLY
+    } else {
+        icmpv6::message::ECHO_REPLY
+    };
+    let kind = *body.first()?;
+    (kind == request || kind == reply).then(|| be16(body, 4)).flatten()
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}

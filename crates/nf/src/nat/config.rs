@@ -1,0 +1,225 @@
+//! The function's table in the chain file: what was typed, and what it means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_packet::{InsideKey, Prefix};
+
+use super::addresses::{Blocks, POOL_MAX, Pool, PortRange, overlap, size};
+use super::bindings::Class;
+use crate::{Key, Section};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "inside",
+        allowed: "a list of prefixes",
+        default: "required",
+        help: "addresses that are translated",
+    },
+    Key {
+        name: "outside",
+        allowed: "a list of addresses or prefixes, 1024 addresses at most",
+        default: "required",
+        help: "addresses that they are translated to; every address of a prefix is used",
+    },
+    Key {
+        name: "ports",
+        allowed: "FIRST-LAST, 64 ports at least",
+        default: "1024-65535",
+        help: "outside ports and echo identifiers that are handed out",
+    },
+    Key {
+        name: "mapping",
+        allowed: "endpoint-independent | address-dependent | address-and-port-dependent",
+        default: "endpoint-independent",
+        help: "what, besides the inside endpoint, has a binding of its own",
+    },
+    Key {
+        name: "filtering",
+        allowed: "endpoint-independent | address-dependent | address-and-port-dependent",
+        default: "address-dependent",
+        help: "which remotes may send to a binding: any, or those it has sent to",
+    },
+    Key {
+        name: "bindings",
+        allowed: "64 to 4194304",
+        default: "65536",
+        help: "bindings that there may be at once",
+    },
+    Key {
+        name: "remotes",
+        allowed: "1 to 64",
+        default: "8",
+        help: "remotes that a binding remembers; the one that would end first makes room",
+    },
+    Key {
+        name: "udp_timeout_s",
+        allowed: "120 to 604800",
+        default: "300",
+        help: "idle time of a UDP binding",
+    },
+    Key {
+        name: "tcp_established_timeout_s",
+        allowed: "7440 to 604800",
+        default: "7440",
+        help: "idle time of a TCP binding with an established connection",
+    },
+    Key {
+        name: "tcp_transitory_timeout_s",
+        allowed: "240 to 604800",
+        default: "240",
+        help: "idle time of a TCP binding whose connections open or close",
+    },
+    Key {
+        name: "icmp_timeout_s",
+        allowed: "60 to 604800",
+        default: "60",
+        help: "idle time of an ICMP echo binding",
+    },
+    Key {
+        name: "short_timeouts",
+        allowed: "true | false",
+        default: "false",
+        help: "lets timeouts be as short as 1 s, below what the RFCs ask",
+    },
+    Key {
+        name: "inbound_refresh",
+        allowed: "true | false",
+        default: "false",
+        help: "packets from outside keep UDP and ICMP bindings too (TCP: always)",
+    },
+];
+
+/// What a binding depends on, or who may send to it (RFC 4787, 4.1 and 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dependence {
+    EndpointIndependent,
+    AddressDependent,
+    AddressAndPortDependent,
+}
+
+const DEPENDENCES: [(&str, Dependence); 3] = [
+    ("endpoint-independent", Dependence::EndpointIndependent),
+    ("address-dependent", Dependence::AddressDependent),
+    ("address-and-port-dependent", Dependence::AddressAndPortDependent),
+];
+
+/// What the table means.
+#[derive(Debug)]
+pub(super) struct Config {
+    pub(super) inside: Blocks,
+    pub(super) outside: Pool,
+    pub(super) ports: PortRange,
+    pub(super) mapping: Dependence,
+    pub(super) filtering: Dependence,
+    pub(super) bindings: usize,
+    pub(super) remotes: usize,
+    /// By [`Class`].
+    pub(super) timeouts: [Duration; Class::COUNT],
+    pub(super) inbound_refresh: bool,
+    pub(super) key: Arc<InsideKey>,
+    pub(super) has_v6: bool,
+}
+
+/// Reads the table; `None` where mistakes were noted.
+pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
+    let inside = prefixes(section, "inside", "the addresses to translate");
+    let outside = prefixes(section, "outside", "the addresses to translate to");
+    // A list is empty too where none of its items reads: that was told already.
+    if !section.is_broken() {
+        for (key, list) in [("inside", &inside), ("outside", &outside)] {
+            if list.is_empty() {
+                section.mistake(key, format!("`{key}` is empty"));
+            }
+        }
+    }
+    check_families(section, &inside, &outside);
+    check_pool(section, &inside, &outside);
+    let ports = match section.has("ports") {
+        true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
+        false => PortRange::DEFAULT,
+    };
+    let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
+    let filtering = section.choice("filtering", &DEPENDENCES, Dependence::AddressDependent);
+    let bindings = section.integer("bindings", 64..=1 << 22, 1 << 16) as usize;
+    let remotes = section.integer("remotes", 1..=64, 8) as usize;
+    let timeouts = timeouts(section);
+    let inbound_refresh = section.boolean("inbound_refresh", false);
+    if section.is_broken() {
+        return None;
+    }
+    Some(Config {
+        inside: Blocks::new(&inside),
+        outside: Pool::new(&outside),
+        ports,
+        mapping,
+        filtering,
+        bindings,
+        remotes,
+        timeouts,
+        inbound_refresh,
+        has_v6: inside.iter().any(|prefix| prefix.address().is_ipv6()),
+        key: Arc::new(InsideKey {
+            inside,
+            outside,
+            port_first: ports.first(),
+            ports_per_shard: ports.per_shard(),
+        }),
+    })
+}
+
+fn prefixes(section: &mut Section<'_>, key: &str, what: &str) -> Vec<Prefix> {
+    section.require(key, what);
+    section.parsed_list(key)
+}
+
+fn check_families(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
+    let has = |list: &[Prefix], v4: bool| list.iter().any(|p| p.address().is_ipv4() == v4);
+    if inside.is_empty() || outside.is_empty() {
+        return;
+    }
+    for (v4, name) in [(true, "IPv4"), (false, "IPv6")] {
+        match (has(inside, v4), has(outside, v4)) {
+            (true, false) => {
+                let text = format!("`inside` has {name} prefixes, `outside` has no {name} address");
+                section.mistake("outside", text);
+            }
+            (false, true) => {
+                let text = format!("`outside` has {name} addresses, `inside` has no {name} prefix");
+                section.mistake("inside", text);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_pool(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
+    let total = outside.iter().fold(0, |sum: u128, &prefix| sum.saturating_add(size(prefix)));
+    if total > POOL_MAX {
+        section.mistake("outside", format!("`outside` has more than {POOL_MAX} addresses"));
+    }
+    for (place, &own) in outside.iter().enumerate() {
+        if let Some(other) = inside.iter().find(|&&other| overlap(own, other)) {
+            section.mistake("outside", format!("{own} in `outside` overlaps {other} in `inside`"));
+        }
+        if let Some(other) = outside[..place].iter().find(|&&other| overlap(own, other)) {
+            section.mistake("outside", format!("`outside` has {own} and {other}, which overlap"));
+        }
+    }
+}
+
+/// Idle times by class. RFC 4787, REQ-5: "MUST NOT expire in less than two minutes"; RFC 5382,
+/// REQ-5: "2 hours 4 minutes", "4 minutes"; RFC 5508, REQ-1: "60 seconds".
+fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
+    let short = section.boolean("short_timeouts", false);
+    let mut read = |key, least: u64, default| {
+        let least = if short { 1 } else { least };
+        Duration::from_secs(section.integer(key, least..=604_800, default))
+    };
+    let mut timeouts = [Duration::ZERO; Class::COUNT];
+    timeouts[Class::Udp as usize] = read("udp_timeout_s", 120, 300);
+    timeouts[Class::Established as usize] = read("tcp_established_timeout_s", 7440, 7440);
+    timeouts[Class::Transitory as usize] = read("tcp_transitory_timeout_s", 240, 240);
+    timeouts[Class::Icmp as usize] = read("icmp_timeout_s", 60, 60);
+    timeouts
+}

@@ -1,0 +1,169 @@
+//! The packet that an ICMP error quotes: read in `before`, rewritten in `run` (RFC 5508, 4).
+//!
+//! A quote may end anywhere behind the ports. What is there is rewritten, checksums in it too, and
+//! the error's own checksum follows every word that changes.
+
+use warpline_packet::wire::{checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+
+use super::addresses::Endpoint;
+use super::bindings::Protocol;
+use super::translate;
+
+/// Which end of the quoted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Source,
+    Destination,
+}
+
+/// What a quote says. The identifier of an echo stands for both ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quote {
+    pub(super) protocol: Protocol,
+    pub(super) src: Endpoint,
+    pub(super) dst: Endpoint,
+    /// Where its transport header starts.
+    l4: usize,
+}
+
+impl Quote {
+    /// Reads a quoted packet of the error's own version; `None` where it doesn't show its ports:
+    /// too short, a later fragment, extension headers, another protocol, or not an echo.
+    pub(super) fn read(quote: &[u8], version: u8) -> Option<Self> {
+        if quote.first()? >> 4 != version {
+            return None;
+        }
+        let (src, dst, protocol, l4) = match version {
+            4 => header_v4(quote)?,
+            _ => header_v6(quote)?,
+        };
+        let word = |at: usize| get16(quote, l4 + at);
+        let (protocol, src_port, dst_port) = match (protocol, version) {
+            (ip_protocol::TCP, _) => (Protocol::Tcp, word(0)?, word(2)?),
+            (ip_protocol::UDP, _) => (Protocol::Udp, word(0)?, word(2)?),
+            (ip_protocol::ICMP, 4) | (ip_protocol::ICMPV6, 6) => {
+                let ident = word(icmpv4::field::IDENT.start)?;
+                is_echo(version, *quote.get(l4)?).then_some((Protocol::Icmp, ident, ident))?
+            }
+            _ => return None,
+        };
+        let src = Endpoint { address: src, port: src_port };
+        let dst = Endpoint { address: dst, port: dst_port };
+        Some(Self { protocol, src, dst, l4 })
+    }
+}
+
+/// Whether an ICMP message is an echo request or reply.
+pub(super) fn is_echo(version: u8, kind: u8) -> bool {
+    match version {
+        4 => matches!(kind, icmpv4::message::ECHO_REQUEST | icmpv4::message::ECHO_REPLY),
+        _ => matches!(kind, icmpv6::message::ECHO_REQUEST | icmpv6::message::ECHO_REPLY),
+    }
+}
+
+fn header_v4(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
+    let header_len = usize::from(quote[0] & 0x0f) * 4;
+    let fragment = get16(quote, ipv4::field::FLAGS_FRAGMENT.start)?;
+    if header_len < ipv4::HEADER_LEN || fragment & ipv4::OFFSET_MASK != 0 {
+        return None;
+    }
+    let word = |at: usize| {
+        let bytes: [u8; 4] = quote.get(at..at + 4)?.try_into().ok()?;
+        Some(u128::from(u32::from_be_bytes(bytes)))
+    };
+    let (src, dst) = (word(ipv4::field::SRC_ADDR.start)?, word(ipv4::field::DST_ADDR.start)?);
+    Some((src, dst, quote[ipv4::field::PROTOCOL.start], header_len))
+}
+
+fn header_v6(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
+    let address = |range: core::ops::Range<usize>| {
+        Some(u128::from_be_bytes(quote.get(range)?.try_into().ok()?))
+    };
+    let (src, dst) = (address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?);
+    Some((src, dst, quote[ipv6::field::NEXT_HEADER.start], ipv6::HEADER_LEN))
+}
+
+fn get16(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+/// Rewrites one end of the quoted packet. `outer` is the checksum of the error that quotes it; gives
+/// that after the change.
+pub(super) fn rewrite(bytes: &mut [u8], version: u8, side: Side, to: Endpoint, outer: u16) -> u16 {
+    let Some(quote) = Quote::read(bytes, version) else { return outer };
+    let mut patch = Patch { bytes, outer };
+    let mut change = Change::default();
+    let (width, at) = match (version, side) {
+        (4, Side::Source) => (4, ipv4::field::SRC_ADDR.start),
+        (4, Side::Destination) => (4, ipv4::field::DST_ADDR.start),
+        (_, Side::Source) => (16, ipv6::field::SRC_ADDR.start),
+        (_, Side::Destination) => (16, ipv6::field::DST_ADDR.start),
+    };
+    for word in 0..width / 2 {
+        let shift = 8 * width - 16 * (word + 1);
+        patch.put(at + 2 * word, (to.address >> shift) as u16, &mut change);
+    }
+    if version == 4 {
+        patch.update(ipv4::field::CHECKSUM.start, &change, |_, new| new);
+    }
+    patch.transport(&quote, version, side, to.port, change);
+    patch.outer
+}
+
+/// The quoted bytes, and the checksum that covers them.
+struct Patch<'a> {
+    bytes: &'a mut [u8],
+    outer: u16,
+}
+
+/// Words that changed, as a sum: adding it to a checksum's complement updates that (RFC 1624).
+#[derive(Clone, Copy, Default)]
+struct Change(u32);
+
+impl Change {
+    fn apply(self, sum: u16) -> u16 {
+        !checksum::fold(u32::from(!sum) + self.0)
+    }
+}
+
+impl Patch<'_> {
+    /// Writes a word, where the quote has it, and adds to `change` what changed.
+    fn put(&mut self, at: usize, new: u16, change: &mut Change) {
+        let Some(old) = get16(self.bytes, at) else { return };
+        self.bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+        self.outer = checksum::update16(self.outer, old, new);
+        change.0 += u32::from(!old) + u32::from(new);
+    }
+
+    /// Updates a checksum, where the quote has it; `form` gives its last form from its old and its
+    /// new value.
+    fn update(&mut self, at: usize, change: &Change, form: fn(u16, u16) -> u16) {
+        if let Some(old) = get16(self.bytes, at) {
+            self.put(at, form(old, change.apply(old)), &mut Change::default());
+        }
+    }
+
+    fn transport(&mut self, quote: &Quote, version: u8, side: Side, port: u16, address: Change) {
+        let port_at = |ports: [usize; 2]| quote.l4 + ports[usize::from(side == Side::Destination)];
+        let mut change = address;
+        match quote.protocol {
+            Protocol::Tcp => {
+                let at = [tcp::field::SRC_PORT.start, tcp::field::DST_PORT.start];
+                self.put(port_at(at), port, &mut change);
+                self.update(quote.l4 + tcp::field::CHECKSUM.start, &change, |_, new| new);
+            }
+            Protocol::Udp => {
+                let at = [udp::field::SRC_PORT.start, udp::field::DST_PORT.start];
+                self.put(port_at(at), port, &mut change);
+                self.update(quote.l4 + udp::field::CHECKSUM.start, &change, translate::udp);
+            }
+            Protocol::Icmp => {
+                // ICMPv4 has no pseudo-header.
+                change = if version == 4 { Change::default() } else { change };
+                self.put(quote.l4 + icmpv4::field::IDENT.start, port, &mut change);
+                self.update(quote.l4 + icmpv4::field::CHECKSUM.start, &change, |_, new| new);
+            }
+        }
+    }
+}

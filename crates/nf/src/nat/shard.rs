@@ -1,0 +1,391 @@
+//! A shard's state: `before` finds or makes the binding of each packet.
+
+use std::sync::Arc;
+
+use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, tcp};
+use warpline_packet::{Batch, Flags, Instant, LinkType, PacketMut, Reason, Shard};
+
+use super::Refusal;
+use super::addresses::Endpoint;
+use super::bindings::{Bindings, Class, Key, Protocol};
+use super::config::{Config, Dependence};
+use super::fragments::Fragments;
+use super::icmp::{Quote, is_echo};
+use super::remotes::{Remotes, SegmentTimes, Way};
+use super::translate::{Action, Rewrite, Words};
+use crate::{Before, Emit};
+
+/// The state of one shard.
+pub(super) struct NatShard {
+    config: Arc<Config>,
+    words: Words,
+    bindings: Bindings,
+    remotes: Remotes,
+    fragments: Fragments,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    outbound: u64,
+    inbound: u64,
+    errors: u64,
+    untranslated: u64,
+}
+
+/// What a packet carries that can be translated.
+enum Content {
+    Flow(Flow),
+    Error,
+    LaterFragment,
+}
+
+/// A packet of a flow.
+struct Flow {
+    protocol: Protocol,
+    src_port: u16,
+    dst_port: u16,
+    /// 0 but for TCP.
+    tcp_flags: u16,
+    /// Whether it makes a binding where there is none.
+    opens: bool,
+}
+
+/// Where a packet goes, seen from the translator.
+enum Course {
+    Out,
+    /// To the outside address of this number.
+    In(u16),
+    Past,
+    Refused(Refusal),
+}
+
+impl NatShard {
+    pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
+        let bindings = Bindings::new(config, shard);
+        Self {
+            remotes: Remotes::new(bindings.capacity(), config.remotes),
+            bindings,
+            fragments: Fragments::new(shard),
+            config: Arc::clone(config),
+            words,
+            counts: Counts::default(),
+        }
+    }
+
+    fn handle(&mut self, packet: &mut PacketMut<'_>) {
+        self.bindings.advance(packet.timestamp());
+        if packet.reject_malformed() {
+            return;
+        }
+        let (src, dst) = addresses(packet);
+        let done = match self.course(packet, src, dst) {
+            Course::Past => {
+                self.counts.untranslated += 1;
+                return;
+            }
+            Course::Refused(refusal) => Err(refusal),
+            Course::Out => self.outbound(packet, src, dst),
+            Course::In(outside) => self.inbound(packet, src, outside),
+        };
+        match done {
+            Ok(rewrite) => {
+                match rewrite.action {
+                    Action::Source | Action::SourceAddress => self.counts.outbound += 1,
+                    Action::Destination => self.counts.inbound += 1,
+                    Action::ErrorOut | Action::ErrorIn => self.counts.errors += 1,
+                }
+                self.words.set(packet, &rewrite);
+            }
+            Err(refusal) => packet.drop(Reason(refusal as u8)),
+        }
+    }
+
+    fn course(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Course {
+        let (config, version) = (&self.config, packet.version());
+        if version == 0 {
+            return if is_cut_ip(packet) {
+                Course::Refused(Refusal::Snapped)
+            } else {
+                Course::Past
+            };
+        }
+        let outside = config.outside.find(version, dst);
+        if !config.inside.contains(version, src) {
+            return outside.map_or(Course::Past, Course::In);
+        }
+        if config.inside.contains(version, dst) || stays_on_link(version, dst) {
+            Course::Past
+        } else if outside.is_some() {
+            Course::Refused(Refusal::Hairpin)
+        } else if is_multicast(version, dst) {
+            Course::Refused(Refusal::Multicast)
+        } else {
+            Course::Out
+        }
+    }
+
+    fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
+        let number = match content(packet)? {
+            Content::LaterFragment => {
+                let found = self.fragments.find(packet, (src, dst), self.bindings.now());
+                let address = self.config.outside.address(found.ok_or(Refusal::Fragment)?);
+                let to = Endpoint { address, port: 0 };
+                return Ok(Rewrite { action: Action::SourceAddress, to });
+            }
+            Content::Flow(flow) => {
+                let inside = Endpoint { address: src, port: flow.src_port };
+                let remote = remote(flow.protocol, dst, flow.dst_port);
+                let number = self.outbound_binding(packet.version(), &flow, inside, remote)?;
+                self.sent(number, &flow, remote);
+                (number, Action::Source)
+            }
+            Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
+        };
+        let (number, action) = number;
+        let binding = self.bindings.get(number);
+        if packet.has(Flags::FRAGMENT) {
+            let now = self.bindings.now();
+            self.fragments.remember(packet, (src, dst), binding.outside, now);
+        }
+        let address = self.config.outside.address(binding.outside);
+        Ok(Rewrite { action, to: Endpoint { address, port: binding.port } })
+    }
+
+    /// The binding of an outbound packet, found or made.
+    fn outbound_binding(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Result<u32, Refusal> {
+        let key = Key::new(version, flow.protocol, inside, remote, self.config.mapping);
+        if let Some(number) = self.bindings.find(&key) {
+            return Ok(number);
+        }
+        if !flow.opens {
+            return Err(Refusal::NoBinding);
+        }
+        let number = self.bindings.create(key, &self.config)?;
+        self.remotes.clear(number);
+        Ok(number)
+    }
+
+    /// Keeps a binding that has sent to `remote`. RFC 4787, REQ-6: "The NAT mapping Refresh
+    /// Direction MUST have a "NAT Outbound refresh behavior" of "True"".
+    fn sent(&mut self, number: u32, flow: &Flow, remote: Endpoint) {
+        if flow.protocol == Protocol::Tcp {
+            self.follow(number, remote, flow.tcp_flags, Way::Out);
+            return;
+        }
+        self.keep(number, flow.protocol, remote);
+    }
+
+    fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
+        let class = if protocol == Protocol::Udp { Class::Udp } else { Class::Icmp };
+        let port = match self.config.filtering {
+            Dependence::AddressAndPortDependent => remote.port,
+            _ => 0,
+        };
+        if self.config.filtering != Dependence::EndpointIndependent {
+            let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
+            self.remotes.remember(number, Endpoint { port, ..remote }, now, expiry);
+        }
+        self.bindings.refresh(number, class);
+    }
+
+    fn follow(&mut self, number: u32, remote: Endpoint, flags: u16, way: Way) {
+        let times = SegmentTimes {
+            now: self.bindings.now().as_nanos(),
+            established: self.bindings.expiry(Class::Established),
+            transitory: self.bindings.expiry(Class::Transitory),
+        };
+        let established = self.remotes.follow(number, remote, flags, way, times);
+        let class = match established {
+            Some(true) => Class::Established,
+            Some(false) => Class::Transitory,
+            None => return,
+        };
+        self.bindings.refresh(number, class);
+    }
+
+    /// The binding that an error from inside is about. RFC 5508, REQ-5: a translated packet whose
+    /// error it is must have come in by a binding.
+    fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<u32, Refusal> {
+        let quote = quote(packet)?;
+        if quote.src.address != dst {
+            return Err(Refusal::BadQuote);
+        }
+        let remote = remote(quote.protocol, quote.src.address, quote.src.port);
+        let mapping = self.config.mapping;
+        let key = Key::new(packet.version(), quote.protocol, quote.dst, remote, mapping);
+        self.bindings.find(&key).ok_or(Refusal::NoBinding)
+    }
+
+    fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, outside: u16) -> Done {
+        let (number, action) = match content(packet)? {
+            Content::LaterFragment => return Err(Refusal::Fragment),
+            Content::Flow(flow) => {
+                let remote = remote(flow.protocol, src, flow.src_port);
+                let number = self.permitted(flow.protocol, outside, flow.dst_port, remote)?;
+                if flow.protocol == Protocol::Tcp {
+                    self.follow(number, remote, flow.tcp_flags, Way::In);
+                } else if self.config.inbound_refresh {
+                    self.keep(number, flow.protocol, remote);
+                }
+                (number, Action::Destination)
+            }
+            Content::Error => (self.inbound_error(packet, outside)?, Action::ErrorIn),
+        };
+        Ok(Rewrite { action, to: self.bindings.get(number).key.inside() })
+    }
+
+    /// The binding that an error from outside is about. RFC 5508, REQ-4: "the NAT device MUST NOT
+    /// refresh or delete the NAT Session".
+    fn inbound_error(&self, packet: &PacketMut<'_>, outside: u16) -> Result<u32, Refusal> {
+        let quote = quote(packet)?;
+        if quote.src.address != self.config.outside.address(outside) {
+            return Err(Refusal::BadQuote);
+        }
+        let remote = remote(quote.protocol, quote.dst.address, quote.dst.port);
+        self.permitted(quote.protocol, outside, quote.src.port, remote)
+    }
+
+    /// The binding of an outside endpoint, if `remote` may send to it.
+    fn permitted(
+        &self,
+        protocol: Protocol,
+        outside: u16,
+        port: u16,
+        remote: Endpoint,
+    ) -> Result<u32, Refusal> {
+        let found = self.bindings.find_outside(protocol, outside, port);
+        let number = found.ok_or(Refusal::NoBinding)?;
+        let now = self.bindings.now().as_nanos();
+        let permits = self.remotes.permits(number, remote, self.config.filtering, now);
+        if permits { Ok(number) } else { Err(Refusal::Filtered) }
+    }
+}
+
+type Done = Result<Rewrite, Refusal>;
+
+impl Before for NatShard {
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
+        for &pick in picks {
+            self.handle(&mut batch.packet_mut(usize::from(pick)));
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
+        self.bindings.advance(now);
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("bindings", self.bindings.len() as u64);
+        visit("bindings_peak", self.bindings.peak);
+        visit("created", self.bindings.created);
+        visit("expired", self.bindings.expired);
+        visit("outbound", self.counts.outbound);
+        visit("inbound", self.counts.inbound);
+        visit("icmp_errors", self.counts.errors);
+        visit("untranslated", self.counts.untranslated);
+    }
+}
+
+#[inline]
+fn addresses(packet: &PacketMut<'_>) -> (u128, u128) {
+    match packet.version() {
+        4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
+        _ => (packet.src_v6(), packet.dst_v6()),
+    }
+}
+
+/// A remote endpoint; that of an echo has no port.
+fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
+    Endpoint { address, port: if protocol == Protocol::Icmp { 0 } else { port } }
+}
+
+fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {
+    let quote = Quote::read(packet.payload(), packet.version());
+    quote.ok_or(if packet.has(Flags::SNAPPED) { Refusal::Snapped } else { Refusal::BadQuote })
+}
+
+#[inline]
+fn content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
+    if packet.has(Flags::LATER_FRAGMENT) {
+        return Ok(Content::LaterFragment);
+    }
+    let (version, protocol) = (packet.version(), packet.protocol());
+    let known = match protocol {
+        ip_protocol::TCP | ip_protocol::UDP => true,
+        ip_protocol::ICMP => version == 4,
+        ip_protocol::ICMPV6 => version == 6,
+        // An extension header is the last thing seen only where the capture cut the others.
+        other => ip_protocol::is_extension(other) && packet.has(Flags::SNAPPED),
+    };
+    if !known {
+        return Err(Refusal::UnsupportedProtocol);
+    }
+    if !packet.has(Flags::TRANSPORT) {
+        return Err(Refusal::Snapped);
+    }
+    match protocol {
+        ip_protocol::TCP => Ok(Content::Flow(flow(packet, Protocol::Tcp, packet.tcp_flags()))),
+        ip_protocol::UDP => Ok(Content::Flow(flow(packet, Protocol::Udp, 0))),
+        _ => icmp_content(packet),
+    }
+}
+
+fn flow(packet: &PacketMut<'_>, protocol: Protocol, tcp_flags: u16) -> Flow {
+    Flow {
+        protocol,
+        src_port: packet.src_port(),
+        dst_port: packet.dst_port(),
+        tcp_flags,
+        opens: tcp_flags & tcp::flags::RST == 0,
+    }
+}
+
+fn icmp_content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
+    let (version, kind) = (packet.version(), packet.icmp_type());
+    if is_echo(version, kind) {
+        let ident = packet.icmp_ident();
+        let opens = matches!(
+            (version, kind),
+            (4, icmpv4::message::ECHO_REQUEST) | (6, icmpv6::message::ECHO_REQUEST)
+        );
+        let (src_port, dst_port) = (ident, ident);
+        let flow = Flow { protocol: Protocol::Icmp, src_port, dst_port, tcp_flags: 0, opens };
+        return Ok(Content::Flow(flow));
+    }
+    // A redirect is from a router on the link to a host on it: there is nothing to translate.
+    let error = match version {
+        4 => icmpv4::message::is_error(kind) && kind != icmpv4::message::REDIRECT,
+        _ => icmpv6::message::is_error(kind),
+    };
+    if error { Ok(Content::Error) } else { Err(Refusal::UnsupportedProtocol) }
+}
+
+/// Whether the capture cut a frame before its IP header was whole, so that it reads as not IP.
+fn is_cut_ip(packet: &PacketMut<'_>) -> bool {
+    const HEADERS_LEN: usize = 40;
+    let cut = packet.has(Flags::SNAPPED) && packet.len() < packet.l3_offset() + HEADERS_LEN;
+    let kind = packet.eth_type();
+    let ip = matches!(kind, ethertype::IPV4 | ethertype::IPV6) || ethertype::is_vlan(kind);
+    cut && (packet.link() != LinkType::ETHERNET || ip)
+}
+
+/// Link-local addresses, the limited broadcast, and groups of link scope.
+fn stays_on_link(version: u8, dst: u128) -> bool {
+    if version == 4 {
+        let dst = dst as u32;
+        return dst >> 8 == 0x00e0_0000 || dst >> 16 == 0xa9fe || dst == u32::MAX;
+    }
+    let scope = dst >> 112 & 0xf;
+    dst >> 118 == 0xfe80 >> 6 || (is_multicast(6, dst) && scope <= 2)
+}
+
+fn is_multicast(version: u8, dst: u128) -> bool {
+    if version == 4 { dst as u32 >> 28 == 0xe } else { dst >> 120 == 0xff }
+}

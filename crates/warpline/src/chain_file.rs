@@ -1,0 +1,262 @@
+//! The chain file: parsed and built in one pass that finds every mistake.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use warpline_engine::{Chain, Instance, Settings};
+use warpline_nf::config::{Folder, Layer};
+use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
+
+/// Keys of a `[chain]` table.
+const CHAIN_KEYS: &[&str] = &[
+    "name",
+    "functions",
+    "input",
+    "output",
+    "lanes",
+    "batch_packets",
+    "queue_batches",
+    "arena_mib",
+    "tap",
+    "impair",
+];
+
+/// A chain of the file, built, with what it says of its ports.
+pub(crate) struct Loaded {
+    pub(crate) chain: Chain,
+    pub(crate) settings: Settings,
+    pub(crate) input: Option<String>,
+    pub(crate) output: Option<String>,
+    pub(crate) tap: Option<String>,
+    pub(crate) impair: Option<String>,
+}
+
+/// A table's key set on the command line.
+struct Override {
+    table: String,
+    source: SourceText,
+}
+
+/// Builds every chain of `source`, with `set` (`table.key=value`) on top.
+pub(crate) fn load(
+    source: &SourceText,
+    folder: Folder<'_>,
+    set: &[String],
+) -> Result<Vec<Loaded>, Diagnostics> {
+    let mut mistakes = Diagnostics::default();
+    let (table, errors) = DeTable::parse_recoverable(&source.text);
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        mistakes.push(source.mistake(span, error.message().to_lowercase()));
+    }
+    let overrides: Vec<Override> =
+        set.iter().filter_map(|text| parse_override(text, &mut mistakes)).collect();
+    let parsed: Vec<(&Override, Spanned<DeTable<'_>>)> =
+        overrides.iter().filter_map(|o| Some((o, DeTable::parse(&o.source.text).ok()?))).collect();
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let file = File { source, table: &table, folder, overrides: &parsed };
+    let chains = file.build(&mut mistakes);
+    if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
+}
+
+/// `table.key=value` as a text of its own; a value that is no TOML is a string.
+fn parse_override(text: &str, mistakes: &mut Diagnostics) -> Option<Override> {
+    let parts = text.split_once('=').and_then(|(path, value)| {
+        let (table, key) = path.trim().split_once('.')?;
+        (!table.is_empty() && !key.is_empty()).then_some((table, key, value))
+    });
+    let Some((table, key, value)) = parts else {
+        let mistake = Diagnostic::bare(format!("--set {text}: not of the form TABLE.KEY=VALUE"));
+        mistakes.push(mistake);
+        return None;
+    };
+    let key = format!("{key:?}");
+    let plain = format!("{key} = {value}");
+    let quoted = || format!("{key} = {}", serde_json::Value::String(value.into()));
+    let body = if DeTable::parse(&plain).is_ok() { plain } else { quoted() };
+    Some(Override { table: table.into(), source: SourceText::new("--set", body) })
+}
+
+struct File<'a> {
+    source: &'a SourceText,
+    table: &'a Spanned<DeTable<'a>>,
+    folder: Folder<'a>,
+    overrides: &'a [(&'a Override, Spanned<DeTable<'a>>)],
+}
+
+impl<'a> File<'a> {
+    fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
+        let chains = self.chain_tables(mistakes);
+        let mut used: Vec<String> = Vec::new();
+        let mut loaded: Vec<Loaded> = Vec::new();
+        for (table, span) in &chains {
+            let Some(chain) = self.build_chain(table, span.clone(), &mut used, mistakes) else {
+                continue;
+            };
+            if loaded.iter().any(|other| other.chain.name == chain.chain.name) {
+                let text = format!("two chains are called {:?}", chain.chain.name);
+                mistakes.push(self.source.mistake(span.clone(), text));
+            }
+            loaded.push(chain);
+        }
+        self.refuse_unused(&used, mistakes);
+        loaded
+    }
+
+    fn chain_tables(&self, mistakes: &mut Diagnostics) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
+        let Some(value) = self.table.get_ref().get("chain") else {
+            let mistake = self.source.whole("there is no [chain]");
+            mistakes.push(mistake.help("a chain file begins with [chain] and `functions = [...]`"));
+            return Vec::new();
+        };
+        let items: Vec<&Spanned<DeValue<'a>>> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            match item.get_ref() {
+                DeValue::Table(table) => tables.push((table, item.span())),
+                _ => mistakes.push(self.source.mistake(item.span(), "`chain` is a table")),
+            }
+        }
+        tables
+    }
+
+    fn layers(&self, name: &str, table: &'a DeTable<'a>, span: Range<usize>) -> Vec<Layer<'a>> {
+        let set = self.overrides.iter().filter(|(o, _)| o.table == name);
+        let set =
+            set.map(|(o, table)| Layer { source: &o.source, table: table.get_ref(), span: 0..0 });
+        std::iter::once(Layer { source: self.source, table, span }).chain(set).collect()
+    }
+
+    fn build_chain(
+        &self,
+        table: &'a DeTable<'a>,
+        span: Range<usize>,
+        used: &mut Vec<String>,
+        mistakes: &mut Diagnostics,
+    ) -> Option<Loaded> {
+        let layers = self.layers("chain", table, span.clone());
+        let mut section = Section::new(layers, "chain", self.folder, mistakes);
+        section.refuse_all_but(CHAIN_KEYS);
+        let default = Settings::default();
+        let mut number = |key, max, default| section.integer(key, 1..=max, default as u64) as usize;
+        let settings = Settings {
+            lanes: number("lanes", 64, default.lanes),
+            batch_packets: number("batch_packets", 1024, default.batch_packets),
+            queue_batches: number("queue_batches", 1024, default.queue_batches),
+            slabs: number("arena_mib", 2048, default.slabs).max(2),
+        };
+        section.require("functions", "the functions that packets go through, in order");
+        let names: Vec<String> = section.parsed_list("functions");
+        let mut text = |key| section.string(key).map(str::to_owned);
+        let (name, input, output) = (text("name"), text("input"), text("output"));
+        let (tap, impair) = (text("tap"), text("impair"));
+        let (instances, scratch_words) = self.instances(&names, table, used, mistakes);
+        match Chain::new(name.unwrap_or_else(|| "chain".into()), instances, scratch_words) {
+            Ok(chain) => Some(Loaded { chain, settings, input, output, tap, impair }),
+            Err(error) => {
+                mistakes.push(self.source.mistake(span, error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// The instances called `names`, and how many scratch words they were handed.
+    fn instances(
+        &self,
+        names: &[String],
+        chain: &'a DeTable<'a>,
+        used: &mut Vec<String>,
+        mistakes: &mut Diagnostics,
+    ) -> (Vec<Instance>, usize) {
+        let at = chain.get("functions").map_or(0..0, Spanned::span);
+        let mut resources = Resources::default();
+        let mut instances: Vec<Instance> = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            if names[..place].contains(name) {
+                let text = format!("{name:?} is in the chain twice");
+                let mistake = self.source.mistake(at.clone(), text);
+                mistakes.push(mistake.help(
+                    "an entry is an instance: give the second a name and a table of its own, with `function = ...`",
+                ));
+                continue;
+            }
+            used.push(name.clone());
+            instances.extend(self.instance(name, at.clone(), &mut resources, mistakes));
+        }
+        (instances, resources.scratch_words())
+    }
+
+    fn instance(
+        &self,
+        name: &str,
+        at: Range<usize>,
+        resources: &mut Resources,
+        mistakes: &mut Diagnostics,
+    ) -> Option<Instance> {
+        let empty = DeTable::new();
+        let found = self.table.get_ref().get(name).filter(|_| name != "chain");
+        let (table, span) = match found.map(|value| (value.get_ref(), value.span())) {
+            Some((DeValue::Table(table), span)) => (table, span),
+            Some((_, span)) => {
+                mistakes.push(self.source.mistake(span, format!("`{name}` is a table")));
+                return None;
+            }
+            None => (&empty, at.clone()),
+        };
+        let layers = self.layers(name, table, span);
+        let mut section = Section::new(layers, name, self.folder, mistakes);
+        let function = section.string("function").unwrap_or(name).to_owned();
+        let Some(definition) = definition(&function) else {
+            let names: Vec<&str> = FUNCTIONS.iter().map(|d| d.name).collect();
+            let text = format!("there is no function called {function:?}");
+            let mistake = match section.has("function") {
+                true => {
+                    section.mistake("function", text);
+                    return None;
+                }
+                false => self.source.mistake(at, text),
+            };
+            section.note(mistake.help(format!("functions: {}", names.join(", "))));
+            return None;
+        };
+        section.refuse_unknown(definition.keys);
+        section.choice("device", &[("cpu", ())], ());
+        let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
+        let launch_batches = section.integer("launch_batches", 1..=64, 1) as usize;
+        if launch_batches > 1 && !own_stage {
+            section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
+        }
+        let function = (definition.build)(&mut section, resources)?;
+        let function = Arc::from(function);
+        Some(Instance { name: name.into(), definition, function, own_stage, launch_batches })
+    }
+
+    fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {
+        for (key, value) in self.table.get_ref() {
+            let name = key.get_ref().as_ref();
+            if name == "chain" || used.iter().any(|u| u == name) {
+                continue;
+            }
+            let is_table = matches!(value.get_ref(), DeValue::Table(_));
+            let text = match is_table {
+                true => format!("[{name}] is in no chain"),
+                false => format!("`{name}` is in no table"),
+            };
+            let mistake = self.source.mistake(key.span(), text);
+            mistakes.push(mistake.help("tables: [chain] and one for each name in its `functions`"));
+        }
+        for (set, _) in self.overrides {
+            if set.table != "chain" && !used.contains(&set.table) {
+                let text = format!("--set: [{}] is in no chain", set.table);
+                mistakes.push(Diagnostic::bare(text));
+            }
+        }
+    }
+}

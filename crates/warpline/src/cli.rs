@@ -1,0 +1,67 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Service chains of network functions on CPUs and GPUs.
+#[derive(Parser)]
+#[command(name = "warpline", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a chain; without a chain file, the bundled demo
+    Run(Box<RunArguments>),
+    /// Parse and build everything a chain file names, run nothing
+    Check {
+        /// The chain file
+        chain: PathBuf,
+        /// Set a key of a table
+        #[arg(long, value_name = "TABLE.KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// The network functions: what each does, its keys, devices, fields, drop reasons
+    Functions {
+        /// The function whose manual to show
+        name: Option<String>,
+    },
+    /// Write the demo (chain, rules, routes, capture) into a folder, to try things on
+    Demo {
+        /// The folder, made if it is not there
+        folder: PathBuf,
+    },
+}
+
+/// What `warpline run` takes.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// The chain file
+    pub(crate) chain: Option<PathBuf>,
+    /// Where packets come from: FILE.pcap[,pace=1.0], FILE.pcapng, - or generate:KEY=VALUE,...
+    #[arg(long, value_name = "SRC")]
+    pub(crate) input: Option<String>,
+    /// Where packets go: FILE.pcap, - or none
+    #[arg(long, value_name = "DST")]
+    pub(crate) output: Option<String>,
+    /// Write alerts, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) alerts: Option<PathBuf>,
+    /// Write statistics as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats: Option<PathBuf>,
+    /// Worker threads, 1 to 64
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub(crate) lanes: Option<u64>,
+    /// Run every function on this device
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Set a key of a table
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}

@@ -1,0 +1,59 @@
+//! `warpline check`: builds everything a chain file names, and says what came of it.
+
+use std::path::Path;
+
+use warpline_engine::Chain;
+use warpline_packet::FieldSet;
+
+use crate::Failure;
+use crate::ports::{Input, Output};
+
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub(crate) fn check(path: &Path, set: &[String]) -> Result<(), Failure> {
+    let chains = super::load_file(path, set)?;
+    let folder = super::folder_of(path);
+    for loaded in &chains {
+        let input = loaded.input.as_deref().map(|text| Input::parse(text, folder));
+        let output = loaded.output.as_deref().map(|text| Output::parse(text, folder));
+        if let Some(Err(why)) = input {
+            return Err(Failure::Usage(format!("{}: input: {why}", path.display())));
+        }
+        if let Some(Err(why)) = output {
+            return Err(Failure::Usage(format!("{}: output: {why}", path.display())));
+        }
+        println!("{}", describe(&loaded.chain));
+    }
+    Ok(())
+}
+
+/// A chain as it was built: stages, steering, what each function touches.
+fn describe(chain: &Chain) -> String {
+    let mut text = format!("chain {:?} is fine\n", chain.name);
+    match &chain.disagreement {
+        None => text += &format!("  steering  {}\n", chain.steering.name()),
+        Some([first, second]) => {
+            text += &format!(
+                "  steering  none: [{first}] and [{second}] divide their state by different keys, so the chain runs on one lane\n"
+            );
+        }
+    }
+    if chain.instances.is_empty() {
+        text += "  the chain is empty: packets pass as they are\n";
+    }
+    for (number, stage) in chain.stages.iter().enumerate().filter(|(_, stage)| stage.count > 0) {
+        text += &format!("  stage {}", number + 1);
+        if stage.launch_batches > 1 {
+            text += &format!(", {} batches together", stage.launch_batches);
+        }
+        text += "\n";
+        for instance in &chain.instances[stage.first..stage.first + stage.count] {
+            let access = instance.function.access();
+            let phases = [&access.before, &access.run, &access.after, &access.after_flagged];
+            let reads = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.reads);
+            let writes = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.writes);
+            text += &format!("    {:<14} {} on cpu\n", instance.name, instance.definition.name);
+            text += &format!("      reads   {reads}\n      writes  {writes}\n");
+        }
+    }
+    text.trim_end().into()
+}

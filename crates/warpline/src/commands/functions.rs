@@ -1,0 +1,56 @@
+//! `warpline functions`: the list, and each function's manual.
+
+use warpline_nf::config::COMMON_KEYS;
+use warpline_nf::{Definition, FUNCTIONS, Key, definition};
+
+use crate::Failure;
+
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub(crate) fn functions(name: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = name else {
+        for definition in FUNCTIONS {
+            println!("{:<14} {}", definition.name, definition.summary);
+        }
+        println!("\n`warpline functions NAME` shows a function's manual.");
+        return Ok(());
+    };
+    let Some(definition) = definition(name) else {
+        let names: Vec<&str> = FUNCTIONS.iter().map(|d| d.name).collect();
+        let text =
+            format!("there is no function called {name:?}\n  functions: {}", names.join(", "));
+        return Err(Failure::Usage(text));
+    };
+    println!("{}", manual(definition));
+    Ok(())
+}
+
+fn manual(definition: &Definition) -> String {
+    let mut text = format!("{}: {}\n\n", definition.name, definition.summary);
+    text += definition.manual.trim();
+    text += "\n\nKeys\n";
+    definition.keys.iter().for_each(|key| text += &describe(key));
+    text += "\nKeys of every function\n";
+    COMMON_KEYS.iter().for_each(|key| text += &describe(key));
+    text += "\nDevices\n  cpu\n\nFields\n";
+    let access = &definition.access;
+    for (name, phase) in [
+        ("before", access.before),
+        ("run", access.run),
+        ("after", access.after),
+        ("after, flagged", access.after_flagged),
+    ] {
+        if !phase.is_none() {
+            text +=
+                &format!("  {name}\n    reads   {}\n    writes  {}\n", phase.reads, phase.writes);
+        }
+    }
+    text += &format!("\nDrop reasons\n  {}\n", definition.drops.join(" "));
+    text.trim_end().into()
+}
+
+fn describe(key: &Key) -> String {
+    format!(
+        "  {:<28} {}\n  {:<28}   {}; default: {}\n",
+        key.name, key.help, "", key.allowed, key.default
+    )
+}

@@ -1,0 +1,32 @@
+//! The commands, one file each.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod functions;
+pub(crate) mod run;
+
+use std::path::Path;
+
+use warpline_nf::SourceText;
+use warpline_nf::config::{Folder, read_text};
+
+use crate::Failure;
+use crate::chain_file::{Loaded, load};
+
+/// Reads and builds the chain file at `path`, with `set` on top.
+fn load_file(path: &Path, set: &[String]) -> Result<Vec<Loaded>, Failure> {
+    let name = path.display().to_string();
+    let text =
+        read_text(path).map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
+    let source = SourceText::new(name.as_str(), text);
+    load(&source, Folder::Disk(folder_of(path)), set).map_err(|mistakes| {
+        let count = mistakes.count();
+        let word = if count == 1 { "mistake" } else { "mistakes" };
+        Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))
+    })
+}
+
+/// The folder that relative paths of the file at `path` are in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

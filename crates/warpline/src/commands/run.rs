@@ -1,0 +1,229 @@
+//! `warpline run`: everything is parsed, built and opened first; then the chains run until their inputs
+//! end or a signal stops them, and what was done is written whatever happened.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use warpline_engine::{Control, Ports, Report, StartError};
+use warpline_io::{Sink, Source};
+use warpline_nf::SourceText;
+use warpline_nf::config::{Folder, plain};
+
+use crate::chain_file::{Loaded, load};
+use crate::cli::RunArguments;
+use crate::ports::{Claims, Input, Output, create, wrap};
+use crate::{Failure, demo, stats_json, summary, watch};
+
+/// A chain with its ports named.
+struct Planned {
+    loaded: Loaded,
+    input: Input,
+    output: Output,
+    tap: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let started = Instant::now();
+    refuse_device(arguments.device.as_deref())?;
+    let planned = plan(arguments)?;
+    check_files(arguments, &planned)?;
+    let (ready, stats_file) = open(arguments, planned)?;
+    let reports = run_all(ready)?;
+    finish(&reports, stats_file, started)
+}
+
+fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
+    match device {
+        None | Some("cpu") => Ok(()),
+        Some(name) => {
+            let text = format!("--device {name}: there is no such device; functions run on: cpu");
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+/// Builds the chains and says where each one's packets come from and go to.
+fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
+    let (chains, folder) = match &arguments.chain {
+        Some(path) => (super::load_file(path, &arguments.set)?, super::folder_of(path)),
+        None => {
+            let (name, text) = demo::chain();
+            let source = SourceText::new(name, text);
+            let chains = load(&source, Folder::Bundled(demo::FILES), &arguments.set)
+                .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?;
+            (chains, Path::new("."))
+        }
+    };
+    if chains.len() > 1 && (arguments.input.is_some() || arguments.output.is_some()) {
+        let text = "--input and --output name one port; the chain file has several chains";
+        return Err(Failure::Usage(text.into()));
+    }
+    let is_demo = arguments.chain.is_none();
+    chains.into_iter().map(|loaded| plan_one(arguments, loaded, folder, is_demo)).collect()
+}
+
+fn plan_one(
+    arguments: &RunArguments,
+    mut loaded: Loaded,
+    folder: &Path,
+    is_demo: bool,
+) -> Result<Planned, Failure> {
+    let here = Path::new("");
+    let name = loaded.chain.name.clone();
+    let wrong = |what: &str, why: String| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
+    let input = match (&arguments.input, &loaded.input) {
+        (Some(text), _) => Input::parse(text, here),
+        (None, _) if is_demo => Ok(Input::Demo),
+        (None, Some(text)) => Input::parse(text, folder),
+        (None, None) => Err("there is none: give --input, or `input` in [chain]".into()),
+    };
+    let output = match (&arguments.output, &loaded.output) {
+        (Some(text), _) => Output::parse(text, here),
+        (None, Some(text)) if !is_demo => Output::parse(text, folder),
+        (None, _) => Ok(Output::None),
+    };
+    if let Some(lanes) = arguments.lanes {
+        loaded.settings.lanes = lanes as usize;
+    }
+    Ok(Planned {
+        input: input.map_err(|why| wrong("input", why))?,
+        output: output.map_err(|why| wrong("output", why))?,
+        tap: loaded.tap.as_ref().map(|name| folder.join(name)),
+        loaded,
+    })
+}
+
+/// No file may be written and be something else as well.
+fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Failure> {
+    let mut claims = Claims::default();
+    let mut check = || {
+        if let Some(path) = &arguments.chain {
+            claims.claim("chain file", path, false)?;
+        }
+        planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
+        planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
+        for path in planned.iter().filter_map(|chain| chain.tap.as_ref()) {
+            claims.claim("tap", path, true)?;
+        }
+        for (what, path) in [("alerts", &arguments.alerts), ("statistics", &arguments.stats)] {
+            path.as_ref().map_or(Ok(()), |path| claims.claim(what, path, true))?;
+        }
+        Ok(())
+    };
+    check().map_err(Failure::Usage)
+}
+
+type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
+
+/// Opens every input, then every output, so that nothing is emptied for a run that can't start.
+fn open(
+    arguments: &RunArguments,
+    planned: Vec<Planned>,
+) -> Result<(Vec<Ready>, Option<File>), Failure> {
+    let mut sources = Vec::with_capacity(planned.len());
+    for chain in &planned {
+        let source = chain
+            .input
+            .open()
+            .map_err(|why| Failure::Usage(format!("{}: {why}", named(&chain.input))))?;
+        sources.push(source);
+    }
+    let mut ready = Vec::with_capacity(planned.len());
+    for (chain, source) in planned.into_iter().zip(sources) {
+        let source = wrap(source, chain.loaded.impair.as_deref(), chain.tap.as_deref());
+        let source = source.map_err(Failure::Usage)?;
+        let sink = chain.output.open().map_err(|why| match &chain.output {
+            Output::File(path) => Failure::Usage(format!("output {}: {why}", path.display())),
+            _ => Failure::Usage(format!("output: {why}")),
+        })?;
+        ready.push((chain.loaded, source, sink));
+    }
+    if let Some(path) = &arguments.alerts {
+        create(path).map_err(Failure::Usage)?;
+    }
+    let stats = arguments.stats.as_deref().map(create).transpose().map_err(Failure::Usage)?;
+    Ok((ready, stats))
+}
+
+fn named(input: &Input) -> String {
+    match input {
+        Input::File(path, _) => path.display().to_string(),
+        Input::Stdin(_) => "standard input".into(),
+        Input::Generate(_) => "generate".into(),
+        Input::Demo => "the demo's capture".into(),
+    }
+}
+
+/// Runs all chains side by side.
+fn run_all(ready: Vec<Ready>) -> Result<Vec<(Loaded, Report)>, Failure> {
+    let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
+    let (stop, done) = (watch::stop_flag(), AtomicBool::new(false));
+    let outcomes: Vec<(Loaded, Result<Report, StartError>)> = thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch::watch(&controls, &stop, &done));
+        let runs: Vec<_> = ready
+            .into_iter()
+            .zip(&controls)
+            .map(|((loaded, source, sink), control)| {
+                scope.spawn(move || {
+                    let ports = Ports::Shared(source, sink);
+                    let report =
+                        warpline_engine::run(&loaded.chain, &loaded.settings, ports, control);
+                    (loaded, report)
+                })
+            })
+            .collect();
+        let joined = runs
+            .into_iter()
+            .map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let outcomes = joined.collect();
+        done.store(true, Ordering::Release);
+        watcher.thread().unpark();
+        outcomes
+    });
+    let mut reports = Vec::with_capacity(outcomes.len());
+    for (loaded, report) in outcomes {
+        let name = loaded.chain.name.clone();
+        let report = report.map_err(|why| Failure::Run(format!("chain {name:?}: {why}")))?;
+        reports.push((loaded, report));
+    }
+    Ok(reports)
+}
+
+/// Tells what was done, and whether it failed.
+#[expect(clippy::print_stderr, reason = "the summary")]
+fn finish(
+    reports: &[(Loaded, Report)],
+    stats_file: Option<File>,
+    started: Instant,
+) -> Result<(), Failure> {
+    for (loaded, report) in reports {
+        eprint!("{}", summary::summary(&loaded.chain, report));
+    }
+    let mut failures: Vec<String> = Vec::new();
+    if let Some(file) = stats_file {
+        let chains: Vec<_> = reports.iter().map(|(l, r)| (&l.chain, r.clone())).collect();
+        let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());
+        if let Err(error) = write_json(file, &stats) {
+            failures.push(format!("statistics: {}", plain(&error)));
+        }
+    }
+    for (loaded, report) in reports {
+        let name = &loaded.chain.name;
+        failures.extend(report.part.errors.iter().map(|why| format!("chain {name:?}: {why}")));
+        if !report.part.packets.balanced() {
+            failures.push(format!("chain {name:?}: its packets don't balance"));
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\n"))) }
+}
+
+fn write_json(mut file: File, value: &serde_json::Value) -> std::io::Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    file.write_all(text.as_bytes())?;
+    file.flush()
+}

@@ -1,0 +1,114 @@
+//! The demo capture: about 20 s of traffic of a small site, made by seeded code.
+//!
+//! [`capture::write`] makes it, the same bytes every time. It is for the chain firewall, NAT,
+//! router, and has something for each to do and to refuse. `Kind` lists what there is.
+//!
+//! # What is seen
+//!
+//! One Ethernet link in front of the chain, with what reaches the chain from either side. Frames
+//! go to the gateway's address whoever they come from; only ARP and LLDP go elsewhere.
+//!
+//! Conversations are seen both ways, with one exception. What inside hosts send over IPv4 passes
+//! the NAT, and answers would have to be addressed to 203.0.113.1 and to the port that the NAT
+//! chose, which is known only when the chain runs. So of these conversations there are only the
+//! packets from inside, as they would be if the answers were there.
+//!
+//! # Address plan
+//!
+//! | who | addresses | Ethernet address | to know for rules and routes |
+//! |---|---|---|---|
+//! | gateway (the chain) | 10.1.0.1, 203.0.113.1, 203.0.113.30 | 02:00:00:00:00:01 | answers ARP only |
+//! | NAT, outside | 203.0.113.1 | gateway's | only backscatter is sent to it: TCP from port 80 to 500-745, SYN+ACK or RST+ACK |
+//! | inside hosts, IPv4 | 10.1.0.0/16: 10.1.0-3.10-49, guests 10.1.20.10-30 | 02:00:0a:01:xx:yy for 10.1.x.y | pass the NAT; never talk to the DMZ or to each other |
+//! | inside hosts, IPv6 | 2001:db8:1::/48: 2001:db8:1:S::H for 10.1.S.H, tenants 2001:db8:1:28::/64 | as 10.1.S.H | not translated; two-way with 2001:db8:ffff::/48 only |
+//! | DMZ | 203.0.113.16/28 | 02:00:cb:00:71:zz for 203.0.113.z | not translated; two-way |
+//! | - web | 203.0.113.17 | | TCP 80 and 443 |
+//! | - name server | 203.0.113.18 | | UDP 53; answers of 3 kB in fragments |
+//! | - telephony | 203.0.113.19 | | UDP 16384-32767 (RTP), from the same ports |
+//! | - clock | 203.0.113.20 | | client only: UDP 123 to 123 of 192.0.2.240-243 |
+//! | - all four | 203.0.113.17-20 | | ICMP echo, some of it in fragments |
+//! | Internet, IPv4 | 192.0.2.0/24, 198.51.100.0/24 | provider's router, 02:00:00:00:00:02 | clients of the DMZ below .130, servers for the inside from .150 on |
+//! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo; sends time exceeded |
+//! | scanner | 198.51.100.140 | provider's | probes 203.0.113.17-30, TCP and UDP ports where nothing listens |
+//! | no route | 100.64.0.0/10, 2001:db8:dead::/48 | | so no default route, or these as unreachable |
+//! | switch | | 02:00:00:00:00:0a | LLDP |
+//!
+//! | traffic | how to tell it |
+//! |---|---|
+//! | from inside over IPv4 | to TCP 80 and 443, UDP 53, 123, 16384-32767, 33434-33442 (traceroute), 40404 (fragments), ICMP echo |
+//! | spoofed | from the provider's router; source in 10.1.0.0/16 and destination in the DMZ, or both in 2001:db8:1::/48 |
+//! | traceroute | UDP 33434-33442, 1 to 3 hops left: a third of them end at the router |
+//! | no route | TCP 443 and UDP 40404 to the addresses above |
+//! | VLAN | 802.1Q 20: guests; 802.1ad 100 around 802.1Q 40: tenants |
+//! | extension headers | IPv6 hop-by-hop options, destination options, fragment header of a whole packet |
+//! | malformed | 12 lies, 6 of each: to 203.0.113.17 and .18, to 2001:db8:1::a |
+//!
+//! Routes: 192.0.2.0/24, 198.51.100.0/24 and 2001:db8:ffff::/48 by way of the provider; the DMZ,
+//! 10.1.0.0/16 and 2001:db8:1::/48 directly; nothing else.
+//!
+//! A firewall without state has to let answers of the DMZ and of the IPv6 Internet through by their
+//! source ports. One with state sees only the client's half of what passes the NAT.
+//!
+//! Not here: lost or repeated segments, congestion, neighbour discovery, SCTP, tunnels.
+
+pub(crate) mod capture;
+mod dns;
+mod frame;
+mod hosts;
+mod malformed;
+mod odd;
+mod rng;
+mod summary;
+mod tcp;
+mod tls;
+mod udp;
+mod web;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use warpline_io::{CaptureReader, PcapWriter, Sink, SinkError, Source, SourceError};
+
+/// The demo's files, by name; the chain file is the first.
+pub(crate) const FILES: &[(&str, &str)] = &[
+    ("chain.toml", include_str!("files/chain.toml")),
+    ("firewall.rules", include_str!("files/firewall.rules")),
+    ("routes.txt", include_str!("files/routes.txt")),
+    ("neighbours.txt", include_str!("files/neighbours.txt")),
+];
+/// The name of the demo's capture among them.
+pub(crate) const CAPTURE: &str = "capture.pcap";
+
+/// The name and text of the chain file.
+pub(crate) fn chain() -> (&'static str, &'static str) {
+    ("the demo's chain.toml", FILES[0].1)
+}
+
+/// The demo capture as a source, from memory.
+pub(crate) fn source() -> Result<Box<dyn Source>, SourceError> {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let failed = |error: SinkError| SourceError::Format { offset: 0, what: error.to_string() };
+    let mut writer = PcapWriter::from_writer(Box::new(Shared(Arc::clone(&bytes))));
+    capture::write(&mut writer).map_err(failed)?;
+    writer.close().map_err(failed)?;
+    let bytes = std::mem::take(&mut *bytes.lock().unwrap_or_else(|broken| broken.into_inner()));
+    let len = bytes.len() as u64;
+    Ok(Box::new(CaptureReader::new(Box::new(Cursor::new(bytes)), Some(len))?))
+}
+
+/// Bytes that a writer leaves to whoever else has them.
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner()).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The statistics of a run, for programs: the file that `--stats` writes.
+
+use serde_json::{Map, Value, json};
+use warpline_engine::stats::{FunctionStats, Part};
+use warpline_engine::{Chain, Instance, Report};
+use warpline_packet::Malformed;
+
+use crate::summary::duration;
+
+/// Version of the file's form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+/// The statistics of all chains of a process that took `seconds`.
+pub(crate) fn stats(chains: &[(&Chain, Report)], seconds: f64) -> Value {
+    let chains: Vec<Value> = chains.iter().map(|(chain, report)| of_chain(chain, report)).collect();
+    json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains })
+}
+
+fn of_chain(chain: &Chain, report: &Report) -> Value {
+    let part = &report.part;
+    let functions: Vec<Value> =
+        chain.instances.iter().zip(&part.functions).map(|(i, f)| of_function(i, f)).collect();
+    json!({
+        "name": chain.name,
+        "duration": duration(part),
+        "lanes": report.lanes,
+        "packets": packets(part),
+        "overload": counts(part.overload.iter().map(|(name, n)| (*name, *n))),
+        "bytes": { "read": part.bytes_read, "sent": part.bytes_sent },
+        "rate": rate(part),
+        "latency_us": latency(part),
+        "functions": functions,
+        "transfers": { "to_device_bytes": 0, "to_host_bytes": 0, "launches": 0 },
+        "warnings": part.warnings,
+        "errors": part.errors,
+    })
+}
+
+fn counts<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Map<String, Value> {
+    counts.into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect()
+}
+
+fn packets(part: &Part) -> Value {
+    let p = &part.packets;
+    json!({
+        "read": p.read,
+        "generated": p.generated,
+        "sent": p.sent,
+        "absorbed": p.absorbed,
+        "dropped": p.dropped,
+        "malformed": p.malformed,
+        "overload": p.overload,
+        "in_flight": p.in_flight,
+        "balanced": p.balanced(),
+    })
+}
+
+fn rate(part: &Part) -> Value {
+    let seconds = duration(part);
+    let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+    json!({
+        "gbps": per_second(part.bytes_read as f64 * 8.0) / 1e9,
+        "mpps": per_second(part.packets.read as f64) / 1e6,
+    })
+}
+
+fn latency(part: &Part) -> Value {
+    let at = |quantile| part.latency.value_at_quantile(quantile) as f64 / 1e3;
+    json!({
+        "p50": at(0.50),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "max": part.latency.max() as f64 / 1e3,
+    })
+}
+
+fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
+    let drops = counts(instance.definition.drops.iter().copied().zip(stats.drops));
+    let malformed =
+        Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
+    let malformed = counts(malformed.filter(|(_, n)| *n > 0));
+    json!({
+        "name": instance.name,
+        "function": instance.definition.name,
+        "device": "cpu",
+        "packets_in": stats.packets_in,
+        "packets_out": stats.packets_out,
+        "generated": stats.generated,
+        "absorbed": stats.absorbed,
+        "drops": drops,
+        "malformed": malformed,
+        "busy_seconds": stats.busy_ns as f64 / 1e9,
+        "counters": stats.counters,
+    })
+}

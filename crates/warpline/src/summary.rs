@@ -1,0 +1,165 @@
+//! The summary of a run, for people.
+
+use warpline_engine::stats::{FunctionStats, Part};
+use warpline_engine::{Chain, Report};
+use warpline_packet::Malformed;
+
+/// What a run of `chain` came to.
+pub(crate) fn summary(chain: &Chain, report: &Report) -> String {
+    let part = &report.part;
+    let mut text = headline(chain, report);
+    text += &packets(part);
+    if !chain.instances.is_empty() {
+        text += &functions(chain, part);
+    }
+    if part.packets.sent > 0 && !part.latency.is_empty() {
+        let at = |quantile| micros(part.latency.value_at_quantile(quantile));
+        text += &format!(
+            "\n  latency from read to written, us: p50 {}  p95 {}  p99 {}  max {}\n",
+            at(0.50),
+            at(0.95),
+            at(0.99),
+            micros(part.latency.max())
+        );
+    }
+    if let Some([first, second]) = &chain.disagreement {
+        text +=
+            &format!("  one lane only: [{first}] and [{second}] divide their state differently\n");
+    }
+    part.warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
+    text
+}
+
+fn headline(chain: &Chain, report: &Report) -> String {
+    let part = &report.part;
+    let seconds = duration(part);
+    let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+    let lanes = if report.lanes == 1 { "lane" } else { "lanes" };
+    format!(
+        "{}: {} packets, {} in {:.3} s = {:.2} Gb/s, {:.3} Mpps, {} {lanes}\n",
+        chain.name,
+        grouped(part.packets.read),
+        bytes(part.bytes_read),
+        seconds,
+        rate(part.bytes_read as f64 * 8.0) / 1e9,
+        rate(part.packets.read as f64) / 1e6,
+        report.lanes,
+    )
+}
+
+fn packets(part: &Part) -> String {
+    let p = &part.packets;
+    let mut text = String::from("\n");
+    for (name, count) in [
+        ("read", p.read),
+        ("generated", p.generated),
+        ("sent", p.sent),
+        ("dropped", p.dropped),
+        ("malformed", p.malformed),
+        ("absorbed", p.absorbed),
+        ("overload", p.overload),
+    ] {
+        if count > 0 || matches!(name, "read" | "sent" | "dropped") {
+            text += &format!("  {name:<10} {:>14}", grouped(count));
+            if name == "overload" {
+                let queues = part.overload.iter().filter(|(_, n)| **n > 0);
+                let queues: Vec<String> =
+                    queues.map(|(queue, n)| format!("{queue} {}", grouped(*n))).collect();
+                text += &format!("  at {}", queues.join(", "));
+            }
+            text += "\n";
+        }
+    }
+    if !p.balanced() {
+        text += "  THE SUMS DON'T BALANCE\n";
+    }
+    text
+}
+
+fn functions(chain: &Chain, part: &Part) -> String {
+    let width = chain.instances.iter().map(|i| i.name.len()).max().unwrap_or(0).max(8);
+    let busy: u64 = part.functions.iter().map(|f| f.busy_ns).sum();
+    let mut text = format!(
+        "\n  {:<width$} {:>13} {:>13} {:>7} {:>10}  drops\n",
+        "function", "in", "out", "time", "ns/packet"
+    );
+    for (instance, stats) in chain.instances.iter().zip(&part.functions) {
+        let share = 100.0 * stats.busy_ns as f64 / busy.max(1) as f64;
+        let each = stats.busy_ns as f64 / stats.packets_in.max(1) as f64;
+        text += &format!(
+            "  {:<width$} {:>13} {:>13} {share:>5.1} % {each:>10.1}  {}\n",
+            instance.name,
+            grouped(stats.packets_in),
+            grouped(stats.packets_out),
+            drops(instance.definition.drops, stats),
+        );
+        let counters = stats.counters.iter().filter(|(_, n)| **n > 0);
+        let counters: Vec<String> = counters
+            .map(|(name, n)| format!("{} {}", name.replace('_', " "), grouped(*n)))
+            .collect();
+        if !counters.is_empty() || stats.generated > 0 {
+            let made = (stats.generated > 0).then(|| format!("made {}", grouped(stats.generated)));
+            let all: Vec<String> = made.into_iter().chain(counters).collect();
+            text += &format!("  {:<width$} ({})\n", "", all.join(", "));
+        }
+    }
+    text
+}
+
+fn drops(reasons: &[&str], stats: &FunctionStats) -> String {
+    let dropped = reasons.iter().zip(stats.drops).filter(|(_, n)| *n > 0);
+    let mut told: Vec<String> = dropped.map(|(name, n)| format!("{name} {}", grouped(n))).collect();
+    for what in Malformed::ALL {
+        let n = stats.malformed[*what as usize];
+        if n > 0 {
+            told.push(format!("{} {}", what.name(), grouped(n)));
+        }
+    }
+    if told.is_empty() { "-".into() } else { told.join(", ") }
+}
+
+/// Seconds from the first packet in to the last out.
+pub(crate) fn duration(part: &Part) -> f64 {
+    part.span_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
+}
+
+fn micros(nanos: u64) -> String {
+    format!("{:.1}", nanos as f64 / 1e3)
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}
+
+/// A number with its digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(1234567), "1,234,567");
+        assert_eq!(bytes(1500), "1500 B");
+        assert_eq!(bytes(4_200_000), "4200.0 kB");
+    }
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq).
+# On other systems, or without the rights to install, it says what to install.
+set -euo pipefail
+
+RUST_MIN=1.95
+
+missing=()
+need() { # command package
+    command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+for group in "$@"; do
+    case "$group" in
+    build) need cc gcc ;;
+    test)
+        need tshark tshark
+        need jq jq
+        ;;
+    *)
+        echo "deps.sh: unknown group $group" >&2
+        exit 2
+        ;;
+    esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    sudo=()
+    [ "$(id -u)" = 0 ] || sudo=(sudo)
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "please install: ${missing[*]}" >&2
+        exit 1
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    "${sudo[@]}" apt-get update -qq
+    "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "please install Rust $RUST_MIN or later with rustup, with the components rustfmt and clippy" >&2
+    exit 1
+fi
+have=$(cargo --version | sed 's/cargo \([0-9]*\.[0-9]*\).*/\1/')
+if [ "$(printf '%s\n' "$RUST_MIN" "$have" | sort -V | head -n 1)" != "$RUST_MIN" ]; then
+    echo "Rust $have is too old: please install $RUST_MIN or later (rustup update)" >&2
+    exit 1
+fi
