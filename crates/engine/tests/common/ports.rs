@@ -117,7 +117,7 @@ impl Sink for Kept {
             Some((at, Failure::Io)) if self.taken > at => {
                 return Err(SinkError::Io(io::Error::other("no space left")));
             }
-            Some((at, Failure::Unsuitable)) if self.taken > at && self.taken % 2 == 0 => {
+            Some((at, Failure::Unsuitable)) if self.taken > at && self.taken.is_multiple_of(2) => {
                 return Err(SinkError::Unsuitable("another link type"));
             }
             Some((at, Failure::Panic)) if self.taken > at => panic!("the sink panics"),
