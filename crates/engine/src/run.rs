@@ -138,8 +138,8 @@ fn run_shared(
         exits.push((output, pool));
         lanes.push(lane);
     }
-    let ingress = Ingress::new(ports.0, feeds, chain, settings, clock);
-    let merge = Merge::new(ports.1, exits, functions, clock);
+    let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
+    let merge = Merge::new(ports.1, exits, functions, settings.slots(chain), clock);
     let mut part = Part::new(functions);
     thread::scope(|scope| {
         let workers: Vec<_> = lanes
@@ -213,9 +213,12 @@ fn run_per_lane(
         let workers: Vec<_> = built
             .into_iter()
             .zip(ports)
-            .map(|(built, (source, sink))| {
-                let ingress = Ingress::new(source, vec![built.feed], chain, settings, clock);
-                let merge = Merge::new(sink, vec![(built.output, built.pool)], functions, clock);
+            .enumerate()
+            .map(|(lane, (built, (source, sink)))| {
+                let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
+                let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
+                let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
+                let merge = Merge::new(sink, exits, functions, slots, clock);
                 scope.spawn(move || work_alone(ingress, built.lane, merge, control, functions))
             })
             .collect();

@@ -49,7 +49,7 @@ pub use arena::{
     ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
     SLAB_LEN, Table,
 };
-pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind};
+pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
 pub use flags::Flags;
 pub use link::LinkType;
