@@ -7,7 +7,7 @@ use std::error::Error;
 
 use warpline_bench::seconds;
 use warpline_nf::firewall::DEFINITION;
-use warpline_nf::{Emit, harness};
+use warpline_nf::{Emit, Emits, harness};
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, Shard, Steering,
 };
@@ -57,7 +57,7 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
                 batch.push(&frame, &headers, &arrival(&frame, &headers), &mut arena.ingress);
             placed.expect("an arena that holds a batch");
         }
-        let mut emit = Emit::new(&mut made, &mut arena.emit, 0);
+        let mut emit = Emit::new(&mut made, &mut arena.emit, Emits::NONE, &mut []);
         seconds(|| before.before(&mut batch, &picks, &mut emit))
     };
     let (mut next, mut opening) = (0, 0.0);

@@ -126,7 +126,7 @@ impl<'a> Model<'a> {
             return alone;
         }
         // The end of the second in which it was last used.
-        let used = |last: u64| if last % SECOND == 0 { last } else { (last / SECOND + 1) * SECOND };
+        let used = |last: u64| last.div_ceil(SECOND) * SECOND;
         self.tracked.retain(|_, t| now < used(t.last) + timeout(t.state) * SECOND);
         let icmp = sent.protocol == if sent.version == 4 { 1 } else { 58 };
         if sent.protocol == 6 {
