@@ -1,6 +1,7 @@
 //! Sources and sinks in memory, patient, hurried, slow and broken.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -101,6 +102,8 @@ pub(crate) struct Kept {
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,
     pub(crate) close_fails: bool,
+    /// Frames that were handed on.
+    pub(crate) flushed: Arc<AtomicUsize>,
     pub(crate) taken: usize,
     /// Sleeps this long at every 64th frame.
     pub(crate) slow: Duration,
@@ -117,7 +120,7 @@ impl Sink for Kept {
             Some((at, Failure::Io)) if self.taken > at => {
                 return Err(SinkError::Io(io::Error::other("no space left")));
             }
-            Some((at, Failure::Unsuitable)) if self.taken > at && self.taken % 2 == 0 => {
+            Some((at, Failure::Unsuitable)) if self.taken > at && self.taken.is_multiple_of(2) => {
                 return Err(SinkError::Unsuitable("another link type"));
             }
             Some((at, Failure::Panic)) if self.taken > at => panic!("the sink panics"),
@@ -130,6 +133,11 @@ impl Sink for Kept {
             link: frame.link,
             interface: frame.interface,
         });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.flushed.store(self.taken, Ordering::Relaxed);
         Ok(())
     }
 

@@ -50,7 +50,7 @@ impl Function for ThreePhase {
             }
             if number % 11 == 10 {
                 packet.drop(Reason(ELEVENTH as u8));
-            } else if number % 5 == 0 {
+            } else if number.is_multiple_of(5) {
                 packet.flag();
             }
         });
@@ -108,7 +108,7 @@ impl After for Checker {
             self.next += 1;
             if packet.is_flagged() {
                 self.flagged += 1;
-                self.mismatches += u64::from(number % 5 != 0);
+                self.mismatches += u64::from(!number.is_multiple_of(5));
                 let payload = packet.payload();
                 let end = payload.last_chunk::<4>().is_none_or(|end| *end == number.to_be_bytes());
                 self.mismatches += u64::from(!end);
