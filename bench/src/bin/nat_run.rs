@@ -27,7 +27,7 @@ fn measure(flows: usize) {
     let (function, scratch_words) = harness::build(&nat::DEFINITION, TABLE, Path::new("."));
     let mut lane = Lane::new(&*function, scratch_words, flows);
     lane.before();
-    let before = rounds(|| lane.before();
+    let before = rounds(|| lane.before());
     let group = rounds(|| lane.group());
     let run = rounds(|| lane.batches.iter_mut().for_each(|batch| function.run(batch)));
     let bare = rounds(|| lane.batches.iter().for_each(touch));

@@ -238,7 +238,11 @@ impl Desk {
 
     /// Hands over every open batch; says whether there was room for all.
     fn flush(&mut self) -> bool {
-        self.feeds.iter_mut().map(Feed::flush).fold(true, |all, fits| all & fits)
+        let mut all = true;
+        for feed in &mut self.feeds {
+            all &= feed.flush();
+        }
+        all
     }
 
     /// Hands over batches that fill so slowly that the other lanes would have to wait for them.

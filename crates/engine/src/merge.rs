@@ -36,6 +36,8 @@ pub(crate) struct Merge {
     next: u64,
     finished: bool,
     sink_open: bool,
+    /// Whether the sink may hold frames that it did not hand on.
+    unflushed: bool,
     /// Why frames did not suit the sink, as far as that was told.
     unsuitable: Vec<&'static str>,
     /// Room for a tick: its batches, and its packets by shard, lane and place.
@@ -66,6 +68,7 @@ impl Merge {
             next: 0,
             finished: false,
             sink_open: true,
+            unflushed: false,
             unsuitable: Vec::new(),
             heads: Vec::with_capacity(lanes_len),
             turns: Vec::with_capacity(slots),
@@ -91,6 +94,16 @@ impl Merge {
     /// Whether the sink takes no more.
     pub(crate) fn is_sink_closed(&self) -> bool {
         !self.sink_open
+    }
+
+    /// Nothing comes for a while: whoever reads the output gets what was sent.
+    pub(crate) fn rest(&mut self) {
+        if std::mem::take(&mut self.unflushed)
+            && self.sink_open
+            && let Err(error) = self.sink.flush()
+        {
+            self.close_sink(&error);
+        }
     }
 
     /// Closes the sink; gives what was counted.
@@ -217,6 +230,7 @@ impl Merge {
         let sent = if self.sink_open { self.sink.send(&frame) } else { Err(SinkError::Closed) };
         match sent {
             Ok(()) => {
+                self.unflushed = true;
                 self.part.packets.sent += 1;
                 self.part.bytes_sent += frame.bytes.len() as u64;
             }

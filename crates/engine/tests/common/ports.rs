@@ -1,6 +1,7 @@
 //! Sources and sinks in memory, patient, hurried, slow and broken.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -101,6 +102,8 @@ pub(crate) struct Kept {
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,
     pub(crate) close_fails: bool,
+    /// Frames that were handed on.
+    pub(crate) flushed: Arc<AtomicUsize>,
     pub(crate) taken: usize,
     /// Sleeps this long at every 64th frame.
     pub(crate) slow: Duration,
@@ -130,6 +133,11 @@ impl Sink for Kept {
             link: frame.link,
             interface: frame.interface,
         });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.flushed.store(self.taken, Ordering::Relaxed);
         Ok(())
     }
 

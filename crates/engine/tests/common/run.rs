@@ -10,8 +10,13 @@ use super::frames::{Input, flow_of};
 use super::ports::{Frames, Kept, Sent};
 use super::{Spec, chain};
 
-/// After this long a run hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// After so many seconds a run hangs; `SPINE_PATIENCE_S` says otherwise.
+const PATIENCE_S: u64 = 60;
+
+fn patience() -> Duration {
+    let asked = std::env::var("SPINE_PATIENCE_S").ok().and_then(|n| n.parse().ok());
+    Duration::from_secs(asked.unwrap_or(PATIENCE_S))
+}
 
 /// What came of a run.
 pub(crate) struct Outcome {
@@ -74,7 +79,7 @@ pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     let worker = std::thread::spawn(move || {
         let _ = send.send(work());
     });
-    match receive.recv_timeout(PATIENCE) {
+    match receive.recv_timeout(patience()) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("the run hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => match worker.join() {

@@ -50,7 +50,7 @@ impl Function for ThreePhase {
             }
             if number % 11 == 10 {
                 packet.drop(Reason(ELEVENTH as u8));
-            } else if number % 5 == 0 {
+            } else if number.is_multiple_of(5) {
                 packet.flag();
             }
         });

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod causes;
 mod exhaustion;
 mod matrix;
 mod per_lane;

@@ -2,7 +2,7 @@
 
 use warpline_engine::Settings;
 
-use crate::common::frames::{Input, Traffic};
+use crate::common::frames::{Input, Traffic, flow_of};
 use crate::common::run::{Summary, assert_same, run_specs};
 use crate::common::{NAT, Spec, all_four, grow};
 
@@ -88,4 +88,31 @@ fn the_chain_of_all_is_the_same() {
 fn functions_that_make_packets_of_made_packets_are_the_same() {
     let twice = |launch| vec![Spec::EmitAbsorb, Spec::ThreePhase { launch }, Spec::EmitAbsorb];
     same_everywhere(twice, &[0, 4], 3000);
+}
+
+#[test]
+fn what_is_made_comes_right_behind_its_cause() {
+    const MARKS: [&[u8]; 7] =
+        [b"back", b"copy-1", b"copy-2", b"both-1", b"both-2", b"after", b"answer"];
+    let mark_of = |bytes: &[u8]| MARKS.iter().position(|mark| bytes.ends_with(mark));
+    let inputs = Traffic::new(67, 60, 0, 300).take(4000);
+    let outcome = run_specs(&[Spec::EmitAbsorb], settings(2, 256), &inputs);
+    let mut marks = [0; MARKS.len()];
+    for pair in outcome.sent.windows(2) {
+        let Some(mark) = mark_of(&pair[1].bytes) else { continue };
+        marks[mark] += 1;
+        let made = pair[1].bytes.strip_suffix(MARKS[mark]).expect("a mark");
+        match mark_of(&pair[0].bytes) {
+            // The first of its cause: the cause itself, unless that was dropped with an answer.
+            None if mark != 6 => assert!(pair[0].bytes.starts_with(made)),
+            _ if mark == 6 => {}
+            before => {
+                assert_eq!(before, Some(mark - 1));
+                assert!(mark == 2 || mark == 4, "only these come in twos");
+                assert!(pair[0].bytes.starts_with(made));
+            }
+        }
+        assert_eq!(flow_of(&pair[1].bytes), flow_of(made));
+    }
+    assert!(marks.iter().all(|&count| count > 100), "{marks:?}");
 }

@@ -117,6 +117,36 @@ fn frames_that_do_not_suit_the_sink_are_counted_and_the_rest_is_sent() {
     check_flows(&outcome.sent);
 }
 
+/// Gives some frames, and no end before the sink handed them on.
+struct Waits(Frames, Arc<std::sync::atomic::AtomicUsize>);
+
+impl warpline_io::Source for Waits {
+    fn next(&mut self) -> Result<warpline_io::Next<'_>, warpline_io::SourceError> {
+        let all = self.0.inputs.len();
+        if self.0.next == all && self.1.load(std::sync::atomic::Ordering::Relaxed) < all {
+            return Ok(warpline_io::Next::Idle(Duration::from_secs(1)));
+        }
+        self.0.next()
+    }
+}
+
+#[test]
+fn what_was_sent_is_handed_on_while_nothing_comes() {
+    for per_lane in [false, true] {
+        let sink = Kept::default();
+        let source = Waits(Frames::new(&inputs()[..100]), Arc::clone(&sink.flushed));
+        let report = in_time(move || {
+            let (source, sink) = (Box::new(source), Box::new(sink));
+            let ports = match per_lane {
+                true => Ports::PerLane(vec![(source, sink)]),
+                false => Ports::Shared(source, sink),
+            };
+            run(&chain(&[]), &settings(1), ports, &Control::default()).expect("a start")
+        });
+        assert_eq!(report.part.packets.sent, 100);
+    }
+}
+
 /// Panics at some batch.
 struct Panics(Access, std::sync::atomic::AtomicUsize);
 
