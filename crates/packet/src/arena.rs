@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::{ptr, slice};
@@ -366,7 +367,7 @@ struct Room {
 /// `Value` is the plain integer that the table keeps behind `BEFORE` bytes of a row; it is implemented
 /// by `columns!` only.
 pub(crate) unsafe trait Column {
-    type Value: Copy;
+    type Value: Copy + 'static;
     const BEFORE: usize;
 }
 
@@ -545,6 +546,45 @@ impl Table {
         let (at, len) = (self.offset(row), self.frame_len(row));
         // SAFETY: as in `frame`; `&mut self` is the only way to the row.
         unsafe { slice::from_raw_parts_mut(self.shared.base.as_ptr().add(at), len) }
+    }
+
+    /// The frames of rows `rows`, cut to those that there are.
+    #[inline(always)]
+    pub(crate) fn frames(&self, rows: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let base = self.shared.base.as_ptr();
+        // SAFETY: as in `frame`.
+        self.places(rows).map(move |(at, len)| unsafe { slice::from_raw_parts(base.add(at), len) })
+    }
+
+    /// The frames of rows `rows`, to write, each with its row of the columns `A` and `B`.
+    #[inline(always)]
+    pub(crate) fn frames_mut<A: Column, B: Column>(
+        &mut self,
+        rows: Range<usize>,
+        _: (A, B),
+    ) -> impl Iterator<Item = (&mut [u8], A::Value, &mut B::Value)> {
+        let base = self.shared.base.as_ptr();
+        let rows = rows.start.min(self.len)..rows.end.min(self.len);
+        let (a, b) = (self.start_of::<A>(), self.start_of::<B>());
+        let places = self.places(rows.clone());
+        // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and no two
+        // rows share a room or a value; what `places` reads are columns that nobody gets to write.
+        rows.zip(places).map(move |(row, (at, len))| unsafe {
+            (slice::from_raw_parts_mut(base.add(at), len), a.add(row).read(), &mut *b.add(row))
+        })
+    }
+
+    /// Where the frames of `rows` lie in the arena, and how long they are.
+    #[inline(always)]
+    fn places(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let rows = rows.start.min(self.len)..rows.end.min(self.len);
+        let (room, start, len) =
+            (self.start_of::<RoomAt>(), self.start_of::<Start>(), self.start_of::<FrameLen>());
+        // SAFETY: the rows are below `len`.
+        rows.map(move |row| unsafe {
+            let at = room.add(row).read() as usize + start.add(row).read() as usize;
+            (at, len.add(row).read() as usize)
+        })
     }
 
     /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`

@@ -581,7 +581,7 @@ impl PacketMut<'_> {
 }
 
 #[inline(always)]
-fn decrement_v4(header: &mut [u8; ipv4::HEADER_LEN]) -> bool {
+pub(crate) fn decrement_v4(header: &mut [u8; ipv4::HEADER_LEN]) -> bool {
     let ttl = header[ipv4::field::TTL.start];
     if ttl <= 1 {
         return false;

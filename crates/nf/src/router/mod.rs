@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use warpline_packet::wire::ipv4;
-use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Flags, PacketMut, PlainV4, ReadWrite, Reason, Shard,
+};
 
 use crate::{Definition, Emits, Function, Key, Resources, Section, State};
 
@@ -23,7 +25,7 @@ pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
 pub use poptrie::{Node, Poptrie, Rule6};
 
-use fib::{Action, Fib, reason};
+use fib::{Fib, reason};
 use neighbours::Mac;
 use routes::Unsupported;
 
@@ -107,6 +109,7 @@ const READS: FieldSet = FieldSet::of(&[
     Field::DstAddr,
     Field::Ttl,
     Field::IpChecksum,
+    Field::NextHop,
 ]);
 const WRITES: FieldSet = FieldSet::of(&[
     Field::Ttl,
@@ -216,6 +219,9 @@ impl Router {
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
     /// the columns' places computed anew for each packet, which made the work three times as long.
     fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
+        if batch.is_plain_v4(range.clone()) {
+            return self.run_plain(batch, range);
+        }
         let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
         let (mut count, mut others) = (0, 0);
         for row in range.clone() {
@@ -239,6 +245,49 @@ impl Router {
         let mut hops = [0; WAVE];
         self.fib.v4.lookup_bulk(addresses, &mut hops);
         self.send(batch, rows, &hops);
+    }
+
+    /// Whole IPv4 packets in Ethernet, and nothing else.
+    fn run_plain(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut addresses, mut hops) = ([0u32; WAVE], [0; WAVE]);
+        let count = range.len().min(WAVE);
+        batch.read_dst_v4(range.clone(), &mut addresses[..count]);
+        self.fib.v4.lookup_bulk(&addresses[..count], &mut hops);
+        let mut all_go_on = true;
+        let headers = batch.plain_v4_mut(range.clone(), self.access.run);
+        for (mut header, &hop) in headers.zip(&hops) {
+            let goes_on = self.rewrite_plain(&mut header, hop).is_ok();
+            header.set_next_hop(if goes_on { hop } else { 0 });
+            all_go_on &= goes_on;
+        }
+        if !all_go_on {
+            self.drop_plain(batch, range, &hops);
+        }
+    }
+
+    /// Drops what was left without a next hop.
+    #[cold]
+    fn drop_plain(&self, batch: &mut Batch, range: Range<usize>, hops: &[u16; WAVE]) {
+        for (row, &hop) in range.zip(hops) {
+            let mut packet = batch.packet_mut(row);
+            if packet.next_hop() == 0 {
+                let why = self.fib.next(hop).err().unwrap_or(reason::TTL_EXCEEDED);
+                self.drop(&mut packet, why);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn rewrite_plain(&self, header: &mut PlainV4<'_>, hop: u16) -> Result<(), Reason> {
+        let dst = self.fib.next(hop)?;
+        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+        if !header.decrement_ttl() {
+            return Err(reason::TTL_EXCEEDED);
+        }
+        if let (Some(dst), Some(src)) = (dst, self.mac) {
+            header.set_eth_addresses(dst.0, src.0);
+        }
+        Ok(())
     }
 
     /// IPv6, and what can't be routed.
@@ -289,12 +338,7 @@ impl Router {
 
     #[inline(always)]
     fn rewrite(&self, packet: &mut PacketMut<'_>, hop: u16) -> Result<(), Reason> {
-        let dst = match self.fib.actions.get(usize::from(hop)) {
-            Some(Action::Forward) => None,
-            Some(Action::Rewrite(mac)) => Some(*mac),
-            Some(&Action::Drop(why)) => return Err(why),
-            None => return Err(reason::NO_ROUTE),
-        };
+        let dst = self.fib.next(hop)?;
         // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
         if !packet.decrement_ttl() {
             return Err(reason::TTL_EXCEEDED);
