@@ -14,6 +14,7 @@ mod ports;
 mod stats_json;
 mod summary;
 mod watch;
+mod writes;
 
 use std::process::ExitCode;
 
