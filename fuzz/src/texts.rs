@@ -37,7 +37,7 @@ const FILTERS: &[&str] = &[
 ];
 
 const ROUTES: &[&str] = &[
-    "10.0.0.0/8 192.0.2.1\n0.0.0.0/0 direct\n192.0.2.0/24 blackhole\n",
+    "10.0.0.0/8 192.0.2.1\n0.0.0.0/0 direct\nblackhole 192.0.2.0/24\n",
     "default via 192.0.2.1 dev eth0 proto dhcp metric 100
 10.16.0.0/12 dev eth1 scope link
 10.16.1.0/24 via 192.0.2.7
