@@ -3,6 +3,9 @@
 //! A bench is a program in `src/bin`. It prints what it measured and the ratio to a bare loop or a library
 //! in the same run; its record (command, machine, date, figures) is committed under `record/`.
 
+pub mod chains;
+pub mod memory;
+
 use std::time::Instant;
 
 use warpline_engine::sys::HugeAlloc;

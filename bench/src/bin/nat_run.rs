@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use warpline_bench::{median, seconds};
-use warpline_nf::{Emit, Function, State, harness, nat};
+use warpline_nf::{Emit, Emits, Function, State, harness, nat};
 use warpline_packet::hash::mix32;
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
@@ -26,8 +26,8 @@ fn main() {
 fn measure(flows: usize) {
     let (function, scratch_words) = harness::build(&nat::DEFINITION, TABLE, Path::new("."));
     let mut lane = Lane::new(&*function, scratch_words, flows);
-    lane.before(&*function);
-    let before = rounds(|| lane.before(&*function));
+    lane.before();
+    let before = rounds(|| lane.before());
     let group = rounds(|| lane.group());
     let run = rounds(|| lane.batches.iter_mut().for_each(|batch| function.run(batch)));
     let bare = rounds(|| lane.batches.iter().for_each(touch));
@@ -107,8 +107,7 @@ impl Lane {
         }
     }
 
-    fn before(&mut self, function: &dyn Function) {
-        let emits = function.emits().per_packet;
+    fn before(&mut self) {
         for batch in &mut self.batches {
             batch.group_by_shard(&mut self.order, &mut self.ends);
             let mut start = 0;
@@ -117,7 +116,8 @@ impl Lane {
                 start = usize::from(end);
                 let Some(before) = &mut state.before else { continue };
                 if !picks.is_empty() {
-                    let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+                    let emit =
+                        &mut Emit::new(&mut self.made, &mut self.arena.emit, Emits::NONE, &mut []);
                     before.before(batch, picks, emit);
                 }
             }

@@ -84,7 +84,10 @@ fn read(source: &SourceText) -> (Vec<Rule4>, Vec<Rule6>) {
     (v4, v6)
 }
 
-fn by_line(prefixes: &str) -> (Vec<(u32, u8)>, Vec<(u128, u8)>) {
+/// Prefixes as address and length.
+type Prefixes<A> = Vec<(A, u8)>;
+
+fn by_line(prefixes: &str) -> (Prefixes<u32>, Prefixes<u128>) {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for line in prefixes.lines() {
         let Ok(prefix) = line.parse::<warpline_packet::Prefix>() else { continue };

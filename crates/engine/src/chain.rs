@@ -51,6 +51,8 @@ pub struct Chain {
 pub const INSTANCES_MAX: usize = 64;
 /// Most packets that one packet may become on its way through a chain.
 pub const MULTIPLY_MAX: usize = 16;
+/// Most bytes by which a frame may grow at one end on its way through a chain.
+pub const GROWTH_MAX: usize = 16 << 10;
 
 /// Why a chain can't be built of functions that each are fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub enum ChainError {
     TooLong,
     /// One packet could become more than [`MULTIPLY_MAX`].
     Multiplies(usize),
+    /// A frame could grow by more bytes than [`GROWTH_MAX`].
+    Grows(usize),
 }
 
 impl std::fmt::Display for ChainError {
@@ -70,6 +74,9 @@ impl std::fmt::Display for ChainError {
                     f,
                     "one packet could become {n} in this chain; at most {MULTIPLY_MAX} are handled"
                 )
+            }
+            Self::Grows(n) => {
+                write!(f, "a frame could grow by {n} bytes; at most {GROWTH_MAX} are handled")
             }
         }
     }
@@ -96,8 +103,10 @@ impl Chain {
         let stages = cut(&instances);
         let chain =
             Self { name: name.into(), instances, stages, steering, disagreement, scratch_words };
-        match chain.multiply() {
-            n if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
+        let Growth { head, tail } = chain.growth();
+        match (chain.multiply(), head.max(tail)) {
+            (n, _) if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
+            (_, n) if n > GROWTH_MAX => Err(ChainError::Grows(n)),
             _ => Ok(chain),
         }
     }

@@ -26,9 +26,14 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a thread of the chain panicked: the others end too, so that the panic gets out.
+    /// Whether a thread of the chain panicked or did not start: the others end too.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends every thread of the chain.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
     }
 
     /// Notes a panic of the thread that holds it.

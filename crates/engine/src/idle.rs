@@ -21,6 +21,11 @@ impl Idle {
         self.rounds = 0;
     }
 
+    /// Whether it would sleep rather than look again at once.
+    pub(crate) fn is_long(&self) -> bool {
+        self.rounds >= SPINS + YIELDS
+    }
+
     /// There was none: waits, at most `limit`.
     pub(crate) fn wait(&mut self, limit: Duration) {
         self.rounds = self.rounds.saturating_add(1);

@@ -18,6 +18,8 @@ use crate::{Chain, Control, Settings, lane_of};
 
 /// The queue that frames are lost at which a source could not hold back.
 const OVERLOAD_QUEUE: &str = "ingress";
+/// The queue that frames are lost at which a lane's own source gave to the wrong lane.
+const STEERING_QUEUE: &str = "steering";
 /// Frames taken before anything else gets its turn.
 const BURST: usize = 256;
 
@@ -38,16 +40,21 @@ pub(crate) struct Feed {
     pub(crate) pool: Queue,
     pub(crate) queue: Queue,
     open: Option<Batch>,
+    /// The number of the first packet of the open batch.
+    first: u64,
 }
 
 impl Feed {
     pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue) -> Self {
-        Self { placer, pool, queue, open: None }
+        Self { placer, pool, queue, open: None, first: 0 }
     }
 
-    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over.
+    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
+    /// that has nothing yet stays.
     fn flush(&mut self) -> bool {
-        let Some(batch) = self.open.take() else { return true };
+        let Some(batch) = self.open.take_if(|b| b.kind() != Kind::Packets || !b.is_empty()) else {
+            return true;
+        };
         self.open = self.queue.push(batch).err();
         self.open.is_none()
     }
@@ -73,6 +80,9 @@ impl Feed {
         }
         if batch.push(bytes, headers, arrival, &mut self.placer).is_err() {
             return false;
+        }
+        if batch.len() == 1 {
+            self.first = arrival.ingress;
         }
         if batch.len() == batch_packets {
             self.flush();
@@ -116,6 +126,8 @@ struct Desk {
     steering: Steering,
     batch_packets: usize,
     drops_when_full: bool,
+    /// The only lane, of how many, that this source feeds; steered over all of them otherwise.
+    own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
     now: Instant,
@@ -134,6 +146,7 @@ impl Ingress {
     pub(crate) fn new(
         source: Box<dyn Source>,
         feeds: Vec<Feed>,
+        own: Option<(usize, usize)>,
         chain: &Chain,
         settings: &Settings,
         clock: Clock,
@@ -143,6 +156,7 @@ impl Ingress {
             steering: chain.steering.clone(),
             batch_packets: settings.batch_packets,
             drops_when_full: source.drops_when_full(),
+            own,
             tick: chain.tick(),
             next_tick: Instant::ZERO,
             now: Instant::ZERO,
@@ -160,13 +174,18 @@ impl Ingress {
     /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
     pub(crate) fn step(&mut self, control: &Control) -> Step {
         let read = self.desk.part.packets.read;
+        let number = self.desk.ingress;
         let step = self.burst(control);
         if self.desk.part.packets.read > read {
             self.desk.part.touch(self.desk.clock.now());
             control.read.store(self.desk.part.packets.read, Ordering::Relaxed);
             control.set_progress(self.source.progress());
         }
-        step
+        match step {
+            // Whoever just had work looks again before it rests.
+            Step::Idle(_) if self.desk.ingress > number => Step::Worked,
+            step => step,
+        }
     }
 
     /// What it counted, with the source's last words.
@@ -181,6 +200,7 @@ impl Ingress {
             return desk.blocked();
         }
         if desk.ended {
+            // The end itself may still wait for room in a lane's queue.
             return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
         for _ in 0..BURST {
@@ -204,6 +224,7 @@ impl Ingress {
                 }
             }
         }
+        desk.flush_late();
         Step::Worked
     }
 }
@@ -215,9 +236,23 @@ impl Desk {
         Step::Idle(Duration::from_millis(1))
     }
 
-    /// Hands every open batch over; says whether there was room for all.
+    /// Hands over every open batch; says whether there was room for all.
     fn flush(&mut self) -> bool {
-        self.feeds.iter_mut().map(Feed::flush).fold(true, |all, fits| all & fits)
+        let mut all = true;
+        for feed in &mut self.feeds {
+            all &= feed.flush();
+        }
+        all
+    }
+
+    /// Hands over batches that fill so slowly that the other lanes would have to wait for them.
+    fn flush_late(&mut self) {
+        let lag = (2 * self.batch_packets * self.feeds.len()) as u64;
+        for feed in &mut self.feeds {
+            if feed.open.is_some() && feed.first + lag < self.ingress {
+                feed.flush();
+            }
+        }
     }
 
     fn end(&mut self) -> Step {
@@ -232,13 +267,21 @@ impl Desk {
         self.part.packets.read += 1;
         self.part.bytes_read += frame.bytes.len() as u64;
         self.now = self.now.max(frame.timestamp);
-        let headers = Headers::parse(frame.bytes, frame.link, frame.wire_len as usize);
-        let steered = self.steering.steer(frame.bytes, &headers);
+        // A longer one has no place in a slab, and would wait for it forever.
+        let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
+        let wire_len = frame.wire_len.max(frame.bytes.len() as u32);
+        let headers = Headers::parse(bytes, frame.link, wire_len as usize);
+        let steered = self.steering.steer(bytes, &headers);
+        if self.own.is_some_and(|(lane, lanes)| lane_of(steered.shard, lanes) != lane) {
+            // Its state is on another lane: nobody here may let it through.
+            self.part.overloaded(STEERING_QUEUE, 1);
+            return true;
+        }
         let arrival = Arrival {
             timestamp: self.now,
             captured: frame.timestamp,
             ingress: self.ingress,
-            wire_len: frame.wire_len,
+            wire_len,
             link: frame.link,
             interface: frame.interface,
             shard: steered.shard,
@@ -246,16 +289,16 @@ impl Desk {
         };
         if self.is_tick_due() {
             self.start_announcement(Kind::Tick(self.now));
-        } else if self.place(frame.bytes, &headers, &arrival) {
+        } else if self.place(bytes, &headers, &arrival) {
             return true;
         } else if self.drops_when_full {
             self.part.overloaded(OVERLOAD_QUEUE, 1);
             return false;
         }
-        let mut bytes = std::mem::take(&mut self.spare);
-        bytes.clear();
-        bytes.extend_from_slice(frame.bytes);
-        self.waiting = Some(Waiting { bytes, headers, arrival });
+        let mut kept = std::mem::take(&mut self.spare);
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        self.waiting = Some(Waiting { bytes: kept, headers, arrival });
         self.announce() && self.place_waiting()
     }
 
@@ -265,6 +308,10 @@ impl Desk {
         let due = !first && self.now >= self.next_tick;
         if first || due {
             self.next_tick = self.now.after(every);
+            if self.next_tick <= self.now {
+                // Time can't go on any more: no tick a packet.
+                self.tick = None;
+            }
         }
         due
     }
@@ -300,7 +347,9 @@ impl Desk {
             if !feed.flush() {
                 return false;
             }
-            let Some(mut batch) = feed.pool.pop() else { return false };
+            // A batch that was opened and found no room for a frame is still empty.
+            let empty = feed.open.take().or_else(|| feed.pool.pop());
+            let Some(mut batch) = empty else { return false };
             batch.set_opened(self.clock.now());
             batch.mark(announcement.kind, announcement.ingress);
             feed.open = Some(batch);

@@ -18,7 +18,9 @@ mod stage;
 pub mod stats;
 pub mod sys;
 
-pub use chain::{Chain, ChainError, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of};
+pub use chain::{
+    Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
+};
 pub use control::Control;
 pub use run::{Ports, Report, StartError, run};
 pub use settings::{LANES_MAX, Settings};

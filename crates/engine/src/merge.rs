@@ -16,6 +16,9 @@ use crate::stats::Part;
 /// The queue at which frames are lost that the sink can't take.
 const SINK_QUEUE: &str = "output";
 
+/// Reasons that are told why a frame did not suit the sink.
+const UNSUITABLE_TOLD_MAX: usize = 16;
+
 /// A lane as the merge sees it.
 struct Exit {
     queue: Queue,
@@ -27,27 +30,51 @@ struct Exit {
 /// All lanes of a chain and its sink.
 pub(crate) struct Merge {
     sink: Box<dyn Sink>,
+    wants_frames: bool,
     exits: Vec<Exit>,
     /// The number that is sent next.
     next: u64,
     finished: bool,
     sink_open: bool,
+    /// Whether the sink may hold frames that it did not hand on.
+    unflushed: bool,
+    /// Why frames did not suit the sink, as far as that was told.
+    unsuitable: Vec<&'static str>,
+    /// Room for a tick: its batches, and its packets by shard, lane and place.
+    heads: Vec<(Batch, usize)>,
+    turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
 }
 
 impl Merge {
-    /// Of lanes with these `(output, pool)` queues.
+    /// Of lanes with these `(output, pool)` queues; a tick causes at most `slots` packets on all.
     pub(crate) fn new(
         sink: Box<dyn Sink>,
         lanes: Vec<(Queue, Queue)>,
         functions: usize,
+        slots: usize,
         clock: Clock,
     ) -> Self {
+        let lanes_len = lanes.len();
         let exits =
             lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
         let part = Part::new(functions);
-        Self { sink, exits, next: 0, finished: false, sink_open: true, clock, part }
+        let wants_frames = sink.wants_frames();
+        Self {
+            sink,
+            wants_frames,
+            exits,
+            next: 0,
+            finished: false,
+            sink_open: true,
+            unflushed: false,
+            unsuitable: Vec::new(),
+            heads: Vec::with_capacity(lanes_len),
+            turns: Vec::with_capacity(slots),
+            clock,
+            part,
+        }
     }
 
     /// Sends what is next as far as it is there. Says whether anything was done.
@@ -67,6 +94,16 @@ impl Merge {
     /// Whether the sink takes no more.
     pub(crate) fn is_sink_closed(&self) -> bool {
         !self.sink_open
+    }
+
+    /// Nothing comes for a while: whoever reads the output gets what was sent.
+    pub(crate) fn rest(&mut self) {
+        if std::mem::take(&mut self.unflushed)
+            && self.sink_open
+            && let Err(error) = self.sink.flush()
+        {
+            self.close_sink(&error);
+        }
     }
 
     /// Closes the sink; gives what was counted.
@@ -99,6 +136,13 @@ impl Merge {
     /// Sends the packets of `lane`'s head batch that are next in order; says whether there were any.
     fn send_run(&mut self, lane: usize, control: &Control) -> bool {
         let Some((batch, start)) = self.exits[lane].head.take() else { return false };
+        if self.exits.len() == 1 && !self.wants_frames {
+            // On one lane whatever comes is next.
+            self.next = batch.last_ingress() + 1;
+            self.count(&batch);
+            self.release(lane, batch, control);
+            return true;
+        }
         let mut at = start;
         while at < batch.len() {
             let number = batch.packet(at).ingress();
@@ -109,7 +153,8 @@ impl Merge {
             self.settle(batch.packet(at));
             at += 1;
             if at == batch.len() || batch.packet(at).ingress() > number {
-                self.next = number + 1;
+                // Never back: whatever number a function gave to what it made.
+                self.next = self.next.max(number + 1);
             }
         }
         if at == batch.len() {
@@ -131,20 +176,34 @@ impl Merge {
         if !self.exits.iter().all(due) {
             return false;
         }
-        let heads: Vec<Batch> =
-            self.exits.iter_mut().filter_map(|exit| exit.head.take()).map(|(b, _)| b).collect();
-        let mut made: Vec<(u8, usize, usize)> = Vec::new();
-        for (lane, batch) in heads.iter().enumerate() {
-            made.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
+        let mut turns = std::mem::take(&mut self.turns);
+        for (lane, exit) in self.exits.iter().enumerate() {
+            let Some((batch, _)) = &exit.head else { continue };
+            turns.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
+            self.finished |= batch.kind() == Kind::Finish;
         }
-        made.sort_unstable();
-        made.iter().for_each(|&(_, lane, at)| self.settle(heads[lane].packet(at)));
-        self.finished |= heads.iter().any(|batch| batch.kind() == Kind::Finish);
-        for (lane, batch) in heads.into_iter().enumerate() {
+        turns.sort_unstable();
+        let mut heads = std::mem::take(&mut self.heads);
+        heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
+        turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].0.packet(at)));
+        for (lane, (batch, _)) in heads.drain(..).enumerate() {
             self.release(lane, batch, control);
         }
+        (self.turns, self.heads) = (turns, heads);
         self.next += 1;
         true
+    }
+
+    /// Counts what became of the packets of a batch that need not be seen.
+    fn count(&mut self, batch: &Batch) {
+        let tally = batch.tally();
+        let packets = &mut self.part.packets;
+        packets.sent += tally.of(Verdict::Forward) + tally.of(Verdict::Return);
+        packets.dropped += tally.of(Verdict::Dropped);
+        packets.absorbed += tally.of(Verdict::Absorbed);
+        packets.malformed += tally.of(Verdict::Malformed);
+        packets.overload += tally.of(Verdict::Overload);
+        self.part.bytes_sent += tally.sent_bytes;
     }
 
     /// Counts what became of a packet, and sends it if that is its end.
@@ -171,6 +230,7 @@ impl Merge {
         let sent = if self.sink_open { self.sink.send(&frame) } else { Err(SinkError::Closed) };
         match sent {
             Ok(()) => {
+                self.unflushed = true;
                 self.part.packets.sent += 1;
                 self.part.bytes_sent += frame.bytes.len() as u64;
             }
@@ -184,8 +244,9 @@ impl Merge {
     fn close_sink(&mut self, error: &SinkError) {
         match error {
             SinkError::Unsuitable(why) => {
-                let warning = format!("output: {why}; such packets are counted as overload");
-                if !self.part.warnings.contains(&warning) {
+                if self.unsuitable.len() < UNSUITABLE_TOLD_MAX && !self.unsuitable.contains(why) {
+                    self.unsuitable.push(why);
+                    let warning = format!("output: {why}; such packets are counted as overload");
                     self.part.warnings.push(warning);
                 }
                 return;

@@ -89,7 +89,7 @@ pub fn run(
             run_shared(chain, &settings, built, (source, sink), control, clock)?
         }
         Ports::PerLane(ports) if ports.len() == built.len() => {
-            run_per_lane(chain, &settings, built, ports, control, clock)
+            run_per_lane(chain, &settings, built, ports, control, clock)?
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
@@ -138,24 +138,52 @@ fn run_shared(
         exits.push((output, pool));
         lanes.push(lane);
     }
-    let ingress = Ingress::new(ports.0, feeds, chain, settings, clock);
-    let merge = Merge::new(ports.1, exits, functions, clock);
-    let mut part = Part::new(functions);
+    let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
+    let merge = Merge::new(ports.1, exits, functions, settings.slots(chain), clock);
     thread::scope(|scope| {
-        let workers: Vec<_> = lanes
-            .into_iter()
-            .map(|lane| scope.spawn(move || work(lane, functions, control)))
-            .collect();
-        let sender = scope.spawn(move || send(merge, control));
-        part.add(read(ingress, control));
-        for worker in workers.into_iter().chain([sender]) {
+        let mut crew = Crew { scope, control, workers: Vec::new() };
+        for (number, lane) in lanes.into_iter().enumerate() {
+            crew.hire(format!("lane-{number}"), move || work(lane, functions, control))?;
+        }
+        crew.hire("sender".into(), move || send(merge, control))?;
+        let mut part = read(ingress, control);
+        crew.join(&mut part);
+        Ok(part)
+    })
+}
+
+/// The threads of a run.
+struct Crew<'scope, 'env> {
+    scope: &'scope thread::Scope<'scope, 'env>,
+    control: &'scope Control,
+    workers: Vec<thread::ScopedJoinHandle<'scope, Part>>,
+}
+
+impl<'scope> Crew<'scope, '_> {
+    /// Starts a thread; where there is none to be had, those that run end.
+    fn hire(
+        &mut self,
+        name: String,
+        work: impl FnOnce() -> Part + Send + 'scope,
+    ) -> Result<(), StartError> {
+        let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
+        let worker = started.map_err(|_| {
+            self.control.fail();
+            StartError::Thread
+        })?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// Waits for all and adds what they counted; a panic goes on here.
+    fn join(self, part: &mut Part) {
+        for worker in self.workers {
             match worker.join() {
                 Ok(counted) => part.add(counted),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-    });
-    Ok(part)
+    }
 }
 
 /// The reading thread.
@@ -190,6 +218,9 @@ fn send(mut merge: Merge, control: &Control) -> Part {
         if merge.step(control) {
             idle.reset()
         } else {
+            if idle.is_long() {
+                merge.rest();
+            }
             idle.wait(Duration::MAX)
         }
         if merge.is_sink_closed() {
@@ -206,27 +237,22 @@ fn run_per_lane(
     ports: Vec<(Box<dyn Source>, Box<dyn Sink>)>,
     control: &Control,
     clock: Clock,
-) -> Part {
+) -> Result<Part, StartError> {
     let functions = chain.instances.len();
-    let mut part = Part::new(functions);
     thread::scope(|scope| {
-        let workers: Vec<_> = built
-            .into_iter()
-            .zip(ports)
-            .map(|(built, (source, sink))| {
-                let ingress = Ingress::new(source, vec![built.feed], chain, settings, clock);
-                let merge = Merge::new(sink, vec![(built.output, built.pool)], functions, clock);
-                scope.spawn(move || work_alone(ingress, built.lane, merge, control, functions))
-            })
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(counted) => part.add(counted),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+        let mut crew = Crew { scope, control, workers: Vec::new() };
+        for (lane, (built, (source, sink))) in built.into_iter().zip(ports).enumerate() {
+            let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
+            let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
+            let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
+            let merge = Merge::new(sink, exits, functions, slots, clock);
+            let lane_work = move || work_alone(ingress, built.lane, merge, control, functions);
+            crew.hire(format!("lane-{lane}"), lane_work)?;
         }
-    });
-    part
+        let mut part = Part::new(functions);
+        crew.join(&mut part);
+        Ok(part)
+    })
 }
 
 /// A lane's thread that also reads and sends.
@@ -242,6 +268,9 @@ fn work_alone(
     while !merge.is_finished() && !control.has_failed() {
         let step = ingress.step(control);
         let worked = lane.breathe() | merge.step(control) | (step == Step::Worked);
+        if !worked && idle.is_long() {
+            merge.rest();
+        }
         match step {
             _ if worked => idle.reset(),
             Step::Idle(limit) => idle.wait(limit),

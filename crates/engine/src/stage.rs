@@ -3,10 +3,12 @@
 //! Batches go through function by function, in three phases. A stage of one function may take several
 //! batches through each phase together; `before` of the last then comes before `run` of the first.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use warpline_nf::{Emit, Function, State};
-use warpline_packet::{Access, Batch, Kind, Placer, ReadWrite, SHARDS, Shard};
+use warpline_nf::{Cause, Emit, Emits, Function, State};
+use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
 
 use crate::clock::Clock;
 use crate::stats::FunctionStats;
@@ -20,7 +22,10 @@ struct Slot {
     states: Vec<(Shard, State)>,
     has_before: bool,
     has_after: bool,
-    per_packet: usize,
+    emits: Emits,
+    tick: Option<Duration>,
+    /// Its next tick, at the earliest.
+    tick_due: Instant,
     stats: FunctionStats,
 }
 
@@ -31,12 +36,37 @@ pub(crate) struct Bench {
     /// Packets that were `Forward` when the turn began, grouped by shard.
     picks: Vec<u16>,
     ends: [u16; SHARDS],
+    /// The same packets for a function that makes packets of them.
+    causes: Vec<Cause>,
 }
 
 impl Bench {
     pub(crate) fn new(made: Batch) -> Self {
-        let picks = Vec::with_capacity(made.slots());
-        Self { made, picks, ends: [0; SHARDS] }
+        let slots = made.slots();
+        let (picks, causes) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
+        Self { made, picks, ends: [0; SHARDS], causes }
+    }
+
+    /// Groups what is `Forward` in `batch` by shard.
+    fn fill(&mut self, batch: &Batch, makes: bool) {
+        batch.group_by_shard(&mut self.picks, &mut self.ends);
+        self.causes.clear();
+        if makes {
+            let number = |&pick: &u16| batch.packet(usize::from(pick)).ingress();
+            self.causes.extend(self.picks.iter().map(|pick| Cause::new(number(pick))));
+        }
+    }
+
+    /// The packets of `shard`, and where what they make goes.
+    fn of<'a>(
+        &'a mut self,
+        shard: Shard,
+        emits: Emits,
+        placer: &'a mut Placer,
+    ) -> (&'a [u16], Emit<'a>) {
+        let range = range_of(&self.ends, shard);
+        let causes = self.causes.get_mut(range.clone()).unwrap_or(&mut []);
+        (&self.picks[range], Emit::new(&mut self.made, placer, emits, causes))
     }
 }
 
@@ -66,7 +96,7 @@ impl Stage {
 
     /// Whether it may make packets.
     pub(crate) fn makes(&self) -> bool {
-        self.slots.iter().any(|slot| slot.per_packet > 0)
+        self.slots.iter().any(|slot| slot.emits.per_packet > 0)
     }
 
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
@@ -98,7 +128,9 @@ impl Slot {
             access: *function.access(),
             has_before: states.iter().any(|(_, state)| state.before.is_some()),
             has_after: states.iter().any(|(_, state)| state.after.is_some()),
-            per_packet: function.emits().per_packet,
+            emits: function.emits(),
+            tick: function.tick(),
+            tick_due: Instant::ZERO,
             function,
             states,
             stats: FunctionStats::default(),
@@ -121,22 +153,23 @@ impl Slot {
         }
     }
 
-    /// Time, end of input, and `before`.
+    /// Time, and `before`.
     fn begin(&mut self, flight: &mut Flight, placer: &mut Placer) {
         self.stats.packets_in += flight.batch.forward_count() as u64;
         if self.has_before || self.has_after {
-            flight.batch.group_by_shard(&mut flight.bench.picks, &mut flight.bench.ends);
+            flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
         }
-        if flight.batch.kind() != Kind::Packets {
+        if let Kind::Tick(now) = flight.batch.kind()
+            && self.is_tick_due(now)
+        {
             self.tell_time(flight, placer);
         }
         if !self.has_before {
             return;
         }
         flight.batch.set_phase(self.access.before);
-        let mut emit = Emit::new(&mut flight.bench.made, placer, self.per_packet);
         for (shard, state) in &mut self.states {
-            let picks = picks_of(&flight.bench.picks, &flight.bench.ends, *shard);
+            let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
             if let Some(before) = &mut state.before
                 && !picks.is_empty()
             {
@@ -152,9 +185,8 @@ impl Slot {
                 reads: all.reads | flagged.reads,
                 writes: all.writes | flagged.writes,
             });
-            let mut emit = Emit::new(&mut flight.bench.made, placer, self.per_packet);
             for (shard, state) in &mut self.states {
-                let picks = picks_of(&flight.bench.picks, &flight.bench.ends, *shard);
+                let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
                 if let Some(after) = &mut state.after
                     && !picks.is_empty()
                 {
@@ -163,12 +195,26 @@ impl Slot {
             }
         }
         flight.batch.leave_phase();
+        // The end comes behind the last packets: those that functions before this one still made.
+        if flight.batch.kind() == Kind::Finish {
+            self.tell_time(flight, placer);
+        }
+    }
+
+    /// Whether the function hears of this tick: a chain's ticks are as short as any function asks for.
+    fn is_tick_due(&mut self, now: Instant) -> bool {
+        let due = self.tick.filter(|_| now >= self.tick_due);
+        if let Some(every) = due {
+            self.tick_due = now.after(every);
+        }
+        due.is_some()
     }
 
     fn tell_time(&mut self, flight: &mut Flight, placer: &mut Placer) {
         let number = flight.batch.last_ingress();
         for (shard, state) in &mut self.states {
-            let mut emit = Emit::at_tick(&mut flight.bench.made, placer, number, *shard);
+            let made = &mut flight.bench.made;
+            let mut emit = Emit::at_tick(made, placer, self.emits, number, *shard);
             match flight.batch.kind() {
                 Kind::Packets => {}
                 Kind::Tick(now) => {
@@ -204,12 +250,13 @@ impl Slot {
             state.after.iter().for_each(|half| half.counters(&mut add));
         }
         let stats = &mut self.stats;
-        stats.packets_out = stats.packets_in - stats.dropped() - stats.rejected() - stats.absorbed;
+        let left = stats.dropped() + stats.rejected() + stats.absorbed;
+        stats.packets_out = stats.packets_in.saturating_sub(left);
     }
 }
 
-fn picks_of<'a>(picks: &'a [u16], ends: &[u16; SHARDS], shard: Shard) -> &'a [u16] {
+fn range_of(ends: &[u16; SHARDS], shard: Shard) -> Range<usize> {
     let index = shard.index();
     let start = if index == 0 { 0 } else { ends[index - 1] };
-    &picks[usize::from(start)..usize::from(ends[index])]
+    usize::from(start)..usize::from(ends[index])
 }

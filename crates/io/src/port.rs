@@ -64,6 +64,11 @@ pub trait Sink: Send {
     /// Takes one frame.
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError>;
 
+    /// Whether it wants to see frames at all; one that doesn't gets none.
+    fn wants_frames(&self) -> bool {
+        true
+    }
+
     /// Hands everything taken so far to the operating system.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
@@ -80,6 +85,10 @@ pub trait Sink: Send {
 pub struct NullSink;
 
 impl Sink for NullSink {
+    fn wants_frames(&self) -> bool {
+        false
+    }
+
     fn send(&mut self, _: &Frame<'_>) -> Result<(), SinkError> {
         Ok(())
     }

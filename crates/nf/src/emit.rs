@@ -2,46 +2,81 @@
 
 use warpline_packet::{Arrival, Batch, Flags, Headers, Instant, LinkType, Placer, Shard, Steering};
 
+use crate::Emits;
+
 /// Packets that one tick, or the end of the input, may cause in one shard of a function.
 pub const TICK_MADE_MAX: usize = 4;
+
+/// A packet of a batch that may cause others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Its number in the input.
+    ingress: u64,
+    /// What was made for packets of this number; counted at the first of them.
+    made: u16,
+}
+
+impl Cause {
+    /// A packet that caused none yet.
+    pub const fn new(ingress: u64) -> Self {
+        Self { ingress, made: 0 }
+    }
+}
 
 /// Where a function puts packets that it makes.
 ///
 /// A made packet takes the time, shard and ingress number of its cause and is placed right behind it.
-/// How many there may be for one cause is what the function declared
+/// The cause is one of the packets at hand; what an earlier one left to do is done when another comes
+/// or time is told. How many there may be for one cause, and how long, is what the function declared
 /// ([`crate::Function::emits`]); the engine makes sure that so many always find room, so that what is made
 /// never depends on how full things are.
 pub struct Emit<'a> {
     batch: &'a mut Batch,
     placer: &'a mut Placer,
-    per_cause: usize,
-    cause: u64,
-    of_cause: usize,
-    /// The number in the input and the shard of what time itself causes.
-    tick: Option<(u64, Shard)>,
+    emits: Emits,
+    /// The packets at hand, in ingress order.
+    causes: &'a mut [Cause],
+    /// What time itself causes.
+    tick: Option<Tick>,
+}
+
+/// The place in the input and the shard of what time causes, and how much it did.
+#[derive(Clone, Copy)]
+struct Tick {
+    ingress: u64,
+    shard: Shard,
+    made: usize,
 }
 
 impl<'a> Emit<'a> {
-    /// Packets go to `batch`, placed by `placer`, at most `per_cause` for each cause.
-    pub fn new(batch: &'a mut Batch, placer: &'a mut Placer, per_cause: usize) -> Self {
-        Self { batch, placer, per_cause, cause: u64::MAX, of_cause: 0, tick: None }
+    /// Packets go to `batch`, placed by `placer`, for `causes`: the packets of one shard, in ingress
+    /// order, with what `before` made of them when it is `after`'s turn.
+    pub fn new(
+        batch: &'a mut Batch,
+        placer: &'a mut Placer,
+        emits: Emits,
+        causes: &'a mut [Cause],
+    ) -> Self {
+        Self { batch, placer, emits, causes, tick: None }
     }
 
     /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
-    /// most [`TICK_MADE_MAX`] packets.
+    /// most [`TICK_MADE_MAX`] packets, none where the function declared that it makes none.
     pub fn at_tick(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
+        emits: Emits,
         ingress: u64,
         shard: Shard,
     ) -> Self {
-        Self { tick: Some((ingress, shard)), ..Self::new(batch, placer, TICK_MADE_MAX) }
+        let tick = Some(Tick { ingress, shard, made: 0 });
+        Self { batch, placer, emits, causes: &mut [], tick }
     }
 
     /// What stands for the cause of a packet that time itself causes, at `now` and on `link`; `None`
     /// outside of `handle_timeout` and `finish`.
     pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
-        self.tick.map(|(ingress, shard)| Arrival {
+        self.tick.map(|Tick { ingress, shard, .. }| Arrival {
             timestamp: now,
             captured: now,
             ingress,
@@ -69,18 +104,42 @@ impl<'a> Emit<'a> {
     }
 
     fn make(&mut self, cause: &Arrival, bytes: &[u8]) -> Option<usize> {
-        if cause.ingress != self.cause {
-            (self.cause, self.of_cause) = (cause.ingress, 0);
+        let mut arrival = Arrival { wire_len: bytes.len() as u32, ..*cause };
+        if let Some(tick) = self.tick {
+            (arrival.ingress, arrival.shard) = (tick.ingress, tick.shard.index() as u8);
         }
-        if self.of_cause == self.per_cause {
+        if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress) {
             return None;
         }
         let mut headers = Headers::parse(bytes, cause.link, bytes.len());
         headers.flags.set(Flags::GENERATED);
-        let flow_hash = Steering::AddressPair.steer(bytes, &headers).flow_hash;
-        let arrival = Arrival { wire_len: bytes.len() as u32, flow_hash, ..*cause };
+        arrival.flow_hash = Steering::AddressPair.steer(bytes, &headers).flow_hash;
         let index = self.batch.push(bytes, &headers, &arrival, self.placer).ok()?;
-        self.of_cause += 1;
+        self.count(arrival.ingress);
         Some(index)
+    }
+
+    /// Whether packet `ingress` may cause one more. Packets that were made share the number of their
+    /// cause, and so what they may cause.
+    fn is_due(&self, ingress: u64) -> bool {
+        if let Some(tick) = self.tick {
+            return self.emits.per_packet > 0 && tick.made < TICK_MADE_MAX;
+        }
+        let same = &self.causes[self.first(ingress)..];
+        let count = same.iter().take_while(|cause| cause.ingress == ingress).count();
+        same.first().is_some_and(|c| usize::from(c.made) < self.emits.per_packet * count)
+    }
+
+    fn count(&mut self, ingress: u64) {
+        let first = self.first(ingress);
+        if let Some(tick) = &mut self.tick {
+            tick.made += 1;
+        } else if let Some(cause) = self.causes.get_mut(first) {
+            cause.made += 1;
+        }
+    }
+
+    fn first(&self, ingress: u64) -> usize {
+        self.causes.partition_point(|cause| cause.ingress < ingress)
     }
 }

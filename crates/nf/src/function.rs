@@ -61,10 +61,10 @@ impl Growth {
     pub const NONE: Self = Self { head: 0, tail: 0 };
 }
 
-/// Packets that a function may make, at most.
+/// Packets that a function may make, at most. One that makes packets at ticks only declares one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Emits {
-    /// For each packet that it gets.
+    /// For each packet that it gets, in `before` and `after` together.
     pub per_packet: usize,
     /// Bytes of the longest frame.
     pub len_max: usize,

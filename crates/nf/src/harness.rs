@@ -17,7 +17,7 @@ use warpline_packet::{
 };
 
 use crate::config::{Folder, Layer};
-use crate::{Emit, Function, State};
+use crate::{Cause, Emit, Function, State};
 
 /// A frame to process.
 #[derive(Clone, Debug)]
@@ -144,10 +144,13 @@ impl Harness {
         let starts = std::iter::once(0).chain(ends).map(usize::from);
         let picks: Vec<Vec<u16>> =
             starts.zip(ends).map(|(start, end)| order[start..usize::from(end)].to_vec()).collect();
+        let cause = |&pick: &u16| Cause::new(self.batch.packet(usize::from(pick)).ingress());
+        let mut causes: Vec<Vec<Cause>> =
+            picks.iter().map(|picks| picks.iter().map(cause).collect()).collect();
         self.batch.set_phase(access.before);
-        let emits = self.function.emits().per_packet;
-        for (state, picks) in self.states.iter_mut().zip(&picks) {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+        let emits = self.function.emits();
+        for ((state, picks), causes) in self.states.iter_mut().zip(&picks).zip(&mut causes) {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, causes);
             if let Some(before) = &mut state.before {
                 before.before(&mut self.batch, picks, emit);
             }
@@ -159,8 +162,8 @@ impl Harness {
             reads: access.after.reads | flagged.reads,
             writes: access.after.writes | flagged.writes,
         });
-        for (state, picks) in self.states.iter_mut().zip(&picks) {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits);
+        for ((state, picks), causes) in self.states.iter_mut().zip(&picks).zip(&mut causes) {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, causes);
             if let Some(after) = &mut state.after {
                 after.after(&mut self.batch, picks, emit);
             }
@@ -172,10 +175,10 @@ impl Harness {
 
     /// Tells every shard's state the time.
     pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
+        let (emits, number) = (self.function.emits(), self.ingress);
         for (shard, state) in self.states.iter_mut().enumerate() {
-            let shard = Shard::new(shard);
-            let emit =
-                &mut Emit::at_tick(&mut self.made, &mut self.arena.emit, self.ingress, shard);
+            let (made, placer) = (&mut self.made, &mut self.arena.emit);
+            let emit = &mut Emit::at_tick(made, placer, emits, number, Shard::new(shard));
             if let Some(before) = &mut state.before {
                 before.handle_timeout(now, emit);
             }

@@ -18,7 +18,7 @@ use warpline_packet::Access;
 
 pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
-pub use emit::{Emit, TICK_MADE_MAX};
+pub use emit::{Cause, Emit, TICK_MADE_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
 
 /// What is known of a function before one is built.

@@ -13,11 +13,14 @@
 #![allow(unsafe_code)]
 
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::{ptr, slice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
+
+use crate::{Arrival, Headers};
 
 /// Size of a slab in bytes.
 pub const SLAB_LEN: usize = 1 << 20;
@@ -25,6 +28,11 @@ pub const SLAB_LEN: usize = 1 << 20;
 pub const ALIGN: usize = 64;
 /// Most bytes a frame and its head- and tailroom may take.
 pub const ROOM_LEN_MAX: usize = SLAB_LEN;
+
+/// Rows of the largest table: places in it are 16-bit numbers.
+const SLOTS_MAX: usize = 1 << 16;
+/// Any other number of a layout; 32-bit offsets allow for fewer slabs, and a frame's start is 16 bits.
+const COUNT_MAX: usize = 1 << 15;
 
 /// Memory that an arena is given: heap, huge pages, a UMEM, shared memory.
 ///
@@ -101,19 +109,26 @@ pub struct ArenaLayout {
 
 impl ArenaLayout {
     fn slots(&self) -> usize {
-        self.slots.max(1).next_multiple_of(ALIGN)
+        self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
     }
 
     fn table_len(&self) -> usize {
-        (ROW_LEN + 4 * self.scratch_words) * self.slots()
+        (4 * self.scratch_words + ROW_LEN) * self.slots()
     }
 
     fn slabs_at(&self) -> usize {
         (self.table_len() * self.tables).next_multiple_of(SLAB_LEN)
     }
 
-    /// Bytes of memory that the arena needs.
+    /// Bytes of memory that the arena needs; the largest number where it is beyond all bounds.
     pub fn memory_len(&self) -> usize {
+        // Every number is small, so that no product wraps here or when the arena is divided.
+        let counts = [self.slabs, self.emit_slabs, self.tables, self.scratch_words];
+        if counts.into_iter().chain([self.headroom, self.tailroom]).any(|n| n > COUNT_MAX)
+            || self.slots > SLOTS_MAX
+        {
+            return usize::MAX;
+        }
         self.slabs_at() + (self.slabs + self.emit_slabs) * SLAB_LEN
     }
 }
@@ -182,11 +197,11 @@ impl Arena {
     /// Divides `memory` by `layout`.
     pub fn new(memory: Box<dyn Memory>, layout: &ArenaLayout) -> Result<Self, ArenaError> {
         let needed = layout.memory_len();
-        if memory.len() < needed {
-            return Err(ArenaError::TooSmall { needed, given: memory.len() });
-        }
         if needed > u32::MAX as usize {
             return Err(ArenaError::TooLarge);
+        }
+        if memory.len() < needed {
+            return Err(ArenaError::TooSmall { needed, given: memory.len() });
         }
         if !(memory.base().as_ptr() as usize).is_multiple_of(ALIGN) {
             return Err(ArenaError::Unaligned);
@@ -203,8 +218,9 @@ impl Arena {
             shared: Arc::clone(&shared),
             first,
             count,
-            slab: None,
-            cursor: 0,
+            slab: first,
+            holds: false,
+            cursor: SLAB_LEN as u32,
             headroom: layout.headroom.next_multiple_of(ALIGN) as u32,
             tailroom: layout.tailroom as u32,
         };
@@ -232,19 +248,28 @@ pub struct Placer {
     shared: Arc<Shared>,
     first: u32,
     count: u32,
-    slab: Option<u32>,
+    /// The slab being filled, if it holds one.
+    slab: u32,
+    holds: bool,
+    /// Where the next room starts in it; its end while it holds none.
     cursor: u32,
     headroom: u32,
     tailroom: u32,
 }
 
 impl Placer {
-    /// Places `bytes` as the next row of `table`: its room, start and length; every other column of
-    /// the row is zero. Gives the row.
-    #[inline]
-    pub(crate) fn place(&mut self, table: &mut Table, bytes: &[u8]) -> Result<usize, Full> {
-        let row = table.len;
-        if row == table.slots {
+    /// Places `bytes` as the next row of `table`, which says `row` besides. Gives the row's number.
+    #[inline(always)]
+    pub(crate) fn place(
+        &mut self,
+        table: &mut Table,
+        bytes: &[u8],
+        row: &Row,
+    ) -> Result<usize, Full> {
+        // A room of another arena would lie outside of this table's memory.
+        assert!(Arc::ptr_eq(&self.shared, &table.shared), "placer and table of one arena");
+        let index = table.len;
+        if index == table.slots {
             return Err(Full::Table);
         }
         let len = bytes.len();
@@ -252,21 +277,17 @@ impl Placer {
             return Err(Full::Frame);
         }
         let need = (self.headroom as usize + len + self.tailroom as usize).next_multiple_of(ALIGN);
-        let slab = match self.slab {
-            Some(slab) => {
-                if table.len == 0 {
-                    self.rewind(slab);
-                }
-                if self.cursor as usize + need <= SLAB_LEN { slab } else { self.open(need)? }
-            }
-            None => self.open(need)?,
-        };
-        debug_assert!(ptr::eq(Arc::as_ptr(&self.shared), Arc::as_ptr(&table.shared)));
-        if table.pieces.last() != Some(&slab) {
-            self.shared.live[slab as usize].fetch_add(1, Ordering::Relaxed);
-            table.pieces.push(slab);
+        if index == 0 {
+            self.rewind();
         }
-        let room = self.shared.slabs_at as u32 + slab * SLAB_LEN as u32 + self.cursor;
+        if self.cursor as usize + need > SLAB_LEN {
+            self.open(need)?;
+        }
+        if table.pieces.last() != Some(&self.slab) {
+            self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
+            table.pieces.push(self.slab);
+        }
+        let room = self.shared.slabs_at as u32 + self.slab * SLAB_LEN as u32 + self.cursor;
         self.cursor += need as u32;
         // SAFETY: the room lies in a slab that only this placer hands out, behind all rooms handed
         // out before, and `need` holds the frame behind its headroom.
@@ -274,11 +295,11 @@ impl Placer {
             let to = self.shared.base.as_ptr().add((room + self.headroom) as usize);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
-        table.open_row(
-            row,
-            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 },
-        );
-        Ok(row)
+        let room =
+            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 };
+        // SAFETY: `index` is below `slots`, and the room is this row's alone.
+        unsafe { table.open_row(index, room, row) };
+        Ok(index)
     }
 
     /// Whether at least `slabs` slabs are free besides the current one.
@@ -288,15 +309,15 @@ impl Placer {
     }
 
     /// Starts the current slab anew where every piece of it came back: it is still in the cache.
-    fn rewind(&mut self, slab: u32) {
+    fn rewind(&mut self) {
         // Acquire pairs with the release of the last piece: what others did to it is over.
-        if self.shared.live[slab as usize].load(Ordering::Acquire) == 1 {
+        if self.holds && self.shared.live[self.slab as usize].load(Ordering::Acquire) == 1 {
             self.cursor = 0;
         }
     }
 
     #[cold]
-    fn open(&mut self, need: usize) -> Result<u32, Full> {
+    fn open(&mut self, need: usize) -> Result<(), Full> {
         if need > SLAB_LEN {
             return Err(Full::Frame);
         }
@@ -306,17 +327,17 @@ impl Placer {
             // Acquire pairs with the release of the last piece: what others did to it is over.
             if live.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 self.close();
-                self.slab = Some(slab);
-                self.cursor = 0;
-                return Ok(slab);
+                (self.slab, self.holds, self.cursor) = (slab, true, 0);
+                return Ok(());
             }
         }
         Err(Full::Arena)
     }
 
     fn close(&mut self) {
-        if let Some(slab) = self.slab.take() {
-            self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);
+        if std::mem::take(&mut self.holds) {
+            self.shared.live[self.slab as usize].fetch_sub(1, Ordering::Release);
+            self.cursor = SLAB_LEN as u32;
         }
     }
 }
@@ -327,6 +348,12 @@ impl Drop for Placer {
     }
 }
 
+/// What a row says besides where its frame lies.
+pub(crate) struct Row<'a> {
+    pub(crate) headers: &'a Headers,
+    pub(crate) arrival: &'a Arrival,
+}
+
 struct Room {
     at: u32,
     len: u32,
@@ -335,8 +362,12 @@ struct Room {
 }
 
 /// A column of the table: its value, and the bytes of the columns before it in a row.
-pub(crate) trait Column {
-    type Value: Copy;
+///
+/// # Safety
+/// `Value` is the plain integer that the table keeps behind `BEFORE` bytes of a row; it is implemented
+/// by `columns!` only.
+pub(crate) unsafe trait Column {
+    type Value: Copy + 'static;
     const BEFORE: usize;
 }
 
@@ -350,7 +381,8 @@ macro_rules! columns {
     };
     (@step [$before:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
         $vis struct $name;
-        impl Column for $name {
+        // SAFETY: `BEFORE` sums up the columns before this one.
+        unsafe impl Column for $name {
             type Value = $value;
             const BEFORE: usize = $before;
         }
@@ -434,10 +466,6 @@ impl Table {
         self.slots
     }
 
-    pub(crate) fn scratch_words(&self) -> usize {
-        self.scratch_words
-    }
-
     #[inline(always)]
     fn start_of<C: Column>(&self) -> *mut C::Value {
         // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
@@ -494,6 +522,11 @@ impl Table {
         self.column(FrameLen)[row] as usize
     }
 
+    /// Lengths of all frames.
+    pub(crate) fn frame_lens(&self) -> &[u32] {
+        self.column(FrameLen)
+    }
+
     /// Offset of the frame in the arena.
     pub(crate) fn offset(&self, row: usize) -> usize {
         self.column(RoomAt)[row] as usize + self.start(row)
@@ -515,12 +548,52 @@ impl Table {
         unsafe { slice::from_raw_parts_mut(self.shared.base.as_ptr().add(at), len) }
     }
 
+    /// The frames of rows `rows`, cut to those that there are.
+    #[inline(always)]
+    pub(crate) fn frames(&self, rows: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let base = self.shared.base.as_ptr();
+        // SAFETY: as in `frame`.
+        self.places(rows).map(move |(at, len)| unsafe { slice::from_raw_parts(base.add(at), len) })
+    }
+
+    /// The frames of rows `rows`, to write, each with its row of the columns `A` and `B`.
+    #[inline(always)]
+    pub(crate) fn frames_mut<A: Column, B: Column>(
+        &mut self,
+        rows: Range<usize>,
+        _: (A, B),
+    ) -> impl Iterator<Item = (&mut [u8], A::Value, &mut B::Value)> {
+        let base = self.shared.base.as_ptr();
+        let rows = rows.start.min(self.len)..rows.end.min(self.len);
+        let (a, b) = (self.start_of::<A>(), self.start_of::<B>());
+        let places = self.places(rows.clone());
+        // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and no two
+        // rows share a room or a value; what `places` reads are columns that nobody gets to write.
+        rows.zip(places).map(move |(row, (at, len))| unsafe {
+            (slice::from_raw_parts_mut(base.add(at), len), a.add(row).read(), &mut *b.add(row))
+        })
+    }
+
+    /// Where the frames of `rows` lie in the arena, and how long they are.
+    #[inline(always)]
+    fn places(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let rows = rows.start.min(self.len)..rows.end.min(self.len);
+        let (room, start, len) =
+            (self.start_of::<RoomAt>(), self.start_of::<Start>(), self.start_of::<FrameLen>());
+        // SAFETY: the rows are below `len`.
+        rows.map(move |row| unsafe {
+            let at = room.add(row).read() as usize + start.add(row).read() as usize;
+            (at, len.add(row).read() as usize)
+        })
+    }
+
     /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
     /// grows at the front, positive `tail` at the back. Says whether there was room.
     pub(crate) fn reshape(&mut self, row: usize, head: isize, tail: isize) -> bool {
         let (start, len) = (self.start(row) as isize, self.frame_len(row) as isize);
         let room = self.column(RoomLen)[row] as isize;
-        let (new_start, new_end) = (start + head, start + len + tail);
+        let new_start = start.saturating_add(head);
+        let new_end = (start + len).saturating_add(tail);
         if new_start < 0 || new_end < new_start || new_end > room || new_start > u16::MAX as isize {
             return false;
         }
@@ -529,13 +602,58 @@ impl Table {
         true
     }
 
+    /// Writes a row's columns, those that [`Table::clear`] leaves zero excepted, and makes it the last.
+    ///
+    /// # Safety
+    /// `index` must be below `slots`, and nobody else may have the room.
     #[inline(always)]
-    fn open_row(&mut self, row: usize, room: Room) {
-        self.len = row + 1;
-        self.column_mut(RoomAt)[row] = room.at;
-        self.column_mut(RoomLen)[row] = room.len;
-        self.column_mut(Start)[row] = room.start;
-        self.column_mut(FrameLen)[row] = room.frame;
+    unsafe fn open_row(&mut self, index: usize, room: Room, row: &Row) {
+        let arrival = &row.arrival;
+        // SAFETY: `index` is a row of every column.
+        unsafe {
+            self.put(Timestamp, index, arrival.timestamp.as_nanos());
+            self.put(Captured, index, arrival.captured.as_nanos());
+            self.put(Ingress, index, arrival.ingress);
+            self.put(RoomAt, index, room.at);
+            self.put(RoomLen, index, room.len);
+            self.put(FrameLen, index, room.frame);
+            self.put(WireLen, index, arrival.wire_len);
+            self.put(End, index, row.headers.end);
+            self.put(FlowHash, index, arrival.flow_hash);
+            self.put(Start, index, room.start);
+            self.put(L3, index, row.headers.l3);
+            self.put(L4, index, row.headers.l4);
+            self.put(Payload, index, row.headers.payload);
+            self.put(Flags, index, row.headers.flags.0);
+            self.put(Interface, index, arrival.interface);
+            self.put(Link, index, arrival.link.0);
+            self.put(Version, index, row.headers.version);
+            self.put(Protocol, index, row.headers.protocol);
+            self.put(ShardOf, index, arrival.shard);
+            self.put(MalformedOf, index, row.headers.malformed.map_or(0, |what| what as u8));
+        }
+        self.len = index + 1;
+    }
+
+    /// # Safety
+    /// `index` must be below `slots`.
+    #[inline(always)]
+    unsafe fn put<C: Column>(&mut self, _: C, index: usize, value: C::Value) {
+        // SAFETY: the column has `slots` values.
+        unsafe { self.start_of::<C>().add(index).write(value) }
+    }
+
+    /// What a new row has: no verdict, no next hop, nothing in its scratch words.
+    fn reset(&mut self) {
+        self.column_mut(NextHop).fill(0);
+        self.column_mut(VerdictOf).fill(0);
+        self.column_mut(ReasonOf).fill(0);
+        self.column_mut(DroppedBy).fill(0);
+        self.column_mut(Flagged).fill(0);
+        for word in 0..self.scratch_words {
+            self.scratch_mut(word).fill(0);
+        }
+        self.len = 0;
     }
 
     /// Takes every row of `made`, each behind the rows of this table whose ingress number is not
@@ -568,7 +686,7 @@ impl Table {
             }
         }
         self.pieces.append(&mut made.pieces);
-        made.len = 0;
+        made.reset();
         true
     }
 
@@ -594,7 +712,7 @@ impl Table {
 
     /// Forgets every row and gives its pieces of slabs back.
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        self.reset();
         for slab in self.pieces.drain(..) {
             // Release: what was done to the rooms is done before the slab is handed out again.
             self.shared.live[slab as usize].fetch_sub(1, Ordering::Release);

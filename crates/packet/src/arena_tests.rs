@@ -1,6 +1,22 @@
 //! Tests of the arena: rooms never overlap, slabs come back, merges keep ingress order.
 
 use super::*;
+use crate::{Instant, LinkType};
+
+/// Places `bytes` with nothing said besides.
+fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, Full> {
+    let arrival = Arrival {
+        timestamp: Instant::ZERO,
+        captured: Instant::ZERO,
+        ingress: 0,
+        wire_len: bytes.len() as u32,
+        link: LinkType::ETHERNET,
+        interface: 0,
+        shard: 0,
+        flow_hash: 0,
+    };
+    placer.place(table, bytes, &Row { headers: &Headers::default(), arrival: &arrival })
+}
 
 fn arena(slabs: usize, slots: usize) -> Arena {
     let layout = ArenaLayout {
@@ -32,6 +48,38 @@ fn too_little_memory_is_refused() {
 }
 
 #[test]
+fn a_layout_beyond_all_bounds_is_refused() {
+    let layout = ArenaLayout {
+        slabs: 1,
+        emit_slabs: 1,
+        tables: 1,
+        slots: 64,
+        scratch_words: 0,
+        headroom: 0,
+        tailroom: 0,
+    };
+    let huge = [
+        ArenaLayout { slabs: (1 << 44) + 1, ..layout },
+        ArenaLayout { tables: usize::MAX, ..layout },
+        ArenaLayout { slots: usize::MAX, ..layout },
+        ArenaLayout { scratch_words: 1 << 62, ..layout },
+        ArenaLayout { headroom: 1 << 32, ..layout },
+    ];
+    for layout in huge {
+        let memory = Box::new(HeapMemory::new(4 << 20).unwrap());
+        assert!(matches!(Arena::new(memory, &layout), Err(ArenaError::TooLarge)), "{layout:?}");
+    }
+    assert!(HeapMemory::new(usize::MAX).is_none());
+}
+
+#[test]
+#[should_panic(expected = "placer and table of one arena")]
+fn a_frame_goes_to_no_other_arena() {
+    let (mut one, mut other) = (arena(1, 64), arena(1, 64));
+    let _ = place(&mut one.ingress, &mut other.tables[0], b"x");
+}
+
+#[test]
 fn frames_are_aligned_and_keep_their_bytes() {
     let mut arena = arena(2, 256);
     let table = &mut arena.tables[0];
@@ -43,7 +91,7 @@ fn frames_are_aligned_and_keep_their_bytes() {
         })
         .collect();
     for frame in &frames {
-        arena.ingress.place(table, frame).unwrap();
+        place(&mut arena.ingress, table, frame).unwrap();
     }
     for (row, frame) in frames.iter().enumerate() {
         assert_eq!(table.frame(row), &frame[..]);
@@ -56,13 +104,16 @@ fn frames_are_aligned_and_keep_their_bytes() {
 fn rooms_bound_reshaping() {
     let mut arena = arena(1, 64);
     let table = &mut arena.tables[0];
-    arena.ingress.place(table, &[7; 100]).unwrap();
-    arena.ingress.place(table, &[9; 100]).unwrap();
+    place(&mut arena.ingress, table, &[7; 100]).unwrap();
+    place(&mut arena.ingress, table, &[9; 100]).unwrap();
     assert!(table.reshape(0, -64, 4), "head- and tailroom are there");
     assert_eq!(table.frame_len(0), 168);
     assert!(!table.reshape(0, -1, 0), "no more headroom");
     assert!(!table.reshape(0, 0, 1000), "not into the next room");
     assert!(!table.reshape(0, 200, 0), "not beyond its own end");
+    for far in [isize::MIN, isize::MAX] {
+        assert!(!table.reshape(0, far, 0) && !table.reshape(0, 0, far), "nor beyond all numbers");
+    }
     assert!(table.reshape(0, 168, 0), "an empty frame is one");
     table.frame_mut(0).fill(0);
     assert_eq!(table.frame(1), &[9; 100]);
@@ -75,15 +126,15 @@ fn slabs_return_when_the_last_piece_is_cleared() {
     let (first, rest) = arena.tables.split_at_mut(1);
     let (a, b) = (&mut first[0], &mut rest[0]);
     for _ in 0..2 {
-        arena.ingress.place(a, &big).unwrap();
-        arena.ingress.place(b, &big).unwrap();
+        place(&mut arena.ingress, a, &big).unwrap();
+        place(&mut arena.ingress, b, &big).unwrap();
     }
-    assert_eq!(arena.ingress.place(a, &big), Err(Full::Arena));
+    assert_eq!(place(&mut arena.ingress, a, &big), Err(Full::Arena));
     a.clear();
-    assert_eq!(arena.ingress.place(a, &big), Err(Full::Arena), "b still holds both slabs");
+    assert_eq!(place(&mut arena.ingress, a, &big), Err(Full::Arena), "b still holds both slabs");
     b.clear();
-    assert!(arena.ingress.place(a, &big).is_ok());
-    assert_eq!(arena.ingress.place(a, &vec![0; SLAB_LEN]), Err(Full::Frame));
+    assert!(place(&mut arena.ingress, a, &big).is_ok());
+    assert_eq!(place(&mut arena.ingress, a, &vec![0; SLAB_LEN]), Err(Full::Frame));
 }
 
 #[test]
@@ -91,9 +142,9 @@ fn rows_bound_a_table() {
     let mut arena = arena(1, 64);
     let table = &mut arena.tables[0];
     for _ in 0..64 {
-        arena.ingress.place(table, b"x").unwrap();
+        place(&mut arena.ingress, table, b"x").unwrap();
     }
-    assert_eq!(arena.ingress.place(table, b"x"), Err(Full::Table));
+    assert_eq!(place(&mut arena.ingress, table, b"x"), Err(Full::Table));
 }
 
 #[test]
@@ -103,7 +154,7 @@ fn merge_keeps_ingress_order_and_every_column() {
     let (own, made) = (&mut first[0], &mut rest[0]);
     for (table, numbers) in [(&mut *own, &[1u64, 2, 4, 9][..]), (&mut *made, &[9, 2, 0, 2])] {
         for &number in numbers {
-            let row = arena.ingress.place(table, &[number as u8; 3]).unwrap();
+            let row = place(&mut arena.ingress, table, &[number as u8; 3]).unwrap();
             table.column_mut(Ingress)[row] = number;
             table.scratch_mut(1)[row] = number as u32 * 10;
             table.column_mut(Flagged)[row] = u8::from(table.len() % 2 == 0);
@@ -126,8 +177,8 @@ fn a_merge_that_does_not_fit_moves_nothing() {
     let (first, rest) = arena.tables.split_at_mut(1);
     let (own, made) = (&mut first[0], &mut rest[0]);
     for _ in 0..40 {
-        arena.ingress.place(own, b"a").unwrap();
-        arena.ingress.place(made, b"b").unwrap();
+        place(&mut arena.ingress, own, b"a").unwrap();
+        place(&mut arena.ingress, made, b"b").unwrap();
     }
     assert!(!own.merge(made, &mut Vec::new()));
     assert_eq!((own.len(), made.len()), (40, 40));
@@ -151,7 +202,7 @@ fn pieces_freed_on_another_thread_come_back() {
         let mut table = free.pop().unwrap_or_else(|| returned.recv().unwrap());
         let mut placed = 0;
         while placed < 3 {
-            match arena.ingress.place(&mut table, &[5; 100_000]) {
+            match place(&mut arena.ingress, &mut table, &[5; 100_000]) {
                 Ok(_) => placed += 1,
                 Err(Full::Arena) => free.push(returned.recv().unwrap()),
                 Err(other) => panic!("{other:?}"),

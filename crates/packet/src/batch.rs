@@ -5,10 +5,9 @@
 //! are in ingress order, those that a function made right behind their cause.
 
 use crate::arena::{
-    Captured, DroppedBy, End, Flagged, FlowHash, Ingress, Interface, Link, MalformedOf, NextHop,
-    Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    End, Flagged, Flags as FlagsColumn, Ingress, L3, L4, MalformedOf, Payload, Protocol, Row,
+    ShardOf, VerdictOf, Version,
 };
-use crate::arena::{Flags as FlagsColumn, L3, L4};
 use crate::{
     Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table,
     Verdict,
@@ -53,6 +52,23 @@ pub struct Arrival {
     pub flow_hash: u32,
 }
 
+const VERDICTS: usize = 8;
+
+/// How many packets of a batch left the functions in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    packets: [u32; VERDICTS],
+    /// Bytes of those that are sent.
+    pub sent_bytes: u64,
+}
+
+impl Tally {
+    /// Packets with this verdict.
+    pub fn of(&self, verdict: Verdict) -> u64 {
+        u64::from(self.packets[verdict as usize])
+    }
+}
+
 /// Packets that travel together.
 #[derive(Debug)]
 pub struct Batch {
@@ -66,6 +82,8 @@ pub struct Batch {
     pub(crate) function: u8,
     /// How many packets were dropped, absorbed, rejected or returned since [`Batch::take_settled`].
     pub(crate) settled: u32,
+    /// Whether a packet was flagged since a function's turn began.
+    pub(crate) has_flagged: bool,
     #[cfg(debug_assertions)]
     phase: Option<ReadWrite>,
 }
@@ -80,6 +98,7 @@ impl Batch {
             opened: 0,
             function: 0,
             settled: 0,
+            has_flagged: false,
             #[cfg(debug_assertions)]
             phase: None,
         }
@@ -131,7 +150,7 @@ impl Batch {
     }
 
     /// Places a frame behind the others; `headers` are those of `bytes`. Gives its index.
-    #[inline]
+    #[inline(always)]
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -139,26 +158,7 @@ impl Batch {
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<usize, Full> {
-        let row = placer.place(&mut self.table, bytes)?;
-        let table = &mut self.table;
-        table.column_mut(Timestamp)[row] = arrival.timestamp.as_nanos();
-        table.column_mut(Captured)[row] = arrival.captured.as_nanos();
-        table.column_mut(Ingress)[row] = arrival.ingress;
-        table.column_mut(WireLen)[row] = arrival.wire_len;
-        table.column_mut(FlowHash)[row] = arrival.flow_hash;
-        table.column_mut(Interface)[row] = arrival.interface;
-        table.column_mut(Link)[row] = arrival.link.0;
-        table.column_mut(ShardOf)[row] = arrival.shard;
-        table.column_mut(NextHop)[row] = 0;
-        table.column_mut(VerdictOf)[row] = Verdict::Forward as u8;
-        table.column_mut(ReasonOf)[row] = 0;
-        table.column_mut(DroppedBy)[row] = 0;
-        table.column_mut(Flagged)[row] = 0;
-        for word in 0..table.scratch_words() {
-            table.scratch_mut(word)[row] = 0;
-        }
-        self.set_headers(row, headers);
-        Ok(row)
+        placer.place(&mut self.table, bytes, &Row { headers, arrival })
     }
 
     #[inline(always)]
@@ -197,6 +197,17 @@ impl Batch {
     /// How many packets still go to the next function.
     pub fn forward_count(&self) -> usize {
         self.table.column(VerdictOf).iter().filter(|&&v| v == Verdict::Forward as u8).count()
+    }
+
+    /// What became of its packets so far.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for (&verdict, &len) in self.table.column(VerdictOf).iter().zip(self.table.frame_lens()) {
+            tally.packets[usize::from(verdict) % VERDICTS] += 1;
+            let sent = verdict <= Verdict::Return as u8;
+            tally.sent_bytes += if sent { u64::from(len) } else { 0 };
+        }
+        tally
     }
 
     /// Every packet that still goes to the next function.
@@ -255,12 +266,17 @@ impl Batch {
         self.ingress = 0;
         self.opened = 0;
         self.settled = 0;
+        self.has_flagged = false;
         self.leave_phase();
     }
 
-    /// Names the function whose verdicts follow, by its place in the chain.
+    /// Names the function whose verdicts follow, by its place in the chain; flags of the one before
+    /// mean nothing to it.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
+        if core::mem::take(&mut self.has_flagged) {
+            self.table.column_mut(Flagged).fill(0);
+        }
     }
 
     /// How many packets left the way since this was last asked.

@@ -39,6 +39,7 @@ pub mod hash;
 mod link;
 mod packet;
 mod parse;
+mod plain;
 mod steering;
 mod time;
 mod verdict;
@@ -49,12 +50,13 @@ pub use arena::{
     ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
     SLAB_LEN, Table,
 };
-pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind};
+pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
 pub use flags::Flags;
 pub use link::LinkType;
 pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
 pub use parse::Headers;
+pub use plain::PlainV4;
 pub use steering::{InsideKey, Prefix, StateKey, Steered, Steering};
 pub use time::Instant;
 pub use verdict::{REASONS_MAX, Reason, SHARDS, Shard, Verdict};

@@ -12,7 +12,7 @@ use crate::arena::{
     NextHop, Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
 };
 use crate::field::{Place, Span};
-use crate::wire::{Malformed, ip_protocol};
+use crate::wire::{Malformed, ethernet, ip_protocol, ipv4, ipv6};
 use crate::{Arrival, Batch, Field, FieldSet, Flags, Headers, Instant, LinkType, Reason, Verdict};
 
 /// One packet of a batch, reached through a borrow of the batch.
@@ -193,8 +193,8 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// IPv4 options or IPv6 extension headers.
     pub fn ip_options(&self) -> &[u8] {
         let fixed = match self.version() {
-            4 => crate::wire::ipv4::HEADER_LEN,
-            6 => crate::wire::ipv6::HEADER_LEN,
+            4 => ipv4::HEADER_LEN,
+            6 => ipv6::HEADER_LEN,
             _ => return &[],
         };
         self.stretch(Field::IpOptions, self.l3_offset() + fixed, self.l4_offset())
@@ -435,6 +435,38 @@ impl PacketMut<'_> {
         self.set_bytes(Field::EthSrc, address);
     }
 
+    /// Writes both Ethernet addresses.
+    #[inline(always)]
+    pub fn set_eth_addresses(&mut self, dst: [u8; 6], src: [u8; 6]) {
+        self.batch.check_write(Field::EthDst);
+        self.batch.check_write(Field::EthSrc);
+        if self.batch.table.column(Link)[self.index] != LinkType::ETHERNET.0 {
+            return;
+        }
+        if let Some(header) = self.batch.table.frame_mut(self.index).first_chunk_mut::<12>() {
+            header[ethernet::field::DST].copy_from_slice(&dst);
+            header[ethernet::field::SRC].copy_from_slice(&src);
+        }
+    }
+
+    /// Takes one off the TTL or hop limit and mends the IPv4 header checksum (RFC 1624), as a router
+    /// does. Where it is 1 or 0, or the packet is not IP, nothing changes and the answer is no.
+    #[inline(always)]
+    #[must_use]
+    pub fn decrement_ttl(&mut self) -> bool {
+        for field in [Field::Ttl, Field::IpChecksum] {
+            self.batch.check_read(field);
+            self.batch.check_write(field);
+        }
+        let (l3, version) = (self.l3_offset(), self.version());
+        let frame = self.batch.table.frame_mut(self.index).get_mut(l3..).unwrap_or(&mut []);
+        match version {
+            4 => frame.first_chunk_mut().is_some_and(decrement_v4),
+            6 => frame.first_chunk_mut().is_some_and(decrement_v6),
+            _ => false,
+        }
+    }
+
     /// The payload, to write, as far as captured.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         self.batch.check_write(Field::Payload);
@@ -458,10 +490,12 @@ impl PacketMut<'_> {
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
         self.batch.check_write(Field::Start);
         self.batch.check_write(Field::Len);
+        // What the capture cut off stays cut off.
+        let cut = self.wire_len().saturating_sub(self.len());
         let fits = self.batch.table.reshape(self.index, head, tail);
         if fits {
-            let len = self.len();
-            self.batch.table.column_mut(WireLen)[self.index] = len as u32;
+            let wire_len = self.len() + cut;
+            self.batch.table.column_mut(WireLen)[self.index] = wire_len as u32;
         }
         fits
     }
@@ -503,6 +537,7 @@ impl PacketMut<'_> {
     #[inline(always)]
     pub fn flag(&mut self) {
         self.batch.check_write(Field::Flagged);
+        self.batch.has_flagged = true;
         self.batch.table.column_mut(Flagged)[self.index] = 1;
     }
 
@@ -545,6 +580,30 @@ impl PacketMut<'_> {
     }
 }
 
+#[inline(always)]
+pub(crate) fn decrement_v4(header: &mut [u8; ipv4::HEADER_LEN]) -> bool {
+    let ttl = header[ipv4::field::TTL.start];
+    if ttl <= 1 {
+        return false;
+    }
+    header[ipv4::field::TTL.start] = ttl - 1;
+    let at = ipv4::field::CHECKSUM.start;
+    let old = u16::from_be_bytes([header[at], header[at + 1]]);
+    // What `checksum::update16(old, 1 << 8, 0)` gives, in fewer steps: TTL is the upper half of its
+    // word, and a carry goes round from 0xfeff on.
+    let new = old.wrapping_add(1 << 8).wrapping_add(u16::from(old >= 0xfeff));
+    [header[at], header[at + 1]] = new.to_be_bytes();
+    true
+}
+
+#[inline(always)]
+fn decrement_v6(header: &mut [u8; ipv6::HEADER_LEN]) -> bool {
+    let hop_limit = &mut header[ipv6::field::HOP_LIMIT.start];
+    let goes_on = *hop_limit > 1;
+    *hop_limit -= u8::from(goes_on);
+    goes_on
+}
+
 /// A scratch word that an instance was handed when the chain was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScratchWord(pub(crate) u8);
@@ -559,5 +618,24 @@ impl ScratchWord {
     #[inline(always)]
     pub fn field(self) -> Field {
         Field::ALL[Field::Scratch0 as usize + self.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_less_is_the_checksum_updated() {
+        for old in 0..=u16::MAX {
+            let mut header = [0; ipv4::HEADER_LEN];
+            header[ipv4::field::TTL.start] = 2;
+            header[ipv4::field::CHECKSUM].copy_from_slice(&old.to_be_bytes());
+            assert!(decrement_v4(&mut header));
+            let new = crate::wire::checksum::update16(old, 1 << 8, 0);
+            assert_eq!(header[ipv4::field::CHECKSUM], new.to_be_bytes(), "{old:04x}");
+            assert_eq!(header[ipv4::field::TTL], [1]);
+            assert!(!decrement_v4(&mut header));
+        }
     }
 }

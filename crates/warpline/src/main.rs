@@ -32,6 +32,12 @@ pub(crate) enum Failure {
 }
 
 fn main() -> ExitCode {
+    if let Some(what) = missing_instructions() {
+        return fail(
+            1,
+            &format!("this processor lacks {what}; this program was built for x86-64-v3"),
+        );
+    }
     let outcome = match cli::Arguments::parse().command {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
         cli::Command::Check { chain, set } => commands::check::check(&chain, &set),
@@ -43,6 +49,22 @@ fn main() -> ExitCode {
         Err(Failure::Run(why)) => fail(1, &why),
         Err(Failure::Usage(why)) => fail(2, &why),
     }
+}
+
+/// What the program was built for and the processor doesn't have (see .cargo/config.toml).
+#[cfg(target_arch = "x86_64")]
+fn missing_instructions() -> Option<&'static str> {
+    let needs = cfg!(target_feature = "avx2");
+    match () {
+        () if needs && !is_x86_feature_detected!("avx2") => Some("AVX2"),
+        () if needs && !is_x86_feature_detected!("bmi2") => Some("BMI2"),
+        () => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn missing_instructions() -> Option<&'static str> {
+    None
 }
 
 #[expect(clippy::print_stderr, reason = "the last word of a command")]

@@ -233,32 +233,6 @@ fn a_rate_in_real_time_makes_the_second_packet_wait() {
     assert_eq!(source.progress(), Some(0.5));
 }
 
-/// Not a check: `cargo test --release -p warpline-io -- --ignored --nocapture speed`.
-#[test]
-#[ignore = "measures"]
-fn speed() {
-    for settings in [
-        "size=60",
-        "size=60,flows=1000000",
-        "size=60,zipf=1.1",
-        "size=74,ip=mix,protocol=mix",
-        "size=60,protocol=tcp,flows=1000000",
-        "size=60,arrivals=poisson",
-        "size=imix",
-        "size=1514",
-        "size=1514,payload=planted:x@1",
-    ] {
-        let mut source = generator(&format!("packets=5000000,{settings}"));
-        let (start, mut bytes) = (std::time::Instant::now(), 0);
-        while let Next::Frame(frame) = source.next().unwrap() {
-            bytes += std::hint::black_box(frame.bytes).len();
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        let (mpps, gbps) = (5.0 / seconds, bytes as f64 * 8e-9 / seconds);
-        println!("{settings}: {mpps:.1} Mpps, {gbps:.1} Gb/s");
-    }
-}
-
 /// Settings that are sometimes good.
 fn settings() -> impl Strategy<Value = String> {
     let size = prop_oneof![

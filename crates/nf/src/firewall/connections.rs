@@ -4,6 +4,8 @@
 //! in which they were last used. As a queue's timeout is the same for all of it and time only goes
 //! on, its head is the first to expire; so a full table knows at once whether any entry has expired.
 //! A new connection is refused if and only if all places are taken by connections that have not.
+//! Use is noted to the second, rounded up, so that a busy connection moves in its queue, which is
+//! three cache misses in a large table, once a second and not with every packet.
 //! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
 //! can aim at one chain.
 
@@ -21,8 +23,9 @@ const NONE: u32 = u32::MAX;
 /// Both ends of a connection, in an order that both directions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FlowKey {
-    low: u128,
-    high: u128,
+    /// In halves, which need less alignment than the whole.
+    low: [u64; 2],
+    high: [u64; 2],
     low_port: u16,
     high_port: u16,
     protocol: u8,
@@ -40,7 +43,8 @@ impl FlowKey {
     ) -> (Self, bool) {
         let from_low = src <= dst;
         let (low, high) = if from_low { (src, dst) } else { (dst, src) };
-        let (low, low_port, high, high_port) = (low.0, low.1, high.0, high.1);
+        let halves = |address: u128| [(address >> 64) as u64, address as u64];
+        let (low, low_port, high, high_port) = (halves(low.0), low.1, halves(high.0), high.1);
         (Self { low, high, low_port, high_port, protocol, version }, from_low)
     }
 }
@@ -76,8 +80,9 @@ impl Stage {
     }
 }
 
-/// A connection.
+/// A connection, in a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Entry {
     key: FlowKey,
     /// Expired from here on.
@@ -90,6 +95,8 @@ struct Entry {
     older: u32,
     newer: u32,
 }
+
+const _: () = assert!(size_of::<Entry>() == 64);
 
 /// The connections of one shard.
 pub(super) struct Connections {
@@ -178,7 +185,7 @@ impl Connections {
         };
         let bucket = self.bucket(&key);
         let next = core::mem::replace(&mut self.buckets[bucket], at);
-        let deadline = now.after(self.timeouts[stage.timeout()]);
+        let deadline = self.deadline(stage, now);
         let (older, newer) = (NONE, NONE);
         let entry = Entry { key, deadline, opened_by_low, stage, next, older, newer };
         match self.entries.get_mut(at as usize) {
@@ -193,11 +200,23 @@ impl Connections {
 
     /// Notes that a connection was used, and how far it is now.
     pub(super) fn touch(&mut self, found: Found, stage: Stage, now: Instant) {
+        let deadline = self.deadline(stage, now);
+        let entry = &mut self.entries[found.entry as usize];
+        if entry.deadline == deadline && entry.stage.timeout() == stage.timeout() {
+            entry.stage = stage;
+            return;
+        }
         self.unqueue(found.entry);
         let entry = &mut self.entries[found.entry as usize];
-        entry.stage = stage;
-        entry.deadline = now.after(self.timeouts[stage.timeout()]);
+        (entry.stage, entry.deadline) = (stage, deadline);
         self.enqueue(found.entry);
+    }
+
+    /// When a connection that was used now expires.
+    fn deadline(&self, stage: Stage, now: Instant) -> Instant {
+        const SECOND: u64 = 1_000_000_000;
+        let used = Instant::from_secs(now.as_nanos().div_ceil(SECOND));
+        used.after(self.timeouts[stage.timeout()])
     }
 
     /// Forgets a connection.

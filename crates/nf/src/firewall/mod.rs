@@ -17,7 +17,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use warpline_packet::{
-    Access, Batch, Field, FieldSet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
+    Access, Batch, Field, FieldSet, Packet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
 };
 
 use self::connections::{Connections, TIMEOUTS};
@@ -110,18 +110,10 @@ impl Function for Firewall {
     }
 
     fn run(&self, batch: &mut Batch) {
-        for index in 0..batch.len() {
-            if !batch.is_forward(index) {
-                continue;
-            }
-            let packet = batch.packet(index);
-            let standing = match &self.tracking {
-                Some(tracking) => Standing::from_word(packet.scratch(tracking.word)),
-                None => Standing::New,
-            };
-            let decision = self.rules.decide(&packet, standing == Standing::Established);
-            if decision != Decision::Accept || standing as u32 > Standing::Established as u32 {
-                settle(batch, index, decision, standing);
+        match &self.tracking {
+            None => self.judge(batch, |_| Standing::New),
+            Some(Tracking { word, .. }) => {
+                self.judge(batch, |packet| Standing::from_word(packet.scratch(*word)));
             }
         }
     }
@@ -143,23 +135,41 @@ impl Function for Firewall {
 }
 
 /// Drops or rejects a packet that isn't to go on.
+#[inline]
 fn settle(batch: &mut Batch, index: usize, decision: Decision, standing: Standing) {
     let mut packet = batch.packet_mut(index);
-    if packet.reject_malformed() {
-        return;
-    }
-    packet.drop(match (standing, decision) {
-        (Standing::Invalid, _) => INVALID,
-        (Standing::TableFull, _) => TABLE_FULL,
-        (_, Decision::NonIp) => NON_IP,
-        (_, Decision::Fragment) => FRAGMENT,
-        (_, Decision::Snapped) => SNAPPED,
-        (_, Decision::Rule) => RULE,
-        _ => DEFAULT,
+    packet.drop(match (decision, standing) {
+        (Decision::Malformed, _) => {
+            packet.reject_malformed();
+            return;
+        }
+        (_, Standing::Invalid) => INVALID,
+        (_, Standing::TableFull) => TABLE_FULL,
+        (Decision::NonIp, _) => NON_IP,
+        (Decision::Fragment, _) => FRAGMENT,
+        (Decision::Snapped, _) => SNAPPED,
+        (Decision::Rule, _) => RULE,
+        (Decision::Default | Decision::Accept, _) => DEFAULT,
     });
 }
 
 impl Firewall {
+    #[inline(always)]
+    fn judge(&self, batch: &mut Batch, standing: impl Fn(&Packet<'_>) -> Standing) {
+        for index in 0..batch.len() {
+            if !batch.is_forward(index) {
+                continue;
+            }
+            let packet = batch.packet(index);
+            let standing = standing(&packet);
+            let decision = self.rules.decide(&packet, standing == Standing::Established);
+            let refused = matches!(standing, Standing::Invalid | Standing::TableFull);
+            if decision != Decision::Accept || refused {
+                settle(batch, index, decision, standing);
+            }
+        }
+    }
+
     fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Self> {
         let established = section.boolean("established", false);
         let policy = policy(section, established);

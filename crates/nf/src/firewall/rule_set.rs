@@ -114,7 +114,7 @@ impl RuleSet {
     }
 
     /// What becomes of a packet that is, or isn't, part of a connection.
-    #[inline]
+    #[inline(always)]
     pub fn decide(&self, packet: &Packet<'_>, established: bool) -> Decision {
         if packet.malformed().is_some() {
             return Decision::Malformed;
@@ -136,7 +136,7 @@ impl RuleSet {
     }
 
     /// The first rule that matches an IP packet whose headers don't lie.
-    #[inline]
+    #[inline(always)]
     pub fn first(&self, packet: &Packet<'_>, established: bool) -> Option<(u32, Action)> {
         let (src_port, dst_port, kind) = transport(packet);
         let kind = kind + if established { KIND_ESTABLISHED } else { 0 };

@@ -24,8 +24,10 @@ pub type Rule4 = (u32, u8, u16);
 const SLOTS: usize = 1 << 24;
 /// Entries of a group.
 const GROUP: usize = 1 << 8;
-/// Addresses that are looked up together before groups are gone into.
-const WAVE: usize = 64;
+/// Addresses that are looked up together before their entries are gone into: a batch's.
+const WAVE: usize = 256;
+/// Entries that are gone into together: one group among them is asked for singly.
+const PART: usize = 32;
 
 /// An entry of either table: a next hop or, where its top bit is set, a group.
 pub trait Entry: Copy + Eq + Send + Sync + 'static {
@@ -121,28 +123,43 @@ impl<E: Entry> Dir24_8<E> {
 
     /// The next hops of `addresses`, as many as both slices have.
     ///
-    /// Neither loop has a branch on what it loads nor a check of bounds: 24 bits index 2^24 slots. So
-    /// many loads are under way at a time.
+    /// Loads come first and nothing is asked of what they bring: no branch, and no check of bounds, as
+    /// 24 bits index 2^24 slots. So the processor has as many under way as it can. Asking in the same
+    /// loop took 1.4 times as long on an EPYC core.
     pub fn lookup_bulk(&self, addresses: &[u32], hops: &mut [u16]) {
+        let mut entries = [E::NONE; WAVE];
         for (addresses, hops) in addresses.chunks(WAVE).zip(hops.chunks_mut(WAVE)) {
-            let mut groups = false;
-            for (&address, hop) in addresses.iter().zip(hops.iter_mut()) {
-                let entry = self.tables.tbl24[(address >> 8) as usize];
-                groups |= entry.is_group();
-                *hop = entry.hop();
-            }
-            if groups {
-                self.lookup_groups(addresses, hops);
+            self.load(addresses, &mut entries);
+            let parts = addresses.chunks(PART).zip(entries.chunks(PART)).zip(hops.chunks_mut(PART));
+            for ((addresses, entries), hops) in parts {
+                if entries[..addresses.len()].iter().fold(false, |any, e| any | e.is_group()) {
+                    self.finish(addresses, entries, hops);
+                } else {
+                    hops.iter_mut().zip(entries).for_each(|(hop, entry)| *hop = entry.hop());
+                }
             }
         }
     }
 
-    fn lookup_groups(&self, addresses: &[u32], hops: &mut [u16]) {
-        for (&address, hop) in addresses.iter().zip(hops) {
-            let entry = self.tables.tbl24[(address >> 8) as usize];
-            if entry.is_group() {
-                *hop = self.tables.in_group(entry, address);
+    #[inline(always)]
+    fn load(&self, addresses: &[u32], entries: &mut [E; WAVE]) {
+        let (eights, rest) = addresses.as_chunks::<8>();
+        let (to, _) = entries.as_chunks_mut::<8>();
+        for (to, addresses) in to.iter_mut().zip(eights) {
+            for (to, address) in to.iter_mut().zip(addresses) {
+                *to = self.tables.tbl24[(address >> 8) as usize];
             }
+        }
+        let at = addresses.len().min(WAVE) - rest.len();
+        for (to, &address) in entries[at..].iter_mut().zip(rest) {
+            *to = self.tables.tbl24[(address >> 8) as usize];
+        }
+    }
+
+    fn finish(&self, addresses: &[u32], entries: &[E], hops: &mut [u16]) {
+        for ((&address, &entry), hop) in addresses.iter().zip(entries).zip(hops) {
+            let is_group = entry.is_group();
+            *hop = if is_group { self.tables.in_group(entry, address) } else { entry.hop() };
         }
     }
 

@@ -44,6 +44,18 @@ pub(super) struct Fib {
 }
 
 impl Fib {
+    /// Where packets for next hop `hop` go: the Ethernet address to write, if one is known, or why they
+    /// are dropped.
+    #[inline(always)]
+    pub(super) fn next(&self, hop: u16) -> Result<Option<Mac>, Reason> {
+        match self.actions.get(usize::from(hop)) {
+            Some(Action::Forward) => Ok(None),
+            Some(Action::Rewrite(mac)) => Ok(Some(*mac)),
+            Some(&Action::Drop(why)) => Err(why),
+            None => Err(reason::NO_ROUTE),
+        }
+    }
+
     /// The tables of `routes`; with `neighbours`, next hops have Ethernet addresses.
     ///
     /// A neighbour on a connected prefix gets a host route, as packets to it go to itself. The error

@@ -3,9 +3,12 @@
 #![doc = include_str!("manual.md")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
-use warpline_packet::wire::{checksum, ipv4};
-use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
+use warpline_packet::wire::ipv4;
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Flags, PacketMut, PlainV4, ReadWrite, Reason, Shard,
+};
 
 use crate::{Definition, Emits, Function, Key, Resources, Section, State};
 
@@ -22,7 +25,7 @@ pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
 pub use poptrie::{Node, Poptrie, Rule6};
 
-use fib::{Action, Fib, reason};
+use fib::{Fib, reason};
 use neighbours::Mac;
 use routes::Unsupported;
 
@@ -106,6 +109,7 @@ const READS: FieldSet = FieldSet::of(&[
     Field::DstAddr,
     Field::Ttl,
     Field::IpChecksum,
+    Field::NextHop,
 ]);
 const WRITES: FieldSet = FieldSet::of(&[
     Field::Ttl,
@@ -125,8 +129,8 @@ const ACCESS: Access = Access {
     ..Access::run_only(ReadWrite::NONE)
 };
 
-/// Packets whose addresses are looked up together.
-const WAVE: usize = 64;
+/// Packets whose addresses are looked up together: a batch of the usual size.
+const WAVE: usize = 256;
 /// A frame that has this many bytes behind its link header has all of any IPv4 or fixed IPv6 header.
 const IP_HEADER_LEN_MAX: usize = 60;
 
@@ -178,63 +182,15 @@ fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
     on.then_some(config)
 }
 
-/// Packets of one family whose look-up is put off until there are enough.
-struct Wave<A> {
-    rows: [u16; WAVE],
-    addresses: [A; WAVE],
-    len: usize,
-}
-
-impl<A: Copy> Wave<A> {
-    fn new(zero: A) -> Self {
-        Self { rows: [0; WAVE], addresses: [zero; WAVE], len: 0 }
-    }
-
-    /// Says whether it is full now.
-    #[inline(always)]
-    fn push(&mut self, row: usize, address: A) -> bool {
-        let at = self.len % WAVE;
-        self.rows[at] = row as u16;
-        self.addresses[at] = address;
-        self.len = at + 1;
-        self.len == WAVE
-    }
-
-    /// The rows and their next hops; empties it.
-    #[inline(always)]
-    fn resolve(
-        &mut self,
-        lookup: impl FnOnce(&[A], &mut [u16]),
-    ) -> impl Iterator<Item = (usize, u16)> {
-        let mut hops = [0; WAVE];
-        let len = std::mem::take(&mut self.len).min(WAVE);
-        lookup(&self.addresses[..len], &mut hops[..len]);
-        self.rows.into_iter().zip(hops).take(len).map(|(row, hop)| (usize::from(row), hop))
-    }
-}
-
 impl Function for Router {
     fn access(&self) -> &Access {
         &self.access
     }
 
     fn run(&self, batch: &mut Batch) {
-        let (mut v4, mut v6) = (Wave::new(0u32), Wave::new(0u128));
-        for row in 0..batch.len() {
-            if !batch.is_forward(row) {
-                continue;
-            }
-            let packet = batch.packet_mut(row);
-            match packet.version() {
-                _ if packet.malformed().is_some() => self.refuse(packet),
-                4 if v4.push(row, packet.dst_v4()) => self.route_v4(batch, &mut v4),
-                6 if v6.push(row, packet.dst_v6()) => self.route_v6(batch, &mut v6),
-                4 | 6 => {}
-                _ => self.refuse(packet),
-            }
+        for start in (0..batch.len()).step_by(WAVE) {
+            self.run_wave(batch, start..(start + WAVE).min(batch.len()));
         }
-        self.route_v4(batch, &mut v4);
-        self.route_v6(batch, &mut v6);
     }
 
     fn state(&self, _: Shard) -> State {
@@ -260,73 +216,159 @@ impl Router {
         Self { fib, mac, icmp, access }
     }
 
-    #[inline(always)]
-    fn route_v4(&self, batch: &mut Batch, wave: &mut Wave<u32>) {
-        for (row, hop) in wave.resolve(|addresses, hops| self.fib.v4.lookup_bulk(addresses, hops)) {
+    /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
+    /// the columns' places computed anew for each packet, which made the work three times as long.
+    fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
+        if batch.is_plain_v4(range.clone()) {
+            return self.run_plain(batch, range);
+        }
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
+        let (mut count, mut others) = (0, 0);
+        for row in range.clone() {
+            if !batch.is_forward(row) {
+                continue;
+            }
+            let packet = batch.packet(row);
+            if packet.version() == 4 && packet.malformed().is_none() && count < WAVE {
+                rows[count] = row as u16;
+                addresses[count] = packet.dst_v4();
+                count += 1;
+            } else {
+                others += 1;
+            }
+        }
+        let (rows, addresses) = (&rows[..count.min(WAVE)], &addresses[..count.min(WAVE)]);
+        // First, while each packet that is IPv4 and whole is still `Forward`.
+        if others > 0 {
+            self.run_others(batch, range);
+        }
+        let mut hops = [0; WAVE];
+        self.fib.v4.lookup_bulk(addresses, &mut hops);
+        self.send(batch, rows, &hops);
+    }
+
+    /// Whole IPv4 packets in Ethernet, and nothing else.
+    fn run_plain(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut addresses, mut hops) = ([0u32; WAVE], [0; WAVE]);
+        let count = range.len().min(WAVE);
+        batch.read_dst_v4(range.clone(), &mut addresses[..count]);
+        self.fib.v4.lookup_bulk(&addresses[..count], &mut hops);
+        let mut all_go_on = true;
+        let headers = batch.plain_v4_mut(range.clone(), self.access.run);
+        for (mut header, &hop) in headers.zip(&hops) {
+            let goes_on = self.rewrite_plain(&mut header, hop).is_ok();
+            header.set_next_hop(if goes_on { hop } else { 0 });
+            all_go_on &= goes_on;
+        }
+        if !all_go_on {
+            self.drop_plain(batch, range, &hops);
+        }
+    }
+
+    /// Drops what was left without a next hop.
+    #[cold]
+    fn drop_plain(&self, batch: &mut Batch, range: Range<usize>, hops: &[u16; WAVE]) {
+        for (row, &hop) in range.zip(hops) {
             let mut packet = batch.packet_mut(row);
-            let Some((ttl, mac)) = self.decide(&mut packet, hop) else { continue };
-            packet.set_ttl(ttl - 1);
-            // TTL is the upper half of its word.
-            let mended = checksum::update16(packet.ip_checksum(), 1 << 8, 0);
-            packet.set_ip_checksum(mended);
-            self.send(&mut packet, mac, hop);
+            if packet.next_hop() == 0 {
+                let why = self.fib.next(hop).err().unwrap_or(reason::TTL_EXCEEDED);
+                self.drop(&mut packet, why);
+            }
         }
     }
 
     #[inline(always)]
-    fn route_v6(&self, batch: &mut Batch, wave: &mut Wave<u128>) {
-        for (row, hop) in wave.resolve(|addresses, hops| self.fib.v6.lookup_bulk(addresses, hops)) {
-            let mut packet = batch.packet_mut(row);
-            let Some((ttl, mac)) = self.decide(&mut packet, hop) else { continue };
-            packet.set_ttl(ttl - 1);
-            self.send(&mut packet, mac, hop);
-        }
-    }
-
-    /// The TTL, above 1, and the next hop's Ethernet address of a packet that goes on; drops others.
-    #[inline(always)]
-    fn decide(&self, packet: &mut PacketMut<'_>, hop: u16) -> Option<(u8, Option<Mac>)> {
-        let mac = match self.fib.actions.get(usize::from(hop)) {
-            Some(Action::Rewrite(mac)) => Some(*mac),
-            Some(Action::Forward) => None,
-            Some(&Action::Drop(why)) => return self.drop(packet, why),
-            None => return self.drop(packet, reason::NO_ROUTE),
-        };
+    fn rewrite_plain(&self, header: &mut PlainV4<'_>, hop: u16) -> Result<(), Reason> {
+        let dst = self.fib.next(hop)?;
         // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
-        match packet.ttl() {
-            0 | 1 => self.drop(packet, reason::TTL_EXCEEDED),
-            ttl => Some((ttl, mac)),
+        if !header.decrement_ttl() {
+            return Err(reason::TTL_EXCEEDED);
+        }
+        if let (Some(dst), Some(src)) = (dst, self.mac) {
+            header.set_eth_addresses(dst.0, src.0);
+        }
+        Ok(())
+    }
+
+    /// IPv6, and what can't be routed.
+    #[inline(never)]
+    fn run_others(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u128; WAVE]);
+        let mut count = 0;
+        for row in range {
+            let packet = batch.packet(row);
+            let is_whole = packet.malformed().is_none();
+            match packet.version() {
+                _ if !batch.is_forward(row) => {}
+                4 if is_whole => {}
+                6 if is_whole && count < WAVE => {
+                    rows[count] = row as u16;
+                    addresses[count] = packet.dst_v6();
+                    count += 1;
+                }
+                _ => self.refuse(batch, row),
+            }
+        }
+        let mut hops = [0; WAVE];
+        self.fib.v6.lookup_bulk(&addresses[..count.min(WAVE)], &mut hops);
+        self.send(batch, &rows[..count.min(WAVE)], &hops);
+    }
+
+    /// Rewrites packets for their next hops, or drops them.
+    #[inline(always)]
+    fn send(&self, batch: &mut Batch, rows: &[u16], hops: &[u16; WAVE]) {
+        let (mut dropped, mut reasons) = ([0u16; WAVE], [reason::NO_ROUTE; WAVE]);
+        let mut count = 0;
+        for (&row, &hop) in rows.iter().zip(hops) {
+            let mut packet = batch.packet_mut(usize::from(row));
+            match self.rewrite(&mut packet, hop) {
+                Ok(()) => {}
+                Err(why) if count < WAVE => {
+                    dropped[count] = row;
+                    reasons[count] = why;
+                    count += 1;
+                }
+                Err(_) => {}
+            }
+        }
+        for (&row, &why) in dropped.iter().zip(&reasons).take(count) {
+            self.drop(&mut batch.packet_mut(usize::from(row)), why);
         }
     }
 
     #[inline(always)]
-    fn send(&self, packet: &mut PacketMut<'_>, mac: Option<Mac>, hop: u16) {
-        if let (Some(dst), Some(src)) = (mac, self.mac) {
-            packet.set_eth_dst(dst.0);
-            packet.set_eth_src(src.0);
+    fn rewrite(&self, packet: &mut PacketMut<'_>, hop: u16) -> Result<(), Reason> {
+        let dst = self.fib.next(hop)?;
+        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+        if !packet.decrement_ttl() {
+            return Err(reason::TTL_EXCEEDED);
+        }
+        if let (Some(dst), Some(src)) = (dst, self.mac) {
+            packet.set_eth_addresses(dst.0, src.0);
         }
         packet.set_next_hop(hop);
+        Ok(())
     }
 
     #[cold]
-    fn drop<T>(&self, packet: &mut PacketMut<'_>, why: Reason) -> Option<T> {
+    fn drop(&self, packet: &mut PacketMut<'_>, why: Reason) {
         if self.icmp.is_some() && icmp::is_answered(why) {
             packet.flag();
         }
         packet.set_next_hop(0);
         packet.drop(why);
-        None
     }
 
     /// Settles a packet that can't be routed.
     #[cold]
-    fn refuse(&self, mut packet: PacketMut<'_>) {
+    fn refuse(&self, batch: &mut Batch, row: usize) {
+        let mut packet = batch.packet_mut(row);
         if packet.reject_malformed() {
             return;
         }
         let captured = packet.len().saturating_sub(packet.l3_offset());
         let cut = packet.has(Flags::SNAPPED) && captured < IP_HEADER_LEN_MAX;
-        self.drop::<()>(&mut packet, if cut { reason::SNAPPED } else { reason::NON_IP });
+        self.drop(&mut packet, if cut { reason::SNAPPED } else { reason::NON_IP });
     }
 }
 

@@ -125,7 +125,9 @@ impl<'a> Model<'a> {
         if fragment || matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
             return alone;
         }
-        self.tracked.retain(|_, t| now < t.last + timeout(t.state) * SECOND);
+        // The end of the second in which it was last used.
+        let used = |last: u64| last.div_ceil(SECOND) * SECOND;
+        self.tracked.retain(|_, t| now < used(t.last) + timeout(t.state) * SECOND);
         let icmp = sent.protocol == if sent.version == 4 { 1 } else { 58 };
         if sent.protocol == 6 {
             self.tcp(sent, alone, shard, now)

@@ -1,0 +1,42 @@
+//! Chains for the benches, built from the text of their functions' tables.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
+use warpline_io::{NullSink, Sink, Source};
+use warpline_nf::{definition, harness};
+
+use crate::memory::{Frames, MemorySource};
+
+/// A chain of at most one function, `name`, with its table and its files in `folder`; "empty" has none.
+pub fn chain(name: &str, table: &str, folder: &Path) -> Chain {
+    if name == "empty" {
+        return Chain::new("empty", Vec::new(), 0).expect("an empty chain");
+    }
+    let definition = definition(name).expect("a function of that name");
+    let (function, scratch_words) = harness::build(definition, table, folder);
+    let instance = Instance {
+        name: name.into(),
+        definition,
+        function: Arc::from(function),
+        own_stage: false,
+        launch_batches: 1,
+    };
+    Chain::new(name, vec![instance], scratch_words).expect("a chain of one")
+}
+
+/// Seconds in which `chain` takes `count` packets of `frames` on each of `lanes` lanes, each with packets in
+/// memory and a sink of its own; panics when the packets don't balance.
+pub fn seconds_in_memory(chain: &Chain, frames: &[Arc<Frames>], count: u64) -> f64 {
+    let settings = Settings { lanes: frames.len(), ..Settings::default() };
+    let port = |frames: &Arc<Frames>| -> (Box<dyn Source>, Box<dyn Sink>) {
+        (Box::new(MemorySource::new(Arc::clone(frames), count)), Box::new(NullSink))
+    };
+    let ports = Ports::PerLane(frames.iter().map(port).collect());
+    let report = run(chain, &settings, ports, &Control::default()).expect("a run");
+    assert!(report.part.packets.balanced());
+    assert_eq!(report.part.packets.read, count * frames.len() as u64);
+    let (first, last) = report.part.span_ns.expect("packets");
+    (last - first) as f64 / 1e9
+}

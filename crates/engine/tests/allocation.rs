@@ -1,0 +1,157 @@
+//! I6: once warm, no thread of a run allocates, whatever the packets and functions.
+//!
+//! A counting allocator knows on which kind of thread it is: the test's source, function and sink say
+//! so. It counts while the source gives the packets after the warm-up.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::frames::{Input, Traffic};
+use common::ports::Frames;
+use common::{DEFINITION, all_four, chain};
+use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
+use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
+use warpline_nf::Function;
+use warpline_packet::{Access, Batch, ReadWrite};
+
+/// What a thread does, as far as it said.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Unknown,
+    Reader,
+    Lane,
+    Sender,
+}
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+static BATCHES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static ROLE: Cell<Role> = const { Cell::new(Role::Unknown) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING_ALLOCATOR: Counting = Counting;
+
+fn count() {
+    if COUNTING.load(Ordering::Relaxed) {
+        let role = ROLE.try_with(Cell::get).unwrap_or(Role::Unknown);
+        ALLOCATIONS[role as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is the system allocator's; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(block, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Gives frames over and over, and counts from the second round to the last.
+struct Rounds {
+    frames: Frames,
+    len: usize,
+    given: usize,
+    rounds: usize,
+}
+
+impl Rounds {
+    fn new(inputs: &[Input], rounds: usize) -> Self {
+        let frames = Frames { endless: true, ..Frames::new(inputs) };
+        Self { frames, len: inputs.len(), given: 0, rounds }
+    }
+}
+
+impl Source for Rounds {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        ROLE.set(Role::Reader);
+        self.given += 1;
+        COUNTING
+            .store(self.given > self.len && self.given < self.len * self.rounds, Ordering::Relaxed);
+        if self.given > self.len * self.rounds {
+            return Ok(Next::End);
+        }
+        self.frames.next()
+    }
+}
+
+struct Counted;
+
+impl Sink for Counted {
+    fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
+        ROLE.set(Role::Sender);
+        if frame.bytes.len() % 97 == 3 {
+            return Err(SinkError::Unsuitable("a length like this"));
+        }
+        Ok(())
+    }
+}
+
+/// Says that its thread is a lane's.
+struct Lane(Access);
+
+impl Function for Lane {
+    fn access(&self) -> &Access {
+        &self.0
+    }
+    fn run(&self, _: &mut Batch) {
+        ROLE.set(Role::Lane);
+        BATCHES.fetch_add(u64::from(COUNTING.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+}
+
+fn counted_chain() -> Chain {
+    let Chain { mut instances, scratch_words, .. } = chain(&all_four(3));
+    instances.insert(
+        0,
+        Instance {
+            name: "lane".into(),
+            definition: &DEFINITION,
+            function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
+            own_stage: false,
+            launch_batches: 1,
+        },
+    );
+    Chain::new("counted", instances, scratch_words).expect("a chain")
+}
+
+#[test]
+fn no_thread_allocates_once_it_is_warm() {
+    let inputs = Traffic::new(53, 200, 10, 1400).take(10_000);
+    let lavish = Settings { lanes: 2, ..Settings::default() };
+    let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2 };
+    for settings in [lavish, tiny] {
+        let control = Control::default();
+        let ports = Ports::Shared(Box::new(Rounds::new(&inputs, 6)), Box::new(Counted));
+        let report = run(&counted_chain(), &settings, ports, &control).expect("a run");
+        COUNTING.store(false, Ordering::Relaxed);
+        assert!(report.part.packets.balanced());
+        assert!(report.part.packets.generated > 1000, "it is a chain that makes packets");
+        assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
+        let counts = [Role::Unknown, Role::Reader, Role::Lane, Role::Sender]
+            .map(|role| (role, ALLOCATIONS[role as usize].swap(0, Ordering::Relaxed)));
+        assert!(counts.iter().all(|&(_, count)| count == 0), "{settings:?}: {counts:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! A run whose end is waited for, and what has to hold after every run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use warpline_engine::{Chain, Control, Ports, Report, Settings, run};
+
+use super::frames::{Input, flow_of};
+use super::ports::{Frames, Kept, Sent};
+use super::{Spec, chain};
+
+/// After so many seconds a run hangs; `SPINE_PATIENCE_S` says otherwise.
+const PATIENCE_S: u64 = 60;
+
+fn patience() -> Duration {
+    let asked = std::env::var("SPINE_PATIENCE_S").ok().and_then(|n| n.parse().ok());
+    Duration::from_secs(asked.unwrap_or(PATIENCE_S))
+}
+
+/// What came of a run.
+pub(crate) struct Outcome {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) report: Report,
+}
+
+/// The part of a report that may not depend on lanes, batches and launches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    sent: Vec<Sent>,
+    packets: warpline_engine::stats::Packets,
+    functions: Vec<FunctionSummary>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FunctionSummary {
+    packets: [u64; 4],
+    drops: Vec<u64>,
+    malformed: Vec<u64>,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+impl Outcome {
+    /// What has to be the same however it was run.
+    pub(crate) fn summary(&self) -> Summary {
+        let part = &self.report.part;
+        let functions = part.functions.iter().map(|f| FunctionSummary {
+            packets: [f.packets_in, f.packets_out, f.absorbed, f.generated],
+            drops: f.drops.to_vec(),
+            malformed: f.malformed.to_vec(),
+            counters: f.counters.clone(),
+        });
+        Summary {
+            sent: self.sent.clone(),
+            packets: part.packets.clone(),
+            functions: functions.collect(),
+        }
+    }
+
+    /// Sum of a function's counter.
+    pub(crate) fn counter(&self, function: usize, name: &str) -> u64 {
+        self.report.part.functions[function].counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// Fails with the first difference rather than with thousands of packets.
+pub(crate) fn assert_same(one: &Summary, other: &Summary, what: &str) {
+    assert_eq!(one.packets, other.packets, "{what}");
+    assert_eq!(one.functions, other.functions, "{what}");
+    assert_eq!(one.sent.len(), other.sent.len(), "{what}");
+    for (at, (a, b)) in one.sent.iter().zip(&other.sent).enumerate() {
+        assert!(a == b, "{what}: packet {at} of {}: {a:?} or {b:?}", one.sent.len());
+    }
+}
+
+/// Runs `work` on a thread of its own; panics where it panics or does not end.
+pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        let _ = send.send(work());
+    });
+    match receive.recv_timeout(patience()) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the run hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => panic!("no result"),
+        },
+    }
+}
+
+/// Runs a chain from `source` to `sink` and checks the balance.
+pub(crate) fn run_ports(
+    chain: Chain,
+    settings: Settings,
+    source: Frames,
+    sink: Kept,
+    control: Arc<Control>,
+) -> Outcome {
+    let sent = Arc::clone(&sink.sent);
+    let report = in_time(move || {
+        let ports = Ports::Shared(Box::new(source), Box::new(sink));
+        run(&chain, &settings, ports, &control).expect("a chain that starts")
+    });
+    let sent = std::mem::take(&mut *sent.lock().expect("sent"));
+    let outcome = Outcome { sent, report };
+    check_balance(&outcome);
+    outcome
+}
+
+/// Runs a chain of `specs` over `inputs`, all of them.
+pub(crate) fn run_specs(specs: &[Spec], settings: Settings, inputs: &[Input]) -> Outcome {
+    let control = Arc::new(Control::default());
+    let watched = Arc::clone(&control);
+    let source = Frames::new(inputs);
+    let outcome = run_ports(chain(specs), settings, source, Kept::default(), control);
+    let packets = &outcome.report.part.packets;
+    assert_eq!(packets.read, inputs.len() as u64);
+    assert_eq!(packets.overload, 0, "a source that waits loses nothing (I4)");
+    assert_eq!(watched.read(), packets.read);
+    assert_eq!(watched.ended(), packets.read + packets.generated);
+    assert!(outcome.report.part.errors.is_empty());
+    check_functions(&outcome, specs);
+    check_flows(&outcome.sent);
+    outcome
+}
+
+/// I1: everything read or made ended as one thing, and functions and the whole agree.
+pub(crate) fn check_balance(outcome: &Outcome) {
+    let part = &outcome.report.part;
+    let packets = &part.packets;
+    assert!(packets.balanced(), "{packets:?}");
+    assert_eq!(packets.in_flight, 0);
+    assert_eq!(packets.sent, outcome.sent.len() as u64);
+    assert_eq!(part.bytes_sent, outcome.sent.iter().map(|s| s.bytes.len() as u64).sum::<u64>());
+    assert_eq!(packets.overload, part.overload.values().sum::<u64>());
+    let sum = |of: fn(&warpline_engine::stats::FunctionStats) -> u64| {
+        part.functions.iter().map(of).sum::<u64>()
+    };
+    assert_eq!(packets.generated, sum(|f| f.generated));
+    assert_eq!(packets.absorbed, sum(|f| f.absorbed));
+    assert_eq!(packets.dropped, sum(|f| f.dropped()));
+    assert_eq!(packets.malformed, sum(|f| f.rejected()));
+    assert!(part.latency.len() == packets.read + packets.generated - lost_at_ingress(outcome));
+}
+
+pub(crate) fn lost_at_ingress(outcome: &Outcome) -> u64 {
+    outcome.report.part.overload.get("ingress").copied().unwrap_or(0)
+}
+
+/// What leaves a function is what the next one gets, and nothing was refused or mismatched.
+pub(crate) fn check_functions(outcome: &Outcome, specs: &[Spec]) {
+    let functions = &outcome.report.part.functions;
+    assert_eq!(functions.len(), specs.len());
+    let mut flowing = outcome.report.part.packets.read - lost_at_ingress(outcome);
+    for (place, function) in functions.iter().enumerate() {
+        assert_eq!(function.packets_in, flowing, "what function {place} of {specs:?} got");
+        let left = function.dropped() + function.rejected() + function.absorbed;
+        assert_eq!(function.packets_out, function.packets_in - left);
+        flowing = function.packets_out + function.generated - outcome.counter(place, "returned");
+        let made = outcome.counter(place, "made-forward") + outcome.counter(place, "returned");
+        assert_eq!(function.generated, made);
+        assert_eq!(outcome.counter(place, "refused"), 0, "function {place} of {specs:?}");
+        assert_eq!(outcome.counter(place, "mismatches"), 0, "function {place} of {specs:?}");
+        assert_eq!(outcome.counter(place, "kept"), 0, "the end was told to every shard");
+    }
+}
+
+/// I3: packets of a flow leave in order, and what a packet caused right behind it.
+pub(crate) fn check_flows(sent: &[Sent]) {
+    let mut last: BTreeMap<u16, u32> = BTreeMap::new();
+    let mut before = None;
+    for (at, packet) in sent.iter().enumerate() {
+        let flow = flow_of(&packet.bytes);
+        if let Some((flow, sequence)) = flow {
+            if let Some(&last) = last.get(&flow) {
+                let follows = sequence > last || before == Some((flow, sequence));
+                assert!(follows, "packet {at}: {sequence} of flow {flow} behind {last}");
+            }
+            last.insert(flow, sequence);
+        }
+        before = flow;
+    }
+}

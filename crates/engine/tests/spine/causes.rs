@@ -1,0 +1,184 @@
+//! What causes packets and when: time told as often as asked for, and no more made than declared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_engine::{Chain, Control, Instance, Settings};
+use warpline_nf::{After, Before, Emit, Emits, Function, State, TICK_MADE_MAX};
+use warpline_packet::{
+    Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Shard, StateKey,
+};
+
+use crate::common::DEFINITION;
+use crate::common::frames::{Input, Traffic};
+use crate::common::ports::{Frames, Kept};
+use crate::common::run::{Outcome, run_ports};
+
+/// Asks for the time this often, and tries to make more than it may.
+struct Greedy {
+    access: Access,
+    tick: Option<Duration>,
+    emits: Emits,
+}
+
+impl Function for Greedy {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+    fn run(&self, _: &mut Batch) {}
+    fn state_key(&self) -> StateKey {
+        StateKey::AddressPair
+    }
+    fn state(&self, shard: Shard) -> State {
+        let is_first = shard.index() == 0;
+        State {
+            before: Some(Box::new(Half { is_first, ..Half::default() })),
+            after: Some(Box::new(Half { is_first, ..Half::default() })),
+        }
+    }
+    fn emits(&self) -> Emits {
+        self.emits
+    }
+    fn tick(&self) -> Option<Duration> {
+        self.tick
+    }
+}
+
+#[derive(Default)]
+struct Half {
+    is_first: bool,
+    ticks: u64,
+    of_ticks: u64,
+    of_packets: u64,
+    of_past: u64,
+    too_long: u64,
+    past: Option<Arrival>,
+}
+
+impl Half {
+    fn work(&mut self, batch: &Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        if let Some(past) = self.past {
+            self.of_past += u64::from(emit.forward(&past, b"past"));
+        }
+        // Twice over, so that a count that starts anew with each cause shows.
+        for &pick in picks.iter().chain(picks) {
+            let cause = batch.packet(usize::from(pick)).arrival();
+            self.of_packets += (0..5).filter(|_| emit.forward(&cause, b"made")).count() as u64;
+            self.too_long += u64::from(emit.forward(&cause, &[0; 65]));
+        }
+        if let (None, Some(&first)) = (self.past, picks.first()) {
+            self.past = Some(batch.packet(usize::from(first)).arrival());
+        }
+    }
+
+    fn tell(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        self.ticks += u64::from(self.is_first);
+        let now = emit.tick_arrival(now, LinkType::ETHERNET).expect("a tick");
+        for cause in [self.past, Some(now)].into_iter().flatten().cycle().take(10) {
+            self.of_ticks += u64::from(emit.forward(&cause, b"tick"));
+        }
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("ticks", self.ticks);
+        visit("of-ticks", self.of_ticks);
+        visit("of-packets", self.of_packets);
+        visit("of-past", self.of_past);
+        visit("too-long", self.too_long);
+    }
+}
+
+impl Before for Half {
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        self.work(batch, picks, emit);
+    }
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        self.tell(now, emit);
+    }
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.visit(visit);
+    }
+}
+
+impl After for Half {
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        self.work(batch, picks, emit);
+    }
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        self.tell(now, emit);
+    }
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.visit(visit);
+    }
+}
+
+/// A chain of functions that tick so often (in ms; 0 for never) and declare so many packets.
+fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outcome {
+    let instances = functions.iter().map(|&(every_ms, per_packet)| Instance {
+        name: format!("{every_ms}"),
+        definition: &DEFINITION,
+        function: Arc::new(Greedy {
+            access: Access {
+                before: ReadWrite::new(FieldSet::ALL, FieldSet::EMPTY),
+                ..Access::default()
+            },
+            tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),
+            emits: Emits { per_packet, len_max: 64 },
+        }),
+        own_stage: false,
+        launch_batches: 1,
+    });
+    let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
+    let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
+    run_ports(chain, settings, source, Kept::default(), control)
+}
+
+/// A packet a millisecond.
+fn steady(count: usize) -> Vec<Input> {
+    let mut inputs = Traffic::new(61, 30, 0, 60).take(count);
+    for (at, input) in inputs.iter_mut().enumerate() {
+        input.nanos = 1_000_000 * (at as u64 + 1);
+    }
+    inputs
+}
+
+#[test]
+fn time_is_told_as_often_as_each_function_asks() {
+    let inputs = steady(1001);
+    for lanes in [1, 4] {
+        let settings = Settings { lanes, batch_packets: 16, ..Settings::default() };
+        let outcome = run(&[(100, 0), (2, 0), (0, 0)], settings, &inputs);
+        // Two halves of the first shard; the first tick of all comes with the chain's first.
+        let ticks = |function| outcome.counter(function, "ticks") / 2;
+        assert_eq!((ticks(0), ticks(1), ticks(2)), (10, 500, 0));
+    }
+}
+
+#[test]
+fn no_more_is_made_than_was_declared() {
+    let inputs = steady(300);
+    for (lanes, batch_packets) in [(1, 1), (1, 1024), (3, 16)] {
+        let settings = Settings { lanes, batch_packets, ..Settings::default() };
+        let outcome = run(&[(100, 2), (0, 1), (10, 0)], settings, &inputs);
+        let counter = |function, name| outcome.counter(function, name);
+        for function in 0..3 {
+            assert_eq!(counter(function, "too-long"), 0);
+        }
+        // Whatever is asked for a cause from the past, there is nothing once it is not at hand.
+        assert_eq!(counter(0, "of-packets") + counter(0, "of-past"), 2 * 300);
+        let ticks = counter(0, "ticks") / 2;
+        assert_eq!((ticks, counter(0, "of-ticks")), (3, 3 * 64 * TICK_MADE_MAX as u64));
+        let second = &outcome.report.part.functions[1];
+        assert_eq!(second.generated, second.packets_in, "one for each, the made ones too");
+        assert_eq!(counter(2, "of-packets") + counter(2, "of-ticks"), 0);
+    }
+}
+
+#[test]
+fn a_time_that_cannot_go_on_is_no_tick_a_packet() {
+    let mut inputs = steady(500);
+    inputs[10].nanos = u64::MAX;
+    let outcome = run(&[(1, 0)], Settings::default(), &inputs);
+    assert!(outcome.counter(0, "ticks") <= 2 * 11, "{}", outcome.counter(0, "ticks"));
+    assert_eq!(outcome.sent.len(), 500);
+}
