@@ -1,0 +1,33 @@
+//! Chain files. Behind a zero byte, each part is a `--set`. The reader belongs to a program and not
+//! to a library, so its file is taken in here.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use warpline_nf::SourceText;
+use warpline_nf::config::Folder;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/chain_file.rs"]
+mod chain_file;
+
+const FILES: &[(&str, &str)] = &[
+    ("rules", "accept tcp to any port 80\naccept established\n"),
+    ("routes", "2001:db8::/32 2001:db8::1\n"),
+    ("neighbours", "192.0.2.1 02:00:00:00:00:01\n"),
+];
+
+fuzz_target!(|text: &str| {
+    let mut parts = text.split('\0');
+    let source = SourceText::new("chain.toml", parts.next().unwrap_or_default());
+    let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
+    match chain_file::load(&source, Folder::Bundled(FILES), &set) {
+        Ok(chains) => {
+            for loaded in chains {
+                assert!((1..=64).contains(&loaded.settings.lanes));
+                assert!((1..=1024).contains(&loaded.settings.batch_packets));
+            }
+        }
+        Err(mistakes) => assert!(!mistakes.to_string().is_empty()),
+    }
+});

@@ -1,0 +1,266 @@
+//! Headers, steering, wire views and a batch over the same bytes. The first four bytes are the link
+//! type, bytes that the capture cut off, and by how much the frame's ends move.
+
+#![no_main]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use warpline_fuzz::frames::LINKS;
+use warpline_packet::wire::{
+    checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ipv4, ipv6, ipv6_ext, options, sll, tcp,
+    udp, vlan,
+};
+use warpline_packet::*;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[link, cut, head, tail], frame)) = data.split_first_chunk::<4>() else { return };
+    let wire_len = frame.len() + usize::from(cut);
+    let shape = (isize::from(head as i8), isize::from(tail as i8));
+    views(frame);
+    errors(frame);
+    for link in &LINKS[..7] {
+        parse(frame, *link, wire_len);
+    }
+    batch(frame, LINKS[usize::from(link) % 7], wire_len, shape);
+});
+
+fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
+    let headers = Headers::parse(frame, link, wire_len);
+    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    assert!(l3 <= frame.len() && headers.end as usize <= frame.len());
+    if headers.flags.has(Flags::TRANSPORT) {
+        let payload = usize::from(headers.payload);
+        assert!(l3 < l4 && l4 <= payload && payload <= headers.end as usize);
+        assert!(!headers.flags.has(Flags::LATER_FRAGMENT));
+    }
+    if headers.version != 0 {
+        assert!(frame[l3] >> 4 == headers.version);
+    }
+    let of = |prefix: &str| prefix.parse().expect("a prefix");
+    let key = InsideKey {
+        inside: vec![of("10.0.0.0/8"), of("2001:db8:1::/64")],
+        outside: vec![of("203.0.113.0/24")],
+        port_first: 1024,
+        ports_per_shard: 1008,
+    };
+    for steering in [Steering::AddressPair, Steering::Inside(Arc::new(key)), Steering::Single] {
+        assert!(usize::from(steering.steer(frame, &headers).shard) < SHARDS);
+    }
+    headers
+}
+
+/// Every reader of a view, and every writer with what was read; it must read the same after.
+macro_rules! view {
+    ($bytes:expr, $view:path, $($get:ident $set:ident)*, [$($only:ident)*]
+     $(, $payload:ident)?) => {{
+        let mut copy = $bytes.to_vec();
+        if let Ok(mut view) = <$view>::new_checked(&mut copy[..]) {
+            $(std::hint::black_box(view.$only());)*
+            $(let value = view.$get(); view.$set(value); assert_eq!(view.$get(), value);)*
+            std::hint::black_box(view.payload().len());
+            $(view.$payload().reverse();)?
+        }
+    }};
+}
+
+fn views(frame: &[u8]) {
+    view!(frame, ethernet::Ethernet<_>, dst set_dst src set_src ethertype set_ethertype, []);
+    view!(frame, vlan::Vlan<_>, tci set_tci vid set_vid ethertype set_ethertype, [pcp dei]);
+    view!(frame, ipv4::Ipv4<_>, total_len set_total_len ident set_ident
+        flags_fragment set_flags_fragment ttl set_ttl protocol set_protocol checksum set_checksum
+        src_addr set_src_addr dst_addr set_dst_addr,
+        [version header_len dscp ecn dont_fragment more_fragments fragment_offset is_fragment
+         verify_checksum], payload_mut);
+    view!(frame, ipv6::Ipv6<_>, payload_len set_payload_len next_header set_next_header
+        hop_limit set_hop_limit src_addr set_src_addr dst_addr set_dst_addr,
+        [version traffic_class flow_label total_len], payload_mut);
+    view!(frame, tcp::Tcp<_>, src_port set_src_port dst_port set_dst_port seq set_seq ack set_ack
+        header_len set_header_len flags set_flags window set_window checksum set_checksum
+        urgent set_urgent, [segment_len], payload_mut);
+    view!(frame, udp::Udp<_>, src_port set_src_port dst_port set_dst_port length set_length
+        checksum set_checksum, [], payload_mut);
+    view!(frame, icmpv4::Icmpv4<_>, message_type set_message_type code set_code
+        checksum set_checksum ident set_ident seq set_seq,
+        [is_error is_echo verify_checksum], payload_mut);
+    view!(frame, icmpv6::Icmpv6<_>, message_type set_message_type code set_code
+        checksum set_checksum ident set_ident seq set_seq, [is_error is_echo], payload_mut);
+    view!(frame, esp::Esp<_>, spi set_spi seq set_seq, [], payload_mut);
+    if let Ok(view) = sll::Sll::new_checked(frame) {
+        let rest = (view.packet_type(), view.hardware_type(), view.ethertype());
+        std::hint::black_box((rest, view.address().len(), view.payload().len()));
+    }
+    if let Ok(view) = sll::Sll2::new_checked(frame) {
+        let rest = (view.packet_type(), view.hardware_type(), view.ethertype(), view.interface());
+        std::hint::black_box((rest, view.address().len(), view.payload().len()));
+    }
+    if let Ok(tagged) = vlan::walk(0x8100, frame) {
+        assert!(tagged.len <= frame.len());
+    }
+    walks(frame);
+}
+
+fn walks(frame: &[u8]) {
+    let mut intact = options::Options::new(frame);
+    let mut end = 0;
+    for option in intact.by_ref() {
+        assert!(option.offset >= end && option.offset + 2 + option.data.len() <= frame.len());
+        end = option.offset + 2 + option.data.len();
+    }
+    assert!(intact.next().is_none());
+    if let Ok(ip) = ipv4::Ipv4::new_checked(frame) {
+        assert!(ip.options().count() <= 40);
+    }
+    if let Ok(segment) = tcp::Tcp::new_checked(frame) {
+        assert!(segment.options().count() <= 40);
+        std::hint::black_box(segment.verify_checksum(7));
+    }
+    if let Ok(ip) = ipv6::Ipv6::new_checked(frame) {
+        let _ = ip.extensions();
+    }
+    if let Some(&next) = frame.first() {
+        for total in [frame.len(), frame.len() + 64, 0, 40] {
+            let _ = ipv6_ext::walk(next, frame, total);
+        }
+    }
+    let sum = checksum::checksum(frame);
+    assert_eq!(sum, !warpline_fuzz::sum16(frame, 0));
+    let mut changed = frame.to_vec();
+    if let Some(bytes) = changed.first_chunk_mut::<4>() {
+        let old = *bytes;
+        *bytes = [1, 2, 3, 4];
+        let updated = checksum::update_bytes(sum, &old, &[1, 2, 3, 4]);
+        let start = u64::from(updated);
+        assert_eq!(warpline_fuzz::sum16(&changed, start), 0xffff, "updated as if summed anew");
+    }
+}
+
+fn errors(frame: &[u8]) {
+    let mut out = [0; 1280];
+    let kind = icmp_error::Icmpv4Error::FragmentationNeeded { mtu: 1400 };
+    if let Some(len) = icmp_error::icmpv4_error(&mut out, kind, [192, 0, 2, 1].into(), frame) {
+        let headers = parse(&out[..len], LinkType::IPV4, len);
+        assert!(headers.malformed.is_none() && len <= icmp_error::MAX_LEN_V4);
+    }
+    let kind = icmp_error::Icmpv6Error::HopLimitExceeded;
+    if let Some(len) = icmp_error::icmpv6_error(&mut out, kind, [1; 8].into(), frame) {
+        let headers = parse(&out[..len], LinkType::IPV6, len);
+        assert!(headers.malformed.is_none() && len <= icmp_error::MAX_LEN_V6);
+    }
+}
+
+struct Room {
+    arena: Arena,
+    batch: Batch,
+    made: Batch,
+}
+
+thread_local! {
+    static ROOM: RefCell<Room> = RefCell::new(Room::new());
+}
+
+/// Bytes by which a frame may grow at either end.
+const GROWTH: usize = 64;
+
+impl Room {
+    fn new() -> Self {
+        let layout = ArenaLayout {
+            slabs: 4,
+            emit_slabs: 2,
+            tables: 2,
+            slots: 64,
+            scratch_words: 2,
+            headroom: GROWTH,
+            tailroom: GROWTH,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).expect("a few MiB");
+        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
+        let batch = Batch::new(arena.tables.remove(0));
+        let made = Batch::new(arena.tables.remove(0));
+        Self { arena, batch, made }
+    }
+}
+
+/// Every accessor of a packet, and every writer with what was read; it must read the same after.
+macro_rules! accessors {
+    ($packet:expr, $($get:ident $set:ident)*) => {{
+        $(let value = $packet.$get(); $packet.$set(value); assert_eq!($packet.$get(), value);)*
+    }};
+}
+
+fn batch(frame: &[u8], link: LinkType, wire_len: usize, shape: (isize, isize)) {
+    ROOM.with_borrow_mut(|room| {
+        let headers = Headers::parse(frame, link, wire_len);
+        let steered = Steering::AddressPair.steer(frame, &headers);
+        let arrival = Arrival {
+            timestamp: Instant::from_secs(7),
+            captured: Instant::from_secs(6),
+            ingress: 5,
+            wire_len: wire_len as u32,
+            link,
+            interface: 3,
+            shard: steered.shard,
+            flow_hash: steered.flow_hash,
+        };
+        let Room { arena, batch, made } = room;
+        for _ in 0..3 {
+            batch.push(frame, &headers, &arrival, &mut arena.ingress).expect("room for three");
+        }
+        made.push(frame, &headers, &arrival, &mut arena.emit).expect("room for one");
+        let mut packet = batch.packet_mut(1);
+        assert_eq!((packet.frame(), packet.headers()), (frame, headers));
+        touch(&mut packet);
+        assert_eq!(packet.frame(), frame, "writing what was read changes nothing");
+        reshape(&mut packet, frame, shape);
+        assert!(batch.merge(made, &mut Vec::new()));
+        assert_eq!(batch.len(), 4);
+        let same = (0..4).filter(|&index| batch.packet(index).frame() == frame).count();
+        assert!(same >= 3, "a packet that changes leaves the others alone");
+        batch.clear();
+        made.clear();
+    });
+}
+
+fn touch(packet: &mut PacketMut<'_>) {
+    accessors!(packet, eth_dst set_eth_dst eth_src set_eth_src eth_type set_eth_type
+        vlan_tci set_vlan_tci ip_len set_ip_len ip_ident set_ip_ident ip_fragment set_ip_fragment
+        ttl set_ttl ip_protocol set_ip_protocol ip_checksum set_ip_checksum src_v4 set_src_v4
+        dst_v4 set_dst_v4 src_v6 set_src_v6 dst_v6 set_dst_v6 src_port set_src_port
+        dst_port set_dst_port tcp_seq set_tcp_seq tcp_ack set_tcp_ack tcp_flags set_tcp_flags
+        tcp_window set_tcp_window udp_len set_udp_len l4_checksum set_l4_checksum
+        icmp_type set_icmp_type icmp_code set_icmp_code icmp_ident set_icmp_ident
+        icmp_seq set_icmp_seq esp_spi set_esp_spi esp_seq set_esp_seq next_hop set_next_hop);
+    let frame = packet.frame().len();
+    let parts = [packet.ip_options(), packet.tcp_options(), packet.payload(), packet.ip_packet()];
+    assert!(parts.iter().all(|part| part.len() <= frame));
+    std::hint::black_box((packet.traffic_class(), packet.arrival()));
+    let payload = packet.payload().to_vec();
+    packet.payload_mut().copy_from_slice(&payload);
+    packet.flag();
+    assert!(packet.is_flagged());
+}
+
+fn reshape(packet: &mut PacketMut<'_>, frame: &[u8], (head, tail): (isize, isize)) {
+    let len = frame.len() as isize;
+    let fits = packet.reshape(head, tail);
+    if !fits {
+        assert_eq!(packet.frame(), frame, "what doesn't fit changes nothing");
+        return;
+    }
+    assert_eq!(packet.len() as isize, len - head + tail);
+    // What was there before and after; an end may have moved beyond the other.
+    let (from, to) = (head.max(0), (len + tail.min(0)).max(0));
+    if from < to {
+        let (at, from, kept) = ((-head).max(0) as usize, from as usize, (to - from) as usize);
+        assert_eq!(
+            packet.frame()[at..at + kept],
+            frame[from..from + kept],
+            "the rest is as it was"
+        );
+    }
+    packet.frame_mut().fill(0x45);
+    packet.reparse();
+    touch(packet);
+    assert_eq!(packet.len() as isize, len - head + tail);
+}

@@ -1,0 +1,252 @@
+//! Small valid inputs of every target, made here, that fuzzing starts from.
+
+use warpline_packet::LinkType;
+use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp};
+
+use crate::frames::{ANSWER, FLUSH, QUOTE, REPAIR, TICK, put, repair};
+use crate::texts::TEXTS;
+
+/// An input: the target's name, its own, and its bytes.
+pub type Seed = (&'static str, String, Vec<u8>);
+
+const INSIDE_V4: [u8; 4] = [10, 0, 0, 1];
+const REMOTE_V4: [u8; 4] = [192, 0, 2, 9];
+const OUTSIDE_V4: [u8; 4] = [203, 0, 113, 1];
+
+fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    frame.extend(kind.to_be_bytes());
+    frame.extend_from_slice(packet);
+    frame
+}
+
+fn tagged(packet: &[u8]) -> Vec<u8> {
+    let mut rest = 0x0123u16.to_be_bytes().to_vec();
+    rest.extend(ethertype::IPV4.to_be_bytes());
+    rest.extend_from_slice(packet);
+    ethernet(0x8100, &rest)
+}
+
+/// An IPv4 packet with right lengths and checksums.
+fn v4(src: [u8; 4], dst: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; ipv4::HEADER_LEN];
+    let mut ip = ipv4::Ipv4::new_unchecked(&mut packet[..]);
+    ip.set_header_len(ipv4::HEADER_LEN);
+    ip.set_ttl(64);
+    ip.set_protocol(protocol);
+    ip.set_src_addr(src.into());
+    ip.set_dst_addr(dst.into());
+    packet.extend_from_slice(body);
+    repair(&mut packet, LinkType::IPV4);
+    packet
+}
+
+/// The same with options: a record of the route, and padding.
+fn v4_with_options(src: [u8; 4], dst: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = v4(src, dst, protocol, &[]);
+    packet.extend([7, 7, 4, 0, 0, 0, 0, 0]);
+    packet.extend_from_slice(body);
+    packet[0] = 0x47;
+    repair(&mut packet, LinkType::IPV4);
+    packet
+}
+
+/// An IPv6 packet; its addresses end in these numbers.
+fn v6(src: u16, dst: u16, protocol: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; ipv6::HEADER_LEN];
+    let mut ip = ipv6::Ipv6::new_unchecked(&mut packet[..]);
+    ip.set_class_and_flow(0, 0);
+    ip.set_next_header(protocol);
+    ip.set_hop_limit(64);
+    ip.set_src_addr([0x2001, 0xdb8, 1, 0, 0, 0, 0, src].into());
+    ip.set_dst_addr([0x2001, 0xdb8, 2, 0, 0, 0, 0, dst].into());
+    packet.extend_from_slice(body);
+    repair(&mut packet, LinkType::IPV6);
+    packet
+}
+
+fn segment(src: u16, dst: u16, flags: u16, options: &[u8]) -> Vec<u8> {
+    let mut body = vec![0; tcp::HEADER_LEN];
+    body.extend_from_slice(options);
+    let mut view = tcp::Tcp::new_unchecked(&mut body[..]);
+    view.set_src_port(src);
+    view.set_dst_port(dst);
+    view.set_header_len(tcp::HEADER_LEN + options.len());
+    view.set_flags(flags);
+    view.set_window(65_535);
+    body.extend_from_slice(b"data");
+    body
+}
+
+fn datagram(src: u16, dst: u16) -> Vec<u8> {
+    let mut body = Vec::new();
+    [src, dst, 12, 0].iter().for_each(|half| body.extend(half.to_be_bytes()));
+    body.extend_from_slice(b"data");
+    body
+}
+
+fn echo(kind: u8, ident: u16) -> Vec<u8> {
+    let mut body = vec![kind, 0, 0, 0];
+    body.extend(ident.to_be_bytes());
+    body.extend([0, 1, b'e']);
+    body
+}
+
+/// An ICMP error that quotes `packet`.
+fn error(kind: u8, code: u8, packet: &[u8]) -> Vec<u8> {
+    let mut body = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    body.extend_from_slice(packet);
+    body
+}
+
+/// Frames of every kind that the parser knows, with the number of their link type.
+fn packets() -> Vec<(Vec<u8>, u8)> {
+    let (tcp, udp, icmp) = (ip_protocol::TCP, ip_protocol::UDP, ip_protocol::ICMP);
+    let options = [2, 4, 5, 0xb4, 1, 3, 3, 7, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    let out = v4(INSIDE_V4, REMOTE_V4, tcp, &segment(4000, 80, tcp::flags::SYN, &options));
+    let back = tcp::flags::SYN | tcp::flags::ACK;
+    let mut fragment = v4(INSIDE_V4, REMOTE_V4, udp, &datagram(5000, 53));
+    fragment[6] = 0x20;
+    let mut later = fragment.clone();
+    later[7] = 2;
+    let hop_by_hop = [[udp, 0, 1, 4, 0, 0, 0, 0].to_vec(), datagram(6, 7)].concat();
+    let fragment_v6 = [[udp, 0, 0, 1, 0, 0, 0, 9].to_vec(), datagram(6, 7)].concat();
+    let raw = [
+        out.clone(),
+        v4(REMOTE_V4, INSIDE_V4, tcp, &segment(80, 4000, back, &[])),
+        v4(REMOTE_V4, OUTSIDE_V4, tcp, &segment(80, 1024, back, &[])),
+        v4(INSIDE_V4, REMOTE_V4, tcp, &segment(4000, 80, tcp::flags::ACK, &[])),
+        v4(INSIDE_V4, REMOTE_V4, tcp, &segment(4000, 80, tcp::flags::FIN | tcp::flags::ACK, &[])),
+        v4(REMOTE_V4, INSIDE_V4, tcp, &segment(80, 4000, tcp::flags::RST, &[])),
+        v4(INSIDE_V4, REMOTE_V4, udp, &datagram(5000, 53)),
+        v4(REMOTE_V4, INSIDE_V4, udp, &datagram(53, 5000)),
+        v4(REMOTE_V4, OUTSIDE_V4, udp, &datagram(53, 1024)),
+        v4(INSIDE_V4, REMOTE_V4, icmp, &echo(icmpv4::message::ECHO_REQUEST, 77)),
+        v4(REMOTE_V4, INSIDE_V4, icmp, &echo(icmpv4::message::ECHO_REPLY, 77)),
+        v4(REMOTE_V4, INSIDE_V4, icmp, &error(3, 3, &out)),
+        v4(REMOTE_V4, INSIDE_V4, icmp, &error(11, 0, &fragment)),
+        v4_with_options(INSIDE_V4, REMOTE_V4, udp, &datagram(5000, 53)),
+        v4(INSIDE_V4, REMOTE_V4, ip_protocol::ESP, &[0; 24]),
+        v4(INSIDE_V4, INSIDE_V4, udp, &datagram(1, 2)),
+        fragment,
+        later,
+        v6(1, 2, tcp, &segment(4000, 80, tcp::flags::SYN, &options)),
+        v6(1, 2, udp, &datagram(5000, 53)),
+        v6(1, 2, 0, &hop_by_hop),
+        v6(1, 2, 44, &fragment_v6),
+        v6(1, 2, ip_protocol::ICMPV6, &echo(icmpv6::message::ECHO_REQUEST, 3)),
+        v6(1, 2, ip_protocol::ICMPV6, &error(1, 4, &v6(2, 1, udp, &datagram(53, 5000)))),
+    ];
+    let kind = |packet: &[u8]| if packet[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
+    let mut found: Vec<_> = raw.iter().map(|p| (ethernet(kind(p), p), 0)).collect();
+    found.push((tagged(&out), 0));
+    found.push((ethernet(0x0806, &[0; 28]), 0));
+    found.extend([1, 2].map(|link| (out.clone(), link)));
+    found.push((v6(1, 2, udp, &datagram(5, 6)), 3));
+    let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0, 8, 0][..], &out].concat();
+    let sll2 = [&[8, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0][..], &out].concat();
+    found.extend([(sll, 4), (sll2, 5), (vec![1, 2, 3], 6)]);
+    found
+}
+
+fn of_functions(seeds: &mut Vec<Seed>) {
+    let packets = packets();
+    for target in ["nat", "firewall", "router"] {
+        for (number, (packet, link)) in packets.iter().enumerate() {
+            let mut one = Vec::new();
+            put(&mut one, packet, REPAIR, 0, *link);
+            put(&mut one, packet, FLUSH, 3, *link);
+            put(&mut one, packet, TICK | REPAIR, 6, *link);
+            seeds.push((target, format!("packet-{number}"), one));
+            let mut talk = Vec::new();
+            put(&mut talk, packet, REPAIR, 0, *link);
+            put(&mut talk, &[], ANSWER | REPAIR, 1, *link);
+            put(&mut talk, &[], ANSWER | REPAIR, 2, *link);
+            put(&mut talk, &[], QUOTE | REPAIR, 2, *link);
+            seeds.push((target, format!("talk-{number}"), talk));
+        }
+        for flags in [REPAIR, REPAIR | FLUSH] {
+            let mut all = Vec::new();
+            packets.iter().for_each(|(packet, link)| put(&mut all, packet, flags, 2, *link));
+            seeds.push((target, format!("all-{flags}"), all));
+        }
+    }
+    for (number, (packet, link)) in packets.into_iter().enumerate() {
+        let seed = [&[link, 0, 0x1f, 0xe1][..], &packet].concat();
+        seeds.push(("headers", format!("packet-{number}"), seed));
+    }
+}
+
+/// A pcap file of these packets in the byte order of this function's `number`.
+fn pcap(big: bool, magic: u32, packets: &[&[u8]]) -> Vec<u8> {
+    let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let version = if big { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+    let mut file = [number(magic), version, [0; 4], [0; 4], number(262_144), number(1)].concat();
+    for (at, packet) in (0u32..).zip(packets) {
+        let len = number(packet.len() as u32);
+        file.extend([number(at), number(at * 7), len, len].concat());
+        file.extend_from_slice(packet);
+    }
+    file
+}
+
+fn block(big: bool, kind: u32, body: &[u8]) -> Vec<u8> {
+    let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut body = body.to_vec();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let len = number(body.len() as u32 + 12);
+    [number(kind).to_vec(), len.to_vec(), body, len.to_vec()].concat()
+}
+
+/// A pcapng file: a section, an interface with options, an enhanced, a simple, an obsolete packet
+/// block and one of names.
+fn pcapng(big: bool, packet: &[u8]) -> Vec<u8> {
+    let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let halves = |values: &[u16]| values.iter().flat_map(|&v| half(v)).collect::<Vec<u8>>();
+    let section = [number(0x1a2b_3c4d).to_vec(), halves(&[1, 0]), vec![0xff; 8]].concat();
+    let resolution = [halves(&[9, 1]), vec![9, 0, 0, 0]].concat();
+    let offset = [halves(&[14, 8]), vec![0; 8]].concat();
+    let interface =
+        [halves(&[1, 0]), number(65_535).to_vec(), resolution, offset, halves(&[0, 0])].concat();
+    let len = packet.len() as u32;
+    let enhanced = [0, 0x0005_f5e1, 77, len, len].map(number).concat();
+    let obsolete = [halves(&[0, 0]), [0, 77, len, len].map(number).concat()].concat();
+    [
+        block(big, 0x0a0d_0d0a, &section),
+        block(big, 1, &interface),
+        block(big, 6, &[enhanced, packet.to_vec()].concat()),
+        block(big, 3, &[number(len).to_vec(), packet.to_vec()].concat()),
+        block(big, 2, &[obsolete, packet.to_vec()].concat()),
+        block(big, 4, &halves(&[0, 0])),
+    ]
+    .concat()
+}
+
+fn of_captures(seeds: &mut Vec<Seed>) {
+    let packet = ethernet(ethertype::IPV4, &v4(INSIDE_V4, REMOTE_V4, 17, &datagram(1, 2)));
+    let mut add = |name: &str, file: Vec<u8>| {
+        seeds.push(("capture", name.into(), [&[0, 5][..], &file].concat()));
+    };
+    for big in [false, true] {
+        for magic in [0xa1b2_c3d4, 0xa1b2_3c4d] {
+            add(&format!("pcap-{big}-{magic:x}"), pcap(big, magic, &[&packet, b"", &packet]));
+        }
+        add(&format!("pcapng-{big}"), pcapng(big, &packet));
+        let two = [pcapng(big, &packet), pcapng(!big, b"odd")].concat();
+        add(&format!("pcapng-two-{big}"), two);
+    }
+}
+
+/// Every seed there is.
+pub fn all() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    of_functions(&mut seeds);
+    of_captures(&mut seeds);
+    for (target, texts) in TEXTS {
+        for (number, text) in texts.iter().enumerate() {
+            seeds.push((target, format!("text-{number}"), text.as_bytes().to_vec()));
+        }
+    }
+    seeds
+}

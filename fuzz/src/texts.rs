@@ -1,0 +1,143 @@
+//! Small valid texts of every grammar, that fuzzing starts from.
+
+/// By target.
+pub const TEXTS: &[(&str, &[&str])] = &[
+    ("generator_config", GENERATOR),
+    ("firewall_rules", RULES),
+    ("classbench", FILTERS),
+    ("routes", ROUTES),
+    ("neighbours", NEIGHBOURS),
+    ("chain_file", CHAINS),
+    ("config", TABLES),
+    ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
+];
+
+/// The generator's settings and, behind a zero byte, those of `impair`.
+const GENERATOR: &[&str] = &[
+    "",
+    "generate:packets=10,size=64,flows=7,zipf=1.1,seed=3\0drop=0.1,corrupt=0.5",
+    "seconds=0.001,size=60|590|imix,rate_gbps=10,arrivals=poisson,payload=text,ip=mix",
+    "packets=99,size=65549,arrivals=onoff,protocol=mix,payload=planted:ab%2Cc@0.5,ip=6",
+    "on_full=drop,protocol=tcp,ip=4,flows=16777216\0reorder=1,depth=9,truncate=1,snap=1",
+    "size=imix\0duplicate=1,delay_us=60000000,jitter_us=60000000,seed=9",
+];
+
+const RULES: &[&str] = &[
+    "accept established\ndrop tcp from 10.0.0.0/8 port 1-1023 to any port 80,443\n",
+    "accept icmp type echo-request,3 code 0-4 from any to 192.0.2.0/24\n# none\ndrop any\n",
+    "accept icmpv6 type 128-129\naccept 6,udp from 2001:db8::/32,::1 to any\n",
+    "drop tcp flags syn/syn,ack from any to any\naccept tcp flags none/syn\n",
+    "drop ip\naccept esp\naccept sctp from any port 1\n",
+];
+
+const FILTERS: &[&str] = &[
+    "@192.0.2.0/24\t198.51.100.7/32\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0200/0x1200\n",
+    "@0.0.0.0/0 10.0.0.0/8 0 : 65535 0 : 65535 0x01/0xFF 0x0800/0xFF00\n",
+    "@2001:db8::/32 ::/0 1 : 2 3 : 4 0x00/0x00\n@1.2.3.4/32 0.0.0.0/0 0 : 0 0 : 0 0x11/0xff",
+];
+
+const ROUTES: &[&str] = &[
+    "10.0.0.0/8 192.0.2.1\n0.0.0.0/0 direct\nblackhole 192.0.2.0/24\n",
+    "default via 192.0.2.1 dev eth0 proto dhcp metric 100
+10.16.0.0/12 dev eth1 scope link
+10.16.1.0/24 via 192.0.2.7
+10.16.1.129 dev eth2
+",
+    "unreachable 2001:db8::/32 dev lo metric 1024 error 4294967183 pref medium
+2001:db8:1::/48 via fe80::1 dev eth0
+fe80::/64 dev eth0
+default via inet6 fe80::1
+",
+    "default
+\tnexthop via 192.0.2.1 dev eth0 weight 1
+\tnexthop via 192.0.2.2 weight 1
+",
+    "10.1.2.3 via 1.1.1.1 table 7 mtu lock 1400\nprohibit 10.1.2.128/25\n# end\n",
+];
+
+const NEIGHBOURS: &[&str] = &[
+    "192.0.2.1 02:00:00:00:00:01\n2001:db8::1 2:0:0:0:0:2 # own\n",
+    "192.0.2.1 dev eth0 lladdr 02:00:00:00:00:01 REACHABLE
+fe80::1 dev eth0 lladdr 02:00:00:00:00:02 router STALE
+192.0.2.3 dev eth0 FAILED
+",
+];
+
+/// Chain files and, behind zero bytes, settings of the command line.
+const CHAINS: &[&str] = &[
+    r#"[chain]
+functions = ["firewall", "nat", "router"]
+lanes = 2
+[firewall]
+rules = "rules"
+[nat]
+inside = "10.0.0.0/8"
+outside = ["203.0.113.0/30"]
+[router]
+routes = "routes"
+"#,
+    concat!(
+        r#"[[chain]]
+name = "a"
+functions = ["r"]
+batch_packets = 64
+queue_batches = 4
+[[chain]]
+name = "b"
+functions = []
+input = "generate:"
+[r]
+function = "router"
+routes = "routes"
+stage = "own"
+launch_batches = 4
+"#,
+        "\0r.mac=02:00:00:00:00:01\0chain.lanes=3"
+    ),
+];
+
+/// The number of a function, and its table.
+const TABLES: &[&str] = &[
+    r#"0
+rules = "rules"
+established = true
+connections = 1024
+tcp_loose = true
+udp_s = 5
+"#,
+    r#"0
+rules = "filters"
+default = "accept"
+non_ip = "accept"
+fragments = "drop"
+"#,
+    r#"1
+inside = ["10.0.0.0/8", "2001:db8:1::/64"]
+outside = "203.0.113.0/30"
+ports = "1024-2047"
+mapping = "address-dependent"
+filtering = "endpoint-independent"
+"#,
+    r#"1
+inside = "10.0.0.0/8"
+outside = "203.0.113.1"
+bindings = 64
+remotes = 1
+short_timeouts = true
+udp_timeout_s = 1
+inbound_refresh = true
+"#,
+    r#"2
+routes = "routes"
+neighbours = "neighbours"
+mac = "02:00:00:00:00:09"
+icmp = "on"
+icmp_src_v4 = "192.0.2.254"
+icmp_src_v6 = "2001:db8::fe"
+icmp_rate_pps = 1
+"#,
+    r#"2
+routes = "ip-route"
+unsupported = "skip"
+"#,
+];
