@@ -34,6 +34,8 @@ pub(crate) struct Loaded {
     pub(crate) ports: PortKeys,
     /// Files that its functions' tables name, each with the table's name.
     pub(crate) files: Vec<(String, PathBuf)>,
+    /// What functions were asked to leave out of their files, and left out.
+    pub(crate) left_out: Diagnostics,
 }
 
 /// What a `[chain]` table says of ports.
@@ -171,10 +173,13 @@ impl<'a> File<'a> {
         let name = section.string("name").unwrap_or("chain").to_owned();
         let ports = self.port_keys(&mut section);
         used.extend(own_names(table));
-        let (instances, scratch_words) = self.instances(&names, table, used, mistakes);
+        let (instances, resources) = self.instances(&names, table, used, mistakes);
         let files = self.files(&names);
-        match Chain::new(name, instances, scratch_words) {
-            Ok(chain) => Some(Loaded { chain, settings, ports, files }),
+        match Chain::new(name, instances, resources.scratch_words()) {
+            Ok(chain) => {
+                let left_out = resources.notices().clone();
+                Some(Loaded { chain, settings, ports, files, left_out })
+            }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
                 None
@@ -234,14 +239,14 @@ impl<'a> File<'a> {
         files
     }
 
-    /// The instances called `names`, and how many scratch words they were handed.
+    /// The instances called `names`, and what they were handed.
     fn instances(
         &self,
         names: &[String],
         chain: &'a DeTable<'a>,
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
-    ) -> (Vec<Instance>, usize) {
+    ) -> (Vec<Instance>, Resources) {
         let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
         let set = set.map(|(o, table)| (&o.source, table.get_ref()));
         let (source, at) = set
@@ -262,7 +267,7 @@ impl<'a> File<'a> {
             used.push(name.clone());
             instances.extend(self.instance(name, (source, at.clone()), &mut resources, mistakes));
         }
-        (instances, resources.scratch_words())
+        (instances, resources)
     }
 
     fn instance(

@@ -11,6 +11,9 @@ use crate::Failure;
 pub(crate) fn check(path: &Path, set: &[String]) -> Result<(), Failure> {
     for loaded in &super::load_file(path, set, true)? {
         println!("{}", describe(&loaded.chain));
+        if !loaded.left_out.is_empty() {
+            println!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out);
+        }
     }
     Ok(())
 }

@@ -208,6 +208,12 @@ fn finish(
 ) -> Result<(), Failure> {
     for (loaded, report) in reports {
         eprint!("{}", summary::summary(&loaded.chain, report));
+        let left_out = loaded.left_out.count();
+        if left_out > 0 {
+            eprintln!(
+                "  left out: {left_out} lines that are not supported; `warpline check` lists them"
+            );
+        }
     }
     let mut failures: Vec<String> = Vec::new();
     if let Some(file) = stats_file {
