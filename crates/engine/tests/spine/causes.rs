@@ -139,7 +139,8 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
     });
     let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
     let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
-    run_ports(chain, settings, source, Kept::default(), control)
+    let sink = Kept { slow: Duration::from_micros(100), ..Kept::default() };
+    run_ports(chain, settings, source, sink, control)
 }
 
 /// A packet a millisecond.
@@ -181,6 +182,14 @@ fn no_more_is_made_than_was_declared() {
         assert_eq!(second.generated, second.packets_in, "one for each, the made ones too");
         assert_eq!(counter(2, "of-packets") + counter(2, "of-ticks"), 0);
     }
+}
+
+#[test]
+fn what_is_made_finds_room_whatever_waits_for_the_sink() {
+    let inputs = steady(20_000);
+    let settings = Settings { batch_packets: 1024, ..Settings::default() };
+    let outcome = run(&[(0, 15)], settings, &inputs);
+    assert_eq!(outcome.report.part.packets.generated, 15 * 20_000);
 }
 
 #[test]
