@@ -1,17 +1,16 @@
 //! The chain file: parsed and built in one pass that finds every mistake.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Instance, Settings};
-use warpline_io::middleware::ImpairConfig;
-use warpline_nf::config::{Folder, Layer, plain};
+use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
 
-use crate::ports::{Input, Output};
+use crate::port_keys::PortKeys;
 
 /// Keys of a `[chain]` table.
 const CHAIN_KEYS: &[&str] = &[
@@ -36,14 +35,6 @@ pub(crate) struct Loaded {
     pub(crate) files: Vec<(String, PathBuf)>,
     /// What functions were asked to leave out of their files, and left out.
     pub(crate) left_out: Diagnostics,
-}
-
-/// What a `[chain]` table says of ports.
-pub(crate) struct PortKeys {
-    pub(crate) input: Option<Input>,
-    pub(crate) output: Option<Output>,
-    pub(crate) tap: Option<PathBuf>,
-    pub(crate) impair: Option<ImpairConfig>,
 }
 
 /// A table's key set on the command line.
@@ -171,7 +162,7 @@ impl<'a> File<'a> {
         section.require("functions", "the functions that packets go through, in order");
         let names: Vec<String> = section.parsed_list("functions");
         let name = section.string("name").unwrap_or("chain").to_owned();
-        let ports = self.port_keys(&mut section);
+        let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
         used.extend(own_names(table));
         let (instances, resources) = self.instances(&names, table, used, mistakes);
         let files = self.files(&names);
@@ -185,42 +176,6 @@ impl<'a> File<'a> {
                 None
             }
         }
-    }
-
-    fn port_keys(&self, section: &mut Section<'_>) -> PortKeys {
-        let folder = match self.folder {
-            Folder::Disk(folder) => folder,
-            Folder::Bundled(_) => Path::new(""),
-        };
-        let input = section.string("input").and_then(|text| {
-            let parsed = Input::parse(text, folder);
-            let parsed = parsed.and_then(|input| match self.refusal(&input) {
-                Some(why) => Err(vec![why]),
-                None => Ok(input),
-            });
-            read_port(section, "input", parsed)
-        });
-        let output = section.string("output").and_then(|text| {
-            read_port(section, "output", Output::parse(text, folder).map_err(|why| vec![why]))
-        });
-        let impair = section.string("impair").and_then(|text| {
-            let told = |problems: Vec<_>| problems.iter().map(ToString::to_string).collect();
-            read_port(section, "impair", ImpairConfig::parse(text).map_err(told))
-        });
-        let tap = section.string("tap").map(|name| folder.join(name));
-        PortKeys { input, output, tap, impair }
-    }
-
-    /// Why the file that the chain reads can't be read, so far as its name tells.
-    fn refusal(&self, input: &Input) -> Option<String> {
-        let is_read = self.needs_input && matches!(self.folder, Folder::Disk(_));
-        let path = input.path().filter(|_| is_read)?;
-        let why = match path.metadata() {
-            Ok(meta) if meta.is_dir() => "it is a folder".into(),
-            Ok(_) => return None,
-            Err(error) => plain(&error),
-        };
-        Some(format!("can't read {}: {why}", path.display()))
     }
 
     /// The files that the tables of these instances name: strings that are the name of a file.
@@ -346,17 +301,4 @@ fn own_names(chain: &DeTable<'_>) -> Vec<String> {
     let list = chain.get("functions").and_then(|value| value.get_ref().as_array());
     let names = list.into_iter().flatten().filter_map(|item| item.get_ref().as_str());
     names.map(str::to_owned).collect()
-}
-
-/// What a port's key says, or its mistakes noted.
-fn read_port<T>(section: &mut Section<'_>, key: &str, parsed: Result<T, Vec<String>>) -> Option<T> {
-    match parsed {
-        Ok(port) => Some(port),
-        Err(mistakes) => {
-            for why in mistakes {
-                section.mistake(key, format!("`{key}`: {why}"));
-            }
-            None
-        }
-    }
 }

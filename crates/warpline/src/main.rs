@@ -10,6 +10,7 @@ mod chain_file;
 mod cli;
 mod commands;
 mod demo;
+mod port_keys;
 mod ports;
 mod stats_json;
 mod summary;

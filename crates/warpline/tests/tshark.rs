@@ -3,6 +3,8 @@
 //!
 //! Skipped where tshark is not installed, unless `WARPLINE_REQUIRE_PEERS` is 1.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
+
 #[path = "program/harness.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]
 mod harness;
