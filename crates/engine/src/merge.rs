@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use warpline_io::{Frame, Sink, SinkError};
+use warpline_nf::config::plain;
 use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
 
 use crate::Control;
@@ -252,7 +253,7 @@ impl Merge {
                 return;
             }
             SinkError::Io(error) if self.sink_open => {
-                self.part.errors.push(format!("output: {error}"));
+                self.part.errors.push(format!("output: {}", plain(error)));
             }
             SinkError::Closed if self.sink_open => {
                 self.part.warnings.push("output: the reader closed the pipe".into());

@@ -310,10 +310,14 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     if meta.is_dir() {
         return Err("it is a folder".into());
     }
+    let too_large = || format!("it is larger than {} MiB", FILE_LEN_MAX >> 20);
+    if meta.len() > FILE_LEN_MAX {
+        return Err(too_large());
+    }
     let mut bytes = Vec::new();
     file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
     if bytes.len() as u64 > FILE_LEN_MAX {
-        return Err(format!("it is larger than {} MiB", FILE_LEN_MAX >> 20));
+        return Err(too_large());
     }
     String::from_utf8(bytes)
         .map_err(|error| format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))

@@ -166,8 +166,12 @@ impl PacketMut<'_> {
         self.settle(Verdict::Return, 0);
     }
 
+    /// The first verdict holds: what left the way is no other function's any more.
     fn settle(&mut self, verdict: Verdict, reason: u8) {
         self.batch.check_write(Field::Verdict);
+        if self.verdict() != Verdict::Forward {
+            return;
+        }
         self.batch.settled += 1;
         let function = self.batch.function;
         self.batch.table.column_mut(VerdictOf)[self.index] = verdict as u8;

@@ -42,11 +42,11 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
         let ended =
             demo.warpline(&format!("{arguments} --output /dev/full --stats s.json")).expect(1);
         assert!(ended.stderr.contains("error: chain \"demo\": output: "), "{}", ended.stderr);
-        assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no space left"), "{}", ended.stderr);
         let stats = stats::read(&demo, "s.json");
         let chain = &stats["chains"][0];
         assert!(whole(&chain["packets"]["overload"]) > 0, "{chain}");
-        assert!(chain["errors"][0].as_str().unwrap().contains("No space left"));
+        assert!(chain["errors"][0].as_str().unwrap().contains("no space left"));
     }
     let ended = demo.warpline("run chain.toml --output none --stats /dev/full").expect(1);
     assert!(ended.stderr.contains("statistics: no space left"), "{}", ended.stderr);
