@@ -6,9 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use warpline_packet::wire::ipv4;
-use warpline_packet::{
-    Access, Batch, Field, FieldSet, Flags, PacketMut, PlainV4, ReadWrite, Reason, Shard,
-};
+use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
 
 use crate::{Definition, Emits, Function, Key, Resources, Section, State};
 
@@ -25,7 +23,7 @@ pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
 pub use poptrie::{Node, Poptrie, Rule6};
 
-use fib::{Fib, reason};
+use fib::{Action, Fib, reason};
 use neighbours::Mac;
 use routes::Unsupported;
 
@@ -253,16 +251,42 @@ impl Router {
         let count = range.len().min(WAVE);
         batch.read_dst_v4(range.clone(), &mut addresses[..count]);
         self.fib.v4.lookup_bulk(&addresses[..count], &mut hops);
-        let mut all_go_on = true;
-        let headers = batch.plain_v4_mut(range.clone(), self.access.run);
-        for (mut header, &hop) in headers.zip(&hops) {
-            let goes_on = self.rewrite_plain(&mut header, hop).is_ok();
-            header.set_next_hop(if goes_on { hop } else { 0 });
-            all_go_on &= goes_on;
-        }
+        let all_go_on = match self.mac {
+            Some(mac) => self.send_plain::<true>(batch, range.clone(), &hops, mac),
+            None => self.send_plain::<false>(batch, range.clone(), &hops, Mac([0; 6])),
+        };
         if !all_go_on {
             self.drop_plain(batch, range, &hops);
         }
+    }
+
+    /// Rewrites plain packets for their next hops; those that are to be dropped get none. Says whether
+    /// all have one.
+    #[inline(always)]
+    fn send_plain<const ETHERNET: bool>(
+        &self,
+        batch: &mut Batch,
+        range: Range<usize>,
+        hops: &[u16; WAVE],
+        src: Mac,
+    ) -> bool {
+        let mut all_go_on = true;
+        let actions = &*self.fib.actions;
+        for (mut header, &hop) in batch.plain_v4_mut(range, self.access.run).zip(hops) {
+            let action = actions.get(usize::from(hop));
+            let known = matches!(action, Some(Action::Forward | Action::Rewrite(_)));
+            // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+            let goes_on = known && header.decrement_ttl();
+            header.set_next_hop(if goes_on { hop } else { 0 });
+            all_go_on &= goes_on;
+            if ETHERNET
+                && goes_on
+                && let Some(Action::Rewrite(dst)) = action
+            {
+                header.set_eth_addresses(dst.0, src.0);
+            }
+        }
+        all_go_on
     }
 
     /// Drops what was left without a next hop.
@@ -275,19 +299,6 @@ impl Router {
                 self.drop(&mut packet, why);
             }
         }
-    }
-
-    #[inline(always)]
-    fn rewrite_plain(&self, header: &mut PlainV4<'_>, hop: u16) -> Result<(), Reason> {
-        let dst = self.fib.next(hop)?;
-        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
-        if !header.decrement_ttl() {
-            return Err(reason::TTL_EXCEEDED);
-        }
-        if let (Some(dst), Some(src)) = (dst, self.mac) {
-            header.set_eth_addresses(dst.0, src.0);
-        }
-        Ok(())
     }
 
     /// IPv6, and what can't be routed.
