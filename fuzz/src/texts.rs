@@ -48,6 +48,12 @@ const ROUTES: &[&str] = &[
 fe80::/64 dev eth0
 default via inet6 fe80::1
 ",
+    "10.1.2.0/24 192.0.2.1
+10.1.2.64/26 192.0.2.2
+10.1.2.0/25 192.0.2.3
+10.1.2.65/32 192.0.2.4
+10.1.0.0/16 192.0.2.5
+",
     "default
 \tnexthop via 192.0.2.1 dev eth0 weight 1
 \tnexthop via 192.0.2.2 weight 1
