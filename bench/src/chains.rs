@@ -5,9 +5,22 @@ use std::sync::Arc;
 
 use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
 use warpline_io::{NullSink, Sink, Source};
-use warpline_nf::{definition, harness};
+use warpline_nf::{Function, definition, harness};
+use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::memory::{Frames, MemorySource};
+
+/// A function that does nothing.
+pub struct Pass;
+
+impl Function for Pass {
+    fn access(&self) -> &Access {
+        const NONE: Access = Access::run_only(ReadWrite::NONE);
+        &NONE
+    }
+
+    fn run(&self, _: &mut Batch) {}
+}
 
 /// A chain of at most one function, `name`, with its table and its files in `folder`; "empty" has none.
 pub fn chain(name: &str, table: &str, folder: &Path) -> Chain {

@@ -1,11 +1,13 @@
 //! The router's `run` against a loop written by hand over the same batch: the same look-up, TTL,
 //! checksum and Ethernet addresses, and nothing else.
 //!
-//! Frames of 60 bytes in batches of 256, with destinations over many routes. Packets are sent
+//! Frames of 60 bytes in batches of 256, with destinations over many routes: one batch, which stays in
+//! the innermost cache, and 64 in turn, which don't. Packets are sent
 //! through again and again; their TTL is put back outside of the timing.
 
 use std::path::Path;
 
+use warpline_bench::chains::Pass;
 use warpline_bench::{median, seconds};
 use warpline_nf::harness::{Harness, Input, build};
 use warpline_nf::router::{DEFINITION, Fib4};
@@ -24,8 +26,8 @@ fn main() {
     let folder = std::env::temp_dir().join(format!("warpline-router-run-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the tables");
     let (prefixes, rules) = tables(&folder);
-    for rewrite in [false, true] {
-        measure(&folder, &prefixes, &Fib4::new(&rules), rewrite);
+    for (rewrite, batches) in [(false, 1), (true, 1), (false, 64), (true, 64)] {
+        measure(&folder, &prefixes, &Fib4::new(&rules), rewrite, batches);
     }
     let _ = std::fs::remove_dir_all(&folder);
 }
@@ -55,7 +57,7 @@ fn tables(folder: &Path) -> (Vec<u32>, Vec<(u32, u8, u16)>) {
     (prefixes, rules)
 }
 
-fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool) {
+fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool, batches: usize) {
     let table = if rewrite {
         "routes = \"routes\"\nneighbours = \"neighbours\"\nmac = \"02:00:00:00:00:01\"\n"
     } else {
@@ -63,26 +65,44 @@ fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool) {
     };
     let (function, _) = build(&DEFINITION, table, folder);
     let macs: Vec<[u8; 6]> = (0..=HOPS).map(|hop| [2, 0, 0, 0, 1, hop as u8]).collect();
-    let inputs: Vec<Input> =
-        (0..BATCH).map(|i| input(prefixes[i * 7919 % prefixes.len()])).collect();
-    let mut harness = Harness::new(build(&DEFINITION, table, folder).0, 0);
-    let batch = harness.fill(&inputs);
-
+    let inputs: Vec<Vec<Input>> = (0..batches)
+        .map(|b| {
+            (0..BATCH).map(|i| input(prefixes[(b * BATCH + i) * 7919 % prefixes.len()])).collect()
+        })
+        .collect();
+    let mut harnesses: Vec<Harness> =
+        inputs.iter().map(|_| Harness::new(Box::new(Pass), 0)).collect();
+    for (harness, inputs) in harnesses.iter_mut().zip(&inputs) {
+        harness.fill(inputs);
+    }
+    let passes = (PASSES / batches).max(1);
     let mut round = |by_hand: bool| {
-        (0..BATCH)
-            .for_each(|row| batch.packet_mut(row).frame_mut().copy_from_slice(&inputs[row].bytes));
+        for (harness, inputs) in harnesses.iter_mut().zip(&inputs) {
+            let batch = harness.batch_mut();
+            (0..BATCH).for_each(|row| {
+                batch.packet_mut(row).frame_mut().copy_from_slice(&inputs[row].bytes)
+            });
+        }
         let time = seconds(|| {
-            for _ in 0..PASSES {
-                if by_hand {
-                    route_by_hand(batch, fib, &macs, rewrite)
-                } else {
-                    function.run(batch)
+            for _ in 0..passes {
+                for harness in &mut harnesses {
+                    let batch = harness.batch_mut();
+                    if by_hand {
+                        route_by_hand(batch, fib, &macs, rewrite)
+                    } else {
+                        function.run(batch)
+                    }
                 }
             }
         });
-        let bytes: Vec<u8> =
-            (0..BATCH).flat_map(|row| batch.packet(row).frame().to_vec()).collect();
-        (time, bytes, (0..BATCH).all(|row| batch.packet(row).next_hop() != 0))
+        let mut bytes = Vec::new();
+        let mut routed = true;
+        for harness in &mut harnesses {
+            let batch = harness.batch_mut();
+            bytes.extend((0..BATCH).flat_map(|row| batch.packet(row).frame().to_vec()));
+            routed &= (0..BATCH).all(|row| batch.packet(row).next_hop() != 0);
+        }
+        (time, bytes, routed)
     };
     let ((_, bytes, routed), (_, by_hand, _)) = (round(false), round(true));
     assert!(routed && bytes == by_hand, "both do the same");
@@ -92,9 +112,9 @@ fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool) {
         theirs.push(round(true).0);
     }
     let ratio = median(ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours).collect());
-    let nanos = |times| median(times) * 1e9 / (BATCH * PASSES) as f64;
+    let nanos = |times| median(times) * 1e9 / (BATCH * batches * passes) as f64;
     println!(
-        "rewrite {rewrite:5}  run {:5.2} ns/packet  by hand {:5.2} ns/packet  ratio {ratio:.2}",
+        "{batches:2} batches  rewrite {rewrite:5}  run {:5.2} ns/packet  by hand {:5.2} ns/packet  ratio {ratio:.2}",
         nanos(ours),
         nanos(theirs)
     );

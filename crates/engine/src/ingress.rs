@@ -60,8 +60,8 @@ impl Feed {
     }
 
     /// Puts a frame in the open batch, and hands the batch over when it is full. Says whether there
-    /// was room.
-    #[inline]
+    /// was room. Inlined, as what is known of a frame then stays in registers.
+    #[inline(always)]
     fn place(
         &mut self,
         bytes: &[u8],
@@ -70,31 +70,33 @@ impl Feed {
         batch_packets: usize,
         clock: &Clock,
     ) -> bool {
-        if self.open.is_none() && !self.open(clock) {
+        let is_open = self.open.as_ref().is_some_and(|b| b.takes_packets(batch_packets));
+        if !is_open && !self.open_next(clock) {
             return false;
         }
         let Some(batch) = &mut self.open else { return false };
-        if batch.kind() != Kind::Packets || batch.len() >= batch_packets {
-            // An earlier hand-over found the queue full.
-            return self.flush() && self.place(bytes, headers, arrival, batch_packets, clock);
-        }
-        if batch.push(bytes, headers, arrival, &mut self.placer).is_err() {
-            return false;
-        }
-        if batch.len() == 1 {
+        let Ok(index) = batch.push(bytes, headers, arrival, &mut self.placer) else { return false };
+        if index == 0 {
             self.first = arrival.ingress;
         }
-        if batch.len() == batch_packets {
+        if index + 1 == batch_packets {
             self.flush();
         }
         true
     }
 
+    /// Opens a batch, behind what an earlier hand-over found no room for.
     #[cold]
-    fn open(&mut self, clock: &Clock) -> bool {
-        self.open = self.pool.pop();
-        if let Some(batch) = &mut self.open {
-            batch.set_opened(clock.now());
+    #[inline(never)]
+    fn open_next(&mut self, clock: &Clock) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        if self.open.is_none() {
+            self.open = self.pool.pop();
+            if let Some(batch) = &mut self.open {
+                batch.set_opened(clock.now());
+            }
         }
         self.open.is_some()
     }
@@ -262,7 +264,7 @@ impl Desk {
     }
 
     /// Takes a frame in. Says whether there was room for it; where not, it waits, or is counted lost.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, frame: &Frame<'_>) -> bool {
         self.part.packets.read += 1;
         self.part.bytes_read += frame.bytes.len() as u64;
@@ -287,10 +289,20 @@ impl Desk {
             shard: steered.shard,
             flow_hash: steered.flow_hash,
         };
-        if self.is_tick_due() {
-            self.start_announcement(Kind::Tick(self.now));
-        } else if self.place(bytes, &headers, &arrival) {
+        let due = self.is_tick_due();
+        if !due && self.place(bytes, &headers, &arrival) {
             return true;
+        }
+        self.keep(bytes, headers, arrival, due)
+    }
+
+    /// Takes a frame that a tick goes before, or that finds no room: it waits, or is counted lost. Says
+    /// whether it found room after all.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, bytes: &[u8], headers: Headers, arrival: Arrival, tick: bool) -> bool {
+        if tick {
+            self.start_announcement(Kind::Tick(self.now));
         } else if self.drops_when_full {
             self.part.overloaded(OVERLOAD_QUEUE, 1);
             return false;
@@ -331,7 +343,7 @@ impl Desk {
     }
 
     /// Puts a frame in its lane's open batch, and takes its number.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, bytes: &[u8], headers: &Headers, arrival: &Arrival) -> bool {
         let lane = lane_of(arrival.shard, self.feeds.len());
         let placed =

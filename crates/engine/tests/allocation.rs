@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::frames::{Input, Traffic};
 use common::ports::Frames;
+use common::run::in_time;
 use common::{DEFINITION, all_four, chain};
 use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
@@ -143,9 +144,10 @@ fn no_thread_allocates_once_it_is_warm() {
     let lavish = Settings { lanes: 2, ..Settings::default() };
     let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2 };
     for settings in [lavish, tiny] {
-        let control = Control::default();
         let ports = Ports::Shared(Box::new(Rounds::new(&inputs, 6)), Box::new(Counted));
-        let report = run(&counted_chain(), &settings, ports, &control).expect("a run");
+        let report = in_time(move || {
+            run(&counted_chain(), &settings, ports, &Control::default()).expect("a run")
+        });
         COUNTING.store(false, Ordering::Relaxed);
         assert!(report.part.packets.balanced());
         assert!(report.part.packets.generated > 1000, "it is a chain that makes packets");

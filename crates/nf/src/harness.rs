@@ -112,6 +112,11 @@ impl Harness {
         out
     }
 
+    /// The batch as it was filled last.
+    pub fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
     /// Places frames in the batch, without working on them.
     pub fn fill(&mut self, inputs: &[Input]) -> &mut Batch {
         self.batch.clear();

@@ -52,24 +52,34 @@ pub unsafe trait Memory: Send + Sync {
 
 /// Memory from the program's allocator, zeroed, on a 2 MiB boundary so that huge pages fit.
 pub struct HeapMemory {
-    base: NonNull<u8>,
+    block: NonNull<u8>,
     layout: Layout,
+    base: NonNull<u8>,
+    len: usize,
 }
+
+/// Where [`HeapMemory`] begins.
+const BOUNDARY: usize = 2 << 20;
 
 impl HeapMemory {
     /// Takes `len` bytes, at least one; `None` where the allocator has none.
     pub fn new(len: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(len.max(1), 2 << 20).ok()?;
+        // Aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
+        // come from the system, zero, when they are first touched.
+        let layout = Layout::from_size_align(len.max(1).checked_add(BOUNDARY)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self { base, layout })
+        let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let skip = block.as_ptr().align_offset(BOUNDARY).min(BOUNDARY);
+        // SAFETY: less than a boundary's distance, which the block has beyond `len`.
+        let base = unsafe { block.add(skip) };
+        Some(Self { block, layout, base, len: len.max(1) })
     }
 }
 
 impl Drop for HeapMemory {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout, and freed only here.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        unsafe { dealloc(self.block.as_ptr(), self.layout) }
     }
 }
 
@@ -79,11 +89,11 @@ unsafe impl Memory for HeapMemory {
         self.base
     }
     fn len(&self) -> usize {
-        self.layout.size()
+        self.len
     }
 }
 
-// SAFETY: the pointer is the only handle to the allocation; whoever holds the value may use it.
+// SAFETY: the pointers are the only handle to the allocation; whoever holds the value may use it.
 unsafe impl Send for HeapMemory {}
 // SAFETY: `&HeapMemory` gives out the address only.
 unsafe impl Sync for HeapMemory {}

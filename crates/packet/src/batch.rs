@@ -120,6 +120,12 @@ impl Batch {
         self.table.slots()
     }
 
+    /// Whether it carries packets, and fewer than `packets` so far.
+    #[inline(always)]
+    pub fn takes_packets(&self, packets: usize) -> bool {
+        self.kind == Kind::Packets && self.len() < packets
+    }
+
     /// What it carries.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -202,6 +208,11 @@ impl Batch {
     /// What became of its packets so far.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
+        if self.forward_count() == self.len() {
+            tally.packets[Verdict::Forward as usize] = self.len() as u32;
+            tally.sent_bytes = self.table.frame_lens().iter().map(|&len| u64::from(len)).sum();
+            return tally;
+        }
         for (&verdict, &len) in self.table.column(VerdictOf).iter().zip(self.table.frame_lens()) {
             tally.packets[usize::from(verdict) % VERDICTS] += 1;
             let sent = verdict <= Verdict::Return as u8;

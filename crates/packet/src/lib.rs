@@ -38,6 +38,7 @@ mod flags;
 pub mod hash;
 mod link;
 mod packet;
+mod packet_mut;
 mod parse;
 mod plain;
 mod steering;

@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use crate::arena::{L3, Link, MalformedOf, NextHop, VerdictOf, Version};
-use crate::packet::decrement_v4;
+use crate::packet_mut::decrement_v4;
 use crate::wire::{ethernet, ipv4};
 use crate::{Batch, Field, LinkType, ReadWrite, Verdict};
 

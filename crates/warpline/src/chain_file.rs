@@ -1,6 +1,7 @@
 //! The chain file: parsed and built in one pass that finds every mistake.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -8,6 +9,8 @@ use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Instance, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
+
+use crate::port_keys::PortKeys;
 
 /// Keys of a `[chain]` table.
 const CHAIN_KEYS: &[&str] = &[
@@ -27,10 +30,11 @@ const CHAIN_KEYS: &[&str] = &[
 pub(crate) struct Loaded {
     pub(crate) chain: Chain,
     pub(crate) settings: Settings,
-    pub(crate) input: Option<String>,
-    pub(crate) output: Option<String>,
-    pub(crate) tap: Option<String>,
-    pub(crate) impair: Option<String>,
+    pub(crate) ports: PortKeys,
+    /// Files that its functions' tables name, each with the table's name.
+    pub(crate) files: Vec<(String, PathBuf)>,
+    /// What functions were asked to leave out of their files, and left out.
+    pub(crate) left_out: Diagnostics,
 }
 
 /// A table's key set on the command line.
@@ -39,11 +43,13 @@ struct Override {
     source: SourceText,
 }
 
-/// Builds every chain of `source`, with `set` (`table.key=value`) on top.
+/// Builds every chain of `source`, with `set` (`table.key=value`) on top. The file that `input` names
+/// must be there if `needs_input`.
 pub(crate) fn load(
     source: &SourceText,
     folder: Folder<'_>,
     set: &[String],
+    needs_input: bool,
 ) -> Result<Vec<Loaded>, Diagnostics> {
     let mut mistakes = Diagnostics::default();
     let (table, errors) = DeTable::parse_recoverable(&source.text);
@@ -58,7 +64,7 @@ pub(crate) fn load(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let file = File { source, table: &table, folder, overrides: &parsed };
+    let file = File { source, table: &table, folder, overrides: &parsed, needs_input };
     let chains = file.build(&mut mistakes);
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
 }
@@ -86,6 +92,7 @@ struct File<'a> {
     table: &'a Spanned<DeTable<'a>>,
     folder: Folder<'a>,
     overrides: &'a [(&'a Override, Spanned<DeTable<'a>>)],
+    needs_input: bool,
 }
 
 impl<'a> File<'a> {
@@ -154,12 +161,16 @@ impl<'a> File<'a> {
         };
         section.require("functions", "the functions that packets go through, in order");
         let names: Vec<String> = section.parsed_list("functions");
-        let mut text = |key| section.string(key).map(str::to_owned);
-        let (name, input, output) = (text("name"), text("input"), text("output"));
-        let (tap, impair) = (text("tap"), text("impair"));
-        let (instances, scratch_words) = self.instances(&names, table, used, mistakes);
-        match Chain::new(name.unwrap_or_else(|| "chain".into()), instances, scratch_words) {
-            Ok(chain) => Some(Loaded { chain, settings, input, output, tap, impair }),
+        let name = section.string("name").unwrap_or("chain").to_owned();
+        let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
+        used.extend(own_names(table));
+        let (instances, resources) = self.instances(&names, table, used, mistakes);
+        let files = self.files(&names);
+        match Chain::new(name, instances, resources.scratch_words()) {
+            Ok(chain) => {
+                let left_out = resources.notices().clone();
+                Some(Loaded { chain, settings, ports, files, left_out })
+            }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
                 None
@@ -167,36 +178,57 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The instances called `names`, and how many scratch words they were handed.
+    /// The files that the tables of these instances name: strings that are the name of a file.
+    fn files(&self, names: &[String]) -> Vec<(String, PathBuf)> {
+        let Folder::Disk(folder) = self.folder else { return Vec::new() };
+        let mut files = Vec::new();
+        for name in names {
+            let own = self.table.get_ref().get(name.as_str()).map(Spanned::get_ref);
+            let own = own.and_then(DeValue::as_table).into_iter();
+            let set = self.overrides.iter().filter(|(o, _)| o.table == *name);
+            let tables = own.chain(set.map(|(_, table)| table.get_ref()));
+            let texts = tables.flat_map(|t| t.values()).filter_map(|v| v.get_ref().as_str());
+            let paths = texts.map(|text| folder.join(text)).filter(|path| path.is_file());
+            files.extend(paths.map(|path| (name.clone(), path)));
+        }
+        files
+    }
+
+    /// The instances called `names`, and what they were handed.
     fn instances(
         &self,
         names: &[String],
         chain: &'a DeTable<'a>,
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
-    ) -> (Vec<Instance>, usize) {
-        let at = chain.get("functions").map_or(0..0, Spanned::span);
+    ) -> (Vec<Instance>, Resources) {
+        let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
+        let set = set.map(|(o, table)| (&o.source, table.get_ref()));
+        let (source, at) = set
+            .chain([(self.source, chain)])
+            .find_map(|(source, table)| Some((source, table.get("functions")?.span())))
+            .unwrap_or((self.source, 0..0));
         let mut resources = Resources::default();
         let mut instances: Vec<Instance> = Vec::new();
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 let text = format!("{name:?} is in the chain twice");
-                let mistake = self.source.mistake(at.clone(), text);
+                let mistake = source.mistake(at.clone(), text);
                 mistakes.push(mistake.help(
                     "an entry is an instance: give the second a name and a table of its own, with `function = ...`",
                 ));
                 continue;
             }
             used.push(name.clone());
-            instances.extend(self.instance(name, at.clone(), &mut resources, mistakes));
+            instances.extend(self.instance(name, (source, at.clone()), &mut resources, mistakes));
         }
-        (instances, resources.scratch_words())
+        (instances, resources)
     }
 
     fn instance(
         &self,
         name: &str,
-        at: Range<usize>,
+        (source, at): (&'a SourceText, Range<usize>),
         resources: &mut Resources,
         mistakes: &mut Diagnostics,
     ) -> Option<Instance> {
@@ -210,20 +242,22 @@ impl<'a> File<'a> {
             }
             None => (&empty, at.clone()),
         };
-        let layers = self.layers(name, table, span);
+        let mut layers = self.layers(name, table, span);
+        if found.is_none() {
+            // What it lacks is told where it is named.
+            layers[0].source = source;
+        }
         let mut section = Section::new(layers, name, self.folder, mistakes);
         let function = section.string("function").unwrap_or(name).to_owned();
         let Some(definition) = definition(&function) else {
             let names: Vec<&str> = FUNCTIONS.iter().map(|d| d.name).collect();
             let text = format!("there is no function called {function:?}");
-            let mistake = match section.has("function") {
-                true => {
-                    section.mistake("function", text);
-                    return None;
-                }
-                false => self.source.mistake(at, text),
-            };
-            section.note(mistake.help(format!("functions: {}", names.join(", "))));
+            let allowed = format!("functions: {}", names.join(", "));
+            if section.has("function") {
+                section.mistake("function", format!("{text}; {allowed}"));
+            } else {
+                section.note(source.mistake(at, text).help(allowed));
+            }
             return None;
         };
         section.refuse_unknown(definition.keys);
@@ -259,4 +293,12 @@ impl<'a> File<'a> {
             }
         }
     }
+}
+
+/// The names that the chain file itself has in `functions`: their tables are no strays where the command
+/// line sets others.
+fn own_names(chain: &DeTable<'_>) -> Vec<String> {
+    let list = chain.get("functions").and_then(|value| value.get_ref().as_array());
+    let names = list.into_iter().flatten().filter_map(|item| item.get_ref().as_str());
+    names.map(str::to_owned).collect()
 }

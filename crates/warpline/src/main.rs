@@ -10,10 +10,12 @@ mod chain_file;
 mod cli;
 mod commands;
 mod demo;
+mod port_keys;
 mod ports;
 mod stats_json;
 mod summary;
 mod watch;
+mod writes;
 
 use std::process::ExitCode;
 

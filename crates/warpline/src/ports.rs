@@ -1,12 +1,14 @@
 //! What `SRC` and `DST` name: sources and sinks, opened.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
-use warpline_io::{CaptureReader, NullSink, Paced, PcapWriter, Sink, Source, SourceError};
+use warpline_io::{BadPace, CaptureReader, NullSink, Paced, PcapWriter, Sink, Source, SourceError};
 use warpline_nf::config::plain;
+
+use crate::writes::{Place, Writes};
 
 /// Where packets come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +18,7 @@ pub(crate) enum Input {
     /// A capture on standard input.
     Stdin(Option<f64>),
     /// The generator.
-    Generate(String),
+    Generate(Box<GeneratorConfig>),
     /// The demo's capture.
     Demo,
 }
@@ -33,23 +35,21 @@ pub(crate) enum Output {
 }
 
 impl Input {
-    /// Reads `text`; relative paths are in `folder`.
-    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, String> {
+    /// Reads `text`; relative paths are in `folder`. Tells all that is wrong with it.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Vec<String>> {
         if text.starts_with("generate:") || text == "generate" {
-            return Ok(Self::Generate(
-                text.trim_start_matches("generate").trim_start_matches(':').into(),
-            ));
+            let settings = if text == "generate" { "" } else { text };
+            return match GeneratorConfig::parse(settings) {
+                Ok(config) => Ok(Self::Generate(Box::new(config))),
+                Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
+            };
         }
         let (name, pace) = match text.rsplit_once(",pace=") {
-            Some((name, factor)) => {
-                let factor: f64 =
-                    factor.parse().map_err(|_| format!("pace={factor}: not a number"))?;
-                (name, Some(factor))
-            }
+            Some((name, factor)) => (name, Some(parse_pace(factor).map_err(|why| vec![why])?)),
             None => (text, None),
         };
         match name {
-            "" => Err("the input has no name".into()),
+            "" => Err(vec!["the input has no name".into()]),
             "-" => Ok(Self::Stdin(pace)),
             name => Ok(Self::File(folder.join(name), pace)),
         }
@@ -62,23 +62,24 @@ impl Input {
                 paced(CaptureReader::open(path).map_err(|e| told(&e))?, *pace)
             }
             Self::Stdin(pace) => paced(CaptureReader::stdin().map_err(|e| told(&e))?, *pace),
-            Self::Generate(text) => match GeneratorConfig::parse(text) {
-                Ok(config) => Ok(Box::new(Generator::new(config))),
-                Err(problems) => {
-                    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                    Err(told.join("\n"))
-                }
-            },
+            Self::Generate(config) => Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source().map_err(|e| told(&e)),
         }
     }
 
-    fn path(&self) -> Option<&Path> {
+    /// The file that it is, if it is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path, _) => Some(path),
             _ => None,
         }
     }
+}
+
+fn parse_pace(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("pace={text}: not a number"))?;
+    let is_pace = factor.is_finite() && factor > 0.0;
+    if is_pace { Ok(factor) } else { Err(BadPace(factor).to_string()) }
 }
 
 fn told(error: &SourceError) -> String {
@@ -101,21 +102,16 @@ fn paced(reader: CaptureReader, pace: Option<f64>) -> Result<Box<dyn Source>, St
 /// `source` behind the middleware that the chain asks for.
 pub(crate) fn wrap(
     mut source: Box<dyn Source>,
-    impair: Option<&str>,
-    tap: Option<&Path>,
-) -> Result<Box<dyn Source>, String> {
-    if let Some(text) = impair {
-        let config = ImpairConfig::parse(text).map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            format!("impair: {}", told.join("\n"))
-        })?;
-        source = Box::new(Impair::new(source, config));
+    impair: Option<&ImpairConfig>,
+    tap: Option<PcapWriter>,
+) -> Box<dyn Source> {
+    if let Some(config) = impair {
+        source = Box::new(Impair::new(source, config.clone()));
     }
-    if let Some(path) = tap {
-        let sink = PcapWriter::create(path).map_err(|e| format!("tap: {}: {e}", path.display()))?;
-        source = Box::new(Tap::new(source, Box::new(sink)));
+    match tap {
+        Some(sink) => Box::new(Tap::new(source, Box::new(sink))),
+        None => source,
     }
-    Ok(source)
 }
 
 impl Output {
@@ -129,78 +125,26 @@ impl Output {
         }
     }
 
-    /// Opens it, which empties a file that is there.
-    pub(crate) fn open(&self) -> Result<Box<dyn Sink>, String> {
-        match self {
-            Self::File(path) => {
-                let sink = PcapWriter::create(path).map_err(|e| e.to_string())?;
-                Ok(Box::new(sink))
-            }
-            Self::Stdout => Ok(Box::new(PcapWriter::stdout())),
-            Self::None => Ok(Box::new(NullSink)),
+    /// Opens its file, if it is one.
+    pub(crate) fn open(&self, writes: &mut Writes) -> Result<Option<Place>, String> {
+        let opened = self.path().map(|path| writes.open(path)).transpose();
+        opened.map_err(|why| format!("output {why}"))
+    }
+
+    /// The sink, which writes to `file` where the output is one.
+    pub(crate) fn sink(&self, file: Option<fs::File>) -> Box<dyn Sink> {
+        match (self, file) {
+            (Self::Stdout, _) => Box::new(PcapWriter::stdout()),
+            (_, Some(file)) => Box::new(PcapWriter::from_file(file)),
+            (_, None) => Box::new(NullSink),
         }
     }
 
-    fn path(&self) -> Option<&Path> {
+    /// The file that it is, if it is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
             _ => None,
         }
     }
-}
-
-/// Files that a run reads and writes, so that none is two things.
-#[derive(Default)]
-pub(crate) struct Claims {
-    files: Vec<(String, PathBuf, bool)>,
-}
-
-impl Claims {
-    /// Notes an input.
-    pub(crate) fn read(&mut self, input: &Input) -> Result<(), String> {
-        input.path().map_or(Ok(()), |path| self.claim("input", path, false))
-    }
-
-    /// Notes an output.
-    pub(crate) fn write(&mut self, output: &Output) -> Result<(), String> {
-        output.path().map_or(Ok(()), |path| self.claim("output", path, true))
-    }
-
-    /// Notes another file; refuses one that is written and also something else.
-    pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), String> {
-        for (other, own, written) in &self.files {
-            if (writes || *written) && is_same_file(own, path) {
-                return Err(format!("{} is both the {other} and the {what}", path.display()));
-            }
-        }
-        self.files.push((what.into(), path.into(), writes));
-        Ok(())
-    }
-}
-
-#[cfg(unix)]
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (fs::metadata(a), fs::metadata(b)) {
-        // A device such as /dev/null or a terminal may be many things at once.
-        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => absolute(a) == absolute(b),
-    }
-}
-
-#[cfg(not(unix))]
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    absolute(a) == absolute(b)
-}
-
-/// The path with its folder's links followed, for a file that need not be there.
-fn absolute(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.into());
-    path.file_name().map_or(folder.clone(), |name| folder.join(name))
-}
-
-/// Makes `path` an empty file, or says why not.
-pub(crate) fn create(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("{}: {}", path.display(), plain(&error)))
 }

@@ -1,6 +1,6 @@
 //! The summary of a run, for people.
 
-use warpline_engine::stats::{FunctionStats, Part};
+use warpline_engine::stats::Part;
 use warpline_engine::{Chain, Report};
 use warpline_packet::Malformed;
 
@@ -80,42 +80,34 @@ fn functions(chain: &Chain, part: &Part) -> String {
     let width = chain.instances.iter().map(|i| i.name.len()).max().unwrap_or(0).max(8);
     let busy: u64 = part.functions.iter().map(|f| f.busy_ns).sum();
     let mut text = format!(
-        "\n  {:<width$} {:>13} {:>13} {:>7} {:>10}  drops\n",
+        "\n  {:<width$} {:>13} {:>13} {:>7} {:>10}\n",
         "function", "in", "out", "time", "ns/packet"
     );
     for (instance, stats) in chain.instances.iter().zip(&part.functions) {
         let share = 100.0 * stats.busy_ns as f64 / busy.max(1) as f64;
         let each = stats.busy_ns as f64 / stats.packets_in.max(1) as f64;
         text += &format!(
-            "  {:<width$} {:>13} {:>13} {share:>5.1} % {each:>10.1}  {}\n",
+            "  {:<width$} {:>13} {:>13} {share:>5.1} % {each:>10.1}\n",
             instance.name,
             grouped(stats.packets_in),
             grouped(stats.packets_out),
-            drops(instance.definition.drops, stats),
         );
-        let counters = stats.counters.iter().filter(|(_, n)| **n > 0);
-        let counters: Vec<String> = counters
-            .map(|(name, n)| format!("{} {}", name.replace('_', " "), grouped(*n)))
-            .collect();
-        if !counters.is_empty() || stats.generated > 0 {
-            let made = (stats.generated > 0).then(|| format!("made {}", grouped(stats.generated)));
-            let all: Vec<String> = made.into_iter().chain(counters).collect();
-            text += &format!("  {:<width$} ({})\n", "", all.join(", "));
-        }
+        text += &listed("dropped", instance.definition.drops.iter().copied().zip(stats.drops));
+        let lies = Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
+        text += &listed("malformed", lies);
+        let made = [("packets", stats.generated)];
+        text += &listed("made", made);
+        text += &listed("counted", stats.counters.iter().map(|(name, n)| (*name, *n)));
     }
     text
 }
 
-fn drops(reasons: &[&str], stats: &FunctionStats) -> String {
-    let dropped = reasons.iter().zip(stats.drops).filter(|(_, n)| *n > 0);
-    let mut told: Vec<String> = dropped.map(|(name, n)| format!("{name} {}", grouped(n))).collect();
-    for what in Malformed::ALL {
-        let n = stats.malformed[*what as usize];
-        if n > 0 {
-            told.push(format!("{} {}", what.name(), grouped(n)));
-        }
-    }
-    if told.is_empty() { "-".into() } else { told.join(", ") }
+/// A line of counts that are not zero; nothing where all are.
+fn listed<'a>(what: &str, counts: impl IntoIterator<Item = (&'a str, u64)>) -> String {
+    let counts = counts.into_iter().filter(|(_, n)| *n > 0);
+    let told: Vec<String> =
+        counts.map(|(name, n)| format!("{} {}", name.replace('_', " "), grouped(n))).collect();
+    if told.is_empty() { String::new() } else { format!("    {what:<10} {}\n", told.join(", ")) }
 }
 
 /// Seconds from the first packet in to the last out.

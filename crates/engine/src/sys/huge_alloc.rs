@@ -14,51 +14,36 @@ const HUGE_PAGE: usize = 2 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugeAlloc;
 
-impl HugeAlloc {
-    fn widen(layout: Layout) -> Option<Layout> {
-        let large = layout.size() >= HUGE_MIN && layout.align() < HUGE_PAGE;
-        if large { layout.align_to(HUGE_PAGE).ok() } else { None }
-    }
-}
-
-// SAFETY: every block comes from `System` with a layout that is a function of the caller's alone, and
-// goes back to it with the same one; `madvise` changes no content.
+// SAFETY: every block comes from `System` with the caller's layout and goes back to it with the same one;
+// `madvise` changes no content.
 unsafe impl GlobalAlloc for HugeAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout has a size; widening keeps it.
-        unsafe { advise(System.alloc(Self::widen(layout).unwrap_or(layout)), layout.size()) }
+        // SAFETY: as the caller promises.
+        unsafe { advise(System.alloc(layout), layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(wide) = Self::widen(layout) else {
-            // SAFETY: as the caller promises.
-            return unsafe { System.alloc_zeroed(layout) };
-        };
-        // SAFETY: as in `alloc`; the advice comes before the zeroes touch the pages.
-        unsafe {
-            let block = advise(System.alloc(wide), wide.size());
-            if !block.is_null() {
-                block.write_bytes(0, wide.size());
-            }
-            block
-        }
+        // SAFETY: as the caller promises. Large blocks come zero from the system, untouched yet.
+        unsafe { advise(System.alloc_zeroed(layout), layout.size()) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `alloc` with the layout that this one widens to.
-        unsafe { System.dealloc(block, Self::widen(layout).unwrap_or(layout)) }
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// Asks for huge pages behind `block` where it is large; a refusal costs speed only.
+/// Asks for huge pages within `block` where it is large; a refusal costs speed only.
 ///
 /// # Safety
 /// `block` is null or the start of `size` allocated bytes.
 unsafe fn advise(block: *mut u8, size: usize) -> *mut u8 {
-    let pages = size / HUGE_PAGE * HUGE_PAGE;
-    if size >= HUGE_MIN && !block.is_null() && (block as usize).is_multiple_of(HUGE_PAGE) {
+    if size >= HUGE_MIN && !block.is_null() {
+        let skip = block.align_offset(HUGE_PAGE);
+        let pages = size.saturating_sub(skip) / HUGE_PAGE * HUGE_PAGE;
         // SAFETY: the range is allocated and page-aligned; the advice leaves its content alone.
-        let _ = unsafe { libc::madvise(block.cast(), pages, libc::MADV_HUGEPAGE) };
+        let _ =
+            unsafe { libc::madvise(block.wrapping_add(skip).cast(), pages, libc::MADV_HUGEPAGE) };
     }
     block
 }

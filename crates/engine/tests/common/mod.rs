@@ -21,6 +21,10 @@ use warpline_packet::{Access, StateKey};
 pub(crate) enum Spec {
     Grow,
     EmitAbsorb,
+    /// The same in a stage of its own, with this many batches together.
+    EmitAbsorbOwn {
+        launch: usize,
+    },
     /// With this many bindings in all shards together.
     NatLike {
         bindings: usize,
@@ -54,6 +58,7 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
     };
     let (function, own, launch): (Arc<dyn Function>, bool, usize) = match spec {
         Spec::Grow => (Arc::new(grow::Grow::new()), false, 1),
+        Spec::EmitAbsorbOwn { launch } => (Arc::new(emit_absorb::EmitAbsorb::new()), true, *launch),
         Spec::EmitAbsorb => (Arc::new(emit_absorb::EmitAbsorb::new()), false, 1),
         Spec::NatLike { bindings, inside } => {
             let key = if *inside { nat_like::inside_key() } else { StateKey::AddressPair };

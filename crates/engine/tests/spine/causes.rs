@@ -52,11 +52,18 @@ struct Half {
     of_packets: u64,
     of_past: u64,
     too_long: u64,
+    backward: u64,
+    now: Instant,
     past: Option<Arrival>,
 }
 
 impl Half {
     fn work(&mut self, batch: &Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        for &pick in picks {
+            let now = batch.packet(usize::from(pick)).timestamp();
+            self.backward += u64::from(now < self.now);
+            self.now = now;
+        }
         if let Some(past) = self.past {
             self.of_past += u64::from(emit.forward(&past, b"past"));
         }
@@ -73,6 +80,7 @@ impl Half {
 
     fn tell(&mut self, now: Instant, emit: &mut Emit<'_>) {
         self.ticks += u64::from(self.is_first);
+        self.backward += u64::from(now < self.now);
         let now = emit.tick_arrival(now, LinkType::ETHERNET).expect("a tick");
         for cause in [self.past, Some(now)].into_iter().flatten().cycle().take(10) {
             self.of_ticks += u64::from(emit.forward(&cause, b"tick"));
@@ -85,6 +93,7 @@ impl Half {
         visit("of-packets", self.of_packets);
         visit("of-past", self.of_past);
         visit("too-long", self.too_long);
+        visit("backward", self.backward);
     }
 }
 
@@ -130,7 +139,8 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
     });
     let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
     let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
-    run_ports(chain, settings, source, Kept::default(), control)
+    let sink = Kept { slow: Duration::from_micros(100), ..Kept::default() };
+    run_ports(chain, settings, source, sink, control)
 }
 
 /// A packet a millisecond.
@@ -175,10 +185,27 @@ fn no_more_is_made_than_was_declared() {
 }
 
 #[test]
+fn what_is_made_finds_room_whatever_waits_for_the_sink() {
+    let inputs = steady(20_000);
+    let settings = Settings { batch_packets: 1024, ..Settings::default() };
+    let outcome = run(&[(0, 15)], settings, &inputs);
+    assert_eq!(outcome.report.part.packets.generated, 15 * 20_000);
+}
+
+#[test]
 fn a_time_that_cannot_go_on_is_no_tick_a_packet() {
     let mut inputs = steady(500);
     inputs[10].nanos = u64::MAX;
     let outcome = run(&[(1, 0)], Settings::default(), &inputs);
     assert!(outcome.counter(0, "ticks") <= 2 * 11, "{}", outcome.counter(0, "ticks"));
     assert_eq!(outcome.sent.len(), 500);
+}
+
+#[test]
+fn time_never_goes_back_for_a_function() {
+    let inputs = Traffic::new(71, 30, 60, 100).take(2000);
+    let back = inputs.windows(2).filter(|pair| pair[1].nanos < pair[0].nanos).count();
+    assert!(back > 100, "the frames' own times do: {back}");
+    let settings = Settings { lanes: 2, batch_packets: 16, ..Settings::default() };
+    assert_eq!(run(&[(1, 0)], settings, &inputs).counter(0, "backward"), 0);
 }

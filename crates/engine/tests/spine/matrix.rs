@@ -80,6 +80,17 @@ fn batches_between_before_and_after_change_nothing() {
 }
 
 #[test]
+fn time_passes_between_launches_only() {
+    same_everywhere(|launch| vec![Spec::EmitAbsorbOwn { launch }], &[1, 4, 7], 2000);
+}
+
+#[test]
+fn a_function_sees_nothing_of_another_of_its_kind() {
+    let twice = |launch| vec![Spec::ThreePhase { launch }, Spec::ThreePhase { launch: 2 }];
+    same_everywhere(twice, &[0, 4], 2000);
+}
+
+#[test]
 fn the_chain_of_all_is_the_same() {
     same_everywhere(all_four, &[0, 1, 4, 7], 4000);
 }

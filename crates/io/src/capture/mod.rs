@@ -21,6 +21,7 @@ mod pace;
 mod pcap;
 mod pcap_writer;
 mod pcapng;
+mod pipe;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use crate::port::{FRAME_LEN_MAX, Frame, Next, Source, SourceError};
 use buffer::{NAP, ReadBuffer};
 use pcap::Pcap;
 use pcapng::Pcapng;
+use pipe::Pipe;
 
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
@@ -78,22 +80,25 @@ impl CaptureReader {
         Ok(Self { buffer, format, total_len, packets: 0, cut: None, ended: false })
     }
 
-    /// Opens a capture file.
+    /// Opens a capture file, or a named pipe, which is `Idle` while nothing comes.
     ///
     /// # Errors
     /// As [`CaptureReader::new`], and `Io` when the file can't be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let file = File::open(path)?;
-        let total_len = file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
-        Self::new(Box::new(file), total_len)
+        let meta = file.metadata()?;
+        if meta.is_file() || meta.is_dir() {
+            return Self::new(Box::new(file), Some(meta.len()));
+        }
+        Self::new(Box::new(Pipe::new(file)?), None)
     }
 
-    /// Reads a capture from standard input.
+    /// Reads a capture from standard input; it is `Idle` while nothing comes.
     ///
     /// # Errors
     /// As [`CaptureReader::new`].
     pub fn stdin() -> Result<Self, SourceError> {
-        Self::new(Box::new(io::stdin()), None)
+        Self::new(Box::new(Pipe::new(io::stdin())?), None)
     }
 
     fn end(&mut self, cut: Option<Cut>) -> Next<'_> {

@@ -44,9 +44,13 @@ impl PcapWriter {
     /// # Errors
     /// `Io` when the file can't be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, SinkError> {
-        let file = File::create(path).map_err(SinkError::Io)?;
+        File::create(path).map(Self::from_file).map_err(SinkError::Io)
+    }
+
+    /// Writes to `file`, which is empty.
+    pub fn from_file(file: File) -> Self {
         let handle = file.try_clone().ok();
-        Ok(Self::new(Box::new(file), handle))
+        Self::new(Box::new(file), handle)
     }
 
     /// Writes to standard output.

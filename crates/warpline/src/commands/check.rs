@@ -6,22 +6,14 @@ use warpline_engine::Chain;
 use warpline_packet::FieldSet;
 
 use crate::Failure;
-use crate::ports::{Input, Output};
 
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(crate) fn check(path: &Path, set: &[String]) -> Result<(), Failure> {
-    let chains = super::load_file(path, set)?;
-    let folder = super::folder_of(path);
-    for loaded in &chains {
-        let input = loaded.input.as_deref().map(|text| Input::parse(text, folder));
-        let output = loaded.output.as_deref().map(|text| Output::parse(text, folder));
-        if let Some(Err(why)) = input {
-            return Err(Failure::Usage(format!("{}: input: {why}", path.display())));
-        }
-        if let Some(Err(why)) = output {
-            return Err(Failure::Usage(format!("{}: output: {why}", path.display())));
-        }
+    for loaded in &super::load_file(path, set, true)? {
         println!("{}", describe(&loaded.chain));
+        if !loaded.left_out.is_empty() {
+            println!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out);
+        }
     }
     Ok(())
 }

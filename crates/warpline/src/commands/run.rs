@@ -3,19 +3,20 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use warpline_engine::{Control, Ports, Report, StartError};
-use warpline_io::{Sink, Source};
+use warpline_io::{PcapWriter, Sink, Source};
 use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain};
 
 use crate::chain_file::{Loaded, load};
 use crate::cli::RunArguments;
-use crate::ports::{Claims, Input, Output, create, wrap};
+use crate::ports::{Input, Output, wrap};
+use crate::writes::{Claims, Writes};
 use crate::{Failure, demo, stats_json, summary, watch};
 
 /// A chain with its ports named.
@@ -23,7 +24,6 @@ struct Planned {
     loaded: Loaded,
     input: Input,
     output: Output,
-    tap: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -48,14 +48,13 @@ fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
 
 /// Builds the chains and says where each one's packets come from and go to.
 fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
-    let (chains, folder) = match &arguments.chain {
-        Some(path) => (super::load_file(path, &arguments.set)?, super::folder_of(path)),
+    let chains = match &arguments.chain {
+        Some(path) => super::load_file(path, &arguments.set, arguments.input.is_none())?,
         None => {
             let (name, text) = demo::chain();
             let source = SourceText::new(name, text);
-            let chains = load(&source, Folder::Bundled(demo::FILES), &arguments.set)
-                .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?;
-            (chains, Path::new("."))
+            load(&source, Folder::Bundled(demo::FILES), &arguments.set, false)
+                .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?
         }
     };
     if chains.len() > 1 && (arguments.input.is_some() || arguments.output.is_some()) {
@@ -63,38 +62,36 @@ fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
         return Err(Failure::Usage(text.into()));
     }
     let is_demo = arguments.chain.is_none();
-    chains.into_iter().map(|loaded| plan_one(arguments, loaded, folder, is_demo)).collect()
+    chains.into_iter().map(|loaded| plan_one(arguments, loaded, is_demo)).collect()
 }
 
 fn plan_one(
     arguments: &RunArguments,
     mut loaded: Loaded,
-    folder: &Path,
     is_demo: bool,
 ) -> Result<Planned, Failure> {
     let here = Path::new("");
     let name = loaded.chain.name.clone();
-    let wrong = |what: &str, why: String| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
-    let input = match (&arguments.input, &loaded.input) {
-        (Some(text), _) => Input::parse(text, here),
-        (None, _) if is_demo => Ok(Input::Demo),
-        (None, Some(text)) => Input::parse(text, folder),
-        (None, None) => Err("there is none: give --input, or `input` in [chain]".into()),
+    let wrong = |what: &str, why: &str| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
+    let input = match (&arguments.input, loaded.ports.input.take()) {
+        (Some(text), _) => {
+            Input::parse(text, here).map_err(|why| wrong("--input", &why.join("\n")))?
+        }
+        (None, _) if is_demo => Input::Demo,
+        (None, Some(input)) => input,
+        (None, None) => {
+            return Err(wrong("input", "there is none: give --input, or `input` in [chain]"));
+        }
     };
-    let output = match (&arguments.output, &loaded.output) {
-        (Some(text), _) => Output::parse(text, here),
-        (None, Some(text)) if !is_demo => Output::parse(text, folder),
-        (None, _) => Ok(Output::None),
+    let output = match (&arguments.output, loaded.ports.output.take()) {
+        (Some(text), _) => Output::parse(text, here).map_err(|why| wrong("--output", &why))?,
+        (None, Some(output)) if !is_demo => output,
+        (None, _) => Output::None,
     };
     if let Some(lanes) = arguments.lanes {
         loaded.settings.lanes = lanes as usize;
     }
-    Ok(Planned {
-        input: input.map_err(|why| wrong("input", why))?,
-        output: output.map_err(|why| wrong("output", why))?,
-        tap: loaded.tap.as_ref().map(|name| folder.join(name)),
-        loaded,
-    })
+    Ok(Planned { input, output, loaded })
 }
 
 /// No file may be written and be something else as well.
@@ -104,9 +101,12 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         if let Some(path) = &arguments.chain {
             claims.claim("chain file", path, false)?;
         }
+        for (table, path) in planned.iter().flat_map(|chain| &chain.loaded.files) {
+            claims.claim(&format!("file of [{table}]"), path, false)?;
+        }
         planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
         planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
-        for path in planned.iter().filter_map(|chain| chain.tap.as_ref()) {
+        for path in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
             claims.claim("tap", path, true)?;
         }
         for (what, path) in [("alerts", &arguments.alerts), ("statistics", &arguments.stats)] {
@@ -132,21 +132,27 @@ fn open(
             .map_err(|why| Failure::Usage(format!("{}: {why}", named(&chain.input))))?;
         sources.push(source);
     }
+    let mut writes = Writes::default();
+    let mut places = Vec::with_capacity(planned.len());
+    for chain in &planned {
+        let tap = chain.loaded.ports.tap.as_ref().map(|path| writes.open(path)).transpose();
+        let tap = tap.map_err(|why| Failure::Usage(format!("tap: {why}")))?;
+        places.push((tap, chain.output.open(&mut writes).map_err(Failure::Usage)?));
+    }
+    let mut other = |what: &str, path: Option<&Path>| {
+        let opened = path.map(|path| writes.open(path)).transpose();
+        opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
+    };
+    other("alerts", arguments.alerts.as_deref())?;
+    let stats = other("statistics", arguments.stats.as_deref())?;
+    let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
-    for (chain, source) in planned.into_iter().zip(sources) {
-        let source = wrap(source, chain.loaded.impair.as_deref(), chain.tap.as_deref());
-        let source = source.map_err(Failure::Usage)?;
-        let sink = chain.output.open().map_err(|why| match &chain.output {
-            Output::File(path) => Failure::Usage(format!("output {}: {why}", path.display())),
-            _ => Failure::Usage(format!("output: {why}")),
-        })?;
-        ready.push((chain.loaded, source, sink));
+    for ((chain, source), (tap, output)) in planned.into_iter().zip(sources).zip(places) {
+        let tap = files.take(tap).map(PcapWriter::from_file);
+        let source = wrap(source, chain.loaded.ports.impair.as_ref(), tap);
+        ready.push((chain.loaded, source, chain.output.sink(files.take(output))));
     }
-    if let Some(path) = &arguments.alerts {
-        create(path).map_err(Failure::Usage)?;
-    }
-    let stats = arguments.stats.as_deref().map(create).transpose().map_err(Failure::Usage)?;
-    Ok((ready, stats))
+    Ok((ready, files.take(stats)))
 }
 
 fn named(input: &Input) -> String {
@@ -202,6 +208,12 @@ fn finish(
 ) -> Result<(), Failure> {
     for (loaded, report) in reports {
         eprint!("{}", summary::summary(&loaded.chain, report));
+        let left_out = loaded.left_out.count();
+        if left_out > 0 {
+            eprintln!(
+                "  left out: {left_out} lines that are not supported; `warpline check` lists them"
+            );
+        }
     }
     let mut failures: Vec<String> = Vec::new();
     if let Some(file) = stats_file {

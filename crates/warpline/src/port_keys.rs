@@ -1,0 +1,69 @@
+//! What a `[chain]` table says of its ports: read as what it means, every mistake noted at its key.
+
+use std::path::{Path, PathBuf};
+
+use warpline_io::middleware::ImpairConfig;
+use warpline_nf::Section;
+use warpline_nf::config::{Folder, plain};
+
+use crate::ports::{Input, Output};
+
+/// What a `[chain]` table says of ports.
+pub(crate) struct PortKeys {
+    pub(crate) input: Option<Input>,
+    pub(crate) output: Option<Output>,
+    pub(crate) tap: Option<PathBuf>,
+    pub(crate) impair: Option<ImpairConfig>,
+}
+
+impl PortKeys {
+    /// Reads them; relative paths are in `folder`. The file that `input` names must be there if
+    /// `needs_input`.
+    pub(crate) fn read(section: &mut Section<'_>, folder: Folder<'_>, needs_input: bool) -> Self {
+        let (folder, on_disk) = match folder {
+            Folder::Disk(folder) => (folder, true),
+            Folder::Bundled(_) => (Path::new(""), false),
+        };
+        let input = section.string("input").and_then(|text| {
+            let mut parsed = Input::parse(text, folder);
+            if let Some(why) = parsed.as_ref().ok().and_then(refusal)
+                && needs_input
+                && on_disk
+            {
+                parsed = Err(vec![format!("can't read {text:?}: {why}")]);
+            }
+            read_port(section, "input", parsed)
+        });
+        let output = section.string("output").and_then(|text| {
+            read_port(section, "output", Output::parse(text, folder).map_err(|why| vec![why]))
+        });
+        let impair = section.string("impair").and_then(|text| {
+            let told = |problems: Vec<_>| problems.iter().map(ToString::to_string).collect();
+            read_port(section, "impair", ImpairConfig::parse(text).map_err(told))
+        });
+        let tap = section.string("tap").map(|name| folder.join(name));
+        Self { input, output, tap, impair }
+    }
+}
+
+/// Why the file that is read can't be, so far as its name tells.
+fn refusal(input: &Input) -> Option<String> {
+    match input.path()?.metadata() {
+        Ok(meta) if meta.is_dir() => Some("it is a folder".into()),
+        Ok(_) => None,
+        Err(error) => Some(plain(&error)),
+    }
+}
+
+/// What a port's key says, or its mistakes noted.
+fn read_port<T>(section: &mut Section<'_>, key: &str, parsed: Result<T, Vec<String>>) -> Option<T> {
+    match parsed {
+        Ok(port) => Some(port),
+        Err(mistakes) => {
+            for why in mistakes {
+                section.mistake(key, format!("`{key}`: {why}"));
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How a run ends: full disk, closed pipe, signals; and the memory that it takes meanwhile.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Demo, LIMIT, output_of, wait};
+use crate::stats::whole;
+use crate::{pcap, stats};
+
+/// Sends a signal by its short name.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let command = format!("kill -{name} {}", child.id());
+    output_of(Command::new("sh").args(["-c", &command]));
+}
+
+/// Waits until packets go through: all threads are there, `more` beside those of one lane.
+pub(crate) fn wait_until_running(demo: &Demo, child: &Child, more: usize) {
+    let tasks = format!("/proc/{}/task", child.id());
+    let started = Instant::now();
+    let has_threads = || fs::read_dir(&tasks).is_ok_and(|tasks| tasks.count() >= ONE_LANE + more);
+    while !(demo.path("s.json").exists() && has_threads()) {
+        assert!(started.elapsed() < LIMIT, "it does not begin");
+        sleep(Duration::from_millis(5));
+    }
+    sleep(Duration::from_millis(200));
+}
+
+/// The main thread, one that watches, one that reads, one that works, one that sends.
+const ONE_LANE: usize = 5;
+
+/// A run that would take for ever.
+const ENDLESS: &str =
+    "run chain.toml --stats s.json --input generate:packets=1000000000000,size=200";
+
+#[test]
+fn a_full_disk_is_told_and_what_was_done_is_written() {
+    let demo = Demo::new();
+    for arguments in ["run chain.toml", "run chain.toml --lanes 4 --set chain.batch_packets=1"] {
+        let ended =
+            demo.warpline(&format!("{arguments} --output /dev/full --stats s.json")).expect(1);
+        assert!(ended.stderr.contains("error: chain \"demo\": output: "), "{}", ended.stderr);
+        assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+        let stats = stats::read(&demo, "s.json");
+        let chain = &stats["chains"][0];
+        assert!(whole(&chain["packets"]["overload"]) > 0, "{chain}");
+        assert!(chain["errors"][0].as_str().unwrap().contains("No space left"));
+    }
+    let ended = demo.warpline("run chain.toml --output none --stats /dev/full").expect(1);
+    assert!(ended.stderr.contains("statistics: no space left"), "{}", ended.stderr);
+    // The traffic matters more than its copy.
+    let ended = demo.warpline("run chain.toml --set chain.tap=/dev/full --stats s.json").expect(0);
+    assert!(ended.stderr.contains("warning: tap: ended after"), "{}", ended.stderr);
+    stats::read(&demo, "s.json");
+}
+
+#[test]
+fn a_closed_pipe_ends_the_run_cleanly() {
+    let demo = Demo::new();
+    for input in ["capture.pcap", "generate:packets=1000000000000,size=1500"] {
+        let mut child =
+            demo.start(&format!("run chain.toml --output - --stats s.json --input {input}"));
+        let mut head = [0; 100];
+        child.stdout.take().unwrap().read_exact(&mut head).unwrap();
+        let ended = wait(child).expect(0);
+        assert!(
+            ended.stderr.contains("warning: output: the reader closed the pipe"),
+            "{}",
+            ended.stderr
+        );
+        stats::read(&demo, "s.json");
+    }
+}
+
+#[test]
+fn a_signal_drains_and_everything_is_written() {
+    let demo = Demo::new();
+    for (name, more) in [
+        ("INT", ""),
+        ("TERM", "--lanes 4"),
+        ("INT", "--lanes 2 --set nat.stage=own --set chain.functions=[\"nat\"]"),
+        ("TERM", "--output - --set chain.functions=[]"),
+    ] {
+        let _ = fs::remove_file(demo.path("s.json"));
+        let child = demo.start(&format!("{ENDLESS} {more}"));
+        wait_until_running(&demo, &child, 0);
+        signal(&child, name);
+        // To a pipe: the program waits in a write until someone reads.
+        let ended = wait(child).expect(0);
+        let stats = stats::read(&demo, "s.json");
+        let sent = whole(&stats["chains"][0]["packets"]["sent"]) as usize;
+        let capture = if ended.stdout.is_empty() { demo.read("out.pcap") } else { ended.stdout };
+        assert_eq!(pcap::parse(&capture).1.len(), sent, "{name} {more}");
+        assert!(whole(&stats["chains"][0]["packets"]["read"]) > 0);
+    }
+}
+
+/// Someone presses Ctrl-C while nothing comes in.
+#[test]
+fn a_signal_ends_a_run_whose_input_is_silent() {
+    let demo = Demo::new();
+    let capture = demo.read("capture.pcap");
+    let mut child = demo.start("run chain.toml --stats s.json --input -");
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &capture[..100_000]).unwrap();
+    wait_until_running(&demo, &child, 1);
+    signal(&child, "INT");
+    wait(child).expect(0);
+    let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
+    assert!(whole(&packets["read"]) > 0 && whole(&packets["sent"]) > 0, "{packets}");
+}
+
+/// The first signal can't end it, since nobody reads what it writes; the second does.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let demo = Demo::new();
+    let mut child = demo.start(&format!("{ENDLESS} --output - --set chain.functions=[]"));
+    let stdout = child.stdout.take();
+    wait_until_running(&demo, &child, 0);
+    signal(&child, "INT");
+    sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "it can't have written everything");
+    signal(&child, "INT");
+    wait(child).expect(1);
+    drop(stdout);
+}
+
+#[test]
+fn memory_does_not_grow_with_the_input() {
+    let demo = Demo::new();
+    let peak_kib = |packets: u64| {
+        let mut child = demo.start(&format!(
+            "run chain.toml --output none --input generate:packets={packets},size=1000"
+        ));
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = 0;
+        while child.try_wait().unwrap().is_none() {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let now = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            peak = peak.max(now.unwrap_or(0_u64));
+            sleep(Duration::from_millis(2));
+        }
+        wait(child).expect(0);
+        peak
+    };
+    let (short, long) = (peak_kib(200_000), peak_kib(1_000_000));
+    assert!(short > 1000, "{short} KiB can't be the truth");
+    assert!(long < short + short / 10 + 4096, "200 MB: {short} KiB, 1 GB: {long} KiB");
+}

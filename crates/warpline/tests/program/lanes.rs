@@ -1,0 +1,34 @@
+//! The same result everywhere: lanes and batch sizes change nothing but the time.
+
+use crate::harness::Demo;
+use crate::stats;
+
+#[test]
+fn lanes_and_batches_change_nothing() {
+    let demo = Demo::new();
+    for more in [
+        "",
+        "--set nat.stage=own --set nat.launch_batches=4",
+        // Where room runs out, too.
+        "--set nat.bindings=64 --set firewall.connections=64 --set router.icmp_rate_pps=1",
+        "--set chain.functions=[\"router\"] --set chain.queue_batches=1 --set chain.arena_mib=2",
+        "--input generate:packets=20000,flows=5000,ip=mix,protocol=mix --set firewall.default=accept",
+    ] {
+        let mut first = None;
+        for lanes in [1, 2, 4] {
+            for batch in [1, 256, 1024] {
+                demo.warpline(&format!(
+                    "run chain.toml --stats s.json --lanes {lanes} --set chain.batch_packets={batch} {more}"
+                ))
+                .expect(0);
+                let stats = stats::read(&demo, "s.json");
+                assert_eq!(stats["chains"][0]["lanes"], lanes);
+                let result = (demo.read("out.pcap"), stats::timeless(stats));
+                let (bytes, stats) = first.get_or_insert_with(|| result.clone());
+                assert_eq!(result.1, *stats, "{more}: {lanes} lanes, batches of {batch}");
+                assert!(result.0 == *bytes, "{more}: {lanes} lanes, batches of {batch}");
+                assert!(bytes.len() > 1000);
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The program as a user meets it: what is typed, what comes back, what is written, how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod commands;
+mod ends;
+mod harness;
+mod inputs;
+mod lanes;
+mod mistakes;
+mod pcap;
+mod places;
+mod refusals;
+mod stats;

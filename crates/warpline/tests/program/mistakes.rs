@@ -1,0 +1,212 @@
+//! Mistakes in chain files: all of them at once, each with its place, its line and what is allowed.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::Demo;
+
+/// Checks `text` as a chain file and runs it: both must tell the same, and nothing else.
+#[track_caller]
+fn refused(demo: &Demo, text: impl AsRef<[u8]>) -> String {
+    demo.write("bad.toml", text);
+    let checked = demo.warpline("check bad.toml").expect(2);
+    let run = demo.warpline("run bad.toml --stats s.json --alerts a.jsonl").expect(2);
+    assert_eq!(checked.stderr, run.stderr);
+    assert!(checked.stdout.is_empty() && run.stdout.is_empty());
+    assert!(["out.pcap", "s.json", "a.jsonl"].iter().all(|name| !demo.path(name).exists()));
+    run.stderr
+}
+
+const EVERYTHING: &str = r#"
+[chain]
+functions = ["wall", "nat", "router", "nat", "tele"]
+input = "generate:packets=-1,colour=red"
+output = 5
+impair = "drop=2"
+lanes = 65
+batch_packets = "many"
+colour = "red"
+
+[wall]
+function = "firewall"
+rules = "bad.rules"
+default = "reject"
+connections = 1
+established = true
+tcp_loose = "yes"
+
+[nat]
+inside = ["10.1.0.1/16", "10.0.0.0/8"]
+ports = "0-5"
+bindings = 6.5
+launch_batches = 2
+
+[router]
+routes = "missing.txt"
+mac = "02:00"
+icmp_rate_pps = -1
+
+[idle]
+function = "nat"
+"#;
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let demo = Demo::new();
+    demo.write("bad.rules", "accept tcp from any to any\nacept udp\n\naccept tcp prot 80\n");
+    let told = refused(&demo, EVERYTHING);
+    for place in [
+        "bad.toml:4:9: `input`: column 18: `packets` can't be \"-1\"",
+        "bad.toml:4:9: `input`: column 21: `colour` is not a setting",
+        "bad.toml:5:10: `output` takes a string, not this number",
+        "bad.toml:6:10: `impair`: column 6: `drop` can't be \"2\"; allowed: 0 to 1",
+        "bad.toml:7:9: `lanes` takes a whole number from 1 to 64, not this number",
+        "bad.toml:8:17: `batch_packets` takes a whole number from 1 to 1024, not this string",
+        "bad.toml:9:1: [chain] has no key `colour`",
+        "bad.toml:3:13: \"nat\" is in the chain twice",
+        "bad.toml:3:13: there is no function called \"tele\"",
+        "= functions: firewall, nat, router",
+        "bad.rules:2:1:",
+        "bad.rules:4:",
+        "bad.toml:14:11: `default` takes",
+        "bad.toml:15:15: `connections` takes a whole number from 64 to",
+        "bad.toml:17:13: `tcp_loose` takes true or false, not this string",
+        "bad.toml:20:11: `inside`: \"10.1.0.1/16\": address has bits set behind the prefix",
+        "bad.toml:21:9: `ports`",
+        "bad.toml:22:12: `bindings` takes a whole number from 64 to 4194304, not a fraction",
+        "bad.toml:23:18: `launch_batches` takes `stage = \"own\"`",
+        "bad.toml:26:10: can't read \"missing.txt\": no such file or directory",
+        "bad.toml:27:7: `mac`: \"02:00\"",
+        "bad.toml:28:17: `icmp_rate_pps` takes a whole number",
+        "bad.toml:30:2: [idle] is in no chain",
+        // The line, and what is allowed.
+        "    9 | colour = \"red\"\n      | ^^^^^^\n      = its keys: name, functions, input,",
+        "    2 | acept udp\n      | ^^^^^\n",
+    ] {
+        assert!(told.contains(place), "{place:?} is missing from\n{told}");
+    }
+    assert!(told.starts_with("error: bad.toml: "), "{told}");
+}
+
+/// Files that are wrong in one way, and what is told.
+#[test]
+fn chain_files_with_one_mistake() {
+    let demo = Demo::new();
+    let chain = "[chain]\nfunctions = []\ninput = \"capture.pcap\"\n";
+    for (text, told) in [
+        ("", &["bad.toml: there is no [chain]"][..]),
+        ("# nothing\n", &["there is no [chain]", "begins with [chain]"]),
+        ("chain = 3\n", &["bad.toml:1:9: `chain` is a table"]),
+        ("chain = [3]\n", &["bad.toml:1:10: `chain` is a table"]),
+        ("[chain]\ninput = \"capture.pcap\"\n", &["bad.toml:1:1: [chain] needs `functions`"]),
+        ("[chain]\nfunctions = 3\n", &["bad.toml:2:13: `functions` takes a list of strings"]),
+        ("[chain]\nfunctions = [3]\n", &["bad.toml:2:14: `functions` takes a list of strings"]),
+        ("[chain]\nfunctions = [\"\"]\n", &["there is no function called \"\""]),
+        ("[chain]\nfunctions = [\"chain\"]\n", &["there is no function called \"chain\""]),
+        (
+            "[chain]\nfunctions = [\"nat\"]\nnat = 3\n",
+            &["[nat] needs `inside`", "[chain] has no key `nat`"],
+        ),
+        ("nat = 3\n[chain]\nfunctions = [\"nat\"]\n", &["bad.toml:1:7: `nat` is a table"]),
+        ("stray = 3\n[chain]\nfunctions = []\n", &["bad.toml:1:1: `stray` is in no table"]),
+        ("[chain]\nfunctions = []\n[nat]\n", &["bad.toml:3:2: [nat] is in no chain"]),
+        (
+            "[chain]\nfunctions = [\"nat\"]\n[nat]\nfunction = \"gnat\"\n",
+            &[
+                "bad.toml:4:12: there is no function called \"gnat\"; functions: firewall, nat, router",
+            ],
+        ),
+        (
+            "[[chain]]\nfunctions = []\n[[chain]]\nfunctions = []\n",
+            &["bad.toml:3:1: two chains are called \"chain\""],
+        ),
+        // TOML itself: every error of the file.
+        ("[chain\nfunctions = [\n", &["bad.toml:1:7:", "bad.toml:2:"]),
+        ("[chain]\nfunctions = []\nlanes = = 1\nname = 'x\n", &["bad.toml:3:9:", "bad.toml:4:"]),
+        ("[chain]\nfunctions = []\nlanes = 1\nlanes = 2\n", &["bad.toml:4:1: duplicate key"]),
+        ("[chain]\nfunctions = []\n[chain]\n", &["bad.toml:3:2: duplicate key"]),
+        // Ports.
+        (&chain.replace("capture.pcap", ""), &["bad.toml:3:9: `input`: the input has no name"]),
+        (
+            &chain.replace("capture.pcap", "no.pcap"),
+            &["bad.toml:3:9: `input`: can't read \"no.pcap\": no such file"],
+        ),
+        (&chain.replace("pcap", "pcap,pace=x"), &["bad.toml:3:9: `input`: pace=x: not a number"]),
+        (
+            &chain.replace("pcap", "pcap,pace=0"),
+            &["bad.toml:3:9: `input`: pace 0 is not a positive"],
+        ),
+        (&format!("{chain}output = \"\"\n"), &["bad.toml:4:10: `output`: the output has no name"]),
+        (&format!("{chain}tap = 1\n"), &["bad.toml:4:7: `tap` takes a string"]),
+    ] {
+        let all = refused(&demo, text);
+        for told in told {
+            assert!(all.contains(told), "{text:?}: {told:?} is missing from\n{all}");
+        }
+    }
+}
+
+#[test]
+fn files_that_can_not_be_read() {
+    let demo = Demo::new();
+    File::create(demo.path("huge")).unwrap().set_len((1 << 30) + 1).unwrap();
+    demo.write("latin1", b"accept tcp # caf\xe9\n");
+    demo.write("empty", "");
+    demo.write("locked", "");
+    fs::set_permissions(demo.path("locked"), fs::Permissions::from_mode(0o000)).unwrap();
+    let wall = |rules: &str| {
+        format!("[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"{rules}\"\n")
+    };
+    for (rules, told) in [
+        ("latin1", "bad.toml:4:9: can't read \"latin1\": byte 16 is not UTF-8 text"),
+        (".", "bad.toml:4:9: can't read \".\": it is a folder"),
+        ("none", "bad.toml:4:9: can't read \"none\": no such file or directory"),
+        ("", "bad.toml:4:9: can't read \"\""),
+        ("empty/x", "can't read \"empty/x\": not a directory"),
+    ] {
+        let all = refused(&demo, wall(rules));
+        assert!(all.contains(told), "{rules}: {all}");
+    }
+    // Whoever may read everything may read this too.
+    if File::open(demo.path("locked")).is_err() {
+        let all = refused(&demo, wall("locked"));
+        assert!(all.contains("can't read \"locked\": permission denied"), "{all}");
+    }
+    let all = refused(&demo, b"[chain]\nname = \"\xff\"\n");
+    assert!(all.contains("can't read bad.toml: byte 16 is not UTF-8 text"), "{all}");
+    demo.write("huge.toml", wall("huge"));
+    let ended = demo.warpline("check huge.toml").expect(2);
+    let told = "huge.toml:4:9: can't read \"huge\": it is larger than 1024 MiB";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    for command in ["check .", "run latin1", "check latin1"] {
+        let ended = demo.warpline(command).expect(2);
+        assert!(ended.stderr.contains("can't read "), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_of_mistakes_is_counted() {
+    let demo = Demo::new();
+    demo.write("bad.rules", "acept\n".repeat(1000));
+    let wall = "[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"bad.rules\"\n";
+    let all = refused(&demo, wall);
+    assert!(all.starts_with("error: bad.toml: 1000 mistakes\nbad.rules:1:1: "), "{all}");
+    assert!(all.contains("bad.rules:100:1: ") && !all.contains("bad.rules:101:1: "));
+    assert!(all.trim_end().ends_with("... and 900 more"), "{all}");
+}
+
+/// No function: packets pass. No newline, Windows line ends, a byte order mark: still TOML.
+#[test]
+fn chain_files_that_are_fine() {
+    let demo = Demo::new();
+    for text in [
+        "[chain]\nfunctions = []\ninput = \"capture.pcap\"\noutput = \"out.pcap\"",
+        "[chain]\r\nfunctions = []\r\ninput = 'capture.pcap'\r\noutput = 'out.pcap'\r\n",
+        "\u{feff}chain = { functions = [], input = \"capture.pcap\", output = \"out.pcap\" }\n",
+    ] {
+        demo.write("fine.toml", text);
+        demo.warpline("check fine.toml").expect(0);
+        demo.warpline("run fine.toml").expect(0);
+        assert!(demo.read("out.pcap").len() == demo.read("capture.pcap").len());
+    }
+}

@@ -1,0 +1,76 @@
+//! Where files are: relative to the chain file, and none two things at once.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::harness::Demo;
+use crate::stats;
+
+#[test]
+fn paths_are_relative_to_the_chain_file_or_to_where_one_types() {
+    let demo = Demo::new();
+    demo.warpline("run chain.toml").expect(0);
+    let expected = demo.read("out.pcap");
+    demo.warpline("demo inner/place").expect(0);
+    let run = "run inner/place/chain.toml --set chain.tap=tap.pcap";
+    demo.warpline(&format!("{run} --stats here.json --alerts here.jsonl")).expect(0);
+    assert!(demo.read("inner/place/out.pcap") == expected);
+    assert!(demo.read("inner/place/tap.pcap").len() > expected.len());
+    stats::read(&demo, "here.json");
+    demo.read("here.jsonl");
+    // What is typed is relative to the folder one is in.
+    demo.warpline("run inner/place/chain.toml --input capture.pcap --output here.pcap").expect(0);
+    assert!(demo.read("here.pcap") == expected);
+    // Absolute paths are what they are.
+    let absolute = demo.path("absolute.pcap");
+    let set = format!("run inner/place/chain.toml --set chain.output={}", absolute.display());
+    demo.warpline(&set).expect(0);
+    assert!(demo.read("absolute.pcap") == expected);
+    demo.warpline("check inner/place/chain.toml").expect(0);
+}
+
+#[test]
+fn no_file_is_two_things() {
+    let demo = Demo::new();
+    fs::hard_link(demo.path("capture.pcap"), demo.path("hard.pcap")).unwrap();
+    symlink("capture.pcap", demo.path("soft.pcap")).unwrap();
+    fs::create_dir(demo.path("folder")).unwrap();
+    symlink(".", demo.path("here")).unwrap();
+    // A link to a file that is not there yet.
+    symlink("later.json", demo.path("dangling")).unwrap();
+    let capture = demo.read("capture.pcap");
+    let texts = ["chain.toml", "firewall.rules", "routes.txt", "neighbours.txt"];
+    let before = texts.map(|name| demo.read(name));
+    for (options, told) in [
+        ("--output capture.pcap", "both the input and the output"),
+        ("--output ./capture.pcap", "both the input and the output"),
+        ("--output folder/../capture.pcap", "both the input and the output"),
+        ("--output hard.pcap", "both the input and the output"),
+        ("--output soft.pcap", "both the input and the output"),
+        ("--output here/capture.pcap", "both the input and the output"),
+        ("--set chain.output=soft.pcap", "both the input and the output"),
+        ("--input hard.pcap,pace=2 --output soft.pcap", "both the input and the output"),
+        ("--stats capture.pcap", "both the input and the statistics"),
+        ("--alerts hard.pcap", "both the input and the alerts"),
+        ("--stats out.pcap", "both the output and the statistics"),
+        ("--stats here/out.pcap", "both the output and the statistics"),
+        ("--stats x --alerts ./x", "both the alerts and the statistics"),
+        ("--stats later.json --alerts dangling", "both the alerts and the statistics"),
+        ("--set chain.tap=capture.pcap", "both the input and the tap"),
+        ("--set chain.tap=out.pcap", "both the output and the tap"),
+        ("--output chain.toml", "both the chain file and the output"),
+        ("--stats chain.toml", "both the chain file and the statistics"),
+        ("--output firewall.rules", "both the file of [firewall] and the output"),
+        ("--stats here/routes.txt", "both the file of [router] and the statistics"),
+        ("--set chain.tap=neighbours.txt", "both the file of [router] and the tap"),
+    ] {
+        let ended = demo.warpline(&format!("run chain.toml {options}")).expect(2);
+        assert!(ended.stderr.contains(told), "{options}: {}", ended.stderr);
+        assert!(demo.read("capture.pcap") == capture, "{options}");
+        assert!(texts.map(|name| demo.read(name)) == before, "{options}");
+        assert!(!demo.path("out.pcap").exists(), "{options}");
+    }
+    // Devices may be many things.
+    let nulls = "--output /dev/null --stats /dev/null --alerts /dev/null";
+    demo.warpline(&format!("run chain.toml {nulls}")).expect(0);
+}

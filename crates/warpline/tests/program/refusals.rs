@@ -1,0 +1,131 @@
+//! A run that is refused, exit status 2, has touched nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::harness::Demo;
+use crate::pcap;
+
+/// Every file of the folder, by name.
+fn files(demo: &Demo) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(demo.path("")).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+    files.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
+}
+
+#[test]
+fn a_refused_run_touches_nothing() {
+    let demo = Demo::new();
+    for name in ["out.pcap", "tap.pcap", "s.json", "a.jsonl"] {
+        demo.write(name, format!("{name} of yesterday"));
+    }
+    demo.write("empty.pcap", "");
+    demo.write("garbage.pcap", [7; 1000]);
+    let whole = pcap::capture(1, &[]);
+    demo.write("short.pcap", &whole[..20]);
+    demo.write("version.pcap", [&whole[..4], &[9], &whole[5..]].concat());
+    demo.write("gzip.pcap", [0x1f, 0x8b, 8, 0, 0]);
+    demo.write("ng.pcapng", [0x0a, 0x0d, 0x0d, 0x0a, 0xff, 0xff, 0xff, 0x7f, 1, 2, 3, 4, 5]);
+    let before = files(&demo);
+    let all = "run chain.toml --set chain.tap=tap.pcap --stats s.json --alerts a.jsonl";
+    for (options, told) in [
+        // The command line.
+        ("--lanes 0", "0 is not in 1..=64"),
+        ("--lanes 65", "65 is not in 1..=64"),
+        ("--lanes=-1", "invalid value '-1'"),
+        ("--lanes two", "invalid value 'two'"),
+        ("--device cuda:0", "there is no such device; functions run on: cpu"),
+        ("--device", "a value is required for '--device"),
+        ("--colour red", "unexpected argument '--colour'"),
+        ("second.toml", "unexpected argument 'second.toml'"),
+        ("--stats again.json", "cannot be used multiple times"),
+        // Inputs.
+        ("--input nothing.pcap", "nothing.pcap: no such file or directory"),
+        ("--input .", "is a directory"),
+        ("--input chain.toml/x", "not a directory"),
+        ("--input \u{b7}", "no such file"),
+        ("--input empty.pcap", "empty.pcap: at byte 0: the input is empty, not a capture"),
+        ("--input garbage.pcap", "begins with bytes 07 07 07 07"),
+        ("--input short.pcap", "pcap header cut short: 20 of 24 bytes"),
+        ("--input version.pcap", "at byte 4: pcap version 9.4 is not supported"),
+        ("--input gzip.pcap", "gzip compressed; decompress first"),
+        ("--input ng.pcapng", "ng.pcapng: at byte"),
+        ("--input -", "standard input: at byte 0: the input is empty"),
+        ("--input capture.pcap,pace=fast", "pace=fast: not a number"),
+        ("--input capture.pcap,pace=0", "pace 0 is not a positive number"),
+        ("--input capture.pcap,pace=-1", "pace -1 is not a positive number"),
+        ("--input capture.pcap,pace=inf", "pace inf is not a positive number"),
+        ("--input generate:packets=many,colour=red,size", "column 23: `colour` is not a setting"),
+        ("--input generate:size=5", "allowed: 42 (the headers) to"),
+        ("--input generate:packets=1,packets=2", "is there twice"),
+        ("--input generator:packets=1", "no such file"),
+        // Outputs.
+        ("--output missing/out.pcap", "output missing/out.pcap: no such file or directory"),
+        ("--output .", "output .: is a directory"),
+        ("--set chain.tap=missing/tap.pcap", "tap: ./missing/tap.pcap: no such file or directory"),
+        ("--set chain.impair=drop=2", "`drop` can't be \"2\"; allowed: 0 to 1"),
+        // --set.
+        ("--set nat", "--set nat: not of the form TABLE.KEY=VALUE"),
+        ("--set bindings=1", "not of the form TABLE.KEY=VALUE"),
+        ("--set nat.=1", "not of the form TABLE.KEY=VALUE"),
+        ("--set .bindings=1", "not of the form TABLE.KEY=VALUE"),
+        ("--set ips.rules=x", "--set: [ips] is in no chain"),
+        ("--set nat.colour=red", "--set:1:1: [nat] has no key `colour`"),
+        ("--set nat.bindings=63", "--set:1:14: `bindings` takes a whole number from 64 to 4194304"),
+        ("--set nat.bindings=99999999999999999999", "`bindings` takes a whole number"),
+        ("--set nat.inside=[1]", "`inside` takes a list of strings"),
+        ("--set chain.lanes=0", "--set:1:11: `lanes` takes a whole number from 1 to 64"),
+        ("--set chain.functions=[\"nat\",\"nat\"]", "\"nat\" is in the chain twice"),
+        (
+            "--set router.routes=missing.txt",
+            "can't read \"missing.txt\": no such file or directory",
+        ),
+        ("--set firewall.device=cuda:0", "`device` takes \"cpu\""),
+        ("--set nat.launch_batches=2", "`launch_batches` takes `stage = \"own\"`"),
+    ] {
+        let ended = demo.warpline(&format!("{all} {options}")).expect(2);
+        assert!(ended.stderr.starts_with("error: "), "{options}: {}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{options}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty());
+        let after = files(&demo);
+        assert!(after.keys().eq(before.keys()), "{options}: {:?}", after.keys());
+        for (name, bytes) in &before {
+            assert!(after[name] == *bytes, "{options}: {name} has changed");
+        }
+    }
+    // The last file that is opened is as good a reason as the first.
+    for options in
+        ["--stats missing/s.json", "--alerts missing/a.jsonl", "--alerts . --stats s.json"]
+    {
+        let ended = demo.warpline(&format!("run chain.toml {options}")).expect(2);
+        assert!(ended.stderr.contains("directory"), "{options}: {}", ended.stderr);
+        assert!(files(&demo) == before, "{options}");
+        fs::rename(demo.path("out.pcap"), demo.path("away")).unwrap();
+        demo.warpline(&format!("run chain.toml {options}")).expect(2);
+        assert!(!demo.path("out.pcap").exists(), "{options} leaves an empty capture");
+        fs::rename(demo.path("away"), demo.path("out.pcap")).unwrap();
+    }
+}
+
+#[test]
+fn commands_that_are_wrong() {
+    let demo = Demo::new();
+    for (arguments, told) in [
+        ("", "Usage: warpline <COMMAND>"),
+        ("walk", "unrecognized subcommand 'walk'"),
+        ("check", "<CHAIN>"),
+        ("check missing.toml", "can't read missing.toml: no such file or directory"),
+        ("check .", "can't read .: it is a folder"),
+        ("run missing.toml", "can't read missing.toml: no such file or directory"),
+        ("functions teleport", "functions: firewall, nat, router"),
+        ("demo", "<FOLDER>"),
+    ] {
+        let ended = demo.warpline(arguments).expect(2);
+        assert!(ended.stderr.contains(told), "{arguments}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{arguments}");
+    }
+    // A folder that can't be made is no mistake in what was typed alone: the command failed.
+    let ended = demo.warpline("demo chain.toml/x").expect(1);
+    assert!(ended.stderr.contains("not a directory"), "{}", ended.stderr);
+}
