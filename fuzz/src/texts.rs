@@ -91,14 +91,17 @@ queue_batches = 4
 [[chain]]
 name = "b"
 functions = []
-input = "generate:"
+input = "generate:packets=5,size=64|1500"
+output = "none"
+tap = "tap.pcap"
+impair = "drop=0.5,seed=2"
 [r]
 function = "router"
 routes = "routes"
 stage = "own"
 launch_batches = 4
 "#,
-        "\0r.mac=02:00:00:00:00:01\0chain.lanes=3"
+        "\0r.mac=02:00:00:00:00:01\0chain.lanes=3\0chain.input=in.pcap,pace=1.5"
     ),
 ];
 
