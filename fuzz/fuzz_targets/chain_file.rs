@@ -1,5 +1,5 @@
-//! Chain files. Behind a zero byte, each part is a `--set`. The reader belongs to a program and not
-//! to a library, so its file is taken in here.
+//! Chain files, the ports that they name among them. Behind a zero byte, each part is a `--set`. The
+//! reader belongs to a program and not to a library, so its files are taken in here.
 
 #![no_main]
 
@@ -10,6 +10,18 @@ use warpline_nf::config::Folder;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/chain_file.rs"]
 mod chain_file;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/demo/mod.rs"]
+mod demo;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/port_keys.rs"]
+mod port_keys;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/ports.rs"]
+mod ports;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/writes.rs"]
+mod writes;
 
 const FILES: &[(&str, &str)] = &[
     ("rules", "accept tcp to any port 80\naccept established\n"),
@@ -21,7 +33,7 @@ fuzz_target!(|text: &str| {
     let mut parts = text.split('\0');
     let source = SourceText::new("chain.toml", parts.next().unwrap_or_default());
     let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
-    match chain_file::load(&source, Folder::Bundled(FILES), &set) {
+    match chain_file::load(&source, Folder::Bundled(FILES), &set, true) {
         Ok(chains) => {
             for loaded in chains {
                 assert!((1..=64).contains(&loaded.settings.lanes));

@@ -1,5 +1,6 @@
 //! Headers, steering, wire views and a batch over the same bytes. The first four bytes are the link
-//! type, bytes that the capture cut off, and by how much the frame's ends move.
+//! type (from 128 on, lengths and checksums are put right), bytes that the capture cut off, and by how
+//! much the frame's ends move.
 
 #![no_main]
 
@@ -7,7 +8,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::frames::LINKS;
+use warpline_fuzz::frames::{LINKS, repair};
+use warpline_fuzz::sum16;
 use warpline_packet::wire::{
     checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ipv4, ipv6, ipv6_ext, options, sll, tcp,
     udp, vlan,
@@ -16,6 +18,11 @@ use warpline_packet::*;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[link, cut, head, tail], frame)) = data.split_first_chunk::<4>() else { return };
+    let mut frame = frame.to_vec();
+    if link & 0x80 != 0 {
+        repair(&mut frame, LINKS[usize::from(link & 0x7f) % 7]);
+    }
+    let frame = &frame[..];
     let wire_len = frame.len() + usize::from(cut);
     let shape = (isize::from(head as i8), isize::from(tail as i8));
     views(frame);
@@ -23,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     for link in &LINKS[..7] {
         parse(frame, *link, wire_len);
     }
-    batch(frame, LINKS[usize::from(link) % 7], wire_len, shape);
+    batch(frame, LINKS[usize::from(link & 0x7f) % 7], wire_len, shape);
 });
 
 fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
@@ -125,14 +132,14 @@ fn walks(frame: &[u8]) {
         }
     }
     let sum = checksum::checksum(frame);
-    assert_eq!(sum, !warpline_fuzz::sum16(frame, 0));
+    assert_eq!(sum, !sum16(frame, 0));
     let mut changed = frame.to_vec();
     if let Some(bytes) = changed.first_chunk_mut::<4>() {
         let old = *bytes;
         *bytes = [1, 2, 3, 4];
         let updated = checksum::update_bytes(sum, &old, &[1, 2, 3, 4]);
         let start = u64::from(updated);
-        assert_eq!(warpline_fuzz::sum16(&changed, start), 0xffff, "updated as if summed anew");
+        assert_eq!(sum16(&changed, start), 0xffff, "updated as if summed anew");
     }
 }
 
@@ -208,10 +215,16 @@ fn batch(frame: &[u8], link: LinkType, wire_len: usize, shape: (isize, isize)) {
             batch.push(frame, &headers, &arrival, &mut arena.ingress).expect("room for three");
         }
         made.push(frame, &headers, &arrival, &mut arena.emit).expect("room for one");
+        if batch.is_plain_v4(0..3) {
+            let mut addresses = [0; 3];
+            batch.read_dst_v4(0..3, &mut addresses);
+            assert_eq!(addresses, [batch.packet(0).dst_v4(); 3]);
+        }
         let mut packet = batch.packet_mut(1);
         assert_eq!((packet.frame(), packet.headers()), (frame, headers));
         touch(&mut packet);
         assert_eq!(packet.frame(), frame, "writing what was read changes nothing");
+        hop(&mut packet, frame);
         reshape(&mut packet, frame, shape);
         assert!(batch.merge(made, &mut Vec::new()));
         assert_eq!(batch.len(), 4);
@@ -220,6 +233,20 @@ fn batch(frame: &[u8], link: LinkType, wire_len: usize, shape: (isize, isize)) {
         batch.clear();
         made.clear();
     });
+}
+
+/// A hop as routers do it; leaves the packet as it was.
+fn hop(packet: &mut PacketMut<'_>, frame: &[u8]) {
+    let (ttl, l3) = (packet.ttl(), packet.l3_offset());
+    let right = |packet: &PacketMut<'_>| {
+        packet.version() == 4 && sum16(&packet.frame()[l3..packet.l4_offset()], 0) == 0xffff
+    };
+    let was_right = right(packet);
+    assert_eq!(packet.decrement_ttl(), ttl > 1);
+    assert_eq!(packet.ttl(), if ttl > 1 { ttl - 1 } else { ttl });
+    assert!(!was_right || right(packet), "the header checksum broke");
+    packet.set_eth_addresses([1; 6], [2; 6]);
+    packet.frame_mut().copy_from_slice(frame);
 }
 
 fn touch(packet: &mut PacketMut<'_>) {

@@ -24,10 +24,12 @@ pub fn sum16(data: &[u8], start: u64) -> u16 {
 
 /// Whether `address` is in `first/len`, by comparing one bit after the other.
 pub fn in_prefix(address: IpAddr, first: IpAddr, len: u8) -> bool {
-    let (a, b) = match (address, first) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => (a.octets().to_vec(), b.octets().to_vec()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => (a.octets().to_vec(), b.octets().to_vec()),
-        _ => return false,
+    let same = |a: &[u8], b: &[u8]| {
+        (0..usize::from(len)).all(|bit| (a[bit / 8] ^ b[bit / 8]) >> (7 - bit % 8) & 1 == 0)
     };
-    (0..usize::from(len)).all(|bit| (a[bit / 8] ^ b[bit / 8]) >> (7 - bit % 8) & 1 == 0)
+    match (address, first) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => same(&a.octets(), &b.octets()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => same(&a.octets(), &b.octets()),
+        _ => false,
+    }
 }

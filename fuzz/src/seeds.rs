@@ -165,6 +165,11 @@ fn of_functions(seeds: &mut Vec<Seed>) {
             put(&mut talk, &[], QUOTE | REPAIR, 2, *link);
             seeds.push((target, format!("talk-{number}"), talk));
         }
+        // A run long enough for loops that take many plain packets at once.
+        let short = ethernet(ethertype::IPV4, &v4(INSIDE_V4, INSIDE_V4, 17, &datagram(1, 2)[..8]));
+        let mut wave = Vec::new();
+        (0..140).for_each(|_| put(&mut wave, &short, REPAIR, 0, 0));
+        seeds.push((target, "wave".into(), wave));
         for flags in [REPAIR, REPAIR | FLUSH] {
             let mut all = Vec::new();
             packets.iter().for_each(|(packet, link)| put(&mut all, packet, flags, 2, *link));
@@ -172,7 +177,7 @@ fn of_functions(seeds: &mut Vec<Seed>) {
         }
     }
     for (number, (packet, link)) in packets.into_iter().enumerate() {
-        let seed = [&[link, 0, 0x1f, 0xe1][..], &packet].concat();
+        let seed = [&[link | 0x80, 0, 0x1f, 0xe1][..], &packet].concat();
         seeds.push(("headers", format!("packet-{number}"), seed));
     }
 }

@@ -48,6 +48,12 @@ const ROUTES: &[&str] = &[
 fe80::/64 dev eth0
 default via inet6 fe80::1
 ",
+    "10.1.2.0/24 192.0.2.1
+10.1.2.64/26 192.0.2.2
+10.1.2.0/25 192.0.2.3
+10.1.2.65/32 192.0.2.4
+10.1.0.0/16 192.0.2.5
+",
     "default
 \tnexthop via 192.0.2.1 dev eth0 weight 1
 \tnexthop via 192.0.2.2 weight 1
@@ -85,14 +91,17 @@ queue_batches = 4
 [[chain]]
 name = "b"
 functions = []
-input = "generate:"
+input = "generate:packets=5,size=64|1500"
+output = "none"
+tap = "tap.pcap"
+impair = "drop=0.5,seed=2"
 [r]
 function = "router"
 routes = "routes"
 stage = "own"
 launch_batches = 4
 "#,
-        "\0r.mac=02:00:00:00:00:01\0chain.lanes=3"
+        "\0r.mac=02:00:00:00:00:01\0chain.lanes=3\0chain.input=in.pcap,pace=1.5"
     ),
 ];
 
