@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 /// A route to IPv4 addresses: the first address, the prefix length (0 to 32), the next hop.
 pub type Rule4 = (u32, u8, u16);
 
+/// Entries that surely lie in each 4 KiB page.
+const PAGE: usize = 1024;
 /// Slots of the first table.
 const SLOTS: usize = 1 << 24;
 /// Entries of a group.
@@ -245,7 +247,9 @@ impl<E: Entry> Dir24_8<E> {
 
 impl<E: Entry> Tables<E> {
     fn new() -> Self {
-        let slots = vec![E::NONE; SLOTS].into_boxed_slice();
+        let mut slots = vec![E::NONE; SLOTS].into_boxed_slice();
+        // Touched here, so that no packet waits for the system to find a page.
+        slots.iter_mut().step_by(PAGE).for_each(|slot| *core::hint::black_box(slot) = E::NONE);
         let Ok(tbl24) = slots.try_into() else { unreachable!("SLOTS entries were made") };
         Self { tbl24, tbl8: Vec::new(), free: Vec::new() }
     }
