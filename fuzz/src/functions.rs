@@ -11,13 +11,16 @@ use warpline_packet::{Flags, Headers, Instant, LinkType, Verdict};
 use crate::frames::{self, ANSWER, FLUSH, QUOTE, TICK};
 use crate::sum16;
 
+/// A function, and how many scratch words it was handed.
+pub type Built = (Box<dyn Function>, usize);
+
 /// Builds a function from the text of its table and files that are not on disk. `None` for a text
 /// that isn't TOML.
 pub fn try_build(
     definition: &Definition,
     table: &str,
     files: &[(&str, &str)],
-) -> Option<Result<(Box<dyn Function>, usize), Diagnostics>> {
+) -> Option<Result<Built, Diagnostics>> {
     let source = SourceText::new("chain.toml", table);
     let parsed = DeTable::parse(&source.text).ok()?;
     let (mut mistakes, mut resources) = (Diagnostics::default(), Resources::default());
