@@ -272,7 +272,8 @@ impl Desk {
         // A longer one has no place in a slab, and would wait for it forever.
         let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
         let wire_len = frame.wire_len.max(frame.bytes.len() as u32);
-        let headers = Headers::parse(bytes, frame.link, wire_len as usize);
+        let mut headers = Headers::default();
+        headers.find(bytes, frame.link, wire_len as usize);
         let steered = self.steering.steer(bytes, &headers);
         if self.own.is_some_and(|(lane, lanes)| lane_of(steered.shard, lanes) != lane) {
             // Its state is on another lane: nobody here may let it through.
@@ -293,14 +294,14 @@ impl Desk {
         if !due && self.place(bytes, &headers, &arrival) {
             return true;
         }
-        self.keep(bytes, headers, arrival, due)
+        self.keep(bytes, &headers, &arrival, due)
     }
 
     /// Takes a frame that a tick goes before, or that finds no room: it waits, or is counted lost. Says
     /// whether it found room after all.
     #[cold]
     #[inline(never)]
-    fn keep(&mut self, bytes: &[u8], headers: Headers, arrival: Arrival, tick: bool) -> bool {
+    fn keep(&mut self, bytes: &[u8], headers: &Headers, arrival: &Arrival, tick: bool) -> bool {
         if tick {
             self.start_announcement(Kind::Tick(self.now));
         } else if self.drops_when_full {
@@ -310,7 +311,7 @@ impl Desk {
         let mut kept = std::mem::take(&mut self.spare);
         kept.clear();
         kept.extend_from_slice(bytes);
-        self.waiting = Some(Waiting { bytes: kept, headers, arrival });
+        self.waiting = Some(Waiting { bytes: kept, headers: *headers, arrival: *arrival });
         self.announce() && self.place_waiting()
     }
 

@@ -79,7 +79,11 @@ pub fn run(
     ports: Ports,
     control: &Control,
 ) -> Result<Report, StartError> {
-    let settings = settings.fit(chain);
+    let settings = match &ports {
+        Ports::Shared(..) => settings.fit(chain),
+        // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
+        Ports::PerLane(_) => Settings { queue_batches: 1, ..*settings }.fit(chain),
+    };
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
         .map(|lane| build(chain, &settings, lane, clock))

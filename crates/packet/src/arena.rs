@@ -16,7 +16,7 @@ use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
-use core::{ptr, slice};
+use core::{array, ptr, slice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
@@ -379,26 +379,31 @@ struct Room {
 pub(crate) unsafe trait Column {
     type Value: Copy + 'static;
     const BEFORE: usize;
+    /// Its place among the columns.
+    const INDEX: usize;
 }
 
 macro_rules! columns {
     ($($vis:vis $name:ident: $value:ty;)*) => {
-        columns!(@step [0usize] $($vis $name: $value;)*);
+        columns!(@step [0usize] [0usize] $($vis $name: $value;)*);
+        /// Bytes of a row before each column, in order.
+        const BEFORE: &[usize] = &[$($name::BEFORE),*];
         /// Bytes of a row without its scratch words.
         const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
         /// The width of every column, in order.
         const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
     };
-    (@step [$before:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
+    (@step [$before:expr] [$index:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
         $vis struct $name;
         // SAFETY: `BEFORE` sums up the columns before this one.
         unsafe impl Column for $name {
             type Value = $value;
             const BEFORE: usize = $before;
+            const INDEX: usize = $index;
         }
-        columns!(@step [$before + size_of::<$value>()] $($rest)*);
+        columns!(@step [$before + size_of::<$value>()] [$index + 1] $($rest)*);
     };
-    (@step [$before:expr]) => {};
+    (@step [$before:expr] [$index:expr]) => {};
 }
 
 // Widest first, so that every column is aligned when the rows are a multiple of 64. The private ones
@@ -435,6 +440,8 @@ columns! {
 pub struct Table {
     shared: Arc<Shared>,
     base: NonNull<u8>,
+    /// Where each column starts.
+    starts: [NonNull<u8>; WIDTHS.len()],
     slots: usize,
     scratch_words: usize,
     len: usize,
@@ -457,10 +464,15 @@ impl Table {
     fn new(shared: &Arc<Shared>, layout: &ArenaLayout, index: usize) -> Self {
         // SAFETY: the layout keeps `tables` times this length before the first slab.
         let base = unsafe { shared.base.add(layout.table_len() * index) };
+        let slots = layout.slots();
+        // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
+        // product is a multiple of 64, so the column is aligned.
+        let starts = array::from_fn(|index| unsafe { base.add(BEFORE[index] * slots) });
         Self {
             shared: Arc::clone(shared),
             base,
-            slots: layout.slots(),
+            starts,
+            slots,
             scratch_words: layout.scratch_words,
             len: 0,
             pieces: Vec::with_capacity(layout.slots()),
@@ -478,9 +490,7 @@ impl Table {
 
     #[inline(always)]
     fn start_of<C: Column>(&self) -> *mut C::Value {
-        // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
-        // product is a multiple of 64, so the column is aligned.
-        unsafe { self.base.as_ptr().add(C::BEFORE * self.slots).cast() }
+        self.starts[C::INDEX].as_ptr().cast()
     }
 
     /// The rows of a column.

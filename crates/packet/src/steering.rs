@@ -197,8 +197,19 @@ impl Steering {
     }
 
     /// The shard of a frame with these headers, and the name of its flow.
-    #[inline]
+    #[inline(always)]
     pub fn steer(&self, frame: &[u8], headers: &Headers) -> Steered {
+        match (self, Flow::of(frame, headers)) {
+            (Self::AddressPair, Some(flow)) => {
+                Steered { shard: top6(flow.pair), flow_hash: flow.hash(headers.protocol) }
+            }
+            (_, _) => self.steer_by_tuple(frame, headers),
+        }
+    }
+
+    /// The same by addresses and ports one by one, also those that an ICMP error quotes.
+    #[inline(never)]
+    fn steer_by_tuple(&self, frame: &[u8], headers: &Headers) -> Steered {
         let tuple = Tuple::of(frame, headers);
         let shard = match self {
             Self::AddressPair => top6(tuple.pair),
@@ -206,6 +217,53 @@ impl Steering {
             Self::Single => 0,
         };
         Steered { shard, flow_hash: tuple.flow_hash() }
+    }
+}
+
+/// What the hashes of a packet are made of that is its own flow's: not of ICMP, not of what isn't IP.
+struct Flow {
+    /// Unordered pair of addresses, hashed.
+    pair: u32,
+    /// Both ports, the smaller one first; 0 where there are none.
+    ports: u32,
+}
+
+impl Flow {
+    #[inline(always)]
+    fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
+        let packet = frame.get(usize::from(headers.l3)..)?;
+        let pair = match headers.version {
+            4 => {
+                let header: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
+                mix_pair(
+                    be32(header, ipv4::field::SRC_ADDR.start),
+                    be32(header, ipv4::field::DST_ADDR.start),
+                )
+            }
+            6 => {
+                let header: &[u8; ipv6::HEADER_LEN] = packet.first_chunk()?;
+                mix_pair(
+                    fold_v6(be128(&header[ipv6::field::SRC_ADDR])),
+                    fold_v6(be128(&header[ipv6::field::DST_ADDR])),
+                )
+            }
+            _ => return None,
+        };
+        let ports = match headers.protocol {
+            ip_protocol::ICMP | ip_protocol::ICMPV6 => return None,
+            ip_protocol::TCP | ip_protocol::UDP if headers.flags.has(Flags::TRANSPORT) => {
+                let ports = be32(frame, usize::from(headers.l4));
+                let (src, dst) = (ports >> 16, ports & 0xffff);
+                src.min(dst) << 16 | src.max(dst)
+            }
+            _ => 0,
+        };
+        Some(Self { pair, ports })
+    }
+
+    #[inline(always)]
+    fn hash(&self, protocol: u8) -> u32 {
+        mix32(self.pair ^ self.ports.wrapping_mul(0x9e37_79b1) ^ u32::from(protocol))
     }
 }
 
@@ -346,13 +404,12 @@ impl Tuple {
         }
     }
 
-    #[inline(always)]
     fn flow_hash(&self) -> u32 {
         let ports = match (self.src_port, self.dst_port) {
             (Some(src), Some(dst)) => u32::from(src.min(dst)) << 16 | u32::from(src.max(dst)),
             _ => 0,
         };
-        mix32(self.pair ^ ports.wrapping_mul(0x9e37_79b1) ^ u32::from(self.protocol))
+        Flow { pair: self.pair, ports }.hash(self.protocol)
     }
 
     fn addresses(&self) -> (IpAddr, IpAddr) {
@@ -369,6 +426,11 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
+#[inline(always)]
+fn be128(bytes: &[u8]) -> u128 {
+    bytes.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes))
+}
+
 fn copy(to: &mut [u8; 16], from: Option<&[u8]>) {
     if let Some(from) = from {
         to.copy_from_slice(from);
@@ -381,4 +443,35 @@ const fn is_echo_v4(kind: u8) -> bool {
 
 const fn is_echo_v6(kind: u8) -> bool {
     matches!(kind, icmpv6::message::ECHO_REQUEST | icmpv6::message::ECHO_REPLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LinkType;
+
+    #[test]
+    fn a_flow_s_own_packets_are_steered_alike_both_ways() {
+        let mut seed = 7u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as u8
+        };
+        let mut both = 0;
+        for round in 0..20_000 {
+            let mut frame: Vec<u8> = (0..40 + random() % 60).map(|_| random()).collect();
+            frame[0] = if round % 2 == 0 { 0x45 } else { 0x60 };
+            frame[2..4].copy_from_slice(&[0, 40]);
+            let protocol = [6, 17, 1, 50, 17][round % 5];
+            match round % 2 {
+                0 => frame[6..10].copy_from_slice(&[0, 0, 64, protocol]),
+                _ => frame[4..8].copy_from_slice(&[0, 30, protocol, 64]),
+            }
+            let headers = Headers::parse(&frame, LinkType::RAW, 200);
+            let steered = Steering::AddressPair.steer(&frame, &headers);
+            assert_eq!(steered, Steering::AddressPair.steer_by_tuple(&frame, &headers));
+            both += usize::from(Flow::of(&frame, &headers).is_some());
+        }
+        assert!(both > 5_000, "{both}");
+    }
 }
