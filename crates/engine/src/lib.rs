@@ -1,6 +1,6 @@
 //! The running system: lanes, stages, steering, merge and statistics.
 //!
-//! A [`Chain`] is built of functions; [`run`] moves packets from a source through its lanes to a sink and
+//! A [`Chain`] is built of functions; [`run()`] moves packets from a source through its lanes to a sink and
 //! gives a [`Report`]. The loop of a lane is `Lane::breathe` in `lane.rs`; follow it from there.
 
 #![deny(unsafe_code)]

@@ -4,9 +4,10 @@
 //! shard; in a debug build it checks every access against the declaration.
 //!
 //! ```no_run
-//! # fn function() -> Box<dyn warpline_nf::Function> { unimplemented!() }
-//! use warpline_nf::harness::{Harness, Input};
-//! let mut harness = Harness::new(function(), 0);
+//! use warpline_nf::harness::{Harness, Input, build};
+//! let router = warpline_nf::definition("router").expect("a function of that name");
+//! let (function, scratch_words) = build(router, "routes = \"routes.txt\"", ".".as_ref());
+//! let mut harness = Harness::new(function, scratch_words);
 //! let out = harness.process(&[Input::at(0, &[0; 60])]);
 //! assert_eq!(out.len(), 1);
 //! ```
