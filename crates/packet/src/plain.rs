@@ -94,3 +94,89 @@ impl PlainV4<'_> {
         *self.next_hop = next_hop;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arena, ArenaLayout, Arrival, FieldSet, Headers, HeapMemory, Instant};
+
+    const COUNT: usize = 5;
+
+    fn frame(last: u8, ttl: u8) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, last]);
+        frame.extend([0, 53, 0, 53, 0, 8, 0, 0]);
+        frame
+    }
+
+    fn batch(frames: &[Vec<u8>]) -> (Batch, Arena) {
+        let layout = ArenaLayout {
+            slabs: 1,
+            emit_slabs: 0,
+            tables: 1,
+            slots: 64,
+            scratch_words: 0,
+            headroom: 0,
+            tailroom: 0,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).unwrap();
+        let mut arena = Arena::new(Box::new(memory), &layout).unwrap();
+        let mut batch = Batch::new(arena.tables.remove(0));
+        for (number, bytes) in frames.iter().enumerate() {
+            let arrival = Arrival {
+                timestamp: Instant::ZERO,
+                captured: Instant::ZERO,
+                ingress: number as u64,
+                wire_len: bytes.len() as u32,
+                link: LinkType::ETHERNET,
+                interface: 0,
+                shard: 0,
+                flow_hash: 0,
+            };
+            let headers = Headers::parse(bytes, LinkType::ETHERNET, bytes.len());
+            batch.push(bytes, &headers, &arrival, &mut arena.ingress).unwrap();
+        }
+        (batch, arena)
+    }
+
+    #[test]
+    fn a_run_is_worked_on_as_its_packets_would_be() {
+        let frames: Vec<_> = (0..COUNT).map(|i| frame(i as u8, i as u8)).collect();
+        let (mut batch, _arena) = batch(&frames);
+        assert!(batch.is_plain_v4(0..COUNT));
+        let mut addresses = [0; COUNT];
+        batch.read_dst_v4(1..COUNT, &mut addresses);
+        assert_eq!(addresses, [0xc000_0201, 0xc000_0202, 0xc000_0203, 0xc000_0204, 0]);
+        let all = ReadWrite::new(FieldSet::EMPTY, FieldSet::EMPTY);
+        let mut headers: Vec<_> = batch.plain_v4_mut(0..COUNT + 9, all).collect();
+        assert_eq!(headers.len(), COUNT, "cut to what there is");
+        let went_on: Vec<bool> = headers.iter_mut().map(PlainV4::decrement_ttl).collect();
+        assert_eq!(went_on, [false, false, true, true, true]);
+        headers.iter_mut().for_each(|header| header.set_eth_addresses([7; 6], [8; 6]));
+        headers[3].set_next_hop(9);
+        drop(headers);
+        for index in 0..COUNT {
+            let packet = batch.packet(index);
+            assert_eq!((packet.eth_dst(), packet.eth_src()), ([7; 6], [8; 6]));
+            assert_eq!(usize::from(packet.ttl()), if index < 2 { index } else { index - 1 });
+            assert_eq!(packet.next_hop(), if index == 3 { 9 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn one_that_differs_makes_a_run_not_plain() {
+        let mut others = vec![frame(1, 9); 3];
+        others[0][12..14].copy_from_slice(&[0x86, 0xdd]);
+        others[1][14] = 0x44;
+        others[2].truncate(13);
+        for other in others {
+            let (batch, _arena) = batch(&[frame(0, 9), other]);
+            assert!(batch.is_plain_v4(0..1));
+            assert!(!batch.is_plain_v4(0..2));
+        }
+        let (mut batch, _arena) = batch(&[frame(0, 9), frame(1, 9)]);
+        batch.packet_mut(1).send_back();
+        assert!(!batch.is_plain_v4(0..2));
+        assert!(!batch.is_plain_v4(0..3), "there are two");
+    }
+}
