@@ -39,7 +39,7 @@ pub const COMMON_KEYS: &[Key] = &[
         default: "the table's name",
         help: "which function the instance is",
     },
-    Key { name: "device", allowed: "cpu", default: "cpu", help: "where it runs" },
+    Key { name: "device", allowed: "cpu | auto", default: "cpu", help: "where it runs" },
     Key {
         name: "stage",
         allowed: "fused | own",

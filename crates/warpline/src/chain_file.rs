@@ -261,7 +261,7 @@ impl<'a> File<'a> {
             return None;
         };
         section.refuse_unknown(definition.keys);
-        section.choice("device", &[("cpu", ())], ());
+        section.choice("device", &[("cpu", ()), ("auto", ())], ());
         let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
         let launch_batches = section.integer("launch_batches", 1..=64, 1) as usize;
         if launch_batches > 1 && !own_stage {

@@ -38,9 +38,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
     match device {
-        None | Some("cpu") => Ok(()),
+        None | Some("cpu" | "auto") => Ok(()),
         Some(name) => {
-            let text = format!("--device {name}: there is no such device; functions run on: cpu");
+            let text =
+                format!("--device {name}: there is no such device; functions run on: cpu, auto");
             Err(Failure::Usage(text))
         }
     }
