@@ -101,6 +101,20 @@ fn frames_are_aligned_and_keep_their_bytes() {
 }
 
 #[test]
+fn frames_of_every_small_length_keep_their_bytes() {
+    let mut arena = arena(1, 256);
+    let table = &mut arena.tables[0];
+    let frames: Vec<Vec<u8>> =
+        (0..200u8).map(|len| (0..len).map(|i| i.wrapping_mul(31) ^ len).collect()).collect();
+    for frame in &frames {
+        place(&mut arena.ingress, table, frame).unwrap();
+    }
+    for (row, frame) in frames.iter().enumerate() {
+        assert_eq!(table.frame(row), &frame[..]);
+    }
+}
+
+#[test]
 fn rooms_bound_reshaping() {
     let mut arena = arena(1, 64);
     let table = &mut arena.tables[0];

@@ -17,6 +17,7 @@ mod summary;
 mod watch;
 mod writes;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -69,8 +70,8 @@ fn missing_instructions() -> Option<&'static str> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "the last word of a command")]
 fn fail(status: u8, why: &str) -> ExitCode {
-    eprintln!("error: {why}");
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr().lock(), "error: {why}");
     ExitCode::from(status)
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use warpline_engine::Chain;
 use warpline_packet::FieldSet;
 
+use super::say;
 use crate::Failure;
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(crate) fn check(path: &Path, set: &[String]) -> Result<(), Failure> {
     for loaded in &super::load_file(path, set, true)? {
-        println!("{}", describe(&loaded.chain));
+        say(&describe(&loaded.chain))?;
         if !loaded.left_out.is_empty() {
-            println!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out);
+            say(&format!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out))?;
         }
     }
     Ok(())

@@ -3,15 +3,15 @@
 use warpline_nf::config::COMMON_KEYS;
 use warpline_nf::{Definition, FUNCTIONS, Key, definition};
 
+use super::say;
 use crate::Failure;
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(crate) fn functions(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         for definition in FUNCTIONS {
-            println!("{:<14} {}", definition.name, definition.summary);
+            say(&format!("{:<14} {}", definition.name, definition.summary))?;
         }
-        println!("\n`warpline functions NAME` shows a function's manual.");
+        say("\n`warpline functions NAME` shows a function's manual.")?;
         return Ok(());
     };
     let Some(definition) = definition(name) else {
@@ -20,7 +20,7 @@ pub(crate) fn functions(name: Option<&str>) -> Result<(), Failure> {
             format!("there is no function called {name:?}\n  functions: {}", names.join(", "));
         return Err(Failure::Usage(text));
     };
-    println!("{}", manual(definition));
+    say(&manual(definition))?;
     Ok(())
 }
 

@@ -5,13 +5,24 @@ pub(crate) mod demo;
 pub(crate) mod functions;
 pub(crate) mod run;
 
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use warpline_nf::SourceText;
-use warpline_nf::config::{Folder, read_text};
+use warpline_nf::config::{Folder, plain, read_text};
 
 use crate::Failure;
 use crate::chain_file::{Loaded, load};
+
+/// Writes `text` and a line's end to standard output. A reader that went away has had enough.
+fn say(text: &str) -> Result<(), Failure> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Run(format!("standard output: {}", plain(&error))))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
 /// `needs_input`.

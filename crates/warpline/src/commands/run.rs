@@ -201,19 +201,18 @@ fn run_all(ready: Vec<Ready>) -> Result<Vec<(Loaded, Report)>, Failure> {
 }
 
 /// Tells what was done, and whether it failed.
-#[expect(clippy::print_stderr, reason = "the summary")]
 fn finish(
     reports: &[(Loaded, Report)],
     stats_file: Option<File>,
     started: Instant,
 ) -> Result<(), Failure> {
     for (loaded, report) in reports {
-        eprint!("{}", summary::summary(&loaded.chain, report));
+        tell(&summary::summary(&loaded.chain, report));
         let left_out = loaded.left_out.count();
         if left_out > 0 {
-            eprintln!(
-                "  left out: {left_out} lines that are not supported; `warpline check` lists them"
-            );
+            tell(&format!(
+                "  left out: {left_out} lines that are not supported; `warpline check` lists them\n"
+            ));
         }
     }
     let mut failures: Vec<String> = Vec::new();
@@ -232,6 +231,11 @@ fn finish(
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\n"))) }
+}
+
+/// Writes to standard error; nobody may be there to read it.
+fn tell(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 fn write_json(mut file: File, value: &serde_json::Value) -> std::io::Result<()> {
