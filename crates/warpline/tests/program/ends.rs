@@ -57,6 +57,18 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
 }
 
 #[test]
+fn a_reader_that_went_away_is_no_mistake() {
+    let demo = Demo::new();
+    for arguments in ["functions", "functions nat", "check chain.toml", "demo again"] {
+        let mut child = demo.start(arguments);
+        // Closed before the program has anything to say, or soon after.
+        drop(child.stdout.take());
+        let ended = wait(child).expect(0);
+        assert_eq!(ended.stderr, "", "{arguments}");
+    }
+}
+
+#[test]
 fn a_closed_pipe_ends_the_run_cleanly() {
     let demo = Demo::new();
     for input in ["capture.pcap", "generate:packets=1000000000000,size=1500"] {
