@@ -237,11 +237,6 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         }
     }
 
-    /// Offset of the frame in the lane's arena.
-    pub fn arena_offset(&self) -> usize {
-        self.batch.table.offset(self.index)
-    }
-
     /// Length of the frame in bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
