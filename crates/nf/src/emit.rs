@@ -1,4 +1,5 @@
-//! Packets that a function makes, bounded, each in the place of the packet that caused it.
+//! What a function makes besides its verdicts, bounded: packets, each in the place of the packet that caused
+//! it, and notes for its report.
 
 use warpline_packet::{Arrival, Batch, Flags, Headers, Instant, LinkType, Placer, Shard, Steering};
 
@@ -6,6 +7,8 @@ use crate::Emits;
 
 /// Packets that one tick, or the end of the input, may cause in one shard of a function.
 pub const TICK_MADE_MAX: usize = 4;
+/// Notes that one tick, or the end of the input, may cause in one shard of a function.
+pub const TICK_NOTES_MAX: usize = 64;
 
 /// A packet of a batch that may cause others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,7 @@ struct Tick {
     ingress: u64,
     shard: Shard,
     made: usize,
+    noted: usize,
 }
 
 impl<'a> Emit<'a> {
@@ -69,7 +73,7 @@ impl<'a> Emit<'a> {
         ingress: u64,
         shard: Shard,
     ) -> Self {
-        let tick = Some(Tick { ingress, shard, made: 0 });
+        let tick = Some(Tick { ingress, shard, made: 0, noted: 0 });
         Self { batch, placer, emits, causes: &mut [], tick }
     }
 
@@ -101,6 +105,25 @@ impl<'a> Emit<'a> {
             self.batch.packet_mut(index).send_back();
         }
         made.is_some()
+    }
+
+    /// Notes something about packet `ingress`, one of those at hand, for the function's
+    /// [`crate::Report`]; for what time causes, `ingress` says nothing. Says whether there was room: there is
+    /// for as many notes as the function declared, and at a tick for [`TICK_NOTES_MAX`].
+    pub fn note(&mut self, ingress: u64, note: &[u8]) -> bool {
+        if note.len() > self.emits.note_len_max {
+            return false;
+        }
+        let ingress = match &mut self.tick {
+            Some(tick) if tick.noted == TICK_NOTES_MAX => return false,
+            Some(tick) => {
+                tick.noted += 1;
+                tick.ingress
+            }
+            None => ingress,
+        };
+        let function = self.batch.function();
+        self.batch.notes_mut().push(function, ingress, note)
     }
 
     fn make(&mut self, cause: &Arrival, bytes: &[u8]) -> Option<usize> {

@@ -4,14 +4,15 @@
 //! batch has three phases: [`Before`] (state), [`Function::run`] (pure), [`After`] (state). What may be
 //! divided among lanes is the state, by [`Shard`]; results never depend on which lane holds one.
 
+use core::any::Any;
 use core::time::Duration;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
-use crate::Emit;
+use crate::{Emit, Report};
 
 /// A network function, built once from its configuration.
-pub trait Function: Send + Sync {
+pub trait Function: Any + Send + Sync {
     /// The fields it reads and writes, phase by phase.
     fn access(&self) -> &Access;
 
@@ -35,9 +36,22 @@ pub trait Function: Send + Sync {
         Growth::NONE
     }
 
-    /// The packets that it may make.
+    /// The packets and notes that it may make.
     fn emits(&self) -> Emits {
         Emits::NONE
+    }
+
+    /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it.
+    /// The error says what could not be opened.
+    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+        Ok(None)
+    }
+
+    /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,
+    /// why. Where it can, each half of the old one's state is told ([`Before::reload`]) and goes on.
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        let _ = old;
+        Err("it can't be changed while packets flow".into())
     }
 
     /// How often its state wants to be told the time ([`Before::handle_timeout`]), in packet time;
@@ -61,18 +75,32 @@ impl Growth {
     pub const NONE: Self = Self { head: 0, tail: 0 };
 }
 
-/// Packets that a function may make, at most. One that makes packets at ticks only declares one.
+/// Packets and notes that a function may make, at most. One that makes some at ticks only declares one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Emits {
-    /// For each packet that it gets, in `before` and `after` together.
+    /// Packets for each packet that it gets, in `before` and `after` together.
     pub per_packet: usize,
     /// Bytes of the longest frame.
     pub len_max: usize,
+    /// Notes for each packet that it gets, in `before` and `after` together.
+    pub notes_per_packet: usize,
+    /// Bytes of the longest note; at most [`warpline_packet::NOTE_LEN_MAX`].
+    pub note_len_max: usize,
 }
 
 impl Emits {
     /// It makes none.
-    pub const NONE: Self = Self { per_packet: 0, len_max: 0 };
+    pub const NONE: Self = Self { per_packet: 0, len_max: 0, notes_per_packet: 0, note_len_max: 0 };
+
+    /// `per_packet` packets of at most `len_max` bytes for each packet, and no notes.
+    pub const fn packets(per_packet: usize, len_max: usize) -> Self {
+        Self { per_packet, len_max, ..Self::NONE }
+    }
+
+    /// `notes_per_packet` notes of at most `note_len_max` bytes for each packet, and no packets.
+    pub const fn notes(notes_per_packet: usize, note_len_max: usize) -> Self {
+        Self { notes_per_packet, note_len_max, ..Self::NONE }
+    }
 }
 
 /// A function's state for one shard, in two halves: several batches may lie between them, so
@@ -117,6 +145,13 @@ pub trait Before: Send {
         let _ = emit;
     }
 
+    /// `function`, whose [`Function::succeeds`] agreed, took the place of the one that this state was made
+    /// by. Called between batches, at the same place of the input on every lane; it neither allocates nor
+    /// frees more than a handle.
+    fn reload(&mut self, function: &dyn Function) {
+        let _ = function;
+    }
+
     /// Its counters, by name; the engine sums them over the shards. A name that ends in `_peak` is
     /// summed like the others.
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
@@ -138,6 +173,17 @@ pub trait After: Send {
     /// See [`Before::finish`].
     fn finish(&mut self, emit: &mut Emit<'_>) {
         let _ = emit;
+    }
+
+    /// See [`Before::reload`].
+    fn reload(&mut self, function: &dyn Function) {
+        let _ = function;
+    }
+
+    /// The run is over, for every shard: gives the notes that are still to be given, as many as there are,
+    /// straight to the function's report. Called shard by shard.
+    fn close(&mut self, report: &mut dyn Report) {
+        let _ = report;
     }
 
     /// See [`Before::counters`].

@@ -14,11 +14,11 @@
 
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, ReadWrite, SHARDS,
-    Shard, StateKey, Steering, Verdict,
+    Shard, Steering, Verdict,
 };
 
 use crate::config::{Folder, Layer};
-use crate::{Cause, Emit, Function, State};
+use crate::{Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
 
 /// A frame to process.
 #[derive(Clone, Debug)]
@@ -71,6 +71,7 @@ pub struct Harness {
     batch: Batch,
     made: Batch,
     order: Vec<u16>,
+    notes: Vec<Vec<u8>>,
     ingress: u64,
 }
 
@@ -89,14 +90,20 @@ impl Harness {
         };
         let memory = HeapMemory::new(layout.memory_len()).expect("memory for a test arena");
         let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
-        let steering = match function.state_key() {
-            StateKey::Inside(key) => Steering::Inside(key),
-            StateKey::None | StateKey::AddressPair => Steering::AddressPair,
+        let steering = Steering::serving(function.state_key());
+        let mut batch = Batch::new(arena.tables.remove(0));
+        let mut made = Batch::new(arena.tables.remove(0));
+        let emits = function.emits();
+        let notes = (layout.slots * emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
+        for batch in [&mut batch, &mut made] {
+            batch.take_notes(notes, notes * emits.note_len_max);
+        }
+        let states = match steering {
+            Steering::Single => vec![function.state(Shard::WHOLE)],
+            _ => (0..SHARDS).map(|s| function.state(Shard::new(s))).collect(),
         };
-        let batch = Batch::new(arena.tables.remove(0));
-        let made = Batch::new(arena.tables.remove(0));
-        let states = (0..SHARDS).map(|s| function.state(Shard::new(s))).collect();
-        Self { function, steering, states, arena, batch, made, order: Vec::new(), ingress: 0 }
+        let (order, notes) = (Vec::new(), Vec::new());
+        Self { function, steering, states, arena, batch, made, order, notes, ingress: 0 }
     }
 
     /// The function.
@@ -175,16 +182,51 @@ impl Harness {
             }
         }
         self.batch.leave_phase();
+        self.put_made();
+    }
+
+    /// Puts what was made in its place, and keeps the notes.
+    fn put_made(&mut self) {
         assert!(self.batch.merge(&mut self.made, &mut self.order), "made packets fit");
         self.made.clear();
+        self.batch.notes_mut().sort();
+        self.notes.extend(self.batch.notes().iter().map(|note| note.bytes.to_vec()));
+        self.batch.notes_mut().clear();
+    }
+
+    /// The notes made since this was last asked, in the order in which a report gets them.
+    pub fn take_notes(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Puts `function` in the place of the one that runs, whose state goes on; or says why not.
+    pub fn reload(&mut self, function: Box<dyn Function>) -> Result<(), String> {
+        function.succeeds(&*self.function)?;
+        for state in &mut self.states {
+            state.before.iter_mut().for_each(|half| half.reload(&*function));
+            state.after.iter_mut().for_each(|half| half.reload(&*function));
+        }
+        self.function = function;
+        Ok(())
+    }
+
+    /// Ends the run: what the state still holds goes to `report`, behind the notes that were not taken yet.
+    pub fn close(&mut self, report: &mut dyn Report) -> Result<(), String> {
+        self.take_notes().iter().for_each(|note| report.note(note));
+        for state in &mut self.states {
+            state.after.iter_mut().for_each(|half| half.close(report));
+        }
+        report.finish()
     }
 
     /// Tells every shard's state the time.
     pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
         let (emits, number) = (self.function.emits(), self.ingress);
+        let is_whole = self.steering == Steering::Single;
         for (shard, state) in self.states.iter_mut().enumerate() {
             let (made, placer) = (&mut self.made, &mut self.arena.emit);
-            let emit = &mut Emit::at_tick(made, placer, emits, number, Shard::new(shard));
+            let shard = if is_whole { Shard::WHOLE } else { Shard::new(shard) };
+            let emit = &mut Emit::at_tick(made, placer, emits, number, shard);
             if let Some(before) = &mut state.before {
                 before.handle_timeout(now, emit);
             }
@@ -193,7 +235,7 @@ impl Harness {
             }
         }
         self.batch.clear();
-        assert!(self.batch.merge(&mut self.made, &mut self.order), "made packets fit");
+        self.put_made();
         let out = self.outcomes();
         self.batch.clear();
         out

@@ -12,14 +12,16 @@ pub mod firewall;
 mod function;
 pub mod harness;
 pub mod nat;
+mod report;
 pub mod router;
 
 use warpline_packet::Access;
 
 pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
-pub use emit::{Cause, Emit, TICK_MADE_MAX};
+pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
+pub use report::{Cell, Report, Table};
 
 /// What is known of a function before one is built.
 pub struct Definition {

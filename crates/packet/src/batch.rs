@@ -9,8 +9,8 @@ use crate::arena::{
     ShardOf, VerdictOf, Version,
 };
 use crate::{
-    Field, Flags, Full, Headers, Instant, LinkType, Packet, PacketMut, Placer, ReadWrite, Table,
-    Verdict,
+    Field, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer, ReadWrite,
+    Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -84,6 +84,7 @@ pub struct Batch {
     pub(crate) settled: u32,
     /// Whether a packet was flagged since a function's turn began.
     pub(crate) has_flagged: bool,
+    notes: Notes,
     #[cfg(debug_assertions)]
     phase: Option<ReadWrite>,
 }
@@ -99,9 +100,25 @@ impl Batch {
             function: 0,
             settled: 0,
             has_flagged: false,
+            notes: Notes::default(),
             #[cfg(debug_assertions)]
             phase: None,
         }
+    }
+
+    /// Gives it room for `notes` notes of `bytes` bytes together; it has none otherwise.
+    pub fn take_notes(&mut self, notes: usize, bytes: usize) {
+        self.notes = Notes::with_capacity(notes, bytes);
+    }
+
+    /// What functions noted of its packets.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// The same, to write.
+    pub fn notes_mut(&mut self) -> &mut Notes {
+        &mut self.notes
     }
 
     /// How many packets it holds, whatever their verdict.
@@ -265,6 +282,8 @@ impl Batch {
     pub fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
         let fits = self.table.merge(&mut made.table, order);
         if fits {
+            let noted = self.notes.take(&mut made.notes);
+            debug_assert!(noted, "a batch has room for all that its functions may note");
             self.settled += core::mem::take(&mut made.settled);
         }
         fits
@@ -278,6 +297,7 @@ impl Batch {
         self.opened = 0;
         self.settled = 0;
         self.has_flagged = false;
+        self.notes.clear();
         self.leave_phase();
     }
 
@@ -288,6 +308,11 @@ impl Batch {
         if core::mem::take(&mut self.has_flagged) {
             self.table.column_mut(Flagged).fill(0);
         }
+    }
+
+    /// The function whose turn it is, by its place in the chain.
+    pub fn function(&self) -> u8 {
+        self.function
     }
 
     /// How many packets left the way since this was last asked.

@@ -22,6 +22,8 @@ pub enum StateKey {
     AddressPair,
     /// Address translation: the inside address, or the block that an outside port is in.
     Inside(Arc<InsideKey>),
+    /// It can't be divided: every packet matters to every other.
+    Whole,
 }
 
 /// Who is inside, and which outside ports are whose.
@@ -80,13 +82,16 @@ pub enum Steering {
     AddressPair,
     /// The inside address or the outside port's block.
     Inside(Arc<InsideKey>),
-    /// No key serves every function: one shard has everything, on one lane.
+    /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
     Single,
 }
 
 impl Steering {
     /// The key that serves all of `keys`, by instance name; or the names of two that disagree.
     pub fn derive(keys: &[(String, StateKey)]) -> Result<Self, [String; 2]> {
+        if keys.iter().any(|(_, key)| *key == StateKey::Whole) {
+            return Ok(Self::Single);
+        }
         let mut found: Option<(&String, &Arc<InsideKey>)> = None;
         for (name, key) in keys {
             let StateKey::Inside(key) = key else { continue };
@@ -96,6 +101,15 @@ impl Steering {
             }
         }
         Ok(found.map_or(Self::AddressPair, |(_, key)| Self::Inside(Arc::clone(key))))
+    }
+
+    /// The key that serves a function by itself.
+    pub fn serving(key: StateKey) -> Self {
+        match key {
+            StateKey::None | StateKey::AddressPair => Self::AddressPair,
+            StateKey::Inside(key) => Self::Inside(key),
+            StateKey::Whole => Self::Single,
+        }
     }
 
     /// How `warpline check` calls the key.

@@ -68,7 +68,7 @@ impl Function for EmitAbsorb {
     }
 
     fn emits(&self) -> Emits {
-        Emits { per_packet: 2, len_max: MADE_LEN_MAX }
+        Emits::packets(2, MADE_LEN_MAX)
     }
 
     fn tick(&self) -> Option<Duration> {

@@ -132,7 +132,7 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
                 ..Access::default()
             },
             tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),
-            emits: Emits { per_packet, len_max: 64 },
+            emits: Emits::packets(per_packet, 64),
         }),
         own_stage: false,
         launch_batches: 1,

@@ -15,7 +15,7 @@ use super::fib::reason;
 /// Room for the link header of an error: Ethernet with three VLAN tags takes 26 bytes.
 const LINK_LEN_MAX: usize = 32;
 /// One error a packet.
-pub(super) const EMITS: Emits = Emits { per_packet: 1, len_max: FRAME_LEN_MAX };
+pub(super) const EMITS: Emits = Emits::packets(1, FRAME_LEN_MAX);
 const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
