@@ -14,6 +14,8 @@ pub struct Instance {
     pub definition: &'static Definition,
     /// The function.
     pub function: Arc<dyn Function>,
+    /// What it was built of, as a hash: one built of the same is the same.
+    pub fingerprint: u64,
     /// Whether it has a stage of its own, apart from its neighbours on the same device.
     pub own_stage: bool,
     /// Batches that go through its stage together; 1 unless the stage is its own.

@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::Successor;
+use crate::reload::Reloads;
+
 /// Shared between a running chain and whoever watches it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
     failed: AtomicBool,
@@ -13,6 +16,7 @@ pub struct Control {
     pub(crate) ended: AtomicU64,
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
+    pub(crate) reloads: Reloads,
 }
 
 impl Control {
@@ -24,6 +28,17 @@ impl Control {
     /// Whether that was asked.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Puts `successor` in the place of the chain that runs, behind what was read so far. Says whether it
+    /// will be: not while another is under way.
+    pub fn reload(&self, successor: &Successor) -> bool {
+        self.reloads.ask(successor)
+    }
+
+    /// Whether a lane may still hold functions of the chain before the last [`Control::reload`].
+    pub fn is_reloading(&self) -> bool {
+        self.reloads.is_pending()
     }
 
     /// Whether a thread of the chain panicked or did not start: the others end too.

@@ -140,6 +140,8 @@ struct Desk {
     /// The bytes of `waiting`, while none waits.
     spare: Vec<u8>,
     ended: bool,
+    /// Reloads announced so far.
+    reloads: u32,
     clock: Clock,
     part: Part,
 }
@@ -167,6 +169,7 @@ impl Ingress {
             waiting: None,
             spare: Vec::with_capacity(FRAME_LEN_MAX),
             ended: false,
+            reloads: 0,
             clock,
             part: Part::new(chain.instances.len()),
         };
@@ -205,10 +208,13 @@ impl Ingress {
             // The end itself may still wait for room in a lane's queue.
             return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
+        if control.is_stopped() {
+            return desk.end();
+        }
+        if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
+            return desk.blocked();
+        }
         for _ in 0..BURST {
-            if control.is_stopped() {
-                return desk.end();
-            }
             match self.source.next() {
                 Ok(Next::Frame(frame)) => {
                     if !desk.take(&frame) {
@@ -371,6 +377,17 @@ impl Desk {
         }
         self.announcement = None;
         true
+    }
+
+    /// Tells the lanes that functions were built anew. Says whether all know.
+    #[cold]
+    fn announce_reload(&mut self, control: &Control) -> bool {
+        self.reloads = control.reloads.asked();
+        if let Some(chain) = control.reloads.chain() {
+            self.steering = chain.steering.clone();
+            self.start_announcement(Kind::Reload);
+        }
+        self.announce()
     }
 
     /// Begins to tell every lane `kind`, which takes the next number of the input.

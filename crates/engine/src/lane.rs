@@ -7,9 +7,9 @@ use crossbeam_queue::ArrayQueue;
 use warpline_packet::{Batch, Kind, Placer};
 
 use crate::clock::Clock;
+use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Stage};
-use crate::stats::Part;
-use crate::{Chain, Settings};
+use crate::{Chain, Control, Settings};
 
 /// A bounded queue of batches between two threads.
 pub(crate) type Queue = Arc<ArrayQueue<Batch>>;
@@ -66,10 +66,13 @@ impl Lane {
 
     /// One breath: every stage, from the last to the first, takes what waits before it as far as there
     /// is room behind it. Says whether any did.
-    pub(crate) fn breathe(&mut self) -> bool {
+    pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
         for stage in (0..self.stages.len()).rev() {
             while self.has_room_behind(stage) && self.take(stage) {
+                if self.flights[0].batch.kind() == Kind::Reload {
+                    self.stages[stage].reload(control);
+                }
                 self.stages[stage].work(&mut self.flights, &mut self.placer, &self.clock);
                 self.pass_on(stage);
                 worked = true;
@@ -132,13 +135,14 @@ impl Lane {
         }
     }
 
-    /// What its functions did.
-    pub(crate) fn finish(self, functions: usize) -> Part {
-        let mut part = Part::new(functions);
-        for (place, stats) in self.stages.into_iter().flat_map(Stage::finish) {
-            part.packets.generated += stats.generated;
-            part.functions[place] = stats;
+    /// What its functions did, and their state.
+    pub(crate) fn finish(self, functions: usize) -> Ended {
+        let mut ended = Ended::new(functions);
+        for (place, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
+            ended.part.packets.generated += stats.generated;
+            ended.part.functions[place] = stats;
+            ended.states[place] = states;
         }
-        part
+        ended
     }
 }

@@ -12,6 +12,8 @@ mod idle;
 mod ingress;
 mod lane;
 mod merge;
+mod reload;
+mod reports;
 mod run;
 mod settings;
 mod stage;
@@ -22,5 +24,8 @@ pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
 };
 pub use control::Control;
+pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run};
+pub(crate) use warpline_packet::Steering;
+
 pub use settings::{LANES_MAX, Settings};

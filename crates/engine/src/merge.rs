@@ -12,6 +12,7 @@ use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
 use crate::Control;
 use crate::clock::Clock;
 use crate::lane::Queue;
+use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 
 /// The queue at which frames are lost that the sink can't take.
@@ -24,8 +25,25 @@ const UNSUITABLE_TOLD_MAX: usize = 16;
 struct Exit {
     queue: Queue,
     pool: Queue,
-    /// The batch being sent, and the place of its next packet.
-    head: Option<(Batch, usize)>,
+    head: Option<Head>,
+}
+
+/// A batch being sent.
+struct Head {
+    batch: Batch,
+    /// The place of its next packet.
+    at: usize,
+    /// The place of its next note.
+    note: usize,
+}
+
+impl Head {
+    fn new(mut batch: Batch) -> Self {
+        if !batch.notes().is_empty() {
+            batch.notes_mut().sort();
+        }
+        Self { batch, at: 0, note: 0 }
+    }
 }
 
 /// All lanes of a chain and its sink.
@@ -41,8 +59,9 @@ pub(crate) struct Merge {
     unflushed: bool,
     /// Why frames did not suit the sink, as far as that was told.
     unsuitable: Vec<&'static str>,
+    reports: Reports,
     /// Room for a tick: its batches, and its packets by shard, lane and place.
-    heads: Vec<(Batch, usize)>,
+    heads: Vec<Head>,
     turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
@@ -53,6 +72,7 @@ impl Merge {
     pub(crate) fn new(
         sink: Box<dyn Sink>,
         lanes: Vec<(Queue, Queue)>,
+        reports: Reports,
         functions: usize,
         slots: usize,
         clock: Clock,
@@ -71,6 +91,7 @@ impl Merge {
             sink_open: true,
             unflushed: false,
             unsuitable: Vec::new(),
+            reports,
             heads: Vec::with_capacity(lanes_len),
             turns: Vec::with_capacity(slots),
             clock,
@@ -99,6 +120,7 @@ impl Merge {
 
     /// Nothing comes for a while: whoever reads the output gets what was sent.
     pub(crate) fn rest(&mut self) {
+        self.reports.rest();
         if std::mem::take(&mut self.unflushed)
             && self.sink_open
             && let Err(error) = self.sink.flush()
@@ -107,28 +129,28 @@ impl Merge {
         }
     }
 
-    /// Closes the sink; gives what was counted.
-    pub(crate) fn finish(mut self) -> Part {
+    /// Closes the sink; gives what was counted, and the reports.
+    pub(crate) fn finish(mut self) -> Ended {
         if self.sink_open
             && let Err(error) = self.sink.close()
         {
             self.close_sink(&error);
         }
-        self.part
+        Ended { part: self.part, states: Vec::new(), reports: Some(self.reports) }
     }
 
     fn send_next(&mut self, control: &Control) -> bool {
         for lane in 0..self.exits.len() {
             let exit = &mut self.exits[lane];
             if exit.head.is_none() {
-                exit.head = exit.queue.pop().map(|batch| (batch, 0));
+                exit.head = exit.queue.pop().map(Head::new);
             }
-            let Some((batch, _)) = &exit.head else { continue };
-            match batch.kind() {
+            let Some(head) = &exit.head else { continue };
+            match head.batch.kind() {
                 Kind::Packets if self.send_run(lane, control) => return true,
                 Kind::Packets => {}
                 // Its turn comes when all lanes have it and all before it was sent.
-                Kind::Tick(_) | Kind::Finish => {}
+                Kind::Tick(_) | Kind::Reload | Kind::Finish => {}
             }
         }
         self.send_announced(control)
@@ -136,59 +158,66 @@ impl Merge {
 
     /// Sends the packets of `lane`'s head batch that are next in order; says whether there were any.
     fn send_run(&mut self, lane: usize, control: &Control) -> bool {
-        let Some((batch, start)) = self.exits[lane].head.take() else { return false };
+        let Some(mut head) = self.exits[lane].head.take() else { return false };
         if self.exits.len() == 1 && !self.wants_frames {
             // On one lane whatever comes is next.
-            self.next = batch.last_ingress() + 1;
-            self.count(&batch);
-            self.release(lane, batch, control);
+            self.next = head.batch.last_ingress() + 1;
+            self.count(&head.batch);
+            self.release(lane, head, control);
             return true;
         }
-        let mut at = start;
-        while at < batch.len() {
-            let number = batch.packet(at).ingress();
+        let start = head.at;
+        while head.at < head.batch.len() {
+            let number = head.batch.packet(head.at).ingress();
             // Packets that a function made follow their cause and share its number.
             if number > self.next {
                 break;
             }
-            self.settle(batch.packet(at));
-            at += 1;
-            if at == batch.len() || batch.packet(at).ingress() > number {
+            self.settle(head.batch.packet(head.at));
+            head.at += 1;
+            if head.at == head.batch.len() || head.batch.packet(head.at).ingress() > number {
                 // Never back: whatever number a function gave to what it made.
                 self.next = self.next.max(number + 1);
             }
         }
-        if at == batch.len() {
-            self.release(lane, batch, control);
+        let worked = head.at > start;
+        if head.at == head.batch.len() {
+            self.release(lane, head, control);
         } else {
-            self.exits[lane].head = Some((batch, at));
+            head.note = self.reports.take(&head.batch, head.note, self.next);
+            self.exits[lane].head = Some(head);
         }
-        at > start
+        worked
     }
 
     /// A tick or the end, when every lane came to it: what it caused, by shard.
     fn send_announced(&mut self, control: &Control) -> bool {
         let next = self.next;
         let due = |exit: &Exit| {
-            exit.head.as_ref().is_some_and(|(batch, _)| {
+            exit.head.as_ref().is_some_and(|Head { batch, .. }| {
                 batch.kind() != Kind::Packets && batch.last_ingress() == next
             })
         };
         if !self.exits.iter().all(due) {
             return false;
         }
+        let mut reloaded = false;
         let mut turns = std::mem::take(&mut self.turns);
         for (lane, exit) in self.exits.iter().enumerate() {
-            let Some((batch, _)) = &exit.head else { continue };
+            let Some(Head { batch, .. }) = &exit.head else { continue };
             turns.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
             self.finished |= batch.kind() == Kind::Finish;
+            reloaded |= batch.kind() == Kind::Reload;
+        }
+        if reloaded {
+            control.reloads.passed();
         }
         turns.sort_unstable();
         let mut heads = std::mem::take(&mut self.heads);
         heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
-        turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].0.packet(at)));
-        for (lane, (batch, _)) in heads.drain(..).enumerate() {
-            self.release(lane, batch, control);
+        turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].batch.packet(at)));
+        for (lane, head) in heads.drain(..).enumerate() {
+            self.release(lane, head, control);
         }
         (self.turns, self.heads) = (turns, heads);
         self.next += 1;
@@ -264,7 +293,9 @@ impl Merge {
     }
 
     /// Notes how long a batch took, and gives it back to its lane.
-    fn release(&mut self, lane: usize, mut batch: Batch, control: &Control) {
+    fn release(&mut self, lane: usize, head: Head, control: &Control) {
+        let Head { mut batch, note, .. } = head;
+        self.reports.take(&batch, note, u64::MAX);
         let now = self.clock.now();
         let count = batch.len() as u64;
         if count > 0 {

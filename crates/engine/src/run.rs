@@ -17,6 +17,7 @@ use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
 use crate::lane::{Lane, Queue};
 use crate::merge::Merge;
+use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 use crate::{Chain, Control, Settings};
 
@@ -47,6 +48,8 @@ pub enum StartError {
     Arena(ArenaError),
     /// There is not one port a lane.
     Ports,
+    /// The report of this instance can't be opened, and why.
+    Report(String, String),
     /// The operating system gave no thread.
     Thread,
 }
@@ -57,6 +60,7 @@ impl fmt::Display for StartError {
             Self::Memory(bytes) => write!(f, "no memory for an arena of {} MiB", bytes >> 20),
             Self::Arena(error) => write!(f, "{error}"),
             Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
+            Self::Report(name, why) => write!(f, "[{name}]: {why}"),
             Self::Thread => f.write_str("the operating system gave no thread"),
         }
     }
@@ -84,20 +88,27 @@ pub fn run(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, ..*settings }.fit(chain),
     };
+    let reports = Reports::open(chain)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
         .map(|lane| build(chain, &settings, lane, clock))
         .collect::<Result<_, _>>()?;
-    let part = match ports {
+    let ended = match ports {
         Ports::Shared(source, sink) => {
-            run_shared(chain, &settings, built, (source, sink), control, clock)?
+            control.reloads.start(1);
+            run_shared(chain, &settings, built, (source, sink), reports, control, clock)?
         }
         Ports::PerLane(ports) if ports.len() == built.len() => {
-            run_per_lane(chain, &settings, built, ports, control, clock)?
+            control.reloads.start(built.len());
+            if let Some(place) = reports.first().filter(|_| built.len() > 1) {
+                let name = chain.instances[place].name.clone();
+                return Err(StartError::Report(name, "it takes one output for all lanes".into()));
+            }
+            run_per_lane(chain, &settings, built, ports, reports, control, clock)?
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
-    Ok(Report { part, lanes: settings.lanes })
+    Ok(Report { part: ended.close(chain), lanes: settings.lanes })
 }
 
 fn build(
@@ -111,6 +122,8 @@ fn build(
     let memory = HeapMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory), &layout).map_err(StartError::Arena)?;
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
+    let (notes, note_bytes) = settings.notes(chain);
+    batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
     let made = batches.split_off(settings.batches(chain));
     let queue = |len: usize| Arc::new(ArrayQueue::new(len.max(1)));
     // A queue takes a launch of its stage whole, however small it is asked to be.
@@ -132,9 +145,10 @@ fn run_shared(
     settings: &Settings,
     built: Vec<Built>,
     ports: (Box<dyn Source>, Box<dyn Sink>),
+    reports: Reports,
     control: &Control,
     clock: Clock,
-) -> Result<Part, StartError> {
+) -> Result<Ended, StartError> {
     let functions = chain.instances.len();
     let (mut feeds, mut exits, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
     for Built { lane, feed, output, pool } in built {
@@ -143,16 +157,17 @@ fn run_shared(
         lanes.push(lane);
     }
     let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
-    let merge = Merge::new(ports.1, exits, functions, settings.slots(chain), clock);
+    let merge = Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock);
     thread::scope(|scope| {
         let mut crew = Crew { scope, control, workers: Vec::new() };
         for (number, lane) in lanes.into_iter().enumerate() {
             crew.hire(format!("lane-{number}"), move || work(lane, functions, control))?;
         }
         crew.hire("sender".into(), move || send(merge, control))?;
-        let mut part = read(ingress, control);
-        crew.join(&mut part);
-        Ok(part)
+        let mut ended = Ended::new(functions);
+        ended.part.add(read(ingress, control));
+        crew.join(&mut ended);
+        Ok(ended)
     })
 }
 
@@ -160,7 +175,7 @@ fn run_shared(
 struct Crew<'scope, 'env> {
     scope: &'scope thread::Scope<'scope, 'env>,
     control: &'scope Control,
-    workers: Vec<thread::ScopedJoinHandle<'scope, Part>>,
+    workers: Vec<thread::ScopedJoinHandle<'scope, Ended>>,
 }
 
 impl<'scope> Crew<'scope, '_> {
@@ -168,7 +183,7 @@ impl<'scope> Crew<'scope, '_> {
     fn hire(
         &mut self,
         name: String,
-        work: impl FnOnce() -> Part + Send + 'scope,
+        work: impl FnOnce() -> Ended + Send + 'scope,
     ) -> Result<(), StartError> {
         let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
         let worker = started.map_err(|_| {
@@ -179,11 +194,11 @@ impl<'scope> Crew<'scope, '_> {
         Ok(())
     }
 
-    /// Waits for all and adds what they counted; a panic goes on here.
-    fn join(self, part: &mut Part) {
+    /// Waits for all and adds what they left; a panic goes on here.
+    fn join(self, ended: &mut Ended) {
         for worker in self.workers {
             match worker.join() {
-                Ok(counted) => part.add(counted),
+                Ok(left) => ended.add(left),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -205,17 +220,17 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 }
 
 /// A lane's thread.
-fn work(mut lane: Lane, functions: usize, control: &Control) -> Part {
+fn work(mut lane: Lane, functions: usize, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
     while !lane.is_finished() && !control.has_failed() {
-        if lane.breathe() { idle.reset() } else { idle.wait(Duration::MAX) }
+        if lane.breathe(control) { idle.reset() } else { idle.wait(Duration::MAX) }
     }
     lane.finish(functions)
 }
 
 /// The sending thread.
-fn send(mut merge: Merge, control: &Control) -> Part {
+fn send(mut merge: Merge, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
     while !merge.is_finished() && !control.has_failed() {
@@ -239,23 +254,27 @@ fn run_per_lane(
     settings: &Settings,
     built: Vec<Built>,
     ports: Vec<(Box<dyn Source>, Box<dyn Sink>)>,
+    reports: Reports,
     control: &Control,
     clock: Clock,
-) -> Result<Part, StartError> {
+) -> Result<Ended, StartError> {
     let functions = chain.instances.len();
+    // There are some on a single lane only.
+    let mut reports = Some(reports);
     thread::scope(|scope| {
         let mut crew = Crew { scope, control, workers: Vec::new() };
         for (lane, (built, (source, sink))) in built.into_iter().zip(ports).enumerate() {
             let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
-            let merge = Merge::new(sink, exits, functions, slots, clock);
+            let reports = reports.take().unwrap_or_default();
+            let merge = Merge::new(sink, exits, reports, functions, slots, clock);
             let lane_work = move || work_alone(ingress, built.lane, merge, control, functions);
             crew.hire(format!("lane-{lane}"), lane_work)?;
         }
-        let mut part = Part::new(functions);
-        crew.join(&mut part);
-        Ok(part)
+        let mut ended = Ended::new(functions);
+        crew.join(&mut ended);
+        Ok(ended)
     })
 }
 
@@ -266,12 +285,12 @@ fn work_alone(
     mut merge: Merge,
     control: &Control,
     functions: usize,
-) -> Part {
+) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
     while !merge.is_finished() && !control.has_failed() {
         let step = ingress.step(control);
-        let worked = lane.breathe() | merge.step(control) | (step == Step::Worked);
+        let worked = lane.breathe(control) | merge.step(control) | (step == Step::Worked);
         if !worked && idle.is_long() {
             merge.rest();
         }
@@ -284,8 +303,8 @@ fn work_alone(
             control.stop();
         }
     }
-    let mut part = ingress.finish();
-    part.add(lane.finish(functions));
-    part.add(merge.finish());
-    part
+    let mut ended = lane.finish(functions);
+    ended.part.add(ingress.finish());
+    ended.add(merge.finish());
+    ended
 }

@@ -1,6 +1,6 @@
 //! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
 
-use warpline_nf::{Growth, TICK_MADE_MAX};
+use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
 use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB_LEN};
 
 use crate::Chain;
@@ -71,6 +71,18 @@ impl Settings {
         }
         // A tick's batch holds what it causes in every shard.
         self.batch_packets.max(SHARDS * TICK_MADE_MAX) * multiply
+    }
+
+    /// Notes that a batch's functions may make on its way, and their bytes.
+    pub fn notes(&self, chain: &Chain) -> (usize, usize) {
+        let slots = self.slots(chain);
+        let each =
+            chain.instances.iter().map(|i| i.function.emits()).filter(|e| e.note_len_max > 0);
+        each.fold((0, 0), |(notes, bytes), emits| {
+            // A tick's batch holds what it causes in every shard.
+            let own = (slots * emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
+            (notes + own, bytes + own * emits.note_len_max)
+        })
     }
 
     /// The layout of a lane's arena.

@@ -7,19 +7,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{Cause, Emit, Emits, Function, State};
+use warpline_nf::{Cause, Emit, Emits, Function};
 use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
 
 use crate::clock::Clock;
+use crate::reports::States;
 use crate::stats::FunctionStats;
-use crate::{Chain, StagePlan};
+use crate::{Chain, Control, StagePlan};
 
 /// A function on one lane.
 struct Slot {
     place: u8,
     function: Arc<dyn Function>,
     access: Access,
-    states: Vec<(Shard, State)>,
+    states: States,
     has_before: bool,
     has_after: bool,
     emits: Emits,
@@ -110,19 +111,28 @@ impl Stage {
         }
     }
 
-    /// What its functions did, by their place in the chain.
-    pub(crate) fn finish(mut self) -> impl Iterator<Item = (usize, FunctionStats)> {
-        for slot in &mut self.slots {
-            slot.collect_counters();
+    /// Puts the functions that were built anew in their places.
+    pub(crate) fn reload(&mut self, control: &Control) {
+        if let Some(chain) = control.reloads.chain() {
+            self.slots.iter_mut().for_each(|slot| slot.reload(&chain));
         }
-        self.slots.into_iter().map(|slot| (usize::from(slot.place), slot.stats))
+    }
+
+    /// What its functions did and their state, by their place in the chain.
+    pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
+        self.slots.into_iter().map(|mut slot| {
+            let stats = &mut slot.stats;
+            let left = stats.dropped() + stats.rejected() + stats.absorbed;
+            stats.packets_out = stats.packets_in.saturating_sub(left);
+            (usize::from(slot.place), slot.stats, slot.states)
+        })
     }
 }
 
 impl Slot {
     fn new(chain: &Chain, place: usize, shards: &[Shard]) -> Self {
         let function = Arc::clone(&chain.instances[place].function);
-        let states: Vec<_> = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
+        let states: States = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
         Self {
             place: place as u8,
             access: *function.access(),
@@ -140,6 +150,7 @@ impl Slot {
     fn work(&mut self, flights: &mut [Flight], placer: &mut Placer, order: &mut Vec<u16>) {
         for flight in flights.iter_mut() {
             flight.batch.enter(self.place);
+            flight.bench.made.enter(self.place);
             flight.batch.take_settled();
             self.begin(flight, placer);
         }
@@ -216,7 +227,7 @@ impl Slot {
             let made = &mut flight.bench.made;
             let mut emit = Emit::at_tick(made, placer, self.emits, number, *shard);
             match flight.batch.kind() {
-                Kind::Packets => {}
+                Kind::Packets | Kind::Reload => {}
                 Kind::Tick(now) => {
                     state.before.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
                     state.after.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
@@ -234,7 +245,7 @@ impl Slot {
         if flight.batch.take_settled() > 0 {
             self.stats.tally(&flight.batch, self.place);
         }
-        if !flight.bench.made.is_empty() {
+        if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
             self.stats.generated += flight.bench.made.len() as u64;
             let fits = flight.batch.merge(&mut flight.bench.made, order);
             debug_assert!(fits, "a batch has slots for all that its chain may make of it");
@@ -242,16 +253,16 @@ impl Slot {
         flight.bench.made.clear();
     }
 
-    fn collect_counters(&mut self) {
-        let counters = &mut self.stats.counters;
-        let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
-        for (_, state) in &self.states {
-            state.before.iter().for_each(|half| half.counters(&mut add));
-            state.after.iter().for_each(|half| half.counters(&mut add));
+    fn reload(&mut self, chain: &Chain) {
+        let function = &chain.instances[usize::from(self.place)].function;
+        if Arc::ptr_eq(function, &self.function) {
+            return;
         }
-        let stats = &mut self.stats;
-        let left = stats.dropped() + stats.rejected() + stats.absorbed;
-        stats.packets_out = stats.packets_in.saturating_sub(left);
+        for (_, state) in &mut self.states {
+            state.before.iter_mut().for_each(|half| half.reload(&**function));
+            state.after.iter_mut().for_each(|half| half.reload(&**function));
+        }
+        self.function = Arc::clone(function);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
 /// What became of packets.
@@ -65,6 +66,8 @@ pub struct FunctionStats {
     pub busy_ns: u64,
     /// Its own counters.
     pub counters: BTreeMap<&'static str, u64>,
+    /// Tables of its report.
+    pub tables: Vec<Table>,
 }
 
 impl Default for FunctionStats {
@@ -78,6 +81,7 @@ impl Default for FunctionStats {
             generated: 0,
             busy_ns: 0,
             counters: BTreeMap::new(),
+            tables: Vec::new(),
         }
     }
 }

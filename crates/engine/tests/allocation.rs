@@ -133,6 +133,7 @@ fn counted_chain() -> Chain {
             function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
             own_stage: false,
             launch_batches: 1,
+            fingerprint: 0,
         },
     );
     Chain::new("counted", instances, scratch_words).expect("a chain")

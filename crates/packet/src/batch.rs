@@ -27,6 +27,8 @@ pub enum Kind {
     /// The time, at one and the same place of the input on every lane: timers are handled here, so
     /// that what they make does not depend on lanes and batches.
     Tick(Instant),
+    /// Functions were built anew and take their places here; which ones is the engine's to know.
+    Reload,
     /// The end of the input.
     Finish,
 }
@@ -152,7 +154,7 @@ impl Batch {
     pub fn last_ingress(&self) -> u64 {
         match self.kind {
             Kind::Packets => self.table.column(Ingress).last().copied().unwrap_or(self.ingress),
-            Kind::Tick(_) | Kind::Finish => self.ingress,
+            Kind::Tick(_) | Kind::Reload | Kind::Finish => self.ingress,
         }
     }
 

@@ -269,7 +269,14 @@ impl<'a> File<'a> {
         }
         let function = (definition.build)(&mut section, resources)?;
         let function = Arc::from(function);
-        Some(Instance { name: name.into(), definition, function, own_stage, launch_batches })
+        Some(Instance {
+            name: name.into(),
+            definition,
+            function,
+            own_stage,
+            launch_batches,
+            fingerprint: 0,
+        })
     }
 
     fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {

@@ -70,7 +70,14 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         }
     };
     let name = format!("{place}-{spec:?}");
-    Instance { name, definition: &DEFINITION, function, own_stage: own, launch_batches: launch }
+    Instance {
+        name,
+        definition: &DEFINITION,
+        function,
+        own_stage: own,
+        launch_batches: launch,
+        fingerprint: 0,
+    }
 }
 
 /// What stands in a chain file is not tested here.

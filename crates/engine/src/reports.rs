@@ -1,0 +1,105 @@
+//! The reports of a chain's functions: they get the functions' notes in the order of the input, and at the
+//! end what each shard's state still holds.
+
+use warpline_nf::{Report, State};
+use warpline_packet::{Batch, Note, Shard};
+
+use crate::stats::Part;
+use crate::{Chain, StartError};
+
+/// State of a function on one lane, shard by shard.
+pub(crate) type States = Vec<(Shard, State)>;
+
+/// What a thread leaves when it ends.
+pub(crate) struct Ended {
+    /// What it counted.
+    pub(crate) part: Part,
+    /// State by function of the chain, where the thread was a lane's.
+    pub(crate) states: Vec<States>,
+    /// The reports, where it was the one that sends.
+    pub(crate) reports: Option<Reports>,
+}
+
+impl Ended {
+    /// Of a chain with `functions` functions, nothing left yet.
+    pub(crate) fn new(functions: usize) -> Self {
+        let states = (0..functions).map(|_| Vec::new()).collect();
+        Self { part: Part::new(functions), states, reports: None }
+    }
+
+    /// Adds what another thread left; lanes in their order, so that shards are in theirs.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.part.add(other.part);
+        self.states.iter_mut().zip(other.states).for_each(|(all, own)| all.extend(own));
+        self.reports = self.reports.take().or(other.reports);
+    }
+
+    /// Gives the reports what the state still holds, ends them, and collects the counters of both.
+    pub(crate) fn close(mut self, chain: &Chain) -> Part {
+        let mut reports = self.reports.unwrap_or_default().by_function;
+        reports.resize_with(chain.instances.len(), || None);
+        for (place, (mut report, mut states)) in reports.into_iter().zip(self.states).enumerate() {
+            if let Some(report) = &mut report {
+                let halves = states.iter_mut().filter_map(|(_, state)| state.after.as_mut());
+                halves.for_each(|half| half.close(&mut **report));
+                if let Err(why) = report.finish() {
+                    self.part.errors.push(format!("[{}]: {why}", chain.instances[place].name));
+                }
+            }
+            let stats = &mut self.part.functions[place];
+            let counters = &mut stats.counters;
+            let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
+            for (_, state) in &states {
+                state.before.iter().for_each(|half| half.counters(&mut add));
+                state.after.iter().for_each(|half| half.counters(&mut add));
+            }
+            if let Some(report) = report {
+                report.counters(&mut add);
+                stats.tables = report.tables();
+            }
+        }
+        self.part
+    }
+}
+
+/// The reports of a chain, by function.
+#[derive(Default)]
+pub(crate) struct Reports {
+    by_function: Vec<Option<Box<dyn Report>>>,
+}
+
+impl Reports {
+    /// Opens every report of `chain`.
+    pub(crate) fn open(chain: &Chain) -> Result<Self, StartError> {
+        let open = |instance: &crate::Instance| {
+            let failed = |why| StartError::Report(instance.name.clone(), why);
+            instance.function.report().map_err(failed)
+        };
+        let by_function = chain.instances.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self { by_function })
+    }
+
+    /// The function that has one, by its place.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.by_function.iter().position(Option::is_some)
+    }
+
+    /// Gives the notes of `batch`, which are sorted, from number `at` on, that are about packets below
+    /// `end`. Says where the next are.
+    pub(crate) fn take(&mut self, batch: &Batch, mut at: usize, end: u64) -> usize {
+        while let Some(Note { function, bytes, .. }) =
+            batch.notes().get(at).filter(|note| note.ingress < end)
+        {
+            if let Some(Some(report)) = self.by_function.get_mut(usize::from(function)) {
+                report.note(bytes);
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// Nothing comes for a while.
+    pub(crate) fn rest(&mut self) {
+        self.by_function.iter_mut().flatten().for_each(|report| report.rest());
+    }
+}
