@@ -57,7 +57,7 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
                 batch.push(&frame, &headers, &arrival(&frame, &headers), &mut arena.ingress);
             placed.expect("an arena that holds a batch");
         }
-        let mut emit = Emit::new(&mut made, &mut arena.emit, Emits::NONE, &mut []);
+        let mut emit = Emit::new(&mut made, &mut arena.emit, Emits::NONE, Shard::WHOLE, &mut []);
         seconds(|| before.before(&mut batch, &picks, &mut emit))
     };
     let (mut next, mut opening) = (0, 0.0);

@@ -111,13 +111,13 @@ impl Lane {
         for batch in &mut self.batches {
             batch.group_by_shard(&mut self.order, &mut self.ends);
             let mut start = 0;
-            for (state, &end) in self.states.iter_mut().zip(&self.ends) {
+            for (shard, (state, &end)) in self.states.iter_mut().zip(&self.ends).enumerate() {
                 let picks = &self.order[start..usize::from(end)];
                 start = usize::from(end);
                 let Some(before) = &mut state.before else { continue };
                 if !picks.is_empty() {
-                    let emit =
-                        &mut Emit::new(&mut self.made, &mut self.arena.emit, Emits::NONE, &mut []);
+                    let (shard, placer) = (Shard::new(shard), &mut self.arena.emit);
+                    let emit = &mut Emit::new(&mut self.made, placer, Emits::NONE, shard, &mut []);
                     before.before(batch, picks, emit);
                 }
             }

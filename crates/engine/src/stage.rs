@@ -67,7 +67,7 @@ impl Bench {
     ) -> (&'a [u16], Emit<'a>) {
         let range = range_of(&self.ends, shard);
         let causes = self.causes.get_mut(range.clone()).unwrap_or(&mut []);
-        (&self.picks[range], Emit::new(&mut self.made, placer, emits, causes))
+        (&self.picks[range], Emit::new(&mut self.made, placer, emits, shard, causes))
     }
 }
 

@@ -1,7 +1,9 @@
 //! What a function makes besides its verdicts, bounded: packets, each in the place of the packet that caused
 //! it, and notes for its report.
 
-use warpline_packet::{Arrival, Batch, Flags, Headers, Instant, LinkType, Placer, Shard, Steering};
+use warpline_packet::{
+    Arrival, Batch, Flags, Headers, Instant, LinkType, Note, Placer, Shard, Steering,
+};
 
 use crate::Emits;
 
@@ -37,31 +39,31 @@ pub struct Emit<'a> {
     batch: &'a mut Batch,
     placer: &'a mut Placer,
     emits: Emits,
+    shard: Shard,
     /// The packets at hand, in ingress order.
     causes: &'a mut [Cause],
     /// What time itself causes.
     tick: Option<Tick>,
 }
 
-/// The place in the input and the shard of what time causes, and how much it did.
+/// The place in the input of what time causes, and how much it did.
 #[derive(Clone, Copy)]
 struct Tick {
     ingress: u64,
-    shard: Shard,
     made: usize,
     noted: usize,
 }
 
 impl<'a> Emit<'a> {
-    /// Packets go to `batch`, placed by `placer`, for `causes`: the packets of one shard, in ingress
-    /// order, with what `before` made of them when it is `after`'s turn.
+    /// Packets go to `batch`, placed by `placer`, for `causes`: the packets of `shard`, in ingress order, with what `before` made of them when it is `after`'s turn.
     pub fn new(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
         emits: Emits,
+        shard: Shard,
         causes: &'a mut [Cause],
     ) -> Self {
-        Self { batch, placer, emits, causes, tick: None }
+        Self { batch, placer, emits, shard, causes, tick: None }
     }
 
     /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
@@ -73,21 +75,21 @@ impl<'a> Emit<'a> {
         ingress: u64,
         shard: Shard,
     ) -> Self {
-        let tick = Some(Tick { ingress, shard, made: 0, noted: 0 });
-        Self { batch, placer, emits, causes: &mut [], tick }
+        let tick = Some(Tick { ingress, made: 0, noted: 0 });
+        Self { batch, placer, emits, shard, causes: &mut [], tick }
     }
 
     /// What stands for the cause of a packet that time itself causes, at `now` and on `link`; `None`
     /// outside of `handle_timeout` and `finish`.
     pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
-        self.tick.map(|Tick { ingress, shard, .. }| Arrival {
+        self.tick.map(|Tick { ingress, .. }| Arrival {
             timestamp: now,
             captured: now,
             ingress,
             wire_len: 0,
             link,
             interface: 0,
-            shard: shard.index() as u8,
+            shard: self.shard.index() as u8,
             flow_hash: 0,
         })
     }
@@ -122,14 +124,14 @@ impl<'a> Emit<'a> {
             }
             None => ingress,
         };
-        let function = self.batch.function();
-        self.batch.notes_mut().push(function, ingress, note)
+        let (function, shard) = (self.batch.function(), self.shard.index() as u8);
+        self.batch.notes_mut().push(Note { ingress, function, shard, bytes: note })
     }
 
     fn make(&mut self, cause: &Arrival, bytes: &[u8]) -> Option<usize> {
         let mut arrival = Arrival { wire_len: bytes.len() as u32, ..*cause };
         if let Some(tick) = self.tick {
-            (arrival.ingress, arrival.shard) = (tick.ingress, tick.shard.index() as u8);
+            (arrival.ingress, arrival.shard) = (tick.ingress, self.shard.index() as u8);
         }
         if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress) {
             return None;

@@ -162,8 +162,10 @@ impl Harness {
             picks.iter().map(|picks| picks.iter().map(cause).collect()).collect();
         self.batch.set_phase(access.before);
         let emits = self.function.emits();
-        for ((state, picks), causes) in self.states.iter_mut().zip(&picks).zip(&mut causes) {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, causes);
+        let shards = (0..SHARDS).map(Shard::new);
+        let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
+        for (((state, picks), causes), shard) in by_shard {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);
             if let Some(before) = &mut state.before {
                 before.before(&mut self.batch, picks, emit);
             }
@@ -175,8 +177,10 @@ impl Harness {
             reads: access.after.reads | flagged.reads,
             writes: access.after.writes | flagged.writes,
         });
-        for ((state, picks), causes) in self.states.iter_mut().zip(&picks).zip(&mut causes) {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, causes);
+        let shards = (0..SHARDS).map(Shard::new);
+        let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
+        for (((state, picks), causes), shard) in by_shard {
+            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);
             if let Some(after) = &mut state.after {
                 after.after(&mut self.batch, picks, emit);
             }

@@ -17,6 +17,7 @@ pub struct Notes {
 struct Head {
     ingress: u64,
     function: u8,
+    shard: u8,
     start: u32,
     len: u16,
 }
@@ -28,6 +29,8 @@ pub struct Note<'a> {
     pub ingress: u64,
     /// Whose it is: the function's place in the chain.
     pub function: u8,
+    /// The shard that made it.
+    pub shard: u8,
     /// What it says.
     pub bytes: &'a [u8],
 }
@@ -43,36 +46,37 @@ impl Notes {
         self.heads.is_empty()
     }
 
-    /// Keeps a note of the function at place `function` about packet `ingress`; says whether there was room.
-    pub fn push(&mut self, function: u8, ingress: u64, note: &[u8]) -> bool {
+    /// Keeps a note; says whether there was room.
+    pub fn push(&mut self, note: Note<'_>) -> bool {
+        let Note { ingress, function, shard, bytes } = note;
         let room = self.bytes.capacity() - self.bytes.len();
-        if self.heads.len() == self.heads.capacity() || note.len() > room.min(NOTE_LEN_MAX) {
+        if self.heads.len() == self.heads.capacity() || bytes.len() > room.min(NOTE_LEN_MAX) {
             return false;
         }
-        let (start, len) = (self.bytes.len() as u32, note.len() as u16);
-        self.heads.push(Head { ingress, function, start, len });
-        self.bytes.extend_from_slice(note);
+        let (start, len) = (self.bytes.len() as u32, bytes.len() as u16);
+        self.heads.push(Head { ingress, function, shard, start, len });
+        self.bytes.extend_from_slice(bytes);
         true
     }
 
     /// Takes all notes of `other`; says whether there was room, and leaves `other` empty.
     pub fn take(&mut self, other: &mut Self) -> bool {
-        let all = other.iter().all(|note| self.push(note.function, note.ingress, note.bytes));
+        let all = other.iter().all(|note| self.push(note));
         other.clear();
         all
     }
 
-    /// Puts them in the order of the input; those about one packet function by function, each function's as
-    /// it made them.
+    /// Puts them in the order of the input; those about one packet or tick function by function and shard by
+    /// shard, each shard's as it made them.
     pub fn sort(&mut self) {
         self.heads.sort_unstable();
     }
 
     /// Note `at`, where there is one.
     pub fn get(&self, at: usize) -> Option<Note<'_>> {
-        let Head { ingress, function, start, len } = *self.heads.get(at)?;
+        let Head { ingress, function, shard, start, len } = *self.heads.get(at)?;
         let bytes = self.bytes.get(start as usize..start as usize + usize::from(len))?;
-        Some(Note { ingress, function, bytes })
+        Some(Note { ingress, function, shard, bytes })
     }
 
     /// Every note.
@@ -94,8 +98,11 @@ mod tests {
     #[test]
     fn notes_come_in_input_order_and_never_take_more_room() {
         let mut notes = Notes::with_capacity(3, 10);
-        assert!(notes.push(1, 7, b"abc") && notes.push(0, 7, b"de") && notes.push(1, 3, b"fghi"));
-        assert!(!notes.push(1, 8, b""), "no head is left");
+        let note = |function, ingress, bytes| Note { ingress, function, shard: 0, bytes };
+        for (function, ingress, bytes) in [(1, 7, &b"abc"[..]), (0, 7, b"de"), (1, 3, b"fghi")] {
+            assert!(notes.push(note(function, ingress, bytes)));
+        }
+        assert!(!notes.push(note(1, 8, b"")), "no head is left");
         notes.sort();
         let told: Vec<_> = notes.iter().map(|n| (n.ingress, n.function, n.bytes)).collect();
         assert_eq!(told, [(3, 1, &b"fghi"[..]), (7, 0, b"de"), (7, 1, b"abc")]);

@@ -6,6 +6,7 @@ pub(crate) mod emit_absorb;
 pub(crate) mod frames;
 pub(crate) mod grow;
 pub(crate) mod nat_like;
+pub(crate) mod noter;
 pub(crate) mod ports;
 pub(crate) mod run;
 pub(crate) mod three_phase;

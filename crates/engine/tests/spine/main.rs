@@ -9,4 +9,5 @@ mod exhaustion;
 mod matrix;
 mod per_lane;
 mod random;
+mod reports;
 mod stops;

@@ -301,7 +301,8 @@ fn one_shard_has_every_port() {
         batch.push(&frame, &headers, &arrival, &mut arena.ingress).unwrap();
     }
     let picks: Vec<u16> = (0..129).collect();
-    let emit = &mut Emit::new(&mut made, &mut arena.emit, crate::Emits::NONE, &mut []);
+    let emit =
+        &mut Emit::new(&mut made, &mut arena.emit, crate::Emits::NONE, Shard::WHOLE, &mut []);
     function.state(Shard::WHOLE).before.unwrap().before(&mut batch, &picks, emit);
     function.run(&mut batch);
     let ports: std::collections::HashSet<u16> =

@@ -1,0 +1,182 @@
+//! Reports and reloads: both come in the order of the input, and don't depend on lanes and batches.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use warpline_engine::{
+    Chain, Control, Instance, Ports, Report, Settings, StartError, Successor, run,
+};
+use warpline_io::{Next, NullSink, Sink, Source, SourceError};
+
+use crate::common::frames::{Input, Traffic};
+use crate::common::noter::{Note, Noter, Notes};
+use crate::common::ports::{Frames, Kept, Sent};
+use crate::common::run::in_time;
+use crate::common::{DEFINITION, NAT, Spec, chain};
+
+const SETTINGS: [(usize, usize); 6] = [(1, 1), (1, 256), (2, 1), (2, 256), (4, 256), (4, 1024)];
+
+/// A noter between two functions that make, absorb and drop packets.
+fn noting(noter: Noter, fingerprint: u64) -> Chain {
+    let mut chain = chain(&[Spec::EmitAbsorb, NAT]);
+    let instance = Instance {
+        name: "noter".into(),
+        definition: &DEFINITION,
+        function: Arc::new(noter),
+        own_stage: false,
+        launch_batches: 1,
+        fingerprint,
+    };
+    chain.instances.insert(1, instance);
+    Chain::new("test", chain.instances, chain.scratch_words).expect("a chain")
+}
+
+fn settings((lanes, batch_packets): (usize, usize)) -> Settings {
+    Settings { lanes, batch_packets, ..Settings::default() }
+}
+
+/// Runs a noting chain over `inputs`; with frames kept or not.
+fn note(inputs: &[Input], settings: Settings, keep: bool) -> (Vec<Note>, Report) {
+    let noter = Noter::new(1);
+    let notes = Arc::clone(&noter.notes);
+    let (chain, source) = (noting(noter, 0), Frames::new(inputs));
+    let report = in_time(move || {
+        let sink: Box<dyn Sink> = if keep { Box::new(Kept::default()) } else { Box::new(NullSink) };
+        let ports = Ports::Shared(Box::new(source), sink);
+        run(&chain, &settings, ports, &Control::default()).expect("a chain that starts")
+    });
+    (std::mem::take(&mut *notes.lock().expect("notes")), report)
+}
+
+#[test]
+fn notes_come_in_input_order_on_any_lanes() {
+    let inputs = Traffic::new(11, 60, 10, 600).take(4000);
+    let (reference, _) = note(&inputs, settings((1, 256)), true);
+    let numbers = reference.iter().filter_map(|note| match note {
+        Note::Packet { ingress, .. } => Some(*ingress),
+        _ => None,
+    });
+    assert!(numbers.is_sorted());
+    let ticks = reference.iter().filter(|note| matches!(note, Note::Tick { .. })).count();
+    assert!(ticks >= 64 && ticks.is_multiple_of(64), "{ticks}");
+    let ends = reference.iter().filter(|note| matches!(note, Note::End { .. })).count();
+    assert_eq!(ends, 64, "one for each shard, and behind all others");
+    for one in SETTINGS {
+        for keep in [true, false] {
+            let (notes, report) = note(&inputs, settings(one), keep);
+            let first = notes.iter().zip(&reference).position(|(a, b)| a != b);
+            assert_eq!((notes.len(), first), (reference.len(), None), "{one:?}");
+            let stats = &report.part.functions[1];
+            assert_eq!(stats.counters["notes"], reference.len() as u64);
+            assert_eq!(stats.counters["counted"], stats.packets_in);
+            assert_eq!(stats.tables[0].name, "all");
+            assert_eq!(report.part.errors, ["[noter]: the disk is full"]);
+            assert!(report.part.packets.balanced());
+        }
+    }
+}
+
+#[test]
+fn a_report_that_can_t_be_opened_ends_the_run_before_it_starts() {
+    let mut noter = Noter::new(1);
+    noter.fails = true;
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(NullSink));
+    let started = run(&noting(noter, 0), &Settings::default(), ports, &Control::default());
+    let why = StartError::Report("noter".into(), "no such folder".into());
+    assert_eq!(started.map(|_| ()), Err(why));
+}
+
+/// Asks for reloads on the way.
+struct Reloading {
+    frames: Frames,
+    control: Arc<Control>,
+    /// At which frame, and by what.
+    successors: Vec<(usize, Successor)>,
+}
+
+impl Source for Reloading {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        let due = self.successors.iter().position(|(at, _)| *at == self.frames.next);
+        if let Some(place) = due {
+            // It is announced between two bursts: here, once nothing else is under way.
+            if self.control.reload(&self.successors[place].1) {
+                self.successors.remove(place);
+            }
+            return Ok(Next::Idle(Duration::ZERO));
+        }
+        self.frames.next()
+    }
+}
+
+type Outcome = (Vec<Sent>, Vec<Note>, [Vec<u64>; 3]);
+
+/// Runs over `inputs`, with reloads to other stamps on the way.
+fn reload(inputs: &[Input], settings: Settings) -> Outcome {
+    let first = Noter::new(1);
+    let notes: Notes = Arc::clone(&first.notes);
+    let (chain, control) = (noting(first, 0), Arc::new(Control::default()));
+    let later = |stamp| {
+        let new = noting(Noter::new(stamp), 1 + u64::from(stamp));
+        Successor::new(&chain, new).expect("a chain that can follow")
+    };
+    let successors = vec![(1000, later(0)), (1001, later(1)), (2500, later(2))];
+    assert_eq!(successors[0].1.changed(), ["noter"]);
+    let source =
+        Reloading { frames: Frames::new(inputs), control: Arc::clone(&control), successors };
+    let (sink, watched) = (Kept::default(), Arc::clone(&control));
+    let sent: Arc<Mutex<Vec<Sent>>> = Arc::clone(&sink.sent);
+    let report = in_time(move || {
+        let ports = Ports::Shared(Box::new(source), Box::new(sink));
+        run(&chain, &settings, ports, &control).expect("a chain that starts")
+    });
+    assert!(report.part.packets.balanced() && !watched.is_reloading());
+    let drops = [0, 1, 2].map(|place: usize| report.part.functions[place].drops.to_vec());
+    (
+        std::mem::take(&mut sent.lock().expect("sent")),
+        std::mem::take(&mut notes.lock().expect("notes")),
+        drops,
+    )
+}
+
+#[test]
+fn a_reload_is_at_one_place_of_the_input_and_state_goes_on() {
+    let inputs = Traffic::new(13, 60, 0, 600).take(4000);
+    let reference = reload(&inputs, settings((1, 256)));
+    let stamps = reference.1.iter().filter_map(|note| match note {
+        Note::Packet { stamp, .. } => Some(*stamp),
+        _ => None,
+    });
+    let mut changes: Vec<u8> = stamps.collect();
+    changes.dedup();
+    assert_eq!(changes, [1, 0, 1, 2], "the reload before one packet holds for that packet");
+    assert!(
+        (1..3).all(|stamp| reference.2[1][stamp] > 0),
+        "every stamp dropped: {:?}",
+        reference.2
+    );
+    let counted: u64 =
+        reference.1.iter().map(|n| if let Note::End { count } = n { *count } else { 0 }).sum();
+    let packets = reference.1.iter().filter(|note| matches!(note, Note::Packet { .. })).count();
+    assert_eq!(counted, packets as u64, "what was counted before a reload is counted still");
+    for one in SETTINGS {
+        let outcome = reload(&inputs, settings(one));
+        assert!(outcome == reference, "{one:?}");
+    }
+}
+
+#[test]
+fn what_can_t_change_is_refused_by_name() {
+    let refused =
+        |new: Chain| Successor::new(&noting(Noter::new(1), 0), new).err().unwrap_or_default();
+    assert_eq!(refused(chain(&[NAT])), ["the chain's functions can't change while packets flow"]);
+    let mut staged = noting(Noter::new(1), 0);
+    staged.instances[0].own_stage = true;
+    let staged = Chain::new("test", staged.instances, staged.scratch_words).expect("a chain");
+    assert_eq!(refused(staged), ["the chain's stages can't change while packets flow"]);
+    let mut other = noting(Noter::new(1), 0);
+    other.instances[2].fingerprint = 1;
+    let name = &other.instances[2].name;
+    let why = format!("[{name}]: it can't be changed while packets flow");
+    assert_eq!(refused(other), [why]);
+    assert!(refused(noting(Noter::new(3), 3)).is_empty());
+}
