@@ -28,7 +28,7 @@ const CHAIN_KEYS: &[&str] = &[
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
-    pub(crate) chain: Chain,
+    pub(crate) chain: Arc<Chain>,
     pub(crate) settings: Settings,
     pub(crate) ports: PortKeys,
     /// Files that its functions' tables name, each with the table's name.
@@ -169,7 +169,7 @@ impl<'a> File<'a> {
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
                 let left_out = resources.notices().clone();
-                Some(Loaded { chain, settings, ports, files, left_out })
+                Some(Loaded { chain: Arc::new(chain), settings, ports, files, left_out })
             }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));

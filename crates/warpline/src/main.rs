@@ -12,6 +12,7 @@ mod commands;
 mod demo;
 mod port_keys;
 mod ports;
+mod reload;
 mod stats_json;
 mod summary;
 mod watch;
@@ -34,6 +35,15 @@ pub(crate) enum Failure {
     Usage(String),
 }
 
+impl Failure {
+    /// What is wrong.
+    fn why(&self) -> &str {
+        match self {
+            Self::Run(why) | Self::Usage(why) => why,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     if let Some(what) = missing_instructions() {
         return fail(
@@ -49,8 +59,8 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Run(why)) => fail(1, &why),
-        Err(Failure::Usage(why)) => fail(2, &why),
+        Err(failure @ Failure::Run(_)) => fail(1, failure.why()),
+        Err(failure @ Failure::Usage(_)) => fail(2, failure.why()),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use warpline_engine::stats::{FunctionStats, Part};
 use warpline_engine::{Chain, Instance, Report};
+use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
 
 use crate::summary::duration;
@@ -92,5 +93,20 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
         "malformed": malformed,
         "busy_seconds": stats.busy_ns as f64 / 1e9,
         "counters": stats.counters,
+        "tables": tables(&stats.tables),
     })
+}
+
+/// Tables by name, each a list of rows by column.
+fn tables(tables: &[Table]) -> Map<String, Value> {
+    let cell = |cell: &Cell| match cell {
+        Cell::Number(number) => json!(number),
+        Cell::Text(text) => json!(text),
+    };
+    let row = |table: &Table, row: &[Cell]| -> Value {
+        let cells = table.columns.iter().zip(row);
+        cells.map(|(name, value)| ((*name).to_owned(), cell(value))).collect::<Map<_, _>>().into()
+    };
+    let rows = |table: &Table| -> Vec<Value> { table.rows.iter().map(|r| row(table, r)).collect() };
+    tables.iter().map(|table| (table.name.to_owned(), json!(rows(table)))).collect()
 }

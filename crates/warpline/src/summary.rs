@@ -2,6 +2,7 @@
 
 use warpline_engine::stats::Part;
 use warpline_engine::{Chain, Report};
+use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
 
 /// What a run of `chain` came to.
@@ -98,6 +99,40 @@ fn functions(chain: &Chain, part: &Part) -> String {
         let made = [("packets", stats.generated)];
         text += &listed("made", made);
         text += &listed("counted", stats.counters.iter().map(|(name, n)| (*name, *n)));
+        stats.tables.iter().for_each(|table| text += &table_of(table));
+    }
+    text
+}
+
+/// A report's table; nothing where it has no rows.
+fn table_of(table: &Table) -> String {
+    if table.rows.is_empty() {
+        return String::new();
+    }
+    let head: Vec<(String, bool)> =
+        table.columns.iter().map(|name| (name.replace('_', " "), false)).collect();
+    let cell = |cell: &Cell| match cell {
+        Cell::Number(number) => (grouped(*number), true),
+        Cell::Text(text) => (text.clone(), false),
+    };
+    let rows: Vec<Vec<(String, bool)>> =
+        table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&head]).filter_map(|row| row.get(column));
+        cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = format!("    {}\n", table.name.replace('_', " "));
+    for row in [&head].into_iter().chain(&rows) {
+        let mut line = String::from("     ");
+        for (place, ((cell, _), width)) in row.iter().zip(&widths).enumerate() {
+            // A column of numbers stands to the right, with its name.
+            let is_number = rows[0].get(place).is_some_and(|(_, number)| *number);
+            line +=
+                &if is_number { format!(" {cell:>width$}") } else { format!(" {cell:<width$}") };
+        }
+        text += line.trim_end();
+        text += "\n";
     }
     text
 }
@@ -144,6 +179,16 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_aligned() {
+        let row = |name: &str, n| vec![Cell::Text(name.into()), Cell::Number(n)];
+        let rows = vec![row("10.0.0.1", 1234), row("10.0.0.20", 5)];
+        let table = Table { name: "top_hosts", columns: vec!["host", "bytes"], rows };
+        let told =
+            "    top hosts\n      host      bytes\n      10.0.0.1  1,234\n      10.0.0.20     5\n";
+        assert_eq!(table_of(&table), told);
+    }
 
     #[test]
     fn numbers_read_well() {

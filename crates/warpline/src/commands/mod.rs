@@ -26,7 +26,11 @@ fn say(text: &str) -> Result<(), Failure> {
 
 /// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
 /// `needs_input`.
-fn load_file(path: &Path, set: &[String], needs_input: bool) -> Result<Vec<Loaded>, Failure> {
+pub(crate) fn load_file(
+    path: &Path,
+    set: &[String],
+    needs_input: bool,
+) -> Result<Vec<Loaded>, Failure> {
     let name = path.display().to_string();
     let text =
         read_text(path).map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;

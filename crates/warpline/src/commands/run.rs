@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -16,6 +17,7 @@ use warpline_nf::config::{Folder, plain};
 use crate::chain_file::{Loaded, load};
 use crate::cli::RunArguments;
 use crate::ports::{Input, Output, wrap};
+use crate::reload::{self, Origin, Running};
 use crate::writes::{Claims, Writes};
 use crate::{Failure, demo, stats_json, summary, watch};
 
@@ -32,7 +34,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let planned = plan(arguments)?;
     check_files(arguments, &planned)?;
     let (ready, stats_file) = open(arguments, planned)?;
-    let reports = run_all(ready)?;
+    let origin = Origin { path: arguments.chain.as_deref(), set: &arguments.set };
+    let reports = run_all(ready, &origin)?;
     finish(&reports, stats_file, started)
 }
 
@@ -166,11 +169,18 @@ fn named(input: &Input) -> String {
 }
 
 /// Runs all chains side by side.
-fn run_all(ready: Vec<Ready>) -> Result<Vec<(Loaded, Report)>, Failure> {
+fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> Result<Vec<(Loaded, Report)>, Failure> {
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
-    let (stop, done) = (watch::stop_flag(), AtomicBool::new(false));
+    let (stop, hangup) = (watch::stop_flag(), reload::flag());
+    let done = AtomicBool::new(false);
+    let running = |((loaded, ..), control): (&Ready, _)| Running {
+        control,
+        chain: Arc::clone(&loaded.chain),
+    };
+    let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
     let outcomes: Vec<(Loaded, Result<Report, StartError>)> = thread::scope(|scope| {
         let watcher = scope.spawn(|| watch::watch(&controls, &stop, &done));
+        let reloader = scope.spawn(|| reload::serve(origin, running, &hangup, &done, tell));
         let runs: Vec<_> = ready
             .into_iter()
             .zip(&controls)
@@ -189,6 +199,7 @@ fn run_all(ready: Vec<Ready>) -> Result<Vec<(Loaded, Report)>, Failure> {
         let outcomes = joined.collect();
         done.store(true, Ordering::Release);
         watcher.thread().unpark();
+        reloader.thread().unpark();
         outcomes
     });
     let mut reports = Vec::with_capacity(outcomes.len());
@@ -217,7 +228,7 @@ fn finish(
     }
     let mut failures: Vec<String> = Vec::new();
     if let Some(file) = stats_file {
-        let chains: Vec<_> = reports.iter().map(|(l, r)| (&l.chain, r.clone())).collect();
+        let chains: Vec<_> = reports.iter().map(|(l, r)| (&*l.chain, r.clone())).collect();
         let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());
         if let Err(error) = write_json(file, &stats) {
             failures.push(format!("statistics: {}", plain(&error)));

@@ -1,0 +1,101 @@
+//! Reload: on SIGHUP the chain file and the files that it names are read again, built beside what runs, and put
+//! in its place between two batches. Whatever is wrong with them is told, and what ran goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::SIGHUP;
+use signal_hook::flag;
+use warpline_engine::{Chain, Control, Successor};
+
+use crate::chain_file::Loaded;
+use crate::commands::load_file;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A flag that SIGHUP sets.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    let asked = Arc::new(AtomicBool::new(false));
+    // A refusal leaves the system's own behaviour, which ends the program.
+    let _ = flag::register(SIGHUP, Arc::clone(&asked));
+    asked
+}
+
+/// Where chains are read from again.
+pub(crate) struct Origin<'a> {
+    /// The chain file; the bundled demo has none.
+    pub(crate) path: Option<&'a Path>,
+    /// What the command line sets on top.
+    pub(crate) set: &'a [String],
+}
+
+/// A chain that runs.
+pub(crate) struct Running<'a> {
+    pub(crate) control: &'a Control,
+    pub(crate) chain: Arc<Chain>,
+}
+
+/// Reloads `chains` whenever `asked`, until `done`; `tell` gets what came of it.
+pub(crate) fn serve(
+    origin: &Origin<'_>,
+    mut chains: Vec<Running<'_>>,
+    asked: &AtomicBool,
+    done: &AtomicBool,
+    tell: impl Fn(&str),
+) {
+    while !done.load(Ordering::Acquire) {
+        if asked.swap(false, Ordering::Relaxed) {
+            match reload(origin, &mut chains, done) {
+                Ok(told) => tell(&format!("reload: {told}\n")),
+                Err(why) => tell(&format!("reload: {why}\nreload: what ran before goes on\n")),
+            }
+        }
+        thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+/// Reads, builds and puts in place; nothing is put in place unless everything can be.
+fn reload(
+    origin: &Origin<'_>,
+    chains: &mut [Running<'_>],
+    done: &AtomicBool,
+) -> Result<String, String> {
+    let path = origin.path.ok_or("the bundled demo has no files to read again")?;
+    let loaded = load_file(path, origin.set, false).map_err(|failure| failure.why().to_owned())?;
+    let successors = succeed(chains, loaded)?;
+    let mut changed = Vec::new();
+    for (running, successor) in chains.iter_mut().zip(successors) {
+        if successor.changed().is_empty() {
+            continue;
+        }
+        running.control.reload(&successor);
+        // The old chain is kept until no lane holds it, so that it is freed here and not there.
+        while running.control.is_reloading() && !done.load(Ordering::Acquire) {
+            thread::park_timeout(LOOK_EVERY / 10);
+        }
+        changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
+        running.chain = Arc::clone(successor.chain());
+    }
+    match changed.is_empty() {
+        true => Ok("nothing changed".into()),
+        false => Ok(format!("{} in place", changed.join(", "))),
+    }
+}
+
+fn succeed(chains: &[Running<'_>], loaded: Vec<Loaded>) -> Result<Vec<Successor>, String> {
+    let mut loaded = loaded.into_iter().map(|loaded| loaded.chain);
+    let (mut successors, mut refused) = (Vec::new(), Vec::new());
+    for running in chains {
+        let new = loaded.next().filter(|new| new.name == running.chain.name);
+        let new = new.ok_or("the chains of the file can't change while packets flow")?;
+        let new = Arc::into_inner(new).ok_or("the chain is held elsewhere")?;
+        match Successor::new(&running.chain, new) {
+            Ok(successor) => successors.push(successor),
+            Err(why) => refused.extend(why),
+        }
+    }
+    if refused.is_empty() { Ok(successors) } else { Err(refused.join("\nreload: ")) }
+}
