@@ -4,7 +4,9 @@
 //! as its default, so that one pass finds all mistakes. Keys that the function doesn't know are found by
 //! [`Section::refuse_unknown`].
 
+use std::collections::BTreeSet;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
@@ -66,11 +68,16 @@ pub enum Folder<'a> {
 impl Folder<'_> {
     /// The text of the file called `name`, or why it can't be had.
     pub fn read(self, name: &str) -> Result<String, String> {
+        text_of(self.read_bytes(name)?)
+    }
+
+    /// The bytes of the file called `name`, or why they can't be had.
+    pub fn read_bytes(self, name: &str) -> Result<Vec<u8>, String> {
         match self {
-            Self::Disk(folder) => read_text(&folder.join(name)),
+            Self::Disk(folder) => read_bytes(&folder.join(name)),
             Self::Bundled(files) => {
                 let file = files.iter().find(|(own, _)| *own == name);
-                file.map(|(_, text)| (*text).to_owned())
+                file.map(|(_, text)| text.as_bytes().to_vec())
                     .ok_or_else(|| "no such bundled file".into())
             }
         }
@@ -95,6 +102,8 @@ pub struct Section<'a> {
     name: &'a str,
     folder: Folder<'a>,
     mistakes: &'a mut Diagnostics,
+    /// Over the files that were read.
+    files: DefaultHasher,
 }
 
 impl<'a> Section<'a> {
@@ -105,7 +114,7 @@ impl<'a> Section<'a> {
         folder: Folder<'a>,
         mistakes: &'a mut Diagnostics,
     ) -> Self {
-        Self { layers, name, folder, mistakes }
+        Self { layers, name, folder, mistakes, files: DefaultHasher::new() }
     }
 
     /// The table's name: that of the instance.
@@ -273,14 +282,50 @@ impl<'a> Section<'a> {
     /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8 or
     /// is larger than [`FILE_LEN_MAX`] is a mistake.
     pub fn file(&mut self, key: &str) -> Option<SourceText> {
+        let (name, bytes) = self.file_bytes(key)?;
+        self.text(key, name, bytes)
+    }
+
+    /// The name and the bytes of the file that `key` names. A file that is missing, can't be read or is
+    /// larger than [`FILE_LEN_MAX`] is a mistake.
+    pub fn file_bytes(&mut self, key: &str) -> Option<(&'a str, Vec<u8>)> {
         let name = self.string(key)?;
-        match self.folder.read(name) {
+        match self.folder.read_bytes(name) {
+            Ok(bytes) => {
+                (key, &bytes).hash(&mut self.files);
+                Some((name, bytes))
+            }
+            Err(why) => {
+                self.mistake(key, format!("can't read {name:?}: {why}"));
+                None
+            }
+        }
+    }
+
+    /// What [`Section::file_bytes`] gave, as text. What is not UTF-8 is a mistake.
+    pub fn text(&mut self, key: &str, name: &str, bytes: Vec<u8>) -> Option<SourceText> {
+        match text_of(bytes) {
             Ok(text) => Some(SourceText::new(name, text)),
             Err(why) => {
                 self.mistake(key, format!("can't read {name:?}: {why}"));
                 None
             }
         }
+    }
+
+    /// A number that tells this table, with the files that were read through it, from one that says
+    /// something else. It is the same in every run of a build of the program.
+    pub fn fingerprint(&self) -> u64 {
+        let mut all = self.files.clone();
+        let keys = self.layers.iter().flat_map(|layer| layer.table.keys());
+        let keys: BTreeSet<&str> = keys.map(|key| key.get_ref().as_ref()).collect();
+        for key in keys {
+            key.hash(&mut all);
+            if let Some(value) = self.value(key) {
+                hash_value(value.get_ref(), &mut all);
+            }
+        }
+        all.finish()
     }
 
     /// A key that must be there: notes a mistake where it is not.
@@ -303,8 +348,41 @@ fn describe(value: &DeValue<'_>) -> &'static str {
     }
 }
 
+/// Adds a value, and not where it stands.
+fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
+    describe(value).hash(to);
+    match value {
+        DeValue::String(text) => text.hash(to),
+        DeValue::Integer(number) => (number.as_str(), number.radix()).hash(to),
+        DeValue::Float(number) => number.as_str().hash(to),
+        DeValue::Boolean(on) => on.hash(to),
+        DeValue::Datetime(date) => date.to_string().hash(to),
+        DeValue::Array(items) => {
+            items.len().hash(to);
+            items.iter().for_each(|item| hash_value(item.get_ref(), to));
+        }
+        DeValue::Table(table) => {
+            table.len().hash(to);
+            // Sorted, as the map is.
+            for (key, value) in table {
+                key.get_ref().hash(to);
+                hash_value(value.get_ref(), to);
+            }
+        }
+    }
+}
+
 /// Reads a text file of bounded size.
 pub fn read_text(path: &Path) -> Result<String, String> {
+    text_of(read_bytes(path)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes)
+        .map_err(|error| format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|error| plain(&error))?;
     let meta = file.metadata().map_err(|error| plain(&error))?;
     if meta.is_dir() {
@@ -319,8 +397,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > FILE_LEN_MAX {
         return Err(too_large());
     }
-    String::from_utf8(bytes)
-        .map_err(|error| format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
+    Ok(bytes)
 }
 
 /// An operating system's error without its number.
@@ -408,6 +485,34 @@ mod tests {
                 "5:1 [nat] has no key `x`",
             ]
         );
+    }
+
+    #[test]
+    fn a_fingerprint_tells_values_and_files_apart() {
+        let rules: &[(&str, &str)] = &[("rules", "one"), ("other", "two"), ("same", "one")];
+        let of = |text: &str| {
+            let source = SourceText::new("chain.toml", text);
+            let table = DeTable::parse(&source.text).unwrap();
+            let mut mistakes = Diagnostics::default();
+            let layer = Layer { source: &source, table: table.get_ref(), span: table.span() };
+            let layers = vec![layer];
+            let mut section =
+                Section::new(layers, "firewall", Folder::Bundled(rules), &mut mistakes);
+            let _ = section.file("rules");
+            section.fingerprint()
+        };
+        let base = of("rules = \"rules\"\nlist = [\"1\", 2]\n[t]\na = 1\nb = 2\n");
+        let moved = "# a comment\nlist = [ \"1\",2 ]\nrules = 'rules'\n[t]\nb = 2\na = 1\n";
+        assert_eq!(of(moved), base);
+        for other in [
+            "rules = \"other\"\nlist = [\"1\", 2]\n[t]\na = 1\nb = 2\n",
+            "rules = \"rules\"\nlist = [\"1\", \"2\"]\n[t]\na = 1\nb = 2\n",
+            "rules = \"rules\"\nlist = [\"1\", 2]\n[t]\na = 2\nb = 1\n",
+            "rules = \"rules\"\nlist = [[\"1\", 2]]\n[t]\na = 1\nb = 2\n",
+            "rules = \"rules\"\nlist = [\"1\", 2]\n",
+        ] {
+            assert_ne!(of(other), base, "{other}");
+        }
     }
 
     #[test]

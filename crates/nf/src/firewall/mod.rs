@@ -13,6 +13,7 @@ mod tests;
 mod tracker;
 mod words;
 
+use core::any::Any;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ struct Firewall {
 }
 
 /// What tracking needs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Tracking {
     word: ScratchWord,
     connections: usize,
@@ -127,6 +128,16 @@ impl Function for Firewall {
         let connections = Connections::new(shard.share(tracking.connections), tracking.timeouts);
         let rules = Arc::clone(&self.rules);
         State::before(Tracker::new(rules, connections, tracking.word, tracking.loose))
+    }
+
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        match (old as &dyn Any).downcast_ref::<Self>() {
+            Some(old) if old.tracking == self.tracking => Ok(()),
+            Some(_) => {
+                Err("its tracking of connections can't be changed while packets flow".into())
+            }
+            None => Err("it takes the place of another function".into()),
+        }
     }
 
     fn tick(&self) -> Option<Duration> {

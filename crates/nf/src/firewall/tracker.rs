@@ -5,15 +5,17 @@
 //! the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
 //! phase writes what this one reads.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
+use super::Firewall;
 use super::connections::{Connections, FlowKey, Found, Stage};
 use super::rule_set::{Decision, RuleSet};
 use super::tcp_state::{Segment, TcpState};
-use crate::{Before, Emit};
+use crate::{Before, Emit, Function};
 
 /// Expired connections that are reclaimed with each packet, at most: more than one can be added.
 const RECLAIMED_PER_PACKET: usize = 2;
@@ -62,6 +64,13 @@ impl Before for Tracker {
 
     fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
         self.connections.reclaim(usize::MAX, now);
+    }
+
+    /// Connections that the old rules accepted go on; what becomes of their packets is for the new ones.
+    fn reload(&mut self, function: &dyn Function) {
+        if let Some(firewall) = (function as &dyn Any).downcast_ref::<Firewall>() {
+            self.rules = Arc::clone(&firewall.rules);
+        }
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {

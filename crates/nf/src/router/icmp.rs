@@ -21,7 +21,7 @@ const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
 const SECOND: u64 = 1_000_000_000;
 
 /// What errors are sent, and how many.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
     /// Where errors about IPv4 packets come from; none are sent without.
     pub(super) src_v4: Option<Ipv4Addr>,

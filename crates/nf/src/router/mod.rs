@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("manual.md")]
 
+use std::any::Any;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -195,6 +196,19 @@ impl Function for Router {
         self.icmp.map_or(State::NONE, |config| State::after(icmp::Errors::new(config)))
     }
 
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        let Some(old) = (old as &dyn Any).downcast_ref::<Self>() else {
+            return Err("it takes the place of another function".into());
+        };
+        if old.icmp != self.icmp {
+            return Err("its ICMP errors can't be changed while packets flow".into());
+        }
+        if old.mac.is_some() != self.mac.is_some() {
+            return Err("`mac` can't come or go while packets flow".into());
+        }
+        Ok(())
+    }
+
     fn emits(&self) -> Emits {
         self.icmp.map_or(Emits::NONE, |_| icmp::EMITS)
     }
@@ -385,6 +399,8 @@ impl Router {
 
 const _: () = assert!(ipv4::HEADER_LEN <= IP_HEADER_LEN_MAX);
 
+#[cfg(test)]
+mod reload_tests;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use warpline_packet::{Instant, LinkType, Verdict};
 use super::*;
 use crate::harness::{Harness, Input, Outcome, build as build_function, try_build};
 
-const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n\
+pub(super) const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n\
     192.0.2.0/24 direct\nblackhole 10.66.0.0/16\nunreachable 10.67.0.0/16\nprohibit 10.68.0.0/16\n\
     2001:db8::/32 2001:db8:ffff::1\n2001:db8:1::/48 192.0.2.2\nprohibit 2001:db8:68::/48\n";
 const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 02:00:00:00:00:12\n\
@@ -18,10 +18,10 @@ const REWRITE: &str =
     "routes = \"routes\"\nneighbours = \"neighbours\"\nmac = \"02:00:00:00:00:01\"\n";
 
 /// A folder of its own for the files of a test.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+    pub(super) fn new(name: &str, files: &[(&str, &str)]) -> Self {
         let path =
             std::env::temp_dir().join(format!("warpline-router-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
@@ -31,7 +31,7 @@ impl Folder {
         Self(path)
     }
 
-    fn harness(&self, table: &str) -> Harness {
+    pub(super) fn harness(&self, table: &str) -> Harness {
         let (function, words) = build_function(&DEFINITION, table, &self.0);
         Harness::new(function, words)
     }
@@ -43,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-fn router(name: &str, table: &str) -> (Folder, Harness) {
+pub(super) fn router(name: &str, table: &str) -> (Folder, Harness) {
     let folder = Folder::new(name, &[("routes", ROUTES), ("neighbours", NEIGHBOURS)]);
     let harness = folder.harness(table);
     (folder, harness)
@@ -97,11 +97,11 @@ fn ethernet(tags: &[u8], kind: u16, packet: &[u8]) -> Vec<u8> {
     [&HOST_DST[..], &HOST_SRC, tags, &kind.to_be_bytes(), packet].concat()
 }
 
-fn v4(dst: [u8; 4], ttl: u8) -> Vec<u8> {
+pub(super) fn v4(dst: [u8; 4], ttl: u8) -> Vec<u8> {
     ethernet(&[], 0x0800, &ipv4(dst, ttl, 17, &[], &udp(18)))
 }
 
-fn v6(dst: [u16; 8], hop_limit: u8) -> Vec<u8> {
+pub(super) fn v6(dst: [u16; 8], hop_limit: u8) -> Vec<u8> {
     ethernet(&[], 0x86dd, &ipv6(dst, hop_limit, 17, &udp(18)))
 }
 
@@ -111,7 +111,7 @@ fn one(harness: &mut Harness, bytes: &[u8]) -> Outcome {
     out.remove(0)
 }
 
-fn dropped(harness: &mut Harness, bytes: &[u8]) -> &'static str {
+pub(super) fn dropped(harness: &mut Harness, bytes: &[u8]) -> &'static str {
     let out = one(harness, bytes);
     assert_eq!(out.verdict, Verdict::Dropped);
     assert_eq!((out.next_hop, &out.bytes[..]), (0, bytes), "a dropped packet is left as it was");

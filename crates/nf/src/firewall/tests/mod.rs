@@ -3,6 +3,7 @@
 mod files;
 mod matching;
 mod model;
+mod reload;
 mod tracking;
 mod traffic;
 
