@@ -268,6 +268,7 @@ impl<'a> File<'a> {
             section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
         }
         let function = (definition.build)(&mut section, resources)?;
+        let fingerprint = section.fingerprint();
         let function = Arc::from(function);
         Some(Instance {
             name: name.into(),
@@ -275,7 +276,7 @@ impl<'a> File<'a> {
             function,
             own_stage,
             launch_batches,
-            fingerprint: 0,
+            fingerprint,
         })
     }
 

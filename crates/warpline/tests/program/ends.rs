@@ -28,8 +28,8 @@ pub(crate) fn wait_until_running(demo: &Demo, child: &Child, more: usize) {
     sleep(Duration::from_millis(200));
 }
 
-/// The main thread, one that watches, one that reads, one that works, one that sends.
-const ONE_LANE: usize = 5;
+/// The main thread, one that watches, one that reloads, one that reads, one that works, one that sends.
+const ONE_LANE: usize = 6;
 
 /// A run that would take for ever.
 const ENDLESS: &str =

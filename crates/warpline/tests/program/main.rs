@@ -11,4 +11,5 @@ mod mistakes;
 mod pcap;
 mod places;
 mod refusals;
+mod reload;
 mod stats;

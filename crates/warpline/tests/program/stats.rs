@@ -58,6 +58,7 @@ const FUNCTION: &[(&str, &str)] = &[
     ("malformed", "counts"),
     ("busy_seconds", "number"),
     ("counters", "counts"),
+    ("tables", "table"),
 ];
 
 /// Reads a file of statistics: its form must be the documented one and its sums must balance.

@@ -1,0 +1,95 @@
+//! Reload on SIGHUP: new rules hold for what comes next, broken ones are told, and nothing is lost.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use crate::ends::{signal, wait_until_running};
+use crate::harness::{Demo, LIMIT, wait};
+use crate::stats;
+use crate::stats::whole;
+
+const ENDLESS: &str = "run chain.toml --lanes 2 --output none --stats s.json \
+     --input generate:packets=1000000000000,size=100,flows=100";
+
+const CHAIN: &str = "[chain]\nfunctions = [\"firewall\", \"router\", \"nat\"]\n\
+    [firewall]\nrules = \"rules\"\nestablished = true\n[router]\nroutes = \"routes\"\n\
+    [nat]\ninside = [\"192.168.0.0/16\"]\noutside = [\"203.0.113.9\"]\n";
+
+/// The lines of standard error, as they come.
+fn lines_of(stderr: ChildStderr) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines() {
+            let _ = send.send(line.unwrap());
+        }
+    });
+    receive
+}
+
+fn started(demo: &Demo) -> (Child, Receiver<String>) {
+    demo.write("chain.toml", CHAIN);
+    demo.write("rules", "accept from any to any\n");
+    demo.write("routes", "0.0.0.0/0 192.0.2.1\n");
+    let mut child = demo.start(ENDLESS);
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(demo, &child, 1);
+    (child, lines)
+}
+
+/// Writes a file, sends SIGHUP, and gives the first lines that come back.
+fn reload(
+    demo: &Demo,
+    name: &str,
+    text: &str,
+    (child, lines): &(Child, Receiver<String>),
+) -> String {
+    demo.write(name, text);
+    signal(child, "HUP");
+    lines.recv_timeout(LIMIT).expect("an answer to SIGHUP")
+}
+
+#[test]
+fn rules_and_routes_change_while_packets_flow() {
+    let demo = Demo::new();
+    let run = started(&demo);
+    assert_eq!(reload(&demo, "rules", "accept from any to any\n", &run), "reload: nothing changed");
+    let told = reload(&demo, "rules", "drop from any to any\n", &run);
+    assert_eq!(told, "reload: [firewall] in place");
+    let told = reload(&demo, "routes", "192.0.2.0/24 192.0.2.1\n", &run);
+    assert_eq!(told, "reload: [router] in place");
+    let told = reload(&demo, "rules", "# connections of before are let through\n", &run);
+    assert_eq!(told, "reload: [firewall] in place");
+    signal(&run.0, "INT");
+    wait(run.0).expect(0);
+    let stats = stats::read(&demo, "s.json");
+    let functions = &stats["chains"][0]["functions"];
+    assert!(whole(&functions[0]["packets_out"]) > 0, "{functions}");
+    assert!(whole(&functions[1]["drops"]["no-route"]) > 0, "{functions}");
+    assert!(whole(&functions[1]["packets_out"]) > 0, "{functions}");
+    assert_eq!(whole(&stats["chains"][0]["packets"]["overload"]), 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_and_what_ran_goes_on() {
+    let demo = Demo::new();
+    let run = started(&demo);
+    let mut told = vec![reload(&demo, "rules", "accept from any\ndrop form any to any\n", &run)];
+    told.extend(run.1.recv_timeout(LIMIT));
+    while told.last().is_some_and(|line| line != "reload: what ran before goes on") {
+        told.extend(run.1.recv_timeout(LIMIT));
+    }
+    assert!(told[0].starts_with("reload: chain.toml: "), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("rules:2:6")), "{told:?}");
+    demo.write("rules", "drop from any to any\n");
+    let nat = CHAIN.replace("203.0.113.9", "203.0.113.10");
+    let told = reload(&demo, "chain.toml", &nat, &run);
+    assert_eq!(told, "reload: [nat]: it can't be changed while packets flow");
+    assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: what ran before goes on");
+    signal(&run.0, "INT");
+    wait(run.0).expect(0);
+    let stats = stats::read(&demo, "s.json");
+    let functions = &stats["chains"][0]["functions"];
+    assert_eq!(whole(&functions[0]["drops"]["rule"]), 0, "the old rules held all the time");
+}
