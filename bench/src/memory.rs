@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpline_io::generator::{Generator, GeneratorConfig};
-use warpline_io::{Frame, Next, Source, SourceError};
+use warpline_io::{BURST_MAX, Burst, Frame, Given, Next, Source, SourceError};
 use warpline_packet::{Headers, Instant, LinkType, Steering};
 
 /// Frames behind each other in one block of memory.
@@ -76,22 +76,36 @@ impl MemorySource {
 }
 
 impl Source for MemorySource {
-    #[inline]
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        if self.left == 0 {
-            return Ok(Next::End);
+        let mut one = Burst::new();
+        self.fill(&mut one, 1);
+        Ok(one.pop().map_or(Next::End, Next::Frame))
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        self.fill(burst, BURST_MAX);
+        Ok(if burst.is_empty() { Given::End } else { Given::Frames })
+    }
+}
+
+impl MemorySource {
+    /// Puts at most `count` frames into `burst`.
+    #[inline]
+    fn fill<'a>(&'a mut self, burst: &mut Burst<'a>, count: usize) {
+        let count = self.left.min(count as u64).min((self.frames.len() - self.at) as u64);
+        let first = self.at;
+        self.left -= count;
+        self.at = (first + count as usize) % self.frames.len();
+        for at in first..first + count as usize {
+            self.now += 1_000;
+            let bytes = self.frames.get(at);
+            burst.push(Frame {
+                bytes,
+                timestamp: Instant::from_nanos(self.now),
+                wire_len: bytes.len() as u32,
+                link: LinkType::ETHERNET,
+                interface: 0,
+            });
         }
-        self.left -= 1;
-        self.now += 1_000;
-        let at = self.at;
-        self.at = if at + 1 == self.frames.len() { 0 } else { at + 1 };
-        let bytes = self.frames.get(at);
-        Ok(Next::Frame(Frame {
-            bytes,
-            timestamp: Instant::from_nanos(self.now),
-            wire_len: bytes.len() as u32,
-            link: LinkType::ETHERNET,
-            interface: 0,
-        }))
     }
 }

@@ -5,11 +5,13 @@
 //! wait is not asked while there is no room; one that can't loses frames here, counted, before
 //! any work was spent on them.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpline_io::{FRAME_LEN_MAX, Frame, Next, Source};
-use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steering};
+use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
+use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, LinkType, Placer, Steering};
 
 use crate::clock::Clock;
 use crate::lane::Queue;
@@ -20,8 +22,8 @@ use crate::{Chain, Control, Settings, lane_of};
 const OVERLOAD_QUEUE: &str = "ingress";
 /// The queue that frames are lost at which a lane's own source gave to the wrong lane.
 const STEERING_QUEUE: &str = "steering";
-/// Frames taken before anything else gets its turn.
-const BURST: usize = 256;
+/// Bursts of the source taken before anything else gets its turn.
+const BURSTS: usize = 8;
 
 /// What a call of [`Ingress::step`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +111,44 @@ struct Announcement {
     next_lane: usize,
 }
 
-/// A frame that found no room yet.
-struct Waiting {
+/// Frames that found no room yet, copied out of their source.
+#[derive(Default)]
+struct Kept {
     bytes: Vec<u8>,
-    headers: Headers,
-    arrival: Arrival,
+    heads: VecDeque<Head>,
+}
+
+/// What a source said of a kept frame, and where its bytes are.
+struct Head {
+    bytes: Range<usize>,
+    timestamp: Instant,
+    wire_len: u32,
+    link: LinkType,
+    interface: u16,
+}
+
+impl Kept {
+    fn keep(&mut self, frame: &Frame<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame.bytes);
+        self.heads.push_back(Head {
+            bytes: start..self.bytes.len(),
+            timestamp: frame.timestamp,
+            wire_len: frame.wire_len,
+            link: frame.link,
+            interface: frame.interface,
+        });
+    }
+
+    fn first(&self) -> Option<Frame<'_>> {
+        self.heads.front().map(|head| Frame {
+            bytes: &self.bytes[head.bytes.clone()],
+            timestamp: head.timestamp,
+            wire_len: head.wire_len,
+            link: head.link,
+            interface: head.interface,
+        })
+    }
 }
 
 /// One source and the lanes it feeds.
@@ -136,9 +171,7 @@ struct Desk {
     /// The next number of the input.
     ingress: u64,
     announcement: Option<Announcement>,
-    waiting: Option<Waiting>,
-    /// The bytes of `waiting`, while none waits.
-    spare: Vec<u8>,
+    kept: Kept,
     ended: bool,
     /// Reloads announced so far.
     reloads: u32,
@@ -166,8 +199,10 @@ impl Ingress {
             now: Instant::ZERO,
             ingress: 0,
             announcement: None,
-            waiting: None,
-            spare: Vec::with_capacity(FRAME_LEN_MAX),
+            kept: Kept {
+                bytes: Vec::with_capacity(FRAME_LEN_MAX),
+                heads: VecDeque::with_capacity(BURST_MAX),
+            },
             ended: false,
             reloads: 0,
             clock,
@@ -201,7 +236,7 @@ impl Ingress {
 
     fn burst(&mut self, control: &Control) -> Step {
         let desk = &mut self.desk;
-        if !desk.announce() || !desk.place_waiting() {
+        if !desk.announce() || !desk.take_kept() {
             return desk.blocked();
         }
         if desk.ended {
@@ -214,18 +249,19 @@ impl Ingress {
         if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
             return desk.blocked();
         }
-        for _ in 0..BURST {
-            match self.source.next() {
-                Ok(Next::Frame(frame)) => {
-                    if !desk.take(&frame) {
+        for _ in 0..BURSTS {
+            let mut burst = Burst::new();
+            match self.source.burst(&mut burst) {
+                Ok(Given::Frames) => {
+                    if !desk.take_all(&burst) {
                         return desk.blocked();
                     }
                 }
-                Ok(Next::Idle(wait)) => {
+                Ok(Given::Idle(wait)) => {
                     desk.flush();
                     return Step::Idle(wait);
                 }
-                Ok(Next::End) => return desk.end(),
+                Ok(Given::End) => return desk.end(),
                 Err(error) => {
                     desk.part.errors.push(format!("input: {error}"));
                     return desk.end();
@@ -269,23 +305,52 @@ impl Desk {
         Step::Worked
     }
 
-    /// Takes a frame in. Says whether there was room for it; where not, it waits, or is counted lost.
+    /// Takes frames in. Says whether there was room for all; those that found none are kept.
+    #[inline(always)]
+    fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
+        self.part.packets.read += frames.len() as u64;
+        self.part.bytes_read += frames.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
+        for (at, frame) in frames.iter().enumerate() {
+            if !self.take(frame) {
+                frames[at..].iter().for_each(|frame| self.kept.keep(frame));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes the frames in that found no room before, as far as they find some now; says whether none is
+    /// left.
+    fn take_kept(&mut self) -> bool {
+        let mut kept = std::mem::take(&mut self.kept);
+        while let Some(frame) = kept.first()
+            && self.take(&frame)
+        {
+            kept.heads.pop_front();
+        }
+        if kept.heads.is_empty() {
+            kept.bytes.clear();
+        }
+        self.kept = kept;
+        self.kept.heads.is_empty()
+    }
+
+    /// Takes a frame in. Says no where it found no room and has to wait; one that can't is counted lost.
     #[inline(always)]
     fn take(&mut self, frame: &Frame<'_>) -> bool {
-        self.part.packets.read += 1;
-        self.part.bytes_read += frame.bytes.len() as u64;
         self.now = self.now.max(frame.timestamp);
+        if self.is_tick_due() {
+            self.start_announcement(Kind::Tick(self.now));
+            if !self.announce() {
+                return false;
+            }
+        }
         // A longer one has no place in a slab, and would wait for it forever.
         let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
         let wire_len = frame.wire_len.max(frame.bytes.len() as u32);
         let mut headers = Headers::default();
         headers.find(bytes, frame.link, wire_len as usize);
         let steered = self.steering.steer(bytes, &headers);
-        if self.own.is_some_and(|(lane, lanes)| lane_of(steered.shard, lanes) != lane) {
-            // Its state is on another lane: nobody here may let it through.
-            self.part.overloaded(STEERING_QUEUE, 1);
-            return true;
-        }
         let arrival = Arrival {
             timestamp: self.now,
             captured: frame.timestamp,
@@ -296,29 +361,26 @@ impl Desk {
             shard: steered.shard,
             flow_hash: steered.flow_hash,
         };
-        let due = self.is_tick_due();
-        if !due && self.place(bytes, &headers, &arrival) {
+        if self.own.is_some_and(|(lane, lanes)| lane_of(steered.shard, lanes) != lane) {
+            // Its state is on another lane: nobody here may let it through.
+            self.part.overloaded(STEERING_QUEUE, 1);
             return true;
         }
-        self.keep(bytes, &headers, &arrival, due)
+        let lane = lane_of(arrival.shard, self.feeds.len());
+        let placed =
+            self.feeds[lane].place(bytes, &headers, &arrival, self.batch_packets, &self.clock);
+        self.ingress += u64::from(placed);
+        placed || self.lose()
     }
 
-    /// Takes a frame that a tick goes before, or that finds no room: it waits, or is counted lost. Says
-    /// whether it found room after all.
+    /// A frame found no room: says whether it is lost because of it.
     #[cold]
     #[inline(never)]
-    fn keep(&mut self, bytes: &[u8], headers: &Headers, arrival: &Arrival, tick: bool) -> bool {
-        if tick {
-            self.start_announcement(Kind::Tick(self.now));
-        } else if self.drops_when_full {
+    fn lose(&mut self) -> bool {
+        if self.drops_when_full {
             self.part.overloaded(OVERLOAD_QUEUE, 1);
-            return false;
         }
-        let mut kept = std::mem::take(&mut self.spare);
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        self.waiting = Some(Waiting { bytes: kept, headers: *headers, arrival: *arrival });
-        self.announce() && self.place_waiting()
+        self.drops_when_full
     }
 
     fn is_tick_due(&mut self) -> bool {
@@ -333,30 +395,6 @@ impl Desk {
             }
         }
         due
-    }
-
-    /// Places the frame that waits, if one does; says whether none waits any more.
-    fn place_waiting(&mut self) -> bool {
-        let Some(mut waiting) = self.waiting.take() else { return true };
-        waiting.arrival.ingress = self.ingress;
-        let placed = self.place(&waiting.bytes, &waiting.headers, &waiting.arrival);
-        if !placed && !self.drops_when_full {
-            self.waiting = Some(waiting);
-            return false;
-        }
-        self.part.overloaded(OVERLOAD_QUEUE, u64::from(!placed));
-        self.spare = waiting.bytes;
-        true
-    }
-
-    /// Puts a frame in its lane's open batch, and takes its number.
-    #[inline(always)]
-    fn place(&mut self, bytes: &[u8], headers: &Headers, arrival: &Arrival) -> bool {
-        let lane = lane_of(arrival.shard, self.feeds.len());
-        let placed =
-            self.feeds[lane].place(bytes, headers, arrival, self.batch_packets, &self.clock);
-        self.ingress += u64::from(placed);
-        placed
     }
 
     /// Tells the lanes what is to be told, each behind what it got so far. Says whether all know.

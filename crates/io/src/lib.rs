@@ -8,4 +8,7 @@ pub mod middleware;
 pub mod port;
 
 pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};
-pub use port::{FRAME_LEN_MAX, Frame, Next, NullSink, Sink, SinkError, Source, SourceError};
+pub use port::{
+    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Next, NullSink, Sink, SinkError, Source,
+    SourceError,
+};

@@ -6,6 +6,7 @@
 use core::time::Duration;
 use std::io;
 
+use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
 /// Frames longer than this are cut, as libpcap's largest snap length (`MAXIMUM_SNAPLEN`) does.
@@ -37,10 +38,39 @@ pub enum Next<'a> {
     End,
 }
 
+/// Most frames of a [`Burst`].
+pub const BURST_MAX: usize = 32;
+/// Frames that a source gives together, borrowed from it until the next call.
+pub type Burst<'a> = ArrayVec<Frame<'a>, BURST_MAX>;
+
+/// What a source put into a [`Burst`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Frames, at least one.
+    Frames,
+    /// None for now; ask again after at most this long.
+    Idle(Duration),
+    /// No more, ever.
+    End,
+}
+
 /// Where frames come from.
 pub trait Source: Send {
     /// The next frame. After `End` or an error every further call gives `End`.
     fn next(&mut self) -> Result<Next<'_>, SourceError>;
+
+    /// The next frames, put into `burst`, which is empty: one, or as many as lie ready, of
+    /// [`FRAME_LEN_MAX`] bytes together. A source that has many at once overrides it.
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        Ok(match self.next()? {
+            Next::Frame(frame) => {
+                burst.push(frame);
+                Given::Frames
+            }
+            Next::Idle(wait) => Given::Idle(wait),
+            Next::End => Given::End,
+        })
+    }
 
     /// What the source wants to tell the operator at the end: a capture cut short, say.
     fn warnings(&self) -> Vec<String> {

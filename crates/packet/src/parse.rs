@@ -63,7 +63,7 @@ impl Headers {
         self.malformed = (!cut).then_some(what);
     }
 
-    #[inline]
+    #[inline(always)]
     fn walk(&mut self, frame: &[u8], link: LinkType, wire_len: usize) -> Result<(), Malformed> {
         let Some(kind) = self.link(frame, link)? else { return Ok(()) };
         match kind {

@@ -9,11 +9,15 @@ pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 
-use crate::port::{Next, Source, SourceError};
+use crate::port::{Burst, Given, Next, Source, SourceError};
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         (**self).next()
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        (**self).burst(burst)
     }
 
     fn warnings(&self) -> Vec<String> {
