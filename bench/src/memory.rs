@@ -47,6 +47,17 @@ impl Frames {
         &self.bytes[start..self.ends[index] as usize]
     }
 
+    /// `count` frames from `first` on.
+    #[inline]
+    fn run(&self, first: usize, count: usize) -> impl Iterator<Item = &[u8]> {
+        let mut start = if first == 0 { 0 } else { self.ends[first - 1] as usize };
+        self.ends[first..first + count].iter().map(move |&end| {
+            let bytes = &self.bytes[start..end as usize];
+            start = end as usize;
+            bytes
+        })
+    }
+
     /// The frames of each of `lanes` lanes, by `steering`.
     pub fn split(&self, lanes: usize, steering: &Steering) -> Vec<Self> {
         let mut split: Vec<Self> = (0..lanes).map(|_| Self::default()).collect();
@@ -96,16 +107,16 @@ impl MemorySource {
         let first = self.at;
         self.left -= count;
         self.at = (first + count as usize) % self.frames.len();
-        for at in first..first + count as usize {
-            self.now += 1_000;
-            let bytes = self.frames.get(at);
-            burst.push(Frame {
+        let now = &mut self.now;
+        burst.extend(self.frames.run(first, count as usize).map(|bytes| {
+            *now += 1_000;
+            Frame {
                 bytes,
-                timestamp: Instant::from_nanos(self.now),
+                timestamp: Instant::from_nanos(*now),
                 wire_len: bytes.len() as u32,
                 link: LinkType::ETHERNET,
                 interface: 0,
-            });
-        }
+            }
+        }));
     }
 }

@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
-use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, LinkType, Placer, Steering};
+use warpline_packet::{
+    Arrival, Batch, Headers, Instant, Kind, LinkType, Placer, Steered, Steering,
+};
 
 use crate::clock::Clock;
 use crate::lane::Queue;
@@ -38,53 +40,73 @@ pub(crate) enum Step {
 
 /// A lane as ingress sees it.
 pub(crate) struct Feed {
-    pub(crate) placer: Placer,
-    pub(crate) pool: Queue,
-    pub(crate) queue: Queue,
+    placer: Placer,
+    pool: Queue,
+    queue: Queue,
     open: Option<Batch>,
-    /// The number of the first packet of the open batch.
+    /// Packets that the open batch still takes.
+    room: usize,
+    /// The number of its first packet.
     first: u64,
+    batch_packets: usize,
 }
 
 impl Feed {
-    pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue) -> Self {
-        Self { placer, pool, queue, open: None, first: 0 }
+    pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
+        Self { placer, pool, queue, open: None, room: 0, first: 0, batch_packets }
     }
 
     /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
     /// that has nothing yet stays.
     fn flush(&mut self) -> bool {
-        let Some(batch) = self.open.take_if(|b| b.kind() != Kind::Packets || !b.is_empty()) else {
+        let Some(batch) = &mut self.open else { return true };
+        batch.settle(&mut self.placer);
+        if batch.kind() == Kind::Packets && batch.is_empty() {
             return true;
-        };
-        self.open = self.queue.push(batch).err();
+        }
+        self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
+        let open = self.open.as_ref().filter(|batch| batch.kind() == Kind::Packets);
+        self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
         self.open.is_none()
     }
 
-    /// Puts a frame in the open batch, and hands the batch over when it is full. Says whether there
-    /// was room. Inlined, as what is known of a frame then stays in registers.
+    /// Puts frames in open batches, and hands over those that are full. Says how many found room.
     #[inline(always)]
     fn place(
         &mut self,
-        bytes: &[u8],
-        headers: &Headers,
-        arrival: &Arrival,
-        batch_packets: usize,
+        frames: &[Frame<'_>],
+        found: &[Found],
+        at: &mut Position,
         clock: &Clock,
-    ) -> bool {
-        let is_open = self.open.as_ref().is_some_and(|b| b.takes_packets(batch_packets));
-        if !is_open && !self.open_next(clock) {
-            return false;
+    ) -> usize {
+        let mut placed = 0;
+        // A copy stays in registers.
+        let mut here = *at;
+        while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
+            let Some(batch) = &mut self.open else { break };
+            if self.room == self.batch_packets {
+                self.first = here.ingress;
+            }
+            let run = placed..frames.len().min(placed + self.room);
+            let mut pairs = frames[run.clone()].iter().zip(&found[run.clone()]);
+            let full = pairs.position(|(frame, found)| {
+                let arrival = here.arrival(frame, found);
+                batch.stage(frame.bytes, &found.headers, &arrival, &mut self.placer).is_err()
+            });
+            // One that found no room took no number.
+            here.ingress -= u64::from(full.is_some());
+            let count = full.unwrap_or(run.len());
+            placed += count;
+            self.room -= count;
+            if self.room == 0 {
+                self.flush();
+            }
+            if full.is_some() {
+                break;
+            }
         }
-        let Some(batch) = &mut self.open else { return false };
-        let Ok(index) = batch.push(bytes, headers, arrival, &mut self.placer) else { return false };
-        if index == 0 {
-            self.first = arrival.ingress;
-        }
-        if index + 1 == batch_packets {
-            self.flush();
-        }
-        true
+        *at = here;
+        placed
     }
 
     /// Opens a batch, behind what an earlier hand-over found no room for.
@@ -96,11 +118,25 @@ impl Feed {
         }
         if self.open.is_none() {
             self.open = self.pool.pop();
-            if let Some(batch) = &mut self.open {
-                batch.set_opened(clock.now());
-            }
         }
-        self.open.is_some()
+        let Some(batch) = &mut self.open else { return false };
+        batch.set_opened(clock.now());
+        self.room = self.batch_packets;
+        true
+    }
+
+    /// Hands over a batch that says `kind`, behind what the lane got so far; says whether there was room.
+    fn announce(&mut self, kind: Kind, ingress: u64, clock: &Clock) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        // A batch that was opened and found no room for a frame is still empty.
+        let Some(mut batch) = self.open.take().or_else(|| self.pool.pop()) else { return false };
+        batch.set_opened(clock.now());
+        batch.mark(kind, ingress);
+        self.open = Some(batch);
+        self.flush();
+        true
     }
 }
 
@@ -130,24 +166,61 @@ struct Head {
 impl Kept {
     fn keep(&mut self, frame: &Frame<'_>) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(frame.bytes);
+        self.bytes.extend_from_slice(&frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)]);
         self.heads.push_back(Head {
             bytes: start..self.bytes.len(),
             timestamp: frame.timestamp,
-            wire_len: frame.wire_len,
+            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
             link: frame.link,
             interface: frame.interface,
         });
     }
 
-    fn first(&self) -> Option<Frame<'_>> {
-        self.heads.front().map(|head| Frame {
+    fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+        self.heads.iter().map(|head| Frame {
             bytes: &self.bytes[head.bytes.clone()],
             timestamp: head.timestamp,
             wire_len: head.wire_len,
             link: head.link,
             interface: head.interface,
         })
+    }
+}
+
+/// What is found out about a frame before it is placed.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    headers: Headers,
+    steered: Steered,
+    lane: u8,
+}
+
+/// How far the input is.
+#[derive(Clone, Copy)]
+struct Position {
+    /// The latest time of any frame.
+    now: Instant,
+    /// The next number.
+    ingress: u64,
+}
+
+impl Position {
+    /// What the next frame is given.
+    #[inline(always)]
+    fn arrival(&mut self, frame: &Frame<'_>, found: &Found) -> Arrival {
+        self.now = self.now.max(frame.timestamp);
+        let ingress = self.ingress;
+        self.ingress += 1;
+        Arrival {
+            timestamp: self.now,
+            captured: frame.timestamp,
+            ingress,
+            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
+            link: frame.link,
+            interface: frame.interface,
+            shard: found.steered.shard,
+            flow_hash: found.steered.flow_hash,
+        }
     }
 }
 
@@ -167,10 +240,10 @@ struct Desk {
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
-    now: Instant,
-    /// The next number of the input.
-    ingress: u64,
+    at: Position,
     announcement: Option<Announcement>,
+    /// What was found out about the frames of a burst.
+    found: Box<[Found; BURST_MAX]>,
     kept: Kept,
     ended: bool,
     /// Reloads announced so far.
@@ -196,9 +269,9 @@ impl Ingress {
             own,
             tick: chain.tick(),
             next_tick: Instant::ZERO,
-            now: Instant::ZERO,
-            ingress: 0,
+            at: Position { now: Instant::ZERO, ingress: 0 },
             announcement: None,
+            found: Box::new([Found::default(); BURST_MAX]),
             kept: Kept {
                 bytes: Vec::with_capacity(FRAME_LEN_MAX),
                 heads: VecDeque::with_capacity(BURST_MAX),
@@ -214,7 +287,7 @@ impl Ingress {
     /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
     pub(crate) fn step(&mut self, control: &Control) -> Step {
         let read = self.desk.part.packets.read;
-        let number = self.desk.ingress;
+        let number = self.desk.at.ingress;
         let step = self.burst(control);
         if self.desk.part.packets.read > read {
             self.desk.part.touch(self.desk.clock.now());
@@ -223,7 +296,7 @@ impl Ingress {
         }
         match step {
             // Whoever just had work looks again before it rests.
-            Step::Idle(_) if self.desk.ingress > number => Step::Worked,
+            Step::Idle(_) if self.desk.at.ingress > number => Step::Worked,
             step => step,
         }
     }
@@ -293,7 +366,7 @@ impl Desk {
     fn flush_late(&mut self) {
         let lag = (2 * self.batch_packets * self.feeds.len()) as u64;
         for feed in &mut self.feeds {
-            if feed.open.is_some() && feed.first + lag < self.ingress {
+            if feed.open.is_some() && feed.first + lag < self.at.ingress {
                 feed.flush();
             }
         }
@@ -306,28 +379,30 @@ impl Desk {
     }
 
     /// Takes frames in. Says whether there was room for all; those that found none are kept.
-    #[inline(always)]
     fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
-        self.part.bytes_read += frames.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
-        for (at, frame) in frames.iter().enumerate() {
-            if !self.take(frame) {
-                frames[at..].iter().for_each(|frame| self.kept.keep(frame));
-                return false;
-            }
-        }
-        true
+        let lens = frames.iter().map(|frame| frame.bytes.len());
+        let (sum, longest) = lens.fold((0, 0), |(sum, longest), n| (sum + n, n.max(longest)));
+        self.part.bytes_read += sum as u64;
+        // One that is too long for a slab would wait for room forever: it is cut where it is kept.
+        let taken = if longest > FRAME_LEN_MAX { 0 } else { self.take(frames) };
+        frames[taken..].iter().for_each(|frame| self.kept.keep(frame));
+        taken == frames.len()
     }
 
     /// Takes the frames in that found no room before, as far as they find some now; says whether none is
     /// left.
+    #[inline(never)]
     fn take_kept(&mut self) -> bool {
-        let mut kept = std::mem::take(&mut self.kept);
-        while let Some(frame) = kept.first()
-            && self.take(&frame)
-        {
-            kept.heads.pop_front();
+        if self.kept.heads.is_empty() {
+            return true;
         }
+        let mut kept = std::mem::take(&mut self.kept);
+        let taken = {
+            let frames: Burst<'_> = kept.frames().collect();
+            self.take(&frames)
+        };
+        kept.heads.drain(..taken);
         if kept.heads.is_empty() {
             kept.bytes.clear();
         }
@@ -335,82 +410,110 @@ impl Desk {
         self.kept.heads.is_empty()
     }
 
-    /// Takes a frame in. Says no where it found no room and has to wait; one that can't is counted lost.
-    #[inline(always)]
-    fn take(&mut self, frame: &Frame<'_>) -> bool {
-        self.now = self.now.max(frame.timestamp);
-        if self.is_tick_due() {
-            self.start_announcement(Kind::Tick(self.now));
-            if !self.announce() {
-                return false;
+    /// Takes frames in, at most a burst, and says how many: those that follow found no room and have to
+    /// wait. Where the source can't wait, they are counted lost instead.
+    fn take(&mut self, frames: &[Frame<'_>]) -> usize {
+        self.find(frames);
+        let mut at = 0;
+        while let Some(found) = self.found[..frames.len()].get(at) {
+            let lane = found.lane;
+            if !self.is_own(found) {
+                // Its state is on another lane: nobody here may let it through.
+                self.part.overloaded(STEERING_QUEUE, 1);
+                at += 1;
+                continue;
+            }
+            let end = self.run_end(frames, at);
+            if end == at {
+                // A tick comes first.
+                if !self.announce() {
+                    return at;
+                }
+                continue;
+            }
+            let (frames, found) = (&frames[at..end], &self.found[at..end]);
+            let feed = &mut self.feeds[usize::from(lane)];
+            let placed = feed.place(frames, found, &mut self.at, &self.clock);
+            at += placed;
+            if at < end {
+                if !self.drops_when_full {
+                    return at;
+                }
+                self.part.overloaded(OVERLOAD_QUEUE, 1);
+                at += 1;
             }
         }
-        // A longer one has no place in a slab, and would wait for it forever.
-        let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
-        let wire_len = frame.wire_len.max(frame.bytes.len() as u32);
-        let mut headers = Headers::default();
-        headers.find(bytes, frame.link, wire_len as usize);
-        let steered = self.steering.steer(bytes, &headers);
-        let arrival = Arrival {
-            timestamp: self.now,
-            captured: frame.timestamp,
-            ingress: self.ingress,
-            wire_len,
-            link: frame.link,
-            interface: frame.interface,
-            shard: steered.shard,
-            flow_hash: steered.flow_hash,
-        };
-        if self.own.is_some_and(|(lane, lanes)| lane_of(steered.shard, lanes) != lane) {
-            // Its state is on another lane: nobody here may let it through.
-            self.part.overloaded(STEERING_QUEUE, 1);
-            return true;
-        }
-        let lane = lane_of(arrival.shard, self.feeds.len());
-        let placed =
-            self.feeds[lane].place(bytes, &headers, &arrival, self.batch_packets, &self.clock);
-        self.ingress += u64::from(placed);
-        placed || self.lose()
+        frames.len()
     }
 
-    /// A frame found no room: says whether it is lost because of it.
-    #[cold]
+    /// Finds out where frames' headers lie and where they go. Apart from placing them: each of both has
+    /// as much to keep at hand as there are registers.
     #[inline(never)]
-    fn lose(&mut self) -> bool {
-        if self.drops_when_full {
-            self.part.overloaded(OVERLOAD_QUEUE, 1);
+    fn find(&mut self, frames: &[Frame<'_>]) {
+        for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
+            found.headers = Headers::default();
+            found.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
+            found.steered = self.steering.steer(frame.bytes, &found.headers);
         }
-        self.drops_when_full
-    }
-
-    fn is_tick_due(&mut self) -> bool {
-        let Some(every) = self.tick else { return false };
-        let first = self.next_tick == Instant::ZERO;
-        let due = !first && self.now >= self.next_tick;
-        if first || due {
-            self.next_tick = self.now.after(every);
-            if self.next_tick <= self.now {
-                // Time can't go on any more: no tick a packet.
-                self.tick = None;
+        if self.feeds.len() > 1 {
+            for found in &mut self.found[..frames.len()] {
+                found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }
-        due
+    }
+
+    /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`
+    /// itself where one was begun to be told that comes first.
+    fn run_end(&mut self, frames: &[Frame<'_>], at: usize) -> usize {
+        let mut end = frames.len();
+        if self.feeds.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
+            let same = |found: &Found| {
+                let first = &self.found[at];
+                found.lane == first.lane && self.is_own(found)
+            };
+            end = self.found[at..end].iter().position(|f| !same(f)).map_or(end, |n| at + n);
+        }
+        if self.tick.is_none() {
+            return end;
+        }
+        if self.next_tick == Instant::ZERO {
+            self.set_next_tick(frames[at].timestamp.max(self.at.now));
+        }
+        let due = |frame: &Frame<'_>| frame.timestamp >= self.next_tick;
+        match frames[at..end].iter().position(due) {
+            Some(0) => {
+                let now = self.at.now.max(frames[at].timestamp);
+                self.at.now = now;
+                self.start_announcement(Kind::Tick(now));
+                self.set_next_tick(now);
+                at
+            }
+            Some(before) => at + before,
+            None => end,
+        }
+    }
+
+    fn is_own(&self, found: &Found) -> bool {
+        self.own.is_none_or(|(own, lanes)| lane_of(found.steered.shard, lanes) == own)
+    }
+
+    /// Sets when the next tick is due, counted from `now`.
+    fn set_next_tick(&mut self, now: Instant) {
+        let Some(every) = self.tick else { return };
+        self.next_tick = now.after(every);
+        if self.next_tick <= now {
+            // Time can't go on any more: no tick a packet.
+            self.tick = None;
+        }
     }
 
     /// Tells the lanes what is to be told, each behind what it got so far. Says whether all know.
     fn announce(&mut self) -> bool {
         let Some(announcement) = &mut self.announcement else { return true };
         while let Some(feed) = self.feeds.get_mut(announcement.next_lane) {
-            if !feed.flush() {
+            if !feed.announce(announcement.kind, announcement.ingress, &self.clock) {
                 return false;
             }
-            // A batch that was opened and found no room for a frame is still empty.
-            let empty = feed.open.take().or_else(|| feed.pool.pop());
-            let Some(mut batch) = empty else { return false };
-            batch.set_opened(self.clock.now());
-            batch.mark(announcement.kind, announcement.ingress);
-            feed.open = Some(batch);
-            feed.flush();
             announcement.next_lane += 1;
         }
         self.announcement = None;
@@ -430,7 +533,7 @@ impl Desk {
 
     /// Begins to tell every lane `kind`, which takes the next number of the input.
     fn start_announcement(&mut self, kind: Kind) {
-        self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
-        self.ingress += 1;
+        self.announcement = Some(Announcement { kind, ingress: self.at.ingress, next_lane: 0 });
+        self.at.ingress += 1;
     }
 }

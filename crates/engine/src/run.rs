@@ -135,7 +135,7 @@ fn build(
         let _ = pool.push(batch);
     }
     let io = (Arc::clone(&input), Arc::clone(&output));
-    let feed = Feed::new(arena.ingress, Arc::clone(&pool), input);
+    let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
     let lane = Lane::new(chain, settings, lane, io, arena.emit, made, clock);
     Ok(Built { lane, feed, output, pool })
 }

@@ -122,8 +122,13 @@ impl ArenaLayout {
         self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
     }
 
+    /// Rows that a column has memory for: a tray is copied whole, also behind the last row.
+    fn rows(&self) -> usize {
+        self.slots() + TRAY_ROWS.next_multiple_of(ALIGN)
+    }
+
     fn table_len(&self) -> usize {
-        (4 * self.scratch_words + ROW_LEN) * self.slots()
+        (4 * self.scratch_words + ROW_LEN) * self.rows()
     }
 
     fn slabs_at(&self) -> usize {
@@ -226,13 +231,18 @@ impl Arena {
         let tables = (0..layout.tables).map(|i| Table::new(&shared, layout, i)).collect();
         let placer = |first, count| Placer {
             shared: Arc::clone(&shared),
+            base: shared.base,
             first,
             count,
             slab: first,
+            slab_at: 0,
             holds: false,
-            cursor: SLAB_LEN as u32,
-            headroom: layout.headroom.next_multiple_of(ALIGN) as u32,
-            tailroom: layout.tailroom as u32,
+            cursor: SLAB_LEN,
+            headroom: layout.headroom.next_multiple_of(ALIGN),
+            around: layout.headroom.next_multiple_of(ALIGN) + layout.tailroom + ALIGN - 1,
+            limit: 0,
+            tray_rows: 0,
+            tray: Box::new(Tray { len: 0, columns: [0; _] }),
         };
         Ok(Self {
             ingress: placer(0, layout.slabs as u32),
@@ -256,60 +266,89 @@ pub enum Full {
 /// Copies frames into slabs, each into a room of its own.
 pub struct Placer {
     shared: Arc<Shared>,
+    /// The arena's first byte.
+    base: NonNull<u8>,
     first: u32,
     count: u32,
     /// The slab being filled, if it holds one.
     slab: u32,
+    /// Where it lies in the arena.
+    slab_at: usize,
     holds: bool,
     /// Where the next room starts in it; its end while it holds none.
-    cursor: u32,
-    headroom: u32,
-    tailroom: u32,
+    cursor: usize,
+    /// Where rooms have to end: the slab's end; 0 while the tray is empty.
+    limit: usize,
+    headroom: usize,
+    /// Head- and tailroom, and what rounds a room up.
+    around: usize,
+    /// Rows staged and not yet settled, all of rooms in the current slab.
+    tray: Box<Tray>,
+    /// Rows that may be staged: no more than the table has.
+    tray_rows: usize,
 }
 
 impl Placer {
-    /// Places `bytes` as the next row of `table`, which says `row` besides. Gives the row's number.
+    /// Places `bytes` as the next row of `table`, which says `row` besides. The row is `table`'s when it is
+    /// settled, and has to be before rows of another table are staged.
     #[inline(always)]
-    pub(crate) fn place(
-        &mut self,
-        table: &mut Table,
-        bytes: &[u8],
-        row: &Row,
-    ) -> Result<usize, Full> {
+    pub(crate) fn stage(&mut self, table: &mut Table, bytes: &[u8], row: &Row) -> Result<(), Full> {
+        let need = (bytes.len() + self.around) & !(ALIGN - 1);
+        if self.cursor + need > self.limit {
+            self.make_room(table, need)?;
+        }
+        let at = self.slab_at + self.cursor;
+        self.cursor += need;
+        // SAFETY: the room ends before `limit`, so it lies in a slab that only this placer hands out, behind
+        // all rooms handed out before; `need` holds the frame behind its headroom.
+        unsafe {
+            copy_frame(bytes, self.base.as_ptr().add(at + self.headroom));
+        }
+        let (start, frame) = (self.headroom as u16, bytes.len() as u32);
+        let room = Room { at: at as u32, len: need as u32, start, frame };
+        // SAFETY: the tray has a row: `make_room` left it empty, and it is emptied when it is full.
+        let rows = unsafe { self.tray.push(room, row) };
+        if rows == self.tray_rows {
+            self.settle(table);
+        }
+        Ok(())
+    }
+
+    /// Makes the rows that were staged the last ones of `table`.
+    #[inline(never)]
+    pub(crate) fn settle(&mut self, table: &mut Table) {
+        // The next row asks for room anew, in whatever table.
+        self.limit = 0;
+        if self.tray.len == 0 {
+            return;
+        }
         // A room of another arena would lie outside of this table's memory.
         assert!(Arc::ptr_eq(&self.shared, &table.shared), "placer and table of one arena");
-        let index = table.len;
-        if index == table.slots {
-            return Err(Full::Table);
-        }
-        let len = bytes.len();
-        if len > ROOM_LEN_MAX {
-            return Err(Full::Frame);
-        }
-        let need = (self.headroom as usize + len + self.tailroom as usize).next_multiple_of(ALIGN);
-        if index == 0 {
-            self.rewind();
-        }
-        if self.cursor as usize + need > SLAB_LEN {
-            self.open(need)?;
-        }
+        assert!(table.len + self.tray.len <= table.slots, "rows are staged for one table");
+        // All of them lie in the current slab: they are settled before another is opened.
         if table.pieces.last() != Some(&self.slab) {
             self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
             table.pieces.push(self.slab);
         }
-        let room = self.shared.slabs_at as u32 + self.slab * SLAB_LEN as u32 + self.cursor;
-        self.cursor += need as u32;
-        // SAFETY: the room lies in a slab that only this placer hands out, behind all rooms handed
-        // out before, and `need` holds the frame behind its headroom.
-        unsafe {
-            let to = self.shared.base.as_ptr().add((room + self.headroom) as usize);
-            copy_frame(bytes, to);
+        table.append(&mut self.tray);
+    }
+
+    /// Makes room for a frame that needs `need` bytes, and for its row in an empty tray.
+    #[inline(never)]
+    fn make_room(&mut self, table: &mut Table, need: usize) -> Result<(), Full> {
+        self.settle(table);
+        if table.len == table.slots {
+            return Err(Full::Table);
         }
-        let room =
-            Room { at: room, len: need as u32, start: self.headroom as u16, frame: len as u32 };
-        // SAFETY: `index` is below `slots`, and the room is this row's alone.
-        unsafe { table.open_row(index, room, row) };
-        Ok(index)
+        self.tray_rows = TRAY_ROWS.min(table.slots - table.len);
+        if table.len == 0 {
+            self.rewind();
+        }
+        if self.cursor + need > SLAB_LEN {
+            self.open(need)?;
+        }
+        self.limit = SLAB_LEN;
+        Ok(())
     }
 
     /// Whether at least `slabs` slabs are free besides the current one.
@@ -338,6 +377,7 @@ impl Placer {
             if live.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 self.close();
                 (self.slab, self.holds, self.cursor) = (slab, true, 0);
+                self.slab_at = self.shared.slabs_at + slab as usize * SLAB_LEN;
                 return Ok(());
             }
         }
@@ -347,7 +387,7 @@ impl Placer {
     fn close(&mut self) {
         if std::mem::take(&mut self.holds) {
             self.shared.live[self.slab as usize].fetch_sub(1, Ordering::Release);
-            self.cursor = SLAB_LEN as u32;
+            self.cursor = SLAB_LEN;
         }
     }
 }
@@ -416,6 +456,25 @@ macro_rules! columns {
         const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
         /// The width of every column, in order.
         const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
+
+        impl Table {
+            /// Makes the rows of `tray` the last ones of the table, and empties it.
+            fn append(&mut self, tray: &mut Tray) {
+                assert!(self.len + tray.len <= self.slots);
+                $(
+                    // SAFETY: both have `TRAY_ROWS` rows there: the tray has no more, and the table
+                    // as many behind its last slot.
+                    unsafe {
+                        ptr::copy_nonoverlapping(
+                            tray.start_of::<$name>(),
+                            self.start_of::<$name>().add(self.len),
+                            TRAY_ROWS,
+                        );
+                    }
+                )*
+                self.len += core::mem::take(&mut tray.len);
+            }
+        }
     };
     (@step [$before:expr] [$index:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
         $vis struct $name;
@@ -460,6 +519,72 @@ columns! {
     pub(crate) Flagged: u8;
 }
 
+/// Rows of a tray.
+const TRAY_ROWS: usize = 32;
+
+/// Rows on their way into a table: columns at fixed places, so that a row is written with one instruction a
+/// column, and copied to the table many at once.
+#[repr(C, align(64))]
+struct Tray {
+    columns: [u8; ROW_LEN * TRAY_ROWS],
+    len: usize,
+}
+
+impl Tray {
+    #[inline(always)]
+    fn start_of<C: Column>(&mut self) -> *mut C::Value {
+        // `BEFORE` bytes a row times all rows lie before the column, which the alignment and the order of
+        // the columns keep aligned.
+        self.columns[C::BEFORE * TRAY_ROWS..].as_mut_ptr().cast()
+    }
+
+    /// # Safety
+    /// `row` must be below `TRAY_ROWS`.
+    #[inline(always)]
+    unsafe fn put<C: Column>(&mut self, _: C, row: usize, value: C::Value) {
+        // SAFETY: the column has `TRAY_ROWS` values.
+        unsafe { self.start_of::<C>().add(row).write(value) }
+    }
+
+    /// Writes the next row and gives how many there are now; the columns that are not named stay zero.
+    ///
+    /// # Safety
+    /// There must be fewer than `TRAY_ROWS`.
+    #[inline(always)]
+    unsafe fn push(&mut self, room: Room, row: &Row) -> usize {
+        let (at, arrival, headers) = (self.len, row.arrival, row.headers);
+        debug_assert!(at < TRAY_ROWS);
+        // SAFETY: `at` is a row.
+        unsafe {
+            self.put(Timestamp, at, arrival.timestamp.as_nanos());
+            self.put(Captured, at, arrival.captured.as_nanos());
+            self.put(Ingress, at, arrival.ingress);
+            self.put(RoomAt, at, room.at);
+            self.put(RoomLen, at, room.len);
+            self.put(FrameLen, at, room.frame);
+            self.put(WireLen, at, arrival.wire_len);
+            self.put(End, at, headers.end);
+            self.put(FlowHash, at, arrival.flow_hash);
+            self.put(Start, at, room.start);
+            self.put(L3, at, headers.l3);
+            self.put(L4, at, headers.l4);
+            self.put(Payload, at, headers.payload);
+            self.put(Flags, at, headers.flags.0);
+            self.put(Interface, at, arrival.interface);
+            self.put(Link, at, arrival.link.0);
+            self.put(Version, at, headers.version);
+            self.put(Protocol, at, headers.protocol);
+            self.put(ShardOf, at, arrival.shard);
+            self.put(MalformedOf, at, headers.malformed.map_or(0, |what| what as u8));
+        }
+        self.len = at + 1;
+        self.len
+    }
+}
+
+// SAFETY: the address is that of the shared memory, which may be sent and shared.
+unsafe impl Send for Placer {}
+
 /// A table of descriptors: a row a packet, a column a property, owned by move.
 pub struct Table {
     shared: Arc<Shared>,
@@ -467,6 +592,8 @@ pub struct Table {
     /// Where each column starts.
     starts: [NonNull<u8>; WIDTHS.len()],
     slots: usize,
+    /// Rows that every column has memory for: more than slots.
+    rows: usize,
     scratch_words: usize,
     len: usize,
     /// Slabs this table holds a piece of; never more than rows.
@@ -488,15 +615,16 @@ impl Table {
     fn new(shared: &Arc<Shared>, layout: &ArenaLayout, index: usize) -> Self {
         // SAFETY: the layout keeps `tables` times this length before the first slab.
         let base = unsafe { shared.base.add(layout.table_len() * index) };
-        let slots = layout.slots();
+        let rows = layout.rows();
         // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
         // product is a multiple of 64, so the column is aligned.
-        let starts = array::from_fn(|index| unsafe { base.add(BEFORE[index] * slots) });
+        let starts = array::from_fn(|index| unsafe { base.add(BEFORE[index] * rows) });
         Self {
             shared: Arc::clone(shared),
             base,
             starts,
-            slots,
+            slots: layout.slots(),
+            rows,
             scratch_words: layout.scratch_words,
             len: 0,
             pieces: Vec::with_capacity(layout.slots()),
@@ -535,7 +663,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn scratch(&self, word: usize) -> &[u32] {
         let len = if word < self.scratch_words { self.len } else { 0 };
-        // SAFETY: the scratch columns follow the others, `4 * slots` bytes each.
+        // SAFETY: the scratch columns follow the others, `4 * rows` bytes each.
         unsafe { slice::from_raw_parts(self.scratch_start(word), len) }
     }
 
@@ -551,7 +679,7 @@ impl Table {
     fn scratch_start(&self, word: usize) -> *mut u32 {
         let word = word.min(self.scratch_words);
         // SAFETY: at most one past the last word's column.
-        unsafe { self.base.as_ptr().add((ROW_LEN + 4 * word) * self.slots).cast() }
+        unsafe { self.base.as_ptr().add((ROW_LEN + 4 * word) * self.rows).cast() }
     }
 
     /// Where the frame starts in its room.
@@ -646,54 +774,8 @@ impl Table {
         true
     }
 
-    /// Writes a row's columns, those that [`Table::clear`] leaves zero excepted, and makes it the last.
-    ///
-    /// # Safety
-    /// `index` must be below `slots`, and nobody else may have the room.
-    #[inline(always)]
-    unsafe fn open_row(&mut self, index: usize, room: Room, row: &Row) {
-        let arrival = &row.arrival;
-        // SAFETY: `index` is a row of every column.
-        unsafe {
-            self.put(Timestamp, index, arrival.timestamp.as_nanos());
-            self.put(Captured, index, arrival.captured.as_nanos());
-            self.put(Ingress, index, arrival.ingress);
-            self.put(RoomAt, index, room.at);
-            self.put(RoomLen, index, room.len);
-            self.put(FrameLen, index, room.frame);
-            self.put(WireLen, index, arrival.wire_len);
-            self.put(End, index, row.headers.end);
-            self.put(FlowHash, index, arrival.flow_hash);
-            self.put(Start, index, room.start);
-            self.put(L3, index, row.headers.l3);
-            self.put(L4, index, row.headers.l4);
-            self.put(Payload, index, row.headers.payload);
-            self.put(Flags, index, row.headers.flags.0);
-            self.put(Interface, index, arrival.interface);
-            self.put(Link, index, arrival.link.0);
-            self.put(Version, index, row.headers.version);
-            self.put(Protocol, index, row.headers.protocol);
-            self.put(ShardOf, index, arrival.shard);
-            self.put(MalformedOf, index, row.headers.malformed.map_or(0, |what| what as u8));
-        }
-        self.len = index + 1;
-    }
-
-    /// # Safety
-    /// `index` must be below `slots`.
-    #[inline(always)]
-    unsafe fn put<C: Column>(&mut self, _: C, index: usize, value: C::Value) {
-        // SAFETY: the column has `slots` values.
-        unsafe { self.start_of::<C>().add(index).write(value) }
-    }
-
-    /// What a new row has: no verdict, no next hop, nothing in its scratch words.
+    /// Forgets the rows; scratch words of new ones are zero, as are the columns that a tray leaves zero.
     fn reset(&mut self) {
-        self.column_mut(NextHop).fill(0);
-        self.column_mut(VerdictOf).fill(0);
-        self.column_mut(ReasonOf).fill(0);
-        self.column_mut(DroppedBy).fill(0);
-        self.column_mut(Flagged).fill(0);
         for word in 0..self.scratch_words {
             self.scratch_mut(word).fill(0);
         }
@@ -737,7 +819,7 @@ impl Table {
     /// Copies row `from` (of `other`, or of this table) over row `to`; both are rows of their table.
     fn copy_row(&mut self, other: Option<&Self>, from: usize, to: usize) {
         assert!(to < self.len && from < other.map_or(self.len, |o| o.len));
-        let (source, source_slots) = other.map_or((self.base, self.slots), |o| (o.base, o.slots));
+        let (source, source_rows) = other.map_or((self.base, self.rows), |o| (o.base, o.rows));
         let mut before = 0;
         let scratch = core::iter::repeat_n(&4usize, self.scratch_words);
         for width in WIDTHS.iter().chain(scratch) {
@@ -745,8 +827,8 @@ impl Table {
             // widths are those of the columns; `copy` allows the same row twice.
             unsafe {
                 ptr::copy(
-                    source.as_ptr().add(before * source_slots + width * from),
-                    self.base.as_ptr().add(before * self.slots + width * to),
+                    source.as_ptr().add(before * source_rows + width * from),
+                    self.base.as_ptr().add(before * self.rows + width * to),
                     *width,
                 );
             }

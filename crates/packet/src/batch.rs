@@ -183,7 +183,27 @@ impl Batch {
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<usize, Full> {
-        placer.place(&mut self.table, bytes, &Row { headers, arrival })
+        self.stage(bytes, headers, arrival, placer)?;
+        self.settle(placer);
+        Ok(self.len() - 1)
+    }
+
+    /// As [`Batch::push`], but the packet is the batch's only after [`Batch::settle`]: for many packets one
+    /// after another.
+    #[inline(always)]
+    pub fn stage(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        arrival: &Arrival,
+        placer: &mut Placer,
+    ) -> Result<(), Full> {
+        placer.stage(&mut self.table, bytes, &Row { headers, arrival })
+    }
+
+    /// Takes the packets that were staged.
+    pub fn settle(&mut self, placer: &mut Placer) {
+        placer.settle(&mut self.table);
     }
 
     #[inline(always)]

@@ -65,7 +65,10 @@ impl Headers {
 
     #[inline(always)]
     fn walk(&mut self, frame: &[u8], link: LinkType, wire_len: usize) -> Result<(), Malformed> {
-        let Some(kind) = self.link(frame, link)? else { return Ok(()) };
+        let kind = match link {
+            LinkType::ETHERNET => self.ethernet(frame)?,
+            _ => self.other_link(frame, link)?,
+        };
         match kind {
             ethertype::IPV4 => self.ipv4(frame, wire_len),
             ethertype::IPV6 => self.ipv6(frame, wire_len),
@@ -73,11 +76,10 @@ impl Headers {
         }
     }
 
-    /// The ethertype of what follows the link header, where it has one.
-    #[inline]
-    fn link(&mut self, frame: &[u8], link: LinkType) -> Result<Option<u16>, Malformed> {
+    /// The ethertype of what follows the link header; 0 where it has none.
+    #[inline(never)]
+    fn other_link(&mut self, frame: &[u8], link: LinkType) -> Result<u16, Malformed> {
         let (header_len, kind) = match link {
-            LinkType::ETHERNET => return self.ethernet(frame).map(Some),
             LinkType::LINUX_SLL => (sll::HEADER_LEN, be16(frame, sll::field::ETHERTYPE)),
             LinkType::LINUX_SLL2 => (sll::HEADER_LEN_V2, be16(frame, sll::field_v2::ETHERTYPE)),
             LinkType::IPV4 => (0, Some(ethertype::IPV4)),
@@ -90,28 +92,39 @@ impl Headers {
                     _ => 0,
                 }),
             ),
-            _ => return Ok(None),
+            _ => return Ok(0),
         };
         if frame.len() < header_len {
             return Err(Malformed::LinkTruncated);
         }
         self.l3 = header_len as u16;
-        kind.map(Some).ok_or(Malformed::LinkTruncated)
+        kind.ok_or(Malformed::LinkTruncated)
     }
 
-    #[inline]
+    #[inline(always)]
     fn ethernet(&mut self, frame: &[u8]) -> Result<u16, Malformed> {
-        let mut kind = be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
+        let kind = be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
+        self.l3 = ethernet::HEADER_LEN as u16;
+        if kind == ethertype::IPV4 || !ethertype::is_vlan(kind) {
+            return Ok(kind);
+        }
+        self.vlan_tags(frame, kind)
+    }
+
+    #[inline(never)]
+    fn vlan_tags(&mut self, frame: &[u8], mut kind: u16) -> Result<u16, Malformed> {
         let mut at = ethernet::HEADER_LEN;
         for _ in 0..VLAN_TAGS_MAX {
             if !ethertype::is_vlan(kind) {
                 break;
             }
             self.flags.set(Flags::VLAN);
-            kind = frame
-                .get(at..)
-                .and_then(|tag| be16(tag, vlan::field::ETHERTYPE))
-                .ok_or(Malformed::VlanTruncated)?;
+            let tag = frame.get(at..).and_then(|tag| be16(tag, vlan::field::ETHERTYPE));
+            let Some(next) = tag else {
+                self.l3 = 0;
+                return Err(Malformed::VlanTruncated);
+            };
+            kind = next;
             at += vlan::HEADER_LEN;
         }
         self.l3 = at as u16;

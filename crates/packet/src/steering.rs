@@ -193,7 +193,7 @@ impl Flow {
 }
 
 /// Where a packet goes, and its flow's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steered {
     /// 0 to 63.
     pub shard: u8,
