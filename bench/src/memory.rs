@@ -50,10 +50,11 @@ impl Frames {
     /// `count` frames from `first` on.
     #[inline]
     fn run(&self, first: usize, count: usize) -> impl Iterator<Item = &[u8]> {
-        let mut start = if first == 0 { 0 } else { self.ends[first - 1] as usize };
+        let mut rest = &self.bytes[if first == 0 { 0 } else { self.ends[first - 1] as usize }..];
+        let mut start = self.bytes.len() - rest.len();
         self.ends[first..first + count].iter().map(move |&end| {
-            let bytes = &self.bytes[start..end as usize];
-            start = end as usize;
+            let (bytes, behind) = rest.split_at(end as usize - start);
+            (rest, start) = (behind, end as usize);
             bytes
         })
     }

@@ -148,12 +148,12 @@ fn errors(frame: &[u8]) {
     let kind = icmp_error::Icmpv4Error::FragmentationNeeded { mtu: 1400 };
     if let Some(len) = icmp_error::icmpv4_error(&mut out, kind, [192, 0, 2, 1].into(), frame) {
         let headers = parse(&out[..len], LinkType::IPV4, len);
-        assert!(headers.malformed.is_none() && len <= icmp_error::MAX_LEN_V4);
+        assert!(headers.malformed().is_none() && len <= icmp_error::MAX_LEN_V4);
     }
     let kind = icmp_error::Icmpv6Error::HopLimitExceeded;
     if let Some(len) = icmp_error::icmpv6_error(&mut out, kind, [1; 8].into(), frame) {
         let headers = parse(&out[..len], LinkType::IPV6, len);
-        assert!(headers.malformed.is_none() && len <= icmp_error::MAX_LEN_V6);
+        assert!(headers.malformed().is_none() && len <= icmp_error::MAX_LEN_V6);
     }
 }
 

@@ -143,7 +143,7 @@ fn check(definition: &Definition, input: &Input, outcome: &Outcome) {
 fn check_sums(input: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
     let (l3, l4, end) = (headers.l3 as usize, headers.l4 as usize, headers.end as usize);
-    if headers.malformed.is_some() || headers.version == 0 {
+    if headers.malformed().is_some() || headers.version == 0 {
         assert_eq!(outcome.bytes[l3..], input.bytes[l3..], "not IP as far as can be told");
         return;
     }
@@ -185,7 +185,7 @@ fn check_sums(input: &Input, outcome: &Outcome) {
 /// A packet that was made is a packet, with right checksums.
 fn check_made(cause: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&outcome.bytes, cause.link, outcome.bytes.len());
-    assert_eq!(headers.malformed, None, "made packets are well-formed");
+    assert_eq!(headers.malformed(), None, "made packets are well-formed");
     let l3 = usize::from(headers.l3);
     match headers.version {
         4 => {

@@ -438,8 +438,8 @@ struct Room {
 /// A column of the table: its value, and the bytes of the columns before it in a row.
 ///
 /// # Safety
-/// `Value` is the plain integer that the table keeps behind `BEFORE` bytes of a row; it is implemented
-/// by `columns!` only.
+/// `Value` is what the table keeps behind `BEFORE` bytes of a row: integers, for which zeroes are a value;
+/// it is implemented by `columns!` only.
 pub(crate) unsafe trait Column {
     type Value: Copy + 'static;
     const BEFORE: usize;
@@ -492,6 +492,7 @@ macro_rules! columns {
 // Widest first, so that every column is aligned when the rows are a multiple of 64. The private ones
 // name memory and are written in this file only.
 columns! {
+    pub(crate) HeadersOf: Headers;
     pub(crate) Timestamp: u64;
     pub(crate) Captured: u64;
     pub(crate) Ingress: u64;
@@ -499,23 +500,15 @@ columns! {
     RoomLen: u32;
     FrameLen: u32;
     pub(crate) WireLen: u32;
-    pub(crate) End: u32;
     pub(crate) FlowHash: u32;
     Start: u16;
-    pub(crate) L3: u16;
-    pub(crate) L4: u16;
-    pub(crate) Payload: u16;
-    pub(crate) Flags: u16;
     pub(crate) NextHop: u16;
     pub(crate) Interface: u16;
     pub(crate) Link: u16;
     pub(crate) VerdictOf: u8;
     pub(crate) ReasonOf: u8;
     pub(crate) DroppedBy: u8;
-    pub(crate) Version: u8;
-    pub(crate) Protocol: u8;
     pub(crate) ShardOf: u8;
-    pub(crate) MalformedOf: u8;
     pub(crate) Flagged: u8;
 }
 
@@ -552,10 +545,11 @@ impl Tray {
     /// There must be fewer than `TRAY_ROWS`.
     #[inline(always)]
     unsafe fn push(&mut self, room: Room, row: &Row) -> usize {
-        let (at, arrival, headers) = (self.len, row.arrival, row.headers);
+        let (at, arrival) = (self.len, row.arrival);
         debug_assert!(at < TRAY_ROWS);
         // SAFETY: `at` is a row.
         unsafe {
+            self.put(HeadersOf, at, *row.headers);
             self.put(Timestamp, at, arrival.timestamp.as_nanos());
             self.put(Captured, at, arrival.captured.as_nanos());
             self.put(Ingress, at, arrival.ingress);
@@ -563,19 +557,11 @@ impl Tray {
             self.put(RoomLen, at, room.len);
             self.put(FrameLen, at, room.frame);
             self.put(WireLen, at, arrival.wire_len);
-            self.put(End, at, headers.end);
             self.put(FlowHash, at, arrival.flow_hash);
             self.put(Start, at, room.start);
-            self.put(L3, at, headers.l3);
-            self.put(L4, at, headers.l4);
-            self.put(Payload, at, headers.payload);
-            self.put(Flags, at, headers.flags.0);
             self.put(Interface, at, arrival.interface);
             self.put(Link, at, arrival.link.0);
-            self.put(Version, at, headers.version);
-            self.put(Protocol, at, headers.protocol);
             self.put(ShardOf, at, arrival.shard);
-            self.put(MalformedOf, at, headers.malformed.map_or(0, |what| what as u8));
         }
         self.len = at + 1;
         self.len

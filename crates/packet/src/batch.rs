@@ -4,10 +4,7 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
 //! are in ingress order, those that a function made right behind their cause.
 
-use crate::arena::{
-    End, Flagged, Flags as FlagsColumn, Ingress, L3, L4, MalformedOf, Payload, Protocol, Row,
-    ShardOf, VerdictOf, Version,
-};
+use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf};
 use crate::{
     Field, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer, ReadWrite,
     Table, Verdict,
@@ -208,15 +205,7 @@ impl Batch {
 
     #[inline(always)]
     pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
-        let table = &mut self.table;
-        table.column_mut(End)[row] = headers.end;
-        table.column_mut(L3)[row] = headers.l3;
-        table.column_mut(L4)[row] = headers.l4;
-        table.column_mut(Payload)[row] = headers.payload;
-        table.column_mut(FlagsColumn)[row] = headers.flags.0;
-        table.column_mut(Version)[row] = headers.version;
-        table.column_mut(Protocol)[row] = headers.protocol;
-        table.column_mut(MalformedOf)[row] = headers.malformed.map_or(0, |what| what as u8);
+        self.table.column_mut(HeadersOf)[row] = *headers;
     }
 
     /// Packet `index`; panics where there is none.
@@ -378,9 +367,15 @@ impl Batch {
         let _ = field;
     }
 
+    /// What is known of the headers of packet `index`.
+    #[inline(always)]
+    pub(crate) fn headers(&self, index: usize) -> &Headers {
+        &self.table.column(HeadersOf)[index]
+    }
+
     /// The flags of packet `index`.
     #[inline(always)]
     pub(crate) fn flags(&self, index: usize) -> Flags {
-        Flags(self.table.column(FlagsColumn)[index])
+        self.headers(index).flags
     }
 }

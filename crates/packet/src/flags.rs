@@ -1,6 +1,7 @@
 //! What ingress found about a packet, one bit each.
 
 /// A set of findings.
+#[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub(crate) u16);
 

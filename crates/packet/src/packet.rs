@@ -8,8 +8,8 @@
 use core::ops::{Deref, Range};
 
 use crate::arena::{
-    Captured, DroppedBy, End, Flagged, FlowHash, Ingress, Interface, L3, L4, Link, MalformedOf,
-    NextHop, Payload, Protocol, ReasonOf, ShardOf, Timestamp, VerdictOf, Version, WireLen,
+    Captured, DroppedBy, Flagged, FlowHash, Ingress, Interface, Link, NextHop, ReasonOf, ShardOf,
+    Timestamp, VerdictOf, WireLen,
 };
 use crate::field::{Place, Span};
 use crate::wire::{Malformed, ip_protocol, ipv4, ipv6};
@@ -135,25 +135,25 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         let (base, span) = match field.place() {
             Place::Link(span) => (0, self.link_span(span, field)?),
             Place::Ip { v4, v6 } => {
-                let span = match self.batch.table.column(Version)[self.index] {
+                let span = match self.batch.headers(self.index).version {
                     4 => v4?,
                     6 => v6?,
                     _ => return None,
                 };
-                (usize::from(self.batch.table.column(L3)[self.index]), span)
+                (usize::from(self.batch.headers(self.index).l3), span)
             }
             Place::Transport { tcp, udp, icmp, esp } => {
                 if !self.batch.flags(self.index).has(Flags::TRANSPORT) {
                     return None;
                 }
-                let span = match self.batch.table.column(Protocol)[self.index] {
+                let span = match self.batch.headers(self.index).protocol {
                     ip_protocol::TCP => tcp?,
                     ip_protocol::UDP => udp?,
                     ip_protocol::ICMP | ip_protocol::ICMPV6 => icmp?,
                     ip_protocol::ESP => esp?,
                     _ => return None,
                 };
-                (usize::from(self.batch.table.column(L4)[self.index]), span)
+                (usize::from(self.batch.headers(self.index).l4), span)
             }
             Place::Stretch | Place::Column(_) => return None,
         };
@@ -256,37 +256,37 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// Start of the IP header in the frame.
     #[inline(always)]
     pub fn l3_offset(&self) -> usize {
-        usize::from(self.batch.table.column(L3)[self.index])
+        usize::from(self.batch.headers(self.index).l3)
     }
 
     /// Start of the transport header in the frame.
     #[inline(always)]
     pub fn l4_offset(&self) -> usize {
-        usize::from(self.batch.table.column(L4)[self.index])
+        usize::from(self.batch.headers(self.index).l4)
     }
 
     /// Start of the payload in the frame.
     #[inline(always)]
     pub fn payload_offset(&self) -> usize {
-        usize::from(self.batch.table.column(Payload)[self.index])
+        usize::from(self.batch.headers(self.index).payload)
     }
 
     /// End of the IP packet in the frame, as far as captured.
     #[inline(always)]
     pub fn ip_end(&self) -> usize {
-        self.batch.table.column(End)[self.index] as usize
+        self.batch.headers(self.index).end as usize
     }
 
     /// 4, 6, or 0 for what is not IP.
     #[inline(always)]
     pub fn version(&self) -> u8 {
-        self.batch.table.column(Version)[self.index]
+        self.batch.headers(self.index).version
     }
 
     /// The protocol behind the last IP header; 0 for what is not IP.
     #[inline(always)]
     pub fn protocol(&self) -> u8 {
-        self.batch.table.column(Protocol)[self.index]
+        self.batch.headers(self.index).protocol
     }
 
     /// Whether any of these [`Flags`] was found.
@@ -298,7 +298,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// Which header lies, if one does.
     #[inline(always)]
     pub fn malformed(&self) -> Option<Malformed> {
-        Malformed::from_u8(self.batch.table.column(MalformedOf)[self.index])
+        self.batch.headers(self.index).malformed()
     }
 
     /// What the first header is.
@@ -392,16 +392,10 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
 
     /// The headers as ingress found them, or as a function changed them.
     pub fn headers(&self) -> Headers {
-        Headers {
-            l3: self.l3_offset() as u16,
-            l4: self.l4_offset() as u16,
-            payload: self.payload_offset() as u16,
-            end: self.ip_end() as u32,
-            version: self.version(),
-            protocol: self.protocol(),
-            flags: self.batch.flags(self.index),
-            malformed: self.malformed(),
+        if cfg!(debug_assertions) {
+            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_read(field));
         }
+        *self.batch.headers(self.index)
     }
 }
 

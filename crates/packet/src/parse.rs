@@ -14,25 +14,31 @@ use crate::{Flags, LinkType};
 const VLAN_TAGS_MAX: usize = 3;
 
 /// Where a frame's headers lie and what they are. Offsets are from the frame's first byte.
+///
+/// 16 bytes, a column of the batch: what is known of a packet's headers is read and copied as one.
+#[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
+    /// End of the IP packet as far as it was captured; the frame's where it is not IP.
+    pub end: u32,
     /// Start of the IP header; the end of the link header where it is not IP.
     pub l3: u16,
     /// Start of the transport header; where it would be when the packet has none.
     pub l4: u16,
     /// Start of the payload behind the transport header.
     pub payload: u16,
-    /// End of the IP packet as far as it was captured; the frame's where it is not IP.
-    pub end: u32,
+    /// What else was found.
+    pub flags: Flags,
     /// 4, 6, or 0 for what is not IP.
     pub version: u8,
     /// The protocol behind the last IP header, as IANA numbers it; 0 where it is not IP.
     pub protocol: u8,
-    /// What else was found.
-    pub flags: Flags,
-    /// Which header lies, if one does.
-    pub malformed: Option<Malformed>,
+    /// The header that lies, as a number; 0 where none does.
+    lie: u8,
+    unused: u8,
 }
+
+const _: () = assert!(size_of::<Headers>() == 16);
 
 impl Headers {
     /// The headers of `frame`, which was `wire_len` bytes long on the wire.
@@ -60,7 +66,19 @@ impl Headers {
     fn fail(&mut self, what: Malformed) {
         // A header that the capture cut off is not a header that lies.
         let cut = self.flags.has(Flags::SNAPPED) && is_truncation(what);
-        self.malformed = (!cut).then_some(what);
+        self.lie = if cut { 0 } else { what as u8 };
+    }
+
+    /// Which header lies, if one does.
+    #[inline(always)]
+    pub fn malformed(&self) -> Option<Malformed> {
+        Malformed::from_u8(self.lie)
+    }
+
+    /// Whether these are of a whole packet of IP `version` whose headers don't lie.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self, version: u8) -> bool {
+        self.version == version && self.lie == 0
     }
 
     #[inline(always)]

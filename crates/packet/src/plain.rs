@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use crate::arena::{L3, Link, MalformedOf, NextHop, VerdictOf, Version};
+use crate::arena::{HeadersOf, Link, NextHop, VerdictOf};
 use crate::packet_mut::decrement_v4;
 use crate::wire::{ethernet, ipv4};
 use crate::{Batch, Field, LinkType, ReadWrite, Verdict};
@@ -15,30 +15,27 @@ impl Batch {
     #[inline]
     pub fn is_plain_v4(&self, rows: Range<usize>) -> bool {
         let table = &self.table;
-        let (Some(verdicts), Some(versions), Some(malformed), Some(links)) = (
+        let (Some(verdicts), Some(headers), Some(links)) = (
             table.column(VerdictOf).get(rows.clone()),
-            table.column(Version).get(rows.clone()),
-            table.column(MalformedOf).get(rows.clone()),
+            table.column(HeadersOf).get(rows.clone()),
             table.column(Link).get(rows),
         ) else {
             return false;
         };
         // Without a branch for each, so that many are compared at once.
-        let differ = |column: &[u8], value: u8| column.iter().fold(0, |any, v| any | (v ^ value));
-        let other = links.iter().fold(0, |any, link| any | (link ^ LinkType::ETHERNET.0));
-        let same =
-            differ(verdicts, Verdict::Forward as u8) | differ(versions, 4) | differ(malformed, 0);
-        same == 0 && other == 0
+        let settled = verdicts.iter().fold(0, |any, v| any | (v ^ Verdict::Forward as u8));
+        let linked = links.iter().fold(0, |any, link| any | (link ^ LinkType::ETHERNET.0));
+        settled == 0 && linked == 0 && headers.iter().fold(true, |all, h| all & h.is_whole(4))
     }
 
     /// The destination addresses of plain IPv4 packets, as many as `addresses` holds.
     #[inline]
     pub fn read_dst_v4(&self, rows: Range<usize>, addresses: &mut [u32]) {
         self.check_read(Field::DstAddr);
-        let offsets = self.table.column(L3).get(rows.clone()).unwrap_or(&[]);
+        let headers = self.table.column(HeadersOf).get(rows.clone()).unwrap_or(&[]);
         let frames = self.table.frames(rows);
-        for ((address, frame), &l3) in addresses.iter_mut().zip(frames).zip(offsets) {
-            let header = frame.get(usize::from(l3)..).and_then(<[u8]>::first_chunk);
+        for ((address, frame), headers) in addresses.iter_mut().zip(frames).zip(headers) {
+            let header = frame.get(usize::from(headers.l3)..).and_then(<[u8]>::first_chunk);
             *address = header.map_or(0, |header: &[u8; ipv4::HEADER_LEN]| {
                 let at = ipv4::field::DST_ADDR.start;
                 u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -57,8 +54,8 @@ impl Batch {
             touches.reads.iter().for_each(|field| self.check_read(field));
             touches.writes.iter().for_each(|field| self.check_write(field));
         }
-        let frames = self.table.frames_mut(rows, (L3, NextHop));
-        frames.map(|(frame, l3, next_hop)| PlainV4 { frame, l3, next_hop })
+        let frames = self.table.frames_mut(rows, (HeadersOf, NextHop));
+        frames.map(|(frame, headers, next_hop)| PlainV4 { frame, l3: headers.l3, next_hop })
     }
 }
 

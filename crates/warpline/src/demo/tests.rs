@@ -90,14 +90,14 @@ fn a_sink_that_closes_ends_it() {
 fn only_lies_are_malformed_and_each_as_it_says() {
     let mut found = BTreeMap::<u8, u64>::new();
     for (_, kind, frame) in Trace::whole().frames() {
-        let what = Headers::parse(frame, LinkType::ETHERNET, frame.len()).malformed;
+        let what = Headers::parse(frame, LinkType::ETHERNET, frame.len()).malformed();
         assert_eq!(what.is_some(), kind == Kind::Malformed, "{kind:?} {what:?}");
         *found.entry(what.map_or(0, |what| what as u8)).or_default() += 1;
     }
     for (what, lie) in LIES {
         let frame = lie(77, 5);
         let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
-        assert_eq!(headers.malformed, Some(what));
+        assert_eq!(headers.malformed(), Some(what));
         let same = LIES.iter().filter(|(other, _)| *other == what).count() as u64;
         assert_eq!(found[&(what as u8)], same * 6);
     }
