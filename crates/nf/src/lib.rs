@@ -7,6 +7,7 @@
 
 pub mod config;
 mod diagnostic;
+pub mod digest;
 mod emit;
 pub mod firewall;
 mod function;
@@ -42,7 +43,8 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] =
+    &[digest::DEFINITION, firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {

@@ -114,7 +114,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     }
 
     #[inline(always)]
-    fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
+    pub(crate) fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
         self.batch.check_read(field);
         let zero = [0; N];
         let Some(range) = self.locate(field) else { return zero };
@@ -402,6 +402,16 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
             flags: self.batch.flags(self.index),
             malformed: self.malformed(),
         }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// [`Packet::payload`] for as long as the batch is borrowed: to look at many packets together.
+    #[inline(always)]
+    pub fn into_payload(self) -> &'a [u8] {
+        self.batch.check_read(Field::Payload);
+        let (start, end) = (self.payload_offset(), self.ip_end());
+        self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
     }
 }
 
