@@ -86,12 +86,8 @@ fn bare(payloads: &[Vec<u8>], digests: &mut [[u32; 4]]) {
         for (payload, tail) in payloads.iter().zip(&mut tails) {
             blocks = pad(payload.as_chunks::<BLOCK_LEN>().1, payload.len(), tail);
         }
-        for step in 0..parts[0].len() {
-            step_of(&mut states, |lane| &parts[lane][step]);
-        }
-        for step in 0..blocks {
-            step_of(&mut states, |lane| &tails[lane][step]);
-        }
+        (0..parts[0].len()).for_each(|step| step_of(&mut states, |lane| &parts[lane][step]));
+        (0..blocks).for_each(|step| step_of(&mut states, |lane| &tails[lane][step]));
         for (lane, digest) in digests.iter_mut().enumerate() {
             *digest = states[lane / LANES].lane(lane % LANES);
         }

@@ -12,6 +12,7 @@ mod emit;
 pub mod firewall;
 mod function;
 pub mod harness;
+pub mod ipcomp;
 pub mod nat;
 mod report;
 pub mod router;
@@ -43,8 +44,13 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] =
-    &[digest::DEFINITION, firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = &[
+    digest::DEFINITION,
+    firewall::DEFINITION,
+    ipcomp::DEFINITION,
+    nat::DEFINITION,
+    router::DEFINITION,
+];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {

@@ -413,6 +413,21 @@ impl<'a> Packet<'a> {
         let (start, end) = (self.payload_offset(), self.ip_end());
         self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
     }
+
+    /// [`Packet::frame`] for as long as the batch is borrowed.
+    #[inline(always)]
+    pub fn into_frame(self) -> &'a [u8] {
+        self.check_frame();
+        self.batch.table.frame(self.index)
+    }
+}
+
+impl PacketMut<'_> {
+    /// The packet, to read.
+    #[inline(always)]
+    pub fn as_packet(&self) -> Packet<'_> {
+        Packet::new(&*self.batch, self.index)
+    }
 }
 
 /// A scratch word that an instance was handed when the chain was built.

@@ -119,6 +119,7 @@ fn advance(states: &mut [States; GROUPS], lanes: &[Lane<'_>; WIDTH], tails: &[[B
 #[inline(never)]
 fn run<const G: usize>(states: [&mut States; G], parts: &[&[Block]; WIDTH], steps: usize) {
     let mut working = states.each_ref().map(|state| **state);
+    #[expect(clippy::needless_range_loop, reason = "it is a step of every part")]
     for step in 0..steps {
         let blocks: [[&Block; LANES]; G] = core::array::from_fn(|group| {
             core::array::from_fn(|lane| &parts[group * LANES + lane][step])

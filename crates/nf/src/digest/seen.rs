@@ -76,7 +76,7 @@ impl Seen {
     /// Counts a payload; says whether it was seen before.
     pub fn see(&mut self, payload: Payload) -> bool {
         self.payloads += 1;
-        let index = u64::from(payload.digest[0]) * self.sets.len() as u64 >> 32;
+        let index = (u64::from(payload.digest[0]) * self.sets.len() as u64) >> 32;
         let Some(set) = self.sets.get_mut(index as usize) else { return false };
         if let Some(place) = set.iter_mut().find(|place| place.holds(payload)) {
             place.repeated.count = place.repeated.count.saturating_add(1);
