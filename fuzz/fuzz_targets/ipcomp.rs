@@ -71,7 +71,13 @@ fn check_round_trip(input: &Input, out: &Outcome, back: &Outcome) {
     // More than the other end takes is dropped there.
     if before.end as usize - usize::from(before.l3) <= LEN_MAX {
         assert_eq!(back.verdict, Verdict::Forward);
-        assert_eq!(back.bytes, input.bytes[..before.end as usize]);
+        let mut expected = input.bytes[..before.end as usize].to_vec();
+        // A header checksum of 0xffff is not what a sum gives; an update makes it the other zero.
+        let sum_at = usize::from(before.l3) + 10;
+        if before.version == 4 && expected[sum_at..sum_at + 2] == [0xff; 2] {
+            expected[sum_at..sum_at + 2].fill(0);
+        }
+        assert_eq!(back.bytes, expected);
     }
 }
 
