@@ -28,7 +28,7 @@ pub(super) const TRY: u32 = 0;
 pub(super) const SKIP: u32 = 1;
 
 /// Whether DEFLATE may make `payload` smaller. It is wrong about noise that repeats itself far apart.
-pub fn looks_compressible(payload: &[u8]) -> bool {
+fn looks_compressible(payload: &[u8]) -> bool {
     let sample = &payload[..payload.len().min(SAMPLE_MAX)];
     if sample.len() < SAMPLE_MIN {
         return true;

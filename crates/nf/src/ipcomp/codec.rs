@@ -19,7 +19,7 @@ const MADE_LEN_MAX: usize = 80 << 10;
 
 /// Why a payload can't be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(super) enum Refusal {
     /// It is not a DEFLATE stream, ends before it does, or goes on behind it.
     BadDeflate,
     /// It would be longer than was allowed.
@@ -28,7 +28,7 @@ pub enum Refusal {
 
 /// A thread's compressors, one for each level that was asked for, its decompressor, and room for what they
 /// make.
-pub struct Codec {
+pub(super) struct Codec {
     compress: [Option<Compress>; LEVELS],
     decompress: Decompress,
     made: Vec<u8>,
@@ -44,13 +44,13 @@ thread_local! {
 
 /// Does `work` with the calling thread's codec, which is made when it is first asked for. `work` may not ask
 /// for it again.
-pub fn with_codec<T>(work: impl FnOnce(&mut Codec) -> T) -> T {
+pub(super) fn with_codec<T>(work: impl FnOnce(&mut Codec) -> T) -> T {
     CODEC.with_borrow_mut(work)
 }
 
 impl Codec {
     /// Compresses `payload` at `level`, 1 to 9, to at most `len_max` bytes; `None` where it would be more.
-    pub fn compress(&mut self, payload: &[u8], level: u32, len_max: usize) -> Option<&[u8]> {
+    pub(super) fn compress(&mut self, payload: &[u8], level: u32, len_max: usize) -> Option<&[u8]> {
         let slot = self.compress.get_mut(level as usize)?;
         let compress = slot.get_or_insert_with(|| Compress::new(Compression::new(level), false));
         // RFC 2394, 2.2: each packet is compressed without what came before it.
@@ -72,7 +72,7 @@ impl Codec {
     /// # Errors
     /// [`Refusal::TooBig`] for a result of over `len_max` bytes, [`Refusal::BadDeflate`] for a stream that has
     /// none or does not end where `stream` does.
-    pub fn decompress(&mut self, stream: &[u8], len_max: usize) -> Result<&[u8], Refusal> {
+    pub(super) fn decompress(&mut self, stream: &[u8], len_max: usize) -> Result<&[u8], Refusal> {
         let Self { decompress, made, .. } = self;
         let room = made.get_mut(..=len_max).ok_or(Refusal::TooBig)?;
         decompress.reset(false);

@@ -15,10 +15,8 @@ mod codec;
 mod outcome;
 mod place;
 
-pub use adaptive::looks_compressible;
-pub use codec::{Codec, Refusal, with_codec};
-
 use adaptive::{Adaptive, SKIP};
+use codec::{Codec, Refusal, with_codec};
 use outcome::{Counter, Outcome};
 use place::{HEADER_LEN, Place, field};
 
