@@ -111,8 +111,12 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
     later[7] = 2;
     let hop_by_hop = [[udp, 0, 1, 4, 0, 0, 0, 0].to_vec(), datagram(6, 7)].concat();
     let fragment_v6 = [[udp, 0, 0, 1, 0, 0, 0, 9].to_vec(), datagram(6, 7)].concat();
+    // A DEFLATE block that is stored (RFC 1951, 3.2.4), of 12 bytes.
+    let stored = [&[udp, 0, 0, 2, 1, 12, 0, 0xf3, 0xff][..], &datagram(6, 7)].concat();
     let raw = [
         out.clone(),
+        v4(INSIDE_V4, REMOTE_V4, ip_protocol::IPCOMP, &stored),
+        v6(1, 2, ip_protocol::IPCOMP, &stored),
         v4(REMOTE_V4, INSIDE_V4, tcp, &segment(80, 4000, back, &[])),
         v4(REMOTE_V4, OUTSIDE_V4, tcp, &segment(80, 1024, back, &[])),
         v4(INSIDE_V4, REMOTE_V4, tcp, &segment(4000, 80, tcp::flags::ACK, &[])),
@@ -151,7 +155,7 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
 
 fn of_functions(seeds: &mut Vec<Seed>) {
     let packets = packets();
-    for target in ["nat", "firewall", "router"] {
+    for target in ["digest", "firewall", "ipcomp", "nat", "router"] {
         for (number, (packet, link)) in packets.iter().enumerate() {
             let mut one = Vec::new();
             put(&mut one, packet, REPAIR, 0, *link);

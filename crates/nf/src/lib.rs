@@ -7,10 +7,12 @@
 
 pub mod config;
 mod diagnostic;
+pub mod digest;
 mod emit;
 pub mod firewall;
 mod function;
 pub mod harness;
+pub mod ipcomp;
 pub mod nat;
 mod report;
 pub mod router;
@@ -42,7 +44,13 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = &[
+    digest::DEFINITION,
+    firewall::DEFINITION,
+    ipcomp::DEFINITION,
+    nat::DEFINITION,
+    router::DEFINITION,
+];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {

@@ -114,7 +114,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     }
 
     #[inline(always)]
-    fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
+    pub(crate) fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
         self.batch.check_read(field);
         let zero = [0; N];
         let Some(range) = self.locate(field) else { return zero };
@@ -396,6 +396,31 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
             FieldSet::HEADERS.iter().for_each(|field| self.batch.check_read(field));
         }
         *self.batch.headers(self.index)
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// [`Packet::payload`] for as long as the batch is borrowed: to look at many packets together.
+    #[inline(always)]
+    pub fn into_payload(self) -> &'a [u8] {
+        self.batch.check_read(Field::Payload);
+        let (start, end) = (self.payload_offset(), self.ip_end());
+        self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
+    }
+
+    /// [`Packet::frame`] for as long as the batch is borrowed.
+    #[inline(always)]
+    pub fn into_frame(self) -> &'a [u8] {
+        self.check_frame();
+        self.batch.table.frame(self.index)
+    }
+}
+
+impl PacketMut<'_> {
+    /// The packet, to read.
+    #[inline(always)]
+    pub fn as_packet(&self) -> Packet<'_> {
+        Packet::new(&*self.batch, self.index)
     }
 }
 

@@ -63,6 +63,18 @@ impl PacketMut<'_> {
         }
     }
 
+    /// Writes the traffic class: DSCP in the upper six bits, ECN in the lower two. The IPv4 header
+    /// checksum is not mended.
+    pub fn set_traffic_class(&mut self, value: u8) {
+        if self.version() == 6 {
+            let word = u32::from_be_bytes(self.bytes(Field::TrafficClass));
+            let word = word & !(0xff << 20) | u32::from(value) << 20;
+            self.set_bytes(Field::TrafficClass, word.to_be_bytes());
+        } else {
+            self.set_bytes(Field::TrafficClass, [value]);
+        }
+    }
+
     /// The payload, to write, as far as captured.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         self.batch.check_write(Field::Payload);

@@ -57,6 +57,8 @@ pub mod ip_protocol {
     pub const NO_NEXT_HEADER: u8 = 59;
     /// IPv6 destination options (RFC 8200).
     pub const DESTINATION_OPTIONS: u8 = 60;
+    /// IP payload compression (RFC 3173).
+    pub const IPCOMP: u8 = 108;
     /// SCTP (RFC 9260).
     pub const SCTP: u8 = 132;
 

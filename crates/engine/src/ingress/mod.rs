@@ -5,18 +5,19 @@
 //! wait is not asked while there is no room; one that can't loses frames here, counted, before
 //! any work was spent on them.
 
-use std::collections::VecDeque;
-use std::ops::Range;
+mod feed;
+mod kept;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
-use warpline_packet::{
-    Arrival, Batch, Headers, Instant, Kind, LinkType, Placer, Steered, Steering,
-};
+use warpline_packet::{Headers, Instant, Kind, Steering};
 
+pub(crate) use self::feed::Feed;
+use self::feed::{Found, Position};
+use self::kept::Kept;
 use crate::clock::Clock;
-use crate::lane::Queue;
 use crate::stats::Part;
 use crate::{Chain, Control, Settings, lane_of};
 
@@ -38,190 +39,11 @@ pub(crate) enum Step {
     Finished,
 }
 
-/// A lane as ingress sees it.
-pub(crate) struct Feed {
-    placer: Placer,
-    pool: Queue,
-    queue: Queue,
-    open: Option<Batch>,
-    /// Packets that the open batch still takes.
-    room: usize,
-    /// The number of its first packet.
-    first: u64,
-    batch_packets: usize,
-}
-
-impl Feed {
-    pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
-        Self { placer, pool, queue, open: None, room: 0, first: 0, batch_packets }
-    }
-
-    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
-    /// that has nothing yet stays.
-    fn flush(&mut self) -> bool {
-        let Some(batch) = &mut self.open else { return true };
-        batch.settle(&mut self.placer);
-        if batch.kind() == Kind::Packets && batch.is_empty() {
-            return true;
-        }
-        self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
-        let open = self.open.as_ref().filter(|batch| batch.kind() == Kind::Packets);
-        self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
-        self.open.is_none()
-    }
-
-    /// Puts frames in open batches, and hands over those that are full. Says how many found room.
-    #[inline(always)]
-    fn place(
-        &mut self,
-        frames: &[Frame<'_>],
-        found: &[Found],
-        at: &mut Position,
-        clock: &Clock,
-    ) -> usize {
-        let mut placed = 0;
-        // A copy stays in registers.
-        let mut here = *at;
-        while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
-            let Some(batch) = &mut self.open else { break };
-            if self.room == self.batch_packets {
-                self.first = here.ingress;
-            }
-            let run = placed..frames.len().min(placed + self.room);
-            let mut pairs = frames[run.clone()].iter().zip(&found[run.clone()]);
-            let full = pairs.position(|(frame, found)| {
-                let arrival = here.arrival(frame, found);
-                batch.stage(frame.bytes, &found.headers, &arrival, &mut self.placer).is_err()
-            });
-            // One that found no room took no number.
-            here.ingress -= u64::from(full.is_some());
-            let count = full.unwrap_or(run.len());
-            placed += count;
-            self.room -= count;
-            if self.room == 0 {
-                self.flush();
-            }
-            if full.is_some() {
-                break;
-            }
-        }
-        *at = here;
-        placed
-    }
-
-    /// Opens a batch, behind what an earlier hand-over found no room for.
-    #[cold]
-    #[inline(never)]
-    fn open_next(&mut self, clock: &Clock) -> bool {
-        if !self.flush() {
-            return false;
-        }
-        if self.open.is_none() {
-            self.open = self.pool.pop();
-        }
-        let Some(batch) = &mut self.open else { return false };
-        batch.set_opened(clock.now());
-        self.room = self.batch_packets;
-        true
-    }
-
-    /// Hands over a batch that says `kind`, behind what the lane got so far; says whether there was room.
-    fn announce(&mut self, kind: Kind, ingress: u64, clock: &Clock) -> bool {
-        if !self.flush() {
-            return false;
-        }
-        // A batch that was opened and found no room for a frame is still empty.
-        let Some(mut batch) = self.open.take().or_else(|| self.pool.pop()) else { return false };
-        batch.set_opened(clock.now());
-        batch.mark(kind, ingress);
-        self.open = Some(batch);
-        self.flush();
-        true
-    }
-}
-
 /// Something that every lane is told at the same place of the input.
 struct Announcement {
     kind: Kind,
     ingress: u64,
     next_lane: usize,
-}
-
-/// Frames that found no room yet, copied out of their source.
-#[derive(Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    heads: VecDeque<Head>,
-}
-
-/// What a source said of a kept frame, and where its bytes are.
-struct Head {
-    bytes: Range<usize>,
-    timestamp: Instant,
-    wire_len: u32,
-    link: LinkType,
-    interface: u16,
-}
-
-impl Kept {
-    fn keep(&mut self, frame: &Frame<'_>) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)]);
-        self.heads.push_back(Head {
-            bytes: start..self.bytes.len(),
-            timestamp: frame.timestamp,
-            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
-            link: frame.link,
-            interface: frame.interface,
-        });
-    }
-
-    fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
-        self.heads.iter().map(|head| Frame {
-            bytes: &self.bytes[head.bytes.clone()],
-            timestamp: head.timestamp,
-            wire_len: head.wire_len,
-            link: head.link,
-            interface: head.interface,
-        })
-    }
-}
-
-/// What is found out about a frame before it is placed.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    headers: Headers,
-    steered: Steered,
-    lane: u8,
-}
-
-/// How far the input is.
-#[derive(Clone, Copy)]
-struct Position {
-    /// The latest time of any frame.
-    now: Instant,
-    /// The next number.
-    ingress: u64,
-}
-
-impl Position {
-    /// What the next frame is given.
-    #[inline(always)]
-    fn arrival(&mut self, frame: &Frame<'_>, found: &Found) -> Arrival {
-        self.now = self.now.max(frame.timestamp);
-        let ingress = self.ingress;
-        self.ingress += 1;
-        Arrival {
-            timestamp: self.now,
-            captured: frame.timestamp,
-            ingress,
-            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
-            link: frame.link,
-            interface: frame.interface,
-            shard: found.steered.shard,
-            flow_hash: found.steered.flow_hash,
-        }
-    }
 }
 
 /// One source and the lanes it feeds.
@@ -272,10 +94,7 @@ impl Ingress {
             at: Position { now: Instant::ZERO, ingress: 0 },
             announcement: None,
             found: Box::new([Found::default(); BURST_MAX]),
-            kept: Kept {
-                bytes: Vec::with_capacity(FRAME_LEN_MAX),
-                heads: VecDeque::with_capacity(BURST_MAX),
-            },
+            kept: Kept::new(),
             ended: false,
             reloads: 0,
             clock,
@@ -394,7 +213,7 @@ impl Desk {
     /// left.
     #[inline(never)]
     fn take_kept(&mut self) -> bool {
-        if self.kept.heads.is_empty() {
+        if self.kept.is_empty() {
             return true;
         }
         let mut kept = std::mem::take(&mut self.kept);
@@ -402,12 +221,9 @@ impl Desk {
             let frames: Burst<'_> = kept.frames().collect();
             self.take(&frames)
         };
-        kept.heads.drain(..taken);
-        if kept.heads.is_empty() {
-            kept.bytes.clear();
-        }
+        kept.forget(taken);
         self.kept = kept;
-        self.kept.heads.is_empty()
+        self.kept.is_empty()
     }
 
     /// Takes frames in, at most a burst, and says how many: those that follow found no room and have to

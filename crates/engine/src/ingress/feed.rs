@@ -1,0 +1,147 @@
+//! The way into a lane: frames are placed in its arena, and full batches go to its queue.
+
+use warpline_io::Frame;
+use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steered};
+
+use crate::clock::Clock;
+use crate::lane::Queue;
+
+/// A lane as ingress sees it.
+pub(crate) struct Feed {
+    placer: Placer,
+    pool: Queue,
+    queue: Queue,
+    pub(super) open: Option<Batch>,
+    /// Packets that the open batch still takes.
+    room: usize,
+    /// The number of its first packet.
+    pub(super) first: u64,
+    batch_packets: usize,
+}
+
+impl Feed {
+    pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
+        Self { placer, pool, queue, open: None, room: 0, first: 0, batch_packets }
+    }
+
+    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
+    /// that has nothing yet stays.
+    pub(super) fn flush(&mut self) -> bool {
+        let Some(batch) = &mut self.open else { return true };
+        batch.settle(&mut self.placer);
+        if batch.kind() == Kind::Packets && batch.is_empty() {
+            return true;
+        }
+        self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
+        let open = self.open.as_ref().filter(|batch| batch.kind() == Kind::Packets);
+        self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
+        self.open.is_none()
+    }
+
+    /// Puts frames in open batches, and hands over those that are full. Says how many found room.
+    #[inline(always)]
+    pub(super) fn place(
+        &mut self,
+        frames: &[Frame<'_>],
+        found: &[Found],
+        at: &mut Position,
+        clock: &Clock,
+    ) -> usize {
+        let mut placed = 0;
+        // A copy stays in registers.
+        let mut here = *at;
+        while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
+            let Some(batch) = &mut self.open else { break };
+            if self.room == self.batch_packets {
+                self.first = here.ingress;
+            }
+            let run = placed..frames.len().min(placed + self.room);
+            let mut pairs = frames[run.clone()].iter().zip(&found[run.clone()]);
+            let full = pairs.position(|(frame, found)| {
+                let arrival = here.arrival(frame, found);
+                batch.stage(frame.bytes, &found.headers, &arrival, &mut self.placer).is_err()
+            });
+            // One that found no room took no number.
+            here.ingress -= u64::from(full.is_some());
+            let count = full.unwrap_or(run.len());
+            placed += count;
+            self.room -= count;
+            if self.room == 0 {
+                self.flush();
+            }
+            if full.is_some() {
+                break;
+            }
+        }
+        *at = here;
+        placed
+    }
+
+    /// Opens a batch, behind what an earlier hand-over found no room for.
+    #[cold]
+    #[inline(never)]
+    fn open_next(&mut self, clock: &Clock) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        if self.open.is_none() {
+            self.open = self.pool.pop();
+        }
+        let Some(batch) = &mut self.open else { return false };
+        batch.set_opened(clock.now());
+        self.room = self.batch_packets;
+        true
+    }
+
+    /// Hands over a batch that says `kind`, behind what the lane got so far; says whether there was room.
+    pub(super) fn announce(&mut self, kind: Kind, ingress: u64, clock: &Clock) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        // A batch that was opened and found no room for a frame is still empty.
+        let Some(mut batch) = self.open.take().or_else(|| self.pool.pop()) else { return false };
+        batch.set_opened(clock.now());
+        batch.mark(kind, ingress);
+        self.open = Some(batch);
+        self.flush();
+        true
+    }
+}
+
+/// What is found out about a frame before it is placed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Found {
+    pub(super) headers: Headers,
+    pub(super) steered: Steered,
+    /// The lane that holds its shard.
+    pub(super) lane: u8,
+}
+
+/// How far the input is.
+#[derive(Clone, Copy)]
+pub(super) struct Position {
+    /// The latest time of any frame.
+    pub(super) now: Instant,
+    /// The next number.
+    pub(super) ingress: u64,
+}
+
+impl Position {
+    /// What the next frame is given.
+    #[inline(always)]
+    fn arrival(&mut self, frame: &Frame<'_>, found: &Found) -> Arrival {
+        self.now = self.now.max(frame.timestamp);
+        let ingress = self.ingress;
+        self.ingress += 1;
+        Arrival {
+            timestamp: self.now,
+            captured: frame.timestamp,
+            ingress,
+            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
+            link: frame.link,
+            interface: frame.interface,
+            shard: found.steered.shard,
+            flow_hash: found.steered.flow_hash,
+        }
+    }
+}
