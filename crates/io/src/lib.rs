@@ -7,5 +7,10 @@ pub mod generator;
 pub mod middleware;
 pub mod port;
 
-pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};
-pub use port::{FRAME_LEN_MAX, Frame, Next, NullSink, Sink, SinkError, Source, SourceError};
+pub use capture::{
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, Paced, PcapWriter,
+    PcapngWriter,
+};
+pub use port::{
+    FRAME_LEN_MAX, Frame, InterfaceNames, Next, NullSink, Sink, SinkError, Source, SourceError,
+};

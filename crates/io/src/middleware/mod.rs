@@ -9,7 +9,7 @@ pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 
-use crate::port::{Next, Source, SourceError};
+use crate::port::{InterfaceNames, Next, Source, SourceError};
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
@@ -26,6 +26,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn progress(&self) -> Option<f64> {
         (**self).progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        (**self).interfaces()
     }
 }
 
