@@ -143,7 +143,7 @@ fn run_shared(
         lanes.push(lane);
     }
     let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
-    let merge = Merge::new(ports.1, exits, functions, settings.slots(chain), clock);
+    let merge = Merge::new(ports.1, exits, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
         let mut crew = Crew { scope, control, workers: Vec::new() };
         for (number, lane) in lanes.into_iter().enumerate() {
@@ -249,7 +249,7 @@ fn run_per_lane(
             let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
-            let merge = Merge::new(sink, exits, functions, slots, clock);
+            let merge = Merge::new(sink, exits, functions, slots, clock).naming(chain);
             let lane_work = move || work_alone(ingress, built.lane, merge, control, functions);
             crew.hire(format!("lane-{lane}"), lane_work)?;
         }
