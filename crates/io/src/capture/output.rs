@@ -1,9 +1,8 @@
 //! The end of a writer: collects whole records, compresses them if asked to, writes them out, and
 //! leaves a file that can be read whatever happens.
 //!
-//! Records go out by the buffer, and a compressed buffer is a gzip member or zstd frame of its own.
-//! So what was written is a whole file at every moment, and one that a full disk ends is cut back to
-//! one.
+//! Records go out by the buffer, compressed as a piece that can be read once it is there. A file that
+//! a full disk ends is cut back to its last whole record or piece.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,7 +31,7 @@ pub(super) struct RecordOutput {
     /// Whole records not yet written, and the file header before the first.
     buffer: Vec<u8>,
     /// The buffer compressed.
-    member: Vec<u8>,
+    piece: Vec<u8>,
     /// Bytes written.
     written: u64,
     /// Why nothing more can be written.
@@ -52,7 +51,7 @@ impl RecordOutput {
             compression: None,
             encoder: None,
             buffer: Vec::with_capacity(BUFFER_LEN),
-            member: Vec::new(),
+            piece: Vec::new(),
             written: 0,
             failed: None,
         }
@@ -92,37 +91,53 @@ impl RecordOutput {
         self.output.flush().map_err(|error| self.fail(0, error))
     }
 
+    /// Nothing more will come: hands all records on, and what compressed data ends with.
+    pub(super) fn close(&mut self) -> Result<(), SinkError> {
+        self.check_failed()?;
+        self.drain()?;
+        if let Some(mut encoder) = self.encoder.take() {
+            encoder.finish(&mut self.piece).map_err(|error| self.fail(0, error))?;
+            self.write_piece()?;
+        }
+        self.flush()
+    }
+
     /// Writes the buffer out.
     fn drain(&mut self) -> Result<(), SinkError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let Some(compression) = self.compression else {
-            let buffer = mem::take(&mut self.buffer);
-            let outcome = self.write(&buffer);
-            self.buffer = buffer;
-            match outcome {
-                Ok(()) => self.buffer.clear(),
-                Err((done, error)) => return Err(self.fail(self.whole_records(done), error)),
-            }
-            return Ok(());
-        };
-        self.encode(compression).map_err(|error| self.fail(0, error))?;
-        let member = mem::take(&mut self.member);
-        let outcome = self.write(&member);
-        self.member = member;
+        if let Some(compression) = self.compression {
+            return self.drain_compressed(compression);
+        }
+        let buffer = mem::take(&mut self.buffer);
+        let outcome = self.write(&buffer);
+        self.buffer = buffer;
+        if let Err((done, error)) = outcome {
+            return Err(self.fail(self.whole_records(done), error));
+        }
         self.buffer.clear();
-        // Part of a member is nothing.
-        outcome.map_err(|(_, error)| self.fail(0, error))
+        Ok(())
     }
 
-    fn encode(&mut self, compression: Compression) -> io::Result<()> {
+    fn drain_compressed(&mut self, compression: Compression) -> Result<(), SinkError> {
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
-            None => Encoder::new(compression)?,
+            None => Encoder::new(compression).map_err(|error| self.fail(0, error))?,
         };
-        encoder.encode(&self.buffer, &mut self.member)?;
+        let encoded = encoder.encode(&self.buffer, &mut self.piece);
+        encoded.map_err(|error| self.fail(0, error))?;
         self.encoder = Some(encoder);
+        self.buffer.clear();
+        self.write_piece()
+    }
+
+    fn write_piece(&mut self) -> Result<(), SinkError> {
+        let mut piece = mem::take(&mut self.piece);
+        // Part of a piece is nothing.
+        self.write(&piece).map_err(|(_, error)| self.fail(0, error))?;
+        piece.clear();
+        self.piece = piece;
         Ok(())
     }
 

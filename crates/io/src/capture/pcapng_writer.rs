@@ -178,7 +178,7 @@ impl Sink for PcapngWriter {
 
     fn close(&mut self) -> Result<(), SinkError> {
         self.begin();
-        self.flush()
+        self.output.close()
     }
 }
 
