@@ -22,7 +22,9 @@ pub(super) struct Decompressed {
     place: Place,
     /// The decoder may have more to give without further input.
     pending: bool,
-    /// An error of the data was told.
+    /// What is wrong with the data at the next byte to decode, to be told behind what came before.
+    corrupt: Option<String>,
+    /// It was told.
     failed: bool,
 }
 
@@ -52,8 +54,9 @@ impl Decompressed {
         rest: Range<usize>,
     ) -> io::Result<Self> {
         let decoder = Decoder::new(compression)?;
-        let (bytes_read, place) = (rest.len() as u64, Place::Inside);
-        Ok(Self { input, decoder, chunk, rest, bytes_read, place, pending: false, failed: false })
+        let bytes_read = rest.len() as u64;
+        let (place, pending, corrupt, failed) = (Place::Inside, false, None, false);
+        Ok(Self { input, decoder, chunk, rest, bytes_read, place, pending, corrupt, failed })
     }
 
     pub(super) fn compression(&self) -> Compression {
@@ -75,16 +78,26 @@ impl Decompressed {
         self.failed
     }
 
+    /// Length of the memory for compressed bytes.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.chunk.len()
+    }
+
     /// One step through a member; the bytes made, none when it needs input or the member ended.
     fn decode(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let input = &self.chunk[self.rest.clone()];
         let step = match self.decoder.step(input, room) {
             Ok(step) => step,
-            Err(corrupt) => return Err(self.corrupt(corrupt.at, &corrupt.what)),
+            Err(corrupt) => {
+                self.rest.start += corrupt.at;
+                self.corrupt = Some(corrupt.what);
+                return Ok(corrupt.made);
+            }
         };
         // Nothing else ends the loop where a decoder neither takes nor gives.
         if step.taken == 0 && step.made == 0 && !step.ended && !self.rest.is_empty() {
-            return Err(self.corrupt(0, "it does not go on"));
+            self.corrupt = Some("it does not go on".into());
         }
         self.rest.start += step.taken;
         self.pending = !step.ended && step.made == room.len();
@@ -95,29 +108,23 @@ impl Decompressed {
     }
 
     /// Looks at the first byte behind a member, which is there.
-    fn look_behind(&mut self) -> io::Result<()> {
+    fn look_behind(&mut self) {
         if self.compression() == Compression::Gzip {
             match self.chunk[self.rest.start] {
                 GZIP_FIRST => {}
-                0 => {
-                    self.place = Place::Padding;
-                    return Ok(());
-                }
-                _ => return Err(self.corrupt(0, "what follows is neither gzip nor zeros")),
+                0 => return self.place = Place::Padding,
+                _ => return self.corrupt = Some(NEITHER.into()),
             }
         }
         self.decoder.begin();
         self.place = Place::Inside;
-        Ok(())
     }
 
-    fn skip_zeros(&mut self) -> io::Result<()> {
-        match self.chunk[self.rest.clone()].iter().position(|&byte| byte != 0) {
-            Some(at) => Err(self.corrupt(at, "what follows is neither gzip nor zeros")),
-            None => {
-                self.rest.start = self.rest.end;
-                Ok(())
-            }
+    fn skip_zeros(&mut self) {
+        let zeros = self.chunk[self.rest.clone()].iter().take_while(|&&byte| byte == 0).count();
+        self.rest.start += zeros;
+        if !self.rest.is_empty() {
+            self.corrupt = Some(NEITHER.into());
         }
     }
 
@@ -130,10 +137,11 @@ impl Decompressed {
         Ok(len > 0)
     }
 
-    fn corrupt(&mut self, at: usize, what: &str) -> io::Error {
+    /// The error of data that is corrupt here.
+    fn error(&mut self, what: &str) -> io::Error {
         self.failed = true;
         let name = self.compression().name();
-        let error = format_error(self.offset() + at as u64, format!("corrupt {name} data: {what}"));
+        let error = format_error(self.offset(), format!("corrupt {name} data: {what}"));
         io::Error::new(ErrorKind::InvalidData, error)
     }
 }
@@ -147,14 +155,17 @@ impl Read for Decompressed {
             if matches!(self.place, Place::End | Place::Cut) {
                 return Ok(0);
             }
+            if let Some(what) = self.corrupt.take() {
+                return Err(self.error(&what));
+            }
             if self.rest.is_empty() && !self.pending && !self.fill()? {
                 let cut = self.place == Place::Inside;
                 self.place = if cut { Place::Cut } else { Place::End };
                 continue;
             }
             match self.place {
-                Place::Between => self.look_behind()?,
-                Place::Padding => self.skip_zeros()?,
+                Place::Between => self.look_behind(),
+                Place::Padding => self.skip_zeros(),
                 _ => match self.decode(room)? {
                     0 => {}
                     made => return Ok(made),
@@ -164,5 +175,7 @@ impl Read for Decompressed {
     }
 }
 
+/// What is wrong behind the last member.
+const NEITHER: &str = "what follows is neither gzip nor zeros";
 /// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;

@@ -263,8 +263,14 @@ fn wait_before_retry(error: &SourceError) -> Option<Duration> {
 
 /// Why an input that begins with `magic` is not read.
 fn refusal(magic: [u8; MAGIC_LEN]) -> String {
-    const COMPRESSED: [(&[u8], &str); 3] =
-        [(&[0xfd, b'7', b'z', b'X'], "xz"), (b"BZh", "bzip2"), (&[0x04, 0x22, 0x4d, 0x18], "lz4")];
+    const COMPRESSED: [(&[u8], &str); 5] = [
+        // Within the same: one layer is undone.
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0xfd, b'7', b'z', b'X'], "xz"),
+        (b"BZh", "bzip2"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+    ];
     if let Some((_, name)) = COMPRESSED.iter().find(|(start, _)| magic.starts_with(start)) {
         return format!("{name} compressed; decompress first");
     }

@@ -279,3 +279,241 @@ const SHB_USERAPPL: u16 = 4;
 const COMMENT_LEN_MAX: usize = u16::MAX as usize;
 /// As many as are read back.
 const INTERFACES_MAX: u32 = u16::MAX as u32;
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use warpline_packet::Instant;
+
+    use super::*;
+    use crate::port::{Next, Source};
+    use crate::{CaptureReader, PcapWriter};
+
+    /// Keeps what is written, up to `room` bytes; then the disk is full.
+    #[derive(Clone)]
+    struct Disk(Arc<Mutex<Vec<u8>>>, usize);
+
+    impl Disk {
+        fn new(room: usize) -> Self {
+            Self(Arc::default(), room)
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut kept = self.0.lock().unwrap();
+            let len = bytes.len().min(self.1 - kept.len());
+            kept.extend_from_slice(&bytes[..len]);
+            if len == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(len) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn writer() -> (PcapngWriter, Disk) {
+        let disk = Disk::new(usize::MAX);
+        (PcapngWriter::from_writer(Box::new(disk.clone())), disk)
+    }
+
+    fn frame(bytes: &[u8], link: LinkType, interface: u16) -> Frame<'_> {
+        let timestamp = Instant::from_nanos(0x0102_0304_0506_0708);
+        Frame { bytes, timestamp, wire_len: bytes.len() as u32, link, interface }
+    }
+
+    /// Without the section header, whose strings are the machine's.
+    fn blocks(file: &[u8]) -> &[u8] {
+        assert_eq!(file[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+        &file[block_len(file).unwrap()..]
+    }
+
+    #[test]
+    fn bytes_of_a_file() {
+        let (mut writer, disk) = writer();
+        writer.send(&Frame { wire_len: 258, ..frame(b"abcde", LinkType::ETHERNET, 3) }).unwrap();
+        writer.finish().unwrap();
+        let file = disk.bytes();
+        let expected = [
+            &[1, 0, 0, 0, 40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0][..],
+            &[2, 0, 3, 0, b'i', b'f', b'3', 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0],
+            &[6, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 5, 0, 0, 0, 2, 1, 0, 0],
+            &[b'a', b'b', b'c', b'd', b'e', 0, 0, 0, 40, 0, 0, 0],
+        ];
+        assert_eq!(blocks(&file), expected.concat());
+        assert_eq!(
+            file[8..24],
+            [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]
+        );
+        let header = String::from_utf8_lossy(&file[..block_len(&file).unwrap()]).into_owned();
+        assert!(header.contains(concat!("warpline ", env!("CARGO_PKG_VERSION"))), "{header}");
+    }
+
+    #[test]
+    fn comments_are_of_what_was_dropped() {
+        for (annotates, len) in [(false, 36 + 40), (true, 36 + 40 + 36 + 16)] {
+            let (writer, disk) = writer();
+            let mut writer = writer.annotated(annotates);
+            assert_eq!(writer.wants_dropped(), annotates);
+            writer.send(&frame(b"abcd", LinkType::RAW, 0)).unwrap();
+            writer.dropped(&frame(b"efgh", LinkType::RAW, 0), "why not").unwrap();
+            writer.finish().unwrap();
+            let file = disk.bytes();
+            assert_eq!(blocks(&file).len(), len);
+            if annotates {
+                let comment = [1, 0, 7, 0, b'w', b'h', b'y', b' ', b'n', b'o', b't', 0, 0, 0, 0, 0];
+                assert_eq!(file[file.len() - 20..file.len() - 4], comment);
+            }
+        }
+        let (writer, disk) = writer();
+        let mut writer = writer.annotated(true);
+        writer.dropped(&frame(b"", LinkType::RAW, 0), &"ä".repeat(40_000)).unwrap();
+        writer.finish().unwrap();
+        let file = disk.bytes();
+        // An odd number of bytes, and each character has two.
+        assert_eq!(file[file.len() - 10 - 65534..][..4], *"ää".as_bytes());
+        assert!(read(&file).1.is_empty());
+    }
+
+    #[test]
+    fn without_a_frame_there_is_a_section() {
+        for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
+            let (writer, disk) = writer();
+            writer.compressed(compression).finish().unwrap();
+            assert_eq!(read(&disk.bytes()), (Vec::new(), Vec::new()), "{compression:?}");
+        }
+    }
+
+    type Packet = (Vec<u8>, u64, u32, u16, String);
+
+    /// Packets with the names of their interfaces, and warnings.
+    fn read(file: &[u8]) -> (Vec<Packet>, Vec<String>) {
+        let input = Box::new(io::Cursor::new(file.to_vec()));
+        let mut reader = CaptureReader::new(input, None).unwrap();
+        let names = reader.interfaces();
+        let mut packets = Vec::new();
+        while let Next::Frame(frame) = reader.next().unwrap() {
+            let name = names.name(frame.interface).unwrap_or_default();
+            let nanos = frame.timestamp.as_nanos();
+            packets.push((frame.bytes.to_vec(), nanos, frame.wire_len, frame.link.0, name));
+        }
+        (packets, reader.warnings())
+    }
+
+    /// A full disk leaves whole blocks or pieces, and nothing more is written behind them.
+    #[test]
+    fn a_full_disk_leaves_what_can_be_read() {
+        let name = format!("warpline-full-disk-{}.pcapng", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
+            for room in (0..900).step_by(7) {
+                let file = File::create(&path).unwrap();
+                let disk = FullFile { file: file.try_clone().unwrap(), room };
+                let mut output = RecordOutput::new(Box::new(disk), Some(file), &FRAMING);
+                output.compress(compression);
+                let mut writer = PcapngWriter::new(output);
+                let mut flushed = 0;
+                for sent in 0..100 {
+                    let bytes = [sent; 40];
+                    let outcome = writer.send(&frame(&bytes, LinkType::ETHERNET, 0));
+                    let outcome = outcome.and_then(|()| writer.flush());
+                    flushed += usize::from(outcome.is_ok());
+                }
+                assert!(matches!(writer.flush(), Err(SinkError::Io(_))), "room {room}");
+                drop(writer);
+                let kept = std::fs::read(&path).unwrap();
+                if flushed == 0 {
+                    continue;
+                }
+                let (packets, warnings) = read(&kept);
+                assert_eq!(packets.len(), flushed, "{compression:?} {room}");
+                // A zstd frame is whole only with its end.
+                let cut = compression == Some(Compression::Zstd);
+                assert_eq!(!warnings.is_empty(), cut, "{compression:?} {room}: {warnings:?}");
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    struct FullFile {
+        file: File,
+        room: usize,
+    }
+
+    impl Write for FullFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let len = bytes.len().min(self.room);
+            if len == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.room -= len;
+            self.file.write(&bytes[..len])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Every piece that was flushed can be read, before the file is whole.
+    #[test]
+    fn what_is_flushed_is_there() {
+        for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
+            let disk = Disk::new(usize::MAX);
+            let mut writer =
+                PcapWriter::from_writer(Box::new(disk.clone())).compressed(compression);
+            for count in 1..20 {
+                writer.send(&frame(b"abc", LinkType::ETHERNET, 0)).unwrap();
+                writer.flush().unwrap();
+                assert_eq!(read(&disk.bytes()).0.len(), count, "{compression:?}");
+            }
+            writer.close().unwrap();
+            let len = disk.bytes().len();
+            assert!(read(&disk.bytes()).1.is_empty());
+            drop(writer);
+            assert_eq!(disk.bytes().len(), len, "what is closed is not closed again");
+        }
+    }
+
+    fn any_frame() -> impl Strategy<Value = (Vec<u8>, u64, u32, u16, u16, bool)> {
+        let bytes = vec(any::<u8>(), 0..200);
+        (bytes, any::<u64>(), any::<u32>(), 0_u16..300, 0_u16..4, any::<bool>())
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(frames in vec(any_frame(), 0..30), way in 0_usize..3) {
+            let names = InterfaceNames::default();
+            for name in [Some("lan"), None, Some("wän")] {
+                names.push(name.map(str::to_owned));
+            }
+            let (writer, disk) = writer();
+            let compression = [None, Some(Compression::Gzip), Some(Compression::Zstd)][way];
+            let mut writer = writer.compressed(compression).with_names(names).annotated(true);
+            let mut expected = Vec::new();
+            for (bytes, nanos, wire_len, link, interface, is_sent) in &frames {
+                let (wire_len, interface) = ((*wire_len).max(bytes.len() as u32), *interface);
+                let link = LinkType::from_file(*link);
+                let timestamp = Instant::from_nanos(*nanos);
+                let frame = Frame { bytes, timestamp, wire_len, link, interface };
+                if *is_sent {
+                    writer.send(&frame).unwrap();
+                } else {
+                    writer.dropped(&frame, "dropped by a test: odd").unwrap();
+                }
+                let name = ["lan", "if1", "wän", "if3"][usize::from(interface)].to_owned();
+                expected.push((bytes.clone(), *nanos, wire_len, link.0, name));
+            }
+            writer.finish().unwrap();
+            prop_assert_eq!(read(&disk.bytes()), (expected, Vec::new()));
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! The capture reader over files built by hand, handed out whole and in pieces.
 
+mod compressed;
 mod files;
 mod hostile;
+mod names;
 
 use files::{Manner, PcapFile, PcapngFile};
 
