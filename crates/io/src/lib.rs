@@ -8,7 +8,7 @@ pub mod middleware;
 pub mod port;
 
 pub use capture::{
-    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, Paced, PcapWriter,
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, NotWritten, Paced, PcapWriter,
     PcapngWriter,
 };
 pub use port::{

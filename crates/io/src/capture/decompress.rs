@@ -179,3 +179,42 @@ impl Read for Decompressed {
 const NEITHER: &str = "what follows is neither gzip nor zeros";
 /// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;
+
+#[cfg(test)]
+mod tests {
+    use super::super::compression::Encoder;
+    use super::*;
+
+    /// What comes of `file`, read into rooms of `room_len` bytes.
+    fn read(compression: Compression, file: &[u8], room_len: usize) -> Vec<u8> {
+        let input = Box::new(io::Cursor::new(file.to_vec()));
+        let mut input = Decompressed::new(compression, input, vec![0; 64], 0..0).unwrap();
+        let (mut room, mut all) = (vec![0; room_len], Vec::new());
+        loop {
+            match input.read(&mut room).unwrap() {
+                0 => return all,
+                len => all.extend_from_slice(&room[..len]),
+            }
+        }
+    }
+
+    /// A few bytes stand for many: those that did not fit at once come too, also where the data ends.
+    #[test]
+    fn nothing_stays_behind_in_the_decoder() {
+        let data: Vec<u8> = (0..20_u8).flat_map(|n| vec![n; 5000]).collect();
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let (mut file, mut encoder) = (Vec::new(), Encoder::new(compression).unwrap());
+            encoder.encode(&data, &mut file).unwrap();
+            encoder.finish(&mut file).unwrap();
+            for len in 0..=file.len() {
+                let whole = read(compression, &file[..len], 1 << 17);
+                assert!(data.starts_with(&whole));
+                for room_len in [1, 7] {
+                    let told = read(compression, &file[..len], room_len);
+                    assert_eq!(told.len(), whole.len(), "{compression:?} cut at {len}");
+                }
+            }
+            assert_eq!(read(compression, &file, 9), data);
+        }
+    }
+}

@@ -49,7 +49,7 @@ use pcapng::Pcapng;
 use pipe::Pipe;
 
 pub use compression::Compression;
-pub use file::{CaptureFile, CaptureFormat};
+pub use file::{CaptureFile, CaptureFormat, NotWritten};
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
 pub use pcapng_writer::PcapngWriter;
