@@ -1,6 +1,7 @@
 //! What the fuzz targets share: packets cut from an input, functions built without files on disk,
 //! and what must hold of every packet that went through a function.
 
+pub mod captures;
 pub mod frames;
 pub mod functions;
 pub mod rules;

@@ -236,6 +236,14 @@ fn of_captures(seeds: &mut Vec<Seed>) {
     let packet = ethernet(ethertype::IPV4, &v4(INSIDE_V4, REMOTE_V4, 17, &datagram(1, 2)));
     let mut add = |name: &str, file: Vec<u8>| {
         seeds.push(("capture", name.into(), [&[0, 5][..], &file].concat()));
+        // gzip and zstd, whole and by members, as they are and with a change.
+        for (how, member, change) in
+            [(2, 255, 0), (2, 1, 0), (3, 255, 0), (7, 2, 0), (2, 3, 9), (3, 3, 9)]
+        {
+            let head = [0, 5, how, member, 40, 0, change];
+            let name = format!("{name}-{how}-{member}-{change}");
+            seeds.push(("capture_compressed", name, [&head[..], &file].concat()));
+        }
     };
     for big in [false, true] {
         for magic in [0xa1b2_c3d4, 0xa1b2_3c4d] {
@@ -244,6 +252,14 @@ fn of_captures(seeds: &mut Vec<Seed>) {
         add(&format!("pcapng-{big}"), pcapng(big, &packet));
         let two = [pcapng(big, &packet), pcapng(!big, b"odd")].concat();
         add(&format!("pcapng-two-{big}"), two);
+    }
+    for how in [0, 1, 2, 0x80] {
+        let frames = [
+            0, 1, 5, 0, 1, b'e', b't', b'h', b'0', 0, 0, 1, 3, 3, 0, b'a', b'b', b'c', 1, 101, 2,
+            2, 9,
+        ];
+        let file = [&[how][..], &frames, b"why"].concat();
+        seeds.push(("pcapng_writer", format!("{how}"), file));
     }
 }
 

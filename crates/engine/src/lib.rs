@@ -7,6 +7,7 @@
 
 mod chain;
 mod clock;
+mod comments;
 mod control;
 mod idle;
 mod ingress;

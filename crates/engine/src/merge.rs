@@ -9,11 +9,12 @@ use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::config::plain;
 use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
 
-use crate::Control;
 use crate::clock::Clock;
+use crate::comments::Comments;
 use crate::lane::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
+use crate::{Chain, Control};
 
 /// The queue at which frames are lost that the sink can't take.
 const SINK_QUEUE: &str = "output";
@@ -50,6 +51,8 @@ impl Head {
 pub(crate) struct Merge {
     sink: Box<dyn Sink>,
     wants_frames: bool,
+    /// What the sink is told of packets that are not sent, where it wants to see them.
+    comments: Option<Comments>,
     exits: Vec<Exit>,
     /// The number that is sent next.
     next: u64,
@@ -85,6 +88,7 @@ impl Merge {
         Self {
             sink,
             wants_frames,
+            comments: None,
             exits,
             next: 0,
             finished: false,
@@ -97,6 +101,12 @@ impl Merge {
             clock,
             part,
         }
+    }
+
+    /// Has the names of `chain` at hand, for a sink that wants to be told of drops.
+    pub(crate) fn naming(mut self, chain: &Chain) -> Self {
+        self.comments = self.sink.wants_dropped().then(|| Comments::new(chain));
+        self
     }
 
     /// Sends what is next as far as it is there. Says whether anything was done.
@@ -246,17 +256,24 @@ impl Merge {
             Verdict::Malformed => packets.malformed += 1,
             Verdict::Overload => packets.overload += 1,
         }
+        self.show_drop(packet);
+    }
+
+    /// Shows the sink a packet that is not sent, if it wants to see those.
+    fn show_drop(&mut self, packet: Packet<'_>) {
+        let Some(why) = self.comments.as_ref().and_then(|comments| comments.of(packet)) else {
+            return;
+        };
+        if self.sink_open {
+            self.unflushed = true;
+            if let Err(error) = self.sink.dropped(&frame_of(&packet), why) {
+                self.close_sink(&error);
+            }
+        }
     }
 
     fn send(&mut self, packet: Packet<'_>) {
-        let frame = Frame {
-            bytes: packet.frame(),
-            timestamp: packet.captured(),
-            wire_len: if packet.has(Flags::SNAPPED) { packet.wire_len() } else { packet.len() }
-                as u32,
-            link: packet.link(),
-            interface: packet.interface(),
-        };
+        let frame = frame_of(&packet);
         let sent = if self.sink_open { self.sink.send(&frame) } else { Err(SinkError::Closed) };
         match sent {
             Ok(()) => {
@@ -307,5 +324,16 @@ impl Merge {
         batch.clear();
         let returned = self.exits[lane].pool.push(batch);
         debug_assert!(returned.is_ok(), "a pool has room for all its batches");
+    }
+}
+
+fn frame_of<'a>(packet: &'a Packet<'_>) -> Frame<'a> {
+    let wire_len = if packet.has(Flags::SNAPPED) { packet.wire_len() } else { packet.len() };
+    Frame {
+        bytes: packet.frame(),
+        timestamp: packet.captured(),
+        wire_len: wire_len as u32,
+        link: packet.link(),
+        interface: packet.interface(),
     }
 }

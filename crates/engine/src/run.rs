@@ -157,7 +157,8 @@ fn run_shared(
         lanes.push(lane);
     }
     let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
-    let merge = Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock);
+    let merge =
+        Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
         let mut crew = Crew { scope, control, workers: Vec::new() };
         for (number, lane) in lanes.into_iter().enumerate() {
@@ -268,7 +269,7 @@ fn run_per_lane(
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
             let reports = reports.take().unwrap_or_default();
-            let merge = Merge::new(sink, exits, reports, functions, slots, clock);
+            let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);
             let lane_work = move || work_alone(ingress, built.lane, merge, control, functions);
             crew.hire(format!("lane-{lane}"), lane_work)?;
         }

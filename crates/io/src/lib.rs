@@ -7,8 +7,11 @@ pub mod generator;
 pub mod middleware;
 pub mod port;
 
-pub use capture::{BadPace, CaptureReader, Paced, PcapWriter};
+pub use capture::{
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, NotWritten, Paced, PcapWriter,
+    PcapngWriter,
+};
 pub use port::{
-    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Next, NullSink, Sink, SinkError, Source,
-    SourceError,
+    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, NullSink, Sink, SinkError,
+    Source, SourceError,
 };

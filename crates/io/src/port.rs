@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
@@ -87,6 +88,32 @@ pub trait Source: Send {
     fn progress(&self) -> Option<f64> {
         None
     }
+
+    /// The names of its interfaces, which may still become more while frames are pulled.
+    fn interfaces(&self) -> InterfaceNames {
+        InterfaceNames::default()
+    }
+}
+
+/// What the interfaces of a source are called, by their number: written by the source, read by a sink
+/// on another thread. An interface is there before its first frame is.
+#[derive(Clone, Debug, Default)]
+pub struct InterfaceNames(Arc<Mutex<Vec<Option<String>>>>);
+
+impl InterfaceNames {
+    /// The name of `interface`, where it has one.
+    pub fn name(&self, interface: u16) -> Option<String> {
+        self.lock().get(usize::from(interface)).cloned().flatten()
+    }
+
+    /// Adds the next interface.
+    pub fn push(&self, name: Option<String>) {
+        self.lock().push(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Where frames go.
@@ -97,6 +124,16 @@ pub trait Sink: Send {
     /// Whether it wants to see frames at all; one that doesn't gets none.
     fn wants_frames(&self) -> bool {
         true
+    }
+
+    /// Whether it wants to be shown packets that are not sent as well, with the reason.
+    fn wants_dropped(&self) -> bool {
+        false
+    }
+
+    /// Shows it a packet that was not sent, in its place among those that are, and why it was not.
+    fn dropped(&mut self, _frame: &Frame<'_>, _why: &str) -> Result<(), SinkError> {
+        Ok(())
     }
 
     /// Hands everything taken so far to the operating system.
@@ -175,8 +212,9 @@ impl std::error::Error for SourceError {}
 impl std::error::Error for SinkError {}
 
 impl From<io::Error> for SourceError {
+    /// What a reader beneath wrapped up as the system's is taken out again.
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        error.downcast().unwrap_or_else(Self::Io)
     }
 }
 

@@ -43,12 +43,16 @@ pub(crate) enum Command {
 pub(crate) struct RunArguments {
     /// The chain file
     pub(crate) chain: Option<PathBuf>,
-    /// Where packets come from: FILE.pcap[,pace=1.0], FILE.pcapng, - or generate:KEY=VALUE,...
+    /// Where packets come from: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, - or
+    /// generate:KEY=VALUE,...
     #[arg(long, value_name = "SRC")]
     pub(crate) input: Option<String>,
-    /// Where packets go: FILE.pcap, - or none
+    /// Where packets go: FILE.pcap, FILE.pcapng, either with .gz or .zst, - (a pcap) or none
     #[arg(long, value_name = "DST")]
     pub(crate) output: Option<String>,
+    /// Write dropped packets as well, each with its reason as a comment; the output is pcapng
+    #[arg(long)]
+    pub(crate) annotate: bool,
     /// Write alerts, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) alerts: Option<PathBuf>,

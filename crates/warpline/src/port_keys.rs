@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use warpline_io::CaptureFile;
 use warpline_io::middleware::ImpairConfig;
 use warpline_nf::Section;
 use warpline_nf::config::{Folder, plain};
@@ -12,7 +13,7 @@ use crate::ports::{Input, Output};
 pub(crate) struct PortKeys {
     pub(crate) input: Option<Input>,
     pub(crate) output: Option<Output>,
-    pub(crate) tap: Option<PathBuf>,
+    pub(crate) tap: Option<(PathBuf, CaptureFile)>,
     pub(crate) impair: Option<ImpairConfig>,
 }
 
@@ -41,7 +42,11 @@ impl PortKeys {
             let told = |problems: Vec<_>| problems.iter().map(ToString::to_string).collect();
             read_port(section, "impair", ImpairConfig::parse(text).map_err(told))
         });
-        let tap = section.string("tap").map(|name| folder.join(name));
+        let tap = section.string("tap").and_then(|name| {
+            let path = folder.join(name);
+            let file = CaptureFile::of_name(&path).map_err(|why| vec![why.to_string()]);
+            read_port(section, "tap", file).map(|file| (path, file))
+        });
         Self { input, output, tap, impair }
     }
 }

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
-use warpline_io::{BadPace, CaptureReader, NullSink, Paced, PcapWriter, Sink, Source, SourceError};
+use warpline_io::{
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
+    PcapWriter, Sink, Source, SourceError,
+};
 use warpline_nf::config::plain;
 
 use crate::writes::{Place, Writes};
@@ -26,9 +29,9 @@ pub(crate) enum Input {
 /// Where packets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// A capture file.
-    File(PathBuf),
-    /// A capture on standard output.
+    /// A capture file, written as its name says.
+    File(PathBuf, CaptureFile),
+    /// A pcap on standard output.
     Stdout,
     /// Nowhere.
     None,
@@ -103,13 +106,13 @@ fn paced(reader: CaptureReader, pace: Option<f64>) -> Result<Box<dyn Source>, St
 pub(crate) fn wrap(
     mut source: Box<dyn Source>,
     impair: Option<&ImpairConfig>,
-    tap: Option<PcapWriter>,
+    tap: Option<Box<dyn Sink>>,
 ) -> Box<dyn Source> {
     if let Some(config) = impair {
         source = Box::new(Impair::new(source, config.clone()));
     }
     match tap {
-        Some(sink) => Box::new(Tap::new(source, Box::new(sink))),
+        Some(sink) => Box::new(Tap::new(source, sink)),
         None => source,
     }
 }
@@ -121,8 +124,17 @@ impl Output {
             "" => Err("the output has no name".into()),
             "-" => Ok(Self::Stdout),
             "none" => Ok(Self::None),
-            name => Ok(Self::File(folder.join(name))),
+            name => {
+                let path = folder.join(name);
+                let file = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
+                Ok(Self::File(path, file))
+            }
         }
+    }
+
+    /// Whether dropped packets can be shown in it, with the reason.
+    pub(crate) fn takes_comments(&self) -> bool {
+        matches!(self, Self::File(_, file) if file.format == CaptureFormat::Pcapng)
     }
 
     /// Opens its file, if it is one.
@@ -131,19 +143,25 @@ impl Output {
         opened.map_err(|why| format!("output {why}"))
     }
 
-    /// The sink, which writes to `file` where the output is one.
-    pub(crate) fn sink(&self, file: Option<fs::File>) -> Box<dyn Sink> {
+    /// The sink, which writes to `file` where the output is one; interfaces are called as `names` has
+    /// them, and with `annotate` dropped packets are written as well.
+    pub(crate) fn sink(
+        &self,
+        file: Option<fs::File>,
+        names: InterfaceNames,
+        annotate: bool,
+    ) -> Box<dyn Sink> {
         match (self, file) {
             (Self::Stdout, _) => Box::new(PcapWriter::stdout()),
-            (_, Some(file)) => Box::new(PcapWriter::from_file(file)),
-            (_, None) => Box::new(NullSink),
+            (Self::File(_, how), Some(file)) => how.writer(file, names, annotate),
+            (_, _) => Box::new(NullSink),
         }
     }
 
     /// The file that it is, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(path) => Some(path),
+            Self::File(path, _) => Some(path),
             _ => None,
         }
     }

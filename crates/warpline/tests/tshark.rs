@@ -245,3 +245,56 @@ fn times_keep_their_nanoseconds() {
     assert!(after.iter().all(|packet| times.contains(&packet.at_ns())));
     assert!(after.iter().any(|packet| packet.at_ns() % 1000 != 0));
 }
+
+/// Every format that is written, as tshark reads it.
+#[test]
+fn tshark_reads_every_format() {
+    let Some((demo, _, after)) = run() else { return };
+    let about = |name: &str| -> Vec<Vec<String>> {
+        let packets = dissect(&demo, name);
+        packets.into_iter().map(|packet| FIELDS.map(|f| packet.all(f).join("|")).to_vec()).collect()
+    };
+    let plain = about("out.pcap");
+    assert_eq!(plain.len(), after.len());
+    for ending in ["pcapng", "pcap.gz", "pcapng.gz", "pcap.zst", "pcapng.zst"] {
+        let name = format!("x.{ending}");
+        demo.warpline(&format!("run chain.toml --output {name}")).expect(0);
+        assert!(about(&name) == plain, "{name}");
+        let info = output_of(Command::new("capinfos").arg("-M").arg(demo.path(&name)));
+        assert!(info.contains("nanoseconds (9)"), "{info}");
+        assert!(info.contains(&format!("Number of packets:   {}", after.len())), "{info}");
+        if name.contains("pcapng") {
+            assert!(info.contains("Capture application: warpline "), "{info}");
+            assert!(info.contains("Name = if0"), "{info}");
+        }
+    }
+}
+
+/// Why packets were dropped, as tshark shows it; and files without a packet.
+#[test]
+fn tshark_shows_comments() {
+    let Some((demo, before, _)) = run() else { return };
+    demo.warpline("run chain.toml --output a.pcapng.zst --annotate").expect(0);
+    let text = output_of(Command::new("tshark").arg("-r").arg(demo.path("a.pcapng.zst")).args([
+        "-n",
+        "-T",
+        "fields",
+        "-e",
+        "frame.time_epoch",
+        "-e",
+        "frame.comment",
+    ]));
+    let comments: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once('\t')).map(|(_, c)| c).collect();
+    let dropped = comments.iter().filter(|comment| !comment.is_empty()).count();
+    assert_eq!(comments.len(), before.len() + 98, "the router made 98");
+    assert_eq!(dropped, 810 + 72);
+    assert!(comments.contains(&"dropped by router: ttl-exceeded"));
+    assert!(comments.contains(&"rejected by firewall: malformed: udp-length"));
+    for ending in ["pcap.gz", "pcapng", "pcapng.gz", "pcap.zst", "pcapng.zst"] {
+        let empty = "run chain.toml --input generate:packets=0 --output";
+        demo.warpline(&format!("{empty} empty.{ending}")).expect(0);
+        let path = demo.path(&format!("empty.{ending}"));
+        assert_eq!(output_of(Command::new("tshark").arg("-r").arg(path)), "", "{ending}");
+    }
+}

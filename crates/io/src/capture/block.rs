@@ -28,10 +28,10 @@ impl Block {
     pub(super) fn kind(&self) -> Option<Kind> {
         match self.number {
             SECTION_HEADER => Some(Kind::Section),
-            1 => Some(Kind::Interface),
+            INTERFACE => Some(Kind::Interface),
             2 => Some(Kind::Packet(Layout::Obsolete)),
             3 => Some(Kind::Packet(Layout::Simple)),
-            6 => Some(Kind::Packet(Layout::Enhanced)),
+            ENHANCED => Some(Kind::Packet(Layout::Enhanced)),
             _ => None,
         }
     }
@@ -174,7 +174,11 @@ impl Layout {
 
 /// The first four bytes of a pcapng file: the type of a section header, the same in both orders.
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-const SECTION_HEADER: u32 = u32::from_be_bytes(MAGIC);
+pub(super) const SECTION_HEADER: u32 = u32::from_be_bytes(MAGIC);
+/// The type of an interface description block.
+pub(super) const INTERFACE: u32 = 1;
+/// The type of an enhanced packet block.
+pub(super) const ENHANCED: u32 = 6;
 /// Type and length.
 pub(super) const BLOCK_HEADER_LEN: usize = 8;
 /// The length again.

@@ -7,23 +7,54 @@
 use core::ops::Range;
 use core::time::Duration;
 use std::io::{self, Read};
-use std::thread;
+use std::{mem, thread};
+
+use super::compression::Compression;
+use super::decompress::Decompressed;
 
 /// Bytes `start..end` are read and not yet taken.
 pub(super) struct ReadBuffer {
-    input: Box<dyn Read + Send>,
+    input: Input,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes read from the input in all, which is the input's offset at `end`.
+    /// Bytes that came from the input in all, which is the offset at `end`.
     bytes_read: u64,
     /// The input has said that it is over; it is not asked again.
     ended: bool,
 }
 
+enum Input {
+    Plain(Box<dyn Read + Send>),
+    Compressed(Box<Decompressed>),
+}
+
 impl ReadBuffer {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
+        Self::of(Input::Plain(input))
+    }
+
+    fn of(input: Input) -> Self {
         Self { input, bytes: vec![0; BUFFER_LEN], start: 0, end: 0, bytes_read: 0, ended: false }
+    }
+
+    /// From now on the bytes are what the input decompresses to, from the first byte not yet taken on.
+    pub(super) fn decompress(&mut self, compression: Compression) -> io::Result<()> {
+        if let Input::Plain(input) = &mut self.input {
+            let input = mem::replace(input, Box::new(io::empty()));
+            let (chunk, rest) = (mem::take(&mut self.bytes), self.start..self.end);
+            let input = Decompressed::new(compression, input, chunk, rest)?;
+            *self = Self::of(Input::Compressed(Box::new(input)));
+        }
+        Ok(())
+    }
+
+    /// The input, if it is compressed.
+    pub(super) fn compressed(&self) -> Option<&Decompressed> {
+        match &self.input {
+            Input::Plain(_) => None,
+            Input::Compressed(input) => Some(input),
+        }
     }
 
     /// Reads until `want` bytes are ready; false when the input ends before.
@@ -85,13 +116,14 @@ impl ReadBuffer {
         Ok(true)
     }
 
-    /// Offset in the input of the next byte to take.
+    /// Offset of the next byte to take: in the input or, where that is compressed, in what it
+    /// decompresses to.
     #[inline]
     pub(super) fn offset(&self) -> u64 {
         self.bytes_read - self.ready_len() as u64
     }
 
-    /// Bytes read from the input so far: its length, once it has ended.
+    /// Bytes that came so far, counted as `offset` does: the length, once the input has ended.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
@@ -109,7 +141,10 @@ impl ReadBuffer {
             let room = &mut self.bytes[self.end..];
             let room_len = room.len();
             // A reader that claims more than it was given room for is held to that.
-            let len = self.input.read(room)?.min(room_len);
+            let len = match &mut self.input {
+                Input::Plain(input) => input.read(room)?.min(room_len),
+                Input::Compressed(input) => input.read(room)?,
+            };
             self.ended = len == 0;
             self.end += len;
             self.bytes_read += len as u64;

@@ -11,6 +11,8 @@ pub(super) struct Interface {
     pub(super) link: LinkType,
     /// The most bytes of a packet that are captured; 0 for all.
     pub(super) snap_len: u32,
+    /// What it is called, cut to [`NAME_LEN_MAX`].
+    pub(super) name: Option<String>,
     resolution: Resolution,
     /// Added to each timestamp, in seconds.
     offset_s: i64,
@@ -29,6 +31,7 @@ impl Interface {
         let mut interface = Self {
             link: LinkType::from_file(order.u16(body, 0)),
             snap_len: order.u32(body, 4),
+            name: None,
             resolution: Resolution::MICROS,
             offset_s: 0,
         };
@@ -62,6 +65,7 @@ impl Interface {
 
     fn set(&mut self, code: u16, order: ByteOrder, value: &[u8]) -> Result<(), &'static str> {
         match (code, value.len()) {
+            (IF_NAME, _) => self.name = name(value),
             (IF_TSRESOL, 1) => self.resolution = Resolution::parse(value[0]),
             (IF_TSRESOL, _) => return Err("option if_tsresol is not 1 byte long"),
             (IF_TSOFFSET, 8) => self.offset_s = order.i64(value, 0),
@@ -70,6 +74,14 @@ impl Interface {
         }
         Ok(())
     }
+}
+
+/// "The if_name option is a UTF-8 string containing the name of the device". An empty one is none.
+fn name(value: &[u8]) -> Option<String> {
+    // Some writers end it as C does.
+    let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
+    let value = &value[..value.len().min(NAME_LEN_MAX)];
+    (!value.is_empty()).then(|| String::from_utf8_lossy(value).into_owned())
 }
 
 /// How units of a timestamp become nanoseconds.
@@ -115,9 +127,12 @@ impl Resolution {
 /// Link type, two reserved bytes, snap length.
 const FIXED_LEN: usize = 8;
 const OPTION_HEADER_LEN: usize = 4;
-const OPT_END: u16 = 0;
-const IF_TSRESOL: u16 = 9;
+pub(super) const OPT_END: u16 = 0;
+pub(super) const IF_NAME: u16 = 2;
+pub(super) const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
+/// The longest name that is kept, in bytes, so that 65,535 interfaces don't fill the memory.
+const NAME_LEN_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {

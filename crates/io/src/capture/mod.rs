@@ -1,26 +1,34 @@
-//! Capture files: pcap and pcapng in, nanosecond pcap out, and a capture's own timing.
+//! Capture files: pcap and pcapng in and out, plain or compressed, and a capture's own timing.
 //!
-//! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] a sink, [`Paced`] a source
-//! that holds each frame of another back until its time has come.
+//! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] and [`PcapngWriter`] are sinks
+//! ([`CaptureFile`] tells by a file's name which), [`Paced`] is a source that holds each frame of
+//! another back until its time has come.
 //!
 //! The formats are read here rather than by a library for three reasons: a record goes from the
 //! read buffer to the arena in one copy, an error names the byte it found, and memory is bounded
 //! whatever the lengths in the file say (one buffer of 1 MiB; a pcapng block that must be whole
-//! may grow it to 16 MiB).
+//! may grow it to 16 MiB). A compressed file takes another 1 MiB, and the window that it asks for:
+//! 32 KiB for gzip, at most 128 MiB for zstd. What it decompresses to is never held.
 //!
 //! Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 //!
-//! Limits: compressed files are refused, and so is the modified pcap of old Linux systems;
+//! Limits: xz, bzip2 and lz4 are refused, and so is the modified pcap of old Linux systems;
 //! name resolution, statistics and every other pcapng block that holds no packet is passed over.
 
 mod block;
 mod buffer;
 mod byte_order;
+mod compression;
+mod cut;
+mod decompress;
+mod file;
 mod interface;
+mod output;
 mod pace;
 mod pcap;
 mod pcap_writer;
 mod pcapng;
+mod pcapng_writer;
 mod pipe;
 #[cfg(test)]
 mod tests;
@@ -33,19 +41,26 @@ use std::path::Path;
 
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{FRAME_LEN_MAX, Frame, Next, Source, SourceError};
+use crate::port::{FRAME_LEN_MAX, Frame, InterfaceNames, Next, Source, SourceError};
 use buffer::{NAP, ReadBuffer};
+use cut::Cut;
 use pcap::Pcap;
 use pcapng::Pcapng;
 use pipe::Pipe;
 
+pub use compression::Compression;
+pub use file::{CaptureFile, CaptureFormat, NotWritten};
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
+pub use pcapng_writer::PcapngWriter;
 
-/// The packets of a pcap or pcapng capture, in the order of the file, streamed.
+/// The packets of a pcap or pcapng capture, in the order of the file, streamed. One that is
+/// compressed by gzip or zstd is found to be so by its first bytes, whatever its name.
 ///
 /// Timestamps are passed on as they stand, also where they go backwards. A capture that ends in
-/// the middle of a packet gives all packets before it, `End`, and a warning.
+/// the middle of a packet gives all packets before it, `End`, and a warning. So does compressed data
+/// that ends in the middle; where it is corrupt, all packets before that place come before the
+/// error.
 ///
 /// ```no_run
 /// use warpline_io::{CaptureReader, Next, Source, SourceError};
@@ -61,7 +76,7 @@ pub use pcap_writer::PcapWriter;
 pub struct CaptureReader {
     buffer: ReadBuffer,
     format: Format,
-    /// Length of the input in bytes, where it is known.
+    /// Length of the input in bytes, as it is stored, where it is known.
     total_len: Option<u64>,
     packets: u64,
     cut: Option<Cut>,
@@ -76,7 +91,14 @@ impl CaptureReader {
     /// `Io` when reading fails, `Format` when what is there is no capture or its header is bad.
     pub fn new(input: Box<dyn Read + Send>, total_len: Option<u64>) -> Result<Self, SourceError> {
         let mut buffer = ReadBuffer::new(input);
-        let format = Format::detect(&mut buffer)?;
+        buffer.fill_blocking(MAGIC_LEN)?;
+        if let Some(compression) = Compression::detect(buffer.ready()) {
+            buffer.decompress(compression)?;
+        }
+        let format = match Format::detect(&mut buffer) {
+            Ok(format) => format,
+            Err(error) => return Err(cut::header_error(error, &buffer)),
+        };
         Ok(Self { buffer, format, total_len, packets: 0, cut: None, ended: false })
     }
 
@@ -101,9 +123,10 @@ impl CaptureReader {
         Self::new(Box::new(Pipe::new(io::stdin())?), None)
     }
 
-    fn end(&mut self, cut: Option<Cut>) -> Next<'_> {
+    /// The end, in the middle of `part` if that was not whole.
+    fn end(&mut self, part: Option<Part>) -> Next<'_> {
         self.ended = true;
-        self.cut = cut;
+        self.cut = Cut::find(&self.buffer, part, self.packets + 1);
         Next::End
     }
 }
@@ -125,15 +148,12 @@ impl Source for CaptureReader {
                 Ok(Next::Frame(record.frame(&self.buffer)))
             }
             Ok(Step::End) => Ok(self.end(None)),
-            Ok(Step::CutIn(part)) => {
-                let cut = Cut { at: self.buffer.bytes_read(), packet: self.packets + 1, part };
-                Ok(self.end(Some(cut)))
-            }
+            Ok(Step::CutIn(part)) => Ok(self.end(Some(part))),
             Err(error) => match wait_before_retry(&error) {
                 Some(wait) => Ok(Next::Idle(wait)),
                 None => {
                     self.ended = true;
-                    Err(error)
+                    Err(cut::placed(error, &self.buffer))
                 }
             },
         }
@@ -147,11 +167,22 @@ impl Source for CaptureReader {
         self.cut.as_ref().map(Cut::warning).into_iter().chain(untimed).collect()
     }
 
-    /// The share of the input's bytes that was consumed.
+    /// The share of the input's bytes that was consumed: of the compressed ones, where it is that.
     fn progress(&self) -> Option<f64> {
+        let offset = match self.buffer.compressed() {
+            Some(input) => input.offset(),
+            None => self.buffer.offset(),
+        };
         match self.total_len? {
             0 => Some(1.0),
-            total => Some((self.buffer.offset() as f64 / total as f64).min(1.0)),
+            total => Some((offset as f64 / total as f64).min(1.0)),
+        }
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.names(),
+            Format::Pcap(_) => InterfaceNames::default(),
         }
     }
 }
@@ -220,30 +251,6 @@ enum Part {
     Block,
 }
 
-/// Where a capture was cut short.
-struct Cut {
-    /// Length of the input in bytes.
-    at: u64,
-    /// Number of the packet that would have come next, from 1.
-    packet: u64,
-    part: Part,
-}
-
-impl Cut {
-    fn warning(&self) -> String {
-        let (at, packet) = (self.at, self.packet);
-        match self.part {
-            Part::Packet => format!(
-                "capture cut short at byte {at} in the middle of packet {packet}; read up to there"
-            ),
-            Part::Block => format!(
-                "capture cut short at byte {at} in the middle of a block before packet {packet}; \
-                 read up to there"
-            ),
-        }
-    }
-}
-
 /// How long to wait before a failed read is tried again, where that makes sense.
 fn wait_before_retry(error: &SourceError) -> Option<Duration> {
     let SourceError::Io(error) = error else { return None };
@@ -257,6 +264,7 @@ fn wait_before_retry(error: &SourceError) -> Option<Duration> {
 /// Why an input that begins with `magic` is not read.
 fn refusal(magic: [u8; MAGIC_LEN]) -> String {
     const COMPRESSED: [(&[u8], &str); 5] = [
+        // Within the same: one layer is undone.
         (&[0x1f, 0x8b], "gzip"),
         (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
         (&[0xfd, b'7', b'z', b'X'], "xz"),

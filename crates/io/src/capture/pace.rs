@@ -6,7 +6,7 @@ use std::time::Instant as Clock;
 
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{Frame, Next, Source, SourceError};
+use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
 
 /// A source with the timing of its frames' timestamps, sped up by a factor.
 ///
@@ -91,6 +91,10 @@ impl<S: Source> Source for Paced<S> {
 
     fn progress(&self) -> Option<f64> {
         self.inner.progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        self.inner.interfaces()
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use warpline_packet::{Instant, LinkType};
 
+use super::Compression;
+use super::output::{Framing, RecordOutput};
 use super::pcap::{FILE_HEADER_LEN, MAGIC_NANOS, RECORD_HEADER_LEN};
 use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError};
 
@@ -23,19 +25,12 @@ use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError};
 /// [`PcapWriter::finish`] does too, and so does a drop, which can't tell of errors. A file that
 /// got no frame is a header, of `ETHERNET` if no link type was chosen, written by `finish` or drop
 /// (a flush before the first frame leaves the link type open). After an error nothing more is
-/// written; a file is cut back to its last whole record then.
+/// written; a file is cut back to its last whole record then, or, where it is compressed, to what was
+/// written out before.
 pub struct PcapWriter {
-    output: Box<dyn Write + Send>,
-    /// The output again, where it is a file that can be cut back.
-    file: Option<File>,
-    /// Whole records not yet written, and the file header before the first.
-    buffer: Vec<u8>,
-    /// Bytes written.
-    written: u64,
+    output: RecordOutput,
     /// The link type in the file header, once that is in the buffer.
     link: Option<LinkType>,
-    /// Why nothing more can be written.
-    failed: Option<io::ErrorKind>,
 }
 
 impl PcapWriter {
@@ -49,8 +44,7 @@ impl PcapWriter {
 
     /// Writes to `file`, which is empty.
     pub fn from_file(file: File) -> Self {
-        let handle = file.try_clone().ok();
-        Self::new(Box::new(file), handle)
+        Self { output: RecordOutput::from_file(file, &FRAMING), link: None }
     }
 
     /// Writes to standard output.
@@ -60,7 +54,14 @@ impl PcapWriter {
 
     /// Writes to `output`, which needs no buffer of its own.
     pub fn from_writer(output: Box<dyn Write + Send>) -> Self {
-        Self::new(output, None)
+        Self { output: RecordOutput::new(output, None, &FRAMING), link: None }
+    }
+
+    /// Compresses what is written.
+    #[must_use]
+    pub fn compressed(mut self, compression: Option<Compression>) -> Self {
+        self.output.compress(compression);
+        self
     }
 
     /// Fixes the link type before the first frame.
@@ -80,65 +81,15 @@ impl PcapWriter {
         self.close()
     }
 
-    fn new(output: Box<dyn Write + Send>, file: Option<File>) -> Self {
-        let buffer = Vec::with_capacity(BUFFER_LEN);
-        Self { output, file, buffer, written: 0, link: None, failed: None }
-    }
-
     fn begin(&mut self, link: LinkType) {
         self.link = Some(link);
-        self.buffer.extend_from_slice(&file_header(link));
-    }
-
-    fn check_failed(&self) -> Result<(), SinkError> {
-        self.failed.map_or(Ok(()), |kind| Err(io::Error::from(kind).into()))
-    }
-
-    /// Writes the buffer out.
-    fn drain(&mut self) -> Result<(), SinkError> {
-        let mut done = 0;
-        while done < self.buffer.len() {
-            match self.output.write(&self.buffer[done..]) {
-                Ok(0) => return Err(self.fail(done, io::ErrorKind::WriteZero.into())),
-                Ok(len) => done = self.buffer.len().min(done + len),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.fail(done, error)),
-            }
-        }
-        self.written += done as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    /// Gives up after `done` bytes of the buffer went out.
-    fn fail(&mut self, done: usize, error: io::Error) -> SinkError {
-        if let Some(file) = &self.file {
-            let whole = self.written + self.whole_records(done) as u64;
-            // What is behind the last whole record is lost either way, and readers stop there.
-            let _ = file.set_len(whole);
-        }
-        self.failed = Some(error.kind());
-        self.buffer = Vec::new();
-        error.into()
-    }
-
-    /// Length of the whole records (and the file header) in the first `done` bytes of the buffer.
-    fn whole_records(&self, done: usize) -> usize {
-        let mut end = 0;
-        let mut next = if self.written == 0 { FILE_HEADER_LEN } else { 0 };
-        while next <= done {
-            end = next;
-            let Some(header) = self.buffer.get(end..end + RECORD_HEADER_LEN) else { break };
-            next += RECORD_HEADER_LEN
-                + u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        }
-        end
+        self.output.put(&file_header(link));
     }
 }
 
 impl Sink for PcapWriter {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
-        self.check_failed()?;
+        self.output.check_failed()?;
         let link = file_link(frame.link);
         match self.link {
             None => self.begin(link),
@@ -148,26 +99,22 @@ impl Sink for PcapWriter {
             Some(_) => {}
         }
         let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
-        if self.buffer.len() + RECORD_HEADER_LEN + bytes.len() > BUFFER_LEN {
-            self.drain()?;
-        }
+        self.output.make_room(RECORD_HEADER_LEN + bytes.len())?;
         let header = record_header(frame.timestamp, bytes.len() as u32, frame.wire_len);
-        self.buffer.extend_from_slice(&header);
-        self.buffer.extend_from_slice(bytes);
+        self.output.put(&header);
+        self.output.put(bytes);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.check_failed()?;
-        self.drain()?;
-        self.output.flush().map_err(|error| self.fail(0, error))
+        self.output.flush()
     }
 
     fn close(&mut self) -> Result<(), SinkError> {
         if self.link.is_none() {
             self.begin(LinkType::ETHERNET);
         }
-        self.flush()
+        self.output.close()
     }
 }
 
@@ -207,8 +154,13 @@ fn record_header(timestamp: Instant, captured: u32, wire_len: u32) -> [u8; RECOR
     header
 }
 
-/// Length of the buffer in bytes: room for a file header and the longest record.
-const BUFFER_LEN: usize = 1 << 20;
+const FRAMING: Framing = Framing { header_len: FILE_HEADER_LEN, record_len };
+
+fn record_len(record: &[u8]) -> Option<usize> {
+    let len = record.get(8..12)?.first_chunk()?;
+    Some(RECORD_HEADER_LEN + u32::from_le_bytes(*len) as usize)
+}
+
 const NANOS_PER_S: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -378,7 +330,8 @@ mod tests {
         {
             let file = File::create(&path).unwrap();
             let disk = Disk { file: file.try_clone().unwrap(), room };
-            let mut writer = PcapWriter::new(Box::new(disk), Some(file));
+            let output = RecordOutput::new(Box::new(disk), Some(file), &FRAMING);
+            let mut writer = PcapWriter { output, link: None };
             for sent in 0..5 {
                 if writer.send(&frame(&[9; 4], ETHERNET)).is_err() || sent == 1 {
                     let _ = writer.flush();

@@ -13,7 +13,7 @@ use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
 use super::{Part, Record, Step, captured_len, format_error};
-use crate::port::SourceError;
+use crate::port::{InterfaceNames, SourceError};
 
 /// The state of a pcapng file.
 pub(super) struct Pcapng {
@@ -21,6 +21,8 @@ pub(super) struct Pcapng {
     order: ByteOrder,
     /// The interfaces of all sections so far.
     interfaces: Vec<Interface>,
+    /// What they are called.
+    names: InterfaceNames,
     /// The first interface of the current section.
     section_start: usize,
     /// A block that is being skipped.
@@ -37,6 +39,7 @@ impl Pcapng {
         let mut pcapng = Self {
             order: ByteOrder::Little,
             interfaces: Vec::new(),
+            names: InterfaceNames::default(),
             section_start: 0,
             skip: None,
             last_timestamp: Instant::ZERO,
@@ -86,6 +89,11 @@ impl Pcapng {
                 }
             }
         }
+    }
+
+    /// What the interfaces are called.
+    pub(super) fn names(&self) -> InterfaceNames {
+        self.names.clone()
     }
 
     /// What to tell about packets without a timestamp.
@@ -141,9 +149,10 @@ impl Pcapng {
             let what = format!("more than {INTERFACES_MAX} interfaces");
             return Err(format_error(block.offset, what));
         }
-        let interface = Interface::parse(self.order, body.bytes).map_err(|bad| {
+        let mut interface = Interface::parse(self.order, body.bytes).map_err(|bad| {
             format_error(block.offset + (BLOCK_HEADER_LEN + bad.at) as u64, bad.what)
         })?;
+        self.names.push(interface.name.take());
         self.interfaces.push(interface);
         Ok(())
     }
@@ -203,4 +212,4 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
 
 /// Interfaces over the whole file.
 const INTERFACES_MAX: usize = u16::MAX as usize;
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -9,7 +9,7 @@ pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 
-use crate::port::{Burst, Given, Next, Source, SourceError};
+use crate::port::{Burst, Given, InterfaceNames, Next, Source, SourceError};
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
@@ -30,6 +30,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn progress(&self) -> Option<f64> {
         (**self).progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        (**self).interfaces()
     }
 }
 

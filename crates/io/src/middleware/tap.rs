@@ -1,6 +1,6 @@
 //! A tap: every frame that passes is also written to a sink.
 
-use crate::port::{Frame, Next, Sink, SinkError, Source, SourceError};
+use crate::port::{Frame, InterfaceNames, Next, Sink, SinkError, Source, SourceError};
 
 /// A source whose frames are copied to a sink on their way.
 ///
@@ -63,6 +63,10 @@ impl<S: Source> Source for Tap<S> {
 
     fn progress(&self) -> Option<f64> {
         self.source.progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        self.source.interfaces()
     }
 }
 

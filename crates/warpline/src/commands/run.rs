@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use warpline_engine::{Control, Ports, Report, StartError};
-use warpline_io::{PcapWriter, Sink, Source};
+use warpline_io::{Sink, Source};
 use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain};
 
@@ -32,6 +32,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let started = Instant::now();
     refuse_device(arguments.device.as_deref())?;
     let planned = plan(arguments)?;
+    if arguments.annotate {
+        check_annotate(&planned)?;
+    }
     check_files(arguments, &planned)?;
     let (ready, stats_file) = open(arguments, planned)?;
     let origin = Origin { path: arguments.chain.as_deref(), set: &arguments.set };
@@ -98,6 +101,18 @@ fn plan_one(
     Ok(Planned { input, output, loaded })
 }
 
+/// Only pcapng has room for comments.
+fn check_annotate(planned: &[Planned]) -> Result<(), Failure> {
+    match planned.iter().find(|chain| !chain.output.takes_comments()) {
+        None => Ok(()),
+        Some(chain) => Err(Failure::Usage(format!(
+            "chain {:?}: --annotate: comments go into a pcapng file; give --output FILE.pcapng (or \
+             .pcapng.gz, .pcapng.zst)",
+            chain.loaded.chain.name
+        ))),
+    }
+}
+
 /// No file may be written and be something else as well.
 fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Failure> {
     let mut claims = Claims::default();
@@ -110,7 +125,7 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         }
         planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
         planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
-        for path in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
+        for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
             claims.claim("tap", path, true)?;
         }
         for (what, path) in [("alerts", &arguments.alerts), ("statistics", &arguments.stats)] {
@@ -139,7 +154,7 @@ fn open(
     let mut writes = Writes::default();
     let mut places = Vec::with_capacity(planned.len());
     for chain in &planned {
-        let tap = chain.loaded.ports.tap.as_ref().map(|path| writes.open(path)).transpose();
+        let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| writes.open(path)).transpose();
         let tap = tap.map_err(|why| Failure::Usage(format!("tap: {why}")))?;
         places.push((tap, chain.output.open(&mut writes).map_err(Failure::Usage)?));
     }
@@ -152,9 +167,12 @@ fn open(
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
     for ((chain, source), (tap, output)) in planned.into_iter().zip(sources).zip(places) {
-        let tap = files.take(tap).map(PcapWriter::from_file);
+        let names = source.interfaces();
+        let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
+        let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
         let source = wrap(source, chain.loaded.ports.impair.as_ref(), tap);
-        ready.push((chain.loaded, source, chain.output.sink(files.take(output))));
+        let sink = chain.output.sink(files.take(output), names, arguments.annotate);
+        ready.push((chain.loaded, source, sink));
     }
     Ok((ready, files.take(stats)))
 }

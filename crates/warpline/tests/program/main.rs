@@ -4,11 +4,13 @@
 
 mod commands;
 mod ends;
+mod formats;
 mod harness;
 mod inputs;
 mod lanes;
 mod mistakes;
 mod pcap;
+mod pcapng;
 mod places;
 mod refusals;
 mod reload;

@@ -49,7 +49,7 @@ fn a_refused_run_touches_nothing() {
         ("--input garbage.pcap", "begins with bytes 07 07 07 07"),
         ("--input short.pcap", "pcap header cut short: 20 of 24 bytes"),
         ("--input version.pcap", "at byte 4: pcap version 9.4 is not supported"),
-        ("--input gzip.pcap", "gzip compressed; decompress first"),
+        ("--input gzip.pcap", "at byte 5: gzip data cut short in the capture's header"),
         ("--input ng.pcapng", "ng.pcapng: at byte"),
         ("--input -", "standard input: at byte 0: the input is empty"),
         ("--input capture.pcap,pace=fast", "pace=fast: not a number"),
@@ -63,6 +63,10 @@ fn a_refused_run_touches_nothing() {
         // Outputs.
         ("--output missing/out.pcap", "output missing/out.pcap: no such file or directory"),
         ("--output .", "output .: is a directory"),
+        ("--output out.pcap.xz", ".xz is not written; .pcap and .pcapng are, each also with .gz"),
+        ("--set chain.output=a.pcap.bz2", "`output`: .bz2 is not written"),
+        ("--set chain.tap=a.lz4", "`tap`: .lz4 is not written"),
+        ("--annotate", "--annotate: comments go into a pcapng file"),
         ("--set chain.tap=missing/tap.pcap", "tap: ./missing/tap.pcap: no such file or directory"),
         ("--set chain.impair=drop=2", "`drop` can't be \"2\"; allowed: 0 to 1"),
         // --set.

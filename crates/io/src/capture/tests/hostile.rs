@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::port::Sink;
 
-fn small_pcap() -> (Vec<u8>, Vec<usize>) {
+pub(super) fn small_pcap() -> (Vec<u8>, Vec<usize>) {
     let file = PcapFile::micros().packet((1, 1), b"one").packet((2, 2), b"");
     let file = file.packet((3, 3), b"the third");
     (file.bytes, vec![24 + 19, 24 + 19 + 16, 24 + 19 + 16 + 25])
 }
 
 /// A file with every block that is read, and the offsets at which its packets' blocks end.
-fn small_pcapng(big: bool) -> (Vec<u8>, Vec<usize>) {
+pub(super) fn small_pcapng(big: bool) -> (Vec<u8>, Vec<usize>) {
     let mut ends = Vec::new();
     let mut file = PcapngFile::new(big).interface(1, 0, &[(2, b"lan"), (9, &[6])]);
     file = file.enhanced(0, 9, 3, b"one");
@@ -73,7 +73,7 @@ fn what_is_cut_is_named() {
 
 /// Keeps what a writer writes.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Kept(pub(super) Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

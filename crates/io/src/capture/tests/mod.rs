@@ -1,7 +1,9 @@
 //! The capture reader over files built by hand, handed out whole and in pieces.
 
+mod compressed;
 mod files;
 mod hostile;
+mod names;
 
 use files::{Manner, PcapFile, PcapngFile};
 
@@ -154,8 +156,7 @@ fn not_a_capture() {
     for (file, offset, words) in [
         (&b""[..], 0, "the input is empty"),
         (b"\xd4\xc3\xb2", 0, "ends after 3 bytes"),
-        (b"\x1f\x8b\x08\x00\x00", 0, "gzip compressed; decompress first"),
-        (b"\x28\xb5\x2f\xfd\x00", 0, "zstd compressed"),
+        (b"\xfd7zXZ\x00", 0, "xz compressed; decompress first"),
         (b"BZh91AY", 0, "bzip2 compressed"),
         (b"PK\x03\x04", 0, "begins with bytes 50 4b 03 04"),
         (&modified, 0, "modified pcap"),

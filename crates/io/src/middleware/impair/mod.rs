@@ -35,7 +35,7 @@ use warpline_packet::{Instant, LinkType};
 pub use self::config::ImpairConfig;
 
 use self::fate::{Fate, Streams};
-use crate::port::{Frame, Next, Source, SourceError};
+use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
 
 /// How many frames met with what.
 ///
@@ -203,6 +203,10 @@ impl<S: Source> Source for Impair<S> {
 
     fn progress(&self) -> Option<f64> {
         self.source.progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        self.source.interfaces()
     }
 }
 

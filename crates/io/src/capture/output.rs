@@ -1,0 +1,185 @@
+//! The end of a writer: collects whole records, compresses them if asked to, writes them out, and
+//! leaves a file that can be read whatever happens.
+//!
+//! Records go out by the buffer, compressed as a piece that can be read once it is there. A file that
+//! a full disk ends is cut back to its last whole record or piece.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+
+use super::compression::{Compression, Encoder};
+use crate::port::SinkError;
+
+/// How a format's records follow each other.
+pub(super) struct Framing {
+    /// Length of what comes before the first record.
+    pub(super) header_len: usize,
+    /// Length of the record that begins so, if that is there to be read.
+    pub(super) record_len: fn(&[u8]) -> Option<usize>,
+}
+
+/// Whole records on their way out.
+pub(super) struct RecordOutput {
+    output: Box<dyn Write + Send>,
+    /// The output again, where it is a file that can be cut back.
+    file: Option<File>,
+    framing: &'static Framing,
+    compression: Option<Compression>,
+    /// Once something was compressed.
+    encoder: Option<Encoder>,
+    /// Whole records not yet written, and the file header before the first.
+    buffer: Vec<u8>,
+    /// The buffer compressed.
+    piece: Vec<u8>,
+    /// Bytes written.
+    written: u64,
+    /// Why nothing more can be written.
+    failed: Option<io::ErrorKind>,
+}
+
+impl RecordOutput {
+    pub(super) fn new(
+        output: Box<dyn Write + Send>,
+        file: Option<File>,
+        framing: &'static Framing,
+    ) -> Self {
+        Self {
+            output,
+            file,
+            framing,
+            compression: None,
+            encoder: None,
+            buffer: Vec::with_capacity(BUFFER_LEN),
+            piece: Vec::new(),
+            written: 0,
+            failed: None,
+        }
+    }
+
+    /// To `file`, which is empty.
+    pub(super) fn from_file(file: File, framing: &'static Framing) -> Self {
+        let handle = file.try_clone().ok();
+        Self::new(Box::new(file), handle, framing)
+    }
+
+    /// How what is written from now on is compressed.
+    pub(super) fn compress(&mut self, compression: Option<Compression>) {
+        self.compression = compression;
+    }
+
+    pub(super) fn check_failed(&self) -> Result<(), SinkError> {
+        self.failed.map_or(Ok(()), |kind| Err(io::Error::from(kind).into()))
+    }
+
+    /// Makes room for a record of `len` bytes, less than [`BUFFER_LEN`].
+    #[inline]
+    pub(super) fn make_room(&mut self, len: usize) -> Result<(), SinkError> {
+        if self.buffer.len() + len > BUFFER_LEN { self.drain() } else { Ok(()) }
+    }
+
+    /// Adds bytes to the records.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Hands all records on.
+    pub(super) fn flush(&mut self) -> Result<(), SinkError> {
+        self.check_failed()?;
+        self.drain()?;
+        self.output.flush().map_err(|error| self.fail(0, error))
+    }
+
+    /// Nothing more will come: hands all records on, and what compressed data ends with.
+    pub(super) fn close(&mut self) -> Result<(), SinkError> {
+        self.check_failed()?;
+        self.drain()?;
+        if let Some(mut encoder) = self.encoder.take() {
+            encoder.finish(&mut self.piece).map_err(|error| self.fail(0, error))?;
+            self.write_piece()?;
+        }
+        self.flush()
+    }
+
+    /// Writes the buffer out.
+    fn drain(&mut self) -> Result<(), SinkError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if let Some(compression) = self.compression {
+            return self.drain_compressed(compression);
+        }
+        let buffer = mem::take(&mut self.buffer);
+        let outcome = self.write(&buffer);
+        self.buffer = buffer;
+        if let Err((done, error)) = outcome {
+            return Err(self.fail(self.whole_records(done), error));
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn drain_compressed(&mut self, compression: Compression) -> Result<(), SinkError> {
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => Encoder::new(compression).map_err(|error| self.fail(0, error))?,
+        };
+        let encoded = encoder.encode(&self.buffer, &mut self.piece);
+        encoded.map_err(|error| self.fail(0, error))?;
+        self.encoder = Some(encoder);
+        self.buffer.clear();
+        self.write_piece()
+    }
+
+    fn write_piece(&mut self) -> Result<(), SinkError> {
+        let mut piece = mem::take(&mut self.piece);
+        // Part of a piece is nothing.
+        self.write(&piece).map_err(|(_, error)| self.fail(0, error))?;
+        piece.clear();
+        self.piece = piece;
+        Ok(())
+    }
+
+    /// Writes all of `bytes`, or says how many went out before the error.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.output.write(&bytes[done..]) {
+                Ok(0) => return Err((done, io::ErrorKind::WriteZero.into())),
+                Ok(len) => done = bytes.len().min(done + len),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err((done, error)),
+            }
+        }
+        self.written += done as u64;
+        Ok(())
+    }
+
+    /// Gives up; `whole` bytes of what went out behind `written` can stay.
+    fn fail(&mut self, whole: usize, error: io::Error) -> SinkError {
+        if let Some(file) = &self.file {
+            // What is behind is lost either way, and readers stop there.
+            let _ = file.set_len(self.written + whole as u64);
+        }
+        self.failed = Some(error.kind());
+        self.buffer = Vec::new();
+        error.into()
+    }
+
+    /// Length of the whole records (and the file header) in the first `done` bytes of the buffer.
+    fn whole_records(&self, done: usize) -> usize {
+        let mut end = 0;
+        let mut next = if self.written == 0 { self.framing.header_len } else { 0 };
+        while next <= done {
+            end = next;
+            let Some(len) = self.buffer.get(end..).and_then(self.framing.record_len) else { break };
+            next += len;
+        }
+        end
+    }
+}
+
+/// Length of the buffer in bytes: room for a file header and the longest record, and enough at once
+/// for a compressor.
+pub(super) const BUFFER_LEN: usize = 1 << 20;
