@@ -11,6 +11,7 @@ mod emit;
 pub mod firewall;
 mod function;
 pub mod harness;
+pub mod load_balancer;
 pub mod nat;
 mod report;
 pub mod router;
@@ -42,7 +43,8 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] =
+    &[firewall::DEFINITION, load_balancer::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {
