@@ -18,6 +18,8 @@ use warpline_packet::{
 };
 
 const FLOWS: [u32; 3] = [1_000, 100_000, 1_000_000];
+/// Room in the tables, whatever there is in them.
+const CONNECTIONS: usize = 2_000_000;
 const BACKENDS: usize = 16;
 const ROUNDS: usize = 21;
 /// Packets of a round.
@@ -36,7 +38,7 @@ fn speed(mode: &str, keys: &str) {
     let files = Files::new();
     let mut first: Option<(f64, f64)> = None;
     for flows in FLOWS {
-        let keys = format!("{keys}\nconnections = {}", 2 * FLOWS[2]);
+        let keys = format!("{keys}\nconnections = {CONNECTIONS}");
         let (function, words) = files.function(mode, &keys, &services(BACKENDS, mode, None));
         let mut lane = Lane::new(&*function, words);
         (0..flows).for_each(|flow| lane.open(flow));
@@ -230,13 +232,15 @@ struct Bare {
 }
 
 impl Bare {
+    /// Of the size of the function's, and as full.
     fn new(flows: u32) -> Self {
-        let len = (2 * flows as usize).next_power_of_two();
+        let len = (2 * CONNECTIONS).next_power_of_two();
         let mut index = vec![[0; 2]; len];
         for flow in 0..flows {
             index[mix32(flow) as usize & (len - 1)] = [mix32(flow), flow];
         }
-        let lines = (0..u64::from(flows)).map(|flow| [flow; 8]).collect();
+        let mut lines = Vec::with_capacity(CONNECTIONS);
+        lines.extend((0..u64::from(flows)).map(|flow| [flow; 8]));
         Self { index, lines, picks: Vec::new() }
     }
 

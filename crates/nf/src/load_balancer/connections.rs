@@ -132,25 +132,53 @@ impl Connections {
         self.current
     }
 
-    fn key(&self, client: &Client, name: u64) -> u32 {
+    /// What a connection is looked up by: a hash of its client and of the name of its VIP or backend.
+    #[inline]
+    pub(super) fn key(&self, client: &Client, name: u64) -> u32 {
         let hash = client.hash(name ^ self.seed);
         (hash ^ hash >> 32) as u32
     }
 
-    /// The number of a client's connection to the VIP called `name`.
+    /// The first place that [`Connections::find`] or [`Connections::find_back`] looks at for `key`. What it
+    /// says is for [`Connections::glance_at`] alone.
     #[inline]
-    pub(super) fn find(&mut self, client: &Client, name: u64, now: Instant) -> Option<u32> {
-        let found = self.by_vip.find(self.key(client, name), |number| {
+    pub(super) fn glance(&self, key: u32, back: bool) -> u32 {
+        let index = if back { self.by_backend.as_ref() } else { Some(&self.by_vip) };
+        index.map_or(NONE, |index| index.glance(key))
+    }
+
+    /// Touches the connection there, so that it is in the cache soon.
+    #[inline]
+    pub(super) fn glance_at(&self, place: u32) -> u64 {
+        self.slab.get(place as usize).map_or(0, |own| own.vip)
+    }
+
+    /// The number of a client's connection to the VIP called `name`, by their key.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        key: u32,
+        client: &Client,
+        name: u64,
+        now: Instant,
+    ) -> Option<u32> {
+        let found = self.by_vip.find(key, |number| {
             let own = &self.slab[number as usize];
             own.vip == name && own.client == *client
         });
         self.unexpired(found?, now)
     }
 
-    /// The number of a client's connection that the backend called `name` has.
+    /// The number of a client's connection that the backend called `name` has, by their key.
     #[inline]
-    pub(super) fn find_back(&mut self, client: &Client, name: u64, now: Instant) -> Option<u32> {
-        let found = self.by_backend.as_ref()?.find(self.key(client, name), |number| {
+    pub(super) fn find_back(
+        &mut self,
+        key: u32,
+        client: &Client,
+        name: u64,
+        now: Instant,
+    ) -> Option<u32> {
+        let found = self.by_backend.as_ref()?.find(key, |number| {
             let own = &self.slab[number as usize];
             own.backend == name && own.client == *client
         });
@@ -188,7 +216,8 @@ impl Connections {
         stage: Stage,
         now: Instant,
     ) -> Result<(), Refusal> {
-        if self.find_back(&client, backend.name, now).is_some() {
+        let back = self.key(&client, backend.name);
+        if self.find_back(back, &client, backend.name, now).is_some() {
             return Err(Refusal::Conflict);
         }
         let at = self.place(now).ok_or(Refusal::TableFull)?;
@@ -208,7 +237,6 @@ impl Connections {
             None => self.slab.push(connection),
         }
         self.by_vip.insert(self.key(&client, vip.name), at);
-        let back = self.key(&client, backend.name);
         if let Some(index) = &mut self.by_backend {
             index.insert(back, at);
         }
@@ -227,10 +255,10 @@ impl Connections {
         now: Instant,
     ) -> Result<(), Refusal> {
         let Connection { client, backend: old, .. } = self.slab[number as usize];
-        if self.find_back(&client, backend.name, now).is_some() {
+        let (from, to) = (self.key(&client, old), self.key(&client, backend.name));
+        if self.find_back(to, &client, backend.name, now).is_some() {
             return Err(Refusal::Conflict);
         }
-        let (from, to) = (self.key(&client, old), self.key(&client, backend.name));
         if let Some(index) = &mut self.by_backend {
             index.remove(from, number);
             index.insert(to, number);

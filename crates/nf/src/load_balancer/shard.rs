@@ -1,9 +1,13 @@
 //! A shard's state: `before` finds or chooses the backend of each packet.
 
+use core::hint::black_box;
+use core::ops::Deref;
 use std::sync::Arc;
 
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, tcp};
-use warpline_packet::{Batch, Flags, Instant, LinkType, PacketMut, Reason, Shard};
+use warpline_packet::{
+    Batch, Flags, Instant, LinkType, Packet, PacketMut, PacketView, Reason, Shard,
+};
 
 use super::config::{Config, Mode, NoVip};
 use super::connections::{Client, Connections, Named, Stage};
@@ -16,6 +20,9 @@ use crate::{Before, Emit, Function};
 
 /// Connections that a tick takes out at most, so that none takes long.
 const RECLAIMED_MAX: usize = 4096;
+
+/// Packets that are looked at together.
+const GLANCES: usize = 32;
 
 /// The state of one shard.
 pub(super) struct BalancerShard {
@@ -68,6 +75,26 @@ impl Flow {
     }
 }
 
+/// What can be told of a packet without its connection.
+enum Glance {
+    Flow {
+        flow: Flow,
+        end: End,
+        /// What its connection is looked up by.
+        key: u32,
+    },
+    Other,
+}
+
+/// The end of a flow that is ours.
+enum End {
+    /// It is to the VIP of this number.
+    Vip(usize),
+    /// It is from the backend of this name.
+    Backend(u64),
+    Neither,
+}
+
 /// What is done to a packet; `None` to let it pass as it is.
 type Done = Result<Option<Step>, Refusal>;
 
@@ -91,12 +118,75 @@ impl BalancerShard {
         }
     }
 
-    fn handle(&mut self, packet: &mut PacketMut<'_>) {
+    /// Looks at some packets, and touches the memory of all their connections before anything waits for
+    /// that of one: with a million of them a packet costs 2 cache misses, which so overlap.
+    #[inline]
+    fn glance_over(&self, batch: &Batch, picks: &[u16], glances: &mut [Glance; GLANCES]) {
+        let mut places = [u32::MAX; GLANCES];
+        for ((&pick, glance), place) in picks.iter().zip(&mut *glances).zip(&mut places) {
+            *glance = self.glance(&batch.packet(usize::from(pick)));
+            *place = match glance {
+                Glance::Flow { end: End::Vip(_), key, .. } => self.connections.glance(*key, false),
+                Glance::Flow { end: End::Backend(_), key, .. } => {
+                    self.connections.glance(*key, true)
+                }
+                _ => continue,
+            };
+        }
+        let touch = |sum: u64, &place: &u32| sum ^ self.connections.glance_at(place);
+        black_box(places[..picks.len()].iter().fold(0, touch));
+    }
+
+    /// What can be told of a packet without its connection.
+    #[inline]
+    fn glance(&self, packet: &Packet<'_>) -> Glance {
+        let protocol = packet.protocol();
+        let is_flow = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
+        let whole = packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT);
+        if !is_flow || !whole {
+            return Glance::Other;
+        }
+        let version = packet.version();
+        let (src, dst) = addresses(packet);
+        let src = Endpoint { address: src, port: packet.src_port() };
+        let dst = Endpoint { address: dst, port: packet.dst_port() };
+        let tcp_flags = Some(packet.tcp_flags());
+        let flow = Flow { version, protocol, src, dst, tcp_flags };
+        let end = self.end(&flow);
+        let key = match &end {
+            End::Vip(vip) => {
+                let name = self.config.directory.vip(*vip).name;
+                self.connections.key(&Client::new(version, src), name)
+            }
+            End::Backend(name) => self.connections.key(&Client::new(version, dst), *name),
+            End::Neither => 0,
+        };
+        Glance::Flow { flow, end, key }
+    }
+
+    /// Which end of a flow is ours.
+    #[inline]
+    fn end(&self, flow: &Flow) -> End {
+        let Flow { version, protocol, src, dst, .. } = *flow;
+        let directory = &self.config.directory;
+        if let Some(vip) = directory.find_vip(version, protocol, dst) {
+            return End::Vip(vip);
+        }
+        let backend =
+            if self.is_dnat() { directory.find_backend(version, protocol, src) } else { None };
+        backend.map_or(End::Neither, End::Backend)
+    }
+
+    fn handle(&mut self, packet: &mut PacketMut<'_>, glance: &Glance) {
         self.now = self.now.max(packet.timestamp());
         if packet.reject_malformed() || packet.version() == 0 {
             return;
         }
-        let done = match self.decide(packet) {
+        let done = match glance {
+            Glance::Flow { flow, end, key } => self.flow(flow, end, *key),
+            Glance::Other => self.other(packet),
+        };
+        let done = match done {
             Ok(Some(step)) => self.prepare(packet, &step),
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
@@ -106,28 +196,20 @@ impl BalancerShard {
         }
     }
 
-    fn decide(&mut self, packet: &PacketMut<'_>) -> Done {
+    fn other(&mut self, packet: &PacketMut<'_>) -> Done {
         let protocol = packet.protocol();
         let (src, dst) = addresses(packet);
-        let is_flow = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         let is_icmp = matches!(protocol, ip_protocol::ICMP | ip_protocol::ICMPV6);
+        let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         // An extension header is the last thing seen only where the capture cut the others.
         let cut = ip_protocol::is_extension(protocol) && packet.has(Flags::SNAPPED);
         let whole = packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT);
-        match (is_flow, whole) {
-            (true, true) => {
-                let flow = Flow {
-                    version: packet.version(),
-                    protocol,
-                    src: Endpoint { address: src, port: packet.src_port() },
-                    dst: Endpoint { address: dst, port: packet.dst_port() },
-                    tcp_flags: Some(packet.tcp_flags()),
-                };
-                self.flow(&flow)
-            }
-            (false, true) if is_icmp => self.icmp(packet, dst),
-            _ if is_flow || is_icmp || cut => self.without_ports(packet, src, dst),
-            _ => self.pass(),
+        if is_icmp && whole {
+            self.icmp(packet, dst)
+        } else if ports || is_icmp || cut {
+            self.without_ports(packet, src, dst)
+        } else {
+            self.pass()
         }
     }
 
@@ -156,28 +238,29 @@ impl BalancerShard {
         self.config.fixed.mode == Mode::Dnat
     }
 
-    fn flow(&mut self, flow: &Flow) -> Done {
-        let directory = &self.config.directory;
-        if let Some(vip) = directory.find_vip(flow.version, flow.protocol, flow.dst) {
-            let target = self.forward(vip, flow)?;
-            self.counts.to_backends += 1;
-            return Ok(Some(Step::ToBackend(target, Action::Destination)));
+    fn flow(&mut self, flow: &Flow, end: &End, key: u32) -> Done {
+        match *end {
+            End::Vip(vip) => {
+                let target = self.forward(vip, flow, key)?;
+                self.counts.to_backends += 1;
+                Ok(Some(Step::ToBackend(target, Action::Destination)))
+            }
+            End::Backend(name) => match self.back(name, flow, key)? {
+                Some(vip) => {
+                    self.counts.to_clients += 1;
+                    Ok(Some(Step::ToClient(vip, Action::Source)))
+                }
+                None => self.pass(),
+            },
+            End::Neither => self.pass(),
         }
-        if self.is_dnat()
-            && let Some(name) = directory.find_backend(flow.version, flow.protocol, flow.src)
-            && let Some(vip) = self.back(name, flow)?
-        {
-            self.counts.to_clients += 1;
-            return Ok(Some(Step::ToClient(vip, Action::Source)));
-        }
-        self.pass()
     }
 
     /// The target that a client's packet goes to.
-    fn forward(&mut self, vip: usize, flow: &Flow) -> Result<usize, Refusal> {
+    fn forward(&mut self, vip: usize, flow: &Flow, key: u32) -> Result<usize, Refusal> {
         let client = Client::new(flow.version, flow.src);
         let name = self.config.directory.vip(vip).name;
-        if let Some(number) = self.connections.find(&client, name, self.now) {
+        if let Some(number) = self.connections.find(key, &client, name, self.now) {
             let stage = self.connections.stage(number);
             // The client's port again, for another connection.
             if stage != Stage::Closing || !flow.has(tcp::flags::SYN) {
@@ -239,9 +322,9 @@ impl BalancerShard {
     }
 
     /// The VIP that a backend's packet to a client is from; `None` where it is of no connection of ours.
-    fn back(&mut self, name: u64, flow: &Flow) -> Result<Option<usize>, Refusal> {
+    fn back(&mut self, name: u64, flow: &Flow, key: u32) -> Result<Option<usize>, Refusal> {
         let client = Client::new(flow.version, flow.dst);
-        let Some(number) = self.connections.find_back(&client, name, self.now) else {
+        let Some(number) = self.connections.find_back(key, &client, name, self.now) else {
             return Ok(None);
         };
         let Named { name, number: hint } = self.connections.vip(number);
@@ -285,16 +368,16 @@ impl BalancerShard {
     }
 
     fn error(&mut self, flow: &Flow) -> Done {
-        let directory = &self.config.directory;
-        let step = if let Some(vip) = directory.find_vip(flow.version, flow.protocol, flow.dst) {
-            Step::ToBackend(self.known_target(vip, flow)?, Action::ErrorIn)
-        } else if self.is_dnat()
-            && let Some(name) = directory.find_backend(flow.version, flow.protocol, flow.src)
-            && let Some(vip) = self.back(name, flow)?
-        {
-            Step::ToClient(vip, Action::ErrorOut)
-        } else {
-            return self.pass();
+        let step = match self.end(flow) {
+            End::Vip(vip) => Step::ToBackend(self.known_target(vip, flow)?, Action::ErrorIn),
+            End::Backend(name) => {
+                let key = self.connections.key(&Client::new(flow.version, flow.dst), name);
+                match self.back(name, flow, key)? {
+                    Some(vip) => Step::ToClient(vip, Action::ErrorOut),
+                    None => return self.pass(),
+                }
+            }
+            End::Neither => return self.pass(),
         };
         self.counts.errors += 1;
         Ok(Some(step))
@@ -304,7 +387,9 @@ impl BalancerShard {
     fn known_target(&mut self, vip: usize, flow: &Flow) -> Result<usize, Refusal> {
         let client = Client::new(flow.version, flow.src);
         let directory = &self.config.directory;
-        let found = self.connections.find(&client, directory.vip(vip).name, self.now);
+        let name = directory.vip(vip).name;
+        let key = self.connections.key(&client, name);
+        let found = self.connections.find(key, &client, name, self.now);
         let target = found.and_then(|number| {
             let Named { name, number } = self.connections.backend(number);
             directory.kept_target(vip, name, number.into())
@@ -345,8 +430,12 @@ impl BalancerShard {
 
 impl Before for BalancerShard {
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
-        for &pick in picks {
-            self.handle(&mut batch.packet_mut(usize::from(pick)));
+        for some in picks.chunks(GLANCES) {
+            let mut glances = [const { Glance::Other }; GLANCES];
+            self.glance_over(batch, some, &mut glances);
+            for (&pick, glance) in some.iter().zip(&glances) {
+                self.handle(&mut batch.packet_mut(usize::from(pick)), glance);
+            }
         }
     }
 
@@ -377,7 +466,7 @@ impl Before for BalancerShard {
 }
 
 #[inline]
-fn addresses(packet: &PacketMut<'_>) -> (u128, u128) {
+fn addresses<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> (u128, u128) {
     match packet.version() {
         4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
         _ => (packet.src_v6(), packet.dst_v6()),

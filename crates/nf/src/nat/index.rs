@@ -52,6 +52,12 @@ impl Index {
         }
     }
 
+    /// What lies in the first place that is looked at for `hash`: to have it in the cache later.
+    #[inline]
+    pub(crate) fn glance(&self, hash: u32) -> u32 {
+        self.slots[hash as usize & self.mask].number
+    }
+
     pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         let mut at = hash as usize & self.mask;
         while !self.slots[at].is_empty() {
