@@ -4,7 +4,8 @@
 //!
 //! Packets are made anew for every batch and lie in the cache, so that what grows with the connections is
 //! the look-up alone. What the goal allows is the cost with the fewest connections, a quarter more, and what
-//! the bare look-up costs more with as many.
+//! a bare look-up of one cache miss costs more with as many; that of a slot and a line, as in the function's
+//! own tables, is shown beside it.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -43,24 +44,23 @@ fn speed(mode: &str, keys: &str) {
         let mut lane = Lane::new(&*function, words);
         (0..flows).for_each(|flow| lane.open(flow));
         let mut bare = Bare::new(flows);
-        let (mut group, mut before, mut run, mut look_up) = (vec![], vec![], vec![], vec![]);
+        let mut columns: [Vec<f64>; 5] = Default::default();
         for round in 0..ROUNDS + 1 {
             let spent = lane.round(&*function, flows, round as u32);
-            let bare = bare.round(flows, round as u32);
+            let (one, two) = bare.round(flows, round as u32);
             if round > 0 {
-                group.push(spent.group);
-                before.push(spent.before);
-                run.push(spent.run);
-                look_up.push(bare);
+                let all = [spent.group, spent.before, spent.run, one, two];
+                columns.iter_mut().zip(all).for_each(|(column, seconds)| column.push(seconds));
             }
         }
         let nanos = |spent: Vec<f64>| median(spent) * 1e9 / PACKETS as f64;
-        let [group, before, run, look_up] = [group, before, run, look_up].map(nanos);
-        let (own, bare) = *first.get_or_insert((before + run, look_up));
-        let allowed = own * 1.25 + look_up - bare;
+        let [group, before, run, one, two] = columns.map(nanos);
+        let (own, bare) = *first.get_or_insert((before + run, one));
+        let allowed = own * 1.25 + one - bare;
         println!(
             "{mode}, {flows} connections: group {group:.1}, before {before:.1}, run {run:.1}, \
-             together {:.1} ns a packet; bare look-up {look_up:.1}; allowed {allowed:.1}",
+             together {:.1} ns a packet (allowed {allowed:.1}); bare: a line {one:.1}, \
+             a slot and a line {two:.1}",
             before + run
         );
         lane.check(flows);
@@ -244,25 +244,31 @@ impl Bare {
         Self { index, lines, picks: Vec::new() }
     }
 
-    fn round(&mut self, flows: u32, round: u32) -> f64 {
-        let mut spent = 0.0;
+    /// Seconds of a line, and of a slot and a line, for each packet.
+    fn round(&mut self, flows: u32, round: u32) -> (f64, f64) {
+        let (mut one, mut two) = (0.0, 0.0);
         for batch in 0..PACKETS / BATCH_DEFAULT {
             self.picks.clear();
             let first = batch * BATCH_DEFAULT;
             let drawn = (first..first + BATCH_DEFAULT).map(|packet| draw(round, packet, flows));
             self.picks.extend(drawn);
-            spent += seconds(|| {
-                let mut last = 0;
-                for &pick in &self.picks {
-                    // One after the other, as packets are worked on.
-                    let [_, line] =
-                        self.index[mix32(pick ^ last) as usize & (self.index.len() - 1)];
-                    last = (self.lines[line as usize][3] >> 32) as u32;
-                }
-                black_box(last);
+            // Other lines than those that the second loop looks at.
+            let turned = |pick: u32| (flows - 1 - pick) as usize;
+            one += seconds(|| self.one_by_one(|own, pick| own.lines[turned(pick)][3]));
+            two += seconds(|| {
+                self.one_by_one(|own, pick| {
+                    let [_, line] = own.index[mix32(pick) as usize & (own.index.len() - 1)];
+                    own.lines[line as usize][3]
+                });
             });
         }
-        spent
+        (one, two)
+    }
+
+    /// Each look-up waits for the one before, as packets are worked on one after the other.
+    fn one_by_one(&self, look_up: impl Fn(&Self, u32) -> u64) {
+        let wait = |last: u32, pick: &u32| (look_up(self, pick ^ last) >> 32) as u32;
+        black_box(self.picks.iter().fold(0, wait));
     }
 }
 
