@@ -1,7 +1,6 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::str::FromStr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,15 +99,6 @@ pub enum Mode {
     Ipip,
     /// It is sent to the backend's Ethernet address; the backend answers the client itself.
     Mac,
-}
-
-impl FromStr for Mode {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = MODES.iter().find(|(name, _)| *name == text);
-        found.map(|&(_, mode)| mode).ok_or("not a mode")
-    }
 }
 
 const MODES: [(&str, Mode); 3] = [("dnat", Mode::Dnat), ("ipip", Mode::Ipip), ("mac", Mode::Mac)];

@@ -2,10 +2,12 @@
 //!
 #![doc = include_str!("manual.md")]
 
+mod balance;
 mod config;
 mod connections;
 mod directory;
 mod encap;
+mod flow;
 mod hash;
 mod maglev;
 mod services;
