@@ -119,7 +119,9 @@ pub(super) fn next_prime(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connections::Client;
     use super::*;
+    use crate::nat::addresses::Endpoint;
 
     fn backends(weights: &[u16]) -> Vec<Turns> {
         (0..).zip(weights).map(|(n, &weight)| Turns { name: mix(n, 77), weight }).collect()
@@ -228,6 +230,23 @@ mod tests {
                 assert!(moved < 0.03, "{moved} of {count}");
                 assert!(after.places().iter().all(|&n| usize::from(n) != gone));
             }
+        }
+    }
+
+    /// Clients that differ in few bits, by the hash that flows are found by.
+    #[test]
+    fn neighbouring_clients_are_spread() {
+        let table = Maglev::new(65_537, &backends(&[1; 16]));
+        for version in [4, 6] {
+            let base = if version == 4 { 0x0a00_0000 } else { 0x2001_0db8_u128 << 96 };
+            let mut counts = [0_u32; 16];
+            for n in 0..1_000_000 {
+                let at = Endpoint { address: base + n % 1000, port: 1024 + (n / 1000) as u16 };
+                let found = table.find(Client::new(version, at).hash(mix(5, 6)));
+                counts[found.unwrap()] += 1;
+            }
+            let most = *counts.iter().max().unwrap();
+            assert!(f64::from(most) / 62_500.0 <= 1.02, "{counts:?}");
         }
     }
 

@@ -112,9 +112,7 @@ fn chain_files_with_one_mistake() {
         ("[chain]\nfunctions = []\n[nat]\n", &["bad.toml:3:2: [nat] is in no chain"]),
         (
             "[chain]\nfunctions = [\"nat\"]\n[nat]\nfunction = \"gnat\"\n",
-            &[
-                "bad.toml:4:12: there is no function called \"gnat\"; functions: firewall, ",
-            ],
+            &["bad.toml:4:12: there is no function called \"gnat\"; functions: firewall, "],
         ),
         (
             "[[chain]]\nfunctions = []\n[[chain]]\nfunctions = []\n",
