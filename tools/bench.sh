@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 benches=("$@")
-[ $# -gt 0 ] || benches=(empty_chain functions router_run router_lookup firewall_run firewall_track nat_run generator)
+[ $# -gt 0 ] || mapfile -t benches < <(basename -s .rs bench/src/bin/*.rs)
 args=()
 for bench in "${benches[@]}"; do args+=(--bin "$bench"); done
 cargo build --release -q -p warpline-bench "${args[@]}"

@@ -1,11 +1,11 @@
-//! Tables of functions: the first byte, a digit, is the function; the rest is its table. Files that
-//! it may name are given.
+//! Tables of functions: the first line is the function's name, the rest its table. Files that it may name
+//! are given.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
-use warpline_nf::FUNCTIONS;
+use warpline_nf::{FUNCTIONS, definition};
 
 const FILES: &[(&str, &str)] = &[
     ("rules", "accept tcp to any port 80\naccept established\n"),
@@ -13,13 +13,15 @@ const FILES: &[(&str, &str)] = &[
     ("routes", "10.0.0.0/8 192.0.2.1\n::/0 2001:db8::1\n"),
     ("ip-route", "default via 192.0.2.1 dev eth0 metric 100\n10.0.0.0/8 nexthop via 1.1.1.1\n"),
     ("neighbours", "192.0.2.1 02:00:00:00:00:01\n"),
+    ("services", "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1\nvip ::9 udp 53\nbackend ::1\n"),
+    ("macs", "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1 mac 02:00:00:00:00:01\n"),
     ("wrong", "drop everything\n"),
 ];
 
-fuzz_target!(|data: &[u8]| {
-    let Some((&which, table)) = data.split_first() else { return };
-    let Ok(table) = std::str::from_utf8(table) else { return };
-    let definition = &FUNCTIONS[usize::from(which) % FUNCTIONS.len()];
+fuzz_target!(|text: &str| {
+    let Some((name, table)) = text.split_once('\n') else { return };
+    // What is no function's name is some function all the same.
+    let definition = definition(name).unwrap_or(&FUNCTIONS[name.len() % FUNCTIONS.len()]);
     match try_build(definition, table, FILES) {
         None => {}
         Some(Ok((function, words))) => {

@@ -52,7 +52,9 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
         port_first: 1024,
         ports_per_shard: 1008,
     };
-    for steering in [Steering::AddressPair, Steering::Inside(Arc::new(key)), Steering::Single] {
+    let client = ClientKey::new(&[of("192.0.2.0/24"), of("2001:db8:2::/64")]);
+    let keys = [Steering::Inside(Arc::new(key)), Steering::Client(Arc::new(client))];
+    for steering in keys.iter().chain(&[Steering::AddressPair, Steering::Single]) {
         assert!(usize::from(steering.steer(frame, &headers).shard) < SHARDS);
     }
     headers

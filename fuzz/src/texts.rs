@@ -7,6 +7,7 @@ pub const TEXTS: &[(&str, &[&str])] = &[
     ("classbench", FILTERS),
     ("routes", ROUTES),
     ("neighbours", NEIGHBOURS),
+    ("services", SERVICES),
     ("chain_file", CHAINS),
     ("config", TABLES),
     ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
@@ -69,6 +70,12 @@ fe80::1 dev eth0 lladdr 02:00:00:00:00:02 router STALE
 ",
 ];
 
+const SERVICES: &[&str] = &[
+    "vip 192.0.2.9 tcp 80, 443\n backend 10.0.0.1 weight 3 # own\n backend 10.0.0.2 port 8080 drain\n",
+    "vip 2001:db8::9 udp 53\nbackend fd00::1 down\nbackend fd00::2 weight 0\n",
+    "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1 mac 02:00:00:00:00:01\nbackend ::1 mac 2:0:0:0:0:2\n",
+];
+
 /// Chain files and, behind zero bytes, settings of the command line.
 const CHAINS: &[&str] = &[
     r#"[chain]
@@ -105,29 +112,48 @@ launch_batches = 4
     ),
 ];
 
-/// The number of a function, and its table.
+/// The name of a function, and its table.
 const TABLES: &[&str] = &[
-    r#"0
+    r#"firewall
 rules = "rules"
 established = true
 connections = 1024
 tcp_loose = true
 udp_s = 5
 "#,
-    r#"0
+    r#"firewall
 rules = "filters"
 default = "accept"
 non_ip = "accept"
 fragments = "drop"
 "#,
-    r#"1
+    r#"load_balancer
+services = "services"
+addresses = ["192.0.2.0/24", "10.0.0.0/8", "::/64"]
+connections = 64
+table_size = 13
+no_vip = "drop"
+tcp_timeout_s = 1
+"#,
+    r#"load_balancer
+services = "services"
+mode = "ipip"
+tunnel_src_v4 = "192.0.2.1"
+tunnel_src_v6 = "2001:db8::1"
+"#,
+    r#"load_balancer
+services = "macs"
+mode = "mac"
+mac = "02:00:00:00:00:09"
+"#,
+    r#"nat
 inside = ["10.0.0.0/8", "2001:db8:1::/64"]
 outside = "203.0.113.0/30"
 ports = "1024-2047"
 mapping = "address-dependent"
 filtering = "endpoint-independent"
 "#,
-    r#"1
+    r#"nat
 inside = "10.0.0.0/8"
 outside = "203.0.113.1"
 bindings = 64
@@ -136,7 +162,7 @@ short_timeouts = true
 udp_timeout_s = 1
 inbound_refresh = true
 "#,
-    r#"2
+    r#"router
 routes = "routes"
 neighbours = "neighbours"
 mac = "02:00:00:00:00:09"
@@ -145,7 +171,7 @@ icmp_src_v4 = "192.0.2.254"
 icmp_src_v6 = "2001:db8::fe"
 icmp_rate_pps = 1
 "#,
-    r#"2
+    r#"router
 routes = "ip-route"
 unsupported = "skip"
 "#,

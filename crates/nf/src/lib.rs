@@ -13,6 +13,7 @@ pub mod firewall;
 mod function;
 pub mod harness;
 pub mod ipcomp;
+pub mod load_balancer;
 pub mod nat;
 mod report;
 pub mod router;
@@ -48,6 +49,7 @@ pub const FUNCTIONS: &[Definition] = &[
     digest::DEFINITION,
     firewall::DEFINITION,
     ipcomp::DEFINITION,
+    load_balancer::DEFINITION,
     nat::DEFINITION,
     router::DEFINITION,
 ];

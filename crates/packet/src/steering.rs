@@ -10,70 +10,7 @@ use std::sync::Arc;
 
 use crate::hash::{fold_v6, mix_pair, mix32};
 use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
-use crate::{Flags, Headers, Prefix, SHARDS};
-
-/// The key by which a function's state may be divided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StateKey {
-    /// There is no state, or any division will do.
-    None,
-    /// Both directions of a flow meet: the unordered pair of addresses serves it, and so does any key
-    /// under which a tuple and its reverse fall together.
-    AddressPair,
-    /// Address translation: the inside address, or the block that an outside port is in.
-    Inside(Arc<InsideKey>),
-    /// It can't be divided: every packet matters to every other.
-    Whole,
-}
-
-/// Who is inside, and which outside ports are whose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InsideKey {
-    /// Addresses that are translated.
-    pub inside: Vec<Prefix>,
-    /// Addresses that they are translated to.
-    pub outside: Vec<Prefix>,
-    /// The first outside port that is handed out.
-    pub port_first: u16,
-    /// Outside ports a shard has of each outside address; shard `s` has those from
-    /// `port_first + s * ports_per_shard` on.
-    pub ports_per_shard: u16,
-}
-
-impl InsideKey {
-    fn is_inside(&self, address: IpAddr) -> bool {
-        self.inside.iter().any(|prefix| prefix.contains(address))
-    }
-
-    fn is_outside(&self, address: IpAddr) -> bool {
-        self.outside.iter().any(|prefix| prefix.contains(address))
-    }
-
-    /// The shard that hands out `port`, if one does.
-    pub fn shard_of_port(&self, port: u16) -> Option<u8> {
-        let block = port.checked_sub(self.port_first)?.checked_div(self.ports_per_shard)?;
-        (usize::from(block) < SHARDS).then_some(block as u8)
-    }
-
-    fn shard(&self, tuple: &Tuple) -> u8 {
-        if tuple.version == 0 {
-            return top6(tuple.pair);
-        }
-        let (src, dst) = tuple.addresses();
-        let inside = [src, dst].into_iter().find(|&a| self.is_inside(a));
-        if let Some(address) = inside {
-            return top6(mix32(fold(address)));
-        }
-        let port = if self.is_outside(dst) {
-            tuple.dst_port
-        } else if self.is_outside(src) {
-            tuple.src_port
-        } else {
-            None
-        };
-        port.and_then(|port| self.shard_of_port(port)).unwrap_or_else(|| top6(tuple.pair))
-    }
-}
+use crate::{ClientKey, Flags, Headers, InsideKey, StateKey};
 
 /// The one key of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +19,8 @@ pub enum Steering {
     AddressPair,
     /// The inside address or the outside port's block.
     Inside(Arc<InsideKey>),
+    /// The address of the client of a service.
+    Client(Arc<ClientKey>),
     /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
     Single,
 }
@@ -92,15 +31,17 @@ impl Steering {
         if keys.iter().any(|(_, key)| *key == StateKey::Whole) {
             return Ok(Self::Single);
         }
-        let mut found: Option<(&String, &Arc<InsideKey>)> = None;
+        let mut found: Option<(&String, &StateKey)> = None;
         for (name, key) in keys {
-            let StateKey::Inside(key) = key else { continue };
+            if matches!(key, StateKey::None | StateKey::AddressPair) {
+                continue;
+            }
             match found {
                 Some((first, own)) if own != key => return Err([first.clone(), name.clone()]),
                 _ => found = Some((name, key)),
             }
         }
-        Ok(found.map_or(Self::AddressPair, |(_, key)| Self::Inside(Arc::clone(key))))
+        Ok(found.map_or(Self::AddressPair, |(_, key)| Self::serving(key.clone())))
     }
 
     /// The key that serves a function by itself.
@@ -108,6 +49,7 @@ impl Steering {
         match key {
             StateKey::None | StateKey::AddressPair => Self::AddressPair,
             StateKey::Inside(key) => Self::Inside(key),
+            StateKey::Client(key) => Self::Client(key),
             StateKey::Whole => Self::Single,
         }
     }
@@ -117,6 +59,7 @@ impl Steering {
         match self {
             Self::AddressPair => "address pair",
             Self::Inside(_) => "inside address or outside port block",
+            Self::Client(_) => "client address",
             Self::Single => "none (one lane)",
         }
     }
@@ -139,6 +82,7 @@ impl Steering {
         let shard = match self {
             Self::AddressPair => top6(tuple.pair),
             Self::Inside(key) => key.shard(&tuple),
+            Self::Client(key) => key.shard(&tuple),
             Self::Single => 0,
         };
         Steered { shard, flow_hash: tuple.flow_hash() }
@@ -202,11 +146,11 @@ pub struct Steered {
 }
 
 #[inline(always)]
-const fn top6(hash: u32) -> u8 {
+pub(crate) const fn top6(hash: u32) -> u8 {
     (hash >> 26) as u8
 }
 
-fn fold(address: IpAddr) -> u32 {
+pub(crate) fn fold(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(a) => a.to_bits(),
         IpAddr::V6(a) => fold_v6(a.to_bits()),
@@ -215,16 +159,16 @@ fn fold(address: IpAddr) -> u32 {
 
 /// What keys are made of: addresses and ports of the packet or, for an ICMP error, of the packet it
 /// quotes, turned around so that it reads like the error's own direction.
-struct Tuple {
+pub(crate) struct Tuple {
     /// Unordered pair of addresses, hashed.
-    pair: u32,
+    pub(crate) pair: u32,
     src: [u8; 16],
     dst: [u8; 16],
-    version: u8,
+    pub(crate) version: u8,
     protocol: u8,
     /// TCP or UDP port; the identifier of an ICMP echo on both sides.
-    src_port: Option<u16>,
-    dst_port: Option<u16>,
+    pub(crate) src_port: Option<u16>,
+    pub(crate) dst_port: Option<u16>,
 }
 
 impl Tuple {
@@ -337,7 +281,7 @@ impl Tuple {
         Flow { pair: self.pair, ports }.hash(self.protocol)
     }
 
-    fn addresses(&self) -> (IpAddr, IpAddr) {
+    pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
         let of = |bytes: &[u8; 16]| match self.version {
             6 => IpAddr::V6(Ipv6Addr::from(*bytes)),
             _ => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),

@@ -11,7 +11,7 @@ mod tcp_state;
 #[cfg(test)]
 mod tests;
 mod tracker;
-mod words;
+pub(crate) mod words;
 
 use core::any::Any;
 use core::time::Duration;

@@ -12,16 +12,24 @@ pub(super) const POOL_MAX: u128 = 1024;
 
 /// An address and a port; the identifier of an ICMP echo takes the port's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) address: u128,
-    pub(super) port: u16,
+pub(crate) struct Endpoint {
+    pub(crate) address: u128,
+    pub(crate) port: u16,
 }
 
 /// The version and the number of an address.
-pub(super) fn number(address: IpAddr) -> (u8, u128) {
+pub(crate) fn number(address: IpAddr) -> (u8, u128) {
     match address {
         IpAddr::V4(a) => (4, u128::from(a.to_bits())),
         IpAddr::V6(a) => (6, a.to_bits()),
+    }
+}
+
+/// The address of this version and number.
+pub(crate) fn address_of(version: u8, number: u128) -> IpAddr {
+    match version {
+        4 => IpAddr::V4((number as u32).into()),
+        _ => IpAddr::V6(number.into()),
     }
 }
 

@@ -18,7 +18,7 @@ use super::ports::Ports;
 
 /// What has ports, or identifiers, of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Tcp,
     Udp,
     /// Echoes of ICMP and ICMPv6.

@@ -11,17 +11,17 @@ use super::translate;
 
 /// Which end of the quoted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Source,
     Destination,
 }
 
 /// What a quote says. The identifier of an echo stands for both ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quote {
-    pub(super) protocol: Protocol,
-    pub(super) src: Endpoint,
-    pub(super) dst: Endpoint,
+pub(crate) struct Quote {
+    pub(crate) protocol: Protocol,
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
     /// Where its transport header starts.
     l4: usize,
 }
@@ -29,7 +29,7 @@ pub(super) struct Quote {
 impl Quote {
     /// Reads a quoted packet of the error's own version; `None` where it doesn't show its ports:
     /// too short, a later fragment, extension headers, another protocol, or not an echo.
-    pub(super) fn read(quote: &[u8], version: u8) -> Option<Self> {
+    pub(crate) fn read(quote: &[u8], version: u8) -> Option<Self> {
         if quote.first()? >> 4 != version {
             return None;
         }
@@ -54,7 +54,7 @@ impl Quote {
 }
 
 /// Whether an ICMP message is an echo request or reply.
-pub(super) fn is_echo(version: u8, kind: u8) -> bool {
+pub(crate) fn is_echo(version: u8, kind: u8) -> bool {
     match version {
         4 => matches!(kind, icmpv4::message::ECHO_REQUEST | icmpv4::message::ECHO_REPLY),
         _ => matches!(kind, icmpv6::message::ECHO_REQUEST | icmpv6::message::ECHO_REPLY),
@@ -90,7 +90,7 @@ fn get16(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// Rewrites one end of the quoted packet. `outer` is the checksum of the error that quotes it; gives
 /// that after the change.
-pub(super) fn rewrite(bytes: &mut [u8], version: u8, side: Side, to: Endpoint, outer: u16) -> u16 {
+pub(crate) fn rewrite(bytes: &mut [u8], version: u8, side: Side, to: Endpoint, outer: u16) -> u16 {
     let Some(quote) = Quote::read(bytes, version) else { return outer };
     let mut patch = Patch { bytes, outer };
     let mut change = Change::default();

@@ -5,12 +5,12 @@
 
 /// A place from 0 to below `len` that a hash names by its upper bits.
 #[inline]
-pub(super) fn scale(hash: u32, len: usize) -> usize {
+pub(crate) fn scale(hash: u32, len: usize) -> usize {
     ((u64::from(hash) * len as u64) >> 32) as usize
 }
 
 /// Finds numbers by hash.
-pub(super) struct Index {
+pub(crate) struct Index {
     slots: Vec<Slot>,
     mask: usize,
 }
@@ -31,14 +31,14 @@ impl Slot {
 
 impl Index {
     /// With room for `capacity` numbers; no more may be inserted.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         let len = (2 * capacity.max(1)).next_power_of_two();
         Self { slots: vec![EMPTY; len], mask: len - 1 }
     }
 
     /// The number that was inserted with `hash` and that `is` it.
     #[inline]
-    pub(super) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = hash as usize & self.mask;
         loop {
             let slot = self.slots[at];
@@ -52,7 +52,13 @@ impl Index {
         }
     }
 
-    pub(super) fn insert(&mut self, hash: u32, number: u32) {
+    /// What lies in the first place that is looked at for `hash`: to have it in the cache later.
+    #[inline]
+    pub(crate) fn glance(&self, hash: u32) -> u32 {
+        self.slots[hash as usize & self.mask].number
+    }
+
+    pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         let mut at = hash as usize & self.mask;
         while !self.slots[at].is_empty() {
             at = (at + 1) & self.mask;
@@ -61,7 +67,7 @@ impl Index {
     }
 
     /// Takes out a number that was inserted with `hash`.
-    pub(super) fn remove(&mut self, hash: u32, number: u32) {
+    pub(crate) fn remove(&mut self, hash: u32, number: u32) {
         let mut at = hash as usize & self.mask;
         while self.slots[at].number != number {
             if self.slots[at].is_empty() {

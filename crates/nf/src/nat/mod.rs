@@ -2,18 +2,18 @@
 //!
 #![doc = include_str!("manual.md")]
 
-mod addresses;
-mod bindings;
+pub(crate) mod addresses;
+pub(crate) mod bindings;
 mod config;
 mod fragments;
-mod icmp;
-mod index;
+pub(crate) mod icmp;
+pub(crate) mod index;
 mod ports;
 mod remotes;
 mod shard;
 #[cfg(test)]
-mod tests;
-mod translate;
+pub(crate) mod tests;
+pub(crate) mod translate;
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::{Resources, Section};
 
 /// What is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// Source address, and port or identifier.
     Source,
     /// Destination address, and port or identifier.
@@ -35,15 +35,15 @@ impl Action {
 
 /// What to do to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rewrite {
-    pub(super) action: Action,
-    pub(super) to: Endpoint,
+pub(crate) struct Rewrite {
+    pub(crate) action: Action,
+    pub(crate) to: Endpoint,
 }
 
 /// The scratch words that carry a [`Rewrite`]: action and port, then the address from its low word
 /// on; one word for IPv4, four where there is IPv6.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
     head: ScratchWord,
     low: ScratchWord,
     high: Option<[ScratchWord; 3]>,
@@ -51,7 +51,7 @@ pub(super) struct Words {
 
 impl Words {
     /// Words from the chain's, or a mistake.
-    pub(super) fn from(
+    pub(crate) fn from(
         resources: &mut Resources,
         has_v6: bool,
         section: &mut Section<'_>,
@@ -68,35 +68,48 @@ impl Words {
     }
 
     /// Their fields.
-    pub(super) fn fields(&self) -> FieldSet {
+    pub(crate) fn fields(&self) -> FieldSet {
         let words = [self.head, self.low].into_iter().chain(self.high.into_iter().flatten());
         words.map(ScratchWord::field).collect()
     }
 
     #[inline]
-    pub(super) fn set(&self, packet: &mut PacketMut<'_>, rewrite: &Rewrite) {
-        let Endpoint { address, port } = rewrite.to;
-        packet.set_scratch(self.head, u32::from(port) << 16 | (rewrite.action as u32 + 1));
+    pub(crate) fn set(&self, packet: &mut PacketMut<'_>, rewrite: &Rewrite) {
+        self.put(packet, rewrite.action as u16 + 1, rewrite.to);
+    }
+
+    #[inline]
+    fn get(&self, packet: &PacketMut<'_>) -> Option<Rewrite> {
+        let (tag, to) = self.take(packet);
+        let action = *ACTIONS.get(usize::from(tag).checked_sub(1)?)?;
+        Some(Rewrite { action, to })
+    }
+
+    /// Writes what the words carry: an endpoint, and a tag that is not 0.
+    #[inline]
+    pub(crate) fn put(&self, packet: &mut PacketMut<'_>, tag: u16, to: Endpoint) {
+        let Endpoint { address, port } = to;
+        packet.set_scratch(self.head, u32::from(port) << 16 | u32::from(tag));
         packet.set_scratch(self.low, address as u32);
         for (word, shift) in self.high.iter().flatten().zip([32, 64, 96]) {
             packet.set_scratch(*word, (address >> shift) as u32);
         }
     }
 
+    /// What [`Words::put`] wrote; a tag of 0 where it wrote nothing.
     #[inline]
-    fn get(&self, packet: &PacketMut<'_>) -> Option<Rewrite> {
+    pub(crate) fn take(&self, packet: &PacketMut<'_>) -> (u16, Endpoint) {
         let head = packet.scratch(self.head);
-        let action = *ACTIONS.get(usize::from(head as u16).checked_sub(1)?)?;
         let mut address = u128::from(packet.scratch(self.low));
         for (word, shift) in self.high.iter().flatten().zip([32, 64, 96]) {
             address |= u128::from(packet.scratch(*word)) << shift;
         }
-        Some(Rewrite { action, to: Endpoint { address, port: (head >> 16) as u16 } })
+        (head as u16, Endpoint { address, port: (head >> 16) as u16 })
     }
 }
 
 /// Rewrites every packet that has something in its words.
-pub(super) fn run(batch: &mut Batch, words: &Words) {
+pub(crate) fn run(batch: &mut Batch, words: &Words) {
     batch.for_each_forward(|packet| {
         if let Some(rewrite) = words.get(packet) {
             apply(packet, &rewrite);
@@ -191,7 +204,7 @@ fn transport(packet: &mut PacketMut<'_>, change: &Change, source: bool, port: u1
 /// What a UDP header carries after its checksum went from `old` to `new`. RFC 768: "If the computed
 /// checksum is zero, it is transmitted as all ones"; "an all zero transmitted checksum value means
 /// that the transmitter generated no checksum".
-pub(super) fn udp(old: u16, new: u16) -> u16 {
+pub(crate) fn udp(old: u16, new: u16) -> u16 {
     match (old, new) {
         (0, _) => 0,
         (_, 0) => u16::MAX,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// What an IP packet carries.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     Tcp {
         src: u16,
         dst: u16,
@@ -32,30 +32,30 @@ pub(super) enum Body {
 
 /// An IP packet in an Ethernet frame.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Datagram {
-    pub(super) src: IpAddr,
-    pub(super) dst: IpAddr,
-    pub(super) body: Body,
-    pub(super) payload: Vec<u8>,
-    pub(super) ident: u16,
+pub(crate) struct Datagram {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) body: Body,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) ident: u16,
 }
 
 impl Datagram {
-    pub(super) fn new(src: IpAddr, dst: IpAddr, body: Body) -> Self {
+    pub(crate) fn new(src: IpAddr, dst: IpAddr, body: Body) -> Self {
         Self { src, dst, body, payload: b"payload".to_vec(), ident: 77 }
     }
 
-    pub(super) fn with(mut self, payload: &[u8]) -> Self {
+    pub(crate) fn with(mut self, payload: &[u8]) -> Self {
         self.payload = payload.to_vec();
         self
     }
 
-    pub(super) fn is_v6(&self) -> bool {
+    pub(crate) fn is_v6(&self) -> bool {
         self.src.is_ipv6()
     }
 
     /// Source and destination port; the identifier twice.
-    pub(super) fn ports(&self) -> (u16, u16) {
+    pub(crate) fn ports(&self) -> (u16, u16) {
         match self.body {
             Body::Tcp { src, dst, .. } | Body::Udp { src, dst, .. } => (src, dst),
             Body::Echo { ident, .. } => (ident, ident),
@@ -64,7 +64,7 @@ impl Datagram {
     }
 
     /// The same from another endpoint.
-    pub(super) fn from(mut self, address: IpAddr, port: u16) -> Self {
+    pub(crate) fn from(mut self, address: IpAddr, port: u16) -> Self {
         self.src = address;
         match &mut self.body {
             Body::Tcp { src, .. } | Body::Udp { src, .. } => *src = port,
@@ -75,7 +75,7 @@ impl Datagram {
     }
 
     /// The same to another endpoint.
-    pub(super) fn to(mut self, address: IpAddr, port: u16) -> Self {
+    pub(crate) fn to(mut self, address: IpAddr, port: u16) -> Self {
         self.dst = address;
         match &mut self.body {
             Body::Tcp { dst, .. } | Body::Udp { dst, .. } => *dst = port,
@@ -86,7 +86,7 @@ impl Datagram {
     }
 
     /// An error from `router` about this packet, which quotes `len` bytes of it at most.
-    pub(super) fn error(&self, router: IpAddr, len: usize) -> Self {
+    pub(crate) fn error(&self, router: IpAddr, len: usize) -> Self {
         let packet = self.packet();
         let body = match self.is_v6() {
             false => Body::Error { kind: 3, code: 1 },
@@ -182,17 +182,17 @@ impl Datagram {
     }
 
     /// The IP packet.
-    pub(super) fn packet(&self) -> Vec<u8> {
+    pub(crate) fn packet(&self) -> Vec<u8> {
         self.wrap(&self.transport(), None)
     }
 
     /// The frame.
-    pub(super) fn frame(&self) -> Vec<u8> {
+    pub(crate) fn frame(&self) -> Vec<u8> {
         ethernet(self.is_v6(), &self.packet())
     }
 
     /// The frames of two fragments, cut behind `at` bytes.
-    pub(super) fn fragments(&self, at: usize) -> [Vec<u8>; 2] {
+    pub(crate) fn fragments(&self, at: usize) -> [Vec<u8>; 2] {
         let whole = self.transport();
         let (first, second) = whole.split_at(at);
         [
@@ -217,7 +217,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// RFC 1071, word by word.
-pub(super) fn naive_checksum(data: &[u8]) -> u16 {
+pub(crate) fn naive_checksum(data: &[u8]) -> u16 {
     let mut total = 0_u64;
     for pair in data.chunks(2) {
         total += u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0));

@@ -1,7 +1,7 @@
 //! Tests of the whole function, against a model and case by case.
 
 mod cases;
-mod frames;
+pub(crate) mod frames;
 mod model;
 mod random;
 

@@ -1,0 +1,75 @@
+//! What a packet shows without its connection: its flow, and how far that is.
+
+use core::ops::Deref;
+
+use warpline_packet::wire::{ip_protocol, tcp};
+use warpline_packet::{Batch, Flags, Packet, PacketView};
+
+use super::connections::Stage;
+use crate::nat::addresses::Endpoint;
+
+/// A packet of TCP or UDP, or what an ICMP error quotes of one, turned around.
+pub(super) struct Flow {
+    pub(super) version: u8,
+    pub(super) protocol: u8,
+    pub(super) src: Endpoint,
+    pub(super) dst: Endpoint,
+    /// `None` for what is no packet of the flow itself.
+    pub(super) tcp_flags: Option<u16>,
+}
+
+impl Flow {
+    /// That of a packet of TCP or UDP with its ports; `None` of other packets.
+    #[inline]
+    pub(super) fn of(packet: &Packet<'_>) -> Option<Self> {
+        let (version, protocol) = (packet.version(), packet.protocol());
+        let is_flow = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
+        if !is_flow || !is_whole(packet) {
+            return None;
+        }
+        let (src, dst) = addresses(packet);
+        Some(Self {
+            version,
+            protocol,
+            src: Endpoint { address: src, port: packet.src_port() },
+            dst: Endpoint { address: dst, port: packet.dst_port() },
+            tcp_flags: Some(packet.tcp_flags()),
+        })
+    }
+
+    /// Whether any of these TCP flags is set.
+    pub(super) fn has(&self, flags: u16) -> bool {
+        self.tcp_flags.is_some_and(|own| own & flags != 0)
+    }
+
+    /// How far a connection at `stage` is with this packet.
+    pub(super) fn next(&self, stage: Option<Stage>, from_client: bool) -> Stage {
+        if self.protocol == ip_protocol::UDP {
+            return Stage::Udp;
+        }
+        let ends = self.has(tcp::flags::FIN | tcp::flags::RST);
+        let syn = self.has(tcp::flags::SYN);
+        match stage {
+            _ if ends => Stage::Closing,
+            None if syn => Stage::Opening,
+            None => Stage::Established,
+            Some(Stage::Opening) if from_client && !syn => Stage::Established,
+            Some(stage) => stage,
+        }
+    }
+}
+
+/// Whether a packet is no fragment and has its transport header.
+#[inline]
+pub(super) fn is_whole<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> bool {
+    packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT)
+}
+
+/// Source and destination of an IP packet.
+#[inline]
+pub(super) fn addresses<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> (u128, u128) {
+    match packet.version() {
+        4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
+        _ => (packet.src_v6(), packet.dst_v6()),
+    }
+}
