@@ -4,16 +4,38 @@ use crate::{Diagnostic, SourceText};
 
 /// A word of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'a> {
+pub(crate) struct Word<'a> {
     /// The word.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
     /// Where it begins in the line, in bytes.
     at: usize,
+    /// Whether it stood in quotes, and so is no keyword.
+    pub(crate) quoted: bool,
 }
 
-impl Word<'_> {
+impl<'a> Word<'a> {
+    /// A word at byte `at` of a line.
+    pub(crate) fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at, quoted: false }
+    }
+
+    /// A word that stood in quotes.
+    pub(crate) fn quoted(text: &'a str, at: usize) -> Self {
+        Self { text, at, quoted: true }
+    }
+
+    /// The parts of the word between `separator`s.
+    pub(crate) fn split(self, separator: char) -> impl Iterator<Item = Self> {
+        let mut at = self.at;
+        self.text.split(separator).map(move |text| {
+            let part = Self { text, at, ..self };
+            at += text.len() + separator.len_utf8();
+            part
+        })
+    }
+
     /// The word is a mistake.
-    pub(super) fn wrong(&self, message: impl Into<String>) -> Trouble {
+    pub(crate) fn wrong(&self, message: impl Into<String>) -> Trouble {
         let what = if self.text.is_empty() {
             message.into()
         } else {
@@ -24,7 +46,7 @@ impl Word<'_> {
     }
 
     /// The word asks for what there isn't.
-    pub(super) fn unsupported(&self, message: impl Into<String>) -> Trouble {
+    pub(crate) fn unsupported(&self, message: impl Into<String>) -> Trouble {
         Trouble { unsupported: true, ..self.wrong(format!("not supported: {}", message.into())) }
     }
 
@@ -35,24 +57,24 @@ impl Word<'_> {
 
 /// What is wrong with a line.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     at: usize,
     len: usize,
     message: String,
     help: Option<String>,
     /// Whether the line reads, and asks for what there isn't.
-    pub(super) unsupported: bool,
+    pub(crate) unsupported: bool,
 }
 
 impl Trouble {
     /// Says what is allowed.
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
     /// The mistake in line `number`, which reads `text`.
-    pub(super) fn told(self, source: &SourceText, number: usize, text: &str) -> Diagnostic {
+    pub(crate) fn told(self, source: &SourceText, number: usize, text: &str) -> Diagnostic {
         let told = source.in_line(number, text, self.at, self.len, self.message);
         match self.help {
             Some(help) => told.help(help),
@@ -63,34 +85,34 @@ impl Trouble {
 
 /// Goes over the words of a line; blanks part them, and a comma may have blanks behind it.
 #[derive(Debug)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     line: &'a str,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(line: &'a str) -> Self {
+    pub(crate) fn new(line: &'a str) -> Self {
         Self { line, at: 0 }
     }
 
     /// The next word, which stays.
-    pub(super) fn peek(&self) -> Option<Word<'a>> {
+    pub(crate) fn peek(&self) -> Option<Word<'a>> {
         let rest = &self.line[self.at..];
         let text = rest.trim_start();
         let at = self.at + rest.len() - text.len();
         let text = text.split_whitespace().next()?;
-        Some(Word { text, at })
+        Some(Word::new(text, at))
     }
 
     /// The next word.
-    pub(super) fn next(&mut self) -> Option<Word<'a>> {
+    pub(crate) fn next(&mut self) -> Option<Word<'a>> {
         let word = self.peek()?;
         self.at = word.at + word.text.len();
         Some(word)
     }
 
     /// Whether the next word is `text`; if so it is taken.
-    pub(super) fn take(&mut self, text: &str) -> bool {
+    pub(crate) fn take(&mut self, text: &str) -> bool {
         let found = self.peek().is_some_and(|word| word.text == text);
         if found {
             self.next();
@@ -99,24 +121,24 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next word; the line's end is a mistake.
-    pub(super) fn need(&mut self, what: &str) -> Result<Word<'a>, Trouble> {
+    pub(crate) fn need(&mut self, what: &str) -> Result<Word<'a>, Trouble> {
         self.next().ok_or_else(|| self.end().wrong(format!("the line ends where {what} is due")))
     }
 
     /// The place behind the last word.
-    pub(super) fn end(&self) -> Word<'a> {
-        Word { text: "", at: self.line.trim_end().len() }
+    pub(crate) fn end(&self) -> Word<'a> {
+        Word::new("", self.line.trim_end().len())
     }
 
     /// The whole line.
-    pub(super) fn whole(&self) -> Place {
+    pub(crate) fn whole(&self) -> Place {
         let text = self.line.trim();
         let at = self.line.len() - self.line.trim_start().len();
         Place { at, len: text.len() }
     }
 
     /// One or more of `what`, with commas between them.
-    pub(super) fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         what: &str,
         one: impl Fn(Word<'a>) -> Result<T, Trouble>,
@@ -128,9 +150,9 @@ impl<'a> Cursor<'a> {
             for text in word.text.split(',') {
                 comma = text.is_empty();
                 if !comma {
-                    list.push(one(Word { text, at })?);
+                    list.push(one(Word::new(text, at))?);
                 } else if at + 1 < word.at + word.text.len() || at == word.at {
-                    return Err(Word { text: ",", at }.wrong(format!("{what} is missing here")));
+                    return Err(Word::new(",", at).wrong(format!("{what} is missing here")));
                 }
                 at += text.len() + 1;
             }
@@ -143,20 +165,20 @@ impl<'a> Cursor<'a> {
 
 /// A stretch of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     at: usize,
     len: usize,
 }
 
 impl Place {
     /// The stretch is a mistake.
-    pub(super) fn wrong(self, message: impl Into<String>) -> Trouble {
+    pub(crate) fn wrong(self, message: impl Into<String>) -> Trouble {
         let Self { at, len } = self;
         Trouble { at, len, message: message.into(), help: None, unsupported: false }
     }
 
     /// The stretch asks for what there isn't.
-    pub(super) fn unsupported(self, message: &str) -> Trouble {
+    pub(crate) fn unsupported(self, message: &str) -> Trouble {
         Trouble { unsupported: true, ..self.wrong(format!("not supported: {message}")) }
     }
 }

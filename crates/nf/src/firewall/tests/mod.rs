@@ -1,6 +1,8 @@
 //! The firewall against a linear search and a model of tracking, both written from the manual.
 
+mod chain_model;
 mod files;
+mod iptables;
 mod matching;
 mod model;
 mod reload;
