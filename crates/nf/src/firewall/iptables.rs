@@ -228,8 +228,8 @@ impl Reader<'_> {
     }
 }
 
-const LEFT_OUT: &str = "unsupported = \"skip\" leaves the rule out";
-const WIDENED: &str = "unsupported = \"skip\" drops without asking for this";
+pub(super) const LEFT_OUT: &str = "unsupported = \"skip\" leaves the rule out";
+pub(super) const WIDENED: &str = "unsupported = \"skip\" drops without asking for this";
 
 fn is_silent(name: Word<'_>) -> bool {
     SILENT.contains(&name.text)

@@ -8,6 +8,10 @@ mod classbench;
 mod connections;
 mod iptables;
 mod iptables_match;
+pub(crate) mod nft;
+mod nft_match;
+mod nft_rule;
+mod nft_value;
 mod number_set;
 mod region;
 mod rule_set;
@@ -35,6 +39,7 @@ use crate::{Definition, Function, Key, Resources, Section, State};
 pub use self::bit_vector::{Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge};
 pub use self::classbench::{is_classbench, parse_classbench};
 pub use self::iptables::parse_iptables;
+pub use self::nft::parse_nft;
 pub use self::region::{Region, RegionRule};
 pub use self::rule_set::{
     Decision, HIDDEN_PORT, NO_PORT, Policy, RuleSet, kind_of_message, kind_of_segment,
@@ -259,10 +264,10 @@ fn refuse_without_tracking(section: &mut Section<'_>) {
 }
 
 const KEYS: &[Key] = &[
-    key("rules", "a file", "required", "the rules: lines, ClassBench, iptables-save"),
+    key("rules", "a file", "required", "the rules: lines, ClassBench, iptables-save, nft"),
     key("rules_v6", "a file", "none", "the rules of ip6tables-save"),
-    key("format", "auto | lines | classbench | iptables", "auto", "the form of the rules"),
-    key("chain", "a chain", "FORWARD", "iptables: where packets enter"),
+    key("format", "auto | lines | classbench | iptables | nft", "auto", "the form of the rules"),
+    key("chain", "a chain", "the one that forwards", "where packets enter, with iptables or nft"),
     key("classbench_action", "accept | drop", "accept", "what ClassBench filters do"),
     key("unsupported", "error | skip", "error", "rules that ask for what there isn't"),
     key("default", "drop | accept", "drop", "packets that no rule matches"),

@@ -2,6 +2,7 @@
 
 use super::classbench::{is_classbench, parse_classbench};
 use super::iptables::parse_iptables;
+use super::nft::{is_nft, parse_nft};
 use super::region::RegionRule;
 use super::rule_set::{Policy, RuleSet};
 use super::rules::{Action, Rule, parse_lines};
@@ -28,13 +29,15 @@ enum Format {
     Lines,
     ClassBench,
     Iptables,
+    Nft,
 }
 
-const FORMATS: [(&str, Format); 4] = [
+const FORMATS: [(&str, Format); 5] = [
     ("auto", Format::Auto),
     ("lines", Format::Lines),
     ("classbench", Format::ClassBench),
     ("iptables", Format::Iptables),
+    ("nft", Format::Nft),
 ];
 
 impl Format {
@@ -43,6 +46,8 @@ impl Format {
             Self::ClassBench
         } else if is_iptables(text) {
             Self::Iptables
+        } else if is_nft(text) {
+            Self::Nft
         } else {
             Self::Lines
         }
@@ -98,8 +103,12 @@ pub(super) fn read(
     };
     let set = match format {
         Format::Iptables => read_iptables(section, resources, skip, source, policy)?,
+        Format::Nft => {
+            refuse(section, &["rules_v6"], "takes rules of iptables");
+            read_nft(section, resources, skip, &source?, policy)?
+        }
         _ => {
-            refuse(section, &["rules_v6", "chain"], "takes rules of iptables");
+            refuse(section, &["rules_v6", "chain"], "takes rules of iptables or nft");
             let source = source?;
             let file = match format {
                 Format::ClassBench => parse_classbench(&source, action),
@@ -149,6 +158,20 @@ fn read_iptables(
         let found = parse_iptables(&source, version, chain, policy.tracked);
         rules.extend(take(section, resources, skip, &source, found));
     }
+    build(section, &rules, policy)
+}
+
+fn read_nft(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+    skip: Skip,
+    source: &SourceText,
+    policy: Policy,
+) -> Option<Built> {
+    refuse(section, &["default"], "is said by the chain's policy in these rules");
+    let chain = section.string("chain");
+    let found = parse_nft(source, chain, policy.tracked);
+    let rules = take(section, resources, skip, source, found);
     build(section, &rules, policy)
 }
 

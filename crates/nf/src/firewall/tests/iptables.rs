@@ -223,7 +223,7 @@ fn cycles_depth_and_explosions_end() {
 }
 
 /// A packet of IPv4: addresses 10.0.0.1 and 10.0.0.2.
-fn packet(protocol: u8, dst_port: u16) -> Sent {
+pub(super) fn packet(protocol: u8, dst_port: u16) -> Sent {
     Sent {
         version: 4,
         src: 0x0a00_0001,
@@ -240,7 +240,7 @@ fn packet(protocol: u8, dst_port: u16) -> Sent {
     }
 }
 
-fn leaves(harness: &mut Harness, sent: &Sent) -> &'static str {
+pub(super) fn leaves(harness: &mut Harness, sent: &Sent) -> &'static str {
     told(&harness.process(&[sent.input(0)])[0])
 }
 

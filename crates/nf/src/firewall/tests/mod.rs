@@ -5,6 +5,7 @@ mod files;
 mod iptables;
 mod matching;
 mod model;
+mod nft;
 mod reload;
 mod tracking;
 mod traffic;
