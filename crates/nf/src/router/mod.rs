@@ -3,22 +3,28 @@
 #![doc = include_str!("manual.md")]
 
 use std::any::Any;
+use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use warpline_packet::wire::ipv4;
 use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
 
-use crate::{Definition, Emits, Function, Key, Resources, Section, State};
+use crate::config::FILE_LEN_MAX;
+use crate::{Definition, Emits, Function, Key, Resources, Section, SourceText, State};
 
 mod dir24_8;
 mod fib;
 mod fib4;
+pub mod full_table;
 mod icmp;
+pub mod mrt;
+mod mrt_path;
 pub mod neighbours;
 mod poptrie;
 mod route_line;
 pub mod routes;
+pub mod unpack;
 
 pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
@@ -26,7 +32,7 @@ pub use poptrie::{Node, Poptrie, Rule6};
 
 use fib::{Action, Fib, reason};
 use neighbours::Mac;
-use routes::Unsupported;
+use routes::{Routes, Unsupported};
 
 /// What is known of the function.
 pub const DEFINITION: Definition = Definition {
@@ -55,7 +61,7 @@ const KEYS: &[Key] = &[
         name: "routes",
         allowed: "a file",
         default: "required",
-        help: "`prefix next-hop` lines, or what `ip route` prints",
+        help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
     },
     Key {
         name: "neighbours",
@@ -151,10 +157,18 @@ fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Functio
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
     let icmp = icmp_config(section);
-    let source = section.file("routes");
+    let file = route_file(section, unsupported);
     let source_neighbours = section.file("neighbours");
     let note = &mut |mistake| section.note(mistake);
-    let routes = source.as_ref().map(|source| routes::read(source, unsupported, note));
+    let source;
+    let routes = match file {
+        Some(RouteFile::Dump(routes)) => Some(routes),
+        Some(RouteFile::Text(text)) => {
+            source = text;
+            Some(routes::read(&source, unsupported, note))
+        }
+        None => None,
+    };
     let neighbours = source_neighbours.as_ref().map(|source| neighbours::read(source, note));
     if section.is_broken() {
         return None;
@@ -166,6 +180,46 @@ fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Functio
             None
         }
     }
+}
+
+/// What the key `routes` names.
+enum RouteFile {
+    Text(SourceText),
+    Dump(Routes<'static>),
+}
+
+/// Reads the file of routes, which may be packed: a dump whole, a text as it is.
+fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<RouteFile> {
+    let (name, bytes) = section.file_bytes("routes")?;
+    let unreadable = |section: &mut Section<'_>, error: &std::io::Error| {
+        let why = crate::config::plain(error);
+        section.mistake("routes", format!("can't read {name:?}: can't be unpacked: {why}"));
+        None
+    };
+    let unpacked = match unpack::unpack(&bytes) {
+        Ok(unpacked) => unpacked,
+        Err(error) => return unreadable(section, &error),
+    };
+    if mrt::is_mrt(unpacked.head()) {
+        let note = &mut |mistake| section.note(mistake);
+        let routes = mrt::read(unpacked.into_reader(), name, unsupported, note);
+        return Some(RouteFile::Dump(routes));
+    }
+    if unpacked.is_packed() {
+        let mut text = Vec::new();
+        let reader = unpacked.into_reader();
+        if let Err(error) = reader.take(FILE_LEN_MAX + 1).read_to_end(&mut text) {
+            return unreadable(section, &error);
+        }
+        if text.len() as u64 > FILE_LEN_MAX {
+            let why = format!("it unpacks to more than {} MiB", FILE_LEN_MAX >> 20);
+            section.mistake("routes", format!("can't read {name:?}: {why}"));
+            return None;
+        }
+        return section.text("routes", name, text).map(RouteFile::Text);
+    }
+    drop(unpacked);
+    section.text("routes", name, bytes).map(RouteFile::Text)
 }
 
 fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
@@ -399,6 +453,8 @@ impl Router {
 
 const _: () = assert!(ipv4::HEADER_LEN <= IP_HEADER_LEN_MAX);
 
+#[cfg(test)]
+mod mrt_tests;
 #[cfg(test)]
 mod reload_tests;
 #[cfg(test)]
