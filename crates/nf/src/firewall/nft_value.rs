@@ -15,24 +15,24 @@ const ELEMENTS_MAX: usize = 1 << 22;
 
 /// Why something gives no condition.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Wrong(String),
     Unsupported(String),
 }
 
 impl Fault {
-    pub(super) fn wrong(why: impl Into<String>) -> Self {
+    pub(crate) fn wrong(why: impl Into<String>) -> Self {
         Self::Wrong(why.into())
     }
 
-    pub(super) fn unsupported(what: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         Self::Unsupported(what.into())
     }
 }
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// An address of IPv4 or IPv6.
     Address(u8),
     Port,
@@ -48,15 +48,15 @@ pub(super) enum Kind {
 
 /// The named sets and maps of a table.
 #[derive(Debug, Default)]
-pub(super) struct Sets<'a> {
+pub(crate) struct Sets<'a> {
     /// By family, table and name.
-    pub(super) by_name: HashMap<(&'a str, &'a str, &'a str), &'a Value>,
+    pub(crate) by_name: HashMap<(&'a str, &'a str, &'a str), &'a Value>,
     elements: usize,
 }
 
 impl<'a> Sets<'a> {
     /// The elements of the set or map that `name` (behind `@`) names in a table.
-    pub(super) fn named(&self, table: (&str, &str), name: &str) -> Result<&'a [Value], Fault> {
+    pub(crate) fn named(&self, table: (&str, &str), name: &str) -> Result<&'a [Value], Fault> {
         let set = self.by_name.get(&(table.0, table.1, name));
         let set = set.ok_or_else(|| Fault::wrong(format!("no set `{}`", short(name))))?;
         let flags = list(set.get("flags"));
@@ -68,7 +68,7 @@ impl<'a> Sets<'a> {
     }
 
     /// The numbers that a value means.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         value: &Value,
         kind: Kind,
@@ -121,7 +121,7 @@ impl<'a> Sets<'a> {
 }
 
 /// A value that is a list, or one by itself.
-pub(super) fn list(value: Option<&Value>) -> &[Value] {
+pub(crate) fn list(value: Option<&Value>) -> &[Value] {
     match value {
         Some(Value::Array(items)) => items,
         Some(one) => std::slice::from_ref(one),
@@ -205,7 +205,7 @@ fn named(name: &str, kind: Kind) -> Option<u8> {
 }
 
 /// A bit set of one or several names.
-pub(super) fn bits(value: &Value, kind: Kind) -> Result<u8, Fault> {
+pub(crate) fn bits(value: &Value, kind: Kind) -> Result<u8, Fault> {
     let items = match value {
         Value::Object(fields) if fields.contains_key("set") => list(fields.get("set")),
         Value::Object(fields) if fields.contains_key("|") => list(fields.get("|")),
@@ -218,7 +218,7 @@ pub(super) fn bits(value: &Value, kind: Kind) -> Result<u8, Fault> {
 }
 
 /// A name as messages quote it.
-pub(super) fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     name.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

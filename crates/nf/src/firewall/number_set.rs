@@ -2,16 +2,16 @@
 
 /// Numbers, as ranges that neither overlap nor touch, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NumberSet(Vec<(u128, u128)>);
+pub(crate) struct NumberSet(Vec<(u128, u128)>);
 
 impl NumberSet {
     /// Numbers `first` to `last`.
-    pub(super) fn range(first: u128, last: u128) -> Self {
+    pub(crate) fn range(first: u128, last: u128) -> Self {
         if first <= last { Self(vec![(first, last)]) } else { Self::default() }
     }
 
     /// The numbers of these ranges, which may overlap and stand in any order.
-    pub(super) fn of(mut ranges: Vec<(u128, u128)>) -> Self {
+    pub(crate) fn of(mut ranges: Vec<(u128, u128)>) -> Self {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
         let mut set: Vec<(u128, u128)> = Vec::with_capacity(ranges.len());
@@ -27,17 +27,17 @@ impl NumberSet {
     }
 
     /// Its ranges.
-    pub(super) fn ranges(&self) -> &[(u128, u128)] {
+    pub(crate) fn ranges(&self) -> &[(u128, u128)] {
         &self.0
     }
 
     /// Whether it has no number.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The numbers of both.
-    pub(super) fn and(&self, other: &Self) -> Self {
+    pub(crate) fn and(&self, other: &Self) -> Self {
         let (mut own, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
         while let (Some(&&(first, last)), Some(&&(other_first, other_last))) =
@@ -57,7 +57,7 @@ impl NumberSet {
     }
 
     /// The numbers of this one that `other` lacks.
-    pub(super) fn minus(&self, other: &Self) -> Self {
+    pub(crate) fn minus(&self, other: &Self) -> Self {
         let (mut gaps, mut from) = (Vec::with_capacity(other.0.len() + 1), Some(0));
         for &(first, last) in &other.0 {
             if let (Some(from), Some(to)) = (from, first.checked_sub(1))
@@ -72,12 +72,12 @@ impl NumberSet {
     }
 
     /// The numbers of either.
-    pub(super) fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         Self::of([&self.0[..], &other.0].concat())
     }
 
     /// Whether it has all numbers of `other`.
-    pub(super) fn holds(&self, other: &Self) -> bool {
+    pub(crate) fn holds(&self, other: &Self) -> bool {
         other.minus(self).is_empty()
     }
 }

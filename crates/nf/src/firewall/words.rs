@@ -24,6 +24,11 @@ impl<'a> Word<'a> {
         Self { text, at, quoted: true }
     }
 
+    /// A part of the word, told at the word's place.
+    pub(crate) fn with(self, text: &'a str) -> Self {
+        Self { text, ..self }
+    }
+
     /// The parts of the word between `separator`s.
     pub(crate) fn split(self, separator: char) -> impl Iterator<Item = Self> {
         let mut at = self.at;
