@@ -20,8 +20,8 @@ pub(super) struct SavedConditions<'a> {
 }
 
 /// Extensions whose options are known; those of others are not supported, whatever they are.
-const MODULES: [&str; 8] =
-    ["tcp", "udp", "icmp", "icmp6", "multiport", "state", "conntrack", "comment"];
+const MODULES: [&str; 9] =
+    ["tcp", "udp", "icmp", "icmp6", "multiport", "state", "conntrack", "comment", "iprange"];
 
 struct Reader<'a, 'w> {
     words: &'w [Word<'a>],
@@ -88,6 +88,8 @@ impl<'a> Reader<'a, '_> {
         match word.text {
             "-s" | "--source" => self.prefixes(word, End::Src, negated),
             "-d" | "--destination" => self.prefixes(word, End::Dst, negated),
+            "--src-range" => self.range(word, End::Src, negated),
+            "--dst-range" => self.range(word, End::Dst, negated),
             "-p" | "--protocol" => self.protocols(word, negated),
             "--sport" | "--source-port" => self.ports(word, &[End::Src], negated),
             "--dport" | "--destination-port" => self.ports(word, &[End::Dst], negated),
@@ -145,6 +147,23 @@ impl<'a> Reader<'a, '_> {
             }
         }
         self.found.when.address(end, &addresses(&prefixes, self.version), negated);
+        Ok(())
+    }
+
+    /// `192.0.2.1-192.0.2.9`
+    fn range(&mut self, word: Word<'a>, end: End, negated: bool) -> Result<(), Trouble> {
+        let value = self.need(word)?;
+        let (first, last) = value.text.split_once('-').unwrap_or((value.text, value.text));
+        let number = |text: &str| match text.parse() {
+            Ok(IpAddr::V4(address)) if self.version == 4 => Some(address.to_bits().into()),
+            Ok(IpAddr::V6(address)) if self.version == 6 => Some(address.to_bits()),
+            _ => None,
+        };
+        let set =
+            number(first).zip(number(last)).map(|(first, last)| NumberSet::range(first, last));
+        let set = set.filter(|set| !set.is_empty());
+        let set = set.ok_or_else(|| value.wrong("not a range of this family's addresses"))?;
+        self.found.when.address(end, &set, negated);
         Ok(())
     }
 

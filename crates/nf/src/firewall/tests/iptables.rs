@@ -294,6 +294,22 @@ fn what_is_left_out_never_opens() {
 }
 
 #[test]
+fn ranges_lists_and_words_are_read() {
+    let rules = "*filter\n:FORWARD DROP\n-A FORWARD -m iprange ! --src-range 10.0.0.1-10.0.0.9 -j DROP\n\
+        -A FORWARD -m iprange --dst-range 10.0.0.3-10.0.0.9 -j DROP\n\
+        -A FORWARD -s 10.0.0.0/255.0.0.0,192.0.2.1 -p tcp -m multiport --dports 22,80:90 -j ACCEPT\n\
+        -A FORWARD -p tcp --syn -m multiport ! --dports 1:1000 -j ACCEPT\nCOMMIT\n";
+    let mut harness = firewall(rules, 4, "");
+    for (port, expected) in [(22, "accept"), (23, "default"), (85, "accept"), (91, "default")] {
+        assert_eq!(leaves(&mut harness, &packet(6, port)), expected, "{port}");
+    }
+    assert_eq!(leaves(&mut harness, &packet(6, 2000)), "accept");
+    assert_eq!(leaves(&mut harness, &Sent { flags: 16, ..packet(6, 2000) }), "default");
+    assert_eq!(leaves(&mut harness, &Sent { src: 0x0a00_000a, ..packet(6, 22) }), "rule");
+    assert_eq!(leaves(&mut harness, &Sent { dst: 0x0a00_0009, ..packet(6, 22) }), "rule");
+}
+
+#[test]
 fn versions_are_apart() {
     let v4 = "*filter\n:FORWARD ACCEPT\nCOMMIT\n";
     let v6 = "*filter\n:FORWARD ACCEPT\n-A FORWARD -p tcp -j DROP\nCOMMIT\n";
