@@ -199,8 +199,10 @@ impl<'a, 'f> Reader<'a, 'f> {
             let own = text(chain.object, "hook");
             let met = matches!(own, "ingress" | "egress" | "prerouting" | "postrouting")
                 || Some(own) == hook;
-            let drops = !chain.rules.is_empty() || text(chain.object, "policy") == "drop";
-            if met && drops && self.is_filter(saved) && !bases.contains(&Some(saved)) {
+            // Those of type nat translate, and may drop all the same.
+            let drops = text(chain.object, "policy") == "drop"
+                || chain.rules.iter().any(|rule| self.is_filter(saved) || is_dropping(rule));
+            if met && drops && !bases.contains(&Some(saved)) {
                 let told = chain_told(chain.name);
                 self.mistake(format!("not supported: {told}, of hook {own}, has its say too"));
             }
@@ -285,6 +287,13 @@ impl<'a, 'f> Reader<'a, 'f> {
         let number = self.number(saved.filter(is_plain).ok_or_else(wrong)?);
         Ok(if back { Then::Jump(number) } else { Then::Goto(number) })
     }
+}
+
+fn is_dropping(rule: &Value) -> bool {
+    let drops = |statement: &Value| {
+        ["drop", "reject", "queue"].iter().any(|name| statement.get(name).is_some())
+    };
+    list(rule.get("expr")).iter().any(drops)
 }
 
 fn chain_told((family, table, name): Name<'_>) -> String {

@@ -9,6 +9,7 @@ use super::routes::{Routes, Target, Unsupported};
 use super::tests::{Folder, v4, v6};
 use super::unpack::unpack;
 use super::*;
+use crate::SourceText;
 use crate::harness::{Input, try_build};
 
 fn read(bytes: &[u8], unsupported: Unsupported) -> (Routes<'static>, Vec<String>) {
@@ -151,7 +152,8 @@ fn the_shortest_path_is_taken() {
     let id: &[u8] = &[0, 0, 0, 7];
     let v6_hop = [&[0x80, 14, 33, 32][..], &[0x20; 16], &[0xfe; 16]].concat();
     let whole = [&[0x80, 14, 21, 0, 2, 1, 16][..], &[0x20; 16], &[0]].concat();
-    let cases: Vec<(u16, &[u8], Vec<Vec<u8>>, &str)> = vec![
+    type Case<'a> = (u16, &'a [u8], Vec<Vec<u8>>, &'a str);
+    let cases: Vec<Case<'_>> = vec![
         (2, TEN, vec![entry(0, &[], &[LONG, HOP_1]), entry(9, &[], &[SHORT, HOP_2])], "192.0.2.2"),
         (2, TEN, vec![entry(0, &[], &[LONG, HOP_1]), entry(9, &[], &[MIDDLE, HOP_2])], "192.0.2.2"),
         (2, TEN, vec![entry(5, &[], &[SHORT, HOP_1]), entry(4, &[], &[SHORT, HOP_2])], "192.0.2.2"),

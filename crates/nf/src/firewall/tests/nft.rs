@@ -45,7 +45,7 @@ fn payload(protocol: &str, field: &str) -> Value {
 /// Chains in a table of their family, or, every other time, in one of both.
 fn text(chains: &ModelChains) -> String {
     let own = if chains.version == 4 { "ip" } else { "ip6" };
-    let family = if chains.chains.len() % 2 == 0 { own } else { "inet" };
+    let family = if chains.chains.len().is_multiple_of(2) { own } else { "inet" };
     let mut objects = vec![json!({"metainfo": {"version": "1.0.6"}})];
     for number in 0..chains.chains.len() {
         let policy = if chains.accepts { "accept" } else { "drop" };
@@ -82,7 +82,7 @@ fn statements(rule: &ModelRule, version: u8) -> Vec<Value> {
     }
     let mut port = |field: &str, ports: Maybe<(u16, u16)>| {
         if let Some((not, (first, last))) = ports {
-            let transport = if first % 2 == 0 { "th" } else { protocol_name(rule) };
+            let transport = if first.is_multiple_of(2) { "th" } else { protocol_name(rule) };
             let range = if first == last { json!(first) } else { json!({"range": [first, last]}) };
             all.push(matches(not, payload(transport, field), range));
         }
@@ -198,6 +198,12 @@ fn every_mistake_is_told_with_its_place() {
     assert!(mistakes(&[], &[jump("forward")], "")[0].contains("no chain `forward` to go to"));
     let mut raw = chain("inet", "raw", Some("drop"));
     raw["chain"]["hook"] = "prerouting".into();
+    let mut nat = chain("inet", "nat", Some("accept"));
+    (nat["chain"]["hook"], nat["chain"]["type"]) = ("postrouting".into(), "nat".into());
+    let masquerade = rule("inet", "nat", 8, &[json!({ "masquerade": null })]);
+    let drops = rule("inet", "nat", 9, &[json!({ "drop": null })]);
+    assert!(mistakes(&[nat.clone(), masquerade], &[], "").is_empty(), "translation is not ours");
+    assert!(mistakes(&[nat, drops], &[], "")[0].contains("of hook postrouting"));
     assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, has its say too"));
 }
 
