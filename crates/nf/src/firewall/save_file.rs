@@ -158,9 +158,10 @@ impl<'a> Reader<'a> {
             _ => return Err(policy.wrong("not a policy").help("policies: ACCEPT, DROP, or -")),
         };
         let table = self.open_table(name)?;
-        if table.numbers.insert(name.text, table.chains.len()).is_some() {
+        if table.numbers.contains_key(name.text) {
             return Err(name.wrong("the table has this chain already"));
         }
+        table.numbers.insert(name.text, table.chains.len());
         table.chains.push(SavedChain { name: name.text, policy, rules: Vec::new() });
         Ok(())
     }

@@ -123,7 +123,7 @@ pub fn to_mrt(routes: &[FullRoute], peers: u16) -> Vec<u8> {
             body.extend(peer.to_be_bytes());
             body.extend([0x65, 0, 0, 0]);
             let hop = (hop + peer) % HOPS;
-            entry(&mut body, next_hop(hop, is_v4), 3 + peer as u8);
+            entry(&mut body, next_hop(hop, is_v4), 3 + (peer % 60) as u8);
         }
         record(&mut dump, if is_v4 { 2 } else { 4 }, &body);
     }

@@ -179,6 +179,10 @@ fn every_mistake_is_told_with_its_place() {
             "0:0 has no base chain `FORWARD` in its table `filter`",
         ),
         ("*filter\nCOMMIT\n*filter\nCOMMIT\n", "3:2 `filter`: the file has this table already"),
+        (
+            "*filter\n:FORWARD DROP\n:web -\n:web -\n-A FORWARD -j web\nCOMMIT",
+            "4:2 `web`: the table has this chain already",
+        ),
         ("*odd\n", "1:2 `odd`: not a table"),
         ("*filter\n:FORWARD QUEUE\nCOMMIT", "2:10 `QUEUE`: not a policy"),
     ];
