@@ -147,7 +147,7 @@ fn check(definition: &Definition, input: &Input, outcome: &Outcome) {
 /// A packet was put in another one, behind the same link header but for its type.
 fn check_tunnel(input: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
-    assert!(headers.malformed.is_none() && headers.version != 0);
+    assert!(headers.malformed().is_none() && headers.version != 0);
     let (l3, more) = (usize::from(headers.l3), outcome.bytes.len() - input.bytes.len());
     let (outer, inner) = outcome.bytes[l3..].split_at(more);
     assert_eq!(inner, &input.bytes[l3..], "what is inside is what came");

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use std::net::IpAddr;
 
 use warpline_nf::firewall::{
-    Action, NO_PORT, Policy, Rule, RuleFile, RuleSet, SearchKey, Side, kind_of_message,
+    Action, Imported, NO_PORT, Policy, Rule, RuleFile, RuleSet, SearchKey, Side, kind_of_message,
     kind_of_segment,
 };
 use warpline_packet::Prefix;
@@ -93,4 +93,31 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
     }
     let expected = rules.iter().find(matches).map(|rule| rule.action);
     assert_eq!(set.first_v4(&search).map(|(_, action)| action), expected, "{key:?}");
+}
+
+/// What must hold of rules that were made from another firewall's.
+pub fn check_imported(found: &Imported, versions: &[u8]) {
+    let told = found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
+    told.for_each(|told| assert!(!told.to_string().is_empty()));
+    assert!(found.rules.is_empty() || found.mistakes.is_empty());
+    assert!(found.rules.iter().all(|rule| versions.contains(&rule.region.version())));
+    if found.rules.len() > 64 {
+        return;
+    }
+    let policy = Policy {
+        default: Action::Drop,
+        non_ip: Action::Drop,
+        drop_fragments: false,
+        tracked: true,
+    };
+    let Ok(set) = RuleSet::of_regions(&found.rules, policy) else { return };
+    let kinds = [17, kind_of_segment(2), kind_of_message(8, 0), 47];
+    for (kind, port) in kinds.into_iter().zip([53, 80, NO_PORT, NO_PORT]) {
+        let search =
+            SearchKey { src: 0x0a00_0001, dst: 0xc000_0201, src_port: port, dst_port: port, kind };
+        if let Some((place, action)) = set.first_v4(&search) {
+            assert_eq!(found.rules[place as usize].action, action);
+            assert_eq!(found.rules[place as usize].region.version(), 4);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Small valid inputs of every target, made here, that fuzzing starts from.
 
+use warpline_nf::router::full_table::{routes as full_table, to_mrt};
 use warpline_packet::LinkType;
 use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp};
 
@@ -268,6 +269,8 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     of_functions(&mut seeds);
     of_captures(&mut seeds);
+    let dump = to_mrt(&full_table(1, 5, 5), 2);
+    seeds.push(("mrt", "dump".into(), dump));
     for (target, texts) in TEXTS {
         for (number, text) in texts.iter().enumerate() {
             seeds.push((target, format!("text-{number}"), text.as_bytes().to_vec()));

@@ -2,6 +2,8 @@
 
 /// By target.
 pub const TEXTS: &[(&str, &[&str])] = &[
+    ("iptables", &[IPTABLES]),
+    ("nft", &[NFT]),
     ("generator_config", GENERATOR),
     ("firewall_rules", RULES),
     ("classbench", FILTERS),
@@ -176,3 +178,34 @@ routes = "ip-route"
 unsupported = "skip"
 "#,
 ];
+
+const IPTABLES: &str = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n\
+    -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -m comment --comment \"a \\\"b\\\"\" -j ACCEPT\n\
+    [1:2] -A FORWARD ! -s 10.0.0.0/8 -p tcp -m multiport --dports 80,8000:8010 -j web\n\
+    -A FORWARD -p icmp -m icmp --icmp-type 3/4 -j ACCEPT\n-A FORWARD -i eth0 -j DROP\n\
+    -A FORWARD -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -g web\n\
+    -A web -s 192.0.2.0/255.255.255.0 -j RETURN\n-A web -m iprange --dst-range ::1-::9 -j REJECT\n\
+    COMMIT\n*nat\n:POSTROUTING ACCEPT\n\
+    -A POSTROUTING -s 10.0.0.0/8 -j SNAT --to-source 203.0.113.1-203.0.113.8:1024-5000 --random\n\
+    -A POSTROUTING -o eth0 -j MASQUERADE --to-ports 1024-2000\nCOMMIT\n";
+
+const NFT: &str = r#"{"nftables":[
+    {"set":{"family":"inet","table":"f","name":"s","elem":[{"prefix":{"addr":"192.0.2.0","len":24}},
+        {"range":["10.0.0.1","10.0.0.9"]},{"elem":{"val":"10.0.0.10"}}]}},
+    {"chain":{"family":"inet","table":"f","name":"in","type":"filter","hook":"forward","policy":"drop"}},
+    {"chain":{"family":"inet","table":"f","name":"c"}},
+    {"rule":{"family":"inet","table":"f","chain":"in","handle":1,"expr":[{"match":{"op":"in",
+        "left":{"ct":{"key":"state"}},"right":["established","related"]}},{"accept":null}]}},
+    {"rule":{"family":"inet","table":"f","chain":"in","handle":2,"expr":[{"match":{"op":"==",
+        "left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@s"}},{"match":{"op":"!=",
+        "left":{"payload":{"protocol":"tcp","field":"dport"}},"right":{"set":[80,{"range":[8000,8010]}]}}},
+        {"jump":{"target":"c"}}]}},
+    {"rule":{"family":"inet","table":"f","chain":"c","handle":3,"expr":[{"match":{"op":"==",
+        "left":{"&":[{"payload":{"protocol":"tcp","field":"flags"}},["syn","ack"]]},"right":"syn"}},
+        {"return":null}]}},
+    {"rule":{"family":"inet","table":"f","chain":"c","handle":4,"expr":[{"vmap":{"key":{"meta":
+        {"key":"l4proto"}},"data":{"set":[["tcp",{"drop":null}],["udp",{"goto":{"target":"c"}}]]}}}]}},
+    {"chain":{"family":"ip","table":"n","name":"p","type":"nat","hook":"postrouting","policy":"accept"}},
+    {"rule":{"family":"ip","table":"n","chain":"p","handle":5,"expr":[{"match":{"op":"==","left":
+        {"payload":{"protocol":"ip","field":"saddr"}},"right":"10.0.0.1"}},{"snat":{"addr":"203.0.113.1",
+        "port":{"range":[1024,5000]}}}]}}]}"#;

@@ -5,11 +5,8 @@
 //! [`Section::refuse_unknown`].
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
 use std::ops::{Range, RangeInclusive};
-use std::path::Path;
 use std::str::FromStr;
 
 use toml::Spanned;
@@ -17,8 +14,11 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{Diagnostic, Diagnostics, SourceText};
 
-/// Files named in a chain file may be this large.
-pub const FILE_LEN_MAX: u64 = 1 << 30;
+mod folder;
+
+pub use folder::{FILE_LEN_MAX, Folder, plain, read_text};
+
+use folder::text_of;
 
 /// A key of a function's table.
 #[derive(Clone, Copy, Debug)]
@@ -55,34 +55,6 @@ pub const COMMON_KEYS: &[Key] = &[
         help: "batches that go through it together; takes stage = \"own\"",
     },
 ];
-
-/// Where files that a chain file names are found.
-#[derive(Clone, Copy, Debug)]
-pub enum Folder<'a> {
-    /// Relative to a folder on disk.
-    Disk(&'a Path),
-    /// Among files that come with the program, by name.
-    Bundled(&'a [(&'a str, &'a str)]),
-}
-
-impl Folder<'_> {
-    /// The text of the file called `name`, or why it can't be had.
-    pub fn read(self, name: &str) -> Result<String, String> {
-        text_of(self.read_bytes(name)?)
-    }
-
-    /// The bytes of the file called `name`, or why they can't be had.
-    pub fn read_bytes(self, name: &str) -> Result<Vec<u8>, String> {
-        match self {
-            Self::Disk(folder) => read_bytes(&folder.join(name)),
-            Self::Bundled(files) => {
-                let file = files.iter().find(|(own, _)| *own == name);
-                file.map(|(_, text)| text.as_bytes().to_vec())
-                    .ok_or_else(|| "no such bundled file".into())
-            }
-        }
-    }
-}
 
 /// A table as it stands in one text: the chain file, or a setting of the command line.
 #[derive(Clone)]
@@ -372,42 +344,6 @@ fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
     }
 }
 
-/// Reads a text file of bounded size.
-pub fn read_text(path: &Path) -> Result<String, String> {
-    text_of(read_bytes(path)?)
-}
-
-fn text_of(bytes: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(bytes)
-        .map_err(|error| format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
-}
-
-fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| plain(&error))?;
-    let meta = file.metadata().map_err(|error| plain(&error))?;
-    if meta.is_dir() {
-        return Err("it is a folder".into());
-    }
-    let too_large = || format!("it is larger than {} MiB", FILE_LEN_MAX >> 20);
-    if meta.len() > FILE_LEN_MAX {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
-    if bytes.len() as u64 > FILE_LEN_MAX {
-        return Err(too_large());
-    }
-    Ok(bytes)
-}
-
-/// An operating system's error without its number.
-pub fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
-}
-
 /// What a chain hands out to the functions it is made of.
 #[derive(Debug, Default)]
 pub struct Resources {
@@ -447,6 +383,8 @@ impl Resources {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use warpline_packet::Prefix;
 

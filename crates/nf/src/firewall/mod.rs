@@ -3,10 +3,21 @@
 #![doc = include_str!("manual.txt")]
 
 mod bit_vector;
+mod chains;
 mod classbench;
 mod connections;
+mod iptables;
+pub(crate) mod iptables_match;
+pub(crate) mod nft;
+mod nft_match;
+mod nft_rule;
+pub(crate) mod nft_value;
+pub(crate) mod number_set;
+mod region;
 mod rule_set;
+mod rule_source;
 mod rules;
+pub(crate) mod save_file;
 mod tcp_state;
 #[cfg(test)]
 mod tests;
@@ -23,15 +34,17 @@ use warpline_packet::{
 
 use self::connections::{Connections, TIMEOUTS};
 use self::tracker::{Standing, Tracker};
-use crate::{
-    Definition, Diagnostic, Diagnostics, Function, Key, Resources, Section, SourceText, State,
-};
+use crate::{Definition, Function, Key, Resources, Section, State};
 
 pub use self::bit_vector::{Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge};
 pub use self::classbench::{is_classbench, parse_classbench};
+pub use self::iptables::parse_iptables;
+pub use self::nft::parse_nft;
+pub use self::region::{Region, RegionRule};
 pub use self::rule_set::{
     Decision, HIDDEN_PORT, NO_PORT, Policy, RuleSet, kind_of_message, kind_of_segment,
 };
+pub use self::rule_source::Imported;
 pub use self::rules::{
     Action, Message, RULES_MAX, Rule, RuleFile, SegmentFlags, Side, parse_lines,
 };
@@ -188,14 +201,7 @@ impl Firewall {
         if !established {
             refuse_without_tracking(section);
         }
-        let rules = read_rules(section, resources, established)?;
-        let rules = match RuleSet::build(&rules, policy) {
-            Ok(rules) => Arc::new(rules),
-            Err(why) => {
-                section.mistake("rules", why.to_string());
-                return None;
-            }
-        };
+        let rules = Arc::new(rule_source::read(section, resources, policy)?);
         let tracking = match tracking {
             Some(tracking) => Some(tracking?),
             None => None,
@@ -257,68 +263,11 @@ fn refuse_without_tracking(section: &mut Section<'_>) {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Auto,
-    Lines,
-    ClassBench,
-}
-
-/// The rules of the file that the table names. Notes every mistake in it.
-fn read_rules(
-    section: &mut Section<'_>,
-    resources: &mut Resources,
-    tracked: bool,
-) -> Option<Vec<Rule>> {
-    let formats =
-        [("auto", Format::Auto), ("lines", Format::Lines), ("classbench", Format::ClassBench)];
-    let format = section.choice("format", &formats, Format::Auto);
-    let action = section.choice("classbench_action", ACTIONS, Action::Accept);
-    let skip = section.choice("unsupported", &[("error", false), ("skip", true)], false);
-    section.require("rules", "a file of rules");
-    let source = section.file("rules")?;
-    let classbench = match format {
-        Format::Auto => is_classbench(&source.text),
-        chosen => chosen == Format::ClassBench,
-    };
-    let file = if classbench { parse_classbench(&source, action) } else { parse_lines(&source) };
-    hand_on(&file.mistakes, &source, |mistake| section.note(mistake));
-    if skip {
-        hand_on(&file.unsupported, &source, |left_out| resources.notice(left_out));
-    } else {
-        hand_on(&file.unsupported, &source, |mistake| section.note(mistake));
-    }
-    if !tracked {
-        refuse_established(section, &source, &file.rules);
-    }
-    let reads = file.mistakes.is_empty() && (skip || file.unsupported.is_empty());
-    reads.then_some(file.rules)
-}
-
-/// Hands on what is listed, and as many more as were counted.
-fn hand_on(all: &Diagnostics, source: &SourceText, mut to: impl FnMut(Diagnostic)) {
-    all.iter().for_each(|told| to(told.clone()));
-    (all.iter().count()..all.count()).for_each(|_| to(source.whole("one more")));
-}
-
-fn refuse_established(section: &mut Section<'_>, source: &SourceText, rules: &[Rule]) {
-    for rule in rules.iter().filter(|rule| rule.established).take(crate::LISTED_MAX) {
-        let text = source.text.lines().nth(rule.line - 1).unwrap_or_default();
-        let at = text.find("established").unwrap_or(0);
-        let told = source.in_line(
-            rule.line,
-            text,
-            at,
-            "established".len(),
-            "`established` takes established = true in the firewall's table",
-        );
-        section.note(told);
-    }
-}
-
 const KEYS: &[Key] = &[
-    key("rules", "a file", "required", "the rules: lines or ClassBench filters"),
-    key("format", "auto | lines | classbench", "auto", "the form of the rules"),
+    key("rules", "a file", "required", "the rules: lines, ClassBench, iptables-save, nft"),
+    key("rules_v6", "a file", "none", "the rules of ip6tables-save"),
+    key("format", "auto | lines | classbench | iptables | nft", "auto", "the form of the rules"),
+    key("chain", "a chain", "the one that forwards", "where packets enter, with iptables or nft"),
     key("classbench_action", "accept | drop", "accept", "what ClassBench filters do"),
     key("unsupported", "error | skip", "error", "rules that ask for what there isn't"),
     key("default", "drop | accept", "drop", "packets that no rule matches"),

@@ -8,6 +8,7 @@ use warpline_packet::wire::{ip_protocol, tcp};
 use warpline_packet::{Flags, Packet, Prefix};
 
 use super::bit_vector::{Number, Range, Ranges, SearchKey, Space, TooLarge};
+use super::region::RegionRule;
 use super::rules::{Action, Rule, Side};
 
 /// In the place of a port: the packet has none.
@@ -17,11 +18,11 @@ pub const HIDDEN_PORT: u32 = NO_PORT + 1;
 const PORTS: usize = HIDDEN_PORT as usize + 1;
 
 /// Kinds below are protocols; a TCP or ICMP packet there is one whose header can't be seen.
-const KIND_TCP: u32 = 256;
-const KIND_ICMP: u32 = KIND_TCP + 256;
+pub(super) const KIND_TCP: u32 = 256;
+pub(super) const KIND_ICMP: u32 = KIND_TCP + 256;
 /// Kinds of packets of connections begin here.
-const KIND_ESTABLISHED: u32 = KIND_ICMP + (1 << 16);
-const KINDS: u32 = 2 * KIND_ESTABLISHED;
+pub(super) const KIND_ESTABLISHED: u32 = KIND_ICMP + (1 << 16);
+pub(super) const KINDS: u32 = 2 * KIND_ESTABLISHED;
 
 /// What the rules say of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,19 @@ impl RuleSet {
             accepts_established: policy.tracked && !rules.iter().any(|rule| rule.established),
             v4: Searched::build(rules, 4)?,
             v6: Searched::build(rules, 6)?,
+        })
+    }
+
+    /// Builds the searches of rules that were made from chains, of both IP versions in turn.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn of_regions(rules: &[RegionRule], policy: Policy) -> Result<Self, TooLarge> {
+        Ok(Self {
+            policy,
+            accepts_established: false,
+            v4: Searched::of_regions(rules, 4)?,
+            v6: Searched::of_regions(rules, 6)?,
         })
     }
 
@@ -239,13 +253,32 @@ pub const fn kind_of_message(message_type: u8, code: u8) -> u32 {
 
 impl<A: Number> Searched<A> {
     fn build(rules: &[Rule], version: u8) -> Result<Self, TooLarge> {
-        let mut ranges = Ranges { ports: PORTS, kinds: KINDS as usize, ..Ranges::default() };
-        let mut places = Vec::new();
+        let (mut ranges, mut places) = (Ranges::default(), Vec::new());
         for (place, rule) in (0..).zip(rules).filter(|(_, rule)| rule.is_of(version)) {
             let number = places.len() as u32;
             places.push((place, rule.action));
             add(&mut ranges, rule, number, version);
         }
+        Self::search(ranges, places)
+    }
+
+    fn of_regions(rules: &[RegionRule], version: u8) -> Result<Self, TooLarge> {
+        let (mut ranges, mut places) = (Ranges::default(), Vec::new());
+        for (place, rule) in (0..).zip(rules).filter(|(_, r)| r.region.version() == version) {
+            let number = places.len() as u32;
+            places.push((place, rule.action));
+            let Ranges { src, dst, src_port, dst_port, kind, .. } = &mut ranges;
+            let sets = rule.region.rule_sets(rule.action);
+            for (to, set) in [src, dst, src_port, dst_port, kind].into_iter().zip(&sets) {
+                let range = |&(first, last): &(u128, u128)| Range { rule: number, first, last };
+                to.extend(set.ranges().iter().map(range));
+            }
+        }
+        Self::search(ranges, places)
+    }
+
+    fn search(mut ranges: Ranges, places: Vec<(u32, Action)>) -> Result<Self, TooLarge> {
+        (ranges.ports, ranges.kinds) = (PORTS, KINDS as usize);
         ranges.rules = places.len();
         if places.is_empty() {
             (ranges.ports, ranges.kinds) = (0, 0);
@@ -329,7 +362,7 @@ fn add_addresses(to: &mut Vec<Range>, side: &Side, rule: u32, version: u8) {
 }
 
 /// First and last address of a prefix, as numbers.
-fn bounds(prefix: Prefix) -> (u128, u128) {
+pub(super) fn bounds(prefix: Prefix) -> (u128, u128) {
     let (first, bits) = match prefix.address() {
         core::net::IpAddr::V4(a) => (u128::from(a.to_bits()), 32),
         core::net::IpAddr::V6(a) => (a.to_bits(), 128),

@@ -204,7 +204,7 @@ fn unknown(word: Word<'_>) -> Trouble {
     }
 }
 
-const PROTOCOLS: &[(&str, u8)] = &[
+pub(super) const PROTOCOLS: &[(&str, u8)] = &[
     ("tcp", ip_protocol::TCP),
     ("udp", ip_protocol::UDP),
     ("icmp", ip_protocol::ICMP),
@@ -314,6 +314,11 @@ const TYPES_V6: &[(&str, u8)] = &[
     ("redirect", icmpv6::message::REDIRECT),
 ];
 
+/// Types of ICMP, for IPv4, or ICMPv6, by name.
+pub(super) fn message_types(version: u8) -> &'static [(&'static str, u8)] {
+    if version == 4 { TYPES_V4 } else { TYPES_V6 }
+}
+
 fn message(cursor: &mut Cursor<'_>, word: Word<'_>, of: &[u8]) -> Result<Message, Trouble> {
     let names = match of {
         [ip_protocol::ICMP] => TYPES_V4,
@@ -338,7 +343,7 @@ fn codes(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &mut Rule) -> Result<(),
     Ok(())
 }
 
-const FLAGS: [(&str, u16); 6] = [
+pub(super) const FLAGS: [(&str, u16); 6] = [
     ("fin", tcp::flags::FIN),
     ("syn", tcp::flags::SYN),
     ("rst", tcp::flags::RST),

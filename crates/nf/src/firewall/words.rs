@@ -9,9 +9,36 @@ pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
     /// Where it begins in the line, in bytes.
     at: usize,
+    /// Whether it stood in quotes, and so is no keyword.
+    pub(crate) quoted: bool,
 }
 
-impl Word<'_> {
+impl<'a> Word<'a> {
+    /// A word at byte `at` of a line.
+    pub(crate) fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at, quoted: false }
+    }
+
+    /// A word that stood in quotes.
+    pub(crate) fn quoted(text: &'a str, at: usize) -> Self {
+        Self { text, at, quoted: true }
+    }
+
+    /// A part of the word, told at the word's place.
+    pub(crate) fn with(self, text: &'a str) -> Self {
+        Self { text, ..self }
+    }
+
+    /// The parts of the word between `separator`s.
+    pub(crate) fn split(self, separator: char) -> impl Iterator<Item = Self> {
+        let mut at = self.at;
+        self.text.split(separator).map(move |text| {
+            let part = Self { text, at, ..self };
+            at += text.len() + separator.len_utf8();
+            part
+        })
+    }
+
     /// The word is a mistake.
     pub(crate) fn wrong(&self, message: impl Into<String>) -> Trouble {
         let what = if self.text.is_empty() {
@@ -79,7 +106,7 @@ impl<'a> Cursor<'a> {
         let text = rest.trim_start();
         let at = self.at + rest.len() - text.len();
         let text = text.split_whitespace().next()?;
-        Some(Word { text, at })
+        Some(Word::new(text, at))
     }
 
     /// The next word.
@@ -105,7 +132,7 @@ impl<'a> Cursor<'a> {
 
     /// The place behind the last word.
     pub(crate) fn end(&self) -> Word<'a> {
-        Word { text: "", at: self.line.trim_end().len() }
+        Word::new("", self.line.trim_end().len())
     }
 
     /// The whole line.
@@ -128,9 +155,9 @@ impl<'a> Cursor<'a> {
             for text in word.text.split(',') {
                 comma = text.is_empty();
                 if !comma {
-                    list.push(one(Word { text, at })?);
+                    list.push(one(Word::new(text, at))?);
                 } else if at + 1 < word.at + word.text.len() || at == word.at {
-                    return Err(Word { text: ",", at }.wrong(format!("{what} is missing here")));
+                    return Err(Word::new(",", at).wrong(format!("{what} is missing here")));
                 }
                 at += text.len() + 1;
             }

@@ -7,20 +7,39 @@ use warpline_packet::{InsideKey, Prefix};
 
 use super::addresses::{Blocks, POOL_MAX, Pool, PortRange, overlap, size};
 use super::bindings::Class;
-use crate::{Key, Section};
+use super::rules;
+use crate::{Key, Resources, Section};
 
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "inside",
         allowed: "a list of prefixes",
-        default: "required",
+        default: "required, or said by `rules`",
         help: "addresses that are translated",
     },
     Key {
         name: "outside",
         allowed: "a list of addresses or prefixes, 1024 addresses at most",
-        default: "required",
+        default: "required, or said by `rules`",
         help: "addresses that they are translated to; every address of a prefix is used",
+    },
+    Key {
+        name: "rules",
+        allowed: "a file",
+        default: "none",
+        help: "what iptables-save or `nft -j list ruleset` prints: SNAT and masquerading",
+    },
+    Key {
+        name: "format",
+        allowed: "auto | iptables | nft",
+        default: "auto",
+        help: "the form of the rules",
+    },
+    Key {
+        name: "unsupported",
+        allowed: "error | skip",
+        default: "error",
+        help: "rules that ask for what there isn't",
     },
     Key {
         name: "ports",
@@ -122,9 +141,13 @@ pub(super) struct Config {
 }
 
 /// Reads the table; `None` where mistakes were noted.
-pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
-    let inside = prefixes(section, "inside", "the addresses to translate");
-    let outside = prefixes(section, "outside", "the addresses to translate to");
+pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
+    let said = rules::read(section, resources);
+    let inside =
+        said.inside.unwrap_or_else(|| prefixes(section, "inside", "the addresses to translate"));
+    let outside = said
+        .outside
+        .unwrap_or_else(|| prefixes(section, "outside", "the addresses to translate to"));
     // A list is empty too where none of its items reads: that was told already.
     if !section.is_broken() {
         for (key, list) in [("inside", &inside), ("outside", &outside)] {
@@ -137,7 +160,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     check_pool(section, &inside, &outside);
     let ports = match section.has("ports") {
         true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
-        false => PortRange::DEFAULT,
+        false => said.ports.unwrap_or(PortRange::DEFAULT),
     };
     let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
     let filtering = section.choice("filtering", &DEPENDENCES, Dependence::AddressDependent);

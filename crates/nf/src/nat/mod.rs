@@ -8,8 +8,11 @@ mod config;
 mod fragments;
 pub(crate) mod icmp;
 pub(crate) mod index;
+mod iptables_rules;
+mod nft_rules;
 mod ports;
 mod remotes;
+mod rules;
 mod shard;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,6 +24,9 @@ use std::sync::Arc;
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
 
 pub use addresses::PortRange;
+pub use iptables_rules::parse_iptables;
+pub use nft_rules::parse_nft;
+pub use rules::{NatRules, Translation};
 
 use crate::{Definition, Function, Resources, Section, State};
 use config::Config;
@@ -127,7 +133,7 @@ struct Nat {
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    let config = config::read(section)?;
+    let config = config::read(section, resources)?;
     let words = Words::from(resources, config.has_v6, section)?;
     let mut access = ACCESS;
     access.before.writes = access.before.writes | words.fields();

@@ -3,22 +3,26 @@
 #![doc = include_str!("manual.md")]
 
 use std::any::Any;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use warpline_packet::wire::ipv4;
 use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
 
-use crate::{Definition, Emits, Function, Key, Resources, Section, State};
+use crate::{Definition, Emits, Function, State};
 
+mod config;
 mod dir24_8;
 mod fib;
 mod fib4;
+pub mod full_table;
 mod icmp;
+pub mod mrt;
+mod mrt_path;
 pub mod neighbours;
 mod poptrie;
 mod route_line;
 pub mod routes;
+pub mod unpack;
 
 pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
@@ -26,17 +30,16 @@ pub use poptrie::{Node, Poptrie, Rule6};
 
 use fib::{Action, Fib, reason};
 use neighbours::Mac;
-use routes::Unsupported;
 
 /// What is known of the function.
 pub const DEFINITION: Definition = Definition {
     name: "router",
     summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",
     manual: include_str!("manual.md"),
-    keys: KEYS,
+    keys: config::KEYS,
     drops: DROPS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
-    build,
+    build: config::build,
 };
 
 const DROPS: &[&str] = &[
@@ -48,57 +51,6 @@ const DROPS: &[&str] = &[
     "unreachable",
     "prohibited",
     "no-neighbour",
-];
-
-const KEYS: &[Key] = &[
-    Key {
-        name: "routes",
-        allowed: "a file",
-        default: "required",
-        help: "`prefix next-hop` lines, or what `ip route` prints",
-    },
-    Key {
-        name: "neighbours",
-        allowed: "a file",
-        default: "none: Ethernet addresses stay",
-        help: "`address mac` lines, or what `ip neigh` prints",
-    },
-    Key {
-        name: "mac",
-        allowed: "an Ethernet address",
-        default: "none: Ethernet addresses stay",
-        help: "the router's own Ethernet address",
-    },
-    Key {
-        name: "icmp",
-        allowed: "off | on",
-        default: "off",
-        help: "on: sends ICMP errors about packets that it drops",
-    },
-    Key {
-        name: "icmp_src_v4",
-        allowed: "an IPv4 address",
-        default: "none: no errors about IPv4",
-        help: "where ICMP errors come from",
-    },
-    Key {
-        name: "icmp_src_v6",
-        allowed: "an IPv6 address",
-        default: "none: no errors about IPv6",
-        help: "where ICMPv6 errors come from",
-    },
-    Key {
-        name: "icmp_rate_pps",
-        allowed: "1 to 1000000",
-        default: "100",
-        help: "ICMP errors a second in packet time, for each shard",
-    },
-    Key {
-        name: "unsupported",
-        allowed: "error | skip",
-        default: "error",
-        help: "skip: leaves out lines of `ip route` that the router can't do",
-    },
 ];
 
 const READS: FieldSet = FieldSet::of(&[
@@ -138,47 +90,6 @@ struct Router {
     mac: Option<Mac>,
     icmp: Option<icmp::Config>,
     access: Access,
-}
-
-fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
-    let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
-    let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
-    section.require("routes", "it has no table to look up without");
-    let mac = section.parsed::<Mac>("mac");
-    if section.has("mac") != section.has("neighbours") {
-        let (has, lacks) =
-            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
-        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
-    }
-    let icmp = icmp_config(section);
-    let source = section.file("routes");
-    let source_neighbours = section.file("neighbours");
-    let note = &mut |mistake| section.note(mistake);
-    let routes = source.as_ref().map(|source| routes::read(source, unsupported, note));
-    let neighbours = source_neighbours.as_ref().map(|source| neighbours::read(source, note));
-    if section.is_broken() {
-        return None;
-    }
-    match Fib::new(&routes?, neighbours.as_ref()) {
-        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp))),
-        Err(why) => {
-            section.mistake("neighbours", why);
-            None
-        }
-    }
-}
-
-fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
-    let on = section.choice("icmp", &[("off", false), ("on", true)], false);
-    let config = icmp::Config {
-        src_v4: section.parsed::<Ipv4Addr>("icmp_src_v4"),
-        src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
-        rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
-    };
-    if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
-        section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
-    }
-    on.then_some(config)
 }
 
 impl Function for Router {
@@ -399,6 +310,8 @@ impl Router {
 
 const _: () = assert!(ipv4::HEADER_LEN <= IP_HEADER_LEN_MAX);
 
+#[cfg(test)]
+mod mrt_tests;
 #[cfg(test)]
 mod reload_tests;
 #[cfg(test)]

@@ -144,7 +144,7 @@ fn the_definition_holds_together() {
     assert_eq!(DROPS[usize::from(reason::UNREACHABLE.0)], "unreachable");
     assert_eq!(DROPS[usize::from(reason::PROHIBITED.0)], "prohibited");
     assert_eq!(DROPS[usize::from(reason::NO_NEIGHBOUR.0)], "no-neighbour");
-    for name in DROPS.iter().copied().chain(KEYS.iter().map(|key| key.name)) {
+    for name in DROPS.iter().copied().chain(config::KEYS.iter().map(|key| key.name)) {
         assert!(DEFINITION.manual.contains(&format!("`{name}`")), "the manual lacks {name}");
     }
 }

@@ -1,8 +1,11 @@
 //! The firewall against a linear search and a model of tracking, both written from the manual.
 
+mod chain_model;
 mod files;
+mod iptables;
 mod matching;
 mod model;
+mod nft;
 mod reload;
 mod tracking;
 mod traffic;

@@ -163,7 +163,7 @@ impl Sent {
     }
 }
 
-const PORTS: &[u16] = &[0, 1, 53, 79, 80, 81, 443, 1024, 65534, 65535];
+pub(super) const PORTS: &[u16] = &[0, 1, 53, 79, 80, 81, 443, 1024, 65534, 65535];
 
 /// One of few addresses, so that rules and packets meet.
 fn address(draw: &mut Draw, version: u8) -> u128 {
@@ -179,7 +179,7 @@ fn address(draw: &mut Draw, version: u8) -> u128 {
     }
 }
 
-fn prefix(draw: &mut Draw, version: u8) -> Prefix {
+pub(super) fn prefix(draw: &mut Draw, version: u8) -> Prefix {
     let address = address(draw, version);
     let (address, lens): (IpAddr, &[u8]) = if version == 4 {
         (Ipv4Addr::from_bits(address as u32).into(), &[0, 7, 8, 15, 16, 17, 24, 25, 31, 32])

@@ -4,6 +4,7 @@ mod cases;
 pub(crate) mod frames;
 mod model;
 mod random;
+mod rules;
 
 use std::net::IpAddr;
 use std::path::Path;

@@ -1,0 +1,152 @@
+//! The function's table in the chain file, and the files that it names.
+
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::fib::Fib;
+use super::neighbours::{self, Mac};
+use super::routes::{self, Routes, Unsupported};
+use super::unpack::unpack;
+use super::{Router, icmp, mrt};
+use crate::config::FILE_LEN_MAX;
+use crate::{Function, Key, Resources, Section, SourceText};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "routes",
+        allowed: "a file",
+        default: "required",
+        help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
+    },
+    Key {
+        name: "neighbours",
+        allowed: "a file",
+        default: "none: Ethernet addresses stay",
+        help: "`address mac` lines, or what `ip neigh` prints",
+    },
+    Key {
+        name: "mac",
+        allowed: "an Ethernet address",
+        default: "none: Ethernet addresses stay",
+        help: "the router's own Ethernet address",
+    },
+    Key {
+        name: "icmp",
+        allowed: "off | on",
+        default: "off",
+        help: "on: sends ICMP errors about packets that it drops",
+    },
+    Key {
+        name: "icmp_src_v4",
+        allowed: "an IPv4 address",
+        default: "none: no errors about IPv4",
+        help: "where ICMP errors come from",
+    },
+    Key {
+        name: "icmp_src_v6",
+        allowed: "an IPv6 address",
+        default: "none: no errors about IPv6",
+        help: "where ICMPv6 errors come from",
+    },
+    Key {
+        name: "icmp_rate_pps",
+        allowed: "1 to 1000000",
+        default: "100",
+        help: "ICMP errors a second in packet time, for each shard",
+    },
+    Key {
+        name: "unsupported",
+        allowed: "error | skip",
+        default: "error",
+        help: "skip: leaves out lines of `ip route` that the router can't do",
+    },
+];
+
+pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
+    let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
+    let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
+    section.require("routes", "it has no table to look up without");
+    let mac = section.parsed::<Mac>("mac");
+    if section.has("mac") != section.has("neighbours") {
+        let (has, lacks) =
+            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
+        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
+    }
+    let icmp = icmp_config(section);
+    let file = route_file(section, unsupported);
+    let source_neighbours = section.file("neighbours");
+    let note = &mut |mistake| section.note(mistake);
+    let source;
+    let routes = match file {
+        Some(RouteFile::Dump(routes)) => Some(routes),
+        Some(RouteFile::Text(text)) => {
+            source = text;
+            Some(routes::read(&source, unsupported, note))
+        }
+        None => None,
+    };
+    let neighbours = source_neighbours.as_ref().map(|source| neighbours::read(source, note));
+    if section.is_broken() {
+        return None;
+    }
+    match Fib::new(&routes?, neighbours.as_ref()) {
+        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp))),
+        Err(why) => {
+            section.mistake("neighbours", why);
+            None
+        }
+    }
+}
+
+/// What the key `routes` names.
+enum RouteFile {
+    Text(SourceText),
+    Dump(Routes<'static>),
+}
+
+/// Reads the file of routes, which may be packed: a dump whole, a text as it is.
+fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<RouteFile> {
+    let (name, bytes) = section.file_bytes("routes")?;
+    let unreadable = |section: &mut Section<'_>, error: &io::Error| {
+        let why = crate::config::plain(error);
+        section.mistake("routes", format!("can't read {name:?}: can't be unpacked: {why}"));
+        None
+    };
+    let unpacked = match unpack(&bytes) {
+        Ok(unpacked) => unpacked,
+        Err(error) => return unreadable(section, &error),
+    };
+    if mrt::is_mrt(unpacked.head()) {
+        let note = &mut |mistake| section.note(mistake);
+        let routes = mrt::read(unpacked.into_reader(), name, unsupported, note);
+        return Some(RouteFile::Dump(routes));
+    }
+    if unpacked.is_packed() {
+        let mut text = Vec::new();
+        let reader = unpacked.into_reader();
+        if let Err(error) = reader.take(FILE_LEN_MAX + 1).read_to_end(&mut text) {
+            return unreadable(section, &error);
+        }
+        if text.len() as u64 > FILE_LEN_MAX {
+            let why = format!("it unpacks to more than {} MiB", FILE_LEN_MAX >> 20);
+            section.mistake("routes", format!("can't read {name:?}: {why}"));
+            return None;
+        }
+        return section.text("routes", name, text).map(RouteFile::Text);
+    }
+    drop(unpacked);
+    section.text("routes", name, bytes).map(RouteFile::Text)
+}
+
+fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
+    let on = section.choice("icmp", &[("off", false), ("on", true)], false);
+    let config = icmp::Config {
+        src_v4: section.parsed::<Ipv4Addr>("icmp_src_v4"),
+        src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
+        rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
+    };
+    if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
+        section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
+    }
+    on.then_some(config)
+}

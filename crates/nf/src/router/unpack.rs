@@ -1,0 +1,71 @@
+//! Files that may be packed with gzip (RFC 1952) or bzip2: told by their first bytes, unpacked as they are
+//! read.
+
+use std::io::{self, BufReader, Read};
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+
+/// What a file unpacks to may be this long; a dump is read record by record and never held whole.
+pub const UNPACKED_LEN_MAX: u64 = 1 << 33;
+/// Bytes that tell what a file is.
+const HEAD_LEN: usize = 12;
+
+/// What a file holds, unpacked.
+pub struct Unpacked<'a> {
+    head: [u8; HEAD_LEN],
+    head_len: usize,
+    rest: Box<dyn Read + 'a>,
+    is_packed: bool,
+}
+
+/// Begins to unpack a file.
+///
+/// # Errors
+/// Where it is packed, and not as it should be.
+pub fn unpack(bytes: &[u8]) -> io::Result<Unpacked<'_>> {
+    let buffered = |reader| BufReader::with_capacity(1 << 16, reader);
+    let (mut rest, is_packed): (Box<dyn Read + '_>, _) = match bytes {
+        [0x1f, 0x8b, ..] => (Box::new(MultiGzDecoder::new(bytes)), true),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => (Box::new(MultiBzDecoder::new(bytes)), true),
+        _ => (Box::new(bytes), false),
+    };
+    if is_packed {
+        rest = Box::new(buffered(rest));
+    }
+    let mut head = [0; HEAD_LEN];
+    let head_len = fill(&mut rest, &mut head)?;
+    Ok(Unpacked { head, head_len, rest, is_packed })
+}
+
+impl<'a> Unpacked<'a> {
+    /// The first bytes.
+    pub fn head(&self) -> &[u8] {
+        &self.head[..self.head_len]
+    }
+
+    /// Whether the file is packed at all.
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    /// All of it; more than [`UNPACKED_LEN_MAX`] bytes are cut off.
+    pub fn into_reader(self) -> impl Read + 'a {
+        let Self { head, head_len, rest, .. } = self;
+        io::Cursor::new(head).take(head_len as u64).chain(rest).take(UNPACKED_LEN_MAX)
+    }
+}
+
+/// Reads until `to` is full or there is no more; gives the bytes read.
+pub(super) fn fill(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    while len < to.len() {
+        match from.read(&mut to[len..]) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(len)
+}

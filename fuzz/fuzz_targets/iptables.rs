@@ -1,0 +1,19 @@
+//! What iptables-save prints, for the firewall and the translator.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use warpline_fuzz::rules::check_imported;
+use warpline_nf::SourceText;
+use warpline_nf::firewall::parse_iptables;
+
+fuzz_target!(|text: &str| {
+    let source = SourceText::new("rules", text);
+    for (version, tracked) in [(4, true), (6, true), (4, false)] {
+        check_imported(&parse_iptables(&source, version, "FORWARD", tracked), &[version]);
+    }
+    let found = warpline_nf::nat::parse_iptables(&source);
+    for told in found.mistakes.iter().chain(found.unsupported.iter()) {
+        assert!(told.line <= text.lines().count().max(1) && !told.to_string().is_empty());
+    }
+});

@@ -1,0 +1,20 @@
+//! What `nft -j list ruleset` prints, for the firewall and the translator.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use warpline_fuzz::rules::check_imported;
+use warpline_nf::SourceText;
+use warpline_nf::firewall::parse_nft;
+
+fuzz_target!(|text: &str| {
+    let source = SourceText::new("rules", text);
+    for tracked in [true, false] {
+        check_imported(&parse_nft(&source, None, tracked), &[4, 6]);
+    }
+    check_imported(&parse_nft(&source, Some("in"), true), &[4, 6]);
+    let found = warpline_nf::nat::parse_nft(&source);
+    for told in found.mistakes.iter().chain(found.unsupported.iter()) {
+        assert!(!told.to_string().is_empty());
+    }
+});
