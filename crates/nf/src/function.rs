@@ -6,6 +6,7 @@
 
 use core::any::Any;
 use core::time::Duration;
+use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
@@ -45,6 +46,11 @@ pub trait Function: Any + Send + Sync {
     /// The error says what could not be opened.
     fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
         Ok(None)
+    }
+
+    /// The files that [`Function::report`] will create, so that none of them is written over an input.
+    fn writes(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,

@@ -9,6 +9,7 @@ pub mod config;
 mod diagnostic;
 mod emit;
 pub mod firewall;
+pub mod flow_monitor;
 mod function;
 pub mod harness;
 pub mod nat;
@@ -42,7 +43,8 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = &[firewall::DEFINITION, nat::DEFINITION, router::DEFINITION];
+pub const FUNCTIONS: &[Definition] = 
+    &[firewall::DEFINITION, flow_monitor::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.
 pub fn definition(name: &str) -> Option<&'static Definition> {
