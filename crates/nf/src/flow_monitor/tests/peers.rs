@@ -1,0 +1,1 @@
+//! Collectors of others read what is exported: nfdump and tshark.
