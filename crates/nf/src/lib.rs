@@ -43,7 +43,7 @@ pub struct Definition {
 }
 
 /// Every function there is.
-pub const FUNCTIONS: &[Definition] = 
+pub const FUNCTIONS: &[Definition] =
     &[firewall::DEFINITION, flow_monitor::DEFINITION, nat::DEFINITION, router::DEFINITION];
 
 /// The function called `name`.

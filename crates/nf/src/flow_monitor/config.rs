@@ -18,7 +18,12 @@ pub(super) const KEYS: &[Key] = &[
         default: "none",
         help: "the collector that records are sent to as IPFIX over UDP",
     },
-    Key { name: "csv", allowed: "a file", default: "none", help: "where records are written as CSV" },
+    Key {
+        name: "csv",
+        allowed: "a file",
+        default: "none",
+        help: "where records are written as CSV",
+    },
     Key {
         name: "active_s",
         allowed: "1 to 3600",
@@ -37,7 +42,12 @@ pub(super) const KEYS: &[Key] = &[
         default: "65536",
         help: "flows that there may be at once",
     },
-    Key { name: "top", allowed: "0 to 1000", default: "10", help: "rows of each table of the summary" },
+    Key {
+        name: "top",
+        allowed: "0 to 1000",
+        default: "10",
+        help: "rows of each table of the summary",
+    },
     Key {
         name: "heavy",
         allowed: "16 to 65536",

@@ -50,10 +50,17 @@ mod tests {
 
     #[test]
     fn a_line_has_a_value_for_every_column() {
-        let half = |n| Half { packets: n, bytes: 100 * n, first_us: 5, last_us: 7_000_009, tcp_flags: 3 };
+        let half =
+            |n| Half { packets: n, bytes: 100 * n, first_us: 5, last_us: 7_000_009, tcp_flags: 3 };
         let src_port = 77;
-        let key =
-            FlowKey { src: 0x0a00_0001, dst: 1, src_port, dst_port: 0x0301, protocol: 1, version: 4 };
+        let key = FlowKey {
+            src: 0x0a00_0001,
+            dst: 1,
+            src_port,
+            dst_port: 0x0301,
+            protocol: 1,
+            version: 4,
+        };
         let (end, direction) = (End::Idle, Direction::Initiator);
         let lines = |record: FlowRecord| {
             let mut text = String::new();

@@ -82,7 +82,8 @@ impl Report for Exporter {
         if let Some((encoder, datagrams)) = &mut self.udp {
             encoder.flush(&mut |message| datagrams.send(message));
         }
-        for file in self.ipfix.iter_mut().map(|(_, f)| f).chain(self.csv.iter_mut().map(|(_, f)| f)) {
+        for file in self.ipfix.iter_mut().map(|(_, f)| f).chain(self.csv.iter_mut().map(|(_, f)| f))
+        {
             file.flush();
         }
     }

@@ -63,8 +63,7 @@ fn kind(record: &FlowRecord) -> u16 {
 /// Gives the elements of a record of `kind` in order, each with its value.
 #[inline(always)]
 fn walk(kind: u16, record: &FlowRecord, put: &mut impl FnMut(Element, u128)) {
-    let mut own =
-        |id, len, value: u64| put(Element { id, len, reverse: false }, u128::from(value));
+    let mut own = |id, len, value: u64| put(Element { id, len, reverse: false }, u128::from(value));
     let key = &record.key;
     if kind & ICMP == 0 {
         own(element::SOURCE_TRANSPORT_PORT, 2, key.src_port.into());
@@ -83,10 +82,11 @@ fn walk(kind: u16, record: &FlowRecord, put: &mut impl FnMut(Element, u128)) {
     };
     put(Element { id: src, len, reverse: false }, key.src);
     put(Element { id: dst, len, reverse: false }, key.dst);
-    walk_half(&record.forward, false, put);
+    // The source's own times come last: nfdump 1.7 takes the reverse ones for the same elements.
     if kind & BIFLOW != 0 {
         walk_half(&record.reverse, true, put);
     }
+    walk_half(&record.forward, false, put);
 }
 
 #[inline(always)]
@@ -160,7 +160,8 @@ impl Encoder {
             message.extend_from_slice(&bytes[bytes.len() - usize::from(element.len)..]);
         });
         self.records += 1;
-        self.export_s = self.export_s.max((record.last_us() / 1_000_000).min(u32::MAX.into()) as u32);
+        self.export_s =
+            self.export_s.max((record.last_us() / 1_000_000).min(u32::MAX.into()) as u32);
     }
 
     /// Gives what there is to `send`.

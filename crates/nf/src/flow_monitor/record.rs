@@ -155,7 +155,8 @@ impl FlowRecord {
         }
         let rest = &mut &note[..];
         let (src, dst) = (u128::from_be_bytes(take(rest)?), u128::from_be_bytes(take(rest)?));
-        let (src_port, dst_port) = (u16::from_be_bytes(take(rest)?), u16::from_be_bytes(take(rest)?));
+        let (src_port, dst_port) =
+            (u16::from_be_bytes(take(rest)?), u16::from_be_bytes(take(rest)?));
         let [protocol, version, end, direction] = take(rest)?;
         let key = FlowKey { src, dst, src_port, dst_port, protocol, version };
         let end = End::ALL.into_iter().find(|known| *known as u8 == end)?;
@@ -227,7 +228,8 @@ mod tests {
 
     #[test]
     fn an_echo_seen_from_the_other_side_is_a_reply() {
-        let key = FlowKey { src: 1, dst: 2, src_port: 77, dst_port: 0x0800, protocol: 1, version: 4 };
+        let key =
+            FlowKey { src: 1, dst: 2, src_port: 77, dst_port: 0x0800, protocol: 1, version: 4 };
         let (forward, reverse) = (Half::default(), Half { packets: 1, ..Half::default() });
         let record =
             FlowRecord { key, forward, reverse, end: End::Idle, direction: Direction::Initiator };

@@ -85,10 +85,8 @@ fn a_flow_that_lasts_is_told_of_in_pieces_with_its_initiator() {
 #[test]
 fn an_answer_seen_first_does_not_make_an_initiator() {
     let mut monitor = monitor("idle_s = 2");
-    let (echo, reply) = (
-        Body::Icmp { kind: 8, code: 0, ident: 5 },
-        Body::Icmp { kind: 0, code: 0, ident: 5 },
-    );
+    let (echo, reply) =
+        (Body::Icmp { kind: 8, code: 0, ident: 5 }, Body::Icmp { kind: 0, code: 0, ident: 5 });
     let packets = [
         tcp(0, false, 0x12),
         tcp(1, true, 0x10),
@@ -143,7 +141,9 @@ fn heavy_hitters_are_listed_with_their_errors() {
         assert_eq!(table.rows.len(), 2);
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
         match &table.rows[0][..] {
-            [Cell::Text(src), Cell::Number(count), Cell::Number(error)] => (src.clone(), *count, *error),
+            [Cell::Text(src), Cell::Number(count), Cell::Number(error)] => {
+                (src.clone(), *count, *error)
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -160,7 +160,9 @@ fn heavy_hitters_are_listed_with_their_errors() {
 #[test]
 fn mistakes_are_told() {
     assert_eq!(
-        mistakes("ipfix = \"a\"\ncsv = \"a\"\nidle_s = 30\nactive_s = 20\nipfix_udp = \"host:1\"\n"),
+        mistakes(
+            "ipfix = \"a\"\ncsv = \"a\"\nidle_s = 30\nactive_s = 20\nipfix_udp = \"host:1\"\n"
+        ),
         [
             "`csv` and `ipfix` name the same file",
             "`idle_s` is 30, more than `active_s`, which is 20",

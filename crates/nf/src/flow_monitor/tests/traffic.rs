@@ -10,13 +10,28 @@ use crate::harness::Input;
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    Tcp { src: u16, dst: u16, flags: u8 },
-    Udp { src: u16, dst: u16 },
+    Tcp {
+        src: u16,
+        dst: u16,
+        flags: u8,
+    },
+    Udp {
+        src: u16,
+        dst: u16,
+    },
     /// ICMP or ICMPv6, by the addresses.
-    Icmp { kind: u8, code: u8, ident: u16 },
-    Other { protocol: u8 },
+    Icmp {
+        kind: u8,
+        code: u8,
+        ident: u16,
+    },
+    Other {
+        protocol: u8,
+    },
     /// A fragment that is not the first.
-    Fragment { protocol: u8 },
+    Fragment {
+        protocol: u8,
+    },
 }
 
 /// A packet.
@@ -40,7 +55,13 @@ impl Sent {
         match self.body {
             Body::Tcp { .. } => 6,
             Body::Udp { .. } => 17,
-            Body::Icmp { .. } => if self.src.is_ipv4() { 1 } else { 58 },
+            Body::Icmp { .. } => {
+                if self.src.is_ipv4() {
+                    1
+                } else {
+                    58
+                }
+            }
             Body::Other { protocol } | Body::Fragment { protocol } => protocol,
         }
     }
@@ -164,4 +185,3 @@ pub(super) fn packets(count: usize) -> impl Strategy<Value = Vec<Sent>> {
         sent.collect()
     })
 }
-
