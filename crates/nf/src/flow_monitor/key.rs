@@ -86,10 +86,12 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
 pub(super) struct Seen {
     pub(super) key: FlowKey,
     pub(super) hash: u32,
-    /// The packet's time in whole microseconds.
-    pub(super) now_us: u64,
     /// Bytes of the IP packet, its header too.
     pub(super) len: u32,
+    /// The packet's time in whole microseconds.
+    pub(super) now_us: u64,
+    /// Its number in the input.
+    pub(super) ingress: u64,
     /// The lower eight of TCP; 0 for others.
     pub(super) tcp_flags: u8,
     /// Whether it is, by all one can tell, an answer: a SYN with ACK, or an echo reply.
@@ -104,34 +106,48 @@ pub(super) enum Unmetered {
 }
 
 impl Seen {
-    /// Reads a packet.
+    /// Nothing yet.
+    pub(super) const NOTHING: Self = Self {
+        key: FlowKey { src: 0, dst: 0, src_port: 0, dst_port: 0, protocol: 0, version: 4 },
+        hash: 0,
+        len: 0,
+        now_us: 0,
+        ingress: 0,
+        tcp_flags: 0,
+        answers: false,
+    };
+
+    /// Reads a packet, in place: to copy what was just written in small pieces makes a processor wait.
     #[inline(always)]
-    pub(super) fn read(packet: &Packet<'_>) -> Result<Self, Unmetered> {
+    pub(super) fn read(&mut self, packet: &Packet<'_>) -> Result<(), Unmetered> {
         if packet.malformed().is_some() {
             return Err(Unmetered::Malformed);
         }
-        let version = packet.version();
-        let (src, dst, len) = match version {
-            4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4()), packet.ip_len().into()),
-            6 => {
-                let len = ipv6::HEADER_LEN as u32 + u32::from(packet.ip_len());
-                (packet.src_v6(), packet.dst_v6(), len)
-            }
+        let (version, protocol) = (packet.version(), packet.protocol());
+        let key = &mut self.key;
+        (key.src, key.dst) = match version {
+            4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
+            6 => (packet.src_v6(), packet.dst_v6()),
             _ => return Err(Unmetered::NotIp),
         };
-        let protocol = packet.protocol();
-        let mut key = FlowKey { src, dst, src_port: 0, dst_port: 0, protocol, version };
-        let (mut tcp_flags, mut answers) = (0, false);
-        if is_icmp(version, protocol) && packet.has(Flags::TRANSPORT) {
-            answers = read_icmp(&mut key, packet);
+        let fixed = if version == 6 { ipv6::HEADER_LEN as u32 } else { 0 };
+        self.len = fixed + u32::from(packet.ip_len());
+        (key.version, key.protocol) = (version, protocol);
+        (self.tcp_flags, self.answers) = (0, false);
+        if protocol == ip_protocol::TCP {
+            self.tcp_flags = packet.tcp_flags() as u8;
+            self.answers = self.tcp_flags & SYN_ACK == SYN_ACK;
+        }
+        if is_icmp(version, protocol) {
+            self.answers = key.read_icmp(packet);
         } else {
             // What has none reads as 0.
             (key.src_port, key.dst_port) = (packet.src_port(), packet.dst_port());
-            tcp_flags = packet.tcp_flags() as u8;
-            answers |= tcp_flags & SYN_ACK == SYN_ACK;
         }
-        let now_us = packet.timestamp().as_nanos() / 1000;
-        Ok(Self { key, hash: key.hash(), now_us, len, tcp_flags, answers })
+        self.hash = self.key.hash();
+        self.now_us = packet.timestamp().as_nanos() / 1000;
+        self.ingress = packet.ingress();
+        Ok(())
     }
 }
 
@@ -145,18 +161,24 @@ impl Seen {
 
 const SYN_ACK: u8 = (tcp::flags::SYN | tcp::flags::ACK) as u8;
 
-/// Reads type, code and identifier; says whether it is an echo reply.
-#[inline(never)]
-fn read_icmp(key: &mut FlowKey, packet: &Packet<'_>) -> bool {
-    let (request, reply) = echo_types(key.version);
-    let kind = packet.icmp_type();
-    let is_echo = kind == request || kind == reply;
-    if is_echo {
-        key.src_port = packet.icmp_ident();
+impl FlowKey {
+    /// Reads type, code and identifier; says whether it is an echo reply.
+    #[inline(never)]
+    fn read_icmp(&mut self, packet: &Packet<'_>) -> bool {
+        (self.src_port, self.dst_port) = (0, 0);
+        if !packet.has(Flags::TRANSPORT) {
+            return false;
+        }
+        let (request, reply) = echo_types(self.version);
+        let kind = packet.icmp_type();
+        let is_echo = kind == request || kind == reply;
+        if is_echo {
+            self.src_port = packet.icmp_ident();
+        }
+        let own = if is_echo { request } else { kind };
+        self.dst_port = u16::from_be_bytes([own, packet.icmp_code()]);
+        kind == reply
     }
-    let own = if is_echo { request } else { kind };
-    key.dst_port = u16::from_be_bytes([own, packet.icmp_code()]);
-    kind == reply
 }
 
 /// The types of echo request and reply.

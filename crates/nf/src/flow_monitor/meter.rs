@@ -84,32 +84,24 @@ impl Meter {
         }
     }
 
-    /// Counts a packet, number `ingress` of the input.
+    /// Counts a packet.
     #[inline(always)]
-    fn meter(&mut self, seen: &Seen, ingress: u64, emit: &mut Emit<'_>) {
+    fn meter(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
         self.counts.packets += 1;
         self.now_us = self.now_us.max(seen.now_us);
         let Some((number, way)) = self.table.find(seen) else {
-            return self.begin(seen, ingress, emit);
+            return self.begin(seen, emit);
         };
         match self.limits.end_before(self.table.record(number), seen) {
             None => self.table.record_mut(number).count(way, seen),
-            Some(end) => self.renew(number, end, way, seen, ingress, emit),
+            Some(end) => self.renew(number, end, way, seen, emit),
         }
     }
 
     /// Ends a record and starts the next one of the same endpoints.
     #[inline(never)]
-    fn renew(
-        &mut self,
-        number: u32,
-        end: End,
-        way: Way,
-        seen: &Seen,
-        ingress: u64,
-        emit: &mut Emit<'_>,
-    ) {
-        self.tell(number, end, ingress, emit);
+    fn renew(&mut self, number: u32, end: End, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
+        self.tell(number, end, seen.ingress, emit);
         if end == End::Active {
             let record = self.table.record_mut(number);
             record.restart(way, seen.now_us);
@@ -122,9 +114,9 @@ impl Meter {
 
     /// Takes in a new flow, in the place of another where the table is full.
     #[inline(never)]
-    fn begin(&mut self, seen: &Seen, ingress: u64, emit: &mut Emit<'_>) {
+    fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
         if let Some((number, end)) = self.choose(seen.now_us) {
-            self.tell(number, end, ingress, emit);
+            self.tell(number, end, seen.ingress, emit);
             self.table.remove(number);
         }
         if self.table.insert(seen).is_some() {
@@ -159,29 +151,27 @@ impl Meter {
         }
     }
 
-    /// Reads and meters packets, as many as `found` has room for: first all are read, then what their
-    /// look-ups need is touched, then they are looked up, so that they wait for memory together.
+    /// Reads and meters at most [`TOGETHER`] packets: first all are read, then what their look-ups need is
+    /// touched, then they are looked up, so that they wait for memory together.
     #[inline(always)]
     fn meter_all(&mut self, batch: &Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        let mut found = [const { None }; TOGETHER];
-        let mut slots = [0; TOGETHER];
-        for ((&pick, found), slot) in picks.iter().zip(&mut found).zip(&mut slots) {
-            match Seen::read(&batch.packet(usize::from(pick))) {
-                Ok(seen) => {
-                    *slot = self.table.peek(seen.hash);
-                    *found = Some(seen);
+        let mut all = [Seen::NOTHING; TOGETHER];
+        let (mut slots, mut count) = ([0; TOGETHER], 0);
+        for &pick in picks {
+            match all[count].read(&batch.packet(usize::from(pick))) {
+                Ok(()) => {
+                    slots[count] = self.table.peek(all[count].hash);
+                    count += 1;
                 }
                 Err(Unmetered::NotIp) => self.counts.not_ip += 1,
                 Err(Unmetered::Malformed) => self.counts.malformed += 1,
             }
         }
-        for &slot in &slots[..picks.len().min(TOGETHER)] {
+        for &slot in &slots[..count] {
             self.touched ^= self.table.touch(slot);
         }
-        for (seen, &pick) in found.iter().zip(picks) {
-            if let Some(seen) = seen {
-                self.meter(seen, batch.packet(usize::from(pick)).ingress(), emit);
-            }
+        for seen in &all[..count] {
+            self.meter(seen, emit);
         }
     }
 }

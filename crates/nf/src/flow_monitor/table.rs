@@ -198,20 +198,19 @@ impl FlowTable {
         {
             return None;
         }
-        let own = (record.src, record.dst, record.src_port, record.dst_port);
-        let back = key.reversed();
-        let low = |key: &FlowKey| (key.src as u32, key.dst as u32, key.src_port, key.dst_port);
-        let same = |key: &FlowKey| {
-            low(key) == own
-                && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
-        };
-        if same(key) {
-            Some(Way::Forward)
-        } else if same(&back) {
-            Some(Way::Reverse)
-        } else {
-            None
+        if self.is_at(number, key) {
+            return Some(Way::Forward);
         }
+        self.is_at(number, &key.reversed()).then_some(Way::Reverse)
+    }
+
+    /// Whether a flow of the same version has these endpoints, this way.
+    #[inline(always)]
+    fn is_at(&self, number: u32, key: &FlowKey) -> bool {
+        let record = &self.records[number as usize];
+        (record.src, record.dst) == (key.src as u32, key.dst as u32)
+            && (record.src_port, record.dst_port) == (key.src_port, key.dst_port)
+            && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
     }
 
     /// Touches what [`FlowTable::find`] will read, and gives something of it: look-ups of several packets
