@@ -3,6 +3,7 @@
 
 pub mod frames;
 pub mod functions;
+pub mod ipfix;
 pub mod rules;
 pub mod seeds;
 mod texts;

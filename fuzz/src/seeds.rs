@@ -151,7 +151,7 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
 
 fn of_functions(seeds: &mut Vec<Seed>) {
     let packets = packets();
-    for target in ["nat", "firewall", "router"] {
+    for target in ["nat", "firewall", "router", "flow_monitor"] {
         for (number, (packet, link)) in packets.iter().enumerate() {
             let mut one = Vec::new();
             put(&mut one, packet, REPAIR, 0, *link);

@@ -12,11 +12,11 @@ use crate::{After, Emit, Report, TICK_NOTES_MAX};
 /// way (the last acknowledgement, what is sent again) is no flow of its own.
 pub(super) const LINGER_US: u64 = 1_000_000;
 
-/// Flows that a new one looks at for one to end: with each new flow, so that the table is gone over the
-/// more often the faster flows come.
+/// Places that are looked at with each new flow for one to end, so that the table is gone over the more
+/// often the faster flows come.
 const LOOKED_AT: usize = 4;
-/// The same where the table is full, and one of them has to end.
-const LOOKED_AT_FULL: usize = 8;
+/// The same where the table is full, and a flow has to end.
+const LOOKED_AT_FULL: usize = 12;
 
 /// The state of one shard.
 pub(super) struct Meter {
@@ -112,35 +112,49 @@ impl Meter {
         }
     }
 
-    /// Takes in a new flow, in the place of another where the table is full.
+    /// Takes in a new flow, in the place of another where the table is full, or is where it would lie.
     #[inline(never)]
     fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
-        if let Some((number, end)) = self.choose(seen.now_us) {
+        if let Some(number) = self.table.crowded(seen.hash) {
+            let end = self.end_for_room(self.table.record(number), seen.now_us);
             self.tell(number, end, seen.ingress, emit);
-            self.table.remove(number);
+            self.table.begin(number, seen);
+        } else {
+            if let Some((number, end)) = self.choose(seen.now_us) {
+                self.tell(number, end, seen.ingress, emit);
+                self.table.remove(number);
+            }
+            self.table.insert(seen);
         }
-        if self.table.insert(seen).is_some() {
-            self.counts.flows += 1;
-            self.counts.flows_peak = self.counts.flows_peak.max(self.table.len() as u64);
-        }
+        self.counts.flows += 1;
+        self.counts.flows_peak = self.counts.flows_peak.max(self.table.len() as u64);
     }
 
     /// A flow to end before a new one is taken in: one that is over, or where the table is full any, of
     /// those at the hand that which ended, or else that which was idle longest.
     fn choose(&mut self, now_us: u64) -> Option<(u32, End)> {
-        let full = self.table.len() == self.table.capacity();
-        let mut chosen: Option<(bool, u64, u32)> = None;
-        for _ in 0..if full { LOOKED_AT_FULL } else { LOOKED_AT } {
+        let (full, mut chosen) = (self.table.is_full(), None);
+        for looked_at in 0..self.table.places() {
+            if looked_at >= LOOKED_AT && (!full || looked_at >= LOOKED_AT_FULL && chosen.is_some())
+            {
+                break;
+            }
             let Some(number) = self.table.advance() else { continue };
             let record = self.table.record(number);
             if let Some(end) = self.limits.end(record, now_us) {
                 return Some((number, end));
             }
             let rank = (!record.is_closed(), record.last_us(), number);
-            chosen = Some(chosen.map_or(rank, |best| best.min(rank)));
+            chosen = Some(chosen.map_or(rank, |best| rank.min(best)));
         }
-        let (open, _, number) = chosen.filter(|_| full)?;
-        Some((number, if open { End::LackOfResources } else { End::Detected }))
+        let (_, _, number) = chosen.filter(|_| full)?;
+        Some((number, self.end_for_room(self.table.record(number), now_us)))
+    }
+
+    /// Why a flow ends that has to make room.
+    fn end_for_room(&self, record: &Record, now_us: u64) -> End {
+        let closed = if record.is_closed() { End::Detected } else { End::LackOfResources };
+        self.limits.end(record, now_us).unwrap_or(closed)
     }
 
     fn tell(&mut self, number: u32, end: End, ingress: u64, emit: &mut Emit<'_>) {
@@ -155,21 +169,15 @@ impl Meter {
     /// touched, then they are looked up, so that they wait for memory together.
     #[inline(always)]
     fn meter_all(&mut self, batch: &Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        let mut all = [Seen::NOTHING; TOGETHER];
-        let (mut slots, mut count) = ([0; TOGETHER], 0);
+        let (mut all, mut count) = ([Seen::NOTHING; TOGETHER], 0);
         for &pick in picks {
             match all[count].read(&batch.packet(usize::from(pick))) {
-                Ok(()) => {
-                    slots[count] = self.table.peek(all[count].hash);
-                    count += 1;
-                }
+                Ok(()) => count += 1,
                 Err(Unmetered::NotIp) => self.counts.not_ip += 1,
                 Err(Unmetered::Malformed) => self.counts.malformed += 1,
             }
         }
-        for &slot in &slots[..count] {
-            self.touched ^= self.table.touch(slot);
-        }
+        self.touched = all[..count].iter().fold(0, |sum, seen| sum ^ self.table.touch(seen.hash));
         for seen in &all[..count] {
             self.meter(seen, emit);
         }
@@ -191,7 +199,7 @@ impl After for Meter {
         let now_us = now.as_nanos() / 1000;
         self.now_us = self.now_us.max(now_us);
         let mut room = TICK_NOTES_MAX;
-        for _ in 0..self.table.capacity().div_ceil(4) {
+        for _ in 0..self.table.places().div_ceil(4) {
             if room == 0 {
                 break;
             }

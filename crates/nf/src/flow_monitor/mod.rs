@@ -7,7 +7,6 @@ mod csv;
 mod distinct;
 mod export;
 mod hitters;
-mod index;
 mod ipfix;
 mod key;
 mod meter;

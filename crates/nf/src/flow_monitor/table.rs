@@ -1,9 +1,11 @@
-//! The flows of one shard in fixed memory: a record of one cache line each, found by an index of tags.
+//! The flows of one shard in fixed memory: a hash table of records of one cache line each.
 //!
-//! What an IPv6 address has beyond 32 bits lies apart, so that IPv4 never touches it. A hand goes round
-//! over the records for those that look for flows to end.
+//! Records lie where their hash says or close behind (linear probing, two in three places taken at most,
+//! backward-shift deletion), so that nearly every look-up waits for one line alone: an index beside
+//! the records would be another wait, for the records' line isn't known before. What an IPv6 address has
+//! beyond 32 bits lies apart, so that IPv4 never touches it. A hand goes round over the records for those that
+//! look for flows to end.
 
-use super::index::Index;
 use super::key::{FlowKey, Seen, Way};
 use super::record::{Direction, End, FlowRecord, Half};
 use warpline_packet::wire::tcp;
@@ -137,33 +139,54 @@ fn whole(upper: &[u32], low: u32) -> u128 {
     upper.iter().chain([&low]).fold(0, |bits, &word| bits << 32 | u128::from(word))
 }
 
+/// How far from where its hash says a record may lie, so that no look-up is long, whatever packets come.
+const REACH: usize = 128;
+
 /// The flows of one shard.
 pub(super) struct FlowTable {
     records: Vec<Record>,
     uppers: Vec<Upper>,
-    index: Index,
-    free: Vec<u32>,
+    capacity: usize,
+    len: usize,
     hand: usize,
 }
 
 impl FlowTable {
     /// With room for `capacity` flows and no more.
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            records: vec![UNUSED; capacity],
-            uppers: vec![[0; 6]; capacity],
-            index: Index::new(capacity),
-            free: (0..capacity as u32).rev().collect(),
-            hand: 0,
-        }
+        let places = 2 * (capacity * 3 / 4 + 1);
+        let (records, uppers) = (vec![UNUSED; places], vec![[0; 6]; places]);
+        Self { records, uppers, capacity, len: 0, hand: 0 }
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.records.len()
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.capacity
     }
 
     pub(super) fn len(&self) -> usize {
-        self.records.len() - self.free.len()
+        self.len
+    }
+
+    /// How many places the hand goes over, those without a flow too.
+    pub(super) fn places(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The place that a hash names: an even one, so that nearly all records are in one of two places whose
+    /// lines are fetched together.
+    #[inline(always)]
+    fn home(&self, hash: u32) -> usize {
+        ((u64::from(hash) * (self.records.len() as u64 / 2)) >> 32) as usize * 2
+    }
+
+    #[inline(always)]
+    fn behind(&self, place: usize) -> usize {
+        if place + 1 == self.records.len() { 0 } else { place + 1 }
+    }
+
+    /// How far `to` lies behind `from`.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.records.len() - from }
     }
 
     #[inline(always)]
@@ -179,15 +202,17 @@ impl FlowTable {
     /// The flow of a packet, and which way of it the packet goes.
     #[inline(always)]
     pub(super) fn find(&self, seen: &Seen) -> Option<(u32, Way)> {
-        let mut way = Way::Forward;
-        let number = self.index.find(seen.hash, |number| match self.matches(number, seen) {
-            Some(found) => {
-                way = found;
-                true
+        let mut at = self.home(seen.hash);
+        for _ in 0..REACH {
+            if !self.records[at].is_used() {
+                return None;
             }
-            None => false,
-        })?;
-        Some((number, way))
+            if let Some(way) = self.matches(at as u32, seen) {
+                return Some((at as u32, way));
+            }
+            at = self.behind(at);
+        }
+        None
     }
 
     #[inline(always)]
@@ -213,30 +238,41 @@ impl FlowTable {
             && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
     }
 
-    /// Touches what [`FlowTable::find`] will read, and gives something of it: look-ups of several packets
-    /// that are begun one after the other wait for memory together.
+    /// Touches what [`FlowTable::find`] will read first, and gives something of it: look-ups of several
+    /// packets that are begun one after the other wait for memory together.
     #[inline(always)]
-    pub(super) fn touch(&self, slot: u32) -> u32 {
-        let number = self.index.number(slot).unwrap_or(0);
-        self.records.get(number as usize).map_or(0, |record| record.hash)
+    pub(super) fn touch(&self, hash: u32) -> u32 {
+        let home = self.home(hash);
+        self.records[home].hash ^ self.records[home + 1].hash
     }
 
-    /// What the index says first about a hash, for [`FlowTable::touch`].
-    #[inline(always)]
-    pub(super) fn peek(&self, hash: u32) -> u32 {
-        self.index.peek(hash)
+    /// The first place without a flow where one of this hash may lie.
+    fn vacant(&self, hash: u32) -> Option<usize> {
+        let mut at = self.home(hash);
+        for _ in 0..REACH.min(self.records.len()) {
+            if !self.records[at].is_used() {
+                return Some(at);
+            }
+            at = self.behind(at);
+        }
+        None
     }
 
-    /// Takes in the flow of a packet that has none, and counts it; `None` where the table is full.
-    pub(super) fn insert(&mut self, seen: &Seen) -> Option<u32> {
-        let number = self.free.pop()?;
-        self.index.insert(seen.hash, number);
-        self.begin(number, seen);
-        Some(number)
+    /// The flow in whose place one of this hash has to begin, where there is no other place for it.
+    pub(super) fn crowded(&self, hash: u32) -> Option<u32> {
+        if self.vacant(hash).is_some() { None } else { Some(self.home(hash) as u32) }
     }
 
-    /// Starts a new flow of the same endpoints at a packet of theirs, and counts it. Who answers is not the
-    /// initiator.
+    /// Takes in the flow of a packet that has none, and counts it, unless there is no room.
+    pub(super) fn insert(&mut self, seen: &Seen) {
+        if let Some(place) = self.vacant(seen.hash).filter(|_| !self.is_full()) {
+            self.len += 1;
+            self.begin(place as u32, seen);
+        }
+    }
+
+    /// Starts a new flow in a place that the packet's flow may have, and counts the packet. Who answers is not
+    /// the initiator.
     pub(super) fn begin(&mut self, number: u32, seen: &Seen) {
         let (way, key) = match seen.answers {
             true => (Way::Reverse, seen.key.reversed()),
@@ -260,18 +296,32 @@ impl FlowTable {
         }
     }
 
-    /// Takes out a flow.
+    /// Takes out a flow; others may move to where they were looked for before.
     pub(super) fn remove(&mut self, number: u32) {
-        let records = &self.records;
-        self.index.remove(records[number as usize].hash, number, |n| records[n as usize].hash);
-        self.records[number as usize].kind = 0;
-        self.free.push(number);
+        let mut hole = number as usize;
+        let mut at = self.behind(hole);
+        // What lies further behind the hole is out of reach of it.
+        while self.distance(hole, at) < REACH && self.records[at].is_used() {
+            let home = self.home(self.records[at].hash);
+            // A record may move to the hole unless its home lies behind the hole.
+            if self.distance(home, at) >= self.distance(hole, at) {
+                self.records[hole] = self.records[at];
+                self.uppers[hole] = self.uppers[at];
+                hole = at;
+            }
+            at = self.behind(at);
+            if at == hole {
+                break;
+            }
+        }
+        self.records[hole].kind = 0;
+        self.len -= 1;
     }
 
     /// Moves the hand on by one place; the flow there, if there is one.
     pub(super) fn advance(&mut self) -> Option<u32> {
-        self.hand = if self.hand + 1 >= self.records.len() { 0 } else { self.hand + 1 };
-        self.records.get(self.hand).is_some_and(Record::is_used).then_some(self.hand as u32)
+        self.hand = self.behind(self.hand);
+        self.records[self.hand].is_used().then_some(self.hand as u32)
     }
 
     /// The flows, by place.
