@@ -162,7 +162,7 @@ impl Lane {
                 let product = u128::from(bytes ^ 0x9e37_79b9_7f4a_7c15) * 0xbf58_476d_1ce4_e5b9;
                 let hash = (product >> 32) as u32 ^ product as u32;
                 let lines = &mut lines[usize::from(packet.shard())];
-                let at = (u64::from(hash) * lines.len() as u64 >> 32) as usize;
+                let at = ((u64::from(hash) * lines.len() as u64) >> 32) as usize;
                 lines[at][0] += packet.len() as u64;
             }
         }

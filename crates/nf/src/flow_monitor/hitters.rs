@@ -49,7 +49,7 @@ impl Hitters {
         let (src, dst) = (Host { bits: key.src, version }, Host { bits: key.dst, version });
         self.count_half(src, dst, &record.forward);
         self.count_half(dst, src, &record.reverse);
-        let at = match self.flows.counter(record.from_initiator().key) {
+        let at = match self.flows.counter(record.as_initiator().key) {
             Found::Own(at) => at,
             Found::Fresh(at) | Found::TakenOver(at) => {
                 *self.flows.extra_mut(at) = Known::default();

@@ -148,7 +148,7 @@ impl Encoder {
         if self.message.is_empty() {
             self.open();
         }
-        if !self.set.is_some_and(|(_, own)| own == kind) {
+        if self.set.is_none_or(|(_, own)| own != kind) {
             self.close_set();
             self.set = Some((self.message.len(), kind));
             put_u16(&mut self.message, TEMPLATE_FIRST + kind);

@@ -106,7 +106,7 @@ impl FlowRecord {
     }
 
     /// The same seen from the initiator.
-    pub(super) fn from_initiator(&self) -> Self {
+    pub(super) fn as_initiator(&self) -> Self {
         if self.direction == Direction::Initiator { *self } else { self.reversed() }
     }
 
@@ -236,6 +236,6 @@ mod tests {
         let seen = record.reversed();
         assert_eq!((seen.key.src, seen.key.src_port, seen.key.dst_port), (2, 77, 0));
         assert_eq!((seen.forward.packets, seen.direction), (1, Direction::ReverseInitiator));
-        assert_eq!((seen.from_initiator(), record.from_initiator()), (record, record));
+        assert_eq!((seen.as_initiator(), record.as_initiator()), (record, record));
     }
 }

@@ -351,3 +351,76 @@ impl FlowTable {
         if forward.packets == 0 { finished.reversed() } else { finished }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A packet of flow `name` that is looked for where `hash` says.
+    fn seen(name: u16, hash: u32) -> Seen {
+        let mut seen = Seen::NOTHING;
+        seen.key.src_port = name;
+        seen.key.dst_port = 1000;
+        seen.key.version = if name.is_multiple_of(2) { 4 } else { 6 };
+        seen.key.src = u128::from(name % 4) << 90 | 1;
+        (seen.hash, seen.len) = (hash, 1);
+        seen
+    }
+
+    proptest! {
+        /// Few hashes, so that clusters form, wrap around and are cut.
+        #[test]
+        fn holds_what_a_map_holds(steps in prop::collection::vec((0..20u16, 0..6u32), 1..400)) {
+            let mut table = FlowTable::new(12);
+            let mut held = BTreeMap::new();
+            let hash_of = |name: u16| [0, 1 << 29, 0xf800_0000, u32::MAX][usize::from(name % 4)];
+            for (name, count) in steps {
+                let packet = seen(name, hash_of(name));
+                match table.find(&packet) {
+                    Some((number, _)) if count == 0 => {
+                        table.remove(number);
+                        held.remove(&name);
+                    }
+                    Some((number, way)) => {
+                        table.record_mut(number).count(way, &packet);
+                        *held.get_mut(&name).unwrap() += 1;
+                    }
+                    None if !table.is_full() => {
+                        table.insert(&packet);
+                        held.insert(name, 1);
+                    }
+                    None => {}
+                }
+                prop_assert_eq!(table.len(), held.len());
+                prop_assert_eq!(table.used().count(), held.len());
+                for name in 0..20 {
+                    let packet = seen(name, hash_of(name));
+                    let found = table.find(&packet).map(|(number, way)| {
+                        let record = table.finished(number, End::Idle);
+                        assert_eq!((record.key, way), (packet.key, Way::Forward));
+                        record.forward.packets
+                    });
+                    prop_assert_eq!(found, held.get(&name).copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_look_up_is_long() {
+        let mut table = FlowTable::new(1000);
+        for name in 0..REACH as u16 {
+            assert_eq!(table.crowded(7), None);
+            table.insert(&seen(name, 7));
+        }
+        let more = seen(500, 7);
+        table.insert(&more);
+        assert_eq!((table.len(), table.find(&more)), (REACH, None), "it has to take a place");
+        let number = table.crowded(7).unwrap();
+        table.begin(number, &more);
+        assert_eq!(table.find(&more), Some((number, Way::Forward)));
+        assert_eq!(table.len(), REACH);
+    }
+}
