@@ -363,8 +363,9 @@ mod tests {
         let mut seen = Seen::NOTHING;
         seen.key.src_port = name;
         seen.key.dst_port = 1000;
-        seen.key.version = if name.is_multiple_of(2) { 4 } else { 6 };
-        seen.key.src = u128::from(name % 4) << 90 | 1;
+        if !name.is_multiple_of(2) {
+            (seen.key.version, seen.key.src) = (6, u128::from(name) << 90 | 1);
+        }
         (seen.hash, seen.len) = (hash, 1);
         seen
     }
