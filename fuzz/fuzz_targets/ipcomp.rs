@@ -66,7 +66,7 @@ fn check_round_trip(input: &Input, out: &Outcome, back: &Outcome) {
     }
     assert_eq!(out.verdict, Verdict::Forward);
     let (before, after) = (headers(&input.bytes, input.link), headers(&out.bytes, input.link));
-    assert!(after.end < before.end && after.malformed.is_none() && after.protocol == 108);
+    assert!(after.end < before.end && after.malformed().is_none() && after.protocol == 108);
     assert_eq!(after.end as usize, out.bytes.len());
     // More than the other end takes is dropped there.
     if before.end as usize - usize::from(before.l3) <= LEN_MAX {
@@ -86,7 +86,7 @@ fn check_decompressed(input: &Input, out: &Outcome) {
     match out.verdict {
         Verdict::Forward if out.bytes != input.bytes => {
             assert_eq!(headers(&input.bytes, input.link).protocol, 108);
-            assert_eq!(headers(&out.bytes, input.link).malformed, None);
+            assert_eq!(headers(&out.bytes, input.link).malformed(), None);
         }
         Verdict::Dropped => {
             assert!(usize::from(out.reason) < DEFINITION.drops.len());

@@ -4,6 +4,7 @@
 pub mod captures;
 pub mod frames;
 pub mod functions;
+pub mod ipfix;
 pub mod rules;
 pub mod seeds;
 mod texts;

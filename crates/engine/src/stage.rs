@@ -58,6 +58,11 @@ impl Bench {
         }
     }
 
+    /// The packets of `shard`.
+    fn picks(&self, shard: Shard) -> &[u16] {
+        &self.picks[range_of(&self.ends, shard)]
+    }
+
     /// The packets of `shard`, and where what they make goes.
     fn of<'a>(
         &'a mut self,
@@ -179,6 +184,14 @@ impl Slot {
             return;
         }
         flight.batch.set_phase(self.access.before);
+        for (shard, state) in &self.states {
+            let picks = flight.bench.picks(*shard);
+            if let Some(before) = &state.before
+                && !picks.is_empty()
+            {
+                before.fetch(&flight.batch, picks);
+            }
+        }
         for (shard, state) in &mut self.states {
             let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
             if let Some(before) = &mut state.before
@@ -196,6 +209,14 @@ impl Slot {
                 reads: all.reads | flagged.reads,
                 writes: all.writes | flagged.writes,
             });
+            for (shard, state) in &self.states {
+                let picks = flight.bench.picks(*shard);
+                if let Some(after) = &state.after
+                    && !picks.is_empty()
+                {
+                    after.fetch(&flight.batch, picks);
+                }
+            }
             for (shard, state) in &mut self.states {
                 let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
                 if let Some(after) = &mut state.after

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use toml::Spanned;
@@ -300,6 +301,20 @@ impl<'a> Section<'a> {
         all.finish()
     }
 
+    /// The file that `key` names, to be created when a run starts: relative to the chain file's folder, or
+    /// to the current one where the chain file came with the program. An empty name is a mistake.
+    pub fn output(&mut self, key: &str) -> Option<PathBuf> {
+        let name = self.string(key)?;
+        if name.is_empty() {
+            self.mistake(key, format!("`{key}` is empty: it takes the name of a file"));
+            return None;
+        }
+        Some(match self.folder {
+            Folder::Disk(folder) => folder.join(name),
+            Folder::Bundled(_) => PathBuf::from(name),
+        })
+    }
+
     /// A key that must be there: notes a mistake where it is not.
     pub fn require(&mut self, key: &str, why: &str) {
         if !self.has(key) {
@@ -396,6 +411,18 @@ mod tests {
         let folder = Folder::Disk(Path::new("."));
         test(&mut Section::new(vec![layer], "nat", folder, &mut mistakes));
         mistakes.iter().map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
+    }
+
+    #[test]
+    fn outputs_lie_beside_the_chain_file() {
+        let told = with("a = \"out.csv\"\nb = \"\"\n", |section| {
+            assert_eq!(section.output("a"), Some(PathBuf::from("./out.csv")));
+            assert_eq!(section.output("b"), None);
+            assert_eq!(section.output("c"), None);
+            section.folder = Folder::Bundled(&[]);
+            assert_eq!(section.output("a"), Some(PathBuf::from("out.csv")));
+        });
+        assert_eq!(told, ["2:5 `b` is empty: it takes the name of a file"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use core::any::Any;
 use core::time::Duration;
+use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
@@ -45,6 +46,11 @@ pub trait Function: Any + Send + Sync {
     /// The error says what could not be opened.
     fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
         Ok(None)
+    }
+
+    /// The files that [`Function::report`] will create, so that none of them is written over an input.
+    fn writes(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,
@@ -130,6 +136,12 @@ impl State {
 
 /// The half of a shard's state that works before `run`.
 pub trait Before: Send {
+    /// Asks for the memory that [`Before::before`] will read for these packets, where its table is larger
+    /// than the caches: all shards are asked before the first works, so that their misses overlap.
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let _ = (batch, picks);
+    }
+
     /// The work on the packets of this shard: `picks` are their places in the batch, in ingress order,
     /// all of them `Forward` when the function's turn began.
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
@@ -161,6 +173,11 @@ pub trait Before: Send {
 
 /// The half of a shard's state that works after `run`.
 pub trait After: Send {
+    /// See [`Before::fetch`].
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let _ = (batch, picks);
+    }
+
     /// The work on the packets of this shard: `picks` are those that were `Forward` when the function's
     /// turn began, those that `run` dropped among them; ask each for its verdict.
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);

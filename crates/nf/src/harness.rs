@@ -163,6 +163,9 @@ impl Harness {
         self.batch.set_phase(access.before);
         let emits = self.function.emits();
         let shards = (0..SHARDS).map(Shard::new);
+        for (state, picks) in self.states.iter().zip(&picks) {
+            state.before.iter().for_each(|half| half.fetch(&self.batch, picks));
+        }
         let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
         for (((state, picks), causes), shard) in by_shard {
             let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);
@@ -178,6 +181,9 @@ impl Harness {
             writes: access.after.writes | flagged.writes,
         });
         let shards = (0..SHARDS).map(Shard::new);
+        for (state, picks) in self.states.iter().zip(&picks) {
+            state.after.iter().for_each(|half| half.fetch(&self.batch, picks));
+        }
         let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
         for (((state, picks), causes), shard) in by_shard {
             let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);

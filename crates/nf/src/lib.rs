@@ -10,6 +10,7 @@ mod diagnostic;
 pub mod digest;
 mod emit;
 pub mod firewall;
+pub mod flow_monitor;
 mod function;
 pub mod harness;
 pub mod ipcomp;
@@ -48,6 +49,7 @@ pub struct Definition {
 pub const FUNCTIONS: &[Definition] = &[
     digest::DEFINITION,
     firewall::DEFINITION,
+    flow_monitor::DEFINITION,
     ipcomp::DEFINITION,
     load_balancer::DEFINITION,
     nat::DEFINITION,

@@ -838,6 +838,19 @@ impl Drop for Table {
     }
 }
 
+/// Asks the processor for the cache line of `value`, and waits for nothing.
+#[inline(always)]
+pub fn prefetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that a program can see, and the address is valid.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(value).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
 #[cfg(test)]
 #[path = "arena_tests.rs"]
 mod tests;

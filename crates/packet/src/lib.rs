@@ -52,7 +52,7 @@ pub mod wire;
 pub use access::{Access, ReadWrite};
 pub use arena::{
     ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
-    SLAB_LEN, Table,
+    SLAB_LEN, Table, prefetch,
 };
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};

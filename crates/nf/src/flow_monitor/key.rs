@@ -1,0 +1,212 @@
+//! What a packet says of its flow: endpoints, protocol, and a hash that both directions share.
+
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv6, tcp};
+use warpline_packet::{Flags, Packet};
+
+/// One direction of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the initiator.
+    Forward = 0,
+    /// To the initiator.
+    Reverse = 1,
+}
+
+/// Endpoints and protocol, as one direction of a flow has them.
+///
+/// ICMP has no ports: `src_port` is the identifier of an echo or else 0, `dst_port` is type and code, an
+/// echo's as its request has them, and neither is turned around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FlowKey {
+    pub(super) src: u128,
+    pub(super) dst: u128,
+    pub(super) src_port: u16,
+    pub(super) dst_port: u16,
+    pub(super) protocol: u8,
+    /// 4 or 6.
+    pub(super) version: u8,
+}
+
+impl FlowKey {
+    /// Whether its ports are an identifier and a type.
+    #[inline(always)]
+    pub(super) fn is_icmp(&self) -> bool {
+        is_icmp(self.version, self.protocol)
+    }
+
+    /// The key of the other direction.
+    #[inline(always)]
+    pub(super) fn reversed(&self) -> Self {
+        let (src_port, dst_port) = match self.is_icmp() {
+            true => (self.src_port, self.dst_port),
+            false => (self.dst_port, self.src_port),
+        };
+        Self { src: self.dst, dst: self.src, src_port, dst_port, ..*self }
+    }
+
+    /// The same for the reversed key.
+    #[inline(always)]
+    pub(super) fn hash(&self) -> u32 {
+        // The ports of ICMP are no endpoint's, so that they go in by themselves.
+        let (src_port, dst_port, both) = match self.is_icmp() {
+            true => (0, 0, u64::from(self.src_port) << 16 | u64::from(self.dst_port)),
+            false => (self.src_port, self.dst_port, 0),
+        };
+        let ends = endpoint(self.src, src_port).wrapping_add(endpoint(self.dst, dst_port));
+        let kind = both << 16 | u64::from(self.protocol) << 8 | u64::from(self.version);
+        let hash = mix(ends ^ kind, 0x94d0_49bb_1331_11eb);
+        (hash >> 32) as u32 ^ hash as u32
+    }
+}
+
+/// Whether `protocol` is the ICMP of IP `version`.
+#[inline(always)]
+pub(super) fn is_icmp(version: u8, protocol: u8) -> bool {
+    match version {
+        4 => protocol == ip_protocol::ICMP,
+        _ => protocol == ip_protocol::ICMPV6,
+    }
+}
+
+#[inline(always)]
+fn endpoint(address: u128, port: u16) -> u64 {
+    let low = address as u64 ^ u64::from(port).rotate_right(16);
+    mix(low ^ 0x9e37_79b9_7f4a_7c15, (address >> 64) as u64 ^ 0xbf58_476d_1ce4_e5b9)
+}
+
+/// Folds the product of two numbers.
+#[inline(always)]
+pub(super) fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// What is metered of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) key: FlowKey,
+    pub(super) hash: u32,
+    /// Bytes of the IP packet, its header too.
+    pub(super) len: u32,
+    /// The packet's time in whole microseconds.
+    pub(super) now_us: u64,
+    /// Its number in the input.
+    pub(super) ingress: u64,
+    /// The lower eight of TCP; 0 for others.
+    pub(super) tcp_flags: u8,
+    /// Whether it is, by all one can tell, an answer: a SYN with ACK, or an echo reply.
+    pub(super) answers: bool,
+}
+
+/// Why a packet is not metered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unmetered {
+    NotIp,
+    Malformed,
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub(super) const NOTHING: Self = Self {
+        key: FlowKey { src: 0, dst: 0, src_port: 0, dst_port: 0, protocol: 0, version: 4 },
+        hash: 0,
+        len: 0,
+        now_us: 0,
+        ingress: 0,
+        tcp_flags: 0,
+        answers: false,
+    };
+
+    /// Reads a packet, in place: to copy what was just written in small pieces makes a processor wait.
+    #[inline(always)]
+    pub(super) fn read(&mut self, packet: &Packet<'_>) -> Result<(), Unmetered> {
+        if packet.malformed().is_some() {
+            return Err(Unmetered::Malformed);
+        }
+        let (version, protocol) = (packet.version(), packet.protocol());
+        let key = &mut self.key;
+        (key.src, key.dst) = match version {
+            4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
+            6 => (packet.src_v6(), packet.dst_v6()),
+            _ => return Err(Unmetered::NotIp),
+        };
+        let fixed = if version == 6 { ipv6::HEADER_LEN as u32 } else { 0 };
+        self.len = fixed + u32::from(packet.ip_len());
+        (key.version, key.protocol) = (version, protocol);
+        (self.tcp_flags, self.answers) = (0, false);
+        if protocol == ip_protocol::TCP {
+            self.tcp_flags = packet.tcp_flags() as u8;
+            self.answers = self.tcp_flags & SYN_ACK == SYN_ACK;
+        }
+        if is_icmp(version, protocol) {
+            self.answers = key.read_icmp(packet);
+        } else {
+            // What has none reads as 0.
+            (key.src_port, key.dst_port) = (packet.src_port(), packet.dst_port());
+        }
+        self.hash = self.key.hash();
+        self.now_us = packet.timestamp().as_nanos() / 1000;
+        self.ingress = packet.ingress();
+        Ok(())
+    }
+}
+
+impl Seen {
+    /// Whether it asks for a new connection.
+    #[inline(always)]
+    pub(super) fn opens(&self) -> bool {
+        self.tcp_flags & SYN_ACK == tcp::flags::SYN as u8
+    }
+}
+
+const SYN_ACK: u8 = (tcp::flags::SYN | tcp::flags::ACK) as u8;
+
+impl FlowKey {
+    /// Reads type, code and identifier; says whether it is an echo reply.
+    #[inline(never)]
+    fn read_icmp(&mut self, packet: &Packet<'_>) -> bool {
+        (self.src_port, self.dst_port) = (0, 0);
+        if !packet.has(Flags::TRANSPORT) {
+            return false;
+        }
+        let (request, reply) = echo_types(self.version);
+        let kind = packet.icmp_type();
+        let is_echo = kind == request || kind == reply;
+        if is_echo {
+            self.src_port = packet.icmp_ident();
+        }
+        let own = if is_echo { request } else { kind };
+        self.dst_port = u16::from_be_bytes([own, packet.icmp_code()]);
+        kind == reply
+    }
+}
+
+/// The types of echo request and reply.
+pub(super) fn echo_types(version: u8) -> (u8, u8) {
+    match version {
+        4 => (icmpv4::message::ECHO_REQUEST, icmpv4::message::ECHO_REPLY),
+        _ => (icmpv6::message::ECHO_REQUEST, icmpv6::message::ECHO_REPLY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_hash_alike_and_neighbours_do_not() {
+        let mut hashes = std::collections::HashSet::new();
+        for (protocol, version) in [(6, 4), (17, 4), (1, 4), (6, 6), (58, 6)] {
+            for n in 0..20_000u32 {
+                let (src, dst) = (u128::from(0x0a00_0000 | n >> 4), 0xc633_6401);
+                let (src_port, dst_port) = ((n & 15) as u16, 53);
+                let key = FlowKey { src, dst, src_port, dst_port, protocol, version };
+                assert_eq!(key.hash(), key.reversed().hash());
+                assert_eq!(key.reversed().reversed(), key);
+                hashes.insert(key.hash());
+            }
+        }
+        // 100 000 numbers of 32 bits: one pair in common is expected.
+        assert!(hashes.len() > 99_980, "{}", hashes.len());
+    }
+}

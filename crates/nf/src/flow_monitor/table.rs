@@ -1,0 +1,427 @@
+//! The flows of one shard in fixed memory: a hash table of records of one cache line each.
+//!
+//! Records lie where their hash says or close behind (linear probing, two in three places taken at most,
+//! backward-shift deletion), so that nearly every look-up waits for one line alone: an index beside
+//! the records would be another wait, for the records' line isn't known before. What an IPv6 address has
+//! beyond 32 bits lies apart, so that IPv4 never touches it. A hand goes round over the records for those that
+//! look for flows to end.
+
+use super::key::{FlowKey, Seen, Way};
+use super::record::{Direction, End, FlowRecord, Half};
+use warpline_packet::wire::tcp;
+
+/// A flow that lasts.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Record {
+    /// When the first packet came, in microseconds; the times below are counted from here.
+    first_us: u64,
+    /// By way.
+    bytes: [u64; 2],
+    packets: [u32; 2],
+    /// The lower 32 bits of the addresses.
+    src: u32,
+    dst: u32,
+    hash: u32,
+    src_port: u16,
+    dst_port: u16,
+    /// When the last packet came, by way.
+    last_us: [u32; 2],
+    /// When the first packet came of the way that didn't begin.
+    other_first_us: u32,
+    protocol: u8,
+    /// The IP version, 0 where there is no flow, and [`BEGUN_IN_REVERSE`].
+    kind: u8,
+    tcp_flags: [u8; 2],
+}
+
+const UNUSED: Record = Record {
+    first_us: 0,
+    bytes: [0; 2],
+    packets: [0; 2],
+    src: 0,
+    dst: 0,
+    hash: 0,
+    src_port: 0,
+    dst_port: 0,
+    last_us: [0; 2],
+    other_first_us: 0,
+    protocol: 0,
+    kind: 0,
+    tcp_flags: [0; 2],
+};
+
+const BEGUN_IN_REVERSE: u8 = 0x80;
+const FIN: u8 = tcp::flags::FIN as u8;
+const RST: u8 = tcp::flags::RST as u8;
+
+impl Record {
+    fn is_used(&self) -> bool {
+        self.kind != 0
+    }
+
+    #[inline(always)]
+    fn version(&self) -> u8 {
+        self.kind & !BEGUN_IN_REVERSE
+    }
+
+    /// When its first packet came.
+    #[inline(always)]
+    pub(super) fn first_us(&self) -> u64 {
+        self.first_us
+    }
+
+    /// When its last packet came.
+    #[inline(always)]
+    pub(super) fn last_us(&self) -> u64 {
+        self.first_us + u64::from(self.last_us[0].max(self.last_us[1]))
+    }
+
+    /// Whether the connection ended: FIN from both sides, or RST.
+    #[inline(always)]
+    pub(super) fn is_closed(&self) -> bool {
+        let [forward, reverse] = self.tcp_flags;
+        forward & reverse & FIN != 0 || (forward | reverse) & RST != 0
+    }
+
+    /// Whether it can't count another packet.
+    #[inline(always)]
+    pub(super) fn is_worn(&self) -> bool {
+        self.packets[0].max(self.packets[1]) == u32::MAX
+    }
+
+    /// Counts a packet, less than 2^32 microseconds after the first.
+    #[inline(always)]
+    pub(super) fn count(&mut self, way: Way, seen: &Seen) {
+        let (at, after) = (way as usize, seen.now_us.saturating_sub(self.first_us) as u32);
+        let began = self.kind >> 7 == way as u8;
+        if self.packets[at] == 0 && !began {
+            self.other_first_us = after;
+        }
+        self.packets[at] += 1;
+        self.bytes[at] += u64::from(seen.len);
+        self.last_us[at] = after;
+        self.tcp_flags[at] |= seen.tcp_flags;
+    }
+
+    /// Starts the next record of the same flow at a packet that goes this way.
+    pub(super) fn restart(&mut self, way: Way, now_us: u64) {
+        let own = Self { first_us: now_us, kind: self.version() | (way as u8) << 7, ..*self };
+        let (bytes, packets, last_us, tcp_flags) = ([0; 2], [0; 2], [0; 2], [0; 2]);
+        *self = Self { bytes, packets, last_us, tcp_flags, other_first_us: 0, ..own };
+    }
+
+    fn half(&self, way: Way) -> Half {
+        let at = way as usize;
+        if self.packets[at] == 0 {
+            return Half::default();
+        }
+        let began = self.kind >> 7 == way as u8;
+        Half {
+            packets: self.packets[at].into(),
+            bytes: self.bytes[at],
+            first_us: self.first_us + if began { 0 } else { self.other_first_us.into() },
+            last_us: self.first_us + u64::from(self.last_us[at]),
+            tcp_flags: self.tcp_flags[at],
+        }
+    }
+}
+
+/// The upper 96 bits of source and destination.
+type Upper = [u32; 6];
+
+fn upper(src: u128, dst: u128) -> Upper {
+    let of = |address: u128, shift: u32| (address >> shift) as u32;
+    [of(src, 96), of(src, 64), of(src, 32), of(dst, 96), of(dst, 64), of(dst, 32)]
+}
+
+fn whole(upper: &[u32], low: u32) -> u128 {
+    upper.iter().chain([&low]).fold(0, |bits, &word| bits << 32 | u128::from(word))
+}
+
+/// How far from where its hash says a record may lie, so that no look-up is long, whatever packets come.
+const REACH: usize = 128;
+
+/// The flows of one shard.
+pub(super) struct FlowTable {
+    records: Vec<Record>,
+    uppers: Vec<Upper>,
+    capacity: usize,
+    len: usize,
+    hand: usize,
+}
+
+impl FlowTable {
+    /// With room for `capacity` flows and no more.
+    pub(super) fn new(capacity: usize) -> Self {
+        let places = 2 * (capacity * 3 / 4 + 1);
+        let (records, uppers) = (vec![UNUSED; places], vec![[0; 6]; places]);
+        Self { records, uppers, capacity, len: 0, hand: 0 }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.capacity
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many places the hand goes over, those without a flow too.
+    pub(super) fn places(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The place that a hash names: an even one, so that nearly all records are in one of two places whose
+    /// lines are fetched together.
+    #[inline(always)]
+    fn home(&self, hash: u32) -> usize {
+        ((u64::from(hash) * (self.records.len() as u64 / 2)) >> 32) as usize * 2
+    }
+
+    #[inline(always)]
+    fn behind(&self, place: usize) -> usize {
+        if place + 1 == self.records.len() { 0 } else { place + 1 }
+    }
+
+    /// How far `to` lies behind `from`.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.records.len() - from }
+    }
+
+    #[inline(always)]
+    pub(super) fn record(&self, number: u32) -> &Record {
+        &self.records[number as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn record_mut(&mut self, number: u32) -> &mut Record {
+        &mut self.records[number as usize]
+    }
+
+    /// The flow of a packet, and which way of it the packet goes.
+    #[inline(always)]
+    pub(super) fn find(&self, seen: &Seen) -> Option<(u32, Way)> {
+        let mut at = self.home(seen.hash);
+        for _ in 0..REACH {
+            if !self.records[at].is_used() {
+                return None;
+            }
+            if let Some(way) = self.matches(at as u32, seen) {
+                return Some((at as u32, way));
+            }
+            at = self.behind(at);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn matches(&self, number: u32, seen: &Seen) -> Option<Way> {
+        let (record, key) = (&self.records[number as usize], &seen.key);
+        if record.hash != seen.hash
+            || (record.protocol, record.version()) != (key.protocol, key.version)
+        {
+            return None;
+        }
+        if self.is_at(number, key) {
+            return Some(Way::Forward);
+        }
+        self.is_at(number, &key.reversed()).then_some(Way::Reverse)
+    }
+
+    /// Whether a flow of the same version has these endpoints, this way.
+    #[inline(always)]
+    fn is_at(&self, number: u32, key: &FlowKey) -> bool {
+        let record = &self.records[number as usize];
+        (record.src, record.dst) == (key.src as u32, key.dst as u32)
+            && (record.src_port, record.dst_port) == (key.src_port, key.dst_port)
+            && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
+    }
+
+    /// Touches what [`FlowTable::find`] will read first, and gives something of it: look-ups of several
+    /// packets that are begun one after the other wait for memory together.
+    #[inline(always)]
+    pub(super) fn touch(&self, hash: u32) -> u32 {
+        let home = self.home(hash);
+        self.records[home].hash ^ self.records[home + 1].hash
+    }
+
+    /// The first place without a flow where one of this hash may lie.
+    fn vacant(&self, hash: u32) -> Option<usize> {
+        let mut at = self.home(hash);
+        for _ in 0..REACH.min(self.records.len()) {
+            if !self.records[at].is_used() {
+                return Some(at);
+            }
+            at = self.behind(at);
+        }
+        None
+    }
+
+    /// The flow in whose place one of this hash has to begin, where there is no other place for it.
+    pub(super) fn crowded(&self, hash: u32) -> Option<u32> {
+        if self.vacant(hash).is_some() { None } else { Some(self.home(hash) as u32) }
+    }
+
+    /// Takes in the flow of a packet that has none, and counts it, unless there is no room.
+    pub(super) fn insert(&mut self, seen: &Seen) {
+        if let Some(place) = self.vacant(seen.hash).filter(|_| !self.is_full()) {
+            self.len += 1;
+            self.begin(place as u32, seen);
+        }
+    }
+
+    /// Starts a new flow in a place that the packet's flow may have, and counts the packet. Who answers is not
+    /// the initiator.
+    pub(super) fn begin(&mut self, number: u32, seen: &Seen) {
+        let (way, key) = match seen.answers {
+            true => (Way::Reverse, seen.key.reversed()),
+            false => (Way::Forward, seen.key),
+        };
+        let record = &mut self.records[number as usize];
+        *record = Record {
+            first_us: seen.now_us,
+            src: key.src as u32,
+            dst: key.dst as u32,
+            hash: seen.hash,
+            src_port: key.src_port,
+            dst_port: key.dst_port,
+            protocol: key.protocol,
+            kind: key.version | (way as u8) << 7,
+            ..UNUSED
+        };
+        record.count(way, seen);
+        if key.version == 6 {
+            self.uppers[number as usize] = upper(key.src, key.dst);
+        }
+    }
+
+    /// Takes out a flow; others may move to where they were looked for before.
+    pub(super) fn remove(&mut self, number: u32) {
+        let mut hole = number as usize;
+        let mut at = self.behind(hole);
+        // What lies further behind the hole is out of reach of it.
+        while self.distance(hole, at) < REACH && self.records[at].is_used() {
+            let home = self.home(self.records[at].hash);
+            // A record may move to the hole unless its home lies behind the hole.
+            if self.distance(home, at) >= self.distance(hole, at) {
+                self.records[hole] = self.records[at];
+                self.uppers[hole] = self.uppers[at];
+                hole = at;
+            }
+            at = self.behind(at);
+            if at == hole {
+                break;
+            }
+        }
+        self.records[hole].kind = 0;
+        self.len -= 1;
+    }
+
+    /// Moves the hand on by one place; the flow there, if there is one.
+    pub(super) fn advance(&mut self) -> Option<u32> {
+        self.hand = self.behind(self.hand);
+        self.records[self.hand].is_used().then_some(self.hand as u32)
+    }
+
+    /// The flows, by place.
+    pub(super) fn used(&self) -> impl Iterator<Item = u32> {
+        (0..self.records.len() as u32).filter(|&n| self.records[n as usize].is_used())
+    }
+
+    /// What is to be told of a flow that ends: its source is a side that sent something.
+    pub(super) fn finished(&self, number: u32, end: End) -> FlowRecord {
+        let record = &self.records[number as usize];
+        let (mut src, mut dst) = (record.src.into(), record.dst.into());
+        if record.version() == 6 {
+            let upper = &self.uppers[number as usize];
+            (src, dst) = (whole(&upper[..3], record.src), whole(&upper[3..], record.dst));
+        }
+        let key = FlowKey {
+            src,
+            dst,
+            src_port: record.src_port,
+            dst_port: record.dst_port,
+            protocol: record.protocol,
+            version: record.version(),
+        };
+        let (forward, reverse) = (record.half(Way::Forward), record.half(Way::Reverse));
+        let direction = Direction::Initiator;
+        let finished = FlowRecord { key, forward, reverse, end, direction };
+        if forward.packets == 0 { finished.reversed() } else { finished }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A packet of flow `name` that is looked for where `hash` says.
+    fn seen(name: u16, hash: u32) -> Seen {
+        let mut seen = Seen::NOTHING;
+        seen.key.src_port = name;
+        seen.key.dst_port = 1000;
+        if !name.is_multiple_of(2) {
+            (seen.key.version, seen.key.src) = (6, u128::from(name) << 90 | 1);
+        }
+        (seen.hash, seen.len) = (hash, 1);
+        seen
+    }
+
+    proptest! {
+        /// Few hashes, so that clusters form, wrap around and are cut.
+        #[test]
+        fn holds_what_a_map_holds(steps in prop::collection::vec((0..20u16, 0..6u32), 1..400)) {
+            let mut table = FlowTable::new(12);
+            let mut held = BTreeMap::new();
+            let hash_of = |name: u16| [0, 1 << 29, 0xf800_0000, u32::MAX][usize::from(name % 4)];
+            for (name, count) in steps {
+                let packet = seen(name, hash_of(name));
+                match table.find(&packet) {
+                    Some((number, _)) if count == 0 => {
+                        table.remove(number);
+                        held.remove(&name);
+                    }
+                    Some((number, way)) => {
+                        table.record_mut(number).count(way, &packet);
+                        *held.get_mut(&name).unwrap() += 1;
+                    }
+                    None if !table.is_full() => {
+                        table.insert(&packet);
+                        held.insert(name, 1);
+                    }
+                    None => {}
+                }
+                prop_assert_eq!(table.len(), held.len());
+                prop_assert_eq!(table.used().count(), held.len());
+                for name in 0..20 {
+                    let packet = seen(name, hash_of(name));
+                    let found = table.find(&packet).map(|(number, way)| {
+                        let record = table.finished(number, End::Idle);
+                        assert_eq!((record.key, way), (packet.key, Way::Forward));
+                        record.forward.packets
+                    });
+                    prop_assert_eq!(found, held.get(&name).copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_look_up_is_long() {
+        let mut table = FlowTable::new(1000);
+        for name in 0..REACH as u16 {
+            assert_eq!(table.crowded(7), None);
+            table.insert(&seen(name, 7));
+        }
+        let more = seen(500, 7);
+        table.insert(&more);
+        assert_eq!((table.len(), table.find(&more)), (REACH, None), "it has to take a place");
+        let number = table.crowded(7).unwrap();
+        table.begin(number, &more);
+        assert_eq!(table.find(&more), Some((number, Way::Forward)));
+        assert_eq!(table.len(), REACH);
+    }
+}

@@ -1,0 +1,117 @@
+//! What is written and sent.
+
+use super::reader::{Reader, rows};
+use super::traffic::{Body, Sent};
+use super::*;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// A flow for each number, half of them answered, of all kinds of templates.
+fn packets(count: u32) -> Vec<Sent> {
+    let mut packets = Vec::new();
+    for n in 0..count {
+        let nanos = (1_700_000_000 + u64::from(n / 100)) * SECOND;
+        let (src, dst) = match n % 2 {
+            0 => (format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255), "192.0.2.1"),
+            _ => (format!("2001:db8::{:x}:{:x}", n >> 16, n & 0xffff), "2001:db8:1::1"),
+        };
+        let echo = if n % 2 == 0 { (8, 0) } else { (128, 129) };
+        let (there, back) = match n % 3 {
+            0 => (
+                Body::Icmp { kind: echo.0, code: 0, ident: 7 },
+                Body::Icmp { kind: echo.1, code: 0, ident: 7 },
+            ),
+            _ => (Body::Udp { src: 5000, dst: 53 }, Body::Udp { src: 53, dst: 5000 }),
+        };
+        packets.push(Sent::new(nanos, &src, dst, there));
+        if n % 4 < 2 {
+            packets.push(Sent::new(nanos, dst, &src, back));
+        }
+    }
+    packets
+}
+
+#[test]
+fn a_file_has_templates_again_and_right_sequence_numbers() {
+    let folder = Folder::new();
+    let mut monitor = Monitor::new("ipfix = \"f\"\ncsv = \"c\"\ndomain = 77", &folder.0);
+    monitor.send(&packets(20_000), 256);
+    monitor.close().unwrap();
+    let bytes = folder.read("f");
+    let messages = Reader::default().read(&bytes);
+    assert_eq!(rows(&bytes).len(), 20_000);
+    assert_eq!(monitor.counter("records"), 20_000);
+    assert_eq!(monitor.counter("ipfix_messages"), messages.len() as u64);
+    assert!(messages.iter().all(|message| message.len <= 8192 && message.domain == 77));
+    assert!(messages.iter().is_sorted_by_key(|message| message.export_s));
+    assert_eq!(messages.last().unwrap().export_s, 1_700_000_199);
+    assert_eq!(messages[0].templates, 8);
+    assert!(messages[1..].iter().all(|message| message.templates == 0));
+    let text = String::from_utf8(folder.read("c")).unwrap();
+    assert_eq!(text.lines().count(), 20_001);
+    let columns = text.lines().next().unwrap().split(',').count();
+    assert!(text.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn datagrams_are_short_and_have_templates_again() {
+    let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+    collector.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let table = format!("ipfix_udp = \"{}\"", collector.local_addr().unwrap());
+    let mut monitor = Monitor::new(&table, Path::new("."));
+    let (mut reader, mut records, mut messages) = (Reader::default(), 0, Vec::new());
+    let mut buffer = [0; 65536];
+    // The socket holds what one turn sends.
+    for packets in packets(2000).chunks(100) {
+        monitor.send(packets, 100);
+        monitor.tick((1_700_000_000 + 1000 + messages.len() as u64) * SECOND);
+        for _ in 0..8 {
+            monitor.tick((1_700_000_000 + 2000) * SECOND);
+        }
+        monitor.ended();
+        monitor.report.rest();
+        while (messages.len() as u64) < monitor.counter("udp_messages") {
+            let len = collector.recv(&mut buffer).unwrap();
+            let message = reader.message(&buffer[..len]);
+            assert!(len <= 1400 && message.sequence == records);
+            records += message.records.len() as u32;
+            messages.push(message);
+        }
+    }
+    monitor.close().unwrap();
+    assert_eq!((records, monitor.counter("udp_errors")), (2000, 0));
+    let with: Vec<usize> = (0..messages.len()).filter(|&n| messages[n].templates > 0).collect();
+    assert!(with.len() > 3 && with.iter().enumerate().all(|(n, &at)| at == 20 * n), "{with:?}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_is_counted_and_no_error() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut monitor = Monitor::new(&format!("ipfix_udp = \"{nobody}\""), Path::new("."));
+    monitor.send(&packets(500), 256);
+    monitor.close().unwrap();
+    assert!(monitor.counter("udp_errors") > 0);
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_end_and_once() {
+    let mut monitor = Monitor::new("csv = \"/dev/full\"", Path::new("."));
+    monitor.send(&packets(5000), 256);
+    let told = monitor.close().unwrap_err();
+    assert_eq!(told, "can't write /dev/full: no space left on device");
+    assert_eq!(monitor.counter("records"), 5000, "all were counted");
+}
+
+#[test]
+fn files_are_created_by_the_report_alone() {
+    let folder = Folder::new();
+    let (function, _) = build(&DEFINITION, "ipfix = \"f\"\ncsv = \"c\"", &folder.0);
+    assert_eq!(function.writes(), [folder.0.join("f"), folder.0.join("c")]);
+    assert!(!folder.0.join("f").exists());
+    function.report().unwrap().unwrap().finish().unwrap();
+    assert_eq!(folder.read("f"), b"");
+    assert!(folder.read("c").starts_with(b"first,last,src,dst,"));
+    let (function, _) = build(&DEFINITION, "csv = \"no/such/folder\"", &folder.0);
+    let told = function.report().err().unwrap();
+    assert!(told.starts_with("can't create ") && told.ends_with("no such file or directory"));
+}
