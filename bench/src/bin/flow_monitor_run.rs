@@ -50,16 +50,16 @@ fn main() {
 fn measure(flows: usize) -> Cost {
     // Every shard has room for all of its flows.
     let table = format!("flows = {}\n", (flows * 5 / 4).max(8192));
-    let (function, _) = harness::build(&flow_monitor::DEFINITION, &table, Path::new("."));
-    let mut lane = Lane::new(&*function, flows);
+    let (function, words) = harness::build(&flow_monitor::DEFINITION, &table, Path::new("."));
+    let mut lane = Lane::new(&*function, words, flows);
     let shard_lines = vec![[0u64; LINE / 8]; flows * FLOW_BYTES / LINE / SHARDS];
     let mut lines: Lines = std::array::from_fn(|_| shard_lines.clone());
-    lane.after();
+    lane.work(&*function);
     let full: u64 = lane.counter("ended_full");
     assert_eq!(full, 0, "the table has room");
     let (mut own, mut grouped, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        own.push(seconds(|| lane.after()));
+        own.push(seconds(|| lane.work(&*function)));
         grouped.push(seconds(|| lane.group()));
         bare.push(seconds(|| lane.look_up(&mut lines)));
     }
@@ -79,14 +79,14 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(function: &dyn Function, flows: usize) -> Self {
+    fn new(function: &dyn Function, scratch_words: usize, flows: usize) -> Self {
         let count = PACKETS.div_ceil(BATCH_DEFAULT);
         let layout = ArenaLayout {
             slabs: 2 + PACKETS * 64 / (1 << 20) + 8,
             emit_slabs: 1,
             tables: count + 1,
             slots: BATCH_DEFAULT,
-            scratch_words: 0,
+            scratch_words,
             headroom: 0,
             tailroom: 0,
         };
@@ -133,11 +133,18 @@ impl Lane {
         }
     }
 
-    fn after(&mut self) {
+    fn work(&mut self, function: &dyn Function) {
         let emits = Emits::notes(1, NOTE_LEN);
         for batch in &mut self.batches {
             touch(batch);
             batch.group_by_shard(&mut self.order, &mut self.ends);
+            function.run(batch);
+            let mut start = 0;
+            for (state, &end) in self.states.iter().zip(&self.ends) {
+                let picks = &self.order[start..usize::from(end)];
+                start = usize::from(end);
+                state.after.iter().for_each(|half| half.fetch(batch, picks));
+            }
             let mut start = 0;
             for (shard, (state, &end)) in self.states.iter_mut().zip(&self.ends).enumerate() {
                 let picks = &self.order[start..usize::from(end)];

@@ -28,6 +28,28 @@ pub(super) struct FlowKey {
 }
 
 impl FlowKey {
+    /// Of a packet, and whether that is an echo reply.
+    #[inline(always)]
+    pub(super) fn of(packet: &Packet<'_>) -> Result<(Self, bool), Unmetered> {
+        if packet.malformed().is_some() {
+            return Err(Unmetered::Malformed);
+        }
+        let (version, protocol) = (packet.version(), packet.protocol());
+        let (src, dst) = match version {
+            4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
+            6 => (packet.src_v6(), packet.dst_v6()),
+            _ => return Err(Unmetered::NotIp),
+        };
+        let mut key = Self { src, dst, src_port: 0, dst_port: 0, protocol, version };
+        if is_icmp(version, protocol) {
+            let replies = key.read_icmp(packet);
+            return Ok((key, replies));
+        }
+        // What has none reads as 0.
+        (key.src_port, key.dst_port) = (packet.src_port(), packet.dst_port());
+        Ok((key, false))
+    }
+
     /// Whether its ports are an identifier and a type.
     #[inline(always)]
     pub(super) fn is_icmp(&self) -> bool {
@@ -106,48 +128,24 @@ pub(super) enum Unmetered {
 }
 
 impl Seen {
-    /// Nothing yet.
-    pub(super) const NOTHING: Self = Self {
-        key: FlowKey { src: 0, dst: 0, src_port: 0, dst_port: 0, protocol: 0, version: 4 },
-        hash: 0,
-        len: 0,
-        now_us: 0,
-        ingress: 0,
-        tcp_flags: 0,
-        answers: false,
-    };
-
-    /// Reads a packet, in place: to copy what was just written in small pieces makes a processor wait.
+    /// Of a packet whose endpoints hash to `hash`.
     #[inline(always)]
-    pub(super) fn read(&mut self, packet: &Packet<'_>) -> Result<(), Unmetered> {
-        if packet.malformed().is_some() {
-            return Err(Unmetered::Malformed);
-        }
-        let (version, protocol) = (packet.version(), packet.protocol());
-        let key = &mut self.key;
-        (key.src, key.dst) = match version {
-            4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
-            6 => (packet.src_v6(), packet.dst_v6()),
-            _ => return Err(Unmetered::NotIp),
+    pub(super) fn read(packet: &Packet<'_>, hash: u32) -> Result<Self, Unmetered> {
+        let (key, replies) = FlowKey::of(packet)?;
+        let fixed = if key.version == 6 { ipv6::HEADER_LEN as u32 } else { 0 };
+        let tcp_flags = match key.protocol {
+            ip_protocol::TCP => packet.tcp_flags() as u8,
+            _ => 0,
         };
-        let fixed = if version == 6 { ipv6::HEADER_LEN as u32 } else { 0 };
-        self.len = fixed + u32::from(packet.ip_len());
-        (key.version, key.protocol) = (version, protocol);
-        (self.tcp_flags, self.answers) = (0, false);
-        if protocol == ip_protocol::TCP {
-            self.tcp_flags = packet.tcp_flags() as u8;
-            self.answers = self.tcp_flags & SYN_ACK == SYN_ACK;
-        }
-        if is_icmp(version, protocol) {
-            self.answers = key.read_icmp(packet);
-        } else {
-            // What has none reads as 0.
-            (key.src_port, key.dst_port) = (packet.src_port(), packet.dst_port());
-        }
-        self.hash = self.key.hash();
-        self.now_us = packet.timestamp().as_nanos() / 1000;
-        self.ingress = packet.ingress();
-        Ok(())
+        Ok(Self {
+            key,
+            hash,
+            len: fixed + u32::from(packet.ip_len()),
+            now_us: packet.timestamp().as_nanos() / 1000,
+            ingress: packet.ingress(),
+            tcp_flags,
+            answers: replies || tcp_flags & SYN_ACK == SYN_ACK,
+        })
     }
 }
 

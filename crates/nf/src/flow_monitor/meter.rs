@@ -1,6 +1,6 @@
 //! The metering of one shard: counts each packet in its flow, and ends flows.
 
-use warpline_packet::{Batch, Instant, Shard};
+use warpline_packet::{Batch, Instant, ScratchWord, Shard};
 
 use super::config::Config;
 use super::key::{Seen, Unmetered, Way};
@@ -25,8 +25,8 @@ pub(super) struct Meter {
     /// The latest time that was told.
     now_us: u64,
     counts: Counts,
-    /// What look-ups ahead found, to be of use to nobody but the cache.
-    touched: u32,
+    /// Where `run` left the hash of the flow.
+    word: ScratchWord,
 }
 
 /// How long flows and their records last, in microseconds.
@@ -74,13 +74,13 @@ impl Limits {
 }
 
 impl Meter {
-    pub(super) fn new(config: &Config, shard: Shard) -> Self {
+    pub(super) fn new(config: &Config, word: ScratchWord, shard: Shard) -> Self {
         Self {
             table: FlowTable::new(shard.share(config.flows)),
             limits: Limits { idle: config.idle_us, active: config.active_us },
             now_us: 0,
             counts: Counts::default(),
-            touched: 0,
+            word,
         }
     }
 
@@ -164,33 +164,23 @@ impl Meter {
             self.counts.unreported += 1;
         }
     }
+}
 
-    /// Reads and meters at most [`TOGETHER`] packets: first all are read, then what their look-ups need is
-    /// touched, then they are looked up, so that they wait for memory together.
-    #[inline(always)]
-    fn meter_all(&mut self, batch: &Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        let (mut all, mut count) = ([Seen::NOTHING; TOGETHER], 0);
+impl After for Meter {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
         for &pick in picks {
-            match all[count].read(&batch.packet(usize::from(pick))) {
-                Ok(()) => count += 1,
+            self.table.fetch(batch.packet(usize::from(pick)).scratch(self.word));
+        }
+    }
+
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        for &pick in picks {
+            let packet = batch.packet(usize::from(pick));
+            match Seen::read(&packet, packet.scratch(self.word)) {
+                Ok(seen) => self.meter(&seen, emit),
                 Err(Unmetered::NotIp) => self.counts.not_ip += 1,
                 Err(Unmetered::Malformed) => self.counts.malformed += 1,
             }
-        }
-        self.touched = all[..count].iter().fold(0, |sum, seen| sum ^ self.table.touch(seen.hash));
-        for seen in &all[..count] {
-            self.meter(seen, emit);
-        }
-    }
-}
-
-/// Packets whose look-ups are begun together.
-const TOGETHER: usize = 8;
-
-impl After for Meter {
-    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        for picks in picks.chunks(TOGETHER) {
-            self.meter_all(batch, picks, emit);
         }
     }
 

@@ -19,11 +19,12 @@ mod tests;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
+use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
 
 use crate::{Definition, Emits, Function, Report, Resources, Section, State};
 use config::Config;
 use export::Exporter;
+use key::FlowKey;
 use meter::Meter;
 
 /// The function's manual.
@@ -40,24 +41,28 @@ pub const DEFINITION: Definition = Definition {
     build,
 };
 
+/// What a flow's endpoints are read from.
+const ENDPOINTS: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IcmpIdent,
+])
+.union(FieldSet::HEADERS);
+
 const ACCESS: Access = Access {
     before: ReadWrite::NONE,
-    run: ReadWrite::NONE,
+    run: ReadWrite::new(ENDPOINTS, FieldSet::EMPTY),
     after: ReadWrite::new(
-        FieldSet::of(&[
-            Field::SrcAddr,
-            Field::DstAddr,
+        ENDPOINTS.union(FieldSet::of(&[
             Field::IpLen,
-            Field::SrcPort,
-            Field::DstPort,
             Field::TcpFlags,
-            Field::IcmpType,
-            Field::IcmpCode,
-            Field::IcmpIdent,
             Field::Timestamp,
             Field::Ingress,
-        ])
-        .union(FieldSet::HEADERS),
+        ])),
         FieldSet::EMPTY,
     ),
     after_flagged: ReadWrite::NONE,
@@ -68,28 +73,43 @@ const ACCESS: Access = Access {
 const TICK: Duration = Duration::from_secs(1);
 
 struct FlowMonitor {
+    /// Where `run` leaves the hash of the flow.
+    word: ScratchWord,
+    access: Access,
     config: Config,
 }
 
-fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
+fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let config = config::read(section)?;
-    Some(Box::new(FlowMonitor { config }))
+    let Some([word]) = resources.scratch() else {
+        section.mistake("function", "the chain has no scratch word left for the flow's hash");
+        return None;
+    };
+    let mut access = ACCESS;
+    access.run.writes = access.run.writes.with(word.field());
+    access.after.reads = access.after.reads.with(word.field());
+    Some(Box::new(FlowMonitor { config, word, access }))
 }
 
 impl Function for FlowMonitor {
     fn access(&self) -> &Access {
-        &ACCESS
+        &self.access
     }
 
-    /// Everything is done in `after`: a monitor changes nothing.
-    fn run(&self, _: &mut Batch) {}
+    /// Hashes the flow's endpoints. A monitor changes nothing; what it counts, it counts in `after`.
+    fn run(&self, batch: &mut Batch) {
+        batch.for_each_forward(|packet| {
+            let hash = FlowKey::of(&packet.as_packet()).map_or(0, |(key, _)| key.hash());
+            packet.set_scratch(self.word, hash);
+        });
+    }
 
     fn state_key(&self) -> StateKey {
         StateKey::AddressPair
     }
 
     fn state(&self, shard: Shard) -> State {
-        State::after(Meter::new(&self.config, shard))
+        State::after(Meter::new(&self.config, self.word, shard))
     }
 
     /// A packet ends one record at most: its own flow's, or another's where it begins a flow.

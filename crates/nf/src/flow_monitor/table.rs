@@ -8,6 +8,7 @@
 
 use super::key::{FlowKey, Seen, Way};
 use super::record::{Direction, End, FlowRecord, Half};
+use warpline_packet::prefetch;
 use warpline_packet::wire::tcp;
 
 /// A flow that lasts.
@@ -238,12 +239,14 @@ impl FlowTable {
             && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
     }
 
-    /// Touches what [`FlowTable::find`] will read first, and gives something of it: look-ups of several
-    /// packets that are begun one after the other wait for memory together.
+    /// Asks for what [`FlowTable::find`] will read first.
     #[inline(always)]
-    pub(super) fn touch(&self, hash: u32) -> u32 {
+    pub(super) fn fetch(&self, hash: u32) {
         let home = self.home(hash);
-        self.records[home].hash ^ self.records[home + 1].hash
+        if let Some([first, second]) = self.records.get(home..home + 2) {
+            prefetch(first);
+            prefetch(second);
+        }
     }
 
     /// The first place without a flow where one of this hash may lie.
