@@ -11,23 +11,25 @@ use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Stage};
 use crate::{Chain, Control, Settings};
 
-/// A bounded queue of batches between two threads.
-pub(crate) type Queue = Arc<ArrayQueue<Batch>>;
+/// A bounded queue of batches between two threads. Boxed, as a batch with its columns' places is longer than
+/// what is copied at each hand-over without being felt.
+pub(crate) type Queue = Arc<ArrayQueue<Box<Batch>>>;
 
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
     stages: Vec<Stage>,
     /// `queues[i]` stands before stage `i + 1`.
-    queues: Vec<VecDeque<Batch>>,
+    queues: Vec<VecDeque<Box<Batch>>>,
     queue_batches: usize,
     input: Queue,
     output: Queue,
     placer: Placer,
     launch_slabs: usize,
     /// By stage: a tick or an end that waits for its turn alone.
-    held: Vec<Option<Batch>>,
+    held: Vec<Option<Box<Batch>>>,
     /// Idle benches, one for each batch of the largest launch.
-    benches: Vec<Bench>,
+    #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
+    benches: Vec<Box<Bench>>,
     flights: Vec<Flight>,
     clock: Clock,
     finished: bool,
@@ -53,7 +55,7 @@ impl Lane {
             queue_batches: settings.queue_batches,
             flights: Vec::with_capacity(made.len()),
             held: stages.iter().map(|_| None).collect(),
-            benches: made.into_iter().map(Bench::new).collect(),
+            benches: made.into_iter().map(|made| Box::new(Bench::new(made))).collect(),
             stages,
             input: io.0,
             output: io.1,
@@ -114,7 +116,7 @@ impl Lane {
         !self.flights.is_empty()
     }
 
-    fn pop(&mut self, stage: usize) -> Option<Batch> {
+    fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
         match stage.checked_sub(1) {
             None => self.input.pop(),
             Some(before) => self.queues[before].pop_front(),

@@ -31,7 +31,7 @@ struct Exit {
 
 /// A batch being sent.
 struct Head {
-    batch: Batch,
+    batch: Box<Batch>,
     /// The place of its next packet.
     at: usize,
     /// The place of its next note.
@@ -39,7 +39,7 @@ struct Head {
 }
 
 impl Head {
-    fn new(mut batch: Batch) -> Self {
+    fn new(mut batch: Box<Batch>) -> Self {
         if !batch.notes().is_empty() {
             batch.notes_mut().sort();
         }

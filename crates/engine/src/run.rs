@@ -86,7 +86,7 @@ pub fn run(
     let settings = match &ports {
         Ports::Shared(..) => settings.fit(chain),
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
-        Ports::PerLane(_) => Settings { queue_batches: 1, ..*settings }.fit(chain),
+        Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
     let reports = Reports::open(chain)?;
     let clock = Clock::start();
@@ -132,7 +132,7 @@ fn build(
         (queue(settings.queue_batches), queue(settings.queue_batches.max(deepest)));
     let pool: Queue = queue(batches.len());
     for batch in batches {
-        let _ = pool.push(batch);
+        let _ = pool.push(Box::new(batch));
     }
     let io = (Arc::clone(&input), Arc::clone(&output));
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);

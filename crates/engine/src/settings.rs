@@ -16,11 +16,14 @@ pub struct Settings {
     pub queue_batches: usize,
     /// Slabs of 1 MiB for packets from outside, per lane.
     pub slabs: usize,
+    /// Whether each lane reads and sends itself, so that hardly more than one batch is under way: few are
+    /// used, and stay in the cache. Set by the engine.
+    pub alone: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { lanes: 1, batch_packets: BATCH_DEFAULT, queue_batches: 8, slabs: 48 }
+        Self { lanes: 1, batch_packets: BATCH_DEFAULT, queue_batches: 8, slabs: 48, alone: false }
     }
 }
 
@@ -36,13 +39,16 @@ impl Settings {
             batch_packets: self.batch_packets.clamp(1, BATCH_MAX),
             queue_batches: self.queue_batches.max(2 * self.made_batches(chain)),
             slabs: self.slabs.max(2),
+            alone: self.alone,
         }
     }
 
     /// Batches of a lane: what its queues and stages hold, and those being filled and sent.
     pub fn batches(&self, chain: &Chain) -> usize {
         let in_stages: usize = chain.stages.iter().map(|s| s.launch_batches).sum();
-        self.queue_batches * (chain.stages.len() + 1) + in_stages + 4
+        let in_queues = self.queue_batches * (chain.stages.len() + 1);
+        // Batches always get to the end of a lane, however few there are.
+        if self.alone { in_stages + 2 } else { in_queues + in_stages + 4 }
     }
 
     /// Batches that hold what functions make while a stage works.

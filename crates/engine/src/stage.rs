@@ -78,8 +78,8 @@ impl Bench {
 
 /// A batch on its way through a stage.
 pub(crate) struct Flight {
-    pub(crate) batch: Batch,
-    pub(crate) bench: Bench,
+    pub(crate) batch: Box<Batch>,
+    pub(crate) bench: Box<Bench>,
 }
 
 /// Functions between two queues.

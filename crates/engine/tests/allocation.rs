@@ -143,7 +143,7 @@ fn counted_chain() -> Chain {
 fn no_thread_allocates_once_it_is_warm() {
     let inputs = Traffic::new(53, 200, 10, 1400).take(10_000);
     let lavish = Settings { lanes: 2, ..Settings::default() };
-    let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2 };
+    let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, alone: false };
     for settings in [lavish, tiny] {
         let ports = Ports::Shared(Box::new(Rounds::new(&inputs, 6)), Box::new(Counted));
         let report = in_time(move || {

@@ -299,15 +299,16 @@ impl Placer {
         }
         let at = self.slab_at + self.cursor;
         self.cursor += need;
+        let (start, frame) = (self.headroom as u16, bytes.len() as u32);
+        let room = Room { at: at as u32, len: need as u32, start, frame };
+        // SAFETY: the tray has a row: `make_room` left it empty, and it is emptied when it is full.
+        let rows = unsafe { self.tray.push(room, row) };
+        // Last, as a long copy is a call that would have all of the above put aside.
         // SAFETY: the room ends before `limit`, so it lies in a slab that only this placer hands out, behind
         // all rooms handed out before; `need` holds the frame behind its headroom.
         unsafe {
             copy_frame(bytes, self.base.as_ptr().add(at + self.headroom));
         }
-        let (start, frame) = (self.headroom as u16, bytes.len() as u32);
-        let room = Room { at: at as u32, len: need as u32, start, frame };
-        // SAFETY: the tray has a row: `make_room` left it empty, and it is emptied when it is full.
-        let rows = unsafe { self.tray.push(room, row) };
         if rows == self.tray_rows {
             self.settle(table);
         }

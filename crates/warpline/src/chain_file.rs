@@ -158,6 +158,7 @@ impl<'a> File<'a> {
             batch_packets: number("batch_packets", 1024, default.batch_packets),
             queue_batches: number("queue_batches", 1024, default.queue_batches),
             slabs: number("arena_mib", 2048, default.slabs).max(2),
+            ..default
         };
         section.require("functions", "the functions that packets go through, in order");
         let names: Vec<String> = section.parsed_list("functions");

@@ -11,7 +11,7 @@ pub(crate) struct Feed {
     placer: Placer,
     pool: Queue,
     queue: Queue,
-    pub(super) open: Option<Batch>,
+    pub(super) open: Option<Box<Batch>>,
     /// Packets that the open batch still takes.
     room: usize,
     /// The number of its first packet.
@@ -48,32 +48,44 @@ impl Feed {
         clock: &Clock,
     ) -> usize {
         let mut placed = 0;
-        // A copy stays in registers.
-        let mut here = *at;
+        let Position { mut now, mut ingress } = *at;
         while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
             let Some(batch) = &mut self.open else { break };
             if self.room == self.batch_packets {
-                self.first = here.ingress;
+                self.first = ingress;
             }
             let run = placed..frames.len().min(placed + self.room);
-            let mut pairs = frames[run.clone()].iter().zip(&found[run.clone()]);
-            let full = pairs.position(|(frame, found)| {
-                let arrival = here.arrival(frame, found);
-                batch.stage(frame.bytes, &found.headers, &arrival, &mut self.placer).is_err()
-            });
-            // One that found no room took no number.
-            here.ingress -= u64::from(full.is_some());
-            let count = full.unwrap_or(run.len());
+            let mut count = 0;
+            for (frame, found) in frames[run.clone()].iter().zip(&found[run.clone()]) {
+                now = now.max(frame.timestamp);
+                let arrival = Arrival {
+                    timestamp: now,
+                    captured: frame.timestamp,
+                    ingress,
+                    wire_len: frame.wire_len.max(frame.bytes.len() as u32),
+                    link: frame.link,
+                    interface: frame.interface,
+                    shard: found.steered.shard,
+                    flow_hash: found.steered.flow_hash,
+                };
+                let placer = &mut self.placer;
+                if batch.stage(frame.bytes, &found.headers, &arrival, placer).is_err() {
+                    break;
+                }
+                ingress += 1;
+                count += 1;
+            }
+            let full = count < run.len();
             placed += count;
             self.room -= count;
             if self.room == 0 {
                 self.flush();
             }
-            if full.is_some() {
+            if full {
                 break;
             }
         }
-        *at = here;
+        *at = Position { now, ingress };
         placed
     }
 
@@ -124,24 +136,4 @@ pub(super) struct Position {
     pub(super) now: Instant,
     /// The next number.
     pub(super) ingress: u64,
-}
-
-impl Position {
-    /// What the next frame is given.
-    #[inline(always)]
-    fn arrival(&mut self, frame: &Frame<'_>, found: &Found) -> Arrival {
-        self.now = self.now.max(frame.timestamp);
-        let ingress = self.ingress;
-        self.ingress += 1;
-        Arrival {
-            timestamp: self.now,
-            captured: frame.timestamp,
-            ingress,
-            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
-            link: frame.link,
-            interface: frame.interface,
-            shard: found.steered.shard,
-            flow_hash: found.steered.flow_hash,
-        }
-    }
 }

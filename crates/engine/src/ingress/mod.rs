@@ -200,9 +200,8 @@ impl Desk {
     /// Takes frames in. Says whether there was room for all; those that found none are kept.
     fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
-        let lens = frames.iter().map(|frame| frame.bytes.len());
-        let (sum, longest) = lens.fold((0, 0), |(sum, longest), n| (sum + n, n.max(longest)));
-        self.part.bytes_read += sum as u64;
+        let (bytes, longest) = self.find(frames);
+        self.part.bytes_read += bytes as u64;
         // One that is too long for a slab would wait for room forever: it is cut where it is kept.
         let taken = if longest > FRAME_LEN_MAX { 0 } else { self.take(frames) };
         frames[taken..].iter().for_each(|frame| self.kept.keep(frame));
@@ -219,6 +218,7 @@ impl Desk {
         let mut kept = std::mem::take(&mut self.kept);
         let taken = {
             let frames: Burst<'_> = kept.frames().collect();
+            self.find(&frames);
             self.take(&frames)
         };
         kept.forget(taken);
@@ -226,10 +226,9 @@ impl Desk {
         self.kept.is_empty()
     }
 
-    /// Takes frames in, at most a burst, and says how many: those that follow found no room and have to
-    /// wait. Where the source can't wait, they are counted lost instead.
+    /// Takes in frames that [`Desk::find`] has seen, and says how many: those that follow found no room and
+    /// have to wait. Where the source can't wait, they are counted lost instead.
     fn take(&mut self, frames: &[Frame<'_>]) -> usize {
-        self.find(frames);
         let mut at = 0;
         while let Some(found) = self.found[..frames.len()].get(at) {
             let lane = found.lane;
@@ -262,11 +261,14 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds out where frames' headers lie and where they go. Apart from placing them: each of both has
-    /// as much to keep at hand as there are registers.
+    /// Finds out where frames' headers lie and where they go, and how many bytes they have, together and the
+    /// longest. Apart from placing them: each of both has as much to keep at hand as there are registers.
     #[inline(never)]
-    fn find(&mut self, frames: &[Frame<'_>]) {
+    fn find(&mut self, frames: &[Frame<'_>]) -> (usize, usize) {
+        let (mut bytes, mut longest) = (0, 0);
         for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
+            bytes += frame.bytes.len();
+            longest = longest.max(frame.bytes.len());
             found.headers = Headers::default();
             found.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
             found.steered = self.steering.steer(frame.bytes, &found.headers);
@@ -276,6 +278,7 @@ impl Desk {
                 found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }
+        (bytes, longest)
     }
 
     /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`

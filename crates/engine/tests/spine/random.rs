@@ -42,6 +42,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             batch_packets,
             queue_batches,
             slabs,
+            alone: false,
         },
     )
 }

@@ -363,14 +363,12 @@ mod tests {
 
     /// A packet of flow `name` that is looked for where `hash` says.
     fn seen(name: u16, hash: u32) -> Seen {
-        let mut seen = Seen::NOTHING;
-        seen.key.src_port = name;
-        seen.key.dst_port = 1000;
-        if !name.is_multiple_of(2) {
-            (seen.key.version, seen.key.src) = (6, u128::from(name) << 90 | 1);
-        }
-        (seen.hash, seen.len) = (hash, 1);
-        seen
+        let (version, src) = match name % 2 {
+            0 => (4, 0),
+            _ => (6, u128::from(name) << 90 | 1),
+        };
+        let key = FlowKey { src, dst: 0, src_port: name, dst_port: 1000, protocol: 0, version };
+        Seen { key, hash, len: 1, now_us: 0, ingress: 0, tcp_flags: 0, answers: false }
     }
 
     proptest! {
