@@ -72,7 +72,7 @@ impl Traffic {
         let odd = self.random.below(100) < self.odd_percent;
         let mut input = self.flow_packet();
         if odd {
-            self.spoil(&mut input);
+            spoil(&mut self.random, &mut input);
         }
         input
     }
@@ -106,42 +106,42 @@ impl Traffic {
             interface: (flow % 3) as u16,
         }
     }
+}
 
-    /// Makes a frame one that is not what it says, or says little. One whose bytes change is of no
-    /// flow any more.
-    fn spoil(&mut self, input: &mut Input) {
-        let len = input.bytes.len();
-        let way = self.random.below(8);
-        if way < 4
-            && let Some(at) = input.bytes.windows(4).position(|window| window == MAGIC)
-        {
-            input.bytes[at..at + 4].fill(0);
+/// Makes a frame one that is not what it says, or says little. One whose bytes change is of no
+/// flow any more.
+pub(crate) fn spoil(random: &mut Random, input: &mut Input) {
+    let len = input.bytes.len();
+    let way = random.below(8);
+    if way < 4
+        && let Some(at) = input.bytes.windows(4).position(|window| window == MAGIC)
+    {
+        input.bytes[at..at + 4].fill(0);
+    }
+    match way {
+        0 => {
+            input.bytes.truncate(random.below(len + 1));
         }
-        match way {
-            0 => {
-                input.bytes.truncate(self.random.below(len + 1));
-            }
-            1 => {
-                input.bytes.truncate(self.random.below(len));
-                input.wire_len = input.bytes.len() as u32;
-            }
-            2 => {
-                let at = self.random.below(len.min(60));
-                input.bytes[at] ^= 1 << self.random.below(8);
-            }
-            3 => {
-                let size = self.random.below(100);
-                input.bytes = self.random.bytes(size);
-                input.wire_len = size as u32;
-            }
-            4 => {
-                input.bytes.clear();
-                input.wire_len = 0;
-            }
-            5 => input.link = LinkType([0, 1, 101, 113, 147, 228, 229, 276][self.random.below(8)]),
-            6 => input.nanos -= 5_000_000,
-            _ => input.nanos = 0,
+        1 => {
+            input.bytes.truncate(random.below(len));
+            input.wire_len = input.bytes.len() as u32;
         }
+        2 => {
+            let at = random.below(len.min(60));
+            input.bytes[at] ^= 1 << random.below(8);
+        }
+        3 => {
+            let size = random.below(100);
+            input.bytes = random.bytes(size);
+            input.wire_len = size as u32;
+        }
+        4 => {
+            input.bytes.clear();
+            input.wire_len = 0;
+        }
+        5 => input.link = LinkType([0, 1, 101, 113, 147, 228, 229, 276][random.below(8)]),
+        6 => input.nanos -= 5_000_000,
+        _ => input.nanos = 0,
     }
 }
 

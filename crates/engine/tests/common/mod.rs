@@ -8,8 +8,11 @@ pub(crate) mod grow;
 pub(crate) mod nat_like;
 pub(crate) mod noter;
 pub(crate) mod ports;
+pub(crate) mod real;
 pub(crate) mod run;
+pub(crate) mod talk;
 pub(crate) mod three_phase;
+pub(crate) mod wire;
 
 use std::sync::Arc;
 

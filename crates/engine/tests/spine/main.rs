@@ -6,6 +6,7 @@ mod common;
 
 mod causes;
 mod exhaustion;
+mod functions;
 mod matrix;
 mod per_lane;
 mod random;
