@@ -15,6 +15,9 @@ pub(crate) struct Input {
 /// Begins the payload of every packet of a flow; flow and sequence number follow.
 pub(crate) const MAGIC: &[u8; 4] = b"WARP";
 
+/// When everything begins.
+pub(crate) const START_NANOS: u64 = 1_700_000_000_000_000_000;
+
 /// The flow and the sequence number in a frame, wherever they are by now.
 pub(crate) fn flow_of(frame: &[u8]) -> Option<(u16, u32)> {
     let at = frame.windows(4).position(|window| window == MAGIC)? + 4;
@@ -59,8 +62,8 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn new(seed: u64, flows: usize, odd_percent: usize, payload_max: usize) -> Self {
-        let nanos = 1_700_000_000_000_000_000;
-        Self { random: Random(seed), sequence: vec![0; flows], nanos, odd_percent, payload_max }
+        let (random, sequence) = (Random(seed), vec![0; flows]);
+        Self { random, sequence, nanos: START_NANOS, odd_percent, payload_max }
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Vec<Input> {

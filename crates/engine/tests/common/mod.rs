@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod emit_absorb;
+pub(crate) mod forms;
 pub(crate) mod frames;
 pub(crate) mod grow;
 pub(crate) mod nat_like;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use warpline_packet::LinkType;
 
-use super::frames::{Input, MAGIC, Random, spoil};
+use super::frames::{Input, MAGIC, Random, START_NANOS, spoil};
 use super::ports::Sent;
 use super::wire::{ACK, Body, FIN, Packet, RST, SYN, answer, error, frame};
 
@@ -58,9 +58,8 @@ fn ip(text: &str) -> IpAddr {
 
 impl Talk {
     pub(crate) fn new(seed: u64, talkers: usize, payload_max: usize) -> Self {
-        let nanos = 1_700_000_000_000_000_000;
-        let mut talk =
-            Self { random: Random(seed), nanos, begun: 0, talkers: Vec::new(), payload_max };
+        let (random, nanos) = (Random(seed), START_NANOS);
+        let mut talk = Self { random, nanos, begun: 0, talkers: Vec::new(), payload_max };
         talk.talkers = (0..talkers).map(|_| talk.begin()).collect();
         talk
     }
@@ -154,7 +153,7 @@ impl Talk {
         if let Body::Tcp { flags, .. } = &mut body {
             *flags = match talker.said {
                 0 => SYN,
-                _ if last && talker.number % 5 == 0 => RST,
+                _ if last && talker.number.is_multiple_of(5) => RST,
                 _ if last => FIN | ACK,
                 _ => ACK,
             };
@@ -231,22 +230,35 @@ fn reply(sent: &Sent) -> Option<Input> {
     Some(Input { bytes, nanos, wire_len, link: sent.link, interface: 1 })
 }
 
-/// `inputs` with spoiled copies of some of them, and exact ones, `percent` of each hundred.
-pub(crate) fn with_odd(inputs: Vec<Input>, seed: u64, percent: usize) -> Vec<Input> {
+/// `inputs` that are of no flow.
+pub(crate) fn without_flows(inputs: &[Input]) -> Vec<Input> {
+    let mut inputs = inputs.to_vec();
+    for input in &mut inputs {
+        if let Some(at) = input.bytes.windows(4).position(|window| window == MAGIC) {
+            input.bytes[at..at + 4].fill(0);
+        }
+    }
+    inputs
+}
+
+/// `inputs` with some of `copies`, each behind its like, `percent` of each hundred: most of them spoiled.
+pub(crate) fn with_odd(
+    inputs: Vec<Input>,
+    copies: Vec<Input>,
+    seed: u64,
+    percent: usize,
+) -> Vec<Input> {
+    assert_eq!(inputs.len(), copies.len());
     let mut random = Random(seed);
     let mut all = Vec::with_capacity(inputs.len() * 2);
-    for input in inputs {
-        let mut copy = (random.below(100) < percent).then(|| input.clone());
+    for (input, mut copy) in inputs.into_iter().zip(copies) {
         all.push(input);
-        if let Some(copy) = &mut copy {
+        if random.below(100) < percent {
             if random.below(5) > 0 {
-                spoil(&mut random, copy);
+                spoil(&mut random, &mut copy);
             }
-            if let Some(at) = copy.bytes.windows(4).position(|window| window == MAGIC) {
-                copy.bytes[at..at + 4].fill(0);
-            }
+            all.push(copy);
         }
-        all.extend(copy);
     }
     all
 }

@@ -4,9 +4,12 @@ use warpline_engine::Settings;
 use warpline_nf::FUNCTIONS;
 use warpline_packet::Steering;
 
+use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
-use crate::common::real::{FORMS, Form, NARROW, chain_of, check_shows, forms, run_forms, traffic};
-use crate::common::run::{Outcome, assert_same};
+use crate::common::real::{
+    chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_of,
+};
+use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 
 /// Every number of lanes with every size of batch; the first is what the others are held against.
@@ -26,26 +29,21 @@ fn traffic_for(forms: &[Form]) -> Vec<Input> {
 fn same_everywhere(forms: &[Form], inputs: &[Input]) -> Outcome {
     let reference = run_forms(forms, settings(DIMENSIONS[0]), inputs);
     check_chain(forms, &reference);
+    for (function, form) in reference.report.part.functions.iter().zip(forms) {
+        assert!(function.packets_out > 100, "{} passes packets on", form.name);
+    }
     let summary = reference.summary();
+    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
     for one in &DIMENSIONS[1..] {
-        let names: Vec<_> = forms.iter().map(|form| form.name).collect();
         let run = run_forms(forms, settings(*one), inputs);
         assert_same(&summary, &run.summary(), &format!("{names:?}, lanes and batch {one:?}"));
     }
-    reference
-}
-
-/// What leaves a function is what the next one gets, but for what a router sends back.
-fn check_chain(forms: &[Form], outcome: &Outcome) {
-    let functions = &outcome.report.part.functions;
-    let mut flowing = outcome.report.part.packets.read;
-    for (place, (function, form)) in functions.iter().zip(forms).enumerate() {
-        assert_eq!(function.packets_in, flowing, "what {} got", form.name);
-        let left = function.dropped() + function.rejected() + function.absorbed;
-        assert_eq!(function.packets_out, function.packets_in - left, "{}", form.name);
-        assert!(function.packets_out > 100, "{} passes packets on", form.name);
-        flowing = function.packets_out + function.generated - outcome.counter(place, "icmp_sent");
+    for (launch, one) in [(1, (1, 256)), (4, (2, 64)), (7, (4, 16))] {
+        let chain = try_chain_of(forms, &vec![launch; forms.len()]).expect("a chain");
+        let run = run_whole(chain, settings(one), inputs);
+        assert_same(&summary, &run.summary(), &format!("{names:?}, launches of {launch}, {one:?}"));
     }
+    reference
 }
 
 /// Each of `forms` alone does what it is there to show, the same everywhere.
@@ -133,4 +131,24 @@ fn functions_whose_keys_disagree_are_the_same_everywhere() {
 #[test]
 fn a_gateway_out_of_room_is_the_same_everywhere() {
     together(&["firewall-narrow", "nat-narrow", "digest-narrow", "router"], false);
+}
+
+#[test]
+fn files_of_records_are_the_same_everywhere() {
+    let folder = std::env::temp_dir().join(format!("warpline-records-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let table = format!("{}\nipfix = {:?}\ncsv = {:?}", "idle_s = 5", path("ipfix"), path("csv"));
+    let form = Form { table: table.leak(), ..forms(&["monitor"])[0] };
+    let inputs = traffic_for(&[form]);
+    let written = |dimensions| {
+        run_forms(&[form], settings(dimensions), &inputs);
+        ["ipfix", "csv"].map(|name| std::fs::read(folder.join(name)).expect("a file"))
+    };
+    let reference = written(DIMENSIONS[0]);
+    assert!(reference.iter().all(|file| file.len() > 10_000));
+    for one in &DIMENSIONS[1..] {
+        assert!(written(*one) == reference, "lanes and batch {one:?}");
+    }
+    std::fs::remove_dir_all(&folder).expect("a folder of our own");
 }

@@ -10,5 +10,6 @@ mod functions;
 mod matrix;
 mod per_lane;
 mod random;
+mod random_functions;
 mod reports;
 mod stops;
