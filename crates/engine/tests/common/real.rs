@@ -1,5 +1,6 @@
 //! Chains of the functions there are, and their traffic.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use toml::de::DeTable;
@@ -63,6 +64,12 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
         }),
         _ => Err(mistakes),
     }
+}
+
+/// The form of a monitor that writes what it finds to two files.
+pub(crate) fn monitor_to_files(ipfix: &Path, csv: &Path) -> Form {
+    let table = format!("idle_s = 5\nipfix = {ipfix:?}\ncsv = {csv:?}");
+    Form { name: "monitor-to-files", table: table.leak(), ..forms(&["monitor"])[0] }
 }
 
 /// Runs a chain of `forms` over `inputs`, all of them, and checks what has to hold of every run.

@@ -7,7 +7,7 @@ use warpline_packet::Steering;
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::real::{
-    chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_of,
+    chain_of, check_chain, check_shows, forms, monitor_to_files, run_forms, traffic, try_chain_of,
 };
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -137,9 +137,7 @@ fn a_gateway_out_of_room_is_the_same_everywhere() {
 fn files_of_records_are_the_same_everywhere() {
     let folder = std::env::temp_dir().join(format!("warpline-records-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let path = |name: &str| folder.join(name).display().to_string();
-    let table = format!("{}\nipfix = {:?}\ncsv = {:?}", "idle_s = 5", path("ipfix"), path("csv"));
-    let form = Form { table: table.leak(), ..forms(&["monitor"])[0] };
+    let form = monitor_to_files(&folder.join("ipfix"), &folder.join("csv"));
     let inputs = traffic_for(&[form]);
     let written = |dimensions| {
         run_forms(&[form], settings(dimensions), &inputs);
