@@ -1,7 +1,7 @@
 //! I6: once warm, no thread of a run allocates, whatever the packets and functions.
 //!
-//! A counting allocator knows on which kind of thread it is: the test's source, function and sink say
-//! so. It counts while the source gives the packets after the warm-up.
+//! A counting allocator knows on which kind of thread it is: the test's source, function and sink
+//! say so. It counts while the source gives the packets after the warm-up.
 
 #![allow(unsafe_code)]
 
@@ -150,7 +150,8 @@ fn counted(chain: Chain) -> Chain {
     Chain::new("counted", instances, scratch_words).expect("a chain")
 }
 
-/// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when warm.
+/// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when
+/// warm.
 fn allocations(chain: Chain, settings: Settings, inputs: &[Input]) -> (Report, [(Role, u64); 4]) {
     let ports = Ports::Shared(Box::new(Rounds::new(inputs, 6)), Box::new(Counted));
     let chain = counted(chain);

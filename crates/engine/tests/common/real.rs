@@ -23,8 +23,8 @@ pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
     names.iter().map(find).collect()
 }
 
-/// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch are
-/// fused. Or why there is none: there are too few scratch words for all, say.
+/// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch
+/// are fused. Or why there is none: there are too few scratch words for all, say.
 pub(crate) fn try_chain_of(forms: &[Form], launches: &[usize]) -> Result<Chain, String> {
     let mut resources = Resources::default();
     let mut instances = Vec::new();
@@ -77,8 +77,8 @@ pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) ->
     run_whole(chain_of(forms), settings, inputs)
 }
 
-/// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames and, where
-/// the chain decompresses first, with what a compressing end made of it.
+/// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames
+/// and, where the chain decompresses first, with what a compressing end made of it.
 pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize) -> Vec<Input> {
     let through = |forms: &[Form], inputs: &[Input]| -> Vec<Sent> {
         run_forms(forms, Settings::default(), inputs).sent

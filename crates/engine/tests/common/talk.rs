@@ -1,5 +1,5 @@
-//! Conversations: what hosts inside, clients of services and strangers send, seeded; and what comes back
-//! to them through a chain.
+//! Conversations: what hosts inside, clients of services and strangers send, seeded; and what comes
+//! back to them through a chain.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -186,8 +186,9 @@ impl Talk {
     }
 }
 
-/// `inputs` with what comes back for them: for all that `through` sends, given what was there so far, an
-/// answer or now and then an ICMP error. `rounds` times: what an answer allows is answered too.
+/// `inputs` with what comes back for them: for all that `through` sends, given what was there so
+/// far, an answer or now and then an ICMP error. `rounds` times: what an answer allows is answered
+/// too.
 pub(crate) fn converse(
     mut inputs: Vec<Input>,
     rounds: usize,
@@ -241,7 +242,8 @@ pub(crate) fn without_flows(inputs: &[Input]) -> Vec<Input> {
     inputs
 }
 
-/// `inputs` with some of `copies`, each behind its like, `percent` of each hundred: most of them spoiled.
+/// `inputs` with some of `copies`, each behind its like, `percent` of each hundred: most of them
+/// spoiled.
 pub(crate) fn with_odd(
     inputs: Vec<Input>,
     copies: Vec<Input>,

@@ -61,7 +61,8 @@ impl Packet {
         bytes
     }
 
-    /// The IP packet around a part of the transport bytes: where it begins, and whether more follow.
+    /// The IP packet around a part of the transport bytes: where it begins, and whether more
+    /// follow.
     fn wrap(&self, part: &[u8], at: usize, more: bool) -> Vec<u8> {
         if self.src.is_ipv6() {
             let fragment = at > 0 || more;

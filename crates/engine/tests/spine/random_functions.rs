@@ -1,4 +1,5 @@
-//! Random chains of the functions of the program over random conversations: I1, I2 and I3 hold for all.
+//! Random chains of the functions of the program over random conversations: I1, I2 and I3 hold for
+//! all.
 //!
 //! `SPINE_CASES` multiplies the number of cases.
 
@@ -12,8 +13,8 @@ use crate::common::real::{check_chain, traffic, try_chain_of};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 
-/// Up to six functions in any order, more than once too, as far as there are scratch words; with the
-/// batches of their launches, 0 for a function that is fused with its neighbours.
+/// Up to six functions in any order, more than once too, as far as there are scratch words; with
+/// the batches of their launches, 0 for a function that is fused with its neighbours.
 fn chains() -> impl Strategy<Value = (Vec<Form>, Vec<usize>)> {
     let form = (0..FORMS.len() + NARROW.len()).prop_map(|at| FORMS.iter().chain(NARROW).nth(at));
     let form = form.prop_map(|form| *form.expect("a form"));
