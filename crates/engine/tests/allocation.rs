@@ -1,7 +1,7 @@
 //! I6: once warm, no thread of a run allocates, whatever the packets and functions.
 //!
-//! A counting allocator knows on which kind of thread it is: the test's source, function and sink say
-//! so. It counts while the source gives the packets after the warm-up.
+//! A counting allocator knows on which kind of thread it is: the test's source, function and sink
+//! say so. It counts while the source gives the packets after the warm-up.
 
 #![allow(unsafe_code)]
 
@@ -9,17 +9,21 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::frames::{Input, Traffic};
+use common::forms::{FORMS, NARROW};
+use common::frames::{Input, START_NANOS, Traffic};
 use common::ports::Frames;
+use common::real::{chain_of, monitor_to_files, traffic};
 use common::run::in_time;
+use common::talk::Talk;
 use common::{DEFINITION, all_four, chain};
-use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
+use warpline_engine::{Chain, Control, Instance, Ports, Report, Settings, run};
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::Function;
-use warpline_packet::{Access, Batch, ReadWrite};
+use warpline_packet::{Access, Batch, Instant, ReadWrite};
 
 /// What a thread does, as far as it said.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +80,16 @@ struct Rounds {
     len: usize,
     given: usize,
     rounds: usize,
+    /// What a round takes, in nanoseconds: the next begins later by that.
+    span: u64,
 }
 
 impl Rounds {
     fn new(inputs: &[Input], rounds: usize) -> Self {
         let frames = Frames { endless: true, ..Frames::new(inputs) };
-        Self { frames, len: inputs.len(), given: 0, rounds }
+        let last = inputs.iter().map(|input| input.nanos).max().unwrap_or(START_NANOS);
+        let span = last - START_NANOS + 1_000_000_000;
+        Self { frames, len: inputs.len(), given: 0, rounds, span }
     }
 }
 
@@ -94,7 +102,11 @@ impl Source for Rounds {
         if self.given > self.len * self.rounds {
             return Ok(Next::End);
         }
-        self.frames.next()
+        let later = (self.given - 1) as u64 / self.len as u64 * self.span;
+        let next = self.frames.next()?;
+        let Next::Frame(frame) = next else { return Ok(next) };
+        let timestamp = Instant::from_nanos(frame.timestamp.as_nanos() + later);
+        Ok(Next::Frame(Frame { timestamp, ..frame }))
     }
 }
 
@@ -123,38 +135,61 @@ impl Function for Lane {
     }
 }
 
-fn counted_chain() -> Chain {
-    let Chain { mut instances, scratch_words, .. } = chain(&all_four(3));
-    instances.insert(
-        0,
-        Instance {
-            name: "lane".into(),
-            definition: &DEFINITION,
-            function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
-            own_stage: false,
-            launch_batches: 1,
-            fingerprint: 0,
-        },
-    );
+/// `chain` behind a function that tells lanes from other threads.
+fn counted(chain: Chain) -> Chain {
+    let Chain { mut instances, scratch_words, .. } = chain;
+    let lane = Instance {
+        name: "lane".into(),
+        definition: &DEFINITION,
+        function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
+        own_stage: false,
+        launch_batches: 1,
+        fingerprint: 0,
+    };
+    instances.insert(0, lane);
     Chain::new("counted", instances, scratch_words).expect("a chain")
 }
 
+/// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when
+/// warm.
+fn allocations(chain: Chain, settings: Settings, inputs: &[Input]) -> (Report, [(Role, u64); 4]) {
+    let ports = Ports::Shared(Box::new(Rounds::new(inputs, 6)), Box::new(Counted));
+    let chain = counted(chain);
+    let report =
+        in_time(move || run(&chain, &settings, ports, &Control::default()).expect("a run"));
+    COUNTING.store(false, Ordering::Relaxed);
+    assert!(report.part.packets.balanced());
+    assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
+    let counts = [Role::Unknown, Role::Reader, Role::Lane, Role::Sender]
+        .map(|role| (role, ALLOCATIONS[role as usize].swap(0, Ordering::Relaxed)));
+    (report, counts)
+}
+
+fn all_are_zero(counts: &[(Role, u64); 4]) -> bool {
+    counts.iter().all(|&(_, count)| count == 0)
+}
+
+/// One test for all: what is counted is counted by the program, not by the test.
 #[test]
 fn no_thread_allocates_once_it_is_warm() {
     let inputs = Traffic::new(53, 200, 10, 1400).take(10_000);
     let lavish = Settings { lanes: 2, ..Settings::default() };
     let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, alone: false };
     for settings in [lavish, tiny] {
-        let ports = Ports::Shared(Box::new(Rounds::new(&inputs, 6)), Box::new(Counted));
-        let report = in_time(move || {
-            run(&counted_chain(), &settings, ports, &Control::default()).expect("a run")
-        });
-        COUNTING.store(false, Ordering::Relaxed);
-        assert!(report.part.packets.balanced());
+        let (report, counts) = allocations(chain(&all_four(3)), settings, &inputs);
         assert!(report.part.packets.generated > 1000, "it is a chain that makes packets");
-        assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
-        let counts = [Role::Unknown, Role::Reader, Role::Lane, Role::Sender]
-            .map(|role| (role, ALLOCATIONS[role as usize].swap(0, Ordering::Relaxed)));
-        assert!(counts.iter().all(|&(_, count)| count == 0), "{settings:?}: {counts:?}");
+        assert!(all_are_zero(&counts), "{settings:?}: {counts:?}");
     }
+    let mut failed = Vec::new();
+    // Both swallow what is written.
+    let [ipfix, csv] = ["/dev/null", "/dev/zero"].map(Path::new);
+    for form in FORMS.iter().chain(NARROW).chain(&[monitor_to_files(ipfix, csv)]) {
+        let form = std::slice::from_ref(form);
+        let inputs = traffic(form, Talk::new(59, 60, 1400).take(2000), 61, 10);
+        let (_, counts) = allocations(chain_of(form), tiny, &inputs);
+        if !all_are_zero(&counts) {
+            failed.push((form[0].name, counts));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
 }

@@ -15,6 +15,9 @@ pub(crate) struct Input {
 /// Begins the payload of every packet of a flow; flow and sequence number follow.
 pub(crate) const MAGIC: &[u8; 4] = b"WARP";
 
+/// When everything begins.
+pub(crate) const START_NANOS: u64 = 1_700_000_000_000_000_000;
+
 /// The flow and the sequence number in a frame, wherever they are by now.
 pub(crate) fn flow_of(frame: &[u8]) -> Option<(u16, u32)> {
     let at = frame.windows(4).position(|window| window == MAGIC)? + 4;
@@ -59,8 +62,8 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn new(seed: u64, flows: usize, odd_percent: usize, payload_max: usize) -> Self {
-        let nanos = 1_700_000_000_000_000_000;
-        Self { random: Random(seed), sequence: vec![0; flows], nanos, odd_percent, payload_max }
+        let (random, sequence) = (Random(seed), vec![0; flows]);
+        Self { random, sequence, nanos: START_NANOS, odd_percent, payload_max }
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Vec<Input> {
@@ -72,7 +75,7 @@ impl Traffic {
         let odd = self.random.below(100) < self.odd_percent;
         let mut input = self.flow_packet();
         if odd {
-            self.spoil(&mut input);
+            spoil(&mut self.random, &mut input);
         }
         input
     }
@@ -106,42 +109,42 @@ impl Traffic {
             interface: (flow % 3) as u16,
         }
     }
+}
 
-    /// Makes a frame one that is not what it says, or says little. One whose bytes change is of no
-    /// flow any more.
-    fn spoil(&mut self, input: &mut Input) {
-        let len = input.bytes.len();
-        let way = self.random.below(8);
-        if way < 4
-            && let Some(at) = input.bytes.windows(4).position(|window| window == MAGIC)
-        {
-            input.bytes[at..at + 4].fill(0);
+/// Makes a frame one that is not what it says, or says little. One whose bytes change is of no
+/// flow any more.
+pub(crate) fn spoil(random: &mut Random, input: &mut Input) {
+    let len = input.bytes.len();
+    let way = random.below(8);
+    if way < 4
+        && let Some(at) = input.bytes.windows(4).position(|window| window == MAGIC)
+    {
+        input.bytes[at..at + 4].fill(0);
+    }
+    match way {
+        0 => {
+            input.bytes.truncate(random.below(len + 1));
         }
-        match way {
-            0 => {
-                input.bytes.truncate(self.random.below(len + 1));
-            }
-            1 => {
-                input.bytes.truncate(self.random.below(len));
-                input.wire_len = input.bytes.len() as u32;
-            }
-            2 => {
-                let at = self.random.below(len.min(60));
-                input.bytes[at] ^= 1 << self.random.below(8);
-            }
-            3 => {
-                let size = self.random.below(100);
-                input.bytes = self.random.bytes(size);
-                input.wire_len = size as u32;
-            }
-            4 => {
-                input.bytes.clear();
-                input.wire_len = 0;
-            }
-            5 => input.link = LinkType([0, 1, 101, 113, 147, 228, 229, 276][self.random.below(8)]),
-            6 => input.nanos -= 5_000_000,
-            _ => input.nanos = 0,
+        1 => {
+            input.bytes.truncate(random.below(len));
+            input.wire_len = input.bytes.len() as u32;
         }
+        2 => {
+            let at = random.below(len.min(60));
+            input.bytes[at] ^= 1 << random.below(8);
+        }
+        3 => {
+            let size = random.below(100);
+            input.bytes = random.bytes(size);
+            input.wire_len = size as u32;
+        }
+        4 => {
+            input.bytes.clear();
+            input.wire_len = 0;
+        }
+        5 => input.link = LinkType([0, 1, 101, 113, 147, 228, 229, 276][random.below(8)]),
+        6 => input.nanos -= 5_000_000,
+        _ => input.nanos = 0,
     }
 }
 

@@ -3,13 +3,17 @@
 #![allow(dead_code)]
 
 pub(crate) mod emit_absorb;
+pub(crate) mod forms;
 pub(crate) mod frames;
 pub(crate) mod grow;
 pub(crate) mod nat_like;
 pub(crate) mod noter;
 pub(crate) mod ports;
+pub(crate) mod real;
 pub(crate) mod run;
+pub(crate) mod talk;
 pub(crate) mod three_phase;
+pub(crate) mod wire;
 
 use std::sync::Arc;
 

@@ -78,6 +78,13 @@ pub(crate) struct Sent {
     pub(crate) interface: u16,
 }
 
+impl From<Sent> for Input {
+    fn from(sent: Sent) -> Self {
+        let Sent { bytes, nanos, wire_len, link, interface } = sent;
+        Self { bytes, nanos, wire_len, link, interface }
+    }
+}
+
 impl std::fmt::Debug for Sent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let flow = super::frames::flow_of(&self.bytes);

@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use warpline_engine::{Chain, Control, Ports, Report, Settings, run};
+use warpline_nf::Table;
 
 use super::frames::{Input, flow_of};
 use super::ports::{Frames, Kept, Sent};
@@ -38,6 +39,7 @@ struct FunctionSummary {
     drops: Vec<u64>,
     malformed: Vec<u64>,
     counters: BTreeMap<&'static str, u64>,
+    tables: Vec<Table>,
 }
 
 impl Outcome {
@@ -49,6 +51,7 @@ impl Outcome {
             drops: f.drops.to_vec(),
             malformed: f.malformed.to_vec(),
             counters: f.counters.clone(),
+            tables: f.tables.clone(),
         });
         Summary {
             sent: self.sent.clone(),
@@ -110,17 +113,22 @@ pub(crate) fn run_ports(
 
 /// Runs a chain of `specs` over `inputs`, all of them.
 pub(crate) fn run_specs(specs: &[Spec], settings: Settings, inputs: &[Input]) -> Outcome {
+    let outcome = run_whole(chain(specs), settings, inputs);
+    check_functions(&outcome, specs);
+    outcome
+}
+
+/// Runs a chain over `inputs`, all of them.
+pub(crate) fn run_whole(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
     let control = Arc::new(Control::default());
     let watched = Arc::clone(&control);
-    let source = Frames::new(inputs);
-    let outcome = run_ports(chain(specs), settings, source, Kept::default(), control);
+    let outcome = run_ports(chain, settings, Frames::new(inputs), Kept::default(), control);
     let packets = &outcome.report.part.packets;
     assert_eq!(packets.read, inputs.len() as u64);
     assert_eq!(packets.overload, 0, "a source that waits loses nothing (I4)");
     assert_eq!(watched.read(), packets.read);
     assert_eq!(watched.ended(), packets.read + packets.generated);
     assert!(outcome.report.part.errors.is_empty());
-    check_functions(&outcome, specs);
     check_flows(&outcome.sent);
     outcome
 }

@@ -6,8 +6,10 @@ mod common;
 
 mod causes;
 mod exhaustion;
+mod functions;
 mod matrix;
 mod per_lane;
 mod random;
+mod random_functions;
 mod reports;
 mod stops;

@@ -11,7 +11,7 @@ use crate::common::{Spec, chain};
 
 const CASES: u32 = 40;
 
-fn cases() -> u32 {
+pub(super) fn cases() -> u32 {
     let factor = std::env::var("SPINE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     CASES.saturating_mul(factor)
 }
@@ -34,7 +34,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     prop::collection::vec(spec(), 0..6).prop_filter("too many packets made", few)
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
+pub(super) fn settings() -> impl Strategy<Value = Settings> {
     let batch = prop_oneof![Just(1usize), 2usize..300, Just(1024)];
     (1usize..5, batch, 1usize..9, 1usize..6).prop_map(
         |(lanes, batch_packets, queue_batches, slabs)| Settings {

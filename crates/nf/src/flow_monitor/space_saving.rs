@@ -45,14 +45,18 @@ pub(super) enum Found {
 }
 
 impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
-    /// With `limit` counters, at least one.
+    /// With `limit` counters, at least one. All memory is taken here.
     pub(super) fn new(limit: usize) -> Self {
+        let limit = limit.max(1);
+        // Twice as much room as there are keys: a map half full makes room for what keys that were taken
+        // out leave behind where it is, instead of in new memory.
+        let found = HashMap::with_capacity_and_hasher(2 * limit + 2, BuildHasherDefault::default());
         Self {
-            counters: Vec::new(),
-            heap: Vec::new(),
-            places: Vec::new(),
-            found: HashMap::default(),
-            limit: limit.max(1),
+            counters: Vec::with_capacity(limit),
+            heap: Vec::with_capacity(limit),
+            places: Vec::with_capacity(limit),
+            found,
+            limit,
         }
     }
 

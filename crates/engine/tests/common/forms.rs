@@ -1,0 +1,280 @@
+//! The functions there are, each in one or several forms, as chain files have them.
+
+/// A function as a table of a chain file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    pub(crate) function: &'static str,
+    pub(crate) table: &'static str,
+    /// Counters, drops (`!name`) and, by `@name`, tables that the traffic of these tests moves.
+    pub(crate) shows: &'static [&'static str],
+}
+
+const fn form(
+    name: &'static str,
+    function: &'static str,
+    table: &'static str,
+    shows: &'static [&'static str],
+) -> Form {
+    Form { name, function, table, shows }
+}
+
+/// Every function of the program, in forms with room enough.
+pub(crate) const FORMS: &[Form] = &[
+    form(
+        "digest-count",
+        "digest",
+        "min_len = 32",
+        &["digested", "not_digested", "unique", "duplicates", "@top_payloads"],
+    ),
+    form(
+        "digest-tag",
+        "digest",
+        "on_duplicate = 'tag'",
+        &["digested", "unique", "duplicates", "@top_payloads"],
+    ),
+    form("digest-drop", "digest", "on_duplicate = 'drop'", &["unique", "!duplicate"]),
+    form(
+        "firewall",
+        "firewall",
+        "rules = 'stateless'\nnon_ip = 'accept'",
+        &["!rule", "!default", "!fragment", "!snapped"],
+    ),
+    form(
+        "firewall-classbench",
+        "firewall",
+        "rules = 'filters'\ndefault = 'accept'\nclassbench_action = 'drop'",
+        &["!rule", "!non-ip"],
+    ),
+    form(
+        "firewall-tracking",
+        "firewall",
+        "rules = 'stateful'\nestablished = true\nudp_s = 20\nicmp_s = 10\ntcp_syn_s = 10",
+        &[
+            "connections",
+            "connections_created",
+            "connections_expired",
+            "!rule",
+            "!default",
+            "!invalid",
+        ],
+    ),
+    form(
+        "monitor",
+        "flow_monitor",
+        "idle_s = 5\nactive_s = 10\nheavy = 32",
+        &[
+            "flows_peak",
+            "metered",
+            "not_ip",
+            "malformed",
+            "ended_idle",
+            "ended_active",
+            "ended_detected",
+            "ended_forced",
+            "records",
+            "@top_flows",
+            "@top_by_bytes",
+            "@top_by_packets",
+            "@top_by_peers",
+        ],
+    ),
+    form(
+        "compress",
+        "ipcomp",
+        "mode = 'compress'",
+        &["compressed", "saved_bytes", "skipped", "left"],
+    ),
+    form(
+        "compress-all",
+        "ipcomp",
+        "mode = 'compress'\nadaptive = false\nlevel = 3",
+        &["compressed", "incompressible", "left"],
+    ),
+    form(
+        "decompress",
+        "ipcomp",
+        "mode = 'decompress'\nlen_max = 1000",
+        &["decompressed", "added_bytes", "left", "!unknown-cpi", "!bad-deflate", "!too-big"],
+    ),
+    form(
+        "balancer-dnat",
+        "load_balancer",
+        "services = 'services'\ntcp_transitory_timeout_s = 20\nudp_timeout_s = 20",
+        &[
+            "connections",
+            "connections_peak",
+            "created",
+            "expired",
+            "to_backends",
+            "to_clients",
+            "icmp_errors",
+            "no_vip",
+            "!fragment",
+        ],
+    ),
+    form(
+        "balancer-ipip",
+        "load_balancer",
+        "services = 'services-of-hosts'\nmode = 'ipip'",
+        &["created", "expired", "to_backends", "no_vip", "!fragment"],
+    ),
+    form(
+        "balancer-mac",
+        "load_balancer",
+        "services = 'services-of-macs'\nmode = 'mac'\nmac = '02:00:00:00:00:09'\nno_vip = 'drop'",
+        &["created", "to_backends", "!no-vip", "!link"],
+    ),
+    form(
+        "nat",
+        "nat",
+        "inside = ['10.0.0.0/8', 'fd00:1::/64']\n\
+         outside = ['203.0.113.1', '203.0.113.2', '2001:db8:ff::1']\n\
+         short_timeouts = true\nudp_timeout_s = 20\nicmp_timeout_s = 10",
+        &[
+            "bindings",
+            "bindings_peak",
+            "created",
+            "expired",
+            "outbound",
+            "inbound",
+            "icmp_errors",
+            "untranslated",
+            "!no-binding",
+            "!hairpin",
+            "!unsupported-protocol",
+            "!multicast",
+        ],
+    ),
+    form(
+        "nat-dependent",
+        "nat",
+        "inside = ['10.0.0.0/8']\noutside = ['203.0.113.0/30']\nremotes = 2\n\
+         mapping = 'address-and-port-dependent'\nfiltering = 'address-and-port-dependent'\n\
+         inbound_refresh = true",
+        &["created", "outbound", "inbound", "!hairpin"],
+    ),
+    form(
+        "router",
+        "router",
+        "routes = 'routes'\nneighbours = 'neighbours'\nmac = '02:00:00:00:00:09'\nicmp = 'on'\n\
+         icmp_src_v4 = '192.0.2.254'\nicmp_src_v6 = '2001:db8::fe'\nicmp_rate_pps = 1",
+        &[
+            "icmp_sent",
+            "icmp_rate_limited",
+            "icmp_withheld",
+            "!no-route",
+            "!ttl-exceeded",
+            "!non-ip",
+            "!blackhole",
+            "!unreachable",
+            "!prohibited",
+            "!no-neighbour",
+        ],
+    ),
+    form("router-plain", "router", "routes = 'routes'", &["!no-route", "!ttl-exceeded"]),
+];
+
+/// Functions whose tables are as small as they may be.
+pub(crate) const NARROW: &[Form] = &[
+    form("digest-narrow", "digest", "entries = 8\nmin_len = 32", &["evicted", "duplicates"]),
+    form(
+        "digest-tag-narrow",
+        "digest",
+        "entries = 8\non_duplicate = 'tag'",
+        &["evicted", "duplicates"],
+    ),
+    form(
+        "firewall-narrow",
+        "firewall",
+        "rules = 'stateful'\nestablished = true\nconnections = 64",
+        &["connections_refused", "!table-full"],
+    ),
+    form(
+        "monitor-narrow",
+        "flow_monitor",
+        "flows = 64\nheavy = 16\ntop = 3",
+        &["ended_full", "records", "@top_by_peers"],
+    ),
+    form(
+        "balancer-narrow",
+        "load_balancer",
+        "services = 'services'\nconnections = 64",
+        &["!table-full", "to_clients"],
+    ),
+    form(
+        "balancer-ipip-narrow",
+        "load_balancer",
+        "services = 'services-of-hosts'\nmode = 'ipip'\nconnections = 64",
+        &["unremembered"],
+    ),
+    form(
+        "nat-narrow",
+        "nat",
+        "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1']\nbindings = 64",
+        &["!table-full", "inbound"],
+    ),
+    form(
+        "nat-of-few-ports",
+        "nat",
+        "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1']\nports = '1024-1151'",
+        &["!ports-exhausted", "inbound"],
+    ),
+];
+
+/// The files that their tables name.
+pub(crate) const FILES: &[(&str, &str)] = &[
+    (
+        "stateless",
+        "drop tcp from any to any port 22\ndrop udp to 239.0.0.0/8\naccept udp to any port 53\n\
+        accept tcp,udp from any to any\naccept icmp,icmpv6 from any to any\n",
+    ),
+    (
+        "filters",
+        "@10.1.0.0/28\t198.51.100.0/24\t0 : 65535\t0 : 100\t0x06/0xFF\t0x0000/0x0000\n\
+        @0.0.0.0/0\t192.0.2.10/32\t0 : 65535\t443 : 443\t0x06/0xFF\t0x0000/0x0000\n\
+        @0.0.0.0/0\t239.0.0.0/8\t0 : 65535\t0 : 65535\t0x00/0x00\t0x0000/0x0000\n",
+    ),
+    (
+        "stateful",
+        "drop tcp from any to any port 22\naccept established\n\
+        accept tcp flags syn/syn,ack from 10.0.0.0/8, fd00:1::/64 to any\n\
+        accept udp from 10.0.0.0/8, fd00:1::/64 to any\n\
+        accept icmp type echo-request from 10.0.0.0/8 to any\n\
+        accept icmpv6 type echo-request from any to any\n\
+        accept tcp from any to 192.0.2.0/24, 2001:db8::10 port 80,443\n\
+        accept udp from any to 192.0.2.0/24 port 53\n\
+        accept tcp,udp,icmp from any to 203.0.113.0/24\n\
+        accept esp from any to any\n",
+    ),
+    (
+        "services",
+        "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1\n backend 172.16.0.2 port 8080\n\
+        backend 172.16.0.3 weight 2\nvip 192.0.2.10 udp 53\n backend 172.16.0.1\n\
+        vip 2001:db8::10 tcp 80\n backend fd00:2::1\n backend fd00:2::2\n",
+    ),
+    (
+        "services-of-hosts",
+        "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1\n backend 172.16.0.2\n\
+        vip 192.0.2.10 udp 53\n backend fd00:2::1\nvip 2001:db8::10 tcp 80\n backend fd00:2::1\n",
+    ),
+    (
+        "services-of-macs",
+        "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1 mac 02:00:00:00:01:01\n\
+        backend 172.16.0.2 mac 02:00:00:00:01:02\n\
+        vip 2001:db8::10 tcp 80\n backend fd00:2::1 mac 02:00:00:00:01:03\n",
+    ),
+    (
+        "routes",
+        "10.0.0.0/8 192.0.2.1\n172.16.0.0/12 192.0.2.3\n203.0.113.0/24 192.0.2.1\n\
+        192.0.2.0/24 direct\n198.51.100.0/25 192.0.2.2\n198.51.100.128/26 192.0.2.9\n\
+        blackhole 198.51.100.240/29\nunreachable 198.51.100.248/30\nprohibit 198.51.100.252/30\n\
+        2001:db8::/32 2001:db8:ffff::1\nfd00:1::/64 2001:db8:ffff::2\n",
+    ),
+    (
+        "neighbours",
+        "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 02:00:00:00:00:12\n\
+        192.0.2.3 02:00:00:00:00:13\n192.0.2.10 02:00:00:00:00:14\n\
+        2001:db8:ffff::1 02:00:00:00:00:15\n2001:db8:ffff::2 02:00:00:00:00:16\n",
+    ),
+];

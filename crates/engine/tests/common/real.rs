@@ -1,0 +1,129 @@
+//! Chains of the functions there are, and their traffic.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::de::DeTable;
+use warpline_engine::{Chain, Instance, Settings};
+use warpline_nf::config::{Folder, Layer};
+use warpline_nf::{Diagnostics, Resources, Section, SourceText, definition};
+
+use super::forms::{FILES, FORMS, Form, NARROW};
+use super::frames::Input;
+use super::ports::Sent;
+use super::run::{Outcome, run_whole};
+use super::talk::{converse, with_odd, without_flows};
+
+/// The forms called so.
+pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
+    let find = |name: &&str| {
+        let form = FORMS.iter().chain(NARROW).find(|form| form.name == *name);
+        *form.unwrap_or_else(|| panic!("no form is called {name}"))
+    };
+    names.iter().map(find).collect()
+}
+
+/// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch
+/// are fused. Or why there is none: there are too few scratch words for all, say.
+pub(crate) fn try_chain_of(forms: &[Form], launches: &[usize]) -> Result<Chain, String> {
+    let mut resources = Resources::default();
+    let mut instances = Vec::new();
+    for (place, form) in forms.iter().enumerate() {
+        let built = instance(place, form, &mut resources);
+        let mut instance = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
+        let launch = launches.get(place).copied().unwrap_or(0);
+        (instance.own_stage, instance.launch_batches) = (launch > 0, launch.max(1));
+        instances.push(instance);
+    }
+    Chain::new("real", instances, resources.scratch_words()).map_err(|why| why.to_string())
+}
+
+/// A chain of `forms`, fused.
+pub(crate) fn chain_of(forms: &[Form]) -> Chain {
+    try_chain_of(forms, &[]).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Instance, Diagnostics> {
+    let definition = definition(form.function).expect("a function of that name");
+    let source = SourceText::new(form.name, form.table);
+    let parsed = DeTable::parse(&source.text).expect("a table that is TOML");
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let mut mistakes = Diagnostics::default();
+    let mut section = Section::new(vec![layer], form.name, Folder::Bundled(FILES), &mut mistakes);
+    section.refuse_unknown(definition.keys);
+    let function = (definition.build)(&mut section, resources);
+    let fingerprint = section.fingerprint();
+    match function {
+        Some(function) if mistakes.is_empty() => Ok(Instance {
+            name: format!("{place}-{}", form.name),
+            definition,
+            function: Arc::from(function),
+            own_stage: false,
+            launch_batches: 1,
+            fingerprint,
+        }),
+        _ => Err(mistakes),
+    }
+}
+
+/// The form of a monitor that writes what it finds to two files.
+pub(crate) fn monitor_to_files(ipfix: &Path, csv: &Path) -> Form {
+    let table = format!("idle_s = 5\nipfix = {ipfix:?}\ncsv = {csv:?}");
+    Form { name: "monitor-to-files", table: table.leak(), ..forms(&["monitor"])[0] }
+}
+
+/// Runs a chain of `forms` over `inputs`, all of them, and checks what has to hold of every run.
+pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) -> Outcome {
+    run_whole(chain_of(forms), settings, inputs)
+}
+
+/// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames
+/// and, where the chain decompresses first, with what a compressing end made of it.
+pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize) -> Vec<Input> {
+    let through = |forms: &[Form], inputs: &[Input]| -> Vec<Sent> {
+        run_forms(forms, Settings::default(), inputs).sent
+    };
+    let mut inputs = converse(inputs, 3, |inputs| through(forms, inputs));
+    let mut copies = without_flows(&inputs);
+    if forms.first().is_some_and(|form| form.name == "decompress") {
+        for inputs in [&mut inputs, &mut copies] {
+            let sent = through(&self::forms(&["compress-all"]), inputs);
+            *inputs = sent.into_iter().map(Input::from).collect();
+        }
+    }
+    with_odd(inputs, copies, seed, odd)
+}
+
+/// What leaves a function is what the next one gets, but for what a router sends back.
+pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
+    let functions = &outcome.report.part.functions;
+    assert_eq!(functions.len(), forms.len());
+    let mut flowing = outcome.report.part.packets.read;
+    for (place, (function, form)) in functions.iter().zip(forms).enumerate() {
+        assert_eq!(function.packets_in, flowing, "what {} got", form.name);
+        let left = function.dropped() + function.rejected() + function.absorbed;
+        assert_eq!(function.packets_out, function.packets_in - left, "{}", form.name);
+        let sent_back = outcome.counter(place, "icmp_sent");
+        assert!(sent_back <= function.generated, "{}", form.name);
+        flowing = function.packets_out + function.generated - sent_back;
+    }
+}
+
+/// Fails where a function of `forms` did not do what it is there to show.
+pub(crate) fn check_shows(forms: &[Form], outcome: &Outcome) {
+    for (place, form) in forms.iter().enumerate() {
+        let stats = &outcome.report.part.functions[place];
+        let drops = definition(form.function).expect("a function").drops;
+        let idle = form.shows.iter().filter(|name| match name.split_at(1) {
+            ("!", name) => {
+                let at = drops.iter().position(|drop| *drop == name);
+                stats.drops[at.unwrap_or_else(|| panic!("no drop is called {name}"))] == 0
+            }
+            ("@", name) => !stats.tables.iter().any(|t| t.name == name && !t.rows.is_empty()),
+            _ => outcome.counter(place, name) == 0,
+        });
+        let idle: Vec<_> = idle.collect();
+        let drops: Vec<_> = drops.iter().zip(stats.drops).collect();
+        assert!(idle.is_empty(), "{}: {idle:?} of {:?}, {drops:?}", form.name, stats.counters);
+    }
+}
