@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq).
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump).
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
 
@@ -16,6 +16,8 @@ for group in "$@"; do
     test)
         need tshark tshark
         need jq jq
+        need zstd zstd
+        need nfcapd nfdump
         ;;
     *)
         echo "deps.sh: unknown group $group" >&2
