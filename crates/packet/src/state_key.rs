@@ -24,6 +24,17 @@ pub enum StateKey {
     Whole,
 }
 
+impl StateKey {
+    /// Whether one steering can serve both this and `other`.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Client(client), Self::Inside(inside))
+            | (Self::Inside(inside), Self::Client(client)) => client.is_apart_from(inside),
+            _ => self == other,
+        }
+    }
+}
+
 /// Who is inside, and which outside ports are whose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsideKey {
@@ -60,7 +71,7 @@ impl InsideKey {
         let (src, dst) = tuple.addresses();
         let inside = [src, dst].into_iter().find(|&a| self.is_inside(a));
         if let Some(address) = inside {
-            return top6(mix32(fold(address)));
+            return of_address(address);
         }
         let port = if self.is_outside(dst) {
             tuple.dst_port
@@ -84,19 +95,8 @@ pub struct ClientKey {
 impl ClientKey {
     /// The services are in these blocks, in any order.
     pub fn new(blocks: &[Prefix]) -> Self {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for block in blocks {
-            match block.address() {
-                IpAddr::V4(a) => {
-                    let rest = u64::from(u32::MAX) >> block.len();
-                    v4.push((a.to_bits(), a.to_bits() | rest as u32));
-                }
-                IpAddr::V6(a) => {
-                    let rest = u128::MAX.checked_shr(block.len().into()).unwrap_or(0);
-                    v6.push((a.to_bits(), a.to_bits() | rest));
-                }
-            }
-        }
+        let v4 = blocks.iter().filter_map(v4_range).collect();
+        let v6 = blocks.iter().filter_map(v6_range).collect();
         Self { v4: joined(v4, |a| a.checked_add(1)), v6: joined(v6, |a| a.checked_add(1)) }
     }
 
@@ -116,11 +116,55 @@ impl ClientKey {
         }
         let (src, dst) = tuple.addresses();
         match (self.is_service(src), self.is_service(dst)) {
-            (false, true) => top6(mix32(fold(src))),
-            (true, false) => top6(mix32(fold(dst))),
+            (false, true) => of_address(src),
+            (true, false) => of_address(dst),
             _ => top6(tuple.pair),
         }
     }
+
+    /// Whether no service is inside or outside of an address translator.
+    fn is_apart_from(&self, key: &InsideKey) -> bool {
+        !key.inside.iter().chain(&key.outside).any(|prefix| match prefix.address() {
+            IpAddr::V4(_) => v4_range(prefix).is_some_and(|range| overlaps(&self.v4, range)),
+            IpAddr::V6(_) => v6_range(prefix).is_some_and(|range| overlaps(&self.v6, range)),
+        })
+    }
+}
+
+/// For balancers and translators in one chain whose addresses are apart. A client stays where the
+/// translator has its state: one that is inside goes by its address, an outside one by the block of its
+/// port. Both directions of a client's packets fall together, whichever server has the other end.
+pub(crate) fn client_or_inside(services: &ClientKey, inside: &InsideKey, tuple: &Tuple) -> u8 {
+    if tuple.version == 0 {
+        return top6(tuple.pair);
+    }
+    let (src, dst) = tuple.addresses();
+    let (client, port) = match (services.is_service(src), services.is_service(dst)) {
+        (false, true) => (src, tuple.src_port),
+        (true, false) => (dst, tuple.dst_port),
+        _ => return inside.shard(tuple),
+    };
+    let port = port.filter(|_| inside.is_outside(client));
+    // The pair won't do for a port that is nobody's: it has the VIP one way and the backend the other.
+    port.and_then(|port| inside.shard_of_port(port)).unwrap_or_else(|| of_address(client))
+}
+
+fn of_address(address: IpAddr) -> u8 {
+    top6(mix32(fold(address)))
+}
+
+/// First and last address of an IPv4 prefix.
+fn v4_range(prefix: &Prefix) -> Option<(u32, u32)> {
+    let IpAddr::V4(address) = prefix.address() else { return None };
+    let rest = u64::from(u32::MAX) >> prefix.len();
+    Some((address.to_bits(), address.to_bits() | rest as u32))
+}
+
+/// First and last address of an IPv6 prefix.
+fn v6_range(prefix: &Prefix) -> Option<(u128, u128)> {
+    let IpAddr::V6(address) = prefix.address() else { return None };
+    let rest = u128::MAX.checked_shr(prefix.len().into()).unwrap_or(0);
+    Some((address.to_bits(), address.to_bits() | rest))
 }
 
 /// Blocks in order, those that overlap or touch made one.
@@ -139,6 +183,10 @@ fn joined<T: Copy + Ord>(mut blocks: Vec<(T, T)>, next: fn(T) -> Option<T>) -> V
 fn holds<T: Copy + Ord>(blocks: &[(T, T)], address: T) -> bool {
     let behind = blocks.partition_point(|&(first, _)| first <= address);
     behind.checked_sub(1).and_then(|at| blocks.get(at)).is_some_and(|&(_, last)| address <= last)
+}
+
+fn overlaps<T: Copy + Ord>(blocks: &[(T, T)], (first, last): (T, T)) -> bool {
+    blocks.iter().any(|&(own_first, own_last)| own_first <= last && first <= own_last)
 }
 
 #[cfg(test)]
@@ -183,5 +231,113 @@ mod tests {
         let other = client(&["10.0.0.2"]);
         assert_eq!(named(&[StateKey::None, own.clone(), other]), Err(["b", "c"].map(String::from)));
         assert_eq!(named(&[own, StateKey::Whole]), Ok(Steering::Single));
+    }
+
+    const OUTSIDE: &str = "203.0.113.1";
+    const VIP: &str = "203.0.113.24";
+    const BACKENDS: [&str; 2] = ["203.0.113.25", "203.0.113.26"];
+
+    fn inside_key() -> InsideKey {
+        let prefix = |text: &str| text.parse().unwrap();
+        InsideKey {
+            inside: vec![prefix("10.1.0.0/16")],
+            outside: vec![prefix(OUTSIDE)],
+            port_first: 1024,
+            ports_per_shard: 1008,
+        }
+    }
+
+    /// The steering of a chain with a balancer and a translator.
+    fn both() -> Steering {
+        let client = StateKey::Client(Arc::new(key(&[VIP, "203.0.113.25/32", BACKENDS[1]])));
+        let inside = StateKey::Inside(Arc::new(inside_key()));
+        let keys = [("balancer", client), ("nat", inside)].map(|(name, key)| (name.into(), key));
+        Steering::derive(&keys).unwrap()
+    }
+
+    /// The shard of a UDP packet over bare IPv4.
+    fn shard(steering: &Steering, src: (&str, u16), dst: (&str, u16)) -> u8 {
+        let octets = |text: &str| text.parse::<core::net::Ipv4Addr>().unwrap().octets();
+        let mut frame = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+        frame.extend(octets(src.0).into_iter().chain(octets(dst.0)));
+        frame.extend([src.1.to_be_bytes(), dst.1.to_be_bytes(), [0, 8], [0, 0]].concat());
+        let headers = crate::Headers::parse(&frame, crate::LinkType::RAW, frame.len());
+        steering.steer(&frame, &headers).shard
+    }
+
+    #[test]
+    fn clients_of_services_meet_their_backends_packets() {
+        let steering = both();
+        assert!(matches!(steering, Steering::ClientOrInside(..)), "{}", steering.name());
+        let mut shards = std::collections::BTreeSet::new();
+        for host in 1..=250u16 {
+            let (address, port) = (format!("192.0.2.{host}"), 40_000 + host);
+            let client = (address.as_str(), port);
+            let own = shard(&steering, client, (VIP, 80));
+            shards.insert(own);
+            assert_eq!(shard(&steering, (VIP, 80), client), own);
+            for backend in BACKENDS {
+                assert_eq!(shard(&steering, (backend, 8080), client), own);
+                assert_eq!(shard(&steering, client, (backend, 8080)), own);
+            }
+        }
+        assert!(shards.len() > 55, "they spread: {}", shards.len());
+    }
+
+    #[test]
+    fn translated_packets_stay_in_the_translator_s_shards() {
+        let (steering, nat) = (both(), Steering::Inside(Arc::new(inside_key())));
+        for number in 0..250u16 {
+            let inside = format!("10.1.{}.{}", number / 7, number + 1);
+            let (inside, remote) = ((inside.as_str(), 50_000), ("198.51.100.7", 443));
+            // From inside to the Internet, and, were it not translated, back.
+            let own = shard(&nat, inside, remote);
+            assert_eq!(shard(&steering, inside, remote), own);
+            assert_eq!(shard(&steering, remote, inside), own);
+            // A client that is inside stays with its bindings, whatever it talks to.
+            for service in [VIP, BACKENDS[0], BACKENDS[1]] {
+                assert_eq!(shard(&steering, inside, (service, 80)), own);
+                assert_eq!(shard(&steering, (service, 80), inside), own);
+            }
+            // Replies come to an outside port: its block is the shard that handed it out.
+            let port = 1024 + 1008 * (number % 64) + number;
+            let outside = (OUTSIDE, port);
+            assert_eq!(u16::from(shard(&steering, remote, outside)), number % 64);
+            for service in [VIP, BACKENDS[0], BACKENDS[1]] {
+                assert_eq!(u16::from(shard(&steering, (service, 80), outside)), number % 64);
+                assert_eq!(u16::from(shard(&steering, outside, (service, 80))), number % 64);
+            }
+        }
+        // A port that is nobody's: both ways together all the same.
+        let nobody = (OUTSIDE, 80);
+        let own = shard(&steering, nobody, (VIP, 80));
+        assert!(BACKENDS.iter().all(|backend| shard(&steering, (backend, 80), nobody) == own));
+        // Neither is anyone's: the pair.
+        let (a, b) = (("192.0.2.1", 1), ("198.51.100.2", 2));
+        assert_eq!(shard(&steering, a, b), shard(&Steering::AddressPair, a, b));
+        assert_eq!(shard(&steering, b, a), shard(&Steering::AddressPair, a, b));
+    }
+
+    #[test]
+    fn services_inside_or_outside_disagree_with_the_translator() {
+        let derived = |blocks: &[&str]| {
+            let client = StateKey::Client(Arc::new(key(blocks)));
+            let inside = StateKey::Inside(Arc::new(inside_key()));
+            let keys = [("wall", StateKey::AddressPair), ("nat", inside), ("balancer", client)];
+            Steering::derive(&keys.map(|(name, key)| (name.into(), key)))
+        };
+        let who = Err(["nat", "balancer"].map(String::from));
+        for blocks in [&["10.1.2.3"][..], &["10.0.0.0/8"], &[OUTSIDE], &[VIP, "203.0.113.0/30"]] {
+            assert_eq!(derived(blocks), who, "{blocks:?}");
+        }
+        for blocks in [&[VIP][..], &["10.0.255.255"], &["10.2.0.0/16"], &["2001:db8::/32"]] {
+            assert!(matches!(derived(blocks), Ok(Steering::ClientOrInside(..))), "{blocks:?}");
+        }
+        // Two of a kind must be the same.
+        let client = |blocks: &[&str]| StateKey::Client(Arc::new(key(blocks)));
+        let inside = StateKey::Inside(Arc::new(inside_key()));
+        let keys = [("a", client(&[VIP])), ("nat", inside), ("b", client(&["203.0.113.99"]))];
+        let keys = keys.map(|(name, key)| (name.to_owned(), key));
+        assert_eq!(Steering::derive(&keys), Err(["a", "b"].map(String::from)));
     }
 }

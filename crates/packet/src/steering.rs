@@ -9,6 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::hash::{fold_v6, mix_pair, mix32};
+use crate::state_key::client_or_inside;
 use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use crate::{ClientKey, Flags, Headers, InsideKey, StateKey};
 
@@ -21,6 +22,8 @@ pub enum Steering {
     Inside(Arc<InsideKey>),
     /// The address of the client of a service.
     Client(Arc<ClientKey>),
+    /// Both: the client of a service where one end is a service's, and [`Steering::Inside`] of the rest.
+    ClientOrInside(Arc<ClientKey>, Arc<InsideKey>),
     /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
     Single,
 }
@@ -31,17 +34,30 @@ impl Steering {
         if keys.iter().any(|(_, key)| *key == StateKey::Whole) {
             return Ok(Self::Single);
         }
-        let mut found: Option<(&String, &StateKey)> = None;
+        let mut found: Vec<(&String, &StateKey)> = Vec::new();
         for (name, key) in keys {
             if matches!(key, StateKey::None | StateKey::AddressPair) {
                 continue;
             }
-            match found {
-                Some((first, own)) if own != key => return Err([first.clone(), name.clone()]),
-                _ => found = Some((name, key)),
+            if let Some((other, _)) = found.iter().find(|(_, own)| !own.agrees(key)) {
+                return Err([(*other).clone(), name.clone()]);
+            }
+            found.push((name, key));
+        }
+        let (mut client, mut inside) = (None, None);
+        for (_, key) in found {
+            match key {
+                StateKey::Client(key) => client = Some(Arc::clone(key)),
+                StateKey::Inside(key) => inside = Some(Arc::clone(key)),
+                StateKey::None | StateKey::AddressPair | StateKey::Whole => {}
             }
         }
-        Ok(found.map_or(Self::AddressPair, |(_, key)| Self::serving(key.clone())))
+        Ok(match (client, inside) {
+            (Some(client), Some(inside)) => Self::ClientOrInside(client, inside),
+            (Some(client), None) => Self::Client(client),
+            (None, Some(inside)) => Self::Inside(inside),
+            (None, None) => Self::AddressPair,
+        })
     }
 
     /// The key that serves a function by itself.
@@ -60,6 +76,7 @@ impl Steering {
             Self::AddressPair => "address pair",
             Self::Inside(_) => "inside address or outside port block",
             Self::Client(_) => "client address",
+            Self::ClientOrInside(..) => "client address, or inside address or outside port block",
             Self::Single => "none (one lane)",
         }
     }
@@ -83,6 +100,7 @@ impl Steering {
             Self::AddressPair => top6(tuple.pair),
             Self::Inside(key) => key.shard(&tuple),
             Self::Client(key) => key.shard(&tuple),
+            Self::ClientOrInside(client, inside) => client_or_inside(client, inside, &tuple),
             Self::Single => 0,
         };
         Steered { shard, flow_hash: tuple.flow_hash() }

@@ -111,12 +111,14 @@ fn table_of(table: &Table) -> String {
     }
     let head: Vec<(String, bool)> =
         table.columns.iter().map(|name| (name.replace('_', " "), false)).collect();
-    let cell = |cell: &Cell| match cell {
+    let cell = |(cell, name): (&Cell, &&str)| match cell {
+        // A port is a name and no amount.
+        Cell::Number(number) if name.ends_with("port") => (number.to_string(), true),
         Cell::Number(number) => (grouped(*number), true),
         Cell::Text(text) => (text.clone(), false),
     };
-    let rows: Vec<Vec<(String, bool)>> =
-        table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let row = |row: &Vec<Cell>| row.iter().zip(&table.columns).map(cell).collect();
+    let rows: Vec<Vec<(String, bool)>> = table.rows.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().chain([&head]).filter_map(|row| row.get(column));
         cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
@@ -188,6 +190,9 @@ mod tests {
         let told =
             "    top hosts\n      host      bytes\n      10.0.0.1  1,234\n      10.0.0.20     5\n";
         assert_eq!(table_of(&table), told);
+        let rows = vec![vec![Cell::Number(8080), Cell::Number(8080)]];
+        let table = Table { name: "ports", columns: vec!["src_port", "bytes"], rows };
+        assert_eq!(table_of(&table), "    ports\n      src port bytes\n          8080 8,080\n");
     }
 
     #[test]

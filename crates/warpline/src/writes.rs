@@ -35,6 +35,16 @@ impl Writes {
         Ok(Place(self.files.len() - 1))
     }
 
+    /// The same for a file that a function will open again: it can be, and is emptied with the others. What
+    /// is no file, a pipe, is left to the function: who reads it must not see an end before it began.
+    pub(crate) fn open_for_other(&mut self, path: &Path) -> Result<(), String> {
+        let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
+        if fs::metadata(path).is_ok_and(is_special) {
+            return Ok(());
+        }
+        self.open(path).map(|_| ())
+    }
+
     /// Empties all of them: the run begins.
     pub(crate) fn empty(mut self) -> Emptied {
         self.new.clear();

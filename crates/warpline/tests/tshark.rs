@@ -16,7 +16,7 @@ use std::process::Command;
 use harness::{Demo, output_of};
 
 /// What is asked of each packet, in this order. Of packets in packets there are several, outer first.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 23] = [
     "frame.time_epoch",
     "eth.src",
     "eth.dst",
@@ -37,6 +37,9 @@ const FIELDS: [&str; 20] = [
     "_ws.expert.message",
     "icmp.checksum.status",
     "icmpv6.checksum.status",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "ipcomp.cpi",
 ];
 
 /// One packet: its fields, each with all its occurrences.
@@ -125,11 +128,13 @@ fn run() -> Option<(Demo, Vec<Dissected>, Vec<Dissected>)> {
     let demo = Demo::new();
     demo.warpline("run chain.toml").expect(0);
     let (before, after) = (dissect(&demo, "capture.pcap"), dissect(&demo, "out.pcap"));
-    assert!(before.len() == 11_851 && after.len() > 10_000);
+    assert!(before.len() == 13_087 && after.len() > 10_000);
     Some((demo, before, after))
 }
 
 const NAT: &str = "203.0.113.1";
+const VIP: &str = "203.0.113.24";
+const BACKENDS: [&str; 2] = ["203.0.113.25", "203.0.113.26"];
 const GATEWAY: &str = "02:00:00:00:00:01";
 
 fn is_inside(address: &str) -> bool {
@@ -152,7 +157,7 @@ fn nothing_in_the_output_is_malformed_or_has_a_bad_checksum() {
 fn the_chain_rewrites_what_it_says_and_nothing_else() {
     let Some((_, before, after)) = run() else { return };
     let mut sources = before.iter();
-    let (mut translated, mut generated) = (0, 0);
+    let (mut translated, mut generated, mut balanced, mut compressed) = (0, 0, [0; 2], 0);
     for packet in &after {
         if packet.is_icmp_error() && packet.first("eth.src") == GATEWAY && is_gateways(packet) {
             generated += 1;
@@ -164,19 +169,36 @@ fn the_chain_rewrites_what_it_says_and_nothing_else() {
         }
         assert_eq!(packet.first("eth.src"), GATEWAY);
         assert_eq!(packet.first("eth.dst"), neighbour(packet), "{:?}", packet.0);
-        let same = ["ip.id", "ipv6.src", "ipv6.dst", "tcp.dstport", "udp.dstport", "ip.dst"];
+        let same = ["ip.id", "ipv6.src", "ipv6.dst", "udp.dstport", "tcp.seq_raw", "tcp.ack_raw"];
         same.iter()
             .for_each(|field| assert_eq!(packet.first(field), source.first(field), "{field}"));
+        let to = [packet, source].map(|p| (p.first("ip.dst"), p.first("tcp.dstport")));
+        if to[1].0 == VIP {
+            assert!(to[0].1 == "8080" && BACKENDS.contains(&to[0].0) && to[1].1 == "80", "{to:?}");
+            balanced[0] += 1;
+        } else {
+            assert_eq!(to[0], to[1]);
+        }
         if is_inside(source.first("ip.src")) {
             translated += 1;
             assert_eq!(packet.first("ip.src"), NAT);
             let port = packet.number("tcp.srcport").or(packet.number("udp.srcport"));
             assert!(port.is_none_or(|port| port >= 1024), "{port:?}");
+        } else if BACKENDS.contains(&source.first("ip.src")) {
+            assert_eq!([packet, source].map(|p| p.first("tcp.srcport")), ["80", "8080"]);
+            assert_eq!(packet.first("ip.src"), VIP);
+            balanced[1] += 1;
         } else {
             assert_eq!(packet.first("ip.src"), source.first("ip.src"));
             assert_eq!(packet.first("tcp.srcport"), source.first("tcp.srcport"));
         }
+        // Text to the branch office is compressed, and nothing else; inside it is what it was.
+        let is_compressed = !packet.first("ipcomp.cpi").is_empty();
+        assert!(!is_compressed || packet.first("ip.dst").starts_with("10.2."), "{:?}", packet.0);
+        compressed += u64::from(is_compressed);
     }
+    assert!(balanced.iter().all(|&packets| packets > 150), "{balanced:?}");
+    assert!(compressed > 250, "{compressed}");
     assert!(translated > 2000 && generated == 98, "{translated} translated, {generated} made");
     assert!(
         !after
@@ -197,6 +219,10 @@ fn neighbour(packet: &Dissected) -> &'static str {
         ("203.0.113.18", _) => "02:00:cb:00:71:12",
         ("203.0.113.19", _) => "02:00:cb:00:71:13",
         ("203.0.113.20", _) => "02:00:cb:00:71:14",
+        ("203.0.113.21", _) => "02:00:cb:00:71:15",
+        ("203.0.113.25", _) => "02:00:cb:00:71:19",
+        ("203.0.113.26", _) => "02:00:cb:00:71:1a",
+        (v4, _) if v4.starts_with("10.2.") => "02:00:00:00:00:04",
         (v4, _) if v4.starts_with("192.0.2.") || v4.starts_with("198.51.100.") => {
             "02:00:00:00:00:02"
         }

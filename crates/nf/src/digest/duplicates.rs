@@ -158,15 +158,17 @@ pub(super) struct Duplicates {
     /// `None` where duplicates were decided upon as they came.
     seen: Option<Seen>,
     top: Top,
+    /// Rows of the table, at most.
+    rows: usize,
 }
 
 impl Duplicates {
-    pub(super) fn counting(entries: usize) -> Self {
-        Self { seen: Some(Seen::new(entries)), top: Top::default() }
+    pub(super) fn counting(entries: usize, rows: usize) -> Self {
+        Self { seen: Some(Seen::new(entries)), top: Top::default(), rows }
     }
 
-    pub(super) fn told() -> Self {
-        Self { seen: None, top: Top::default() }
+    pub(super) fn told(rows: usize) -> Self {
+        Self { seen: None, top: Top::default(), rows }
     }
 }
 
@@ -209,7 +211,7 @@ impl Report for Duplicates {
             [Cell::Text(hex(row))].into_iter().chain(numbers.map(Cell::Number)).collect()
         };
         let columns = vec!["md5", "count", "payload_bytes", "duplicate_bytes"];
-        let rows: Vec<_> = self.top.rows().iter().map(row).collect();
+        let rows: Vec<_> = self.top.rows().iter().take(self.rows).map(row).collect();
         debug_assert!(rows.len() <= TOP);
         vec![Table { name: "top_payloads", columns, rows }]
     }

@@ -52,6 +52,12 @@ const KEYS: &[Key] = &[
         default: "65536",
         help: "payloads that are remembered, 40 bytes each",
     },
+    Key {
+        name: "top",
+        allowed: "0 to 10",
+        default: "10",
+        help: "rows of the table of the summary",
+    },
 ];
 
 const READS: FieldSet = FieldSet::HEADERS.with(Field::Len).with(Field::Payload);
@@ -71,6 +77,8 @@ struct Digest {
     on_duplicate: OnDuplicate,
     min_len: usize,
     entries: usize,
+    /// Rows of the report's table.
+    top: usize,
     words: Words,
     access: Access,
 }
@@ -88,12 +96,13 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     }
     let min_len = section.integer("min_len", 1..=65_535, 64) as usize;
     let entries = section.integer("entries", 8..=4_194_304, 65_536) as usize;
+    let top = section.integer("top", 0..=seen::TOP as u64, seen::TOP as u64) as usize;
     let Some(words) = resources.scratch() else {
         section.mistake("on_duplicate", "the chain has no four scratch words left for a digest");
         return None;
     };
     let access = access(on_duplicate, words);
-    Some(Box::new(Digest { on_duplicate, min_len, entries, words, access }))
+    Some(Box::new(Digest { on_duplicate, min_len, entries, top, words, access }))
 }
 
 fn access(on_duplicate: OnDuplicate, words: Words) -> Access {
@@ -144,8 +153,8 @@ impl Function for Digest {
 
     fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
         Ok(Some(Box::new(match self.on_duplicate {
-            OnDuplicate::Count => Duplicates::counting(self.entries),
-            OnDuplicate::Tag(_) | OnDuplicate::Drop => Duplicates::told(),
+            OnDuplicate::Count => Duplicates::counting(self.entries, self.top),
+            OnDuplicate::Tag(_) | OnDuplicate::Drop => Duplicates::told(self.top),
         })))
     }
 }

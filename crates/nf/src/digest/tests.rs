@@ -289,6 +289,23 @@ fn fragments_are_digested_one_by_one() {
 }
 
 #[test]
+fn the_table_has_as_many_rows_as_are_asked_for() {
+    let payloads = [content(1, 100), content(2, 100), content(3, 100)];
+    let frames: Vec<_> =
+        payloads.iter().cycle().take(9).map(|p| v4(1, 0, 17, &udp(p), p)).collect();
+    for on_duplicate in ["count", "tag", "drop"] {
+        for (keys, rows) in [("", 3), ("top = 2", 2), ("top = 0", 0)] {
+            let (mut harness, mut report) =
+                digest(&format!("on_duplicate = \"{on_duplicate}\"\n{keys}"));
+            let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
+            harness.process(&inputs);
+            harness.close(&mut *report).unwrap();
+            assert_eq!(top(&*report).len(), rows, "{on_duplicate} {keys}");
+        }
+    }
+}
+
+#[test]
 fn mistakes_are_told() {
     let told = |table: &str| -> Vec<String> {
         let Err(mistakes) = try_build(&DEFINITION, table, Path::new(".")) else {

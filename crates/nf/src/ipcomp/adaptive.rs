@@ -8,7 +8,7 @@
 
 use warpline_packet::{Batch, ScratchWord};
 
-use super::place;
+use super::destinations::Destinations;
 use crate::{Before, Emit};
 
 /// Bytes of the payload that are looked at, at most.
@@ -80,12 +80,13 @@ impl Flow {
 pub(super) struct Adaptive {
     word: ScratchWord,
     min_len: usize,
+    to: Destinations,
     flows: Box<[Flow; FLOWS]>,
 }
 
 impl Adaptive {
-    pub(super) fn new(word: ScratchWord, min_len: usize) -> Self {
-        Self { word, min_len, flows: Box::new([Flow::default(); FLOWS]) }
+    pub(super) fn new(word: ScratchWord, min_len: usize, to: Destinations) -> Self {
+        Self { word, min_len, to, flows: Box::new([Flow::default(); FLOWS]) }
     }
 }
 
@@ -94,7 +95,7 @@ impl Before for Adaptive {
         for &pick in picks {
             let row = usize::from(pick);
             let packet = batch.packet(row);
-            let eligible = super::eligible(&packet, self.min_len, place::to_compress).is_some();
+            let eligible = self.to.compressible(&packet, self.min_len).is_some();
             let hash = packet.flow_hash();
             let flow = &mut self.flows[hash as usize % FLOWS];
             if eligible && flow.hash != hash {

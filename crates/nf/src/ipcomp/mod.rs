@@ -12,11 +12,13 @@ use crate::{Definition, Function, Growth, Key, Resources, Section, State};
 
 mod adaptive;
 mod codec;
+mod destinations;
 mod outcome;
 mod place;
 
 use adaptive::{Adaptive, SKIP};
 use codec::{Codec, Refusal, with_codec};
+use destinations::Destinations;
 use outcome::{Counter, Outcome};
 use place::{HEADER_LEN, Place, field};
 
@@ -66,6 +68,12 @@ const KEYS: &[Key] = &[
         help: "leaves out packets and flows that look incompressible; takes mode = \"compress\"",
     },
     Key {
+        name: "to",
+        allowed: "a list of prefixes",
+        default: "everywhere",
+        help: "destinations behind the other end; takes mode = \"compress\"",
+    },
+    Key {
         name: "cpi",
         allowed: "2, or 256 to 65535",
         default: "2",
@@ -100,6 +108,8 @@ enum Mode {
 
 struct Ipcomp {
     mode: Mode,
+    /// Where packets are compressed to.
+    to: Destinations,
     cpi: u16,
     /// What `before` says of a packet.
     decision: ScratchWord,
@@ -112,7 +122,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     section.require("mode", "it has two ends: \"compress\" or \"decompress\"");
     let compresses = section.choice("mode", &[("compress", true), ("decompress", false)], true);
     let strange: &[&str] =
-        if compresses { &["len_max"] } else { &["level", "min_len", "adaptive"] };
+        if compresses { &["len_max"] } else { &["level", "min_len", "adaptive", "to"] };
     for key in strange {
         if section.has(key) {
             let mode = if compresses { "decompress" } else { "compress" };
@@ -135,12 +145,13 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
             "`cpi` takes 2 or 256 to 65535: the others are reserved (RFC 3173, 3.3)",
         );
     }
+    let to = Destinations::read(section);
     let Some([decision, outcome]) = resources.scratch() else {
         section.mistake("mode", "the chain has no two scratch words left for it");
         return None;
     };
     let access = access(mode, decision, outcome);
-    Some(Box::new(Ipcomp { mode, cpi, decision, outcome, access }))
+    Some(Box::new(Ipcomp { mode, to, cpi, decision, outcome, access }))
 }
 
 fn access(mode: Mode, decision: ScratchWord, outcome: ScratchWord) -> Access {
@@ -180,7 +191,8 @@ impl Function for Ipcomp {
     fn state(&self, _: Shard) -> State {
         let (after, before) = match self.mode {
             Mode::Compress { min_len, adaptive, .. } => {
-                let before = adaptive.then(|| Adaptive::new(self.decision, min_len));
+                let before =
+                    adaptive.then(|| Adaptive::new(self.decision, min_len, self.to.clone()));
                 (Counter::compressing(self.outcome), before)
             }
             Mode::Decompress { .. } => (Counter::decompressing(self.outcome), None),
@@ -219,7 +231,7 @@ impl Ipcomp {
         match self.mode {
             Mode::Compress { level, min_len, adaptive } => {
                 let view = packet.as_packet();
-                match eligible(&view, min_len, place::to_compress) {
+                match self.to.compressible(&view, min_len) {
                     Some(_) if adaptive && view.scratch(self.decision) == SKIP => Outcome::SKIPPED,
                     Some(place) => self.compress(packet, place, level, codec),
                     None => Outcome::LEFT,

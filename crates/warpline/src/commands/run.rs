@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use warpline_engine::{Control, Ports, Report, StartError};
+use warpline_engine::{Control, Instance, Ports, Report, StartError};
 use warpline_io::{Sink, Source};
 use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain};
@@ -120,11 +120,17 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         if let Some(path) = &arguments.chain {
             claims.claim("chain file", path, false)?;
         }
-        for (table, path) in planned.iter().flat_map(|chain| &chain.loaded.files) {
-            claims.claim(&format!("file of [{table}]"), path, false)?;
+        for Planned { loaded, .. } in planned {
+            let written = |file: &(String, PathBuf)| written_files(loaded).any(|own| own == *file);
+            for (table, path) in loaded.files.iter().filter(|file| !written(file)) {
+                claims.claim(&format!("file of [{table}]"), path, false)?;
+            }
         }
         planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
         planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
+        for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
+            claims.claim(&format!("file that [{table}] writes"), &path, true)?;
+        }
         for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
             claims.claim("tap", path, true)?;
         }
@@ -134,6 +140,15 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         Ok(())
     };
     check().map_err(Failure::Usage)
+}
+
+/// The files that a chain's functions will create, each with its function's table.
+fn written_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
+    let of = |instance: &Instance| {
+        let name = instance.name.clone();
+        instance.function.writes().into_iter().map(move |path| (name.clone(), path))
+    };
+    loaded.chain.instances.iter().flat_map(of)
 }
 
 type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
@@ -157,6 +172,9 @@ fn open(
         let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| writes.open(path)).transpose();
         let tap = tap.map_err(|why| Failure::Usage(format!("tap: {why}")))?;
         places.push((tap, chain.output.open(&mut writes).map_err(Failure::Usage)?));
+    }
+    for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
+        writes.open_for_other(&path).map_err(|why| Failure::Usage(format!("[{table}]: {why}")))?;
     }
     let mut other = |what: &str, path: Option<&Path>| {
         let opened = path.map(|path| writes.open(path)).transpose();

@@ -6,7 +6,7 @@ use warpline_io::{Frame, Sink, SinkError};
 use warpline_packet::{Instant, LinkType};
 
 use super::summary::{Kind, Summary};
-use super::{malformed, odd, udp, web};
+use super::{malformed, odd, site, udp, web};
 
 /// Writes the demo capture to `sink`, the same bytes every time, in time order.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn write(sink: &mut dyn Sink) -> Result<Summary, SinkError> {
 }
 
 /// Each adds the traffic of one sort, over the whole time.
-const PARTS: [fn(&mut Trace); 17] = [
+const PARTS: [fn(&mut Trace); 19] = [
     odd::neighbours,
     web::visitors,
     web::surfers,
@@ -43,6 +43,8 @@ const PARTS: [fn(&mut Trace); 17] = [
     odd::unrouted,
     odd::unusual_headers,
     malformed::lies,
+    site::shoppers,
+    site::branch_office,
 ];
 
 /// Frames, each with its time and kind, in any order until they are [`whole`](Trace::whole).

@@ -60,6 +60,11 @@ pub(super) const fn internet_b(host: u8) -> Host {
     far(IpAddr::V4(Ipv4Addr::new(198, 51, 100, host)), host)
 }
 
+/// 10.2.0.`host`, in the branch office, at the far end of the leased line.
+pub(super) const fn branch(host: u8) -> Host {
+    Host { mac: LEASED_LINE, ..far(IpAddr::V4(Ipv4Addr::new(10, 2, 0, host)), host) }
+}
+
 /// 100.64.1.`host`: the space of carriers' NATs, to which there is no route.
 pub(super) const fn unrouted(host: u8) -> Host {
     far(IpAddr::V4(Ipv4Addr::new(100, 64, 1, host)), host)
@@ -85,6 +90,12 @@ pub(super) const NAME_SERVER: Host = dmz(18);
 pub(super) const TELEPHONY: Host = dmz(19);
 /// Keeps the time for the site; a client only.
 pub(super) const CLOCK: Host = dmz(20);
+/// File server, for the branch office: TCP 80.
+pub(super) const FILE_SERVER: Host = dmz(21);
+/// The address of the balanced shop, TCP 80, at which nobody is.
+pub(super) const VIP: Host = dmz(24);
+/// Who serves the shop, at TCP 8080.
+pub(super) const BACKENDS: [Host; 2] = [dmz(25), dmz(26)];
 /// The servers that there are, and may be pinged.
 pub(super) const SERVERS: [Host; 4] = [WEB, NAME_SERVER, TELEPHONY, CLOCK];
 
@@ -92,6 +103,8 @@ pub(super) const SERVERS: [Host; 4] = [WEB, NAME_SERVER, TELEPHONY, CLOCK];
 pub(super) const GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// The router of the provider, from which all that comes from outside is sent.
 pub(super) const PROVIDER: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// The router of the leased line to the branch office.
+pub(super) const LEASED_LINE: [u8; 6] = [2, 0, 0, 0, 0, 4];
 
 /// One system in two sends with 64 hops, the others with 128.
 const fn at_site(ip: IpAddr, [a, b, c, d]: [u8; 4]) -> Host {

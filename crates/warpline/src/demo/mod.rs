@@ -1,7 +1,7 @@
 //! The demo capture: about 20 s of traffic of a small site, made by seeded code.
 //!
-//! [`capture::write`] makes it, the same bytes every time. It is for the chain firewall, NAT,
-//! router, and has something for each to do and to refuse. `Kind` lists what there is.
+//! [`capture::write`] makes it, the same bytes every time. It is for a chain of every function, and
+//! has something for each to do and to refuse. `Kind` lists what there is.
 //!
 //! # What is seen
 //!
@@ -12,6 +12,9 @@
 //! the NAT, and answers would have to be addressed to 203.0.113.1 and to the port that the NAT
 //! chose, which is known only when the chain runs. So of these conversations there are only the
 //! packets from inside, as they would be if the answers were there.
+//!
+//! The shop's clients send to its VIP, and its backends send to the clients: which backend a client
+//! gets follows from the balancer's file alone, and is written down beside these conversations.
 //!
 //! # Address plan
 //!
@@ -26,7 +29,10 @@
 //! | - name server | 203.0.113.18 | | UDP 53; answers of 3 kB in fragments |
 //! | - telephony | 203.0.113.19 | | UDP 16384-32767 (RTP), from the same ports |
 //! | - clock | 203.0.113.20 | | client only: UDP 123 to 123 of 192.0.2.240-243 |
-//! | - all four | 203.0.113.17-20 | | ICMP echo, some of it in fragments |
+//! | - these four | 203.0.113.17-20 | | ICMP echo, some of it in fragments |
+//! | - file server | 203.0.113.21 | | TCP 80, for the branch office |
+//! | - shop | 203.0.113.24 | | a VIP, TCP 80; backends 203.0.113.25 and .26 at TCP 8080 |
+//! | branch office | 10.2.0.0/16 | leased line's router, 02:00:00:00:00:04 | not translated; two-way with the file server; the far end of the line decompresses |
 //! | Internet, IPv4 | 192.0.2.0/24, 198.51.100.0/24 | provider's router, 02:00:00:00:00:02 | clients of the DMZ below .130, servers for the inside from .150 on |
 //! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo; sends time exceeded |
 //! | scanner | 198.51.100.140 | provider's | probes 203.0.113.17-30, TCP and UDP ports where nothing listens |
@@ -44,7 +50,7 @@
 //! | malformed | 12 lies, 6 of each: to 203.0.113.17 and .18, to 2001:db8:1::a |
 //!
 //! Routes: 192.0.2.0/24, 198.51.100.0/24 and 2001:db8:ffff::/48 by way of the provider; the DMZ,
-//! 10.1.0.0/16 and 2001:db8:1::/48 directly; nothing else.
+//! 10.1.0.0/16 and 2001:db8:1::/48 directly; 10.2.0.0/16 by the leased line; nothing else.
 //!
 //! A firewall without state has to let answers of the DMZ and of the IPv6 Internet through by their
 //! source ports. One with state sees only the client's half of what passes the NAT.
@@ -58,6 +64,7 @@ mod hosts;
 mod malformed;
 mod odd;
 mod rng;
+mod site;
 mod summary;
 mod tcp;
 mod tls;
@@ -78,6 +85,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("firewall.rules", include_str!("files/firewall.rules")),
     ("routes.txt", include_str!("files/routes.txt")),
     ("neighbours.txt", include_str!("files/neighbours.txt")),
+    ("services.txt", include_str!("files/services.txt")),
 ];
 /// The name of the demo's capture among them.
 pub(crate) const CAPTURE: &str = "capture.pcap";

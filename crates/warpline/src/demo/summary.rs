@@ -37,11 +37,15 @@ pub(crate) enum Kind {
     NonIp,
     /// Headers that are cut or lie about lengths.
     Malformed,
+    /// HTTP to the balanced shop, and what its backends answer.
+    Shop,
+    /// Text that the branch office fetches from the file server.
+    Branch,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Web,
         Self::Dns,
         Self::Bulk,
@@ -59,6 +63,8 @@ impl Kind {
         Self::QinQ,
         Self::NonIp,
         Self::Malformed,
+        Self::Shop,
+        Self::Branch,
     ];
 
     /// The name under which it is shown.
@@ -81,6 +87,8 @@ impl Kind {
             Self::QinQ => "qinq",
             Self::NonIp => "non-ip",
             Self::Malformed => "malformed",
+            Self::Shop => "shop",
+            Self::Branch => "branch",
         }
     }
 }

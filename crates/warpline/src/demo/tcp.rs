@@ -8,6 +8,7 @@ use warpline_packet::wire::tcp::{flags, option};
 
 use super::capture::{START, Trace};
 use super::frame::{self, Path, Segment};
+use super::hosts::Host;
 use super::rng::Rng;
 use super::summary::Kind;
 
@@ -29,6 +30,9 @@ pub(super) struct Manner {
     pub(super) timestamps: bool,
     /// Time between two segments of a flight.
     pub(super) gap: Duration,
+    /// Who answers, and from which port, where it is not the one that was asked: a balancer is
+    /// between them, and what is seen here has not passed it.
+    pub(super) backend: Option<(Host, u16)>,
 }
 
 /// A conversation in the making.
@@ -61,7 +65,19 @@ struct End {
 impl<'t> Conversation<'t> {
     /// One that begins at `now`, not yet with its first packet.
     pub(super) fn new(trace: &'t mut Trace, manner: Manner, rng: &mut Rng, now: Instant) -> Self {
-        let client = End::new(trace.port(), manner.path.from.mac, rng);
+        let port = trace.port();
+        Self::from_port(port, trace, manner, rng, now)
+    }
+
+    /// The same from a client's port that no other conversation has.
+    pub(super) fn from_port(
+        port: u16,
+        trace: &'t mut Trace,
+        manner: Manner,
+        rng: &mut Rng,
+        now: Instant,
+    ) -> Self {
+        let client = End::new(port, manner.path.from.mac, rng);
         let server = End::new(manner.server_port, manner.path.to.mac, rng);
         Self { trace, manner, client, server, now }
     }
@@ -155,17 +171,14 @@ impl<'t> Conversation<'t> {
 
     /// Adds a segment to the capture, if it can be seen there.
     fn put(&mut self, from: Side, at: Instant, what: u16, data: &[u8]) {
-        let path = match from {
-            Side::Client => self.manner.path,
-            Side::Server => self.manner.path.back(),
-        };
+        let (path, port) = self.origin(from);
         let ident = self.trace.ident();
         if !path.to.is_reachable() {
             return;
         }
         let (end, other) = (self.end(from), self.end(from.other()));
         let header = Segment {
-            ports: (end.port, other.port),
+            ports: (port, other.port),
             seq: end.next,
             ack: if what & flags::ACK != 0 { end.expected } else { 0 },
             flags: what,
@@ -174,6 +187,16 @@ impl<'t> Conversation<'t> {
         };
         let upper = frame::segment(&path, &header, data);
         self.trace.add(at, self.manner.kind, &frame::whole(&path, ident, &upper));
+    }
+
+    /// The way of what a side sends, and the port that it sends from.
+    fn origin(&self, from: Side) -> (Path, u16) {
+        let (path, port) = (self.manner.path, self.end(from).port);
+        match (from, self.manner.backend) {
+            (Side::Client, _) => (path, port),
+            (Side::Server, None) => (path.back(), port),
+            (Side::Server, Some((backend, port))) => (Path { from: backend, ..path.back() }, port),
+        }
     }
 
     fn options(&self, end: &End, what: u16, at: Instant) -> Vec<u8> {

@@ -136,7 +136,7 @@ fn exchange(talk: &mut Conversation<'_>, in_clear: bool, len: usize, rng: &mut R
     talk.wait(reading);
 }
 
-fn request(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn request(rng: &mut Rng) -> Vec<u8> {
     let (site, page, agent) = (rng.pick(&SITES), rng.pick(&PAGES), rng.pick(&AGENTS));
     let number = rng.between(1, 999);
     format!(
@@ -146,7 +146,7 @@ fn request(rng: &mut Rng) -> Vec<u8> {
     .into_bytes()
 }
 
-fn response(len: usize, rng: &mut Rng) -> Vec<u8> {
+pub(super) fn response(len: usize, rng: &mut Rng) -> Vec<u8> {
     let mut body = String::from("<!doctype html>\n<title>Notes</title>\n<p>");
     while body.len() < len {
         body += rng.pick(&WORDS);
@@ -160,8 +160,9 @@ fn response(len: usize, rng: &mut Rng) -> Vec<u8> {
     .into_bytes()
 }
 
-const fn manner(kind: Kind, path: Path, server_port: u16, timestamps: bool) -> Manner {
-    Manner { kind, path, server_port, timestamps, gap: Duration::from_micros(130) }
+pub(super) const fn manner(kind: Kind, path: Path, server_port: u16, timestamps: bool) -> Manner {
+    let gap = Duration::from_micros(130);
+    Manner { kind, path, server_port, timestamps, gap, backend: None }
 }
 
 const GUESTS: [Tag; 1] = [Tag(warpline_packet::wire::ethertype::VLAN, 20)];

@@ -7,7 +7,7 @@ use crate::stats::whole;
 use crate::{pcap, stats};
 
 /// Packets of the demo's capture.
-const DEMO_PACKETS: u64 = 11_851;
+const DEMO_PACKETS: u64 = 13_087;
 
 #[test]
 fn functions_and_check_and_demo_write_to_standard_output() {
@@ -19,7 +19,7 @@ fn functions_and_check_and_demo_write_to_standard_output() {
         ("functions router", &["longest match", "icmp_rate_pps", "no-neighbour"]),
         ("check chain.toml", &["chain \"demo\" is fine", "steering", "firewall on cpu"]),
         ("check chain.toml --set nat.stage=own", &["stage 3"]),
-        ("demo again/and/again", &["again/and/again/chain.toml", "11851 packets"]),
+        ("demo again/and/again", &["again/and/again/chain.toml", "13087 packets"]),
         ("--help", &["Usage: warpline", "functions"]),
         ("run --help", &["--alerts", "--stats", "--lanes", "--device", "--set"]),
         ("--version", &["warpline "]),
@@ -40,7 +40,7 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     demo.warpline("run chain.toml").expect(0);
     let ended = demo.warpline("run --output bundled.pcap --stats s.json --alerts a.json").expect(0);
     assert!(ended.stdout.is_empty());
-    assert!(ended.stderr.starts_with("demo: 11,851 packets"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("demo: 13,087 packets"), "{}", ended.stderr);
     // The file that the bundled chain names is not written unless it is asked for.
     assert!(demo.read("bundled.pcap") == demo.read("out.pcap"));
     assert_eq!(demo.read("a.json"), b"", "no function of the demo alerts");
@@ -49,7 +49,8 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     assert_eq!(stats["chains"][0]["packets"]["read"], DEMO_PACKETS);
     let names = stats["chains"][0]["functions"].as_array().unwrap();
     let names: Vec<&Value> = names.iter().map(|f| &f["name"]).collect();
-    assert_eq!(names, ["firewall", "nat", "router"]);
+    let chain = ["flow_monitor", "firewall", "load_balancer", "nat", "digest", "ipcomp", "router"];
+    assert_eq!(names, chain);
 }
 
 #[test]
@@ -84,17 +85,17 @@ fn keys_are_set_from_the_command_line() {
     let lanes = |stats: &Value| stats["chains"][0]["lanes"].as_u64();
     type Count<'a> = Box<dyn Fn(&Value) -> Option<u64> + 'a>;
     let cases: Vec<(&str, Count<'_>, u64)> = vec![
-        ("", Box::new(dropped(0, "rule")), 80),
-        ("--set firewall.default=accept", Box::new(dropped(0, "default")), 0),
-        ("--set firewall.default=\"accept\"", Box::new(dropped(0, "default")), 0),
-        ("--set firewall.rules=all.rules", Box::new(dropped(0, "rule")), 0),
-        ("--set firewall.non_ip=accept", Box::new(dropped(2, "non-ip")), 70),
+        ("", Box::new(dropped(1, "rule")), 80),
+        ("--set firewall.default=accept", Box::new(dropped(1, "default")), 0),
+        ("--set firewall.default=\"accept\"", Box::new(dropped(1, "default")), 0),
+        ("--set firewall.rules=all.rules", Box::new(dropped(1, "rule")), 0),
+        ("--set firewall.non_ip=accept", Box::new(dropped(6, "non-ip")), 70),
         (
             "--set nat.inside=[\"10.2.0.0/16\",\"10.3.0.0/16\"]",
-            Box::new(dropped(1, "table-full")),
+            Box::new(dropped(3, "table-full")),
             0,
         ),
-        ("--set nat.bindings=64", Box::new(dropped(1, "table-full")), 1),
+        ("--set nat.bindings=64", Box::new(dropped(3, "table-full")), 1),
         ("--set router.icmp=off", Box::new(|s| s["chains"][0]["packets"]["generated"].as_u64()), 0),
         (
             "--set chain.functions=[]",
@@ -192,7 +193,7 @@ fn several_chains_run_side_by_side() {
     demo.write("several.toml", file);
     let ended = demo.warpline("run several.toml --stats s.json").expect(0);
     assert!(
-        ended.stderr.contains("left: 11,851 packets") && ended.stderr.contains("right: 77 packets")
+        ended.stderr.contains("left: 13,087 packets") && ended.stderr.contains("right: 77 packets")
     );
     let stats = stats::read(&demo, "s.json");
     let chains = stats["chains"].as_array().unwrap();

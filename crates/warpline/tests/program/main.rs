@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod commands;
+mod demo;
 mod ends;
 mod formats;
 mod harness;

@@ -63,6 +63,29 @@ fn no_file_is_two_things() {
         ("--output firewall.rules", "both the file of [firewall] and the output"),
         ("--stats here/routes.txt", "both the file of [router] and the statistics"),
         ("--set chain.tap=neighbours.txt", "both the file of [router] and the tap"),
+        (
+            "--set flow_monitor.ipfix=capture.pcap",
+            "both the input and the file that [flow_monitor]",
+        ),
+        (
+            "--set flow_monitor.csv=folder/../hard.pcap",
+            "both the input and the file that [flow_mon",
+        ),
+        ("--set flow_monitor.csv=out.pcap", "both the output and the file that [flow_monitor] wri"),
+        ("--set flow_monitor.csv=chain.toml", "both the chain file and the file that [flow_monit"),
+        (
+            "--set flow_monitor.ipfix=routes.txt",
+            "both the file of [router] and the file that [flow",
+        ),
+        ("--set flow_monitor.ipfix=f --set flow_monitor.csv=here/f", "both the file that [flow_m"),
+        (
+            "--set flow_monitor.csv=f --stats f",
+            "both the file that [flow_monitor] writes and the st",
+        ),
+        (
+            "--set flow_monitor.csv=f --set chain.tap=f",
+            "the file that [flow_monitor] writes and the",
+        ),
     ] {
         let ended = demo.warpline(&format!("run chain.toml {options}")).expect(2);
         assert!(ended.stderr.contains(told), "{options}: {}", ended.stderr);
@@ -70,6 +93,12 @@ fn no_file_is_two_things() {
         assert!(texts.map(|name| demo.read(name)) == before, "{options}");
         assert!(!demo.path("out.pcap").exists(), "{options}");
     }
+    assert!(!demo.path("f").exists());
+    // What a function wrote yesterday is no input of today.
+    for _ in 0..2 {
+        demo.warpline("run chain.toml --set flow_monitor.csv=flows.csv").expect(0);
+    }
+    fs::remove_file(demo.path("out.pcap")).unwrap();
     // Devices may be many things.
     let nulls = "--output /dev/null --stats /dev/null --alerts /dev/null";
     demo.warpline(&format!("run chain.toml {nulls}")).expect(0);

@@ -17,7 +17,7 @@ fn files(demo: &Demo) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_refused_run_touches_nothing() {
     let demo = Demo::new();
-    for name in ["out.pcap", "tap.pcap", "s.json", "a.jsonl"] {
+    for name in ["out.pcap", "tap.pcap", "s.json", "a.jsonl", "f.csv"] {
         demo.write(name, format!("{name} of yesterday"));
     }
     demo.write("empty.pcap", "");
@@ -28,7 +28,7 @@ fn a_refused_run_touches_nothing() {
     demo.write("gzip.pcap", [0x1f, 0x8b, 8, 0, 0]);
     demo.write("ng.pcapng", [0x0a, 0x0d, 0x0d, 0x0a, 0xff, 0xff, 0xff, 0x7f, 1, 2, 3, 4, 5]);
     let before = files(&demo);
-    let all = "run chain.toml --set chain.tap=tap.pcap --stats s.json --alerts a.jsonl";
+    let all = "run chain.toml --set chain.tap=tap.pcap --set flow_monitor.csv=f.csv --stats s.json --alerts a.jsonl";
     for (options, told) in [
         // The command line.
         ("--lanes 0", "0 is not in 1..=64"),
@@ -69,6 +69,12 @@ fn a_refused_run_touches_nothing() {
         ("--annotate", "--annotate: comments go into a pcapng file"),
         ("--set chain.tap=missing/tap.pcap", "tap: ./missing/tap.pcap: no such file or directory"),
         ("--set chain.impair=drop=2", "`drop` can't be \"2\"; allowed: 0 to 1"),
+        // What functions write.
+        (
+            "--set flow_monitor.csv=missing/f",
+            "[flow_monitor]: ./missing/f: no such file or directory",
+        ),
+        ("--set flow_monitor.ipfix=.", "[flow_monitor]: ./.: is a directory"),
         // --set.
         ("--set nat", "--set nat: not of the form TABLE.KEY=VALUE"),
         ("--set bindings=1", "not of the form TABLE.KEY=VALUE"),

@@ -107,6 +107,32 @@ fn the_least_length_is_of_the_ip_payload() {
     }
 }
 
+/// What doesn't come by the other end must not be compressed: nobody would make it whole again.
+#[test]
+fn only_what_goes_to_the_other_end_is_compressed() {
+    let body = udp(&[0; 500]);
+    let (v4, v6) = (Case::v4(&[], 17, &body), Case::v6(&[], 0, 17, &body));
+    for (to, compressed) in [
+        ("192.0.2.0/28", [true, false]),
+        ("192.0.2.16/28", [false, false]),
+        // The source is no destination.
+        ("10.0.0.0/8", [false, false]),
+        ("2001:db8::7", [false, true]),
+        ("::/0", [false, true]),
+        ("198.51.100.0/24\", \"2001:db8::/32\", \"192.0.2.9", [true, true]),
+        ("", [false, false]),
+    ] {
+        let list = if to.is_empty() { "[]".to_owned() } else { format!("[\"{to}\"]") };
+        for keys in ["adaptive = true", "adaptive = false"] {
+            let mut here = compressor(&format!("to = {list}\n{keys}"));
+            let found = [&v4, &v6].map(|case| send(&mut here, case).bytes != case.frame);
+            assert_eq!(found, compressed, "{to} {keys}");
+            let count = compressed.iter().filter(|&&compressed| compressed).count() as u64;
+            assert_eq!([here.counter("compressed"), here.counter("left")], [count, 2 - count]);
+        }
+    }
+}
+
 /// RFC 3173, 2.2: fragments, and what is compressed, encrypted or signed already.
 #[test]
 fn what_must_not_be_compressed_is_left() {
@@ -269,6 +295,8 @@ fn mistakes_are_told() {
     );
     assert_eq!(told("mode = \"compress\"\nlen_max = 9"), ["`len_max` needs mode = \"decompress\""]);
     assert_eq!(told("mode = \"decompress\"\nlevel = 9\nmin_len = 5\nadaptive = true").len(), 3);
+    assert_eq!(told("mode = \"decompress\"\nto = []"), ["`to` needs mode = \"compress\""]);
+    assert_eq!(told("mode = \"compress\"\nto = [\"10.0.0.1/8\", \"x\"]").len(), 2);
     assert_eq!(told("mode = \"compress\"\ncpi = 9").len(), 1);
     assert_eq!(told("mode = \"both\"\nlevel = 0").len(), 2);
 }

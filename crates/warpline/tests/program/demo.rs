@@ -1,0 +1,76 @@
+//! The demo shows every function at work.
+
+use warpline_nf::FUNCTIONS;
+
+use crate::harness::Demo;
+use crate::stats::{self, whole};
+
+/// What a function counts when it does its work on the demo's traffic, and not just lets it by.
+fn works(function: &str) -> &'static [&'static str] {
+    match function {
+        "digest" => &["digested", "unique", "duplicates", "duplicate_bytes"],
+        "firewall" => &["connections_created", "connections_expired"],
+        "flow_monitor" => &["metered", "records", "ended_detected", "ended_forced"],
+        "ipcomp" => &["compressed", "saved_bytes"],
+        "load_balancer" => &["created", "to_backends", "to_clients"],
+        "nat" => &["created", "outbound"],
+        "router" => &["icmp_sent"],
+        other => {
+            panic!("the demo has nothing for {other}: give it traffic, and say what it counts")
+        }
+    }
+}
+
+#[test]
+fn every_function_is_in_the_chain_and_does_something() {
+    let demo = Demo::new();
+    demo.warpline("run --lanes 2 --stats s.json").expect(0);
+    let stats = stats::read(&demo, "s.json");
+    assert_eq!(stats["chains"][0]["lanes"], 2, "one key serves all of them");
+    let chain = stats["chains"][0]["functions"].as_array().unwrap();
+    assert_eq!(chain.len(), FUNCTIONS.len());
+    for definition in FUNCTIONS {
+        let own = chain.iter().find(|own| own["function"] == definition.name);
+        let own = own.unwrap_or_else(|| panic!("{} is not in the demo", definition.name));
+        for name in works(definition.name) {
+            assert!(whole(&own["counters"][name]) > 0, "{}: {name}", definition.name);
+        }
+    }
+}
+
+/// The capture has the answers of the backends that the balancer chooses: each finds its connection.
+#[test]
+fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
+    let demo = Demo::new();
+    demo.warpline("run chain.toml --stats s.json").expect(0);
+    let functions = &stats::read(&demo, "s.json")["chains"][0]["functions"];
+    let counters = &functions[2]["counters"];
+    let answers = count(&demo, "capture.pcap", |src, _| is_backend(src));
+    assert!(answers > 100, "{answers}");
+    assert_eq!(whole(&counters["to_clients"]), answers);
+    assert_eq!(count(&demo, "out.pcap", |src, _| is_backend(src)), 0);
+    assert_eq!(count(&demo, "out.pcap", |src, _| src == VIP), answers);
+    // To the shop's address goes nothing that a backend would not get.
+    let asked = count(&demo, "out.pcap", |_, dst| is_backend(dst));
+    assert_eq!(whole(&counters["to_backends"]), asked);
+    assert_eq!(count(&demo, "out.pcap", |_, dst| dst == VIP), 0);
+    let each = [25, 26].map(|host| count(&demo, "out.pcap", |_, dst| dst == [203, 0, 113, host]));
+    assert!(each.iter().all(|&packets| packets > 50) && each.iter().sum::<u64>() == asked);
+}
+
+const VIP: [u8; 4] = [203, 0, 113, 24];
+
+fn is_backend(address: [u8; 4]) -> bool {
+    address[..3] == VIP[..3] && (25..=27).contains(&address[3])
+}
+
+/// IPv4 packets over plain Ethernet whose source and destination are so.
+fn count(demo: &Demo, name: &str, is: impl Fn([u8; 4], [u8; 4]) -> bool) -> u64 {
+    let (_, records) = crate::pcap::parse(&demo.read(name));
+    let is_one = |frame: &[u8]| {
+        let address = |at: usize| frame.get(at..at + 4).and_then(|a| a.try_into().ok());
+        frame.get(12..14) == Some(&[8, 0])
+            && address(26).zip(address(30)).is_some_and(|(src, dst)| is(src, dst))
+    };
+    records.iter().filter(|record| is_one(&record.bytes)).count() as u64
+}
