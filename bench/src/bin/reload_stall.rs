@@ -2,11 +2,12 @@
 //! a million routes, built beside by another thread and put in place again and again.
 //!
 //! One lane reads, works and sends, as fast as it can; its source notes the time between two calls, which is
-//! 32 packets' work. Shown are the longest of those times with reloads and, over as long, without: the
-//! difference is what reloading costs a lane.
+//! 32 packets' work. Shown are the longest of those times with reloads and, over as long, without, and of
+//! both what is left without the time in which the lane's thread was ready and had no core: the machine
+//! may have fewer cores than there is work.
 
 use std::error::Error;
-use std::fmt::Write;
+use std::fmt::{Display, Formatter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,26 +72,40 @@ fn measure(function: &str, table: &str, folder: &Path, what: &str) {
         elapsed
     });
     println!(
-        "{what}: longest stall {:.3} ms over {RELOADS} reloads in {:.1} s, {:.3} ms without; built in {:.0} ms",
-        gap.as_secs_f64() * 1e3,
+        "{what}: longest stall {gap} over {RELOADS} reloads in {:.1} s, {alone} without; built in {:.0} ms",
         elapsed.as_secs_f64(),
-        alone.as_secs_f64() * 1e3,
         building.as_secs_f64() * 1e3,
     );
 }
 
-/// Runs `chain` while `meanwhile` does; gives the longest time between two calls of the source, how long
+/// The longest times between two calls of the source.
+#[derive(Default)]
+struct Longest {
+    nanos: AtomicU64,
+    /// Of those without the time in which the thread waited for a core.
+    on_core_nanos: AtomicU64,
+}
+
+impl Display for Longest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let ms = |nanos: &AtomicU64| nanos.load(Ordering::Relaxed) as f64 / 1e6;
+        write!(f, "{:.3} ms ({:.3} ms on a core)", ms(&self.nanos), ms(&self.on_core_nanos))
+    }
+}
+
+/// Runs `chain` while `meanwhile` does; gives the longest times between two calls of the source, how long
 /// `meanwhile` took, and what it gave.
 fn longest<T>(
     chain: &Chain,
     frames: &Arc<Frames>,
     meanwhile: impl FnOnce(&Control) -> T,
-) -> (Duration, Duration, T) {
-    let (control, gap) = (Control::default(), Arc::new(AtomicU64::new(0)));
+) -> (Arc<Longest>, Duration, T) {
+    let (control, gap) = (Control::default(), Arc::new(Longest::default()));
     let armed = Arc::new(AtomicBool::new(false));
     let source = Timed {
         source: MemorySource::new(Arc::clone(frames), u64::MAX),
         last: Instant::now(),
+        waited: 0,
         longest: Arc::clone(&gap),
         armed: Arc::clone(&armed),
     };
@@ -107,15 +122,23 @@ fn longest<T>(
         let elapsed = started.elapsed();
         armed.store(false, Ordering::Relaxed);
         control.stop();
-        (Duration::from_nanos(gap.load(Ordering::Relaxed)), elapsed, result)
+        (gap, elapsed, result)
     })
+}
+
+/// Nanoseconds in which this thread was ready to run and had no core, as Linux counts them.
+fn waited_nanos() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// A source that notes the longest time between two calls while it is armed.
 struct Timed {
     source: MemorySource,
     last: Instant,
-    longest: Arc<AtomicU64>,
+    /// Nanoseconds that the thread had waited for a core when that was last asked.
+    waited: u64,
+    longest: Arc<Longest>,
     armed: Arc<AtomicBool>,
 }
 
@@ -127,8 +150,23 @@ impl Source for Timed {
     fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
         let now = Instant::now();
         let gap = now - std::mem::replace(&mut self.last, now);
+        let nanos = gap.as_nanos() as u64;
         if self.armed.load(Ordering::Relaxed) {
-            self.longest.fetch_max(gap.as_nanos() as u64, Ordering::Relaxed);
+            self.longest.nanos.fetch_max(nanos, Ordering::Relaxed);
+            if nanos > self.longest.on_core_nanos.load(Ordering::Relaxed) {
+                let waited = waited_nanos();
+                let on_core = nanos.saturating_sub(waited - self.waited);
+                self.waited = waited;
+                self.longest.on_core_nanos.fetch_max(on_core, Ordering::Relaxed);
+                // To ask took time, too.
+                self.last = Instant::now();
+            }
+        } else {
+            self.waited = 0;
+        }
+        if self.waited == 0 {
+            self.waited = waited_nanos();
+            self.last = Instant::now();
         }
         self.source.burst(burst)
     }
