@@ -462,6 +462,7 @@ macro_rules! columns {
             /// Makes the rows of `tray` the last ones of the table, and empties it.
             fn append(&mut self, tray: &mut Tray) {
                 assert!(self.len + tray.len <= self.slots);
+                self.compare(tray);
                 $(
                     // SAFETY: both have `TRAY_ROWS` rows there: the tray has no more, and the table
                     // as many behind its last slot.
@@ -583,6 +584,9 @@ pub struct Table {
     rows: usize,
     scratch_words: usize,
     len: usize,
+    /// Headers and link of the first row, and whether all are like them in what [`Table::alike`] says.
+    first: (Headers, u16),
+    alike: bool,
     /// Slabs this table holds a piece of; never more than rows.
     pieces: Vec<u32>,
 }
@@ -614,6 +618,8 @@ impl Table {
             rows,
             scratch_words: layout.scratch_words,
             len: 0,
+            first: (Headers::default(), 0),
+            alike: false,
             pieces: Vec::with_capacity(layout.slots()),
         }
     }
@@ -630,6 +636,38 @@ impl Table {
     #[inline(always)]
     fn start_of<C: Column>(&self) -> *mut C::Value {
         self.starts[C::INDEX].as_ptr().cast()
+    }
+
+    /// Notes whether the rows of `tray` are like those before them.
+    fn compare(&mut self, tray: &mut Tray) {
+        let (headers, links) = (tray.start_of::<HeadersOf>(), tray.start_of::<Link>());
+        // SAFETY: the tray's columns have `TRAY_ROWS >= tray.len` rows that were written.
+        let (headers, links) = unsafe {
+            let len = tray.len;
+            (slice::from_raw_parts(headers, len), slice::from_raw_parts(links, len))
+        };
+        if self.len == 0 {
+            let first = headers.first().zip(links.first());
+            self.first = first.map_or((Headers::default(), 0), |(headers, link)| (*headers, *link));
+            self.alike = true;
+        }
+        let first = self.first.0.shape();
+        let shapes = headers.iter().fold(0, |any, own| any | (own.shape() ^ first));
+        let links = links.iter().fold(0, |any, own| any | (own ^ self.first.1));
+        self.alike &= shapes == 0 && links == 0;
+    }
+
+    /// Headers and link of the first row, where all rows have them in the same place: the same link and IP
+    /// version, the same start of the IP header, and the same lie or none.
+    #[inline]
+    pub(crate) fn alike(&self) -> Option<(&Headers, u16)> {
+        self.alike.then_some((&self.first.0, self.first.1))
+    }
+
+    /// A row's headers are about to change.
+    #[inline(always)]
+    pub(crate) fn set_unalike(&mut self) {
+        self.alike = false;
     }
 
     /// The rows of a column.
@@ -715,21 +753,21 @@ impl Table {
         self.places(rows).map(move |(at, len)| unsafe { slice::from_raw_parts(base.add(at), len) })
     }
 
-    /// The frames of rows `rows`, to write, each with its row of the columns `A` and `B`.
+    /// The frames of rows `rows`, to write, each with its row of column `C`.
     #[inline(always)]
-    pub(crate) fn frames_mut<A: Column, B: Column>(
+    pub(crate) fn frames_mut<C: Column>(
         &mut self,
         rows: Range<usize>,
-        _: (A, B),
-    ) -> impl Iterator<Item = (&mut [u8], A::Value, &mut B::Value)> {
+        _: C,
+    ) -> impl Iterator<Item = (&mut [u8], &mut C::Value)> {
         let base = self.shared.base.as_ptr();
         let rows = rows.start.min(self.len)..rows.end.min(self.len);
-        let (a, b) = (self.start_of::<A>(), self.start_of::<B>());
+        let column = self.start_of::<C>();
         let places = self.places(rows.clone());
         // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and no two
         // rows share a room or a value; what `places` reads are columns that nobody gets to write.
         rows.zip(places).map(move |(row, (at, len))| unsafe {
-            (slice::from_raw_parts_mut(base.add(at), len), a.add(row).read(), &mut *b.add(row))
+            (slice::from_raw_parts_mut(base.add(at), len), &mut *column.add(row))
         })
     }
 
@@ -780,6 +818,7 @@ impl Table {
         {
             return false;
         }
+        self.alike &= theirs == 0;
         order.clear();
         order.extend(0..theirs as u16);
         let numbers = made.column(Ingress);

@@ -205,6 +205,7 @@ impl Batch {
 
     #[inline(always)]
     pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
+        self.table.set_unalike();
         self.table.column_mut(HeadersOf)[row] = *headers;
     }
 

@@ -61,7 +61,7 @@ pub use link::LinkType;
 pub use notes::{NOTE_LEN_MAX, Note, Notes};
 pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
 pub use parse::Headers;
-pub use plain::PlainV4;
+pub use plain::{PlainRun, PlainV4};
 pub use prefix::Prefix;
 pub use state_key::{ClientKey, InsideKey, StateKey};
 pub use steering::{Steered, Steering};

@@ -75,10 +75,10 @@ impl Headers {
         Malformed::from_u8(self.lie)
     }
 
-    /// Whether these are of a whole packet of IP `version` whose headers don't lie.
+    /// What tells apart packets whose headers have to be read in different ways: version, start and lie.
     #[inline(always)]
-    pub(crate) fn is_whole(&self, version: u8) -> bool {
-        self.version == version && self.lie == 0
+    pub(crate) fn shape(&self) -> u32 {
+        u32::from(self.l3) << 16 | u32::from(self.version) << 8 | u32::from(self.lie)
     }
 
     #[inline(always)]

@@ -5,37 +5,38 @@
 
 use core::ops::Range;
 
-use crate::arena::{HeadersOf, Link, NextHop, VerdictOf};
+use crate::arena::{NextHop, VerdictOf};
 use crate::packet_mut::decrement_v4;
 use crate::wire::{ethernet, ipv4};
 use crate::{Batch, Field, LinkType, ReadWrite, Verdict};
 
+/// Rows of a batch that are whole IPv4 packets on one kind of link, their headers in the same place, and that all
+/// go to the next function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainRun {
+    rows: Range<usize>,
+    l3: usize,
+}
+
 impl Batch {
-    /// Whether all of `rows` are whole IPv4 packets in Ethernet that go to the next function.
+    /// The run that `rows` are, if they are one, on `link`.
     #[inline]
-    pub fn is_plain_v4(&self, rows: Range<usize>) -> bool {
-        let table = &self.table;
-        let (Some(verdicts), Some(headers), Some(links)) = (
-            table.column(VerdictOf).get(rows.clone()),
-            table.column(HeadersOf).get(rows.clone()),
-            table.column(Link).get(rows),
-        ) else {
-            return false;
-        };
+    pub fn plain_v4(&self, rows: Range<usize>, link: LinkType) -> Option<PlainRun> {
+        let (headers, own_link) = self.table.alike()?;
+        let verdicts = self.table.column(VerdictOf).get(rows.clone())?;
         // Without a branch for each, so that many are compared at once.
         let settled = verdicts.iter().fold(0, |any, v| any | (v ^ Verdict::Forward as u8));
-        let linked = links.iter().fold(0, |any, link| any | (link ^ LinkType::ETHERNET.0));
-        settled == 0 && linked == 0 && headers.iter().fold(true, |all, h| all & h.is_whole(4))
+        let is_whole = headers.version == 4 && headers.malformed().is_none();
+        let plain = settled == 0 && is_whole && own_link == link.0;
+        plain.then_some(PlainRun { rows, l3: usize::from(headers.l3) })
     }
 
-    /// The destination addresses of plain IPv4 packets, as many as `addresses` holds.
+    /// The destination addresses of a run, as many as `addresses` holds.
     #[inline]
-    pub fn read_dst_v4(&self, rows: Range<usize>, addresses: &mut [u32]) {
+    pub fn read_dst_v4(&self, run: &PlainRun, addresses: &mut [u32]) {
         self.check_read(Field::DstAddr);
-        let headers = self.table.column(HeadersOf).get(rows.clone()).unwrap_or(&[]);
-        let frames = self.table.frames(rows);
-        for ((address, frame), headers) in addresses.iter_mut().zip(frames).zip(headers) {
-            let header = frame.get(usize::from(headers.l3)..).and_then(<[u8]>::first_chunk);
+        for (address, frame) in addresses.iter_mut().zip(self.table.frames(run.rows.clone())) {
+            let header = frame.get(run.l3..).and_then(<[u8]>::first_chunk);
             *address = header.map_or(0, |header: &[u8; ipv4::HEADER_LEN]| {
                 let at = ipv4::field::DST_ADDR.start;
                 u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -43,19 +44,20 @@ impl Batch {
         }
     }
 
-    /// The headers of plain IPv4 packets, to write what `touches` says.
+    /// The headers of a run, to write what `touches` says.
     #[inline]
     pub fn plain_v4_mut(
         &mut self,
-        rows: Range<usize>,
+        run: &PlainRun,
         touches: ReadWrite,
     ) -> impl Iterator<Item = PlainV4<'_>> {
         if cfg!(debug_assertions) {
             touches.reads.iter().for_each(|field| self.check_read(field));
             touches.writes.iter().for_each(|field| self.check_write(field));
         }
-        let frames = self.table.frames_mut(rows, (HeadersOf, NextHop));
-        frames.map(|(frame, headers, next_hop)| PlainV4 { frame, l3: headers.l3, next_hop })
+        let l3 = run.l3;
+        let frames = self.table.frames_mut(run.rows.clone(), NextHop);
+        frames.map(move |(frame, next_hop)| PlainV4 { frame, l3, next_hop })
     }
 }
 
@@ -63,7 +65,7 @@ impl Batch {
 #[derive(Debug)]
 pub struct PlainV4<'a> {
     frame: &'a mut [u8],
-    l3: u16,
+    l3: usize,
     next_hop: &'a mut u16,
 }
 
@@ -72,7 +74,7 @@ impl PlainV4<'_> {
     /// changes and the answer is no.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) -> bool {
-        let header = self.frame.get_mut(usize::from(self.l3)..).unwrap_or(&mut []);
+        let header = self.frame.get_mut(self.l3..).unwrap_or(&mut []);
         header.first_chunk_mut().is_some_and(decrement_v4)
     }
 
@@ -140,13 +142,15 @@ mod tests {
     fn a_run_is_worked_on_as_its_packets_would_be() {
         let frames: Vec<_> = (0..COUNT).map(|i| frame(i as u8, i as u8)).collect();
         let (mut batch, _arena) = batch(&frames);
-        assert!(batch.is_plain_v4(0..COUNT));
+        let run = |batch: &Batch, rows| batch.plain_v4(rows, LinkType::ETHERNET);
         let mut addresses = [0; COUNT];
-        batch.read_dst_v4(1..COUNT, &mut addresses);
+        batch.read_dst_v4(&run(&batch, 1..COUNT).unwrap(), &mut addresses);
         assert_eq!(addresses, [0xc000_0201, 0xc000_0202, 0xc000_0203, 0xc000_0204, 0]);
         let all = ReadWrite::new(FieldSet::EMPTY, FieldSet::EMPTY);
-        let mut headers: Vec<_> = batch.plain_v4_mut(0..COUNT + 9, all).collect();
-        assert_eq!(headers.len(), COUNT, "cut to what there is");
+        assert_eq!(run(&batch, 0..COUNT + 9), None);
+        let whole = run(&batch, 0..COUNT).unwrap();
+        let mut headers: Vec<_> = batch.plain_v4_mut(&whole, all).collect();
+        assert_eq!(headers.len(), COUNT);
         let went_on: Vec<bool> = headers.iter_mut().map(PlainV4::decrement_ttl).collect();
         assert_eq!(went_on, [false, false, true, true, true]);
         headers.iter_mut().for_each(|header| header.set_eth_addresses([7; 6], [8; 6]));
@@ -168,12 +172,15 @@ mod tests {
         others[2].truncate(13);
         for other in others {
             let (batch, _arena) = batch(&[frame(0, 9), other]);
-            assert!(batch.is_plain_v4(0..1));
-            assert!(!batch.is_plain_v4(0..2));
+            assert_eq!(batch.plain_v4(0..1, LinkType::ETHERNET), None, "the batch is not alike");
         }
         let (mut batch, _arena) = batch(&[frame(0, 9), frame(1, 9)]);
+        assert_eq!(batch.plain_v4(0..2, LinkType::RAW), None);
+        assert!(batch.plain_v4(0..2, LinkType::ETHERNET).is_some());
         batch.packet_mut(1).send_back();
-        assert!(!batch.is_plain_v4(0..2));
-        assert!(!batch.is_plain_v4(0..3), "there are two");
+        assert!(batch.plain_v4(0..1, LinkType::ETHERNET).is_some());
+        assert_eq!(batch.plain_v4(0..2, LinkType::ETHERNET), None);
+        batch.packet_mut(0).reparse();
+        assert_eq!(batch.plain_v4(0..1, LinkType::ETHERNET), None, "its headers may have changed");
     }
 }

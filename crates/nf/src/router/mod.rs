@@ -6,7 +6,9 @@ use std::any::Any;
 use std::ops::Range;
 
 use warpline_packet::wire::ipv4;
-use warpline_packet::{Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, Shard};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
+};
 
 use crate::{Definition, Emits, Function, State};
 
@@ -142,8 +144,8 @@ impl Router {
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
     /// the columns' places computed anew for each packet, which made the work three times as long.
     fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
-        if batch.is_plain_v4(range.clone()) {
-            return self.run_plain(batch, range);
+        if let Some(run) = batch.plain_v4(range.clone(), LinkType::ETHERNET) {
+            return self.run_plain(batch, range, &run);
         }
         let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
         let (mut count, mut others) = (0, 0);
@@ -171,14 +173,14 @@ impl Router {
     }
 
     /// Whole IPv4 packets in Ethernet, and nothing else.
-    fn run_plain(&self, batch: &mut Batch, range: Range<usize>) {
+    fn run_plain(&self, batch: &mut Batch, range: Range<usize>, run: &PlainRun) {
         let (mut addresses, mut hops) = ([0u32; WAVE], [0; WAVE]);
         let count = range.len().min(WAVE);
-        batch.read_dst_v4(range.clone(), &mut addresses[..count]);
+        batch.read_dst_v4(run, &mut addresses[..count]);
         self.fib.v4.lookup_bulk(&addresses[..count], &mut hops);
         let all_go_on = match self.mac {
-            Some(mac) => self.send_plain::<true>(batch, range.clone(), &hops, mac),
-            None => self.send_plain::<false>(batch, range.clone(), &hops, Mac([0; 6])),
+            Some(mac) => self.send_plain::<true>(batch, run, &hops, mac),
+            None => self.send_plain::<false>(batch, run, &hops, Mac([0; 6])),
         };
         if !all_go_on {
             self.drop_plain(batch, range, &hops);
@@ -191,13 +193,13 @@ impl Router {
     fn send_plain<const ETHERNET: bool>(
         &self,
         batch: &mut Batch,
-        range: Range<usize>,
+        run: &PlainRun,
         hops: &[u16; WAVE],
         src: Mac,
     ) -> bool {
         let mut all_go_on = true;
         let actions = &*self.fib.actions;
-        for (mut header, &hop) in batch.plain_v4_mut(range, self.access.run).zip(hops) {
+        for (mut header, &hop) in batch.plain_v4_mut(run, self.access.run).zip(hops) {
             let action = actions.get(usize::from(hop));
             let known = matches!(action, Some(Action::Forward | Action::Rewrite(_)));
             // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
