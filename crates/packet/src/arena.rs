@@ -638,23 +638,29 @@ impl Table {
         self.starts[C::INDEX].as_ptr().cast()
     }
 
-    /// Notes whether the rows of `tray` are like those before them.
+    /// Notes whether the rows of `tray`, which has some, are like those before them.
     fn compare(&mut self, tray: &mut Tray) {
-        let (headers, links) = (tray.start_of::<HeadersOf>(), tray.start_of::<Link>());
-        // SAFETY: the tray's columns have `TRAY_ROWS >= tray.len` rows that were written.
-        let (headers, links) = unsafe {
-            let len = tray.len;
-            (slice::from_raw_parts(headers, len), slice::from_raw_parts(links, len))
+        let (rows, links) = (tray.start_of::<HeadersOf>(), tray.start_of::<Link>());
+        // SAFETY: the tray's columns have that many rows that were written; headers are 16 bytes without
+        // padding, of which any is a value of integers.
+        let (headers, words, links) = unsafe {
+            (
+                &*rows,
+                slice::from_raw_parts(rows.cast::<[u64; 2]>(), tray.len),
+                slice::from_raw_parts(links, tray.len),
+            )
         };
         if self.len == 0 {
-            let first = headers.first().zip(links.first());
-            self.first = first.map_or((Headers::default(), 0), |(headers, link)| (*headers, *link));
-            self.alike = true;
+            (self.first, self.alike) = ((*headers, links[0]), true);
         }
-        let first = self.first.0.shape();
-        let shapes = headers.iter().fold(0, |any, own| any | (own.shape() ^ first));
+        let first = self.first.0.words();
+        let (mut low, mut high) = (0, 0);
+        for word in words {
+            (low, high) = (low | (word[0] ^ first[0]), high | (word[1] ^ first[1]));
+        }
         let links = links.iter().fold(0, |any, own| any | (own ^ self.first.1));
-        self.alike &= shapes == 0 && links == 0;
+        let [low_shape, high_shape] = Headers::SHAPE;
+        self.alike &= low & low_shape == 0 && high & high_shape == 0 && links == 0;
     }
 
     /// Headers and link of the first row, where all rows have them in the same place: the same link and IP

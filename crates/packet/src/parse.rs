@@ -75,11 +75,22 @@ impl Headers {
         Malformed::from_u8(self.lie)
     }
 
-    /// What tells apart packets whose headers have to be read in different ways: version, start and lie.
-    #[inline(always)]
-    pub(crate) fn shape(&self) -> u32 {
-        u32::from(self.l3) << 16 | u32::from(self.version) << 8 | u32::from(self.lie)
+    /// All of it in two words, as they lie in memory.
+    pub(crate) fn words(&self) -> [u64; 2] {
+        let [a, b, c, d] = self.end.to_ne_bytes();
+        let ([e, f], [g, h]) = (self.l3.to_ne_bytes(), self.l4.to_ne_bytes());
+        let ([i, j], [k, l]) = (self.payload.to_ne_bytes(), self.flags.0.to_ne_bytes());
+        let low = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        let kinds = [self.version, self.protocol, self.lie, self.unused];
+        [low, u64::from_ne_bytes([i, j, k, l, kinds[0], kinds[1], kinds[2], kinds[3]])]
     }
+
+    /// The bits of [`Headers::words`] that tell apart packets whose headers have to be read in different
+    /// ways: version, start and lie.
+    pub(crate) const SHAPE: [u64; 2] = [
+        u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0, 0]),
+        u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0, 0xff, 0]),
+    ];
 
     #[inline(always)]
     fn walk(&mut self, frame: &[u8], link: LinkType, wire_len: usize) -> Result<(), Malformed> {
