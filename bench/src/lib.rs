@@ -4,6 +4,7 @@
 //! in the same run; its record (command, machine, date, figures) is committed under `record/`.
 
 pub mod chains;
+pub mod lane;
 pub mod memory;
 
 use std::time::Instant;

@@ -8,15 +8,13 @@ use std::hint::black_box;
 use std::path::Path;
 
 use md5::Digest as _;
+use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
+use warpline_nf::digest;
 use warpline_nf::digest::md5::{BLOCK_LEN, Block, LANES, States, compress, pad};
 use warpline_nf::harness::build;
-use warpline_nf::{Cause, Emit, Function, State, digest};
+use warpline_packet::BATCH_DEFAULT;
 use warpline_packet::hash::mix32;
-use warpline_packet::{
-    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
-    SHARDS, Shard, Steering,
-};
 
 const ROUNDS: usize = 101;
 const GROUPS: usize = 3;
@@ -32,11 +30,13 @@ fn main() {
 
 fn measure(batches: usize, len: usize) {
     let (function, scratch_words) = build(&digest::DEFINITION, "", Path::new("."));
-    let mut lane = Lane::new(&*function, scratch_words, batches, len);
+    let frames: Vec<Vec<u8>> =
+        (0..batches * BATCH_DEFAULT).map(|number| frame(number as u32, len)).collect();
+    let mut lane = Lane::new(function, scratch_words, &frames);
     let payloads: Vec<Vec<u8>> =
         lane.batches.iter().flat_map(|b| b.forward().map(|p| p.payload().to_vec())).collect();
     lane.run();
-    lane.notes();
+    lane.state();
     let mut digests = vec![[0; 4]; payloads.len()];
     bare(&payloads, &mut digests);
     assert_eq!(lane.noted, digests.len() as u64);
@@ -51,7 +51,7 @@ fn measure(batches: usize, len: usize) {
         times[1].push(again(&mut || lane.run()));
         times[2].push(again(&mut || {
             lane.run();
-            lane.notes();
+            lane.state();
         }));
         times[3].push(again(&mut || {
             for payload in &payloads {
@@ -99,87 +99,6 @@ fn step_of<'a>(states: &mut [States; GROUPS], block: impl Fn(usize) -> &'a Block
     let blocks: [[&Block; LANES]; GROUPS] =
         std::array::from_fn(|group| std::array::from_fn(|lane| block(group * LANES + lane)));
     compress(states, &blocks);
-}
-
-/// What a lane does with batches that are there: groups them by shard and lets the function work.
-struct Lane<'a> {
-    function: &'a dyn Function,
-    states: Vec<State>,
-    batches: Vec<Batch>,
-    made: Batch,
-    arena: Arena,
-    order: Vec<u16>,
-    causes: Vec<Cause>,
-    noted: u64,
-}
-
-impl<'a> Lane<'a> {
-    fn new(function: &'a dyn Function, scratch_words: usize, count: usize, len: usize) -> Self {
-        let layout = ArenaLayout {
-            slabs: 2 + count * (len + 128) * BATCH_DEFAULT / warpline_packet::SLAB_LEN,
-            emit_slabs: 1,
-            tables: count + 1,
-            slots: BATCH_DEFAULT,
-            scratch_words,
-            headroom: 0,
-            tailroom: 0,
-        };
-        let memory = HeapMemory::new(layout.memory_len()).expect("memory");
-        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
-        let mut made = Batch::new(arena.tables.remove(0));
-        made.take_notes(BATCH_DEFAULT, BATCH_DEFAULT * function.emits().note_len_max);
-        let mut batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
-        for number in 0..count * BATCH_DEFAULT {
-            let frame = frame(number as u32, len);
-            let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
-            let steered = Steering::AddressPair.steer(&frame, &headers);
-            let arrival = Arrival {
-                timestamp: Instant::ZERO,
-                captured: Instant::ZERO,
-                ingress: number as u64,
-                wire_len: frame.len() as u32,
-                link: LinkType::ETHERNET,
-                interface: 0,
-                shard: steered.shard,
-                flow_hash: steered.flow_hash,
-            };
-            let batch = &mut batches[number / BATCH_DEFAULT];
-            batch.push(&frame, &headers, &arrival, &mut arena.ingress).expect("room");
-        }
-        let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
-        let (order, causes) = (Vec::new(), Vec::new());
-        Self { function, states, batches, made, arena, order, causes, noted: 0 }
-    }
-
-    fn run(&mut self) {
-        for batch in &mut self.batches {
-            batch.enter(0);
-            self.function.run(batch);
-        }
-    }
-
-    fn notes(&mut self) {
-        let mut ends = [0; SHARDS];
-        for batch in &mut self.batches {
-            batch.group_by_shard(&mut self.order, &mut ends);
-            let mut start = 0;
-            for (shard, (state, &end)) in self.states.iter_mut().zip(&ends).enumerate() {
-                let picks = &self.order[start..usize::from(end)];
-                start = usize::from(end);
-                let Some(after) = state.after.as_mut().filter(|_| !picks.is_empty()) else {
-                    continue;
-                };
-                self.causes.clear();
-                let emits = self.function.emits();
-                let (shard, placer) = (Shard::new(shard), &mut self.arena.emit);
-                let emit = &mut Emit::new(&mut self.made, placer, emits, shard, &mut self.causes);
-                after.after(batch, picks, emit);
-            }
-            self.made.notes_mut().sort();
-            self.noted += self.made.notes().iter().count() as u64;
-            self.made.notes_mut().clear();
-        }
-    }
 }
 
 /// UDP, of 4096 hosts.

@@ -1,0 +1,145 @@
+//! A lane without an engine: batches that lie ready, and a function's state that works on them, so that a
+//! bench can time the parts of a function's turn one by one.
+
+use std::hint::black_box;
+
+use warpline_nf::{Emit, Function, State};
+use warpline_packet::{
+    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
+    SHARDS, SLAB_LEN, Shard, Steering,
+};
+
+/// A function's state on one lane, and batches of the usual size for it.
+pub struct Lane {
+    /// The batches, all full but the last.
+    pub batches: Vec<Batch>,
+    /// Notes made so far.
+    pub noted: u64,
+    states: Vec<State>,
+    function: Box<dyn Function>,
+    made: Batch,
+    arena: Arena,
+    order: Vec<u16>,
+    ends: [u16; SHARDS],
+}
+
+impl Lane {
+    /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that all
+    /// come in the same second. The function makes no packets.
+    pub fn new(function: Box<dyn Function>, scratch_words: usize, frames: &[Vec<u8>]) -> Self {
+        let count = frames.len().div_ceil(BATCH_DEFAULT);
+        let bytes: usize = frames.iter().map(|frame| frame.len().next_multiple_of(64)).sum();
+        let layout = ArenaLayout {
+            slabs: 2 + bytes / (SLAB_LEN - 2048),
+            emit_slabs: 1,
+            tables: count + 1,
+            slots: BATCH_DEFAULT,
+            scratch_words,
+            headroom: 0,
+            tailroom: 0,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).expect("memory");
+        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
+        let mut made = Batch::new(arena.tables.remove(0));
+        let emits = function.emits();
+        let notes = BATCH_DEFAULT * emits.notes_per_packet;
+        made.take_notes(notes, notes * emits.note_len_max);
+        let mut batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
+        let steering = Steering::serving(function.state_key());
+        for (number, frame) in frames.iter().enumerate() {
+            let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
+            let steered = steering.steer(frame, &headers);
+            let arrival = Arrival {
+                timestamp: Instant::from_secs(1),
+                captured: Instant::from_secs(1),
+                ingress: number as u64,
+                wire_len: frame.len() as u32,
+                link: LinkType::ETHERNET,
+                interface: 0,
+                shard: steered.shard,
+                flow_hash: steered.flow_hash,
+            };
+            let batch = &mut batches[number / BATCH_DEFAULT];
+            batch.push(frame, &headers, &arrival, &mut arena.ingress).expect("room");
+        }
+        let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
+        let (order, ends) = (Vec::new(), [0; SHARDS]);
+        Self { batches, noted: 0, states, function, made, arena, order, ends }
+    }
+
+    /// The function's pure work on every batch.
+    pub fn run(&mut self) {
+        self.batches.iter_mut().for_each(|batch| self.function.run(batch));
+    }
+
+    /// Reads a byte of every packet, as ingress leaves it in the cache.
+    pub fn touch(&mut self) {
+        self.batches.iter().for_each(touch);
+    }
+
+    /// Groups each batch by shard.
+    pub fn group(&mut self) {
+        for batch in &self.batches {
+            batch.group_by_shard(&mut self.order, &mut self.ends);
+            black_box(&self.order);
+        }
+    }
+
+    /// Groups each batch by shard and lets the state work on it.
+    pub fn state(&mut self) {
+        for at in 0..self.batches.len() {
+            self.turn(at);
+        }
+    }
+
+    /// The whole turn of each batch, whose packets are in the cache.
+    pub fn all(&mut self) {
+        for at in 0..self.batches.len() {
+            touch(&self.batches[at]);
+            self.function.run(&mut self.batches[at]);
+            self.turn(at);
+        }
+    }
+
+    fn turn(&mut self, at: usize) {
+        let batch = &mut self.batches[at];
+        batch.group_by_shard(&mut self.order, &mut self.ends);
+        let order = &self.order;
+        let starts = std::iter::once(0).chain(self.ends);
+        let ranges = starts.zip(self.ends).map(|(from, to)| usize::from(from)..usize::from(to));
+        let picks = ranges.map(|range| &order[range]);
+        for (state, picks) in self.states.iter().zip(picks.clone()) {
+            state.before.iter().for_each(|half| half.fetch(batch, picks));
+            state.after.iter().for_each(|half| half.fetch(batch, picks));
+        }
+        let emits = self.function.emits();
+        for (shard, (state, picks)) in self.states.iter_mut().zip(picks).enumerate() {
+            if picks.is_empty() {
+                continue;
+            }
+            let (shard, placer) = (Shard::new(shard), &mut self.arena.emit);
+            let emit = &mut Emit::new(&mut self.made, placer, emits, shard, &mut []);
+            state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
+            state.after.iter_mut().for_each(|half| half.after(batch, picks, emit));
+        }
+        self.made.notes_mut().sort();
+        self.noted += self.made.notes().iter().count() as u64;
+        self.made.notes_mut().clear();
+    }
+
+    /// The sum over the shards of the counter called `name`.
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut sum = 0;
+        let mut add = |own: &'static str, value| sum += if own == name { value } else { 0 };
+        for state in &self.states {
+            state.before.iter().for_each(|half| half.counters(&mut add));
+            state.after.iter().for_each(|half| half.counters(&mut add));
+        }
+        sum
+    }
+}
+
+fn touch(batch: &Batch) {
+    let sum: u32 = batch.forward().map(|packet| u32::from(packet.frame()[14])).sum();
+    black_box(sum);
+}
