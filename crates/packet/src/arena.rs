@@ -6,7 +6,7 @@
 //! [`Table`], which is moved, never shared. A slab is free again when the last table with a piece
 //! of it is cleared; that count is the only thing that threads share.
 //!
-//! Safety rests on three facts, all kept in this file: a room is handed to one descriptor only; the
+//! Safety rests on three facts, all kept in this file (how long things are is summed up in `arena_layout.rs`): a room is handed to one descriptor only; the
 //! columns that name rooms are written here only, and always within the slab; a table's rows and rooms
 //! are reached through `&` and `&mut` of the table alone.
 
@@ -20,19 +20,8 @@ use core::{array, ptr, slice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
+use crate::arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, SLAB_LEN};
 use crate::{Arrival, Headers};
-
-/// Size of a slab in bytes.
-pub const SLAB_LEN: usize = 1 << 20;
-/// Frames start at multiples of this many bytes: a cache line.
-pub const ALIGN: usize = 64;
-/// Most bytes a frame and its head- and tailroom may take.
-pub const ROOM_LEN_MAX: usize = SLAB_LEN;
-
-/// Rows of the largest table: places in it are 16-bit numbers.
-const SLOTS_MAX: usize = 1 << 16;
-/// Any other number of a layout; 32-bit offsets allow for fewer slabs, and a frame's start is 16 bits.
-const COUNT_MAX: usize = 1 << 15;
 
 /// Memory that an arena is given: heap, huge pages, a UMEM, shared memory.
 ///
@@ -98,56 +87,6 @@ unsafe impl Send for HeapMemory {}
 // SAFETY: `&HeapMemory` gives out the address only.
 unsafe impl Sync for HeapMemory {}
 
-/// How an arena divides its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArenaLayout {
-    /// Slabs for packets from outside.
-    pub slabs: usize,
-    /// Slabs for packets that functions make.
-    pub emit_slabs: usize,
-    /// Descriptor tables, one a batch.
-    pub tables: usize,
-    /// Rows of a table; rounded up to a multiple of 64.
-    pub slots: usize,
-    /// Scratch words a row has.
-    pub scratch_words: usize,
-    /// Bytes kept free before each frame; rounded up to a multiple of 64.
-    pub headroom: usize,
-    /// Bytes kept free behind each frame.
-    pub tailroom: usize,
-}
-
-impl ArenaLayout {
-    fn slots(&self) -> usize {
-        self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
-    }
-
-    /// Rows that a column has memory for: a tray is copied whole, also behind the last row.
-    fn rows(&self) -> usize {
-        self.slots() + TRAY_ROWS.next_multiple_of(ALIGN)
-    }
-
-    fn table_len(&self) -> usize {
-        (4 * self.scratch_words + ROW_LEN) * self.rows()
-    }
-
-    fn slabs_at(&self) -> usize {
-        (self.table_len() * self.tables).next_multiple_of(SLAB_LEN)
-    }
-
-    /// Bytes of memory that the arena needs; the largest number where it is beyond all bounds.
-    pub fn memory_len(&self) -> usize {
-        // Every number is small, so that no product wraps here or when the arena is divided.
-        let counts = [self.slabs, self.emit_slabs, self.tables, self.scratch_words];
-        if counts.into_iter().chain([self.headroom, self.tailroom]).any(|n| n > COUNT_MAX)
-            || self.slots > SLOTS_MAX
-        {
-            return usize::MAX;
-        }
-        self.slabs_at() + (self.slabs + self.emit_slabs) * SLAB_LEN
-    }
-}
-
 struct Shared {
     base: NonNull<u8>,
     slabs_at: usize,
@@ -177,36 +116,6 @@ impl fmt::Debug for Arena {
         f.debug_struct("Arena").field("tables", &self.tables.len()).finish_non_exhaustive()
     }
 }
-
-/// Why an arena can't be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArenaError {
-    /// The memory given is smaller than the layout asks for.
-    TooSmall {
-        /// Bytes the layout asks for.
-        needed: usize,
-        /// Bytes given.
-        given: usize,
-    },
-    /// Offsets are 32 bits: an arena holds at most 4 GiB.
-    TooLarge,
-    /// The memory is not aligned to 64 bytes.
-    Unaligned,
-}
-
-impl fmt::Display for ArenaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooSmall { needed, given } => {
-                write!(f, "the arena needs {needed} bytes and was given {given}")
-            }
-            Self::TooLarge => f.write_str("an arena holds at most 4 GiB"),
-            Self::Unaligned => f.write_str("the arena's memory is not aligned to 64 bytes"),
-        }
-    }
-}
-
-impl std::error::Error for ArenaError {}
 
 impl Arena {
     /// Divides `memory` by `layout`.
@@ -250,17 +159,6 @@ impl Arena {
             tables,
         })
     }
-}
-
-/// Why a frame could not be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// The table has no row left.
-    Table,
-    /// No slab is free.
-    Arena,
-    /// The frame and its rooms are larger than a slab.
-    Frame,
 }
 
 /// Copies frames into slabs, each into a room of its own.
@@ -454,7 +352,7 @@ macro_rules! columns {
         /// Bytes of a row before each column, in order.
         const BEFORE: &[usize] = &[$($name::BEFORE),*];
         /// Bytes of a row without its scratch words.
-        const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
+        pub(crate) const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
         /// The width of every column, in order.
         const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
 
@@ -515,7 +413,7 @@ columns! {
 }
 
 /// Rows of a tray.
-const TRAY_ROWS: usize = 32;
+pub(crate) const TRAY_ROWS: usize = 32;
 
 /// Rows on their way into a table: columns at fixed places, so that a row is written with one instruction a
 /// column, and copied to the table many at once.

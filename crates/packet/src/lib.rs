@@ -32,6 +32,7 @@
 
 mod access;
 mod arena;
+mod arena_layout;
 mod batch;
 mod field;
 mod flags;
@@ -50,10 +51,8 @@ mod verdict;
 pub mod wire;
 
 pub use access::{Access, ReadWrite};
-pub use arena::{
-    ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
-    SLAB_LEN, Table, prefetch,
-};
+pub use arena::{Arena, HeapMemory, Memory, Placer, Table, prefetch};
+pub use arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN};
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
 pub use flags::Flags;

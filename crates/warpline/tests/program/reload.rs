@@ -93,3 +93,25 @@ fn what_is_wrong_is_told_and_what_ran_goes_on() {
     let functions = &stats["chains"][0]["functions"];
     assert_eq!(whole(&functions[0]["drops"]["rule"]), 0, "the old rules held all the time");
 }
+
+#[test]
+fn services_change_while_packets_flow() {
+    let demo = Demo::new();
+    demo.write(
+        "chain.toml",
+        "[chain]\nfunctions = [\"load_balancer\"]\n[load_balancer]\nservices = \"services\"\n\
+         addresses = [\"192.0.2.0/24\", \"198.51.100.0/24\"]\n",
+    );
+    let backend = |n: u8| format!("vip 192.0.2.10 udp 53\nbackend 198.51.100.{n}\n");
+    demo.write("services", backend(1));
+    let mut child = demo.start(ENDLESS);
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(&demo, &child, 1);
+    let run = (child, lines);
+    assert_eq!(reload(&demo, "services", &backend(2), &run), "reload: [load_balancer] in place");
+    let wrong = "vip 192.0.2.10 udp 53\nbackend nowhere\n";
+    assert!(reload(&demo, "services", wrong, &run).starts_with("reload: chain.toml: 1 mistake"));
+    signal(&run.0, "INT");
+    wait(run.0).expect(0);
+    assert_eq!(whole(&stats::read(&demo, "s.json")["chains"][0]["packets"]["overload"]), 0);
+}
