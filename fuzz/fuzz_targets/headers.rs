@@ -217,9 +217,12 @@ fn batch(frame: &[u8], link: LinkType, wire_len: usize, shape: (isize, isize)) {
             batch.push(frame, &headers, &arrival, &mut arena.ingress).expect("room for three");
         }
         made.push(frame, &headers, &arrival, &mut arena.emit).expect("room for one");
-        if batch.is_plain_v4(0..3) {
+        let run = batch.plain_v4(0..3, link);
+        let is_whole = headers.version == 4 && headers.malformed().is_none();
+        assert_eq!(run.is_some(), is_whole);
+        if let Some(run) = run {
             let mut addresses = [0; 3];
-            batch.read_dst_v4(0..3, &mut addresses);
+            batch.read_dst_v4(&run, &mut addresses);
             assert_eq!(addresses, [batch.packet(0).dst_v4(); 3]);
         }
         let mut packet = batch.packet_mut(1);
