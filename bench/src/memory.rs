@@ -89,14 +89,14 @@ impl MemorySource {
 
 impl Source for MemorySource {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        let mut one = Burst::new();
+        let mut one = Burst::EMPTY;
         self.fill(&mut one, 1);
-        Ok(one.pop().map_or(Next::End, Next::Frame))
+        Ok(one.frames().first().map_or(Next::End, |frame| Next::Frame(*frame)))
     }
 
     fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
         self.fill(burst, BURST_MAX);
-        Ok(if burst.is_empty() { Given::End } else { Given::Frames })
+        Ok(if burst.frames().is_empty() { Given::End } else { Given::Frames })
     }
 }
 
@@ -108,16 +108,18 @@ impl MemorySource {
         let first = self.at;
         self.left -= count;
         self.at = (first + count as usize) % self.frames.len();
-        let now = &mut self.now;
-        burst.extend(self.frames.run(first, count as usize).map(|bytes| {
-            *now += 1_000;
-            Frame {
+        let places = burst.room(count as usize).iter_mut();
+        let mut now = self.now;
+        for (place, bytes) in places.zip(self.frames.run(first, count as usize)) {
+            now += 1_000;
+            *place = Frame {
                 bytes,
-                timestamp: Instant::from_nanos(*now),
+                timestamp: Instant::from_nanos(now),
                 wire_len: bytes.len() as u32,
                 link: LinkType::ETHERNET,
                 interface: 0,
-            }
-        }));
+            };
+        }
+        self.now = now;
     }
 }

@@ -7,7 +7,6 @@ use core::time::Duration;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
 /// Frames longer than this are cut, as libpcap's largest snap length (`MAXIMUM_SNAPLEN`) does.
@@ -28,6 +27,17 @@ pub struct Frame<'a> {
     pub interface: u16,
 }
 
+impl Frame<'_> {
+    /// No frame: without bytes, at no time.
+    pub const EMPTY: Self = Self {
+        bytes: &[],
+        timestamp: Instant::ZERO,
+        wire_len: 0,
+        link: LinkType::ETHERNET,
+        interface: 0,
+    };
+}
+
 /// What a source has to say.
 #[derive(Debug)]
 pub enum Next<'a> {
@@ -41,8 +51,40 @@ pub enum Next<'a> {
 
 /// Most frames of a [`Burst`].
 pub const BURST_MAX: usize = 32;
+
 /// Frames that a source gives together, borrowed from it until the next call.
-pub type Burst<'a> = ArrayVec<Frame<'a>, BURST_MAX>;
+#[derive(Clone, Debug)]
+pub struct Burst<'a> {
+    frames: [Frame<'a>; BURST_MAX],
+    len: usize,
+}
+
+impl<'a> Burst<'a> {
+    /// None yet.
+    pub const EMPTY: Self = Self { frames: [Frame::EMPTY; BURST_MAX], len: 0 };
+
+    /// The frames.
+    pub fn frames(&self) -> &[Frame<'a>] {
+        &self.frames[..self.len]
+    }
+
+    /// Takes a frame; says whether there was room.
+    pub fn push(&mut self, frame: Frame<'a>) -> bool {
+        let place = self.room(1).first_mut();
+        place.is_some_and(|place| {
+            *place = frame;
+            true
+        })
+    }
+
+    /// Places for the next `count` frames, as far as there is room: they are the burst's from here on,
+    /// and are to be written.
+    pub fn room(&mut self, count: usize) -> &mut [Frame<'a>] {
+        let first = self.len;
+        self.len = BURST_MAX.min(first + count);
+        &mut self.frames[first..self.len]
+    }
+}
 
 /// What a source put into a [`Burst`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,10 +142,10 @@ impl Ingress {
             return desk.blocked();
         }
         for _ in 0..BURSTS {
-            let mut burst = Burst::new();
+            let mut burst = Burst::EMPTY;
             match self.source.burst(&mut burst) {
                 Ok(Given::Frames) => {
-                    if !desk.take_all(&burst) {
+                    if !desk.take_all(burst.frames()) {
                         return desk.blocked();
                     }
                 }
@@ -200,10 +200,10 @@ impl Desk {
     /// Takes frames in. Says whether there was room for all; those that found none are kept.
     fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
-        let (bytes, longest) = self.find(frames);
+        let (bytes, too_long) = self.find(frames);
         self.part.bytes_read += bytes as u64;
         // One that is too long for a slab would wait for room forever: it is cut where it is kept.
-        let taken = if longest > FRAME_LEN_MAX { 0 } else { self.take(frames) };
+        let taken = if too_long { 0 } else { self.take(frames) };
         frames[taken..].iter().for_each(|frame| self.kept.keep(frame));
         taken == frames.len()
     }
@@ -217,9 +217,10 @@ impl Desk {
         }
         let mut kept = std::mem::take(&mut self.kept);
         let taken = {
-            let frames: Burst<'_> = kept.frames().collect();
-            self.find(&frames);
-            self.take(&frames)
+            let mut burst = Burst::EMPTY;
+            burst.room(kept.len()).iter_mut().zip(kept.frames()).for_each(|(to, own)| *to = own);
+            self.find(burst.frames());
+            self.take(burst.frames())
         };
         kept.forget(taken);
         self.kept = kept;
@@ -261,14 +262,15 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds out where frames' headers lie and where they go, and how many bytes they have, together and the
-    /// longest. Apart from placing them: each of both has as much to keep at hand as there are registers.
+    /// Finds out where frames' headers lie and where they go, how many bytes they have together, and
+    /// whether one may be too long. Apart from placing them: each of both has as much to keep at hand as there are registers.
     #[inline(never)]
-    fn find(&mut self, frames: &[Frame<'_>]) -> (usize, usize) {
-        let (mut bytes, mut longest) = (0, 0);
+    fn find(&mut self, frames: &[Frame<'_>]) -> (usize, bool) {
+        // Of many lengths ored, one that is too long is seen, and so seldom another that it does no harm.
+        let (mut bytes, mut lens) = (0, 0);
         for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
             bytes += frame.bytes.len();
-            longest = longest.max(frame.bytes.len());
+            lens |= frame.bytes.len();
             found.headers = Headers::default();
             found.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
             found.steered = self.steering.steer(frame.bytes, &found.headers);
@@ -278,7 +280,7 @@ impl Desk {
                 found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }
-        (bytes, longest)
+        (bytes, lens > FRAME_LEN_MAX)
     }
 
     /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`
