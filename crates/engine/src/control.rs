@@ -31,7 +31,7 @@ impl Control {
     }
 
     /// Puts `successor` in the place of the chain that runs, behind what was read so far. Says whether it
-    /// will be: not while another is under way.
+    /// will be: not while another is under way, nor when the chain has ended.
     pub fn reload(&self, successor: &Successor) -> bool {
         self.reloads.ask(successor)
     }

@@ -57,6 +57,8 @@ pub(crate) struct Merge {
     /// The number that is sent next.
     next: u64,
     finished: bool,
+    /// The number of the last reload that came by.
+    reloaded: u32,
     sink_open: bool,
     /// Whether the sink may hold frames that it did not hand on.
     unflushed: bool,
@@ -92,6 +94,7 @@ impl Merge {
             exits,
             next: 0,
             finished: false,
+            reloaded: 0,
             sink_open: true,
             unflushed: false,
             unsuitable: Vec::new(),
@@ -220,7 +223,10 @@ impl Merge {
             reloaded |= batch.kind() == Kind::Reload;
         }
         if reloaded {
-            control.reloads.passed();
+            self.reloaded = control.reloads.passed();
+        }
+        if self.finished {
+            control.reloads.leave(self.reloaded);
         }
         turns.sort_unstable();
         let mut heads = std::mem::take(&mut self.heads);

@@ -6,8 +6,8 @@
 //! asker keeps the old chain until [`crate::Control::is_reloading`] says that none holds it any more, so that
 //! no lane has to free a table.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Chain, Steering};
 
@@ -73,37 +73,65 @@ impl Successor {
 pub(crate) struct Reloads {
     /// Grows by one with each.
     asked: AtomicU32,
-    /// Outputs that every reload passes.
-    outputs: AtomicUsize,
-    pending: Mutex<Option<Pending>>,
+    course: Mutex<Course>,
+}
+
+#[derive(Default)]
+struct Course {
+    /// Outputs that every reload passes; none are left when the chain has ended.
+    outputs: Option<usize>,
+    pending: Option<Pending>,
 }
 
 struct Pending {
     chain: Arc<Chain>,
+    /// Which of those asked for.
+    number: u32,
     outputs_left: usize,
 }
 
+impl Course {
+    fn passed(&mut self) {
+        if let Some(waiting) = &mut self.pending {
+            waiting.outputs_left = waiting.outputs_left.saturating_sub(1);
+            if waiting.outputs_left == 0 {
+                self.pending = None;
+            }
+        }
+    }
+}
+
 impl Reloads {
-    /// A chain starts whose lanes end in so many outputs.
-    pub(crate) fn start(&self, outputs: usize) {
-        self.outputs.store(outputs, Ordering::Relaxed);
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for one; says whether none was under way.
+    /// A chain starts whose lanes end in so many outputs; one that was asked for before waits for all.
+    pub(crate) fn start(&self, outputs: usize) {
+        let mut course = self.course();
+        course.outputs = Some(outputs);
+        if let Some(waiting) = &mut course.pending {
+            waiting.outputs_left = outputs;
+        }
+    }
+
+    /// Asks for one; says whether none was under way and the chain has not ended.
     pub(crate) fn ask(&self, successor: &Successor) -> bool {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.is_some() {
+        let mut course = self.course();
+        if course.pending.is_some() || course.outputs == Some(0) {
             return false;
         }
-        let outputs_left = self.outputs.load(Ordering::Relaxed).max(1);
-        *pending = Some(Pending { chain: Arc::clone(&successor.chain), outputs_left });
-        self.asked.fetch_add(1, Ordering::Release);
+        let number = self.asked.load(Ordering::Relaxed).wrapping_add(1);
+        let outputs_left = course.outputs.unwrap_or(1);
+        course.pending =
+            Some(Pending { chain: Arc::clone(&successor.chain), number, outputs_left });
+        self.asked.store(number, Ordering::Release);
         true
     }
 
     /// Whether one is under way.
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.course().pending.is_some()
     }
 
     /// How often one was asked for.
@@ -114,18 +142,60 @@ impl Reloads {
 
     /// The chain that is under way.
     pub(crate) fn chain(&self) -> Option<Arc<Chain>> {
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.as_ref().map(|pending| Arc::clone(&pending.chain))
+        self.course().pending.as_ref().map(|pending| Arc::clone(&pending.chain))
     }
 
-    /// It came to one of the outputs, behind all that went before it.
-    pub(crate) fn passed(&self) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(waiting) = pending.as_mut() {
-            waiting.outputs_left -= 1;
-            if waiting.outputs_left == 0 {
-                *pending = None;
-            }
+    /// It came to one of the outputs, behind all that went before it. Gives its number.
+    pub(crate) fn passed(&self) -> u32 {
+        let mut course = self.course();
+        let number = course.pending.as_ref().map_or(0, |pending| pending.number);
+        course.passed();
+        number
+    }
+
+    /// An output ends that number `last` was the last to pass: nothing waits for it any more.
+    pub(crate) fn leave(&self, last: u32) {
+        let mut course = self.course();
+        course.outputs = course.outputs.map(|outputs| outputs.saturating_sub(1));
+        if course.pending.as_ref().is_some_and(|pending| pending.number != last) {
+            course.passed();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn successor() -> Successor {
+        let chain = || Chain::new("none", Vec::new(), 0).expect("a chain");
+        Successor::new(&chain(), chain()).expect("a chain that can follow")
+    }
+
+    #[test]
+    fn one_that_is_asked_for_before_the_start_passes_every_output() {
+        let reloads = Reloads::default();
+        assert!(reloads.ask(&successor()) && !reloads.ask(&successor()));
+        reloads.start(2);
+        reloads.passed();
+        assert!(reloads.chain().is_some(), "the other lane has still to take it");
+        reloads.passed();
+        assert!(!reloads.is_pending());
+    }
+
+    #[test]
+    fn nothing_waits_for_an_output_that_ended() {
+        let reloads = Reloads::default();
+        reloads.start(3);
+        assert!(reloads.ask(&successor()));
+        reloads.leave(0);
+        let passed = reloads.passed();
+        reloads.leave(passed);
+        assert!(reloads.is_pending(), "the third lane has still to take it");
+        reloads.passed();
+        assert!(!reloads.is_pending());
+        assert!(reloads.ask(&successor()), "one lane runs");
+        reloads.leave(passed);
+        assert!(!reloads.is_pending() && !reloads.ask(&successor()), "none runs");
     }
 }

@@ -431,6 +431,14 @@ impl Tray {
         self.columns[C::BEFORE * TRAY_ROWS..].as_mut_ptr().cast()
     }
 
+    /// The rows of a column. All are read through `&`: a second `start_of` would end what the first may do.
+    #[inline(always)]
+    fn rows<C: Column>(&self, _: C) -> &[C::Value] {
+        let start = self.columns[C::BEFORE * TRAY_ROWS..].as_ptr().cast();
+        // SAFETY: the column has `TRAY_ROWS` values, aligned as in `start_of`, and no more rows were written.
+        unsafe { slice::from_raw_parts(start, self.len) }
+    }
+
     /// # Safety
     /// `row` must be below `TRAY_ROWS`.
     #[inline(always)]
@@ -537,19 +545,14 @@ impl Table {
     }
 
     /// Notes whether the rows of `tray`, which has some, are like those before them.
-    fn compare(&mut self, tray: &mut Tray) {
-        let (rows, links) = (tray.start_of::<HeadersOf>(), tray.start_of::<Link>());
-        // SAFETY: the tray's columns have that many rows that were written; headers are 16 bytes without
-        // padding, of which any is a value of integers.
-        let (headers, words, links) = unsafe {
-            (
-                &*rows,
-                slice::from_raw_parts(rows.cast::<[u64; 2]>(), tray.len),
-                slice::from_raw_parts(links, tray.len),
-            )
-        };
+    fn compare(&mut self, tray: &Tray) {
+        let (headers, links) = (tray.rows(HeadersOf), tray.rows(Link));
+        // SAFETY: headers are 16 bytes without padding, of which any is a value of integers, and begin
+        // where the tray does.
+        let words =
+            unsafe { slice::from_raw_parts(headers.as_ptr().cast::<[u64; 2]>(), headers.len()) };
         if self.len == 0 {
-            (self.first, self.alike) = ((*headers, links[0]), true);
+            (self.first, self.alike) = ((headers[0], links[0]), true);
         }
         let first = self.first.0.words();
         let (mut low, mut high) = (0, 0);

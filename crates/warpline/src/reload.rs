@@ -71,7 +71,10 @@ fn reload(
         if successor.changed().is_empty() {
             continue;
         }
-        running.control.reload(&successor);
+        // A chain that has ended takes no other, and keeps none from the others.
+        if !running.control.reload(&successor) {
+            continue;
+        }
         // The old chain is kept until no lane holds it, so that it is freed here and not there.
         while running.control.is_reloading() && !done.load(Ordering::Acquire) {
             thread::park_timeout(LOOK_EVERY / 10);

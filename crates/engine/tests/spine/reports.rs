@@ -180,3 +180,24 @@ fn what_can_t_change_is_refused_by_name() {
     assert_eq!(refused(other), [why]);
     assert!(refused(noting(Noter::new(3), 3)).is_empty());
 }
+
+#[test]
+fn a_chain_that_ended_takes_no_reload_and_owes_none() {
+    let same = || Successor::new(&chain(&[NAT]), chain(&[NAT]));
+    // What differs in nothing may follow, whatever it is.
+    let same = same().expect("a chain that can follow");
+    for lanes in [1, 2] {
+        let (control, chain) = (Arc::new(Control::default()), chain(&[NAT]));
+        let ports = (0..lanes).map(|_| {
+            let source: Box<dyn Source> = Box::new(Frames::new(&[]));
+            (source, Box::new(NullSink) as Box<dyn Sink>)
+        });
+        let ports = Ports::PerLane(ports.collect());
+        assert!(control.reload(&same));
+        let watched = Arc::clone(&control);
+        in_time(move || {
+            run(&chain, &settings((lanes, 64)), ports, &control).expect("a chain that starts")
+        });
+        assert!(!watched.is_reloading() && !watched.reload(&same), "{lanes} lanes");
+    }
+}

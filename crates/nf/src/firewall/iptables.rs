@@ -120,13 +120,23 @@ impl Reader<'_> {
             return;
         }
         for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
-            let words = rule.words().unwrap_or_default();
-            let target = words.iter().position(|word| word.text == "-j" || word.text == "-g");
+            let words = match rule.words() {
+                Ok(words) => words,
+                Err(trouble) => {
+                    self.mistake(rule, trouble);
+                    continue;
+                }
+            };
+            let target = words.iter().position(|word| is_jump(*word));
             let target = target.and_then(|at| words.get(at + 1));
-            let passes = |target: &&Word<'_>| PASSING.contains(&target.text) || is_silent(**target);
+            let passes = |target: &&Word<'_>| {
+                (PASSING.contains(&target.text) || is_silent(**target))
+                    && table.find(target.text).is_none()
+            };
             let what = Word::new(rule.line.trim(), 0);
             let told = format!("a rule of the table `{}`", table.name);
-            if target.is_none() || target.filter(passes).is_some() {
+            let is_lone = target.is_none() && !words.iter().any(|word| may_jump(*word));
+            if is_lone || target.filter(passes).is_some() {
                 self.unsupported(rule, what.unsupported(told).help(LEFT_OUT));
             } else {
                 self.mistake(rule, what.unsupported(told));
@@ -174,14 +184,20 @@ impl Reader<'_> {
         let SavedConditions { when, unsupported, target } =
             iptables_match::read(&words, self.version, self.tracked)?;
         let nothing = Read { step: None, unsupported: Vec::new(), notice: None };
-        let Some((jump, options)) = target else { return Ok(nothing) };
+        let Some((jump, options)) = target else {
+            // `-jDROP` and the like are read as a condition: no rule may be lost by that.
+            let glued = words.iter().find(|word| !unsupported.is_empty() && may_jump(**word));
+            return glued.map_or(Ok(nothing), |word| Err(word.wrong("targets are like `-j DROP`")));
+        };
         let name = options.first().copied();
         let name = name.ok_or_else(|| jump.wrong("the line ends where a target is due"))?;
-        if is_silent(name) {
+        // A chain goes before a target of its name.
+        let is_chain = table.find(name.text).is_some();
+        if is_silent(name) && !is_chain {
             let notice = Some(name.wrong("nothing is written about packets; the rule is left out"));
             return Ok(Read { notice, ..nothing });
         }
-        if PASSING.contains(&name.text) {
+        if PASSING.contains(&name.text) && !is_chain {
             let trouble = name.unsupported("no such target").help(LEFT_OUT);
             return Ok(Read { unsupported: vec![trouble], ..nothing });
         }
@@ -233,4 +249,14 @@ pub(super) const WIDENED: &str = "unsupported = \"skip\" drops without asking fo
 
 fn is_silent(name: Word<'_>) -> bool {
     SILENT.contains(&name.text)
+}
+
+fn is_jump(word: Word<'_>) -> bool {
+    !word.quoted && matches!(word.text, "-j" | "-g" | "--jump" | "--goto")
+}
+
+/// Whether a word may have a target in it, as in `-jDROP`, `--jump=DROP` and `--jum`.
+fn may_jump(word: Word<'_>) -> bool {
+    let begins = |start| word.text.starts_with(start);
+    !word.quoted && ["-j", "-g", "--j", "--g"].into_iter().any(begins)
 }

@@ -124,7 +124,8 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         self.found.unsupported.push(name.unsupported("no such match"));
-        let begins = |word: &Word<'_>| !word.quoted && matches!(word.text, "-m" | "-j" | "-g");
+        let known = ["-m", "--match", "-j", "-g", "--jump", "--goto"];
+        let begins = |word: &Word<'_>| !word.quoted && known.contains(&word.text);
         let rest = self.words.iter().position(begins).unwrap_or(self.words.len());
         self.words = &self.words[rest..];
         Ok(())

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use warpline_packet::wire::ip_protocol;
 
-use super::nft_value::{Fault, Kind, Sets, bits, short};
+use super::nft_value::{Fault, Kind, Sets, bits, list, short};
 use super::number_set::NumberSet;
 use super::region::{End, Region, States};
 
@@ -35,6 +35,11 @@ impl Conditions {
         let v4 = (family != "ip6").then(|| Region::all(4));
         let v6 = (family != "ip").then(|| Region::all(6));
         Self { when: [v4, v6] }
+    }
+
+    /// How many ranges they are made of, and one more.
+    pub(super) fn ranges(&self) -> usize {
+        1 + self.when.iter().flatten().map(Region::ranges).sum::<usize>()
     }
 
     fn keep(&mut self, version: u8) {
@@ -90,6 +95,10 @@ impl Conditions {
             Left::State if !tracked => {
                 let why = "`ct state` takes established = true in the firewall's table";
                 return Err(Fault::wrong(why));
+            }
+            Left::State if op != "in" && is_several(right) => {
+                // A packet has one state: one that equals several is none.
+                return Err(Fault::unsupported("several states compared as one"));
             }
             Left::State => {
                 let states = bits(right, Kind::State)?;
@@ -187,6 +196,11 @@ impl Conditions {
             _ => Err(Fault::unsupported("ports of other protocols than TCP and UDP")),
         }
     }
+}
+
+/// Whether a value is made of several bits, and no set of values.
+fn is_several(value: &Value) -> bool {
+    value.get("|").is_some() || list(Some(value)).len() > 1
 }
 
 fn octets() -> NumberSet {

@@ -145,6 +145,7 @@ fn verdict_map<'a>(
         }
         let verdict = to.and_then(|(name, value)| verdict(name, value));
         let verdict = verdict.ok_or_else(|| Fault::wrong("an element that has no verdict"))?;
+        sets.hold(narrowed.ranges())?;
         rule.outcomes.push(Outcome { conditions: narrowed, verdict });
         if rule.outcomes.len() > super::RULES_MAX {
             return Err(Fault::wrong("a verdict map of too many elements"));

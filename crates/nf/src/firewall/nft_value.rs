@@ -13,6 +13,9 @@ use super::rules::{FLAGS, PROTOCOLS};
 /// Elements of sets that are read for one file, however often they are used.
 const ELEMENTS_MAX: usize = 1 << 22;
 
+/// Ranges that the conditions of verdict maps' elements have together.
+const HELD_MAX: usize = 1 << 22;
+
 /// Why something gives no condition.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
@@ -52,6 +55,10 @@ pub(crate) struct Sets<'a> {
     /// By family, table and name.
     pub(crate) by_name: HashMap<(&'a str, &'a str, &'a str), &'a Value>,
     elements: usize,
+    /// Ranges held by what verdict maps were made into.
+    held: usize,
+    /// Whether the elements of a named set are being read, in which no other is named.
+    is_inside: bool,
 }
 
 impl<'a> Sets<'a> {
@@ -65,6 +72,17 @@ impl<'a> Sets<'a> {
             return Err(Fault::unsupported(format!("a set that changes, `{}`", short(name))));
         }
         Ok(list(set.get("elem")))
+    }
+
+    /// Counts the ranges of one more condition of a verdict map.
+    pub(crate) fn hold(&mut self, ranges: usize) -> Result<(), Fault> {
+        self.held += ranges;
+        if self.held > HELD_MAX {
+            return Err(Fault::wrong(format!(
+                "verdict maps of more than {HELD_MAX} ranges in all"
+            )));
+        }
+        Ok(())
     }
 
     /// The numbers that a value means.
@@ -91,7 +109,16 @@ impl<'a> Sets<'a> {
             return Err(Fault::wrong(format!("sets of more than {ELEMENTS_MAX} elements in all")));
         }
         let all = match value {
-            Value::String(name) if name.starts_with('@') => self.named(table, &name[1..])?,
+            Value::String(name) if name.starts_with('@') && self.is_inside => {
+                return Err(Fault::wrong("a set in a named set"));
+            }
+            Value::String(name) if name.starts_with('@') => {
+                let all = self.named(table, &name[1..])?;
+                self.is_inside = true;
+                let read = all.iter().try_for_each(|own| self.add(own, kind, table, to));
+                self.is_inside = false;
+                return read;
+            }
             Value::Object(fields) if fields.contains_key("set") => list(fields.get("set")),
             Value::Object(fields) if fields.contains_key("elem") => {
                 let element = &fields["elem"];
@@ -135,7 +162,9 @@ fn atom(value: &Value, kind: Kind) -> Result<(u128, u128), Fault> {
         return address(value, version);
     }
     let most: u64 = if kind == Kind::Port { u16::MAX.into() } else { u8::MAX.into() };
-    if let Some(number) = value.as_u64().filter(|&number| number <= most) {
+    // The kernel's numbers of states and families are not those here.
+    let is_name = matches!(kind, Kind::State | Kind::Version);
+    if let Some(number) = value.as_u64().filter(|&number| number <= most && !is_name) {
         return Ok((number.into(), number.into()));
     }
     let name = value.as_str().and_then(|name| named(name, kind));

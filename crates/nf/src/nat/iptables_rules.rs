@@ -58,17 +58,17 @@ fn postrouting(rule: &SavedRule<'_>, found: &mut NatRules) -> Result<Vec<Trouble
         match word.text {
             _ if word.quoted => {}
             "-s" | "--source" => inside = Some(sources(words.next().ok_or_else(end)?)?),
-            "!" if matches!(words.clone().next(), Some(next) if next.text == "-s") => {
+            "!" if matches!(words.clone().next(), Some(next) if is_source(next)) => {
                 return Err(word.wrong("all sources but some can't be translated"));
             }
             "-m" | "--comment" => drop(words.next().ok_or_else(end)?),
-            "-j" => {
+            "-j" | "--jump" => {
                 let target = words.next().ok_or_else(end)?;
                 let options: Vec<Word<'_>> = words.collect();
                 translate(target, &options, inside, found, &mut troubles)?;
                 return Ok(troubles);
             }
-            "-g" => return Err(word.wrong("rules of other chains are not followed")),
+            "-g" | "--goto" => return Err(word.wrong("rules of other chains are not followed")),
             text if text.starts_with('-') => {
                 troubles.push(word.unsupported("no such condition").help(WIDENED));
             }
@@ -77,6 +77,10 @@ fn postrouting(rule: &SavedRule<'_>, found: &mut NatRules) -> Result<Vec<Trouble
         }
     }
     Ok(Vec::new())
+}
+
+fn is_source(word: Word<'_>) -> bool {
+    matches!(word.text, "-s" | "--source")
 }
 
 fn sources(word: Word<'_>) -> Result<Vec<Prefix>, Trouble> {

@@ -356,3 +356,29 @@ fn states_are_those_of_tracking() {
         assert_eq!(leaves(&mut harness, &error), first, "{rules}");
     }
 }
+
+#[test]
+fn no_way_to_write_a_target_hides_a_rule() {
+    for rules in [
+        "-A FORWARD -s 10.0.0.0/8 -jDROP",
+        "-A FORWARD --jump=DROP",
+        "-A FORWARD -p tcp --jum DROP",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -s 10.0.0.0/8 --jump DROP",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -jDROP",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -m comment --comment \"x -j DROP",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n:MARK -\n-A PREROUTING -j MARK\n-A MARK -p udp",
+    ] {
+        let told = mistakes(rules, "unsupported = \"skip\"");
+        assert_eq!(told.len(), 1, "{rules}: {told:?}");
+    }
+    for rules in [
+        "-A FORWARD -m recent --rcheck --jump DROP\n",
+        "-A FORWARD --jump DROP\n",
+        ":LOG - [0:0]\n-A FORWARD -j LOG\n-A LOG -j DROP\n",
+        ":MARK - [0:0]\n-A FORWARD -j MARK\n-A MARK -j DROP\n",
+    ] {
+        let file = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n");
+        let mut harness = firewall(&file, 4, "unsupported = \"skip\"");
+        assert_eq!(leaves(&mut harness, &packet(6, 9)), "rule", "{rules}");
+    }
+}

@@ -271,3 +271,56 @@ fn sets_maps_and_states_are_read() {
     let told = mistakes(&[changing], &[json!([saddr("@s"), {"accept": null}])], "");
     assert!(told[0].contains("not supported: a set that changes"), "{told:?}");
 }
+
+fn state(op: &str, right: Value) -> Value {
+    json!({"match": {"op": op, "left": {"ct": {"key": "state"}}, "right": right}})
+}
+
+/// `nft -n` prints the kernel's numbers, and a packet never is in two states at once.
+#[test]
+fn numbers_and_lists_of_names_are_not_guessed() {
+    let accept = json!({ "accept": null });
+    let keys = "established = true";
+    let told = |statement| mistakes(&[], &[json!([statement, accept])], keys);
+    for wrong in [
+        state("in", json!(8)),
+        state("==", json!(["established", "related"])),
+        state("!=", json!({"|": ["established", "related"]})),
+        matches(false, json!({"meta": {"key": "nfproto"}}), json!(2)),
+    ] {
+        assert_eq!(told(wrong.clone()).len(), 1, "{wrong}");
+    }
+    for fine in [
+        state("in", json!(["established", "related"])),
+        state("!=", json!("new")),
+        state("==", json!({"set": ["established", "related"]})),
+        matches(false, json!({"meta": {"key": "nfproto"}}), json!("ipv4")),
+    ] {
+        assert_eq!(told(fine.clone()), [""; 0], "{fine}");
+    }
+}
+
+#[test]
+fn a_set_that_names_itself_ends() {
+    let set = |elem: Value| {
+        json!({"set": {"family": "inet", "table": "fw", "name": "s", "type": "ipv4_addr",
+            "elem": elem}})
+    };
+    let rule = json!([matches(false, payload("ip", "saddr"), json!("@s")), {"accept": null}]);
+    for elem in [json!(["@s"]), json!([{"set": ["@s"]}]), json!([{"elem": {"val": "@s"}}])] {
+        let told = mistakes(&[set(elem)], std::slice::from_ref(&rule), "");
+        assert!(told[0].contains("a set in a named set"), "{told:?}");
+    }
+}
+
+/// Every element of a verdict map has all that its rule asks for besides.
+#[test]
+fn verdict_maps_end() {
+    let hosts: Vec<Value> =
+        (0..20_000).map(|n| json!(format!("10.{}.{}.1", n / 250, n % 250))).collect();
+    let ports: Vec<Value> = (0..20_000).map(|n| json!([n, {"accept": null}])).collect();
+    let saddr = matches(false, payload("ip", "saddr"), json!({ "set": hosts }));
+    let map = json!({"vmap": {"key": payload("tcp", "dport"), "data": {"set": ports}}});
+    let told = mistakes(&[], &[json!([saddr, map])], "");
+    assert!(told[0].contains("verdict maps of more than 4194304 ranges"), "{told:?}");
+}

@@ -192,3 +192,12 @@ proptest! {
         prop_assert_eq!(next, high + 1);
     }
 }
+
+#[test]
+fn long_names_of_options_are_read_as_the_short_ones() {
+    let not = iptables("-A POSTROUTING ! --source 10.0.0.0/8 -j MASQUERADE");
+    assert_eq!((told(&not).len(), not.inside.len()), (1, 0), "not those that it excepts");
+    let long = iptables("-A POSTROUTING --source 10.0.0.0/8 --jump MASQUERADE");
+    assert_eq!((told(&long).len(), long.inside), (0, list(&["10.0.0.0/8"])));
+    assert_eq!(told(&iptables("-A POSTROUTING --goto other")).len(), 1);
+}
