@@ -151,9 +151,13 @@ impl Read for Decompressed {
         if room.is_empty() {
             return Ok(0);
         }
+        let mut members = 0;
         loop {
             if matches!(self.place, Place::End | Place::Cut) {
                 return Ok(0);
+            }
+            if members == EMPTY_MEMBERS_MAX {
+                return Err(ErrorKind::Interrupted.into());
             }
             if let Some(what) = self.corrupt.take() {
                 return Err(self.error(&what));
@@ -164,7 +168,10 @@ impl Read for Decompressed {
                 continue;
             }
             match self.place {
-                Place::Between => self.look_behind(),
+                Place::Between => {
+                    members += 1;
+                    self.look_behind();
+                }
                 Place::Padding => self.skip_zeros(),
                 _ => match self.decode(room)? {
                     0 => {}
@@ -177,6 +184,8 @@ impl Read for Decompressed {
 
 /// What is wrong behind the last member.
 const NEITHER: &str = "what follows is neither gzip nor zeros";
+/// Members of nothing that are gone over in one call: who reads may have to stop.
+const EMPTY_MEMBERS_MAX: u32 = 1000;
 /// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;
 
@@ -195,6 +204,31 @@ mod tests {
                 0 => return all,
                 len => all.extend_from_slice(&room[..len]),
             }
+        }
+    }
+
+    /// Data that never comes to an end and gives nothing must not keep who reads from stopping.
+    #[test]
+    fn members_of_nothing_are_interrupted() {
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let (mut file, mut encoder) = (Vec::new(), Encoder::new(compression).unwrap());
+            encoder.encode(&[], &mut file).unwrap();
+            encoder.finish(&mut file).unwrap();
+            let empty = file.repeat(4500);
+            file = Vec::new();
+            let mut encoder = Encoder::new(compression).unwrap();
+            encoder.encode(b"all", &mut file).unwrap();
+            encoder.finish(&mut file).unwrap();
+            let input = Box::new(io::Cursor::new([empty, file].concat()));
+            let mut input = Decompressed::new(compression, input, vec![0; 64], 0..0).unwrap();
+            let (mut room, mut interrupted) = ([0; 9], 0);
+            let len = loop {
+                match input.read(&mut room) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => interrupted += 1,
+                    read => break read.unwrap(),
+                }
+            };
+            assert_eq!((&room[..len], interrupted), (&b"all"[..], 4), "{compression:?}");
         }
     }
 

@@ -4,6 +4,8 @@
 //! Blocks that hold a packet, an interface or a section header are read whole, so that no packet
 //! of a block that is cut or lies about its length is delivered; all others are skipped.
 
+use std::io;
+
 use warpline_packet::Instant;
 
 use super::block::{
@@ -61,12 +63,17 @@ impl Pcapng {
     /// The next packet.
     #[inline]
     pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+        let mut skipped = 0;
         loop {
             if let Some(skip) = &mut self.skip {
                 if !skip.run(self.order, buffer)? {
                     return Ok(Step::CutIn(Part::Block));
                 }
+                skipped += skip.block.len;
                 self.skip = None;
+                if skipped >= SKIPPED_LEN_MAX {
+                    return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+                }
             }
             let Some(block) = self.block(buffer)? else {
                 let cut = buffer.ready_len() > 0;
@@ -210,6 +217,9 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
         .find(|order| order.u32(bytes, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
 }
 
+/// Bytes of blocks that are skipped in one step, as who reads may have to stop: a few compressed ones
+/// can stand for days of them.
+const SKIPPED_LEN_MAX: usize = 64 << 20;
 /// Interfaces over the whole file.
 const INTERFACES_MAX: usize = u16::MAX as usize;
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

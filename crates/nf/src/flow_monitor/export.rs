@@ -22,6 +22,9 @@ const UDP_MESSAGE_LEN: usize = 1400;
 const FILE_TEMPLATE_EVERY: u32 = 1000;
 /// The same of datagrams, which may be lost or come before the collector does.
 const UDP_TEMPLATE_EVERY: u32 = 20;
+/// The same in seconds, so that a collector that forgets templates has them also where little goes on
+/// (RFC 7011, 8.4): what RFC 6728, 4.4.2 has for templateRefreshTimeout.
+const UDP_TEMPLATE_EVERY_S: u32 = 600;
 /// How long a datagram may wait for room.
 const UDP_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -41,9 +44,10 @@ impl Exporter {
         let ipfix = config.ipfix.as_deref().map(Output::create).transpose()?;
         let csv = config.csv.as_deref().map(Output::create).transpose()?;
         let udp = config.ipfix_udp.map(Datagrams::open).transpose()?;
-        let of_file = |file| (Encoder::new(domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY), file);
-        let of_socket =
-            |socket| (Encoder::new(domain, UDP_MESSAGE_LEN, UDP_TEMPLATE_EVERY), socket);
+        let of_file =
+            |file| (Encoder::new(domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file);
+        let (every, every_s) = (UDP_TEMPLATE_EVERY, UDP_TEMPLATE_EVERY_S);
+        let of_socket = |socket| (Encoder::new(domain, UDP_MESSAGE_LEN, every, every_s), socket);
         Ok(Self {
             ipfix: ipfix.map(of_file),
             udp: udp.map(of_socket),

@@ -108,6 +108,9 @@ pub(super) struct Encoder {
     template_every: u32,
     /// Messages until there are templates again.
     until_templates: u32,
+    /// The same in seconds of packet time, and when there were templates last.
+    template_every_s: u32,
+    templates_s: u32,
     /// Data records in the messages before this one (RFC 7011, 3.1: modulo 2^32).
     sequence: u32,
     /// Data records in this message.
@@ -121,14 +124,22 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// For observation domain `domain`: messages of at most `len_max` bytes, from [`MESSAGE_LEN_MIN`] to
-    /// 65535, of which the first and then every `template_every`th has the templates.
-    pub(super) fn new(domain: u32, len_max: usize, template_every: u32) -> Self {
+    /// 65535, of which the first, then every `template_every`th, and what comes `template_every_s` seconds of
+    /// packet time after that or later has the templates.
+    pub(super) fn new(
+        domain: u32,
+        len_max: usize,
+        template_every: u32,
+        template_every_s: u32,
+    ) -> Self {
         let len_max = len_max.clamp(MESSAGE_LEN_MIN, usize::from(u16::MAX));
         Self {
             domain,
             len_max,
             template_every,
             until_templates: 0,
+            template_every_s,
+            templates_s: 0,
             sequence: 0,
             records: 0,
             message: Vec::with_capacity(len_max),
@@ -145,6 +156,8 @@ impl Encoder {
         if self.message.len() + SET_HEADER_LEN + len > self.len_max {
             self.flush(send);
         }
+        self.export_s =
+            self.export_s.max((record.last_us() / 1_000_000).min(u32::MAX.into()) as u32);
         if self.message.is_empty() {
             self.open();
         }
@@ -160,8 +173,6 @@ impl Encoder {
             message.extend_from_slice(&bytes[bytes.len() - usize::from(element.len)..]);
         });
         self.records += 1;
-        self.export_s =
-            self.export_s.max((record.last_us() / 1_000_000).min(u32::MAX.into()) as u32);
     }
 
     /// Gives what there is to `send`.
@@ -185,8 +196,9 @@ impl Encoder {
         self.message.extend_from_slice(&[0; 6]);
         put_u32(&mut self.message, self.sequence);
         put_u32(&mut self.message, self.domain);
-        if self.until_templates == 0 {
+        if self.until_templates == 0 || self.export_s - self.templates_s >= self.template_every_s {
             self.until_templates = self.template_every;
+            self.templates_s = self.export_s;
             put_templates(&mut self.message);
         }
         self.until_templates -= 1;

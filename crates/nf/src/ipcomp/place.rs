@@ -47,13 +47,15 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     (!taken).then_some(place)
 }
 
-/// Where the IPComp header of a whole, well-formed packet stands, if it has one.
+/// Where the IPComp header of a whole, well-formed packet stands, if it has one; `None` also behind AH, which
+/// is checked before it is decompressed (RFC 3173, 2): it signs the packet as it is.
 pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<Place> {
     if packet.protocol() != ip_protocol::IPCOMP {
         return None;
     }
     match packet.version() {
         4 => Some(of_v4(packet)),
+        6 if chain(packet).any(|place| place.protocol == ip_protocol::AH) => None,
         6 => chain(packet).last().filter(|place| place.protocol == ip_protocol::IPCOMP),
         _ => None,
     }

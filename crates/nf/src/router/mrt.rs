@@ -197,7 +197,7 @@ impl<R: Read> Reader<'_, R> {
             fields.skip(if has_ids { 8 } else { 4 })?;
             let len = fields.be16()?;
             let mut attributes = fields.part(len.into())?;
-            let path = Path::read(&mut attributes)?;
+            let path = Path::read(&mut attributes, version)?;
             let Some(next_hop) = path.next_hop else { continue };
             let rank = (path.len, peer);
             if best.is_none_or(|(other, _)| rank < other) {

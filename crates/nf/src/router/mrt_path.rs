@@ -72,8 +72,11 @@ mod attribute {
 }
 
 impl Path {
-    pub(super) fn read(attributes: &mut Fields<'_>) -> Result<Self, Fault> {
+    /// Of an entry of a prefix of IP `version`: NEXT_HOP is that of IPv4, MP_REACH_NLRI's that of IPv6
+    /// (RFC 4760, 3). Either stands in where the other is not there.
+    pub(super) fn read(attributes: &mut Fields<'_>, version: u8) -> Result<Self, Fault> {
         let mut path = Self::default();
+        let (mut plain, mut reached) = (None, None);
         while !attributes.is_empty() {
             let (flags, kind) = (attributes.u8()?, attributes.u8()?);
             let len = match flags & attribute::EXTENDED_LENGTH {
@@ -83,13 +86,12 @@ impl Path {
             let mut value = attributes.part(len.into())?;
             match kind {
                 attribute::AS_PATH => path.len = as_path_len(&mut value)?,
-                attribute::NEXT_HOP => path.next_hop = Some(address(&value)?),
-                attribute::MP_REACH_NLRI if path.next_hop.is_none() => {
-                    path.next_hop = Some(mp_next_hop(&mut value)?);
-                }
+                attribute::NEXT_HOP => plain = Some(address(&value)?),
+                attribute::MP_REACH_NLRI => reached = Some(mp_next_hop(&mut value)?),
                 _ => {}
             }
         }
+        path.next_hop = if version == 4 { plain.or(reached) } else { reached.or(plain) };
         Ok(path)
     }
 }

@@ -173,6 +173,14 @@ fn the_shortest_path_is_taken() {
         ),
         (2, TEN, vec![entry(0, &[], &[&whole])], "2020:2020:2020:2020:2020:2020:2020:2020"),
         (2, &[4, 0x1f], vec![entry(0, &[], &[HOP_1])], "192.0.2.1"),
+        // RFC 4760, 3: NEXT_HOP is not that of what MP_REACH_NLRI tells of.
+        (
+            4,
+            &[16, 0x20, 1],
+            vec![entry(0, &[], &[HOP_1, &v6_hop])],
+            "2020:2020:2020:2020:2020:2020:2020:2020",
+        ),
+        (2, TEN, vec![entry(0, &[], &[&v6_hop, HOP_1])], "192.0.2.1"),
     ];
     for (subtype, prefix, entries, expected) in cases {
         let (routes, told) = read(&dump(subtype, prefix, &entries), Unsupported::Error);

@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     check_files(arguments, &planned)?;
     let (ready, stats_file) = open(arguments, planned)?;
     let origin = Origin { path: arguments.chain.as_deref(), set: &arguments.set };
-    let reports = run_all(ready, &origin)?;
-    finish(&reports, stats_file, started)
+    let (reports, failures) = run_all(ready, &origin);
+    finish(&reports, failures, stats_file, started)
 }
 
 fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
@@ -204,8 +204,8 @@ fn named(input: &Input) -> String {
     }
 }
 
-/// Runs all chains side by side.
-fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> Result<Vec<(Loaded, Report)>, Failure> {
+/// Runs all chains side by side; gives what those did that could start, and why others could not.
+fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> (Vec<(Loaded, Report)>, Vec<String>) {
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
     let (stop, hangup) = (watch::stop_flag(), reload::flag());
     let done = AtomicBool::new(false);
@@ -238,18 +238,20 @@ fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> Result<Vec<(Loaded, Report
         reloader.thread().unpark();
         outcomes
     });
-    let mut reports = Vec::with_capacity(outcomes.len());
+    let (mut reports, mut failures) = (Vec::with_capacity(outcomes.len()), Vec::new());
     for (loaded, report) in outcomes {
-        let name = loaded.chain.name.clone();
-        let report = report.map_err(|why| Failure::Run(format!("chain {name:?}: {why}")))?;
-        reports.push((loaded, report));
+        match report {
+            Ok(report) => reports.push((loaded, report)),
+            Err(why) => failures.push(format!("chain {:?}: {why}", loaded.chain.name)),
+        }
     }
-    Ok(reports)
+    (reports, failures)
 }
 
 /// Tells what was done, and whether it failed.
 fn finish(
     reports: &[(Loaded, Report)],
+    mut failures: Vec<String>,
     stats_file: Option<File>,
     started: Instant,
 ) -> Result<(), Failure> {
@@ -262,7 +264,6 @@ fn finish(
             ));
         }
     }
-    let mut failures: Vec<String> = Vec::new();
     if let Some(file) = stats_file {
         let chains: Vec<_> = reports.iter().map(|(l, r)| (&*l.chain, r.clone())).collect();
         let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());

@@ -56,6 +56,23 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
     stats::read(&demo, "s.json");
 }
 
+/// Nothing can be written to a socket's name: that chain can't start, and the other one's work is told.
+#[test]
+fn a_chain_that_can_not_start_takes_no_other_with_it() {
+    let demo = Demo::new();
+    let _socket = std::os::unix::net::UnixListener::bind(demo.path("socket")).unwrap();
+    let file = "[[chain]]\nname = \"well\"\nfunctions = []\ninput = \"generate:packets=5\"\n\
+                [[chain]]\nname = \"ill\"\nfunctions = [\"flow_monitor\"]\n\
+                input = \"generate:packets=5\"\n[flow_monitor]\ncsv = \"socket\"\n";
+    demo.write("two.toml", file);
+    let ended = demo.warpline("run two.toml --stats s.json").expect(1);
+    assert!(ended.stderr.contains("well: 5 packets"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("chain \"ill\""), "{}", ended.stderr);
+    let stats = stats::read(&demo, "s.json");
+    assert_eq!(stats["chains"].as_array().unwrap().len(), 1);
+    assert_eq!(whole(&stats["chains"][0]["packets"]["read"]), 5);
+}
+
 #[test]
 fn a_reader_that_went_away_is_no_mistake() {
     let demo = Demo::new();

@@ -246,8 +246,15 @@ fn bombs_are_read_through() {
         assert!(file.len() < 16 << 20, "{}", file.len());
         let mut reader = CaptureReader::new(Box::new(io::Cursor::new(file)), None).unwrap();
         for expected in [b"a", b"b"] {
-            let Ok(Next::Frame(frame)) = reader.next() else { panic!("no packet") };
-            assert_eq!(frame.bytes, expected);
+            let given = loop {
+                match reader.next().unwrap() {
+                    // Who reads may stop on the way.
+                    Next::Idle(_) => {}
+                    Next::Frame(frame) => break frame.bytes.to_vec(),
+                    Next::End => panic!("no packet"),
+                }
+            };
+            assert_eq!(given, expected);
         }
         assert!(matches!(reader.next(), Ok(Next::End)));
         assert_eq!(reader.buffer.capacity(), 1 << 20);

@@ -63,6 +63,22 @@ fn block_ends(file: &[u8]) -> Vec<usize> {
     ends
 }
 
+/// Blocks that are skipped may go on for ever, where a few compressed bytes stand for many.
+#[test]
+fn skipping_is_interrupted() {
+    let mut file = PcapngFile::new(false).interface(1, 0, &[]);
+    for _ in 0..5 {
+        file = file.block(5, &vec![0; 30 << 20]);
+    }
+    let file = file.enhanced(0, 9, 3, b"one").bytes;
+    let mut reader = CaptureReader::new(Box::new(io::Cursor::new(file)), None).unwrap();
+    let mut idle = 0;
+    while let Next::Idle(_) = reader.next().unwrap() {
+        idle += 1;
+    }
+    assert_eq!((idle, reader.packets), (1, 1));
+}
+
 #[test]
 fn what_is_cut_is_named() {
     let (file, _) = small_pcap();

@@ -53,6 +53,29 @@ fn a_file_has_templates_again_and_right_sequence_numbers() {
     assert!(text.lines().all(|line| line.split(',').count() == columns));
 }
 
+/// RFC 7011, 8.4: a collector may forget templates that don't come again in time.
+#[test]
+fn datagrams_have_templates_again_in_time() {
+    let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+    collector.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let table = format!("ipfix_udp = \"{}\"", collector.local_addr().unwrap());
+    let mut monitor = Monitor::new(&table, Path::new("."));
+    let (mut reader, mut buffer, mut templates) = (Reader::default(), [0; 2000], Vec::new());
+    let udp = Body::Udp { src: 5000, dst: 53 };
+    for n in 0..9 {
+        // A record ends with the next packet, which comes 200 seconds later.
+        let nanos = (1_700_000_000 + 200 * n) * SECOND;
+        monitor.send(&[Sent::new(nanos, "192.0.2.1", "192.0.2.2", udp)], 1);
+        monitor.ended();
+        monitor.report.rest();
+        if n > 0 {
+            let len = collector.recv(&mut buffer).unwrap();
+            templates.push(reader.message(&buffer[..len]).templates);
+        }
+    }
+    assert_eq!(templates, [8, 0, 0, 8, 0, 0, 8, 0]);
+}
+
 #[test]
 fn datagrams_are_short_and_have_templates_again() {
     let collector = UdpSocket::bind("127.0.0.1:0").unwrap();

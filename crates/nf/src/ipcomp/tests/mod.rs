@@ -175,14 +175,17 @@ fn fragments_and_others_are_not_decompressed() {
     let mut fragment = whole.clone();
     fragment.frame[20] = 0x20;
     let plain = Case::v6(&[], 0, 17, &udp(&[0; 500]));
+    // What AH signs is the packet as it was compressed.
+    let ah = (51, [vec![0, 4], vec![0; 22]].concat());
+    let signed = Case::v6(&[ah], 0, 17, &udp(&[0; 500])).compressed(2);
     let mut there = decompressor("");
-    for case in [fragment.summed(), plain] {
+    for case in [fragment.summed(), plain, signed] {
         assert_eq!(send(&mut there, &case).bytes, case.frame);
     }
     let mut snapped = Input::at(0, &whole.frame[..whole.frame.len() - 2]);
     snapped.wire_len = whole.frame.len() as u32;
     assert_eq!(there.process(&[snapped])[0].verdict, Verdict::Forward);
-    assert_eq!(there.counter("left"), 3);
+    assert_eq!(there.counter("left"), 4);
 }
 
 #[test]
