@@ -201,12 +201,24 @@ impl<'a, 'f> Reader<'a, 'f> {
                 || Some(own) == hook;
             // Those of type nat translate, and may drop all the same.
             let drops = text(chain.object, "policy") == "drop"
-                || chain.rules.iter().any(|rule| self.is_filter(saved) || is_dropping(rule));
+                || chain.rules.iter().any(|rule| {
+                    self.is_filter(saved)
+                        || is_dropping(rule)
+                        || is_jumping(rule) && self.drops_behind(chain.name)
+                });
             if met && drops && !bases.contains(&Some(saved)) {
                 let told = chain_told(chain.name);
                 self.mistake(format!("not supported: {told}, of hook {own}, has its say too"));
             }
         }
+    }
+
+    /// Whether a chain that a rule of `name`'s table may jump to drops.
+    fn drops_behind(&self, (family, table, _): Name<'_>) -> bool {
+        let near = self.saved.iter().filter(|chain| {
+            (chain.name.0, chain.name.1) == (family, table) && chain.object.get("hook").is_none()
+        });
+        near.flat_map(|chain| &chain.rules).any(|rule| is_dropping(rule))
     }
 
     fn policy(&self, saved: usize) -> Action {
@@ -290,10 +302,24 @@ impl<'a, 'f> Reader<'a, 'f> {
 }
 
 fn is_dropping(rule: &Value) -> bool {
-    let drops = |statement: &Value| {
-        ["drop", "reject", "queue"].iter().any(|name| statement.get(name).is_some())
-    };
-    list(rule.get("expr")).iter().any(drops)
+    list(rule.get("expr"))
+        .iter()
+        .any(|statement| has_verdict(statement, &["drop", "reject", "queue"]))
+}
+
+fn is_jumping(rule: &Value) -> bool {
+    list(rule.get("expr")).iter().any(|statement| has_verdict(statement, &["jump", "goto"]))
+}
+
+/// Whether a statement is one of these verdicts, or a map of some to them; no deeper than JSON was read.
+fn has_verdict(value: &Value, verdicts: &[&str]) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| has_verdict(item, verdicts)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| verdicts.contains(&name.as_str()) || has_verdict(value, verdicts)),
+        _ => false,
+    }
 }
 
 fn chain_told((family, table, name): Name<'_>) -> String {

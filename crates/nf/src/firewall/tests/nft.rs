@@ -203,7 +203,19 @@ fn every_mistake_is_told_with_its_place() {
     let masquerade = rule("inet", "nat", 8, &[json!({ "masquerade": null })]);
     let drops = rule("inet", "nat", 9, &[json!({ "drop": null })]);
     assert!(mistakes(&[nat.clone(), masquerade], &[], "").is_empty(), "translation is not ours");
-    assert!(mistakes(&[nat, drops], &[], "")[0].contains("of hook postrouting"));
+    assert!(mistakes(&[nat.clone(), drops], &[], "")[0].contains("of hook postrouting"));
+    let far = |to: Value| [nat.clone(), rule("inet", "nat", 9, &[to]), chain("inet", "far", None)];
+    let behind = |to| {
+        let mut list = far(to).to_vec();
+        list[2]["chain"].as_object_mut().unwrap().retain(|key, _| key != "hook" && key != "type");
+        list.push(rule("inet", "far", 10, &[json!({ "drop": null })]));
+        mistakes(&list, &[], "")
+    };
+    let map = json!([[1, {"goto": {"target": "far"}}]]);
+    let map = json!({"vmap": {"key": {"meta": {"key": "mark"}}, "data": {"set": map}}});
+    for to in [json!({"jump": {"target": "far"}}), map] {
+        assert!(behind(to)[0].contains("of hook postrouting"), "a drop behind a jump");
+    }
     assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, has its say too"));
 }
 
