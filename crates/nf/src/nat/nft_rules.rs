@@ -70,6 +70,9 @@ fn postrouting<'a>(
         match &name[..] {
             "counter" | "log" => {}
             "match" => match sources(value, sets, table)? {
+                Some(_) if inside.is_some() => {
+                    return Err(Fault::wrong("a second condition on the source"));
+                }
                 Some(prefixes) => inside = Some(prefixes),
                 None => troubles.push("a condition on other than the source".into()),
             },

@@ -369,8 +369,9 @@ fn icmp_content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
 
 /// Whether the capture cut a frame before its IP header was whole, so that it reads as not IP.
 fn is_cut_ip(packet: &PacketMut<'_>) -> bool {
-    const HEADERS_LEN: usize = 40;
-    let cut = packet.has(Flags::SNAPPED) && packet.len() < packet.l3_offset() + HEADERS_LEN;
+    /// Of IPv4 with options; that of IPv6 is shorter.
+    const HEADER_LEN_MAX: usize = 60;
+    let cut = packet.has(Flags::SNAPPED) && packet.len() < packet.l3_offset() + HEADER_LEN_MAX;
     let kind = packet.eth_type();
     let ip = matches!(kind, ethertype::IPV4 | ethertype::IPV6) || ethertype::is_vlan(kind);
     cut && (packet.link() != LinkType::ETHERNET || ip)

@@ -299,3 +299,16 @@ fn some_frame(step: &Step, v6: bool) -> Option<Vec<u8>> {
     };
     Some(datagram.frame())
 }
+
+/// What the options' end was cut off of reads as not IP; it must not get out all the same.
+#[test]
+fn a_header_cut_in_its_options_does_not_get_out() {
+    let mut frame =
+        vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x4b, 0, 0, 70, 0, 0, 0, 0, 64, 6];
+    frame.extend([0, 0, 10, 0, 0, 1, 198, 51, 100, 1]);
+    frame.resize(54, 1);
+    let mut input = Input::at(0, &frame);
+    input.wire_len = 90;
+    let out = nat("bindings = 64").process(&[input]).remove(0);
+    assert_eq!(out.verdict, Verdict::Dropped);
+}

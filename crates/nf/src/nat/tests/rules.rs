@@ -61,6 +61,8 @@ fn both_forms_say_the_same() {
     ]);
     assert_eq!(told(&same), [""; 0]);
     assert_eq!((same.inside, same.translation), (from.inside, from.translation));
+    let both = [saddr(prefix("10.0.0.0", 8)), saddr(prefix("10.1.0.0", 16)), snat.clone()];
+    assert!(told(&nft(&[json!(both)]))[0].contains("a second condition on the source"));
     let masquerade = nft(&[json!([saddr(prefix("10.0.0.0", 8)), {"masquerade": null}])]);
     assert_eq!(masquerade.translation, Some(Translation { outside: None, ports: None }));
     let v6 = iptables("-A POSTROUTING -s fd00::/16 -j SNAT --to-source [2001:db8::1]:1024-65535");
