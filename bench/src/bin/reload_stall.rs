@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use warpline_bench::chains::chain;
 use warpline_bench::memory::{Frames, MemorySource};
+use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
 use warpline_io::{Burst, Given, Next, NullSink, Source, SourceError};
 use warpline_nf::router::full_table::{routes, to_text};
@@ -95,10 +96,10 @@ impl Display for Longest {
 
 /// Runs `chain` while `meanwhile` does; gives the longest times between two calls of the source, how long
 /// `meanwhile` took, and what it gave.
-fn longest<T>(
+fn longest<T: Send>(
     chain: &Chain,
     frames: &Arc<Frames>,
-    meanwhile: impl FnOnce(&Control) -> T,
+    meanwhile: impl FnOnce(&Control) -> T + Send,
 ) -> (Arc<Longest>, Duration, T) {
     let (control, gap) = (Control::default(), Arc::new(Longest::default()));
     let armed = Arc::new(AtomicBool::new(false));
@@ -118,7 +119,14 @@ fn longest<T>(
         thread::sleep(Duration::from_millis(500));
         armed.store(true, Ordering::Relaxed);
         let started = Instant::now();
-        let result = meanwhile(&control);
+        // On a thread of its own that stands back, as in the program.
+        let work = || {
+            stand_back();
+            meanwhile(&control)
+        };
+        let result = thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| {
+            std::panic::resume_unwind(panic);
+        });
         let elapsed = started.elapsed();
         armed.store(false, Ordering::Relaxed);
         control.stop();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use signal_hook::consts::SIGHUP;
 use signal_hook::flag;
+use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Successor};
 
 use crate::chain_file::Loaded;
@@ -46,6 +47,8 @@ pub(crate) fn serve(
     done: &AtomicBool,
     tell: impl Fn(&str),
 ) {
+    // To build takes a core for a while; a refusal leaves it as it is.
+    stand_back();
     while !done.load(Ordering::Acquire) {
         if asked.swap(false, Ordering::Relaxed) {
             match reload(origin, &mut chains, done) {

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+mod background;
 mod huge_alloc;
 
+pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
