@@ -2,15 +2,18 @@
 //! a million routes, built beside by another thread and put in place again and again.
 //!
 //! One lane reads, works and sends, as fast as it can; its source notes the time between two calls, which is
-//! 32 packets' work. Shown are the longest of those times with reloads and, over as long, without, and of
-//! both what is left without the time in which the lane's thread was ready and had no core: the machine
-//! may have fewer cores than there is work.
+//! 32 packets' work. Shown are the longest of those times: while the other thread builds, while the new
+//! function is put in place, while the old one is freed; then, over as long, beside a thread that only
+//! counts, and beside none. What building costs a lane on a machine with a core for each, and what the machine
+//! takes because two cores are busy, is the difference of the first and the fourth. Times of 0.5 ms and more
+//! are shown one by one with their place in a period of 100 ms: where a hypervisor or a container limits
+//! how much of its cores a machine may use, it stops them at the same place of that period.
 
 use std::error::Error;
-use std::fmt::{Display, Formatter, Write};
+use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,69 +48,129 @@ fn rules(count: u32) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
+/// What goes on beside the lane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Beside {
+    Nothing,
+    Building,
+    Replacing,
+    Freeing,
+    Counting,
+}
+
 fn measure(function: &str, table: &str, folder: &Path, what: &str) {
     let old = chain(function, table, folder);
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
-    let reloading = longest(&old, &frames, |control| {
+    let mut building = Duration::ZERO;
+    let started = Instant::now();
+    let reloading = gaps(&old, &frames, |control, gaps| {
         let mut kept = Vec::new();
-        let mut building = Duration::ZERO;
         for number in 0..RELOADS {
             let started = Instant::now();
+            gaps.enter(Beside::Building);
             let mut new = chain(function, table, folder);
             new.instances[0].fingerprint = 1 + number as u64;
-            building += started.elapsed();
             let successor = Successor::new(&old, new).unwrap_or_else(|why| panic!("{why:?}"));
+            building += started.elapsed();
+            gaps.enter(Beside::Replacing);
             assert!(control.reload(&successor), "the one before is over");
             while control.is_reloading() {
                 thread::sleep(Duration::from_millis(1));
             }
+            gaps.enter(Beside::Freeing);
             kept.push(successor);
             // What was replaced is freed here, as the program does.
             kept.drain(..kept.len() - 1);
         }
-        building / RELOADS as u32
     });
-    let (gap, elapsed, building) = reloading;
-    let (alone, ..) = longest(&old, &frames, |_| {
-        thread::sleep(elapsed);
-        elapsed
+    let elapsed = started.elapsed();
+    let counting = gaps(&old, &frames, |_, gaps| {
+        gaps.enter(Beside::Counting);
+        let started = Instant::now();
+        while started.elapsed() < elapsed {
+            std::hint::black_box(&elapsed);
+        }
     });
+    let alone = gaps(&old, &frames, |_, _| thread::sleep(elapsed));
     println!(
-        "{what}: longest stall {gap} over {RELOADS} reloads in {:.1} s, {alone} without; built in {:.0} ms",
+        "{what}: longest stall while building {}, replacing {}, freeing {} ({RELOADS} times in {:.1} s; \
+         built in {:.0} ms); beside a thread that counts {}; alone {}",
+        reloading.longest(Beside::Building),
+        reloading.longest(Beside::Replacing),
+        reloading.longest(Beside::Freeing),
         elapsed.as_secs_f64(),
-        building.as_secs_f64() * 1e3,
+        building.as_secs_f64() * 1e3 / RELOADS as f64,
+        counting.longest(Beside::Counting),
+        alone.longest(Beside::Nothing),
     );
-}
-
-/// The longest times between two calls of the source.
-#[derive(Default)]
-struct Longest {
-    nanos: AtomicU64,
-    /// Of those without the time in which the thread waited for a core.
-    on_core_nanos: AtomicU64,
-}
-
-impl Display for Longest {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let ms = |nanos: &AtomicU64| nanos.load(Ordering::Relaxed) as f64 / 1e6;
-        write!(f, "{:.3} ms ({:.3} ms on a core)", ms(&self.nanos), ms(&self.on_core_nanos))
+    for (gaps, name) in [(reloading, "reloading"), (counting, "counting"), (alone, "alone")] {
+        gaps.show_long(name);
     }
 }
 
-/// Runs `chain` while `meanwhile` does; gives the longest times between two calls of the source, how long
-/// `meanwhile` took, and what it gave.
-fn longest<T: Send>(
+/// Gaps of this length or more are kept one by one.
+const LONG: Duration = Duration::from_micros(500);
+/// How many of those at most.
+const LONG_MAX: usize = 32;
+
+/// The times between two calls of the source.
+#[derive(Default)]
+struct Gaps {
+    beside: AtomicU64,
+    /// The longest, in nanoseconds, by what went on beside.
+    longest: [AtomicU64; Beside::Counting as usize + 1],
+    long: Mutex<Vec<(Duration, Duration)>>,
+}
+
+impl Gaps {
+    fn enter(&self, beside: Beside) {
+        self.beside.store(beside as u64, Ordering::SeqCst);
+    }
+
+    /// One that ended just now.
+    fn note(&self, gap: Duration, since: Instant) {
+        let beside = self.beside.load(Ordering::SeqCst) as usize;
+        self.longest[beside].fetch_max(gap.as_nanos() as u64, Ordering::Relaxed);
+        if gap >= LONG
+            && let Ok(mut long) = self.long.lock()
+            && long.len() < LONG_MAX
+        {
+            long.push((since.elapsed(), gap));
+        }
+    }
+
+    fn longest(&self, beside: Beside) -> String {
+        let nanos = self.longest[beside as usize].load(Ordering::Relaxed);
+        format!("{:.3} ms", nanos as f64 / 1e6)
+    }
+
+    fn show_long(&self, name: &str) {
+        let Ok(long) = self.long.lock() else { return };
+        let one = |(at, gap): &(Duration, Duration)| {
+            let at = at.as_nanos() % 100_000_000;
+            format!("{:.2} at {:.1}", gap.as_nanos() as f64 / 1e6, at as f64 / 1e6)
+        };
+        if !long.is_empty() {
+            let list: Vec<String> = long.iter().map(one).collect();
+            println!("  {name}, ms at ms of 100: {}", list.join(", "));
+        }
+    }
+}
+
+/// Runs `chain` while `meanwhile` does; gives the times between two calls of the source.
+fn gaps(
     chain: &Chain,
     frames: &Arc<Frames>,
-    meanwhile: impl FnOnce(&Control) -> T + Send,
-) -> (Arc<Longest>, Duration, T) {
-    let (control, gap) = (Control::default(), Arc::new(Longest::default()));
+    meanwhile: impl FnOnce(&Control, &Gaps) + Send,
+) -> Arc<Gaps> {
+    let (control, gaps) = (Control::default(), Arc::new(Gaps::default()));
     let armed = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
     let source = Timed {
         source: MemorySource::new(Arc::clone(frames), u64::MAX),
-        last: Instant::now(),
-        waited: 0,
-        longest: Arc::clone(&gap),
+        started,
+        last: started,
+        gaps: Arc::clone(&gaps),
         armed: Arc::clone(&armed),
     };
     thread::scope(|scope| {
@@ -118,35 +181,26 @@ fn longest<T: Send>(
         // Not what starting costs.
         thread::sleep(Duration::from_millis(500));
         armed.store(true, Ordering::Relaxed);
-        let started = Instant::now();
         // On a thread of its own that stands back, as in the program.
         let work = || {
             stand_back();
-            meanwhile(&control)
+            meanwhile(&control, &gaps);
         };
-        let result = thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| {
+        thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| {
             std::panic::resume_unwind(panic);
         });
-        let elapsed = started.elapsed();
         armed.store(false, Ordering::Relaxed);
         control.stop();
-        (gap, elapsed, result)
-    })
+    });
+    gaps
 }
 
-/// Nanoseconds in which this thread was ready to run and had no core, as Linux counts them.
-fn waited_nanos() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
-}
-
-/// A source that notes the longest time between two calls while it is armed.
+/// A source that notes the time between two calls while it is armed.
 struct Timed {
     source: MemorySource,
+    started: Instant,
     last: Instant,
-    /// Nanoseconds that the thread had waited for a core when that was last asked.
-    waited: u64,
-    longest: Arc<Longest>,
+    gaps: Arc<Gaps>,
     armed: Arc<AtomicBool>,
 }
 
@@ -158,23 +212,8 @@ impl Source for Timed {
     fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
         let now = Instant::now();
         let gap = now - std::mem::replace(&mut self.last, now);
-        let nanos = gap.as_nanos() as u64;
         if self.armed.load(Ordering::Relaxed) {
-            self.longest.nanos.fetch_max(nanos, Ordering::Relaxed);
-            if nanos > self.longest.on_core_nanos.load(Ordering::Relaxed) {
-                let waited = waited_nanos();
-                let on_core = nanos.saturating_sub(waited - self.waited);
-                self.waited = waited;
-                self.longest.on_core_nanos.fetch_max(on_core, Ordering::Relaxed);
-                // To ask took time, too.
-                self.last = Instant::now();
-            }
-        } else {
-            self.waited = 0;
-        }
-        if self.waited == 0 {
-            self.waited = waited_nanos();
-            self.last = Instant::now();
+            self.gaps.note(gap, self.started);
         }
         self.source.burst(burst)
     }
