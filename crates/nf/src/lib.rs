@@ -14,6 +14,7 @@ pub mod flow_monitor;
 mod function;
 pub mod harness;
 pub mod ipcomp;
+pub mod ipsec;
 pub mod load_balancer;
 pub mod nat;
 mod report;

@@ -1,0 +1,4 @@
+//! The network function `ipsec`: ESP (RFC 4303) in tunnel and transport mode, for IPv4 and IPv6.
+
+pub mod cipher;
+pub mod sa;
