@@ -40,8 +40,10 @@ impl Ended {
         reports.resize_with(chain.instances.len(), || None);
         for (place, (mut report, mut states)) in reports.into_iter().zip(self.states).enumerate() {
             if let Some(report) = &mut report {
-                let halves = states.iter_mut().filter_map(|(_, state)| state.after.as_mut());
-                halves.for_each(|half| half.close(&mut **report));
+                for (_, state) in &mut states {
+                    state.before.iter_mut().for_each(|half| half.close(&mut **report));
+                    state.after.iter_mut().for_each(|half| half.close(&mut **report));
+                }
                 if let Err(why) = report.finish() {
                     self.part.errors.push(format!("[{}]: {why}", chain.instances[place].name));
                 }

@@ -164,6 +164,12 @@ pub trait Before: Send {
         let _ = function;
     }
 
+    /// The run is over, for every shard: gives the notes that are still to be given, as many as there are,
+    /// straight to the function's report. Called shard by shard, before [`After::close`].
+    fn close(&mut self, report: &mut dyn Report) {
+        let _ = report;
+    }
+
     /// Its counters, by name; the engine sums them over the shards. A name that ends in `_peak` is
     /// summed like the others.
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
@@ -197,8 +203,7 @@ pub trait After: Send {
         let _ = function;
     }
 
-    /// The run is over, for every shard: gives the notes that are still to be given, as many as there are,
-    /// straight to the function's report. Called shard by shard.
+    /// See [`Before::close`].
     fn close(&mut self, report: &mut dyn Report) {
         let _ = report;
     }

@@ -224,6 +224,7 @@ impl Harness {
     pub fn close(&mut self, report: &mut dyn Report) -> Result<(), String> {
         self.take_notes().iter().for_each(|note| report.note(note));
         for state in &mut self.states {
+            state.before.iter_mut().for_each(|half| half.close(report));
             state.after.iter_mut().for_each(|half| half.close(report));
         }
         report.finish()

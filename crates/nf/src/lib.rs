@@ -13,6 +13,7 @@ pub mod firewall;
 pub mod flow_monitor;
 mod function;
 pub mod harness;
+mod icmp_errors;
 pub mod ipcomp;
 pub mod ipsec;
 pub mod load_balancer;

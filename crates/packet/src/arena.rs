@@ -678,6 +678,27 @@ impl Table {
         })
     }
 
+    /// The frames of `rows`, which grow from one to the next, to write; those that are no rows are left
+    /// out, and so is what follows one that is not larger than that before it.
+    pub(crate) fn frames_at_mut(
+        &mut self,
+        rows: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = &mut [u8]> {
+        let (base, len) = (self.shared.base.as_ptr(), self.len);
+        let mut least = 0;
+        let own = rows.take_while(move |&row| {
+            let grows = row >= least && row < len;
+            least = row.saturating_add(1);
+            grows
+        });
+        let places: &Self = self;
+        let places = own.map(move |row| (places.offset(row), places.frame_len(row)));
+        // SAFETY: as in `frame_mut`: `&mut self`, which the iterator keeps borrowed, is the only way to the
+        // rows, and no row comes twice; what `offset` and `frame_len` read are columns that nobody gets to
+        // write meanwhile.
+        places.map(move |(at, len)| unsafe { slice::from_raw_parts_mut(base.add(at), len) })
+    }
+
     /// Where the frames of `rows` lie in the arena, and how long they are.
     #[inline(always)]
     fn places(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {

@@ -6,8 +6,8 @@
 
 use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf};
 use crate::{
-    Field, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer, ReadWrite,
-    Table, Verdict,
+    Field, FieldSet, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer,
+    ReadWrite, Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -264,6 +264,18 @@ impl Batch {
                 work(&mut PacketMut::new(self, index));
             }
         }
+    }
+
+    /// The frames of packets `picks`, which grow from one to the next, to write, all at once: for work that
+    /// goes on in several packets together. It ends before a pick that is no packet or doesn't grow.
+    pub fn frames_mut(
+        &mut self,
+        picks: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = &mut [u8]> {
+        if cfg!(debug_assertions) {
+            FieldSet::FRAME.iter().for_each(|field| self.check_write(field));
+        }
+        self.table.frames_at_mut(picks)
     }
 
     /// The indices of packets that still go to the next function, by shard: `order` gets them

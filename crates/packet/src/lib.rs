@@ -62,7 +62,7 @@ pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
 pub use parse::Headers;
 pub use plain::{PlainRun, PlainV4};
 pub use prefix::Prefix;
-pub use state_key::{ClientKey, InsideKey, StateKey};
+pub use state_key::{ClientKey, Division, InsideKey, OwnKey, StateKey};
 pub use steering::{Steered, Steering};
 pub use time::Instant;
 pub use verdict::{REASONS_MAX, Reason, SHARDS, Shard, Verdict};

@@ -1,12 +1,13 @@
 //! The keys by which functions' state may be divided: what a function names, and a chain derives its
 //! [`crate::Steering`] from.
 
+use core::fmt::Debug;
 use core::net::IpAddr;
 use std::sync::Arc;
 
 use crate::hash::mix32;
 use crate::steering::{Tuple, fold, top6};
-use crate::{Prefix, SHARDS};
+use crate::{Headers, Prefix, SHARDS};
 
 /// The key by which a function's state may be divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +21,37 @@ pub enum StateKey {
     Inside(Arc<InsideKey>),
     /// Load balancing: the client of a service, whichever way its packets go.
     Client(Arc<ClientKey>),
+    /// A function's own.
+    Own(OwnKey),
     /// It can't be divided: every packet matters to every other.
     Whole,
 }
+
+/// How a function divides its state where none of the common keys will do.
+pub trait Division: Debug + Send + Sync {
+    /// What `warpline check` calls it.
+    fn name(&self) -> &'static str;
+
+    /// The hash whose top six bits are the shard of a frame with these headers; `None` where the address
+    /// pair will do.
+    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32>;
+
+    /// Whether both directions of every flow fall together, so that functions that want the address
+    /// pair are served, too.
+    fn keeps_flows(&self) -> bool;
+}
+
+/// See [`StateKey::Own`]. One equals itself alone.
+#[derive(Clone, Debug)]
+pub struct OwnKey(pub Arc<dyn Division>);
+
+impl PartialEq for OwnKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for OwnKey {}
 
 impl StateKey {
     /// Whether one steering can serve both this and `other`.
@@ -30,6 +59,11 @@ impl StateKey {
         match (self, other) {
             (Self::Client(client), Self::Inside(inside))
             | (Self::Inside(inside), Self::Client(client)) => client.is_apart_from(inside),
+            (Self::Own(key), Self::AddressPair) | (Self::AddressPair, Self::Own(key)) => {
+                key.0.keeps_flows()
+            }
+            (Self::AddressPair, Self::Client(_) | Self::Inside(_))
+            | (Self::Client(_) | Self::Inside(_), Self::AddressPair) => true,
             _ => self == other,
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::hash::{fold_v6, mix_pair, mix32};
 use crate::state_key::client_or_inside;
 use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
-use crate::{ClientKey, Flags, Headers, InsideKey, StateKey};
+use crate::{ClientKey, Flags, Headers, InsideKey, OwnKey, StateKey};
 
 /// The one key of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Steering {
     Client(Arc<ClientKey>),
     /// Both: the client of a service where one end is a service's, and [`Steering::Inside`] of the rest.
     ClientOrInside(Arc<ClientKey>, Arc<InsideKey>),
+    /// A function's own.
+    Own(OwnKey),
     /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
     Single,
 }
@@ -35,22 +37,23 @@ impl Steering {
             return Ok(Self::Single);
         }
         let mut found: Vec<(&String, &StateKey)> = Vec::new();
-        for (name, key) in keys {
-            if matches!(key, StateKey::None | StateKey::AddressPair) {
-                continue;
-            }
+        for (name, key) in keys.iter().filter(|(_, key)| *key != StateKey::None) {
             if let Some((other, _)) = found.iter().find(|(_, own)| !own.agrees(key)) {
                 return Err([(*other).clone(), name.clone()]);
             }
             found.push((name, key));
         }
-        let (mut client, mut inside) = (None, None);
+        let (mut client, mut inside, mut own) = (None, None, None);
         for (_, key) in found {
             match key {
                 StateKey::Client(key) => client = Some(Arc::clone(key)),
                 StateKey::Inside(key) => inside = Some(Arc::clone(key)),
+                StateKey::Own(key) => own = Some(key.clone()),
                 StateKey::None | StateKey::AddressPair | StateKey::Whole => {}
             }
+        }
+        if let Some(own) = own {
+            return Ok(Self::Own(own));
         }
         Ok(match (client, inside) {
             (Some(client), Some(inside)) => Self::ClientOrInside(client, inside),
@@ -66,6 +69,7 @@ impl Steering {
             StateKey::None | StateKey::AddressPair => Self::AddressPair,
             StateKey::Inside(key) => Self::Inside(key),
             StateKey::Client(key) => Self::Client(key),
+            StateKey::Own(key) => Self::Own(key),
             StateKey::Whole => Self::Single,
         }
     }
@@ -76,6 +80,7 @@ impl Steering {
             Self::AddressPair => "address pair",
             Self::Inside(_) => "inside address or outside port block",
             Self::Client(_) => "client address",
+            Self::Own(key) => key.0.name(),
             Self::ClientOrInside(..) => "client address, or inside address or outside port block",
             Self::Single => "none (one lane)",
         }
@@ -101,6 +106,7 @@ impl Steering {
             Self::Inside(key) => key.shard(&tuple),
             Self::Client(key) => key.shard(&tuple),
             Self::ClientOrInside(client, inside) => client_or_inside(client, inside, &tuple),
+            Self::Own(key) => top6(key.0.hash(frame, headers).unwrap_or(tuple.pair)),
             Self::Single => 0,
         };
         Steered { shard, flow_hash: tuple.flow_hash() }

@@ -1,13 +1,12 @@
 //! The function's table in the chain file, and the files that it names.
 
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::fib::Fib;
 use super::neighbours::{self, Mac};
 use super::routes::{self, Routes, Unsupported};
 use super::unpack::unpack;
-use super::{Router, icmp, mrt};
+use super::{Router, mrt};
 use crate::config::FILE_LEN_MAX;
 use crate::{Function, Key, Resources, Section, SourceText};
 
@@ -72,7 +71,7 @@ pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<
             if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
-    let icmp = icmp_config(section);
+    let icmp = crate::icmp_errors::Config::read(section);
     let file = route_file(section, unsupported);
     let source_neighbours = section.file("neighbours");
     let note = &mut |mistake| section.note(mistake);
@@ -136,17 +135,4 @@ fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<Rou
     }
     drop(unpacked);
     section.text("routes", name, bytes).map(RouteFile::Text)
-}
-
-fn icmp_config(section: &mut Section<'_>) -> Option<icmp::Config> {
-    let on = section.choice("icmp", &[("off", false), ("on", true)], false);
-    let config = icmp::Config {
-        src_v4: section.parsed::<Ipv4Addr>("icmp_src_v4"),
-        src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
-        rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
-    };
-    if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
-        section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
-    }
-    on.then_some(config)
 }

@@ -10,6 +10,7 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
 };
 
+use crate::icmp_errors::{self, Errors};
 use crate::{Definition, Emits, Function, State};
 
 mod config;
@@ -90,7 +91,7 @@ const IP_HEADER_LEN_MAX: usize = 60;
 struct Router {
     fib: Fib,
     mac: Option<Mac>,
-    icmp: Option<icmp::Config>,
+    icmp: Option<icmp_errors::Config>,
     access: Access,
 }
 
@@ -106,7 +107,7 @@ impl Function for Router {
     }
 
     fn state(&self, _: Shard) -> State {
-        self.icmp.map_or(State::NONE, |config| State::after(icmp::Errors::new(config)))
+        self.icmp.map_or(State::NONE, |config| State::after(icmp::Answers(Errors::new(config))))
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
@@ -123,12 +124,12 @@ impl Function for Router {
     }
 
     fn emits(&self) -> Emits {
-        self.icmp.map_or(Emits::NONE, |_| icmp::EMITS)
+        self.icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS)
     }
 }
 
 impl Router {
-    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp::Config>) -> Self {
+    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp_errors::Config>) -> Self {
         let mut writes = WRITES;
         if mac.is_none() {
             writes = writes & !FieldSet::of(&[Field::EthDst, Field::EthSrc]);

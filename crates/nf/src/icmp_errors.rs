@@ -1,0 +1,155 @@
+//! ICMP errors that a function sends back about packets that it drops, at most so many a second.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use warpline_packet::wire::ethernet;
+use warpline_packet::wire::icmp_error::{
+    Icmpv4Error, Icmpv6Error, MAX_LEN_V4, MAX_LEN_V6, icmpv4_error, icmpv6_error,
+};
+use warpline_packet::{Instant, LinkType, Packet};
+
+use crate::{Emit, Emits, Section};
+
+/// Room for the link header of an error: Ethernet with three VLAN tags takes 26 bytes.
+const LINK_LEN_MAX: usize = 32;
+const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
+/// One error a packet.
+pub(crate) const EMITS: Emits = Emits::packets(1, FRAME_LEN_MAX);
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// What errors are sent, and how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Where errors about IPv4 packets come from; none are sent without.
+    pub(crate) src_v4: Option<Ipv4Addr>,
+    /// Where errors about IPv6 packets come from.
+    pub(crate) src_v6: Option<Ipv6Addr>,
+    /// Errors a second a shard.
+    pub(crate) rate_pps: u64,
+}
+
+impl Config {
+    /// Of the keys `icmp`, `icmp_src_v4`, `icmp_src_v6` and `icmp_rate_pps`; `None` where `icmp` is off.
+    pub(crate) fn read(section: &mut Section<'_>) -> Option<Self> {
+        let on = section.choice("icmp", &[("off", false), ("on", true)], false);
+        let config = Self {
+            src_v4: section.parsed::<Ipv4Addr>("icmp_src_v4"),
+            src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
+            rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
+        };
+        if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
+            section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
+        }
+        on.then_some(config)
+    }
+}
+
+/// What is wrong with a packet, by its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) v4: Icmpv4Error,
+    pub(crate) v6: Icmpv6Error,
+}
+
+/// One shard's errors.
+pub(crate) struct Errors {
+    config: Config,
+    bucket: Bucket,
+    frame: [u8; FRAME_LEN_MAX],
+    sent: u64,
+    limited: u64,
+    withheld: u64,
+}
+
+impl Errors {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            bucket: Bucket::new(config.rate_pps),
+            frame: [0; FRAME_LEN_MAX],
+            sent: 0,
+            limited: 0,
+            withheld: 0,
+        }
+    }
+
+    /// Tells the sender of `packet`, where there is something to tell and an error is permitted.
+    pub(crate) fn answer(
+        &mut self,
+        packet: &Packet<'_>,
+        problem: Option<Problem>,
+        emit: &mut Emit<'_>,
+    ) {
+        let Some(len) = problem.and_then(|problem| self.write(packet, problem)) else {
+            self.withheld += 1;
+            return;
+        };
+        // Only what could be sent takes a token.
+        if !self.bucket.take(packet.timestamp()) {
+            self.limited += 1;
+        } else if emit.send_back(&packet.arrival(), &self.frame[..len]) {
+            self.sent += 1;
+        } else {
+            self.withheld += 1;
+        }
+    }
+
+    /// Writes the error about `packet` and gives its length; `None` where there must be none.
+    fn write(&mut self, packet: &Packet<'_>, problem: Problem) -> Option<usize> {
+        let link_len = packet.l3_offset();
+        let link = packet.frame().get(..link_len).filter(|_| link_len <= LINK_LEN_MAX)?;
+        // RFC 1812, 4.3.2.7 and RFC 4443, 2.4 (e.4): not about a link-layer broadcast or multicast.
+        let is_ethernet = packet.link() == LinkType::ETHERNET;
+        if is_ethernet && link.first()? & 1 == 1 {
+            return None;
+        }
+        self.frame[..link_len].copy_from_slice(link);
+        if is_ethernet {
+            let (dst, src) = (ethernet::field::DST, ethernet::field::SRC);
+            self.frame[dst.clone()].copy_from_slice(&link[src.clone()]);
+            self.frame[src].copy_from_slice(&link[dst]);
+        }
+        let (out, original) = (&mut self.frame[link_len..], packet.ip_packet());
+        let len = if packet.version() == 4 {
+            let out = &mut out[..MAX_LEN_V4];
+            icmpv4_error(out, problem.v4, self.config.src_v4?, original)
+        } else {
+            icmpv6_error(out, problem.v6, self.config.src_v6?, original)
+        };
+        Some(link_len + len?)
+    }
+
+    pub(crate) fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("icmp_sent", self.sent);
+        visit("icmp_rate_limited", self.limited);
+        visit("icmp_withheld", self.withheld);
+    }
+}
+
+/// A token bucket in packet time that holds a second's worth (RFC 4443, 2.4 (f)).
+struct Bucket {
+    rate_pps: u64,
+    /// Nanoseconds times packets a second: a token is [`SECOND`].
+    credit: u64,
+    last: Instant,
+}
+
+impl Bucket {
+    fn new(rate_pps: u64) -> Self {
+        Self { rate_pps, credit: rate_pps.saturating_mul(SECOND), last: Instant::ZERO }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let elapsed = now.as_nanos().saturating_sub(self.last.as_nanos()).min(SECOND);
+        self.last = self.last.max(now);
+        let full = self.rate_pps.saturating_mul(SECOND);
+        let earned = elapsed.saturating_mul(self.rate_pps);
+        self.credit = self.credit.saturating_add(earned).min(full);
+        let has = self.credit >= SECOND;
+        if has {
+            self.credit -= SECOND;
+        }
+        has
+    }
+}
