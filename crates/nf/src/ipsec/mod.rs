@@ -1,4 +1,5 @@
 //! The network function `ipsec`: ESP (RFC 4303) in tunnel and transport mode, for IPv4 and IPv6.
 
 pub mod cipher;
+pub mod replay;
 pub mod sa;

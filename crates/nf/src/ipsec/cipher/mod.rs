@@ -3,6 +3,13 @@
 //!
 //! Key rows are flat: schedules and midstates, ready to be used, with no pointer in them.
 
+#[cfg(test)]
+pub(crate) mod cases;
+pub mod key_row;
+mod key_schedule;
+
+pub use key_row::{KeyRow, KeyTable};
+
 /// A cipher of ESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -60,36 +67,6 @@ pub const fn icv_len(cipher: Cipher, auth: Auth) -> usize {
         (_, Auth::Sha1) => 12,
         (_, Auth::None) => 0,
     }
-}
-
-/// Round keys of the longest AES key: 14 rounds.
-pub const ROUND_KEYS_MAX: usize = 15;
-
-/// The keys of one SA as the cipher work uses them, 512 bytes. Rows lie in one array, by the SA's place.
-#[repr(C, align(64))]
-#[derive(Clone)]
-pub struct KeyRow {
-    /// A [`Cipher`].
-    pub cipher: u8,
-    /// An [`Auth`].
-    pub auth: u8,
-    /// 10, 12 or 14; 0 without AES.
-    pub rounds: u8,
-    /// 1 where sequence numbers have 64 bits.
-    pub esn: u8,
-    /// The salt or nonce that counter blocks start with (RFC 3686, 4; RFC 4106, 4).
-    pub salt: [u8; 4],
-    /// Zero.
-    pub reserved: [u8; 8],
-    /// Round keys (FIPS 197, 5.2), in the order in which they are used: for opening CBC those of the equivalent
-    /// inverse cipher (5.3.5), otherwise those of the cipher. Unused ones are zero.
-    pub round_keys: [[u8; 16]; ROUND_KEYS_MAX],
-    /// CBC, sealing: round keys of the AES-128 key that makes IVs of sequence numbers.
-    pub iv_keys: [[u8; 16]; 11],
-    /// State of the hash behind the inner pad of HMAC, in words of the host. SHA-1 has five.
-    pub inner: [u32; 8],
-    /// The same behind the outer pad.
-    pub outer: [u32; 8],
 }
 
 /// One packet's work.

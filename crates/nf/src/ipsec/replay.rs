@@ -1,0 +1,152 @@
+//! The window that tells replayed packets from late ones, and finds the half of a sequence number that isn't sent
+//! (RFC 4303, 3.4.3 and appendix A2).
+//!
+//! [`ReplayWindow`] is that of one SA. Its bits lie in a ring of words, each for 64 numbers in a row (RFC 6479): to move
+//! on clears the words that are entered and shifts nothing.
+
+/// The least window, in packets (RFC 4303, 3.4.3).
+pub const WINDOW_MIN: u32 = 32;
+/// The greatest, in packets.
+pub const WINDOW_MAX: u32 = 4096;
+
+/// Numbers in a word of the ring.
+const WORD_BITS: u64 = u64::BITS as u64;
+/// Without a window, the whole number nearest to the highest is meant: that of the greatest window that RFC 4303, A2.1
+/// allows.
+const WINDOW_INFERRED: u64 = 1 << 31;
+
+/// Which sequence numbers of one SA were received.
+///
+/// A packet's way: [`infer`](Self::infer) its number, [`check`](Self::check) it, authenticate, check it again and
+/// [`accept`](Self::accept) it.
+#[derive(Clone, Debug)]
+pub struct ReplayWindow {
+    /// A power of two of words, of which one is more than the window needs. Bits above that of `highest` in its word
+    /// are clear.
+    words: Box<[u64]>,
+    /// Packets; 0 where replays are not looked for.
+    window: u32,
+    /// Whether numbers have 64 bits.
+    esn: bool,
+    highest: u64,
+}
+
+impl ReplayWindow {
+    /// Of `window` packets, brought up to [`WINDOW_MIN`] or down to [`WINDOW_MAX`], or 0 to let replays pass; with 64-bit
+    /// numbers where `esn` says so. What is up to `highest` counts as received: nothing that an earlier run may have
+    /// accepted is accepted again.
+    pub fn new(window: u32, esn: bool, highest: u64) -> Self {
+        let window = if window == 0 { 0 } else { window.clamp(WINDOW_MIN, WINDOW_MAX) };
+        let count = match window {
+            0 => 0,
+            _ => (u64::from(window).div_ceil(WORD_BITS) + 1).next_power_of_two() as usize,
+        };
+        let highest = if esn { highest } else { highest.min(u64::from(u32::MAX)) };
+        let mut made =
+            Self { words: vec![u64::MAX; count].into_boxed_slice(), window, esn, highest };
+        if let Some(word) = made.word_mut(highest) {
+            *word = u64::MAX >> (WORD_BITS - 1 - highest % WORD_BITS);
+        }
+        made
+    }
+
+    /// The highest number that was accepted.
+    pub fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// The whole number of a packet that carries `low`: with 64-bit numbers, the one that is in the window or less than
+    /// 2^32 behind its lower edge (RFC 4303, A2.1). `None` where that would be below 1 or above the last number; such a
+    /// packet is to be dropped.
+    pub fn infer(&self, low: u32) -> Option<u64> {
+        let whole = if self.esn { self.whole(low)? } else { u64::from(low) };
+        (whole != 0).then_some(whole)
+    }
+
+    fn whole(&self, low: u32) -> Option<u64> {
+        let window = if self.window == 0 { WINDOW_INFERRED } else { u64::from(self.window) };
+        let (top_high, top_low) = ((self.highest >> 32) as u32, self.highest as u32);
+        let reach = (window - 1) as u32;
+        let is_at_edge_or_above = low >= top_low.wrapping_sub(reach);
+        let high = match (top_low >= reach, is_at_edge_or_above) {
+            // Case A: the window lies in one run of 2^32 numbers; what is below its edge is of the next.
+            (true, true) => top_high,
+            (true, false) => top_high.checked_add(1)?,
+            // Case B: the window began in the run before.
+            (false, true) => top_high.checked_sub(1)?,
+            (false, false) => top_high,
+        };
+        Some(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// Whether a packet of this number may be received: it was not yet, and isn't below the window. 0 never may, nor
+    /// what is above the last number. Without a window every other number may.
+    pub fn check(&self, sequence: u64) -> bool {
+        if !self.is_number(sequence) {
+            return false;
+        }
+        if self.window == 0 || sequence > self.highest {
+            return true;
+        }
+        !self.is_below(sequence) && self.word(sequence) & bit(sequence) == 0
+    }
+
+    /// Marks a number whose packet was authentic, and moves the window to it where it is above. Does nothing with one
+    /// that is below the window or no number.
+    pub fn accept(&mut self, sequence: u64) {
+        if !self.is_number(sequence) {
+            return;
+        }
+        if sequence > self.highest {
+            self.enter(sequence);
+            self.highest = sequence;
+        }
+        if !self.is_below(sequence)
+            && let Some(word) = self.word_mut(sequence)
+        {
+            *word |= bit(sequence);
+        }
+    }
+
+    /// Clears the words behind that of the highest number, up to that of `sequence`.
+    fn enter(&mut self, sequence: u64) {
+        let from = self.highest / WORD_BITS;
+        let count = (sequence / WORD_BITS - from).min(self.words.len() as u64);
+        for step in 1..=count {
+            if let Some(word) = self.word_mut((from + step) * WORD_BITS) {
+                *word = 0;
+            }
+        }
+    }
+
+    fn is_number(&self, sequence: u64) -> bool {
+        sequence != 0 && (self.esn || sequence <= u64::from(u32::MAX))
+    }
+
+    /// Whether it is below the window, which ends with the highest number.
+    fn is_below(&self, sequence: u64) -> bool {
+        self.highest.saturating_sub(sequence) >= u64::from(self.window)
+    }
+
+    fn place(&self, sequence: u64) -> usize {
+        (sequence / WORD_BITS) as usize & self.words.len().wrapping_sub(1)
+    }
+
+    /// All set where there is no window.
+    fn word(&self, sequence: u64) -> u64 {
+        self.words.get(self.place(sequence)).copied().unwrap_or(u64::MAX)
+    }
+
+    fn word_mut(&mut self, sequence: u64) -> Option<&mut u64> {
+        let place = self.place(sequence);
+        self.words.get_mut(place)
+    }
+}
+
+fn bit(sequence: u64) -> u64 {
+    1 << (sequence % WORD_BITS)
+}
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;
