@@ -9,6 +9,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 pub use super::key_schedule::ROUND_KEYS_MAX;
 use super::key_schedule::{expand, invert};
+use super::software::Schedule;
 use super::{Auth, Cipher};
 use crate::ipsec::sa::{Direction, Sa};
 
@@ -88,6 +89,9 @@ impl KeyRow {
         self.auth = sa.auth as u8;
         self.esn = u8::from(sa.esn);
         self.fill_cipher(sa)?;
+        if sa.cipher == Cipher::Gcm && sa.auth != Auth::None {
+            return None;
+        }
         let key = sa.auth_key.0.as_slice();
         match sa.auth {
             Auth::None => Some(()),
@@ -186,25 +190,53 @@ impl Drop for KeyRow {
 /// The rows of every SA, by its place in [`Database::sas`](crate::ipsec::sa::Database::sas).
 pub struct KeyTable {
     rows: Vec<KeyRow>,
+    /// Those of [`software`](super::software), of the rows that are usable.
+    schedules: Vec<Option<Schedule>>,
+}
+
+/// What the table has of an SA.
+pub(super) struct Key<'a> {
+    pub(super) row: &'a KeyRow,
+    pub(super) schedule: &'a Schedule,
+    pub(super) cipher: Cipher,
+    pub(super) auth: Auth,
+}
+
+impl Key<'_> {
+    /// The half of `sequence` that is authenticated but not sent, of SAs that have one (RFC 4303, 2.2.1).
+    pub(super) fn high_half(&self, sequence: u64) -> Option<[u8; 4]> {
+        (self.row.esn == 1).then_some(((sequence >> 32) as u32).to_be_bytes())
+    }
 }
 
 impl KeyTable {
-    /// The rows of `sas`. One whose keys are not of the lengths of its algorithms gets a row that is
-    /// [unusable](KeyRow::UNUSABLE).
+    /// The rows of `sas`. One whose keys are not of the lengths of its algorithms, or that has GCM and another
+    /// authentication, gets a row that is [unusable](KeyRow::UNUSABLE).
     pub fn new(sas: &[Sa]) -> Self {
         // Filled where they stay, so that no copies are left behind.
         let mut rows = vec![KeyRow::EMPTY; sas.len()];
+        let mut schedules = Vec::with_capacity(sas.len());
         for (row, sa) in rows.iter_mut().zip(sas) {
-            if row.fill(sa).is_none() {
+            let schedule = row.fill(sa).and_then(|()| Schedule::new(sa));
+            if schedule.is_none() {
                 row.zeroize();
             }
+            schedules.push(schedule);
         }
-        Self { rows }
+        Self { rows, schedules }
     }
 
     /// Row `i` is that of SA `i`.
     pub fn rows(&self) -> &[KeyRow] {
         &self.rows
+    }
+
+    /// The keys of row `i`; `None` where there is no such row or it is unusable.
+    pub(super) fn key(&self, i: u32) -> Option<Key<'_>> {
+        let row = self.rows.get(i as usize)?;
+        let schedule = self.schedules.get(i as usize)?.as_ref()?;
+        let (cipher, auth) = row.suite()?;
+        Some(Key { row, schedule, cipher, auth })
     }
 }
 

@@ -7,6 +7,7 @@
 pub(crate) mod cases;
 pub mod key_row;
 mod key_schedule;
+pub mod software;
 
 pub use key_row::{KeyRow, KeyTable};
 
