@@ -5,6 +5,7 @@ pub mod captures;
 pub mod frames;
 pub mod functions;
 pub mod ipfix;
+pub mod ipsec;
 pub mod rules;
 pub mod seeds;
 mod texts;

@@ -156,8 +156,7 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
 
 fn of_functions(seeds: &mut Vec<Seed>) {
     let packets = packets();
-    for target in
-        ["digest", "firewall", "flow_monitor", "ipcomp", "load_balancer", "nat", "router"]
+    for target in ["digest", "firewall", "flow_monitor", "ipcomp", "load_balancer", "nat", "router"]
     {
         for (number, (packet, link)) in packets.iter().enumerate() {
             let mut one = Vec::new();

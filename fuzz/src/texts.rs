@@ -10,6 +10,8 @@ pub const TEXTS: &[(&str, &[&str])] = &[
     ("routes", ROUTES),
     ("neighbours", NEIGHBOURS),
     ("services", SERVICES),
+    ("ipsec_sas", SAS),
+    ("ipsec_policies", POLICIES),
     ("chain_file", CHAINS),
     ("config", TABLES),
     ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
@@ -76,6 +78,106 @@ const SERVICES: &[&str] = &[
     "vip 192.0.2.9 tcp 80, 443\n backend 10.0.0.1 weight 3 # own\n backend 10.0.0.2 port 8080 drain\n",
     "vip 2001:db8::9 udp 53\nbackend fd00::1 down\nbackend fd00::2 weight 0\n",
     "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1 mac 02:00:00:00:00:01\nbackend ::1 mac 2:0:0:0:0:2\n",
+];
+
+const SAS: &[&str] = &[
+    r#"[[sa]]
+name = "a"
+direction = "out"
+spi = "0x1000"
+src = "192.0.2.1"
+dst = "192.0.2.2"
+mode = "tunnel"
+cipher = "aes-gcm"
+enc_key = "0x000102030405060708090a0b0c0d0e0f10111213"
+esn = true
+encap = { src_port = 4500, dst_port = 4500 }
+selectors = [{ src = "10.1.0.0/16", dst = "10.2.0.0/16", protocol = "tcp", dst_ports = "1-1023" }]
+lifetime = { soft = { bytes = 1000 }, hard = { packets = 9, seconds = 5 } }
+sequence = 7
+dscp = 46
+df = "clear"
+[[sa]]
+name = "b"
+spi = 256
+reqid = 1
+src = "192.0.2.2"
+dst = "192.0.2.1"
+mode = "transport"
+cipher = "aes-cbc"
+enc_key = "0x000102030405060708090a0b0c0d0e0f"
+auth = "hmac-sha1-96"
+auth_key = "0x000102030405060708090a0b0c0d0e0f10111213"
+replay_window = 128
+"#,
+    "src 192.0.2.2 dst 192.0.2.1
+\tproto esp spi 0xc1a2b3c4(3248665540) reqid 1(0x00000001) mode tunnel
+\treplay-window 32 seq 0x00000000 flag af-unspec (0x00100000)
+\tauth-trunc hmac(sha1) 0x000102030405060708090a0b0c0d0e0f10111213 (160 bits) 96
+\tenc cbc(aes) 0x000102030405060708090a0b0c0d0e0f (128 bits)
+\tlastused 2026-03-01 10:00:09
+\tanti-replay context: seq 0x1f, oseq 0x0, bitmap 0xffffffff
+\tsel src 0.0.0.0/0 dst 0.0.0.0/0 proto tcp sport 80 uid 0
+\tlifetime config:
+\t  limit: soft (INF)(bytes), hard 7(bytes)
+\t  limit: soft (INF)(packets), hard (INF)(packets)
+\t  expire add: soft 3301(sec), hard 3960(sec)
+\t  expire use: soft 0(sec), hard 0(sec)
+\tlifetime current:
+\t  2604(bytes), 31(packets)
+\t  add 2026-03-01 09:59:58 use 2026-03-01 10:00:01
+\tstats:
+\t  replay-window 0 replay 0 failed 0
+src 192.0.2.1 dst 192.0.2.2
+\tproto esp spi 0x00001000 reqid 1 mode tunnel
+\treplay-window 0 flag noecn nopmtudisc af-unspec esn extra_flag dont-encap-dscp
+\taead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128
+\tencap type espinudp sport 4500 dport 4500 addr 0.0.0.0
+\tanti-replay esn context:
+\t seq-hi 0x0, seq 0x0, oseq-hi 0x2, oseq 0x10
+\t replay_window 64, bitmap-length 2
+\t 00000000 00000000 
+\tdir out
+",
+];
+
+const POLICIES: &[&str] = &[
+    r#"[[policy]]
+src = "10.1.0.0/16"
+dst = "10.2.0.0/16"
+protocol = 17
+dst_ports = 500
+action = "bypass"
+[[policy]]
+dst = "10.2.0.0/16"
+action = "protect"
+sa = ["new", "a", "0x00001000@192.0.2.2"]
+[[policy]]
+src = "::/0"
+action = "discard"
+"#,
+    "src 10.2.0.0/16 dst 10.1.0.0/16 
+\tdir fwd priority 379519 ptype main 
+\ttmpl src 192.0.2.2 dst 192.0.2.1
+\t\tproto esp reqid 1 mode transport
+src 10.1.0.0/16 dst 10.2.0.0/16 proto icmp type 8 code 0 uid 0
+\tdir out action allow index 1 priority 7 ptype main share any flag localok (0x00000000)
+\tlifetime config:
+\t  limit: soft (INF)(bytes), hard (INF)(bytes)
+\tlifetime current:
+\t  0(bytes), 0(packets)
+\t  add 2026-03-01 09:59:58 use -
+\ttmpl src 192.0.2.1 dst 192.0.2.2
+\t\tproto esp spi 0x00001000(4096) reqid 1(0x00000001) mode tunnel
+\t\tlevel required share any 
+\t\tenc-mask ffffffff auth-mask ffffffff comp-mask ffffffff
+src 0.0.0.0/0 dst 0.0.0.0/0 
+\tdir out action block priority 9 
+src 0.0.0.0/0 dst 10.0.0.0/8 
+\tdir in priority 3 
+src 0.0.0.0/0 dst 0.0.0.0/0 
+\tsocket in priority 0 ptype main 
+",
 ];
 
 /// Chain files and, behind zero bytes, settings of the command line.

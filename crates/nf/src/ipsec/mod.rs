@@ -2,4 +2,6 @@
 
 pub mod cipher;
 pub mod replay;
+pub mod files;
+pub mod nonce_state;
 pub mod sa;
