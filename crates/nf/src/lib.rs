@@ -18,8 +18,10 @@ pub mod ipcomp;
 pub mod ipsec;
 pub mod load_balancer;
 pub mod nat;
+pub mod reassembly;
 mod report;
 pub mod router;
+mod upper;
 
 use warpline_packet::Access;
 
@@ -53,6 +55,7 @@ pub const FUNCTIONS: &[Definition] = &[
     firewall::DEFINITION,
     flow_monitor::DEFINITION,
     ipcomp::DEFINITION,
+    ipsec::DEFINITION,
     load_balancer::DEFINITION,
     nat::DEFINITION,
     router::DEFINITION,

@@ -1,5 +1,7 @@
 //! The link layer a frame was captured on.
 
+use crate::wire::sll;
+
 /// A link type, as the registry of pcap link types (`LINKTYPE_*`) numbers it.
 ///
 /// The named ones are understood; a frame of any other is carried as it is and counts as not IP.
@@ -32,6 +34,26 @@ impl LinkType {
     /// Whether the frame begins with its IP header.
     pub const fn is_raw_ip(self) -> bool {
         matches!(self, Self::RAW | Self::IPV4 | Self::IPV6)
+    }
+
+    /// Where the ethertype of the packet stands whose header is at `l3`, from the frame's first byte; `None`
+    /// where the link has none.
+    pub const fn kind_at(self, l3: usize) -> Option<usize> {
+        match self {
+            Self::ETHERNET => l3.checked_sub(2),
+            Self::LINUX_SLL => Some(sll::field::ETHERTYPE.start),
+            Self::LINUX_SLL2 => Some(sll::field_v2::ETHERTYPE.start),
+            _ => None,
+        }
+    }
+
+    /// Whether a packet of IP version `version` can have this link.
+    pub const fn takes(self, version: u8) -> bool {
+        match self {
+            Self::IPV4 => version == 4,
+            Self::IPV6 => version == 6,
+            _ => true,
+        }
     }
 
     /// Whether headers behind it are understood.

@@ -41,6 +41,7 @@ pub use self::classbench::{is_classbench, parse_classbench};
 pub use self::iptables::parse_iptables;
 pub use self::nft::parse_nft;
 pub use self::region::{Region, RegionRule};
+pub(crate) use self::rule_set::bounds;
 pub use self::rule_set::{
     Decision, HIDDEN_PORT, NO_PORT, Policy, RuleSet, kind_of_message, kind_of_segment,
 };

@@ -362,7 +362,8 @@ fn add_addresses(to: &mut Vec<Range>, side: &Side, rule: u32, version: u8) {
 }
 
 /// First and last address of a prefix, as numbers.
-pub(super) fn bounds(prefix: Prefix) -> (u128, u128) {
+/// First and last address of a prefix.
+pub(crate) fn bounds(prefix: Prefix) -> (u128, u128) {
     let (first, bits) = match prefix.address() {
         core::net::IpAddr::V4(a) => (u128::from(a.to_bits()), 32),
         core::net::IpAddr::V6(a) => (a.to_bits(), 128),

@@ -15,6 +15,24 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// allows.
 const WINDOW_INFERRED: u64 = 1 << 31;
 
+/// The 64-bit number of a packet that carries `low`, where `highest` was the highest so far; see
+/// [`ReplayWindow::infer`].
+pub fn infer_extended(highest: u64, window: u32, low: u32) -> Option<u64> {
+    let window = if window == 0 { WINDOW_INFERRED } else { u64::from(window) };
+    let (top_high, top_low) = ((highest >> 32) as u32, highest as u32);
+    let reach = (window - 1) as u32;
+    let is_at_edge_or_above = low >= top_low.wrapping_sub(reach);
+    let high = match (top_low >= reach, is_at_edge_or_above) {
+        // Case A: the window lies in one run of 2^32 numbers; what is below its edge is of the next.
+        (true, true) => top_high,
+        (true, false) => top_high.checked_add(1)?,
+        // Case B: the window began in the run before.
+        (false, true) => top_high.checked_sub(1)?,
+        (false, false) => top_high,
+    };
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
 /// Which sequence numbers of one SA were received.
 ///
 /// A packet's way: [`infer`](Self::infer) its number, [`check`](Self::check) it, authenticate, check it again and
@@ -59,24 +77,11 @@ impl ReplayWindow {
     /// 2^32 behind its lower edge (RFC 4303, A2.1). `None` where that would be below 1 or above the last number; such a
     /// packet is to be dropped.
     pub fn infer(&self, low: u32) -> Option<u64> {
-        let whole = if self.esn { self.whole(low)? } else { u64::from(low) };
-        (whole != 0).then_some(whole)
-    }
-
-    fn whole(&self, low: u32) -> Option<u64> {
-        let window = if self.window == 0 { WINDOW_INFERRED } else { u64::from(self.window) };
-        let (top_high, top_low) = ((self.highest >> 32) as u32, self.highest as u32);
-        let reach = (window - 1) as u32;
-        let is_at_edge_or_above = low >= top_low.wrapping_sub(reach);
-        let high = match (top_low >= reach, is_at_edge_or_above) {
-            // Case A: the window lies in one run of 2^32 numbers; what is below its edge is of the next.
-            (true, true) => top_high,
-            (true, false) => top_high.checked_add(1)?,
-            // Case B: the window began in the run before.
-            (false, true) => top_high.checked_sub(1)?,
-            (false, false) => top_high,
+        let whole = match self.esn {
+            true => infer_extended(self.highest, self.window, low)?,
+            false => u64::from(low),
         };
-        Some(u64::from(high) << 32 | u64::from(low))
+        (whole != 0).then_some(whole)
     }
 
     /// Whether a packet of this number may be received: it was not yet, and isn't below the window. 0 never may, nor

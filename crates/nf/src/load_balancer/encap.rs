@@ -1,7 +1,7 @@
 //! Modes without a way back: a packet is carried to its backend in another one (IP in IP, RFC 2003 and RFC
 //! 2473), or as it is, in a frame to the backend's Ethernet address.
 
-use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, ipv6, sll};
+use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, ipv6};
 use warpline_packet::{Batch, LinkType, PacketMut, Reason};
 
 use super::Refusal;
@@ -114,13 +114,7 @@ fn wrap(packet: &mut PacketMut<'_>, header: &[u8], kind: u16) -> bool {
     let frame = packet.frame_mut();
     frame.copy_within(header.len()..header.len() + l3, 0);
     frame[l3..l3 + header.len()].copy_from_slice(header);
-    let at = match link {
-        LinkType::ETHERNET => Some(l3 - 2),
-        LinkType::LINUX_SLL => Some(sll::field::ETHERTYPE.start),
-        LinkType::LINUX_SLL2 => Some(sll::field_v2::ETHERTYPE.start),
-        _ => None,
-    };
-    if let Some(at) = at {
+    if let Some(at) = link.kind_at(l3) {
         frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
     }
     packet.reparse();

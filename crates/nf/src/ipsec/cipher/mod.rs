@@ -5,11 +5,14 @@
 
 #[cfg(test)]
 pub(crate) mod cases;
+mod engine;
 pub mod key_row;
 mod key_schedule;
 pub mod software;
 
+pub use engine::Engine;
 pub use key_row::{KeyRow, KeyTable};
+pub use software::JOBS_MAX;
 
 /// A cipher of ESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -26,7 +26,7 @@ pub use source::FILE_BYTES_MAX;
 pub const ROWS_MAX: usize = 65_536;
 
 /// Keys of the function's table that [`read`] reads.
-pub const KEYS: &[Key] = &[
+pub const KEYS: [Key; 5] = [
     Key {
         name: "sas",
         allowed: "a file that only its owner may read",

@@ -26,7 +26,7 @@ fn read_in(folder: Folder<'_>, table: &str) -> Found {
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
     let (mut mistakes, mut resources) = (Diagnostics::default(), Resources::default());
     let mut section = Section::new(vec![layer], "ipsec", folder, &mut mistakes);
-    section.refuse_unknown(KEYS);
+    section.refuse_unknown(&KEYS);
     let database = read(&mut section, &mut resources);
     assert_eq!(database.is_none(), !mistakes.is_empty());
     let lines = |all: &Diagnostics| {

@@ -1,0 +1,68 @@
+//! What one SA carried and refused, and whether its life is over (RFC 4301, 4.4.2.1).
+
+use core::time::Duration;
+
+use warpline_packet::Instant;
+
+use super::sa::{Lifetime, Limits};
+
+/// What an SA refuses, apart from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    BadIcv,
+    Replay,
+    /// Everything else.
+    Other,
+}
+
+/// An SA's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) packets: u64,
+    /// Bytes of the packets as they are without ESP.
+    pub(super) bytes: u64,
+    pub(super) bad_icv: u64,
+    pub(super) replay: u64,
+    pub(super) lifetime: u64,
+    pub(super) other: u64,
+    first: Option<Instant>,
+    pub(super) is_soft: bool,
+}
+
+impl Counts {
+    /// Takes a packet of `len` bytes in, unless a hard limit says no.
+    pub(super) fn carry(&mut self, len: usize, now: Instant, lifetime: &Lifetime) -> bool {
+        let age = now.since(*self.first.get_or_insert(now));
+        let (packets, bytes) = (self.packets + 1, self.bytes + len as u64);
+        let is_over = |limits: &Limits| {
+            limits.packets.is_some_and(|max| packets > max)
+                || limits.bytes.is_some_and(|max| bytes > max)
+                || limits.seconds.is_some_and(|max| age >= Duration::from_secs(max))
+        };
+        self.is_soft |= is_over(&lifetime.soft);
+        if is_over(&lifetime.hard) {
+            self.lifetime += 1;
+            return false;
+        }
+        (self.packets, self.bytes) = (packets, bytes);
+        true
+    }
+
+    pub(super) fn refuse(&mut self, why: Refused) {
+        *match why {
+            Refused::BadIcv => &mut self.bad_icv,
+            Refused::Replay => &mut self.replay,
+            Refused::Other => &mut self.other,
+        } += 1;
+    }
+
+    /// Adds what another SA carried.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.first.is_some() || self.bad_icv + self.replay + self.lifetime + self.other > 0
+    }
+}

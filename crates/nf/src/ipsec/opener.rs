@@ -1,0 +1,221 @@
+//! The half after the cipher: the replay window, what came of opening, and whether the packet is one that its SA may
+//! carry (RFC 4303, 3.4.3 and 3.4.4; RFC 4301, 5.2).
+//!
+//! With extended numbers a packet carries half of its own, and which whole one it means depends on what authenticated
+//! before: on the window, which moves here, perhaps while later packets are at the cipher already. So they go there
+//! with a guess. The number that counts is the one that the window says when their turn comes; where that is another,
+//! they are opened again as that. So what becomes of a packet never depends on the guess.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
+use warpline_packet::{Batch, Packet, Reason, Shard, Verdict};
+
+use super::cipher::Engine;
+use super::counts::{Counts, Refused};
+use super::replay::ReplayWindow;
+use super::sa::{Direction, Mode, Sa};
+use super::strip::Outcome;
+use super::tables::{Tables, is_authenticated};
+use super::traffic::Traffic;
+use super::words::{Task, Words, Work};
+use super::{Ipsec, reason, report, work};
+use crate::icmp_errors::{Errors, Problem};
+use crate::upper::Place;
+use crate::{After, Emit, Function, Report};
+
+/// What an SA that opens remembers.
+#[derive(Debug)]
+pub(super) struct InState {
+    window: ReplayWindow,
+    counts: Counts,
+}
+
+impl InState {
+    pub(super) fn new(sa: &Sa) -> Self {
+        // RFC 4303, 3.4.3: numbers that did not authenticate say nothing.
+        let window = if is_authenticated(sa) { sa.replay_window } else { 0 };
+        let window = ReplayWindow::new(window, sa.esn, sa.sequence);
+        Self { window, counts: Counts::default() }
+    }
+}
+
+/// One shard's half.
+pub(super) struct Opener {
+    shard: Shard,
+    tables: Arc<Tables>,
+    engine: Arc<Engine>,
+    words: Words,
+    states: Box<[InState]>,
+    /// Of SAs that a reload took away.
+    retired: Counts,
+    icmp: Option<Errors>,
+    dummies: u64,
+    reopened: u64,
+}
+
+impl Opener {
+    pub(super) fn new(ipsec: &Ipsec, shard: Shard, states: Box<[InState]>) -> Self {
+        Self {
+            shard,
+            tables: Arc::clone(&ipsec.tables),
+            engine: Arc::clone(&ipsec.engine),
+            words: ipsec.words,
+            states,
+            retired: Counts::default(),
+            icmp: ipsec.options.icmp.map(Errors::new),
+            dummies: 0,
+            reopened: 0,
+        }
+    }
+
+    /// Says what becomes of a packet that came by ESP.
+    fn settle(&mut self, tables: &Tables, batch: &mut Batch, index: usize, task: Task) {
+        let (sa, shape) = tables.row(task.row);
+        let slot = shape.slot(self.shard);
+        let opened = self.open(batch, index, task, slot);
+        let counts = &mut self.states[slot].counts;
+        let packet = &mut batch.packet_mut(index);
+        let verdict = opened.and_then(|outcome| match outcome {
+            Outcome::Closed => Err(reason::BAD_ICV),
+            Outcome::Dummy => Ok(false),
+            Outcome::BadPadding => Err(reason::BAD_PADDING),
+            Outcome::Malformed => Err(reason::MALFORMED),
+            Outcome::Congestion => Err(reason::CONGESTION),
+            Outcome::Link => Err(reason::LINK),
+            Outcome::Plain => {
+                let packet = packet.as_packet();
+                let len = packet.ip_end() - packet.l3_offset();
+                if !is_carried(sa, packet) {
+                    Err(reason::SELECTOR_MISMATCH)
+                } else if !counts.carry(len, packet.timestamp(), &sa.lifetime) {
+                    Err(reason::LIFETIME)
+                } else {
+                    Ok(true)
+                }
+            }
+        });
+        match verdict {
+            Ok(true) => {}
+            Ok(false) => {
+                self.dummies += 1;
+                packet.absorb();
+            }
+            Err(why) => {
+                let of = match why {
+                    reason::BAD_ICV => Some(Refused::BadIcv),
+                    reason::REPLAY => Some(Refused::Replay),
+                    // Counted already.
+                    reason::LIFETIME => None,
+                    _ => Some(Refused::Other),
+                };
+                of.into_iter().for_each(|of| counts.refuse(of));
+                packet.drop(why);
+            }
+        }
+    }
+
+    /// Asks the window for the packet's number, and moves it where the packet authenticated as that.
+    fn open(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        task: Task,
+        slot: usize,
+    ) -> Result<Outcome, Reason> {
+        let window = &mut self.states[slot].window;
+        let number = window.infer(task.sequence as u32).filter(|&number| window.check(number));
+        let Some(number) = number else { return Err(reason::REPLAY) };
+        let outcome = match (number == task.sequence, task.outcome) {
+            (true, outcome) => outcome,
+            // No packet authenticates as two numbers.
+            (false, Outcome::Closed) => {
+                self.reopened += 1;
+                let (tables, engine) = (&self.tables, &self.engine);
+                work::open_one(batch, index, task.row, number, tables, engine)
+            }
+            (false, _) => Outcome::Closed,
+        };
+        if outcome != Outcome::Closed {
+            window.accept(number);
+            let hint = &self.tables.highest[usize::from(task.row)];
+            hint.store(window.highest(), Ordering::Relaxed);
+        }
+        Ok(outcome)
+    }
+
+    /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
+    fn tell(&mut self, packet: &Packet<'_>, task: Task, emit: &mut Emit<'_>) {
+        let Some(icmp) = &mut self.icmp else { return };
+        let (sa, shape) = self.tables.row(task.row);
+        let kept = match sa.mode {
+            Mode::Tunnel => 0,
+            Mode::Transport => {
+                Place::end_to_end(packet).map_or(0, |place| place.body - packet.l3_offset())
+            }
+        };
+        let mtu = shape.len_max(kept, sa.outer.mtu.into());
+        let v4 = Icmpv4Error::FragmentationNeeded { mtu: mtu as u16 };
+        let v6 = Icmpv6Error::PacketTooBig { mtu: mtu as u32 };
+        icmp.answer(packet, Some(Problem { v4, v6 }), emit);
+    }
+}
+
+/// Whether an SA may carry what it did (RFC 4301, 5.2, 4).
+fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
+    let headers = packet.headers();
+    sa.selectors.is_empty()
+        || Traffic::of(packet.into_frame(), &headers)
+            .is_some_and(|traffic| sa.selectors.iter().any(|selector| traffic.is_of(selector)))
+}
+
+impl After for Opener {
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        let tables = Arc::clone(&self.tables);
+        for &index in picks {
+            let index = usize::from(index);
+            let task = self.words.get(&batch.packet_mut(index));
+            match task.work {
+                Work::None => {}
+                Work::Open => self.settle(&tables, batch, index, task),
+                Work::Seal => {
+                    let packet = batch.packet(index);
+                    if packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG {
+                        self.tell(&packet, task, emit);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self, function: &dyn Function) {
+        let function: &dyn core::any::Any = function;
+        let Some(new) = function.downcast_ref::<Ipsec>() else { return };
+        let (retired, states) = (&mut self.retired, &mut self.states);
+        let retire = |state: &InState| retired.add(&state.counts);
+        new.successor.take_over(&new.tables, &self.tables, self.shard, states, retire);
+        self.tables = Arc::clone(&new.tables);
+        self.engine = Arc::clone(&new.engine);
+        for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
+            self.tables.highest[row].store(state.window.highest(), Ordering::Relaxed);
+        }
+    }
+
+    fn close(&mut self, report: &mut dyn Report) {
+        for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
+            report::tell(report, &self.tables.sas[row], state.window.highest(), &state.counts);
+        }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let sum = |of: fn(&Counts) -> u64| {
+            of(&self.retired) + self.states.iter().map(|state| of(&state.counts)).sum::<u64>()
+        };
+        visit("opened", sum(|counts| counts.packets));
+        visit("opened_bytes", sum(|counts| counts.bytes));
+        visit("dummies", self.dummies);
+        visit("reopened", self.reopened);
+        self.icmp.iter().for_each(|icmp| icmp.counters(visit));
+    }
+}

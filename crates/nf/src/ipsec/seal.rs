@@ -1,0 +1,129 @@
+//! Puts ESP around a packet (RFC 4303, 3.3): everything but the cipher's work.
+
+use warpline_packet::PacketMut;
+use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4};
+
+use super::outer::{self, Inner};
+use super::sa::Sa;
+use super::tables::{ESP_HEADER_LEN, Shape, TRAILER_LEN};
+use crate::upper::Place;
+
+/// Where ESP lies in a frame: from the SPI to the end of the ICV.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    pub(super) at: usize,
+    pub(super) len: usize,
+}
+
+/// What goes into ESP, and what stays in front of it. Offsets are from the frame's first byte.
+struct Carried {
+    /// Where the bytes begin that go into ESP, and how many there are.
+    body: usize,
+    len: usize,
+    /// What they are.
+    protocol: u8,
+    /// The byte in front of them that names what follows it, in transport mode.
+    next_at: Option<usize>,
+}
+
+/// Grows `packet` by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of
+/// ESP, padding and trailer. `None`, and nothing is done, where there is no room or nothing that ESP may carry.
+pub(super) fn wrap(
+    packet: &mut PacketMut<'_>,
+    sa: &Sa,
+    shape: &Shape,
+    sequence: u64,
+) -> Option<Stretch> {
+    let carried = carried(packet, shape)?;
+    let (version, l3, end) = (packet.version(), packet.l3_offset(), packet.ip_end());
+    let text_len = shape.text_len(carried.len);
+    let (front, moved) = (shape.outer_len + shape.head_len, carried.body);
+    // The frame ends where the packet does: what pads a link's shortest frame is not kept.
+    let new_end = end + (text_len - carried.len) + shape.icv_len;
+    let inner = Inner {
+        traffic_class: packet.traffic_class(),
+        dont_fragment: version == 6 || packet.ip_fragment() & ipv4::DONT_FRAGMENT != 0,
+    };
+    let old_len = packet.ip_len();
+    if !packet.reshape(-(front as isize), new_end as isize - packet.len() as isize) {
+        return None;
+    }
+    let link = packet.link();
+    let frame = packet.frame_mut();
+    frame.copy_within(front..front + moved, 0);
+    let headers_at = if carried.next_at.is_some() { moved } else { l3 + shape.outer_len };
+    let len = frame.len() - l3;
+    if let Some(next_at) = carried.next_at {
+        frame[next_at] = if sa.encap.is_some() { ip_protocol::UDP } else { ip_protocol::ESP };
+    } else {
+        outer::write(&mut frame[l3..l3 + shape.outer_len], sa, inner, len, sequence);
+        let (own, kind) =
+            if sa.src.is_ipv4() { (4, ethertype::IPV4) } else { (6, ethertype::IPV6) };
+        if own != version
+            && let Some(at) = link.kind_at(l3)
+        {
+            frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+        }
+    }
+    if let Some(encap) = sa.encap {
+        let udp = &mut frame[headers_at..];
+        let len = udp.len();
+        outer::write_udp(udp, encap, len);
+    }
+    let at = headers_at + shape.udp_len;
+    frame[at..at + 4].copy_from_slice(&sa.spi.to_be_bytes());
+    frame[at + 4..at + 8].copy_from_slice(&(sequence as u32).to_be_bytes());
+    let text = at + ESP_HEADER_LEN + shape.iv_len;
+    write_trailer(&mut frame[text..text + text_len], carried.len, carried.protocol);
+    let stretch = Stretch { at, len: frame.len() - at };
+    if let Some(next_at) = carried.next_at {
+        mend_ip_header(packet, old_len, len, next_at, carried.protocol);
+    }
+    packet.reparse();
+    Some(stretch)
+}
+
+fn carried(packet: &PacketMut<'_>, shape: &Shape) -> Option<Carried> {
+    let (version, end) = (packet.version(), packet.ip_end());
+    if shape.outer_len > 0 {
+        let body = packet.l3_offset();
+        let protocol = if version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 };
+        return Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: None });
+    }
+    let Place { next_at, body, protocol } = Place::end_to_end(&packet.as_packet())?;
+    Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: Some(next_at) })
+}
+
+/// RFC 4303, 2.4: padding is 1, 2, 3 and so on.
+fn write_trailer(text: &mut [u8], payload_len: usize, protocol: u8) {
+    let Some(pad_len) = text.len().checked_sub(payload_len + TRAILER_LEN) else { return };
+    let (pad, trailer) = text[payload_len..].split_at_mut(pad_len);
+    pad.iter_mut().zip(1u8..).for_each(|(byte, number)| *byte = number);
+    trailer.copy_from_slice(&[pad_len as u8, protocol]);
+}
+
+/// Tells the IP header in front of ESP its packet's new length, `len` bytes with it, and what it carries now.
+fn mend_ip_header(packet: &mut PacketMut<'_>, old_len: u16, len: usize, next_at: usize, was: u8) {
+    if packet.version() == 4 {
+        let is = packet.as_packet().into_frame().get(next_at).copied().unwrap_or(0);
+        packet.set_ip_len(len as u16);
+        let sum = checksum::update16(packet.ip_checksum(), old_len, len as u16);
+        packet.set_ip_checksum(checksum::update16(sum, u16::from(was), u16::from(is)));
+    } else {
+        packet.set_ip_len((len - warpline_packet::wire::ipv6::HEADER_LEN) as u16);
+    }
+}
+
+/// What can be written only now that the text is cipher: the sum of UDP over IPv6.
+pub(super) fn finish(packet: &mut PacketMut<'_>, sa: &Sa) {
+    let outer_is_v6 = packet.version() == 6;
+    if sa.encap.is_some() && outer_is_v6 {
+        let (src, dst) = (packet.src_v6().into(), packet.dst_v6().into());
+        let (start, end) = (packet.l4_offset(), packet.ip_end());
+        outer::fill_udp_checksum(
+            packet.frame_mut().get_mut(start..end).unwrap_or(&mut []),
+            src,
+            dst,
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! Takes what is left of ESP off a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC 4301).
+
+use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::{Flags, PacketMut};
+
+use super::outer::ecn_out;
+use super::sa::{Mode, Sa};
+use super::seal::Stretch;
+use super::tables::{ESP_HEADER_LEN, Shape, TRAILER_LEN};
+use crate::upper::Place;
+
+/// What became of a packet that came by ESP, as a number in its scratch word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Outcome {
+    /// Nothing yet, or it did not authenticate: not a byte of it was changed.
+    Closed = 0,
+    /// It is in the clear.
+    Plain = 1,
+    /// It carries nothing (RFC 4303, 2.6).
+    Dummy = 2,
+    /// Its padding is not 1, 2, 3 and so on.
+    BadPadding = 3,
+    /// What it carries is not what its SA does.
+    Malformed = 4,
+    /// It met congestion that it can't tell of (RFC 6040, 4.2).
+    Congestion = 5,
+    /// Its link can't carry what is in it.
+    Link = 6,
+}
+
+impl Outcome {
+    pub(super) const fn of(number: u8) -> Self {
+        match number {
+            1 => Self::Plain,
+            2 => Self::Dummy,
+            3 => Self::BadPadding,
+            4 => Self::Malformed,
+            5 => Self::Congestion,
+            6 => Self::Link,
+            _ => Self::Closed,
+        }
+    }
+}
+
+/// Makes of `packet`, whose text at `esp` is plain, what was sealed.
+pub(super) fn strip(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape, esp: Stretch) -> Outcome {
+    let text_at = esp.at + ESP_HEADER_LEN + shape.iv_len;
+    let text_end = esp.at + esp.len - shape.icv_len;
+    let text = packet.as_packet().into_frame().get(text_at..text_end).unwrap_or(&[]);
+    let (len, protocol) = match payload(text) {
+        Ok(found) => found,
+        Err(outcome) => return outcome,
+    };
+    // RFC 4303, 2.6: whatever the mode.
+    if protocol == ip_protocol::NO_NEXT_HEADER {
+        return Outcome::Dummy;
+    }
+    match sa.mode {
+        Mode::Tunnel => strip_tunnel(packet, sa, text_at, len, protocol),
+        Mode::Transport => strip_transport(packet, sa, text_at, len, protocol),
+    }
+}
+
+/// The bytes of a text in front of its padding, and what they are.
+fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
+    let Some((rest, &[pad_len, protocol])) = text.split_last_chunk::<TRAILER_LEN>() else {
+        return Err(Outcome::Malformed);
+    };
+    let Some(len) = rest.len().checked_sub(pad_len.into()) else {
+        return Err(Outcome::BadPadding);
+    };
+    let is_right = rest[len..].iter().zip(1u8..).all(|(&byte, number)| byte == number);
+    if is_right { Ok((len, protocol)) } else { Err(Outcome::BadPadding) }
+}
+
+/// Leaves the packet of at most `len` bytes at `text_at`; behind it may be padding against traffic analysis
+/// (RFC 4303, 2.7).
+fn strip_tunnel(
+    packet: &mut PacketMut<'_>,
+    sa: &Sa,
+    text_at: usize,
+    len: usize,
+    protocol: u8,
+) -> Outcome {
+    let outer_class = packet.traffic_class();
+    let (l3, link, outer_version) = (packet.l3_offset(), packet.link(), packet.version());
+    let inner = &packet.as_packet().into_frame()[text_at..text_at + len];
+    let Some((version, inner_len)) = inner_len(inner, protocol).filter(|&(_, own)| own <= len)
+    else {
+        return Outcome::Malformed;
+    };
+    if !link.takes(version) {
+        return Outcome::Link;
+    }
+    let front = text_at - l3;
+    let tail = packet.len() - (text_at + inner_len);
+    let frame = packet.frame_mut();
+    frame.copy_within(0..l3, front);
+    if !packet.reshape(front as isize, -(tail as isize)) {
+        return Outcome::Malformed;
+    }
+    if version != outer_version
+        && let Some(at) = link.kind_at(l3)
+    {
+        let kind = if version == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        packet.frame_mut()[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+    }
+    packet.reparse();
+    if packet.malformed().is_some() {
+        return Outcome::Malformed;
+    }
+    if sa.outer.ecn { take_ecn(packet, outer_class) } else { Outcome::Plain }
+}
+
+/// IP version and length of an inner packet, as its header says.
+fn inner_len(inner: &[u8], protocol: u8) -> Option<(u8, usize)> {
+    match (protocol, inner.first()? >> 4) {
+        (ip_protocol::IPV4, 4) => {
+            let len = inner.get(ipv4::field::TOTAL_LEN)?.try_into().ok()?;
+            let len = usize::from(u16::from_be_bytes(len));
+            (len >= ipv4::HEADER_LEN).then_some((4, len))
+        }
+        (ip_protocol::IPV6, 6) => {
+            let len = inner.get(ipv6::field::PAYLOAD_LEN)?.try_into().ok()?;
+            Some((6, ipv6::HEADER_LEN + usize::from(u16::from_be_bytes(len))))
+        }
+        _ => None,
+    }
+}
+
+fn take_ecn(packet: &mut PacketMut<'_>, outer_class: u8) -> Outcome {
+    let class = packet.traffic_class();
+    let Some(ecn) = ecn_out(class, outer_class) else { return Outcome::Congestion };
+    let new = class & !3 | ecn;
+    if new != class {
+        packet.set_traffic_class(new);
+        if packet.version() == 4 {
+            let sum = checksum::update16(packet.ip_checksum(), class.into(), new.into());
+            packet.set_ip_checksum(sum);
+        }
+    }
+    Outcome::Plain
+}
+
+/// Leaves the `len` bytes at `text_at` behind the headers in front of ESP.
+fn strip_transport(
+    packet: &mut PacketMut<'_>,
+    sa: &Sa,
+    text_at: usize,
+    len: usize,
+    protocol: u8,
+) -> Outcome {
+    let Some(place) = Place::last(&packet.as_packet()) else { return Outcome::Malformed };
+    let (l3, was, old_len) = (packet.l3_offset(), place.protocol, packet.ip_len());
+    let front = text_at - place.body;
+    let tail = packet.len() - (text_at + len);
+    let frame = packet.frame_mut();
+    frame[place.next_at] = protocol;
+    frame.copy_within(0..place.body, front);
+    if !packet.reshape(front as isize, -(tail as isize)) {
+        return Outcome::Malformed;
+    }
+    let ip_len = packet.len() - l3;
+    if packet.version() == 4 {
+        packet.set_ip_len(ip_len as u16);
+        let sum = checksum::update16(packet.ip_checksum(), old_len, ip_len as u16);
+        packet.set_ip_checksum(checksum::update16(sum, was.into(), protocol.into()));
+    } else {
+        packet.set_ip_len((ip_len - ipv6::HEADER_LEN) as u16);
+    }
+    packet.reparse();
+    if packet.malformed().is_some() {
+        return Outcome::Malformed;
+    }
+    if sa.encap.is_some() {
+        sum_anew(packet);
+    }
+    Outcome::Plain
+}
+
+/// A NAT on the way changed the addresses that the sender summed; what authenticated is known to be whole (RFC
+/// 3948, 3.1.2).
+fn sum_anew(packet: &mut PacketMut<'_>) {
+    let is_whole = packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT | Flags::SNAPPED);
+    let at = match packet.protocol() {
+        ip_protocol::TCP => tcp::field::CHECKSUM.start,
+        // RFC 768: none was made.
+        ip_protocol::UDP if packet.l4_checksum() == 0 && packet.version() == 4 => return,
+        ip_protocol::UDP => udp::field::CHECKSUM.start,
+        _ => return,
+    };
+    if !is_whole {
+        return;
+    }
+    let (l4, end, protocol) = (packet.l4_offset(), packet.ip_end(), packet.protocol());
+    let len = end - l4;
+    let pseudo = match packet.version() {
+        4 => {
+            let (src, dst) = (packet.src_v4().into(), packet.dst_v4().into());
+            checksum::pseudo_v4(src, dst, protocol, len as u16)
+        }
+        _ => {
+            let (src, dst) = (packet.src_v6().into(), packet.dst_v6().into());
+            checksum::pseudo_v6(src, dst, protocol, len as u32)
+        }
+    };
+    let segment = &mut packet.frame_mut()[l4..end];
+    segment[at..at + 2].fill(0);
+    let sum = !checksum::fold(pseudo + checksum::sum(segment));
+    // RFC 768: zero would say that there is no sum.
+    let sum = if sum == 0 && protocol == ip_protocol::UDP { 0xffff } else { sum };
+    segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,0 +1,125 @@
+//! Reload: a new set of SAs takes the place of another while packets flow. An SA that is in both goes on where it
+//! was; old and new SAs of a tunnel are there side by side as long as the files say so.
+//!
+//! The state of new SAs is made by whoever builds the new function, so that lanes hand over without making or
+//! freeing any.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use warpline_packet::{SHARDS, Shard};
+
+use super::opener::InState;
+use super::sa::{Direction, Sa};
+use super::sealer::OutState;
+use super::tables::Tables;
+
+/// State of an SA of one direction.
+pub(super) trait SaState: Sized {
+    const DIRECTION: Direction;
+    /// Where state for new SAs waits.
+    fn fresh(successor: &Successor) -> &Fresh<Self>;
+}
+
+impl SaState for OutState {
+    const DIRECTION: Direction = Direction::Out;
+    fn fresh(successor: &Successor) -> &Fresh<Self> {
+        &successor.out
+    }
+}
+
+impl SaState for InState {
+    const DIRECTION: Direction = Direction::In;
+    fn fresh(successor: &Successor) -> &Fresh<Self> {
+        &successor.inward
+    }
+}
+
+/// Of each shard, or of the whole, the state of its SAs: before a reload that of the new set, afterwards what is
+/// left of the old one.
+pub(super) struct Fresh<T>(OnceLock<Vec<Mutex<Box<[T]>>>>);
+
+impl<T> Default for Fresh<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T> Fresh<T> {
+    /// Makes the state; does nothing a second time.
+    pub(super) fn make(&self, whole: bool, state: impl Fn(Shard) -> Box<[T]>) {
+        let state = |shard| Mutex::new(state(shard));
+        self.0.get_or_init(|| match whole {
+            true => vec![state(Shard::WHOLE)],
+            false => (0..SHARDS).map(Shard::new).map(state).collect(),
+        });
+    }
+}
+
+/// Which SAs go on.
+struct Pairs {
+    /// By row, the row of the same SA in the old tables.
+    old_rows: Vec<Option<u32>>,
+    /// By row of the old tables.
+    goes_on: Vec<bool>,
+}
+
+/// What a new set has ready for the state of the one before it.
+#[derive(Default)]
+pub(super) struct Successor {
+    pairs: OnceLock<Pairs>,
+    pub(super) out: Fresh<OutState>,
+    pub(super) inward: Fresh<InState>,
+}
+
+impl Successor {
+    /// Finds the SAs of `new` that are in `old`, too, and gives the rows of those.
+    pub(super) fn pair(&self, new: &Tables, old: &Tables) -> &[Option<u32>] {
+        let pairs = self.pairs.get_or_init(|| {
+            let id = |sa: &Sa| (sa.direction, sa.spi, sa.src, sa.dst);
+            let rows: HashMap<_, u32> = old.sas.iter().map(id).zip(0..).collect();
+            let same = |sa: &Sa| {
+                let row = *rows.get(&id(sa))?;
+                is_same(sa, &old.sas[row as usize]).then_some(row)
+            };
+            let old_rows: Vec<_> = new.sas.iter().map(same).collect();
+            let mut goes_on = vec![false; old.sas.len()];
+            old_rows.iter().flatten().for_each(|&row| goes_on[row as usize] = true);
+            Pairs { old_rows, goes_on }
+        });
+        &pairs.old_rows
+    }
+
+    /// Puts the state of one shard of `new` in the place of `states`, with what goes on, and tells `retire` of
+    /// what doesn't.
+    pub(super) fn take_over<T: SaState>(
+        &self,
+        new: &Tables,
+        old: &Tables,
+        shard: Shard,
+        states: &mut Box<[T]>,
+        mut retire: impl FnMut(&T),
+    ) {
+        let (Some(pairs), Some(fresh)) = (self.pairs.get(), T::fresh(self).0.get()) else {
+            return;
+        };
+        let Some(fresh) = fresh.get(shard.index()) else { return };
+        let mut fresh = fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        for (row, state) in new.rows(shard, T::DIRECTION).zip(fresh.iter_mut()) {
+            if let Some(old_row) = pairs.old_rows[row] {
+                let slot = old.shapes[old_row as usize].slot(shard);
+                core::mem::swap(state, &mut states[slot]);
+            }
+        }
+        core::mem::swap(states, &mut *fresh);
+        let left = old.rows(shard, T::DIRECTION).zip(fresh.iter());
+        left.filter(|(row, _)| !pairs.goes_on[*row]).for_each(|(_, state)| retire(state));
+    }
+}
+
+/// Whether two SAs are one: what the cipher and the window depend on is the same. What they may carry, and how
+/// long, may differ.
+fn is_same(a: &Sa, b: &Sa) -> bool {
+    let of = |sa: &Sa| (sa.mode, sa.cipher, sa.auth, sa.esn, sa.replay_window, sa.encap);
+    of(a) == of(b) && a.enc_key == b.enc_key && a.auth_key == b.auth_key
+}

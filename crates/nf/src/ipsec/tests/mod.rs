@@ -1,0 +1,5 @@
+//! Tests of the whole function: two gateways, what passes between them, and what must not.
+
+mod gateway;
+mod refused;
+mod there_and_back;

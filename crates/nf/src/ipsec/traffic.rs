@@ -1,0 +1,158 @@
+//! What a packet is to a gateway: protected by ESP and for it, a piece of such a one, or in the clear.
+
+use core::net::IpAddr;
+
+use warpline_packet::wire::{esp, icmpv4, ip_protocol, ipv4, ipv6, udp};
+use warpline_packet::{Flags, Headers};
+
+use super::sa::Selector;
+
+/// The port of ESP in UDP (RFC 3948, 4).
+pub(super) const NAT_T_PORT: u16 = 4500;
+/// Protocol number of SCTP, whose ports lie where those of UDP do.
+const SCTP: u8 = 132;
+
+/// A port, or in its place: there is none, or it can't be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Port {
+    /// A port; of ICMP the type or the code.
+    Is(u16),
+    /// The protocol has none.
+    None,
+    /// It lies in another fragment.
+    Hidden,
+}
+
+/// What selectors ask about a packet (RFC 4301, 4.4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
+    /// `None`: hidden in another fragment.
+    pub(super) protocol: Option<u8>,
+    pub(super) src_port: Port,
+    pub(super) dst_port: Port,
+}
+
+impl Traffic {
+    /// Of the packet with these headers; `None` where it is not IP or cut inside its header.
+    pub(super) fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
+        let (src, dst) = addresses(frame, headers)?;
+        let is_later = headers.flags.has(Flags::LATER_FRAGMENT);
+        let protocol = headers.protocol;
+        // Behind a later fragment of IPv6 may be one more header, and what that carries is hidden.
+        let is_hidden = is_later && headers.version == 6 && ip_protocol::is_extension(protocol);
+        let at = usize::from(headers.l4);
+        let seen = if is_later { &[] } else { frame.get(at..).unwrap_or(&[]) };
+        let (src_port, dst_port) = match (protocol, seen) {
+            (ip_protocol::TCP | ip_protocol::UDP | SCTP, [a, b, c, d, ..]) => {
+                (Port::Is(u16::from_be_bytes([*a, *b])), Port::Is(u16::from_be_bytes([*c, *d])))
+            }
+            (ip_protocol::ICMP | ip_protocol::ICMPV6, seen) if seen.len() >= icmpv4::HEADER_LEN => {
+                (Port::Is(seen[0].into()), Port::Is(seen[1].into()))
+            }
+            (ip_protocol::TCP | ip_protocol::UDP | SCTP, _)
+            | (ip_protocol::ICMP | ip_protocol::ICMPV6, _) => (Port::Hidden, Port::Hidden),
+            _ if is_hidden => (Port::Hidden, Port::Hidden),
+            _ => (Port::None, Port::None),
+        };
+        Some(Self { src, dst, protocol: (!is_hidden).then_some(protocol), src_port, dst_port })
+    }
+
+    /// Whether `selector` is for it; what can't be seen matches no more than "any".
+    pub(super) fn is_of(&self, selector: &Selector) -> bool {
+        let of_port = |port: Port, range: &core::ops::RangeInclusive<u16>| match port {
+            Port::Is(port) => range.contains(&port),
+            Port::None | Port::Hidden => *range == ANY_PORT,
+        };
+        selector.src.contains(self.src)
+            && selector.dst.contains(self.dst)
+            && selector.protocol.is_none_or(|protocol| self.protocol == Some(protocol))
+            && of_port(self.src_port, &selector.src_ports)
+            && of_port(self.dst_port, &selector.dst_ports)
+    }
+}
+
+/// Every port, and none.
+pub(super) const ANY_PORT: core::ops::RangeInclusive<u16> = 0..=u16::MAX;
+
+/// Source and destination of an IP packet.
+pub(super) fn addresses(frame: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
+    let packet = frame.get(usize::from(headers.l3)..)?;
+    match headers.version {
+        4 => {
+            let header: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
+            let at = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            let (src, dst) = (ipv4::field::SRC_ADDR.start, ipv4::field::DST_ADDR.start);
+            Some((at(src).into(), at(dst).into()))
+        }
+        6 => {
+            let header: &[u8; ipv6::HEADER_LEN] = packet.first_chunk()?;
+            let at = |range| header.get(range).and_then(|bytes: &[u8]| bytes.first_chunk());
+            let src: [u8; 16] = *at(ipv6::field::SRC_ADDR)?;
+            let dst: [u8; 16] = *at(ipv6::field::DST_ADDR)?;
+            Some((src.into(), dst.into()))
+        }
+        _ => None,
+    }
+}
+
+/// Where ESP stands in a packet, and what its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EspPlace {
+    /// Offset of the SPI from the frame's first byte.
+    pub(super) at: usize,
+    pub(super) spi: u32,
+    /// The low half of the sequence number.
+    pub(super) low: u32,
+    /// Whether it is in UDP.
+    pub(super) in_udp: bool,
+}
+
+/// What ESP there is in a packet that is no fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Esp {
+    /// None.
+    None,
+    /// A header is there, perhaps without the rest.
+    At(EspPlace),
+    /// It is cut off inside its header.
+    Cut,
+    /// One byte of 0xff that keeps a NAT's binding alive (RFC 3948, 2.3).
+    Keepalive,
+}
+
+impl Esp {
+    /// In the packet with these headers.
+    pub(super) fn find(frame: &[u8], headers: &Headers) -> Self {
+        let l4 = usize::from(headers.l4);
+        let (at, in_udp) = match headers.protocol {
+            ip_protocol::ESP => (l4, false),
+            ip_protocol::UDP if dst_port(frame, l4) == Some(NAT_T_PORT) => {
+                (l4 + udp::HEADER_LEN, true)
+            }
+            _ => return Self::None,
+        };
+        let end = headers.end as usize;
+        let bytes = frame.get(at..end.min(frame.len())).unwrap_or(&[]);
+        match bytes {
+            [0xff] if in_udp => Self::Keepalive,
+            // RFC 3948, 2.2: four bytes of zero stand before IKE.
+            [0, 0, 0, 0, ..] if in_udp => Self::None,
+            [a, b, c, d, e, f, g, h, ..] => Self::At(EspPlace {
+                at,
+                spi: u32::from_be_bytes([*a, *b, *c, *d]),
+                low: u32::from_be_bytes([*e, *f, *g, *h]),
+                in_udp,
+            }),
+            _ => Self::Cut,
+        }
+    }
+}
+
+const _: () = assert!(esp::HEADER_LEN == 8);
+
+fn dst_port(frame: &[u8], l4: usize) -> Option<u16> {
+    let bytes = frame.get(l4..)?.get(udp::field::DST_PORT)?;
+    Some(u16::from_be_bytes(bytes.try_into().ok()?))
+}

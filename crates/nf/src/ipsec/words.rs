@@ -1,0 +1,90 @@
+//! What the phases tell each other of a packet, in three scratch words.
+
+use warpline_packet::{FieldSet, PacketMut, ScratchWord};
+
+use super::strip::Outcome;
+use crate::{Resources, Section};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    /// The SA's row in the lower half, then the [`Work`], then the [`Outcome`].
+    what: ScratchWord,
+    /// The sequence number's halves.
+    low: ScratchWord,
+    high: ScratchWord,
+}
+
+/// What `run` is to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Work {
+    /// Nothing.
+    None = 0,
+    /// To seal it.
+    Seal = 1,
+    /// To open it.
+    Open = 2,
+}
+
+/// One packet's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) row: u16,
+    /// Sealing: the number. Opening: what it is taken for.
+    pub(super) sequence: u64,
+    /// What came of opening.
+    pub(super) outcome: Outcome,
+}
+
+impl Task {
+    /// Nothing to do.
+    pub(super) const NONE: Self =
+        Self { work: Work::None, row: 0, sequence: 0, outcome: Outcome::Closed };
+}
+
+impl Words {
+    pub(super) fn from(resources: &mut Resources, section: &mut Section<'_>) -> Option<Self> {
+        let Some([what, low, high]) = resources.scratch() else {
+            section.mistake("sas", "the chain has no three scratch words left for it");
+            return None;
+        };
+        Some(Self { what, low, high })
+    }
+
+    pub(super) fn fields(&self) -> FieldSet {
+        FieldSet::of(&[self.what.field(), self.low.field(), self.high.field()])
+    }
+
+    pub(super) fn put(&self, packet: &mut PacketMut<'_>, task: Task) {
+        let Task { work, row, sequence, outcome } = task;
+        let what = u32::from(row) | (work as u32) << 16 | (outcome as u32) << 24;
+        packet.set_scratch(self.what, what);
+        if work != Work::None {
+            packet.set_scratch(self.low, sequence as u32);
+            packet.set_scratch(self.high, (sequence >> 32) as u32);
+        }
+    }
+
+    pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: Outcome) {
+        let what = packet.scratch(self.what) & 0x00ff_ffff;
+        packet.set_scratch(self.what, what | (outcome as u32) << 24);
+    }
+
+    pub(super) fn get(&self, packet: &PacketMut<'_>) -> Task {
+        let what = packet.scratch(self.what);
+        let work = match (what >> 16) as u8 {
+            1 => Work::Seal,
+            2 => Work::Open,
+            _ => return Task::NONE,
+        };
+        let (low, high) = (packet.scratch(self.low), packet.scratch(self.high));
+        Task {
+            work,
+            row: what as u16,
+            sequence: u64::from(high) << 32 | u64::from(low),
+            outcome: Outcome::of((what >> 24) as u8),
+        }
+    }
+}
