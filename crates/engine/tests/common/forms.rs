@@ -98,6 +98,40 @@ pub(crate) const FORMS: &[Form] = &[
         &["decompressed", "added_bytes", "left", "!unknown-cpi", "!bad-deflate", "!too-big"],
     ),
     form(
+        "seal",
+        "ipsec",
+        "sas = 'sas-out'\npolicies = 'policies'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\n\
+         icmp_src_v6 = '2001:db8::fe'\nicmp_rate_pps = 5",
+        &[
+            "sealed",
+            "sealed_bytes",
+            "bypassed",
+            "icmp_sent",
+            "@sas",
+            "!no-policy",
+            "!discard",
+            "!too-big",
+            "!lifetime",
+            "!fragment",
+            "!snapped",
+        ],
+    ),
+    form(
+        "open",
+        "ipsec",
+        "sas = 'sas-in'\ndefault = 'bypass'\nreassembly = 64",
+        &[
+            "opened",
+            "opened_bytes",
+            "bypassed",
+            "@sas",
+            "!bad-icv",
+            "!selector-mismatch",
+            "!lifetime",
+            "!snapped",
+        ],
+    ),
+    form(
         "balancer-dnat",
         "load_balancer",
         "services = 'services'\ntcp_transitory_timeout_s = 20\nudp_timeout_s = 20",
@@ -263,6 +297,41 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1 mac 02:00:00:00:01:01\n\
         backend 172.16.0.2 mac 02:00:00:00:01:02\n\
         vip 2001:db8::10 tcp 80\n backend fd00:2::1 mac 02:00:00:00:01:03\n",
+    ),
+    (
+        "sas-out",
+        "[[sa]]\nname = 'a'\ndirection = 'out'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        mtu = 600\n\
+        [[sa]]\nname = 'b'\ndirection = 'out'\nspi = 4098\nsrc = '203.0.113.1'\ndst = '203.0.113.102'\nmode = 'tunnel'\n\
+        cipher = 'null'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        esn = true\nlifetime = { hard = { packets = 60 } }\n\
+        [[sa]]\nname = 'c'\ndirection = 'out'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
+    ),
+    (
+        "sas-in",
+        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        lifetime = { hard = { packets = 40 } }\n\
+        [[sa]]\nname = 'b'\ndirection = 'in'\nspi = 4098\nsrc = '203.0.113.1'\ndst = '203.0.113.102'\nmode = 'tunnel'\n\
+        cipher = 'null'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        esn = true\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        selectors = [{ src = 'fd00:1::/64', dst = '::/0', protocol = 'tcp' }]\n",
+    ),
+    (
+        "policies",
+        "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '239.0.0.0/8'\naction = 'discard'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '192.0.2.0/24'\nprotocol = 'tcp'\ndst_ports = '443'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '192.0.2.0/24'\naction = 'protect'\nsa = 'b'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'a'\n\
+        [[policy]]\nsrc = 'fd00:1::/64'\ndst = '::/0'\naction = 'protect'\nsa = 'c'\n",
     ),
     (
         "routes",

@@ -78,16 +78,21 @@ pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) ->
 }
 
 /// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames
-/// and, where the chain decompresses first, with what a compressing end made of it.
+/// and, where the chain takes off first what another end put on, with what that made of it.
 pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize) -> Vec<Input> {
     let through = |forms: &[Form], inputs: &[Input]| -> Vec<Sent> {
         run_forms(forms, Settings::default(), inputs).sent
     };
     let mut inputs = converse(inputs, 3, |inputs| through(forms, inputs));
     let mut copies = without_flows(&inputs);
-    if forms.first().is_some_and(|form| form.name == "decompress") {
+    let other_end = match forms.first().map(|form| form.name) {
+        Some("decompress") => Some("compress-all"),
+        Some("open") => Some("seal"),
+        _ => None,
+    };
+    if let Some(name) = other_end {
         for inputs in [&mut inputs, &mut copies] {
-            let sent = through(&self::forms(&["compress-all"]), inputs);
+            let sent = through(&self::forms(&[name]), inputs);
             *inputs = sent.into_iter().map(Input::from).collect();
         }
     }

@@ -105,6 +105,17 @@ fn both_ends_of_a_compressed_path_are_the_same_everywhere() {
 }
 
 #[test]
+fn an_ipsec_gateway_with_functions_of_flows_is_the_same_everywhere() {
+    together(&["firewall-tracking", "digest-count", "seal", "router"], false);
+    together(&["open", "firewall", "monitor"], false);
+}
+
+#[test]
+fn both_ends_of_a_tunnel_are_the_same_everywhere() {
+    together(&["seal", "open", "digest-count"], true);
+}
+
+#[test]
 fn all_functions_in_a_chain_are_the_same_everywhere() {
     together(
         &[
