@@ -1,0 +1,192 @@
+//! Reassembly of IPv4 and IPv6 fragments (RFC 791, 3.2; RFC 815; RFC 8200, 4.5), for one shard, in fixed memory.
+//!
+//! [`Reassembly::take`] is given fragments and gives the whole frame with the last of them. Fragments belong together
+//! by source, destination and identification, with IPv4 also by protocol; VLAN tags are not looked at. The frame has
+//! the link and IP headers of the first fragment (offset 0).
+//!
+//! What is bounded: datagrams at a time, the oldest of which makes room; the length of a frame; the time from a
+//! datagram's first fragment on. There is no bound on fragments. Overlapping fragments discard their datagram, and what
+//! still comes of it (RFC 5722), also with IPv4; exact duplicates are ignored (RFC 8200, 4.5). Congestion marks are kept
+//! (RFC 3168, 5.3).
+//!
+//! Nothing is allocated after [`Reassembly::new`].
+
+use core::time::Duration;
+
+use warpline_packet::{Instant, Packet};
+
+mod bits;
+mod datagram;
+mod piece;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use datagram::{Added, Datagrams};
+use piece::Piece;
+use table::Table;
+
+/// How long the fragments of an IPv4 datagram are waited for; RFC 1122, 3.3.2 leaves it open.
+pub const TIMEOUT_V4: Duration = Duration::from_secs(30);
+/// The same with IPv6 (RFC 8200, 4.5).
+pub const TIMEOUT_V6: Duration = Duration::from_secs(60);
+
+/// The datagrams of one shard that are being put together.
+pub struct Reassembly {
+    table: Table,
+    datagrams: Datagrams,
+    timeouts: [Duration; 2],
+    /// The latest time that was told.
+    now: Instant,
+    counters: Counters,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken<'a> {
+    /// It is no fragment, and was not taken.
+    Whole,
+    /// It is kept, or was there already.
+    Stored,
+    /// It was the last that was missing. The frame: link header, IP header without a trace of the fragments, its
+    /// length and checksum right, and all data.
+    Complete(&'a [u8]),
+    /// It is to be dropped.
+    Refused(Why),
+}
+
+/// Why a fragment is refused. All but a malformed one discard their datagram and what still comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It overlaps another without being its duplicate, or they disagree on where the datagram ends.
+    Overlap,
+    /// The datagram is longer than the memory for one, or its headers are.
+    TooLong,
+    /// Some fragments say that congestion was experienced, others that their transport can't be told (RFC 3168, 5.3).
+    Ecn,
+    /// It has no data, or no multiple of 8 bytes where more follow, goes beyond 65,535 bytes, or isn't all there; the
+    /// first of IPv6 also where the upper-layer header isn't all in it.
+    Malformed,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Fragments that came.
+    pub fragments: u64,
+    /// Datagrams put together.
+    pub complete: u64,
+    /// Fragments that were there already.
+    pub duplicates: u64,
+    /// Fragments refused, by [`Why`].
+    pub overlap: u64,
+    /// See [`Counters::overlap`].
+    pub too_long: u64,
+    /// See [`Counters::overlap`].
+    pub ecn: u64,
+    /// See [`Counters::overlap`].
+    pub malformed: u64,
+    /// Incomplete datagrams, not refused before, that made room.
+    pub evicted: u64,
+    /// Incomplete datagrams, not refused before, whose time was over.
+    pub expired: u64,
+}
+
+impl Reassembly {
+    /// Room for `datagrams` at a time, at least one, whose frames have at most `len_max` bytes, link header included.
+    /// Takes about 1.03 times their product, and 500 bytes for each datagram.
+    pub fn new(datagrams: usize, len_max: usize) -> Self {
+        let places = datagrams.max(1);
+        Self {
+            table: Table::new(places),
+            datagrams: Datagrams::new(places, len_max.min(FRAME_LEN_MAX)),
+            timeouts: [TIMEOUT_V4, TIMEOUT_V6],
+            now: Instant::ZERO,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Waits this long, in place of [`TIMEOUT_V4`] and [`TIMEOUT_V6`].
+    #[must_use]
+    pub fn with_timeouts(mut self, v4: Duration, v6: Duration) -> Self {
+        self.timeouts = [v4, v6];
+        self
+    }
+
+    /// Takes a fragment in, at its own time. Reads the whole frame.
+    pub fn take(&mut self, packet: &Packet<'_>) -> Taken<'_> {
+        if !piece::is_fragment(packet) {
+            return Taken::Whole;
+        }
+        self.counters.fragments += 1;
+        self.expire(packet.timestamp());
+        let Some(piece) = Piece::read(packet) else {
+            self.counters.malformed += 1;
+            return Taken::Refused(Why::Malformed);
+        };
+        let Some(place) = self.place(&piece) else { return Taken::Refused(Why::TooLong) };
+        match self.datagrams.add(place, &piece) {
+            Ok(Added::Kept) => Taken::Stored,
+            Ok(Added::Duplicate) => {
+                self.counters.duplicates += 1;
+                Taken::Stored
+            }
+            Ok(Added::Last) => {
+                self.counters.complete += 1;
+                self.table.remove(place);
+                Taken::Complete(self.datagrams.finish(place))
+            }
+            Err(why) => {
+                *self.counters.refused(why) += 1;
+                Taken::Refused(why)
+            }
+        }
+    }
+
+    /// Gives up the datagrams whose time is over at `now`. [`Reassembly::take`] does so by itself; to call it at ticks
+    /// frees nothing but what nobody will ask for.
+    pub fn expire(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(place) = self.table.expired(self.now, self.timeouts) {
+            self.counters.expired += u64::from(self.datagrams.refused(place).is_none());
+            self.table.remove(place);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The place of a fragment's datagram: the one that it has, or else a free one, or that of the oldest.
+    fn place(&mut self, piece: &Piece<'_>) -> Option<usize> {
+        if let Some(place) = self.table.find(&piece.key) {
+            return Some(place);
+        }
+        let place = match self.table.insert(piece.key, self.now) {
+            Some(place) => place,
+            None => {
+                let oldest = self.table.oldest()?;
+                self.counters.evicted += u64::from(self.datagrams.refused(oldest).is_none());
+                self.table.remove(oldest);
+                self.table.insert(piece.key, self.now)?
+            }
+        };
+        self.datagrams.start(place, piece.key.version);
+        Some(place)
+    }
+}
+
+impl Counters {
+    fn refused(&mut self, why: Why) -> &mut u64 {
+        match why {
+            Why::Overlap => &mut self.overlap,
+            Why::TooLong => &mut self.too_long,
+            Why::Ecn => &mut self.ecn,
+            Why::Malformed => &mut self.malformed,
+        }
+    }
+}
+
+/// Bytes of the longest frame there can be: the longest head and the longest IP packet's data.
+const FRAME_LEN_MAX: usize = datagram::HEAD_LEN_MAX + u16::MAX as usize;

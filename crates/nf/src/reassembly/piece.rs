@@ -1,0 +1,141 @@
+//! What one fragment says: which datagram it is of, and what of it it holds (RFC 791, 3.1; RFC 8200, 4.5).
+
+use warpline_packet::hash::{fold_v6, mix32};
+use warpline_packet::wire::{ip_protocol, ipv4::Ipv4, ipv6, ipv6::Ipv6};
+use warpline_packet::{Flags, Malformed, Packet};
+
+/// What the fragments of a datagram share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) version: u8,
+    /// Of IPv4; 0 with IPv6, whose fragments may be told apart without it.
+    protocol: u8,
+    ident: u32,
+    src: u128,
+    dst: u128,
+}
+
+impl Key {
+    pub(super) fn hash(&self) -> u32 {
+        let kind = u32::from(self.version) << 8 | u32::from(self.protocol);
+        let addresses = mix32(fold_v6(self.src)).wrapping_add(fold_v6(self.dst));
+        mix32(mix32(addresses).wrapping_add(self.ident) ^ kind)
+    }
+}
+
+/// One fragment.
+pub(super) struct Piece<'a> {
+    pub(super) key: Key,
+    /// Congestion notification, two bits.
+    pub(super) ecn: u8,
+    /// Where its data belong, in bytes.
+    pub(super) offset: usize,
+    pub(super) more: bool,
+    /// At least a byte; whole units of eight where more fragments follow.
+    pub(super) data: &'a [u8],
+    pub(super) head: Head<'a>,
+}
+
+impl Piece<'_> {
+    /// Where its data end in the datagram, in bytes.
+    pub(super) fn end(&self) -> usize {
+        self.offset + self.data.len()
+    }
+}
+
+/// What stands before a fragment's data.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    /// The link header, then the IP header with its options; of IPv6, up to the fragment header.
+    pub(super) bytes: &'a [u8],
+    /// Where the IP header starts in it.
+    pub(super) l3: usize,
+    /// IPv6: where it names the fragment header, and what that one names.
+    pub(super) next: Option<(usize, u8)>,
+}
+
+impl<'a> Piece<'a> {
+    /// What a fragment says; `None` where it lies or was cut.
+    pub(super) fn read(packet: &'a Packet<'_>) -> Option<Self> {
+        let piece = match packet.version() {
+            4 => Self::read_v4(packet)?,
+            6 => Self::read_v6(packet)?,
+            _ => return None,
+        };
+        let is_whole_units = !piece.more || piece.data.len().is_multiple_of(UNIT);
+        (is_whole_units && !piece.data.is_empty()).then_some(piece)
+    }
+
+    fn read_v4(packet: &'a Packet<'_>) -> Option<Self> {
+        let (l3, bytes) = (packet.l3_offset(), packet.ip_packet());
+        let ip = Ipv4::new_checked(bytes).ok()?;
+        let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
+        Some(Self {
+            key: Key {
+                version: 4,
+                protocol: ip.protocol(),
+                ident: ip.ident().into(),
+                src: ip.src_addr().to_bits().into(),
+                dst: ip.dst_addr().to_bits().into(),
+            },
+            ecn: ip.ecn(),
+            offset: ip.fragment_offset(),
+            more: ip.more_fragments(),
+            data: bytes.get(header_len..total_len)?,
+            head: Head { bytes: packet.frame().get(..l3 + header_len)?, l3, next: None },
+        })
+    }
+
+    fn read_v6(packet: &'a Packet<'_>) -> Option<Self> {
+        let (l3, bytes) = (packet.l3_offset(), packet.ip_packet());
+        let ip = Ipv6::new_checked(bytes).ok()?;
+        let fragment = ip.extensions().ok()?.fragment?;
+        // RFC 8200, 4.5: a first fragment without the upper-layer header is discarded.
+        if fragment.offset == 0 && packet.malformed().is_some() {
+            return None;
+        }
+        let next = *bytes.get(fragment.at)?;
+        let next_at = l3 + next_header_at(bytes, fragment.at)?;
+        Some(Self {
+            key: Key {
+                version: 6,
+                protocol: 0,
+                ident: fragment.ident,
+                src: ip.src_addr().to_bits(),
+                dst: ip.dst_addr().to_bits(),
+            },
+            ecn: ip.traffic_class() & ECN_MASK,
+            offset: fragment.offset.into(),
+            more: fragment.more,
+            data: bytes.get(fragment.at + FRAGMENT_HEADER_LEN..ip.total_len())?,
+            head: Head {
+                bytes: packet.frame().get(..l3 + fragment.at)?,
+                l3,
+                next: Some((next_at, next)),
+            },
+        })
+    }
+}
+
+/// Whether the packet is a fragment, be it one that ends beyond any packet's end.
+pub(super) fn is_fragment(packet: &Packet<'_>) -> bool {
+    packet.has(Flags::FRAGMENT) || packet.malformed() == Some(Malformed::FragmentBounds)
+}
+
+/// Where the header before the one at `end` says what that is, in a chain that was walked before.
+fn next_header_at(packet: &[u8], end: usize) -> Option<usize> {
+    let (mut next_at, mut at) = (ipv6::field::NEXT_HEADER.start, ipv6::HEADER_LEN);
+    while at < end {
+        let units = usize::from(*packet.get(at + 1)?);
+        let is_auth = *packet.get(next_at)? == ip_protocol::AH;
+        next_at = at;
+        at += if is_auth { (units + 2) * 4 } else { (units + 1) * 8 };
+    }
+    (at == end).then_some(next_at)
+}
+
+/// What offsets are counted in, in bytes.
+pub(super) const UNIT: usize = 8;
+/// The bits of the traffic class that tell of congestion (RFC 3168, 5).
+pub(super) const ECN_MASK: u8 = 3;
+const FRAGMENT_HEADER_LEN: usize = 8;

@@ -1,0 +1,111 @@
+//! Which datagrams are being put together, by key and by age, in fixed memory.
+
+use core::time::Duration;
+
+use warpline_packet::Instant;
+
+use super::piece::Key;
+use crate::nat::index::Index;
+
+/// A fixed number of places, each of one datagram; found by key, oldest first by IP version.
+pub(super) struct Table {
+    index: Index,
+    entries: Box<[Entry]>,
+    /// The first free place.
+    free: u32,
+    /// Places in use, oldest first: of IPv4, of IPv6.
+    orders: [Order; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    key: Key,
+    hash: u32,
+    started: Instant,
+    /// Neighbours in its order; `next` also in the list of free places.
+    before: u32,
+    next: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Order {
+    first: u32,
+    last: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Table {
+    pub(super) fn new(places: usize) -> Self {
+        let entry = |at: usize| {
+            let next = if at + 1 < places { at as u32 + 1 } else { NONE };
+            Entry { next, ..Entry::default() }
+        };
+        Self {
+            index: Index::new(places),
+            entries: (0..places).map(entry).collect(),
+            free: if places == 0 { NONE } else { 0 },
+            orders: [Order { first: NONE, last: NONE }; 2],
+        }
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<usize> {
+        let is = |place: u32| self.entries[place as usize].key == *key;
+        self.index.find(key.hash(), is).map(|place| place as usize)
+    }
+
+    /// A place for a datagram whose first fragment came at `now`; `None` where all are taken.
+    pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<usize> {
+        let place = self.free;
+        let order = &mut self.orders[order_of(&key)];
+        let entry = self.entries.get_mut(place as usize)?;
+        self.free = entry.next;
+        *entry = Entry { key, hash: key.hash(), started: now, before: order.last, next: NONE };
+        self.index.insert(entry.hash, place);
+        let last = core::mem::replace(&mut order.last, place);
+        match self.entries.get_mut(last as usize) {
+            Some(last) => last.next = place,
+            None => order.first = place,
+        }
+        Some(place as usize)
+    }
+
+    /// Frees a place that is in use.
+    pub(super) fn remove(&mut self, place: usize) {
+        let Entry { key, hash, before, next, .. } = self.entries[place];
+        let order = &mut self.orders[order_of(&key)];
+        self.index.remove(hash, place as u32);
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => order.first = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(next) => next.before = before,
+            None => order.last = before,
+        }
+        self.entries[place].next = core::mem::replace(&mut self.free, place as u32);
+    }
+
+    /// The place that has been in use for longest; of two that began together, that of IPv4.
+    pub(super) fn oldest(&self) -> Option<usize> {
+        let first = |order: &Order| self.entries.get(order.first as usize);
+        match (first(&self.orders[0]), first(&self.orders[1])) {
+            (Some(v4), Some(v6)) if v6.started < v4.started => Some(self.orders[1].first as usize),
+            (Some(_), _) => Some(self.orders[0].first as usize),
+            (None, Some(_)) => Some(self.orders[1].first as usize),
+            (None, None) => None,
+        }
+    }
+
+    /// A place whose time is over: `timeouts` are those of IPv4 and of IPv6.
+    pub(super) fn expired(&self, now: Instant, timeouts: [Duration; 2]) -> Option<usize> {
+        self.orders.iter().zip(timeouts).find_map(|(order, timeout)| {
+            let entry = self.entries.get(order.first as usize)?;
+            (now.since(entry.started) >= timeout).then_some(order.first as usize)
+        })
+    }
+}
+
+fn order_of(key: &Key) -> usize {
+    usize::from(key.version == 6)
+}
