@@ -245,3 +245,84 @@ impl fmt::Debug for KeyTable {
         write!(f, "{} secret key rows", self.rows.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aes::Block;
+    use aes::hazmat::{cipher_round, equiv_inv_cipher_round, inv_mix_columns, mix_columns};
+
+    use super::*;
+    use crate::ipsec::cipher::cases::{self, Suite, hex};
+
+    fn row(cipher: Cipher, direction: Direction, key: &[u8]) -> KeyRow {
+        let suite = Suite { cipher, key_len: 0, auth: Auth::None, esn: false };
+        KeyTable::new(&[cases::sa(suite, direction, key, &[])]).rows()[0].clone()
+    }
+
+    /// All rounds but the last one are `round`, and what the last one does too much is taken off by `unmix`.
+    fn through(
+        row: &KeyRow,
+        round: fn(&mut Block, &Block),
+        unmix: fn(&mut Block),
+        block: &str,
+    ) -> Vec<u8> {
+        let rounds = usize::from(row.rounds);
+        let mut block = Block::try_from(hex(block).as_slice()).unwrap();
+        let add = |block: &mut Block, key: &[u8; 16]| {
+            block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+        };
+        add(&mut block, &row.round_keys[0]);
+        for round_key in &row.round_keys[1..rounds] {
+            round(&mut block, &Block::from(*round_key));
+        }
+        round(&mut block, &Block::default());
+        unmix(&mut block);
+        add(&mut block, &row.round_keys[rounds]);
+        assert!(row.round_keys[rounds + 1..].iter().all(|unused| *unused == [0; 16]));
+        block.to_vec()
+    }
+
+    /// FIPS 197, appendix C: each key is 00 01 02 and so on.
+    #[test]
+    fn rows_encrypt_and_decrypt_as_fips_197_does() {
+        let plain = "00112233445566778899aabbccddeeff";
+        for (key_len, encrypted) in [
+            (16, "69c4e0d86a7b0430d8cdb78070b4c55a"),
+            (24, "dda97ca4864cdfe06eaf70a0ec0d7191"),
+            (32, "8ea2b7ca516745bfeafc49904b496089"),
+        ] {
+            let key: Vec<u8> = (0..key_len).collect();
+            let salted = [&key[..], &[9, 8, 7, 6]].concat();
+            let seals = [
+                row(Cipher::Cbc, Direction::Out, &key),
+                row(Cipher::Ctr, Direction::Out, &salted),
+                row(Cipher::Ctr, Direction::In, &salted),
+                row(Cipher::Gcm, Direction::In, &salted),
+            ];
+            for row in &seals {
+                let block = through(row, cipher_round, inv_mix_columns, plain);
+                assert_eq!(block, hex(encrypted));
+                assert_eq!(row.salt, if row.cipher == 1 { [0; 4] } else { [9, 8, 7, 6] });
+            }
+            let opens = row(Cipher::Cbc, Direction::In, &key);
+            let block = through(&opens, equiv_inv_cipher_round, mix_columns, encrypted);
+            assert_eq!(block, hex(plain));
+            assert_eq!(opens.iv_keys, [[0; 16]; 11]);
+        }
+    }
+
+    #[test]
+    fn keys_are_not_shown_and_are_wiped() {
+        let mut row = row(Cipher::Ctr, Direction::Out, &[0xab; 20]);
+        row.inner = [0xabab_abab; 8];
+        row.outer = row.inner;
+        row.iv_keys = [[0xab; 16]; 11];
+        row.zeroize();
+        assert_eq!(row.suite(), None);
+        assert!(row.round_keys.iter().chain(&row.iv_keys).flatten().all(|byte| *byte == 0));
+        assert_eq!((row.salt, row.inner, row.outer), ([0; 4], [0; 8], [0; 8]));
+
+        let table = KeyTable { rows: vec![row], schedules: vec![None] };
+        assert_eq!(format!("{table:?}"), "1 secret key rows");
+    }
+}

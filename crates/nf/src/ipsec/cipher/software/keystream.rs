@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use aes::Block;
+use wide::u8x16;
 
 use super::block_keys::Encryptor;
 use super::{HEADER_LEN, Room};
@@ -104,7 +105,9 @@ impl<'a> Keystream<'a> {
     }
 }
 
-/// Adds `other` to `block`.
+/// Adds `other` to `block`. In one register: where two are written to memory, what reads the block next waits until
+/// both are there.
+#[inline]
 pub(super) fn xor_block(block: &mut [u8; 16], other: &[u8; 16]) {
-    *block = (u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*other)).to_ne_bytes();
+    *block = (u8x16::new(*block) ^ u8x16::new(*other)).to_array();
 }
