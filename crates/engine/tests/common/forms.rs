@@ -303,7 +303,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "[[sa]]\nname = 'a'\ndirection = 'out'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
         cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
-        mtu = 600\n\
+        mtu = 576\ndf = 'set'\n\
         [[sa]]\nname = 'b'\ndirection = 'out'\nspi = 4098\nsrc = '203.0.113.1'\ndst = '203.0.113.102'\nmode = 'tunnel'\n\
         cipher = 'null'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         esn = true\nlifetime = { hard = { packets = 60 } }\n\
@@ -328,8 +328,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     (
         "policies",
         "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '239.0.0.0/8'\naction = 'discard'\n\
-        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '192.0.2.0/24'\nprotocol = 'tcp'\ndst_ports = '443'\naction = 'bypass'\n\
-        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '192.0.2.0/24'\naction = 'protect'\nsa = 'b'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '198.51.100.0/25'\nprotocol = 'tcp'\ndst_ports = '443'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '198.51.100.0/25'\naction = 'protect'\nsa = 'b'\n\
         [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'a'\n\
         [[policy]]\nsrc = 'fd00:1::/64'\ndst = '::/0'\naction = 'protect'\nsa = 'c'\n",
     ),
