@@ -125,7 +125,7 @@ pub(crate) const FORMS: &[Form] = &[
             "opened_bytes",
             "bypassed",
             "@sas",
-            "!bad-icv",
+            "!replay",
             "!selector-mismatch",
             "!lifetime",
             "!snapped",
