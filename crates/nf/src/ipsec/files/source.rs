@@ -117,6 +117,7 @@ impl Source {
         let (line, range) = self.line(at.start);
         let text = self.shown.text.get(range.clone()).unwrap_or_default();
         let start = at.start.saturating_sub(range.start);
+        let message = scrubbed(&message.into());
         self.shown.in_line(line, text, start, at.len().min(range.len()), message)
     }
 

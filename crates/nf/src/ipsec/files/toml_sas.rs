@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use toml::de::{DeTable, DeValue};
 
 use super::entry::{Entry, SaFile};
-use super::source::Source;
+use super::source::{Source, scrubbed};
 use super::toml_file::{self, SELECTOR_KEYS, Table, of, table, tables};
 use super::values;
 use crate::ipsec::cipher::{Auth, Cipher};
@@ -134,6 +134,8 @@ fn name(section: &mut Section<'_>) -> Option<String> {
     section.require("name", "counters and messages call it so");
     let name = section.string("name")?;
     let fits = (1..=NAME_LEN_MAX).contains(&name.chars().count());
+    // A name that could be a key by mistake would be shown.
+    let fits = fits && scrubbed(name) == name;
     if !fits || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
         let told = format!("`name` takes 1 to {NAME_LEN_MAX} characters without blanks");
         section.mistake("name", told);

@@ -12,7 +12,7 @@ use crate::Diagnostic;
 use crate::ipsec::sa::{Lifetime, Limits, Mode, Selector};
 
 /// A word of a line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
     /// Where it begins in the file.
@@ -56,7 +56,6 @@ impl Trouble {
 }
 
 /// The words of a line.
-#[derive(Debug)]
 pub(super) struct Words<'a> {
     line: Word<'a>,
     rest: &'a str,
@@ -155,8 +154,8 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     for block in blocks(text) {
         for mut line in block.lines {
             let first = line.next().map_or("", |word| word.text);
-            let has_key =
-                ["auth", "enc", "aead", "comp"].iter().any(|name| first.starts_with(name));
+            let has_key = ["auth", "enc", "aead", "comp"].iter().any(|own| first.starts_with(own))
+                && !["encap", "enc-mask"].contains(&first);
             while let Some(word) = line.next() {
                 let open = word.text.len() <= 3 || word.text.ends_with(')');
                 if has_key && !open

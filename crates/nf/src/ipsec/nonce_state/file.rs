@@ -32,7 +32,7 @@ pub(super) struct StateFile {
     path: PathBuf,
     new: PathBuf,
     folder: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 pub(super) type Records = BTreeMap<Fingerprint, u64>;
@@ -52,7 +52,7 @@ impl StateFile {
         };
         let lock = lock(&beside(".lock")).map_err(told)?;
         let records = read(path).map_err(told)?;
-        Ok((Self { path: path.to_path_buf(), new: beside(".new"), folder, _lock: lock }, records))
+        Ok((Self { path: path.to_path_buf(), new: beside(".new"), folder, lock }, records))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -77,6 +77,13 @@ impl StateFile {
         write().map_err(|error| {
             format!("{}: can't be written: {}", self.path.display(), plain(&error))
         })
+    }
+}
+
+impl Drop for StateFile {
+    fn drop(&mut self) {
+        // A process that is being started has a copy of the handle for a moment, and would keep the lock.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -8,7 +8,9 @@ use super::*;
 use crate::config::{Folder, Layer};
 use crate::{Diagnostics, SourceText};
 
-mod ip_xfrm;
+mod ip_policy;
+mod ip_state;
+mod toml_lists;
 mod toml_tables;
 
 /// A database, mistakes and notices.

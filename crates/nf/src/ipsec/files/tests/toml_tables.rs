@@ -1,24 +1,22 @@
-//! The TOML forms.
+//! SAs in TOML.
 
 use super::*;
 use crate::ipsec::cipher::{Auth, Cipher};
-use crate::ipsec::sa::{
-    Action, Direction, DontFragment, Encap, Lifetime, Limits, Mode, Outer, Selector,
-};
+use crate::ipsec::sa::{Direction, DontFragment, Encap, Lifetime, Limits, Mode, Outer, Selector};
 
 /// A table of an SA that reads, and `more` lines of it.
 pub(super) fn one_sa(more: &str) -> String {
     sa("a", 1000, "out", &format!("cipher = \"aes-gcm\"\nenc_key = \"{}\"\n{more}", hex(20, 1)))
 }
 
-fn sa(name: &str, spi: u32, direction: &str, rest: &str) -> String {
+pub(super) fn sa(name: &str, spi: u32, direction: &str, rest: &str) -> String {
     format!(
         "[[sa]]\nname = \"{name}\"\nspi = {spi}\ndirection = \"{direction}\"\n\
          src = \"192.0.2.1\"\ndst = \"192.0.2.2\"\nmode = \"tunnel\"\n{rest}\n"
     )
 }
 
-fn gcm(number: u8) -> String {
+pub(super) fn gcm(number: u8) -> String {
     format!("cipher = \"aes-gcm\"\nenc_key = \"{}\"", hex(20, number))
 }
 
@@ -133,6 +131,10 @@ fn key_lengths() {
 /// A line that a good table is given, or has changed, and what is told of it.
 const WRONG: &[(&str, &str)] = &[
     ("name = \"a b\"", "`name` takes 1 to 64 characters without blanks"),
+    (
+        "name = \"0x5ec2e70405060708090a0b0c0d0e0f\"",
+        "`name` takes 1 to 64 characters without blanks",
+    ),
     ("name = \"\"", "`name` takes 1 to 64 characters without blanks"),
     ("direction = \"fwd\"", "`direction` takes \"in\" or \"out\", not this string"),
     ("spi = 255", "`spi` takes a number from 256 to 4294967295, or as \"0x...\""),
@@ -323,75 +325,4 @@ fn without_authentication() {
     let told = "sas:1:1 SA a has no authentication, which takes insecure = true";
     assert_eq!(read_texts(&text, None, "").mistakes, [told]);
     good(read_texts(&text, None, "insecure = true"));
-}
-
-#[test]
-fn policies() {
-    let sas = [
-        sa("old", 256, "out", &gcm(1)),
-        sa("new", 257, "out", &gcm(2)),
-        sa("in", 258, "in", &gcm(3)),
-    ];
-    let text = r#"
-[[policy]]
-src = "10.1.0.0/16"
-dst = "10.2.0.0/16"
-protocol = "udp"
-dst_ports = 500
-action = "bypass"
-[[policy]]
-dst = "10.2.0.0/16"
-action = "protect"
-sa = ["newer", "new", "old"]
-[[policy]]
-dst = "2001:db8::/32"
-action = "protect"
-sa = "old"
-[[policy]]
-src = "0.0.0.0/0"
-action = "discard"
-"#;
-    let database = good(read_texts(&sas.concat(), Some(text), ""));
-    let actions: Vec<Action> = database.policies.iter().map(|own| own.action).collect();
-    assert_eq!(actions, [Action::Bypass, Action::Protect(1), Action::Protect(0), Action::Discard]);
-    assert_eq!(database.policies[0].selector.dst_ports, 500..=500);
-    let wrong = [
-        (
-            "dst = \"10.0.0.0/8\"",
-            "1:1 [policy] needs `action`: \"protect\", \"bypass\" or \"discard\"",
-        ),
-        (
-            "dst = \"::/0\"\naction = \"protect\"",
-            "1:1 [policy] needs `sa`: the name of the SA that protects, or a list of names",
-        ),
-        (
-            "dst = \"::/0\"\naction = \"protect\"\nsa = []",
-            "4:6 `sa` takes the name of an SA, or a list of names",
-        ),
-        (
-            "dst = \"::/0\"\naction = \"bypass\"\nsa = \"new\"",
-            "4:6 `sa` takes action = \"protect\"",
-        ),
-        ("dst = \"::/0\"\naction = \"protect\"\nsa = \"b\"", "1:1 no SA is called b"),
-        (
-            "dst = \"::/0\"\naction = \"protect\"\nsa = \"in\"",
-            "1:1 SA in is for packets that come in and protects none",
-        ),
-        (
-            "dst = \"::/0\"\naction = \"allow\"",
-            "3:10 `action` takes \"protect\" or \"bypass\" or \"discard\", not this string",
-        ),
-        ("action = \"bypass\"", "1:1 [policy] needs `src`: or `dst`, or both: prefixes"),
-    ];
-    for (text, told) in wrong {
-        let found = read_texts(&sas.concat(), Some(&format!("[[policy]]\n{text}\n")), "");
-        assert_eq!(found.mistakes, [format!("policies:{told}")]);
-    }
-    let transport = sas.concat().replace("tunnel", "transport");
-    let found = read_texts(
-        &transport,
-        Some("[[policy]]\ndst = \"::/0\"\naction = \"protect\"\nsa = \"new\""),
-        "",
-    );
-    assert_eq!(found.mistakes, ["policies:1:1 SA new in transport mode is of another IP version"]);
 }
