@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 pub(crate) mod cases;
+pub mod ipsec_mb;
 pub mod key_row;
 mod key_schedule;
 pub mod software;
