@@ -1,6 +1,6 @@
 //! The network function `ipsec`: ESP (RFC 4303) in tunnel and transport mode, for IPv4 and IPv6.
 //!
-#![doc = include_str!("manual.md")]
+#![doc = concat!(include_str!("manual.md"), "\n", include_str!("files/files.md"))]
 
 use core::any::Any;
 use core::time::Duration;
@@ -34,7 +34,7 @@ mod traffic;
 mod words;
 mod work;
 
-use cipher::Engine;
+use cipher::{Choice, Engine};
 use nonce_state::{Fingerprint, NonceKey, NonceState, Reserve};
 use opener::{InState, Opener};
 use sa::Direction;
@@ -47,7 +47,7 @@ use words::Words;
 pub const DEFINITION: Definition = Definition {
     name: "ipsec",
     summary: "IPsec gateway: ESP in tunnel and transport mode (RFC 4301, RFC 4303)",
-    manual: include_str!("manual.md"),
+    manual: concat!(include_str!("manual.md"), "\n", include_str!("files/files.md")),
     keys: KEYS,
     drops: &[
         "no-sa",
@@ -232,7 +232,9 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
         icmp: icmp_errors::Config::read(section),
     };
     let nonce_path = section.output("nonce_state");
-    let engine = engine(section);
+    let engines =
+        [("auto", Choice::Auto), ("ipsec-mb", Choice::IpsecMb), ("software", Choice::Software)];
+    let engine = section.choice("crypto", &engines, Choice::Auto);
     let database = database?;
     let counts_up = |sa: &sa::Sa| sa.direction == Direction::Out && sa.cipher.is_counter();
     if nonce_path.is_none()
@@ -251,7 +253,13 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     };
     let tables = Arc::new(tables);
     let words = Words::from(resources, section)?;
-    let engine = Arc::new(engine?.prepared(&tables.keys));
+    let engine = match Engine::new(engine, &tables.keys) {
+        Ok(engine) => Arc::new(engine),
+        Err(why) => {
+            section.mistake("crypto", format!("there is no intel-ipsec-mb here: {why}"));
+            return None;
+        }
+    };
     Some(Box::new(Ipsec {
         key: OwnKey(Arc::new(Peers(Arc::clone(&tables)))),
         tables,
@@ -373,7 +381,7 @@ impl Function for Ipsec {
         if self.nonces.get().is_none() {
             self.open_nonces(None, |_| true)?;
         }
-        Ok(Some(Box::new(report::SaReport::default())))
+        Ok(Some(Box::new(report::SaReport::new(&self.engine))))
     }
 
     fn writes(&self) -> Vec<PathBuf> {
@@ -404,12 +412,6 @@ impl Function for Ipsec {
     fn tick(&self) -> Option<Duration> {
         Some(TICK)
     }
-}
-
-/// What ciphers, as the key `crypto` says.
-fn engine(section: &mut Section<'_>) -> Option<Engine> {
-    section.choice("crypto", &[("auto", ()), ("software", ())], ());
-    Some(Engine::Software)
 }
 
 #[cfg(test)]

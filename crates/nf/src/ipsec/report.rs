@@ -1,5 +1,8 @@
 //! The table of SAs: what each of them carried and refused.
 
+use std::sync::Arc;
+
+use super::cipher::Engine;
 use super::counts::Counts;
 use super::sa::{Direction, Sa};
 use crate::{Cell, Report, Table};
@@ -30,9 +33,15 @@ pub(super) fn tell(report: &mut dyn Report, sa: &Sa, sequence: u64, counts: &Cou
 }
 
 /// Collects what the SAs did.
-#[derive(Default)]
 pub(super) struct SaReport {
+    engine: Arc<Engine>,
     rows: Vec<(String, [u64; WORDS])>,
+}
+
+impl SaReport {
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::clone(engine), rows: Vec::new() }
+    }
 }
 
 impl Report for SaReport {
@@ -73,6 +82,10 @@ impl Report for SaReport {
             "other",
             "soft_lifetime",
         ];
-        vec![Table { name: "sas", columns, rows: rows.into_iter().map(row).collect() }]
+        let sas = Table { name: "sas", columns, rows: rows.into_iter().map(row).collect() };
+        let (engine, why) = self.engine.describe();
+        let cells = [engine.into(), why.unwrap_or_else(|| "-".into())].map(Cell::Text);
+        let columns = vec!["engine", "why_not_ipsec_mb"];
+        vec![sas, Table { name: "crypto", columns, rows: vec![cells.into()] }]
     }
 }

@@ -1,33 +1,69 @@
 //! Who does the cipher work: intel-ipsec-mb where it is installed, or the crates that are always there. Both give
 //! the same bytes.
 
+use warpline_native::Missing;
+
+use super::ipsec_mb::IpsecMb;
 use super::{Job, KeyTable, software};
 
-/// See the module.
-#[derive(Debug)]
-pub enum Engine {
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// intel-ipsec-mb where there is one, else the crates.
+    Auto,
+    /// intel-ipsec-mb, or nothing.
+    IpsecMb,
     /// The crates.
     Software,
 }
 
+/// See the module. It is made for the keys that it is used with.
+#[derive(Debug)]
+pub enum Engine {
+    /// The crates, and why not intel-ipsec-mb, where that was asked.
+    Software(Option<Missing>),
+    /// intel-ipsec-mb.
+    IpsecMb(IpsecMb),
+}
+
 impl Engine {
-    /// Ready for these keys.
-    pub fn prepared(self, keys: &KeyTable) -> Self {
-        let _ = keys;
-        self
+    /// For the rows of `keys`.
+    ///
+    /// # Errors
+    ///
+    /// There must be an intel-ipsec-mb, and there is none that can be used.
+    pub fn new(choice: Choice, keys: &KeyTable) -> Result<Self, Missing> {
+        if choice == Choice::Software {
+            return Ok(Self::Software(None));
+        }
+        match IpsecMb::new(keys) {
+            Ok(engine) => Ok(Self::IpsecMb(engine)),
+            Err(why) if choice == Choice::Auto => Ok(Self::Software(Some(why))),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// What does the work, and why not the other, where it would have been taken.
+    pub fn describe(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Software(why) => ("software", why.as_ref().map(ToString::to_string)),
+            Self::IpsecMb(_) => ("intel-ipsec-mb", None),
+        }
     }
 
     /// Seals packets: writes their IVs, ciphers their texts, and writes their ICVs.
     pub fn seal(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
         match self {
-            Self::Software => software::seal(keys, jobs),
+            Self::Software(_) => software::seal(keys, jobs),
+            Self::IpsecMb(engine) => engine.seal(keys, jobs),
         }
     }
 
     /// Opens those packets whose ICV is right, and says which; changes nothing of the others.
     pub fn open(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
         match self {
-            Self::Software => software::open(keys, jobs),
+            Self::Software(_) => software::open(keys, jobs),
+            Self::IpsecMb(engine) => engine.open(keys, jobs),
         }
     }
 }

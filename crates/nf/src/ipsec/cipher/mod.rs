@@ -6,11 +6,12 @@
 #[cfg(test)]
 pub(crate) mod cases;
 mod engine;
+pub mod ipsec_mb;
 pub mod key_row;
 mod key_schedule;
 pub mod software;
 
-pub use engine::Engine;
+pub use engine::{Choice, Engine};
 pub use key_row::{KeyRow, KeyTable};
 pub use software::JOBS_MAX;
 

@@ -1,0 +1,465 @@
+//! The cipher work by intel-ipsec-mb, where it is installed: the same bytes as those of the software engine.
+//!
+//! A CBC or CTR packet is sealed by one job of the library, cipher and HMAC. It is opened by two, as nothing is
+//! decrypted that is not authentic: all HMACs come first, then the ciphers of the packets whose ICV was right.
+//! The library's GCM decrypts while it authenticates. Where its tag turns out wrong, the text is ciphered
+//! again at once, so that the packet leaves as it came; in between its slot holds what nobody vouched for.
+//!
+//! Each thread makes a manager of the library at its first packet. Without memory for it, the software engine
+//! does the work; it always does that of packets longer than the library's lanes count.
+
+use core::cell::RefCell;
+
+use aes::Block;
+use aes::hazmat::{Block8, cipher_round_par, inv_mix_columns};
+use subtle::ConstantTimeEq;
+use warpline_native::Missing;
+use warpline_native::ipsec_mb::{
+    self as native, Direction, GcmKey, Hash, Library, Manager, Outcome,
+};
+
+use super::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
+
+/// Jobs that the library gets at a time.
+const CHUNK: usize = 256;
+/// SPI and the low half of the sequence number (RFC 4303, 2).
+const HEADER_LEN: usize = 8;
+
+thread_local! {
+    static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+}
+
+/// The library, and what is wanted of SAs before their rows.
+#[derive(Debug)]
+pub struct IpsecMb {
+    library: &'static Library,
+    /// By the SA's place.
+    sas: Vec<SaNote>,
+}
+
+/// What is known of an SA beside its row, close together, since it is asked of every packet.
+#[derive(Debug)]
+struct SaNote {
+    /// `None`: unusable.
+    suite: Option<(Cipher, Auth)>,
+    /// Of CBC, the direction that its round keys are for.
+    cbc: Option<Direction>,
+    esn: bool,
+    salt: [u8; 4],
+    gcm: Option<GcmKey>,
+}
+
+impl SaNote {
+    fn of(manager: &Manager, row: &KeyRow) -> Self {
+        let suite = row.suite();
+        let cipher = suite.map(|(cipher, _)| cipher);
+        // Only rows that seal have keys for IVs; no schedule ends with zeros.
+        let cbc = match row.iv_keys[10] == [0; 16] {
+            true => Direction::Open,
+            false => Direction::Seal,
+        };
+        // The first round keys of the cipher are the key itself (FIPS 197, 5.2).
+        let gcm_key = || {
+            let key_len = (usize::from(row.rounds) * 4).checked_sub(24)?;
+            GcmKey::new(manager, row.round_keys.as_flattened().get(..key_len)?)
+        };
+        Self {
+            suite,
+            cbc: (cipher == Some(Cipher::Cbc)).then_some(cbc),
+            esn: row.esn != 0,
+            salt: row.salt,
+            gcm: (cipher == Some(Cipher::Gcm)).then(gcm_key).flatten(),
+        }
+    }
+}
+
+impl IpsecMb {
+    /// An engine for the rows of `keys`; it is used with them alone.
+    ///
+    /// # Errors
+    ///
+    /// The library can't be used here.
+    pub fn new(keys: &KeyTable) -> Result<Self, Missing> {
+        let library = Library::load()?;
+        let manager = Manager::new(library)?;
+        let sas = keys.rows().iter().map(|row| SaNote::of(&manager, row)).collect();
+        Ok(Self { library, sas })
+    }
+
+    /// Seals packets in place, as [`software::seal`] does.
+    pub fn seal(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
+        self.work(jobs, software::seal, keys, Worker::seal);
+    }
+
+    /// Opens packets in place, as [`software::open`] does.
+    pub fn open(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
+        self.work(jobs, software::open, keys, Worker::open);
+    }
+
+    /// Has this thread's worker do `jobs`, a chunk at a time, or the software where there is none.
+    fn work(
+        &self,
+        jobs: &mut [Job<'_>],
+        software: fn(&KeyTable, &mut [Job<'_>]),
+        keys: &KeyTable,
+        work: fn(&mut Worker, Keys<'_>, &mut [Job<'_>]),
+    ) {
+        WORKER.with_borrow_mut(|worker| {
+            if worker.is_none() {
+                *worker = Worker::new(self.library);
+            }
+            let Some(worker) = worker else { return software(keys, jobs) };
+            let keys_here = Keys { rows: keys.rows(), sas: &self.sas };
+            for jobs in jobs.chunks_mut(CHUNK) {
+                work(worker, keys_here, jobs);
+                for job in jobs.iter_mut().filter(|job| job.esp.len() > native::PART_LEN_MAX) {
+                    software(keys, core::slice::from_mut(job));
+                }
+            }
+        });
+    }
+}
+
+/// What all SAs need.
+#[derive(Clone, Copy)]
+struct Keys<'k> {
+    rows: &'k [KeyRow],
+    sas: &'k [SaNote],
+}
+
+impl<'k> Keys<'k> {
+    fn row(&self, job: &Job<'_>) -> Option<&'k KeyRow> {
+        self.rows.get(job.row as usize)
+    }
+}
+
+/// A thread's part of it.
+struct Worker {
+    manager: Manager,
+    notes: Vec<Note>,
+}
+
+/// What is known of a job beside the job. All of it is written before the first job is begun: what the library
+/// reads right after it was written in smaller pieces, it has to wait for, and each job then for the one before.
+#[derive(Clone, Default)]
+struct Note {
+    /// `None`: there is nothing to do.
+    plan: Option<Plan>,
+    /// CBC: the IV. CTR: the first counter block (RFC 3686, 4). GCM: the nonce (RFC 4106, 4), and 4 bytes.
+    iv: [u8; 16],
+    /// GCM: what is authenticated and not ciphered (RFC 4106, 5); without ESN its last 4 bytes are none of it.
+    aad: [u8; 12],
+    /// Opening: the bytes of the ICV in whose place the high half of the sequence number lies.
+    icv_start: [u8; 4],
+    outcome: Outcome,
+}
+
+/// What is to be done, and where.
+#[derive(Clone, Copy)]
+struct Plan {
+    cipher: Cipher,
+    auth: Auth,
+    /// Whether the sequence number has 64 bits.
+    esn: bool,
+    /// Where the text starts.
+    text: usize,
+    /// Where the ICV starts.
+    icv: usize,
+}
+
+impl Plan {
+    /// `None`: there is no such row, it is unusable or for the other direction, or the packet is too short, too long,
+    /// or not of whole blocks.
+    fn of(keys: Keys<'_>, job: &Job<'_>, direction: Direction) -> Option<Self> {
+        let sa = keys.sas.get(job.row as usize)?;
+        let (cipher, auth) = sa.suite?;
+        let (text, icv_len) = (HEADER_LEN + cipher.iv_len(), icv_len(cipher, auth));
+        let icv = job.esp.len().checked_sub(icv_len)?;
+        let is_whole = icv.checked_sub(text)?.is_multiple_of(cipher.block_len());
+        let is_for = sa.cbc.is_none_or(|cbc| cbc == direction);
+        let is_taken = is_whole && is_for && job.esp.len() <= native::PART_LEN_MAX;
+        is_taken.then_some(Self { cipher, auth, esn: sa.esn, text, icv })
+    }
+
+    /// The high half of a sequence number of 64 bits is authenticated behind the text, but not sent (RFC 4303, 2.2.1).
+    /// While the HMAC runs it lies in the ICV's place: this many bytes.
+    fn high_len(&self) -> usize {
+        if self.esn && self.auth != Auth::None { 4 } else { 0 }
+    }
+
+    fn write_high_half(&self, job: &mut Job<'_>) {
+        if self.high_len() == 4 {
+            job.esp[self.icv..][..4].copy_from_slice(&high_half(job.sequence));
+        }
+    }
+}
+
+fn high_half(sequence: u64) -> [u8; 4] {
+    ((sequence >> 32) as u32).to_be_bytes()
+}
+
+impl Worker {
+    fn new(library: &'static Library) -> Option<Self> {
+        let manager = Manager::new(library).ok()?;
+        Some(Self { manager, notes: vec![Note::default(); CHUNK] })
+    }
+
+    fn seal(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
+        let Self { manager, notes } = self;
+        let notes = &mut notes[..jobs.len()];
+        let mut has = Has::default();
+        for (job, note) in jobs.iter_mut().zip(&mut *notes) {
+            note.plan = Plan::of(keys, job, Direction::Seal);
+            let Some(plan) = note.plan else { continue };
+            has.note(plan.cipher);
+            if plan.cipher.is_counter() {
+                let iv = job.sequence.to_be_bytes();
+                job.esp[HEADER_LEN..][..8].copy_from_slice(&iv);
+                note.write_counter(keys, job, iv);
+            }
+            plan.write_high_half(job);
+        }
+        if has.cbc {
+            write_cbc_ivs(keys, jobs, notes);
+        }
+        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm) {
+            if let Some(plan) = note.plan.filter(|plan| plan.cipher == Cipher::Gcm) {
+                let tag = gcm(manager, keys, &plan, note, job, Direction::Seal);
+                place(&plan, job, tag.as_ref());
+            }
+        }
+        if !has.lanes {
+            return;
+        }
+        manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
+            let plan = note.lanes_plan()?;
+            note.job(keys, job, Direction::Seal, plan.cipher, plan.auth)
+        }));
+        for (job, note) in jobs.iter_mut().zip(notes) {
+            if let Some(plan) = note.lanes_plan() {
+                place(&plan, job, note.outcome.tag());
+            }
+        }
+    }
+
+    fn open(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
+        let Self { manager, notes } = self;
+        let notes = &mut notes[..jobs.len()];
+        let mut has = Has::default();
+        for (job, note) in jobs.iter_mut().zip(&mut *notes) {
+            job.is_authentic = false;
+            note.plan = Plan::of(keys, job, Direction::Open);
+            let Some(plan) = note.plan else { continue };
+            has.note(plan.cipher);
+            note.read_iv(keys, job, plan.cipher);
+            if plan.high_len() == 4 {
+                note.icv_start.copy_from_slice(&job.esp[plan.icv..][..4]);
+                plan.write_high_half(job);
+            }
+        }
+        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm) {
+            if let Some(plan) = note.plan.filter(|plan| plan.cipher == Cipher::Gcm) {
+                open_gcm(manager, keys, &plan, note, job);
+            }
+        }
+        if has.lanes {
+            open_lanes(manager, keys, jobs, notes);
+        }
+    }
+}
+
+/// What there is in a chunk.
+#[derive(Default)]
+struct Has {
+    cbc: bool,
+    gcm: bool,
+    /// What the library does many at a time.
+    lanes: bool,
+}
+
+impl Has {
+    fn note(&mut self, cipher: Cipher) {
+        self.cbc |= cipher == Cipher::Cbc;
+        self.gcm |= cipher == Cipher::Gcm;
+        self.lanes |= cipher != Cipher::Gcm;
+    }
+}
+
+/// Opens what is not of GCM: the HMACs of all, then the ciphers of what is authentic.
+fn open_lanes(manager: &mut Manager, keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note]) {
+    manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
+        let plan = note.lanes_plan()?;
+        note.job(keys, job, Direction::Open, Cipher::Null, plan.auth)
+    }));
+    manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
+        let plan = note.lanes_plan()?;
+        if plan.high_len() == 4 {
+            job.esp[plan.icv..][..4].copy_from_slice(&note.icv_start);
+        }
+        let icv = &job.esp[plan.icv..];
+        job.is_authentic = note.outcome.tag().is_some_and(|tag| is_equal(tag, icv));
+        if plan.cipher == Cipher::Null || !job.is_authentic {
+            return None;
+        }
+        note.job(keys, job, Direction::Open, plan.cipher, Auth::None)
+    }));
+    for (job, note) in jobs.iter_mut().zip(notes).filter(|(_, note)| note.lanes_plan().is_some()) {
+        job.is_authentic &= note.outcome.tag().is_some();
+    }
+}
+
+/// Writes the ICV of a packet that is sealed. One that the library gave up, well-formed as it was, must not go out
+/// plain: it is blanked.
+fn place(plan: &Plan, job: &mut Job<'_>, tag: Option<&[u8; 16]>) {
+    let Some(tag) = tag else { return job.esp[plan.text..].fill(0) };
+    let icv = &mut job.esp[plan.icv..];
+    match icv.len() {
+        12 => icv.copy_from_slice(&tag[..12]),
+        16 => icv.copy_from_slice(tag),
+        _ => {}
+    }
+}
+
+/// In constant time, whether an ICV is the start of `tag`. An empty one is.
+fn is_equal(tag: &[u8; 16], icv: &[u8]) -> bool {
+    let padded = |bytes: &[u8]| -> [u64; 2] {
+        let mut padded = [0; 16];
+        match bytes.len() {
+            12 => padded[..12].copy_from_slice(bytes),
+            16 => padded.copy_from_slice(bytes),
+            _ => {}
+        }
+        let (halves, _) = padded.as_chunks();
+        [u64::from_ne_bytes(halves[0]), u64::from_ne_bytes(halves[1])]
+    };
+    padded(&tag[..icv.len().min(16)]).ct_eq(&padded(icv)).into()
+}
+
+/// RFC 4106, both ways, whatever the ICV is. Gives what it should be.
+fn gcm(
+    manager: &mut Manager,
+    keys: Keys<'_>,
+    plan: &Plan,
+    note: &Note,
+    job: &mut Job<'_>,
+    direction: Direction,
+) -> Option<[u8; 16]> {
+    let key = keys.sas.get(job.row as usize)?.gcm.as_ref()?;
+    let aad = &note.aad[..if plan.esn { 12 } else { 8 }];
+    let text = &mut job.esp[plan.text..plan.icv];
+    Some(manager.gcm(direction, key, note.iv.first_chunk()?, aad, text))
+}
+
+fn open_gcm(manager: &mut Manager, keys: Keys<'_>, plan: &Plan, note: &Note, job: &mut Job<'_>) {
+    if let Some(tag) = gcm(manager, keys, plan, note, job, Direction::Open) {
+        job.is_authentic = is_equal(&tag, &job.esp[plan.icv..]);
+        if !job.is_authentic {
+            gcm(manager, keys, plan, note, job, Direction::Seal);
+        }
+    }
+}
+
+impl Note {
+    fn lanes_plan(&self) -> Option<Plan> {
+        self.plan.filter(|plan| plan.cipher != Cipher::Gcm)
+    }
+
+    /// Opening: notes the IV that is in the packet.
+    fn read_iv(&mut self, keys: Keys<'_>, job: &Job<'_>, cipher: Cipher) {
+        let iv = &job.esp[HEADER_LEN..];
+        match (cipher, iv.first_chunk::<16>(), iv.first_chunk::<8>()) {
+            (Cipher::Cbc, Some(iv), _) => self.iv = *iv,
+            (Cipher::Ctr | Cipher::Gcm, _, Some(iv)) => self.write_counter(keys, job, *iv),
+            _ => {}
+        }
+    }
+
+    /// Notes what counter modes start with, and what GCM authenticates besides.
+    fn write_counter(&mut self, keys: Keys<'_>, job: &Job<'_>, iv: [u8; 8]) {
+        let Some(sa) = keys.sas.get(job.row as usize) else { return };
+        self.iv[..4].copy_from_slice(&sa.salt);
+        self.iv[4..12].copy_from_slice(&iv);
+        self.iv[12..].copy_from_slice(&[0, 0, 0, 1]);
+        self.aad[..8].copy_from_slice(&job.esp[..8]);
+        if sa.esn {
+            self.aad[4..8].copy_from_slice(&high_half(job.sequence));
+            self.aad[8..].copy_from_slice(&job.esp[4..8]);
+        }
+    }
+
+    /// The library's job that does `cipher` and `auth`, not GCM, with the keys of a job's row.
+    #[inline]
+    fn job<'a>(
+        &'a mut self,
+        keys: Keys<'a>,
+        job: &'a mut Job<'_>,
+        direction: Direction,
+        cipher: Cipher,
+        auth: Auth,
+    ) -> Option<native::Job<'a>> {
+        let (plan, row) = (self.plan?, keys.row(job)?);
+        let round_keys = row.round_keys.get(..=usize::from(row.rounds)).unwrap_or_default();
+        let cipher = match cipher {
+            Cipher::Null | Cipher::Gcm => native::Cipher::Null,
+            Cipher::Cbc => native::Cipher::Cbc { round_keys, iv: &self.iv },
+            Cipher::Ctr => native::Cipher::Ctr { round_keys, counter: &self.iv },
+        };
+        let hash = match auth {
+            Auth::None => Hash::None,
+            Auth::Sha1 => Hash::Sha1(&row.inner, &row.outer),
+            Auth::Sha256 => Hash::Sha256(&row.inner, &row.outer),
+        };
+        Some(native::Job {
+            direction,
+            cipher,
+            hash,
+            packet: job.esp,
+            ciphered: plan.text..plan.icv,
+            hashed: 0..plan.icv + plan.high_len(),
+            outcome: &mut self.outcome,
+        })
+    }
+}
+
+/// Sealing with CBC: makes the IVs of sequence numbers, eight packets in step.
+fn write_cbc_ivs(keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note]) {
+    let is_cbc = |note: &Note| note.plan.is_some_and(|plan| plan.cipher == Cipher::Cbc);
+    let mut cbc = jobs.iter_mut().zip(notes).filter(|(_, note)| is_cbc(note));
+    loop {
+        let mut lanes: [_; 8] = core::array::from_fn(|_| cbc.next());
+        let mut blocks = [[0; 16]; 8];
+        let mut iv_keys = [&[[0; 16]; 11]; 8];
+        for (lane, job) in lanes.iter().enumerate() {
+            let Some((job, _)) = job else { break };
+            blocks[lane][8..].copy_from_slice(&job.sequence.to_be_bytes());
+            iv_keys[lane] = &keys.rows[job.row as usize].iv_keys;
+        }
+        encrypt(&mut blocks, &iv_keys);
+        for (lane, block) in lanes.iter_mut().zip(&blocks) {
+            let Some((job, note)) = lane else { return };
+            job.esp[HEADER_LEN..][..16].copy_from_slice(block);
+            note.iv = *block;
+        }
+    }
+}
+
+/// AES-128 of eight blocks, each with keys of its own (FIPS 197, 5.1).
+fn encrypt(blocks: &mut [[u8; 16]; 8], keys: &[&[[u8; 16]; 11]; 8]) {
+    let round = |round: usize| -> Block8 { keys.map(|keys| Block::from(keys[round])).into() };
+    let mut state: Block8 = blocks.map(Block::from).into();
+    for (block, key) in state.iter_mut().zip(round(0)) {
+        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+    }
+    for number in 1..10 {
+        cipher_round_par(&mut state, &round(number));
+    }
+    // The last round mixes no columns.
+    cipher_round_par(&mut state, &Block8::default());
+    for ((block, to), key) in state.iter_mut().zip(blocks).zip(round(10)) {
+        inv_mix_columns(block);
+        *to = core::array::from_fn(|i| block[i] ^ key[i]);
+    }
+}
+
+#[cfg(test)]
+mod tests;
