@@ -8,17 +8,19 @@
 //! Each thread makes a manager of the library at its first packet. Without memory for it, the software engine
 //! does the work; it always does that of packets longer than the library's lanes count.
 
+mod cbc_iv;
+mod sa_note;
+
 use core::cell::RefCell;
 
-use aes::Block;
-use aes::hazmat::{Block8, cipher_round_par, inv_mix_columns};
 use subtle::ConstantTimeEq;
 use warpline_native::Missing;
-use warpline_native::ipsec_mb::{
-    self as native, Direction, GcmKey, Hash, Library, Manager, Outcome,
-};
+use warpline_native::ipsec_mb::{self as native, Direction, Hash, Library, Manager, Outcome};
 
 use super::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
+
+use cbc_iv::write_cbc_ivs;
+use sa_note::SaNote;
 
 /// Jobs that the library gets at a time.
 const CHUNK: usize = 256;
@@ -35,42 +37,6 @@ pub struct IpsecMb {
     library: &'static Library,
     /// By the SA's place.
     sas: Vec<SaNote>,
-}
-
-/// What is known of an SA beside its row, close together, since it is asked of every packet.
-#[derive(Debug)]
-struct SaNote {
-    /// `None`: unusable.
-    suite: Option<(Cipher, Auth)>,
-    /// Of CBC, the direction that its round keys are for.
-    cbc: Option<Direction>,
-    esn: bool,
-    salt: [u8; 4],
-    gcm: Option<GcmKey>,
-}
-
-impl SaNote {
-    fn of(manager: &Manager, row: &KeyRow) -> Self {
-        let suite = row.suite();
-        let cipher = suite.map(|(cipher, _)| cipher);
-        // Only rows that seal have keys for IVs; no schedule ends with zeros.
-        let cbc = match row.iv_keys[10] == [0; 16] {
-            true => Direction::Open,
-            false => Direction::Seal,
-        };
-        // The first round keys of the cipher are the key itself (FIPS 197, 5.2).
-        let gcm_key = || {
-            let key_len = (usize::from(row.rounds) * 4).checked_sub(24)?;
-            GcmKey::new(manager, row.round_keys.as_flattened().get(..key_len)?)
-        };
-        Self {
-            suite,
-            cbc: (cipher == Some(Cipher::Cbc)).then_some(cbc),
-            esn: row.esn != 0,
-            salt: row.salt,
-            gcm: (cipher == Some(Cipher::Gcm)).then(gcm_key).flatten(),
-        }
-    }
 }
 
 impl IpsecMb {
@@ -418,46 +384,6 @@ impl Note {
             hashed: 0..plan.icv + plan.high_len(),
             outcome: &mut self.outcome,
         })
-    }
-}
-
-/// Sealing with CBC: makes the IVs of sequence numbers, eight packets in step.
-fn write_cbc_ivs(keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note]) {
-    let is_cbc = |note: &Note| note.plan.is_some_and(|plan| plan.cipher == Cipher::Cbc);
-    let mut cbc = jobs.iter_mut().zip(notes).filter(|(_, note)| is_cbc(note));
-    loop {
-        let mut lanes: [_; 8] = core::array::from_fn(|_| cbc.next());
-        let mut blocks = [[0; 16]; 8];
-        let mut iv_keys = [&[[0; 16]; 11]; 8];
-        for (lane, job) in lanes.iter().enumerate() {
-            let Some((job, _)) = job else { break };
-            blocks[lane][8..].copy_from_slice(&job.sequence.to_be_bytes());
-            iv_keys[lane] = &keys.rows[job.row as usize].iv_keys;
-        }
-        encrypt(&mut blocks, &iv_keys);
-        for (lane, block) in lanes.iter_mut().zip(&blocks) {
-            let Some((job, note)) = lane else { return };
-            job.esp[HEADER_LEN..][..16].copy_from_slice(block);
-            note.iv = *block;
-        }
-    }
-}
-
-/// AES-128 of eight blocks, each with keys of its own (FIPS 197, 5.1).
-fn encrypt(blocks: &mut [[u8; 16]; 8], keys: &[&[[u8; 16]; 11]; 8]) {
-    let round = |round: usize| -> Block8 { keys.map(|keys| Block::from(keys[round])).into() };
-    let mut state: Block8 = blocks.map(Block::from).into();
-    for (block, key) in state.iter_mut().zip(round(0)) {
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-    }
-    for number in 1..10 {
-        cipher_round_par(&mut state, &round(number));
-    }
-    // The last round mixes no columns.
-    cipher_round_par(&mut state, &Block8::default());
-    for ((block, to), key) in state.iter_mut().zip(blocks).zip(round(10)) {
-        inv_mix_columns(block);
-        *to = core::array::from_fn(|i| block[i] ^ key[i]);
     }
 }
 
