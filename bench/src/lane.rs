@@ -17,6 +17,7 @@ pub struct Lane {
     pub noted: u64,
     states: Vec<State>,
     function: Box<dyn Function>,
+    steering: Steering,
     made: Batch,
     arena: Arena,
     order: Vec<u16>,
@@ -25,18 +26,20 @@ pub struct Lane {
 
 impl Lane {
     /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that all
-    /// come in the same second. The function makes no packets.
+    /// come in the same second. The function makes no packets. It is told that a run starts.
     pub fn new(function: Box<dyn Function>, scratch_words: usize, frames: &[Vec<u8>]) -> Self {
         let count = frames.len().div_ceil(BATCH_DEFAULT);
-        let bytes: usize = frames.iter().map(|frame| frame.len().next_multiple_of(64)).sum();
+        let growth = function.growth();
+        let place_len = |len: usize| (growth.head + len + growth.tail).next_multiple_of(64) + 64;
+        let bytes: usize = frames.iter().map(|frame| place_len(frame.len())).sum();
         let layout = ArenaLayout {
             slabs: 2 + bytes / (SLAB_LEN - 2048),
             emit_slabs: 1,
             tables: count + 1,
             slots: BATCH_DEFAULT,
             scratch_words,
-            headroom: 0,
-            tailroom: 0,
+            headroom: growth.head,
+            tailroom: growth.tail,
         };
         let memory = HeapMemory::new(layout.memory_len()).expect("memory");
         let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
@@ -44,11 +47,22 @@ impl Lane {
         let emits = function.emits();
         let notes = BATCH_DEFAULT * emits.notes_per_packet;
         made.take_notes(notes, notes * emits.note_len_max);
-        let mut batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
+        let batches = arena.tables.drain(..).map(Batch::new).collect();
+        let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
         let steering = Steering::serving(function.state_key());
+        let (order, ends) = (Vec::new(), [0; SHARDS]);
+        let mut lane =
+            Self { batches, noted: 0, states, function, steering, made, arena, order, ends };
+        lane.fill(frames);
+        lane
+    }
+
+    /// Puts `frames` in the place of what the batches held; not more than at first, nor longer ones.
+    pub fn fill(&mut self, frames: &[Vec<u8>]) {
+        self.batches.iter_mut().for_each(Batch::clear);
         for (number, frame) in frames.iter().enumerate() {
             let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
-            let steered = steering.steer(frame, &headers);
+            let steered = self.steering.steer(frame, &headers);
             let arrival = Arrival {
                 timestamp: Instant::from_secs(1),
                 captured: Instant::from_secs(1),
@@ -59,12 +73,40 @@ impl Lane {
                 shard: steered.shard,
                 flow_hash: steered.flow_hash,
             };
-            let batch = &mut batches[number / BATCH_DEFAULT];
-            batch.push(frame, &headers, &arrival, &mut arena.ingress).expect("room");
+            let batch = &mut self.batches[number / BATCH_DEFAULT];
+            batch.push(frame, &headers, &arrival, &mut self.arena.ingress).expect("room");
         }
-        let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
-        let (order, ends) = (Vec::new(), [0; SHARDS]);
-        Self { batches, noted: 0, states, function, made, arena, order, ends }
+    }
+
+    /// All three phases of each batch, one batch after another.
+    pub fn phases(&mut self) {
+        for at in 0..self.batches.len() {
+            self.half(at, |state, batch, picks, emit| {
+                state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
+            });
+            self.function.run(&mut self.batches[at]);
+            self.half(at, |state, batch, picks, emit| {
+                state.after.iter_mut().for_each(|half| half.after(batch, picks, emit));
+            });
+        }
+    }
+
+    /// Has one half of the state work on batch `at`. Every packet stays where it was, so both get the same.
+    fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], &mut Emit<'_>)) {
+        let batch = &mut self.batches[at];
+        batch.group_by_shard(&mut self.order, &mut self.ends);
+        let (emits, mut from) = (self.function.emits(), 0);
+        for (shard, state) in self.states.iter_mut().enumerate() {
+            let to = usize::from(self.ends[shard]);
+            let picks = &self.order[from..to];
+            from = to;
+            if !picks.is_empty() {
+                let placer = &mut self.arena.emit;
+                let emit =
+                    &mut Emit::new(&mut self.made, placer, emits, Shard::new(shard), &mut []);
+                work(state, batch, picks, emit);
+            }
+        }
     }
 
     /// The function's pure work on every batch.

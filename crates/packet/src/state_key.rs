@@ -295,7 +295,7 @@ mod tests {
         let mut frame = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
         frame.extend(octets(src.0).into_iter().chain(octets(dst.0)));
         frame.extend([src.1.to_be_bytes(), dst.1.to_be_bytes(), [0, 8], [0, 0]].concat());
-        let headers = crate::Headers::parse(&frame, crate::LinkType::RAW, frame.len());
+        let headers = Headers::parse(&frame, crate::LinkType::RAW, frame.len());
         steering.steer(&frame, &headers).shard
     }
 

@@ -1,17 +1,27 @@
-//! What the cipher work of ESP costs, on one core, next to the bare library intel-ipsec-mb on the same packets.
+//! What ESP costs on one core, its cipher work alone and the whole function `ipsec`, next to the bare library
+//! intel-ipsec-mb on the same bytes.
 //!
 //! Bare: jobs of the library that cipher and hash in one go, or its call for GCM, with IVs that lie ready; it opens
 //! without looking at the ICV. The engines make the IVs, place ICVs, compare them, and decrypt nothing that is
 //! not authentic. Packets are filled anew before every round, which is not timed, so that no round works on what
 //! another one left.
 //!
+//! The function does all three phases of its turn, with policies, headers, numbers and counters, on packets that it
+//! makes the same text of, or finds it in; it is given whole batches, too. Replays are not looked for: every round
+//! opens the same packets.
+//!
 //! With 10 000 SAs there are 64 batches, so that all their keys take part; with fewer, one, which stays in the
 //! caches.
 
 use std::iter::zip;
 
+use std::path::{Path, PathBuf};
+
+use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
 use warpline_native::ipsec_mb::{self as native, GcmKey, Hash, Library, Manager, Outcome};
+use warpline_nf::harness::{Harness, Input, build};
+use warpline_nf::ipsec::DEFINITION;
 use warpline_nf::ipsec::cipher::ipsec_mb::IpsecMb;
 use warpline_nf::ipsec::cipher::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
 use warpline_nf::ipsec::sa::{Direction, Lifetime, Mode, Outer, Sa, Secret};
@@ -62,6 +72,19 @@ struct Bench {
     sealing: KeyTable,
     gcm_keys: Vec<Option<GcmKey>>,
     engine: IpsecMb,
+    folder: Folder,
+}
+
+/// Name, cipher, bytes of its key and salt, authentication, bytes of its key.
+type Suite = (&'static str, Cipher, usize, Auth, usize);
+
+/// A folder for the function's files, removed in the end.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// One packet as it lies before a round.
@@ -82,12 +105,11 @@ struct Bare {
 }
 
 impl Bench {
-    fn new(
-        manager: &Manager,
-        (name, cipher, enc_len, auth, auth_len): (&'static str, Cipher, usize, Auth, usize),
-        direction: Direction,
-        sas: u32,
-    ) -> Self {
+    fn new(manager: &Manager, suite: Suite, direction: Direction, sas: u32) -> Self {
+        let (name, cipher, enc_len, auth, auth_len) = suite;
+        let folder = format!("warpline-ipsec-bench-{}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(folder));
+        write_files(&folder.0, suite, sas).expect("files of SAs");
         let table = |direction| {
             let sa = |number| sa(number, direction, (cipher, enc_len), (auth, auth_len));
             KeyTable::new(&(0..sas).map(sa).collect::<Vec<_>>())
@@ -107,6 +129,7 @@ impl Bench {
             engine: IpsecMb::new(&keys).expect("the library is there"),
             sealing: table(Direction::Out),
             keys,
+            folder,
         }
     }
 
@@ -114,6 +137,8 @@ impl Bench {
         let packets = self.packets(text_len);
         let mut work: Vec<Vec<u8>> = packets.iter().map(|packet| packet.esp.clone()).collect();
         let mut bare = vec![Bare::default(); packets.len()];
+        let (frames, mut lane) = self.lane(text_len, packets.len());
+        let mut function: Vec<f64> = Vec::new();
         let mut times: [Vec<f64>; 3] = Default::default();
         let mut results: [Vec<Vec<u8>>; 3] = Default::default();
         for round in 0..=ROUNDS {
@@ -145,15 +170,25 @@ impl Bench {
                 }
                 *result = work.clone();
             }
+            lane.fill(&frames);
+            let time = seconds(|| lane.phases());
+            if round > 0 {
+                function.push(time);
+            }
         }
+        let done = lane.counter(if self.direction == Direction::Out { "sealed" } else { "opened" });
+        assert_eq!(done, (frames.len() * (ROUNDS + 1)) as u64, "what the function did");
         self.check(&packets, &bare, results);
         let ratio = |other: &[f64]| median(zip(&times[0], other).map(|(a, b)| a / b).collect());
         let (engine_ratio, software_ratio) = (ratio(&times[1]), ratio(&times[2]));
+        let function_ratio = ratio(&function);
         let count = packets.len() as f64;
+        let function = median(function) * 1e9 / count;
         let [bare, engine, software] = times.map(|times| median(times) * 1e9 / count);
         println!(
-            "{:14} {:4} {:5} SAs, {text_len:4} B: bare {bare:6.0} ns; ipsec-mb {engine:6.0} ns, ratio \
-             {engine_ratio:.3}; software {software:6.0} ns, ratio {software_ratio:.3}",
+            "{:14} {:4} {:5} SAs, {text_len:4} B: bare {bare:5.0} ns; ipsec-mb {engine:5.0} ns, ratio \
+             {engine_ratio:.3}; software {software:5.0} ns, ratio {software_ratio:.3}; function {function:5.0} ns, \
+             ratio {function_ratio:.3}",
             self.name,
             match self.direction {
                 Direction::Out => "seal",
@@ -161,6 +196,34 @@ impl Bench {
             },
             self.keys.rows().len(),
         );
+    }
+
+    /// Frames of `count` packets whose text has `text_len` bytes, and the function to work on them.
+    fn lane(&self, text_len: usize, count: usize) -> (Vec<Vec<u8>>, Lane) {
+        let make = |sas: &str| {
+            let table =
+                format!("sas = {sas:?}\npolicies = 'policies'\nnonce_state = 'nonces-{sas}'");
+            let table = match sas {
+                "in" => table.replace("policies = 'policies'\n", ""),
+                _ => table,
+            };
+            let (function, words) = build(&DEFINITION, &table, &self.folder.0);
+            function.report().expect("a file of numbers");
+            (function, words)
+        };
+        let sas = self.keys.rows().len() as u32;
+        let mut frames: Vec<Vec<u8>> =
+            (0..count as u32).map(|number| frame(mix32(number) % sas, number, text_len)).collect();
+        if self.direction == Direction::In {
+            let (function, words) = make("out");
+            let mut sealing = Harness::new(function, words);
+            let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
+            let sealed = inputs.chunks(BATCH_DEFAULT).flat_map(|inputs| sealing.process(inputs));
+            frames = sealed.map(|outcome| outcome.bytes).collect();
+        }
+        let (function, words) = make(if self.direction == Direction::Out { "out" } else { "in" });
+        let lane = Lane::new(function, words, &frames);
+        (frames, lane)
     }
 
     /// All ways left the same bytes. The bare library's tags lie beside the packets, whose ICVs it left.
@@ -338,4 +401,73 @@ fn sa(
         sequence: 0,
         outer: Outer::default(),
     }
+}
+
+/// A frame with a packet to the network of SA `row`, which fills a text of `text_len` bytes with its trailer.
+fn frame(row: u32, number: u32, text_len: usize) -> Vec<u8> {
+    let len = text_len - 2;
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    frame.extend((len as u16).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1]);
+    frame.extend((11 << 24 | row).to_be_bytes());
+    let sum = warpline_packet::wire::checksum::checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend([0x13, 0x88, 0, 53]);
+    frame.extend((len as u16 - 20).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend((frame.len() as u32..len as u32 + 14).map(|i| mix32(number << 12 ^ i) as u8));
+    frame
+}
+
+/// The SAs of both directions and the policies of those that seal.
+fn write_files(folder: &Path, suite: Suite, sas: u32) -> std::io::Result<()> {
+    use std::fmt::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let (_, cipher, enc_len, auth, auth_len) = suite;
+    std::fs::create_dir_all(folder)?;
+    let cipher_name = match cipher {
+        Cipher::Null => "null",
+        Cipher::Cbc => "aes-cbc",
+        Cipher::Ctr => "aes-ctr",
+        Cipher::Gcm => "aes-gcm",
+    };
+    let auth_name = match auth {
+        Auth::None => "none",
+        Auth::Sha1 => "hmac-sha1-96",
+        Auth::Sha256 => "hmac-sha2-256-128",
+    };
+    let hex = |key: &Secret| key.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for (file, direction) in [("out", Direction::Out), ("in", Direction::In)] {
+        let mut text = String::new();
+        for number in 0..sas {
+            let sa = sa(number, direction, (cipher, enc_len), (auth, auth_len));
+            let window = if direction == Direction::In { "replay_window = 0\n" } else { "" };
+            let auth_key = match auth {
+                Auth::None => String::new(),
+                _ => format!("auth_key = '0x{}'\n", hex(&sa.auth_key)),
+            };
+            let _ = write!(
+                text,
+                "[[sa]]\nname = '{}'\ndirection = '{file}'\nspi = {}\nsrc = '{}'\ndst = '{}'\nmode = 'tunnel'\n\
+                 cipher = '{cipher_name}'\nenc_key = '0x{}'\nauth = '{auth_name}'\n{auth_key}{window}",
+                sa.name,
+                sa.spi,
+                sa.src,
+                sa.dst,
+                hex(&sa.enc_key),
+            );
+        }
+        let path = folder.join(file);
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    let mut policies = String::new();
+    for number in 0..sas {
+        let dst = std::net::Ipv4Addr::from(11 << 24 | number);
+        let _ = write!(
+            policies,
+            "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '{dst}/32'\naction = 'protect'\nsa = 'sa-{number}'\n",
+        );
+    }
+    std::fs::write(folder.join("policies"), policies)
 }
