@@ -18,7 +18,7 @@ import time
 
 from lab import FAR, HOST_MTU, NEAR, Namespaces
 from uml import Uml
-from wire import Failed, start_bridge, stop_bridge, write_chain
+from wire import Failed, drops, start_bridge, stop_bridge, write_chain
 from xfrm import CLEAR, Case, cases
 
 # Payloads: small, near the MTU, and in fragments.
@@ -89,6 +89,8 @@ class Testbed:
         finally:
             counts = stop_bridge(bridge, self.folder)
         self.check_wire(counts, spoil)
+        if not self.is_kernel and set(drops(self.folder)) != ({"bad-icv"} if spoil else set()):
+            raise Failed(f"Warpline dropped {drops(self.folder)}")
         if case.esn and not spoil and "oseq-hi 0x1" not in self.near.run("ip xfrm state"):
             raise Failed("the low half of the sequence numbers did not wrap")
         if not spoil and self.errors() != before:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from wire import Failed, start_bridge, stop_bridge, write_chain
+from wire import Failed, drops, start_bridge, stop_bridge, write_chain
 from lab import FAR, HOST_MTU, NEAR, Namespaces
 
 CHARON = "/usr/lib/ipsec/charon"
@@ -255,6 +255,8 @@ def run(arguments, namespaces, folder, near, far, proposal):
         for way, kinds in counts["interfaces"]["near"].items():
             if set(kinds) - {"udp4500", "unrouted", "ip17-fragment"} or "udp4500" not in kinds:
                 raise Failed(f"seen on the wire, {way}: {kinds}")
+        if drops(folder):
+            raise Failed(f"Warpline dropped {drops(folder)}")
 
 
 def traffic(namespaces):

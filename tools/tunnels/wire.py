@@ -53,3 +53,15 @@ def stop_bridge(bridge, folder):
         with open(f"{folder}/warpline.log") as log:
             raise Failed(f"the bridge ended with {bridge.returncode}: {log.read()[-2000:]}")
     return json.loads(out)
+
+
+def drops(folder):
+    """What Warpline dropped, by reason."""
+    with open(f"{folder}/stats.json") as file:
+        stats = json.load(file)
+    found = {}
+    for chain in stats["chains"]:
+        for function in chain["functions"]:
+            for reason, count in function["drops"].items():
+                found[reason] = found.get(reason, 0) + count
+    return {reason: count for reason, count in found.items() if count}
