@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long fuzz bench deps deps-test clean
+.PHONY: run test test-long fuzz bench tunnels deps deps-test clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -27,6 +27,11 @@ fuzz:
 # The benches, in turn; records are under bench/record.
 bench: deps
 	tools/bench.sh
+
+# IPsec tunnels with the Linux kernel's ESP and with strongSwan, live, in network namespaces (root, about ten minutes).
+tunnels: deps
+	$(CARGO) build --release -p warpline
+	tools/tunnels/run.sh target/release/warpline
 
 deps:
 	tools/deps.sh build

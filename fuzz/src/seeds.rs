@@ -265,11 +265,41 @@ fn of_captures(seeds: &mut Vec<Seed>) {
     }
 }
 
+/// Datagrams in two and three fragments, each order, and an overlap.
+fn of_reassembly(seeds: &mut Vec<Seed>) {
+    let body = segment(4000, 80, tcp::flags::ACK, &[]);
+    let of_v4 = |at: usize, end: usize, bits: u8| {
+        let mut packet = v4(INSIDE_V4, REMOTE_V4, ip_protocol::TCP, &body[at..end]);
+        packet[6..8].copy_from_slice(&[bits, at as u8 / 8]);
+        ethernet(ethertype::IPV4, &packet)
+    };
+    let of_v6 = |at: usize, end: usize, bits: u8| {
+        let header = [200, 0, 0, at as u8 | bits >> 5, 0, 0, 0, 9];
+        let packet = v6(1, 2, 44, &[&header[..], &body[at..end]].concat());
+        ethernet(ethertype::IPV6, &packet)
+    };
+    let cuts =
+        [[(0, 8, 0x20), (8, 16, 0x20), (16, 24, 0)], [(0, 16, 0x20), (8, 16, 0x20), (16, 24, 0)]];
+    let kinds: [&dyn Fn(usize, usize, u8) -> Vec<u8>; 2] = [&of_v4, &of_v6];
+    for (number, (cut, order)) in
+        cuts.iter().flat_map(|cut| [[0, 1, 2], [2, 0, 1], [2, 2, 0]].map(|o| (cut, o))).enumerate()
+    {
+        for (kind, make) in kinds.iter().enumerate() {
+            let mut seed = Vec::new();
+            for (at, end, bits) in order.map(|place| cut[place]) {
+                put(&mut seed, &make(at, end, bits), REPAIR, 1, 0);
+            }
+            seeds.push(("reassembly", format!("cut-{number}-{kind}"), seed));
+        }
+    }
+}
+
 /// Every seed there is.
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     of_functions(&mut seeds);
     of_captures(&mut seeds);
+    of_reassembly(&mut seeds);
     let dump = to_mrt(&full_table(1, 5, 5), 2);
     seeds.push(("mrt", "dump".into(), dump));
     for (target, texts) in TEXTS {
