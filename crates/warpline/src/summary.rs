@@ -1,9 +1,14 @@
 //! The summary of a run, for people.
 
+use core::cmp::Reverse;
+
 use warpline_engine::stats::Part;
 use warpline_engine::{Chain, Report};
 use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
+
+/// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
+const ROWS_MAX: usize = 20;
 
 /// What a run of `chain` came to.
 pub(crate) fn summary(chain: &Chain, report: &Report) -> String {
@@ -117,8 +122,9 @@ fn table_of(table: &Table) -> String {
         Cell::Number(number) => (grouped(*number), true),
         Cell::Text(text) => (text.clone(), false),
     };
-    let row = |row: &Vec<Cell>| row.iter().zip(&table.columns).map(cell).collect();
-    let rows: Vec<Vec<(String, bool)>> = table.rows.iter().map(row).collect();
+    let row = |row: &&Vec<Cell>| row.iter().zip(&table.columns).map(cell).collect();
+    let told = busiest(table);
+    let rows: Vec<Vec<(String, bool)>> = told.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().chain([&head]).filter_map(|row| row.get(column));
         cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
@@ -136,7 +142,29 @@ fn table_of(table: &Table) -> String {
         text += line.trim_end();
         text += "\n";
     }
+    let more = table.rows.len() - told.len();
+    if more > 0 {
+        text += &format!("      and {} more\n", grouped(more as u64));
+    }
     text
+}
+
+/// The rows that people are told, in the table's own order: of a long table those with most in its column of packets.
+/// A ranking is told whole: its length was asked for.
+fn busiest(table: &Table) -> Vec<&Vec<Cell>> {
+    let packets = table.columns.iter().position(|name| *name == "packets");
+    let count = |row: &[Cell]| match packets.and_then(|column| row.get(column)) {
+        Some(Cell::Number(number)) => *number,
+        _ => 0,
+    };
+    let mut places: Vec<usize> = (0..table.rows.len()).collect();
+    // A stable sort: without such a column, the first rows.
+    places.sort_by_key(|&place| Reverse(count(&table.rows[place])));
+    if !table.name.starts_with("top_") {
+        places.truncate(ROWS_MAX);
+    }
+    places.sort_unstable();
+    places.into_iter().map(|place| &table.rows[place]).collect()
 }
 
 /// A line of counts that are not zero; nothing where all are.
@@ -193,6 +221,26 @@ mod tests {
         let rows = vec![vec![Cell::Number(8080), Cell::Number(8080)]];
         let table = Table { name: "ports", columns: vec!["src_port", "bytes"], rows };
         assert_eq!(table_of(&table), "    ports\n      src port bytes\n          8080 8,080\n");
+    }
+
+    #[test]
+    fn of_a_long_table_the_busiest_rows_are_told() {
+        let row = |n: u64| vec![Cell::Text(format!("sa{n}")), Cell::Number(n * 7 % 1000)];
+        let rows: Vec<Vec<Cell>> = (0..1000).map(row).collect();
+        let busy = rows.iter().filter(|row| matches!(row[1], Cell::Number(980..)));
+        let expected: Vec<Vec<Cell>> = busy.cloned().collect();
+        let mut table = Table { name: "sas", columns: vec!["sa", "packets"], rows };
+        assert!(busiest(&table).into_iter().eq(&expected));
+        let text = table_of(&table);
+        assert!(text.ends_with("\n      and 980 more\n"), "{text}");
+        assert_eq!(text.lines().count(), 23);
+        table.columns[1] = "bytes";
+        assert!(busiest(&table).into_iter().eq(&table.rows[..20]));
+        table.name = "top_sas";
+        assert_eq!(busiest(&table).len(), 1000);
+        table.rows.truncate(20);
+        table.name = "sas";
+        assert!(!table_of(&table).contains("more"));
     }
 
     #[test]

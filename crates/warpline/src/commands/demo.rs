@@ -1,6 +1,7 @@
 //! `warpline demo`: the demo's files, to try things on.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use warpline_io::{PcapWriter, Sink};
@@ -15,6 +16,10 @@ pub(crate) fn demo(folder: &Path) -> Result<(), Failure> {
     for (name, text) in demo::FILES {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|e| failed(&path, plain(&e)))?;
+        if *name == demo::KEYS {
+            let own = Permissions::from_mode(0o600);
+            fs::set_permissions(&path, own).map_err(|e| failed(&path, plain(&e)))?;
+        }
         say(&path.display().to_string())?;
     }
     let path = folder.join(demo::CAPTURE);

@@ -86,7 +86,12 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("routes.txt", include_str!("files/routes.txt")),
     ("neighbours.txt", include_str!("files/neighbours.txt")),
     ("services.txt", include_str!("files/services.txt")),
+    ("gateway.toml", include_str!("files/gateway.toml")),
+    ("policies.toml", include_str!("files/policies.toml")),
+    (KEYS, include_str!("files/sas.toml")),
 ];
+/// The one among them that nobody else may read: those that have keys are refused otherwise.
+pub(crate) const KEYS: &str = "sas.toml";
 /// The name of the demo's capture among them.
 pub(crate) const CAPTURE: &str = "capture.pcap";
 

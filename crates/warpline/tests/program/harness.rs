@@ -1,5 +1,6 @@
 //! Runs the built program with a time limit, in a folder of its own.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ impl Demo {
 
     /// The same with `input` on standard input.
     pub(crate) fn warpline_with(&self, arguments: &str, input: &[u8]) -> Ended {
-        let mut child = start(self.folder.path(), arguments);
+        let mut child = self.start(arguments);
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         // It may end without reading all of it.
@@ -72,15 +73,21 @@ impl Demo {
 
     /// Starts the program; [`wait`] for it.
     pub(crate) fn start(&self, arguments: &str) -> Child {
-        start(self.folder.path(), arguments)
+        self.start_with(arguments, &[])
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_with(&self, arguments: &str, environment: &[(&str, &OsStr)]) -> Child {
+        start(self.folder.path(), arguments, environment)
     }
 }
 
-fn start(folder: &Path, arguments: &str) -> Child {
+fn start(folder: &Path, arguments: &str, environment: &[(&str, &OsStr)]) -> Child {
     let words = arguments.split_whitespace().map(|word| word.replace('\u{b7}', " "));
     Command::new(env!("CARGO_BIN_EXE_warpline"))
         .current_dir(folder)
         .args(words)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

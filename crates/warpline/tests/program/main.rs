@@ -8,6 +8,8 @@ mod ends;
 mod formats;
 mod harness;
 mod inputs;
+mod ipsec;
+mod ipsec_rekey;
 mod lanes;
 mod mistakes;
 mod pcap;

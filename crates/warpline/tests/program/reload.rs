@@ -18,7 +18,7 @@ const CHAIN: &str = "[chain]\nfunctions = [\"firewall\", \"router\", \"nat\"]\n\
     [nat]\ninside = [\"192.168.0.0/16\"]\noutside = [\"203.0.113.9\"]\n";
 
 /// The lines of standard error, as they come.
-fn lines_of(stderr: ChildStderr) -> Receiver<String> {
+pub(crate) fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines() {
