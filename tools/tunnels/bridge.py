@@ -64,8 +64,9 @@ def protocol(frame):
             return f"ip{frame[54]}-fragment"
     else:
         return "other"
-    if number == 17 and struct.pack("!H", 4500) in (ports[:2], ports[2:]):
-        return "udp4500"
+    for port in (500, 4500):
+        if number == 17 and struct.pack("!H", port) in (ports[:2], ports[2:]):
+            return f"udp{port}"
     return f"ip{number}"
 
 

@@ -18,7 +18,7 @@ import time
 
 from lab import FAR, HOST_MTU, NEAR, Namespaces
 from uml import Uml
-from wire import HERE, Failed, drops, reload, start_bridge, stop_bridge, write_chain, write_tables
+from wire import HERE, Failed, answered, drops, reload, start_bridge, stop_bridge, write_chain, write_tables
 from xfrm import ANOTHER_KEY, CLEAR, REKEY, RESTART, TWICE, cases, more_cases
 
 # Payloads: small, near the MTU, and in fragments.
@@ -146,22 +146,14 @@ class Testbed:
             self.rekey(case)
         for length in PING_LENS:
             ping = f"ping -n -c 3 -i 0.2 -w 20 -s {length}"
-            self.answered(self.near.try_run(f"{ping} -I {here} {there}"), f"ping of {length} B")
-            self.answered(self.try_far_host(f"{ping} -I {there} {here}"), f"ping back of {length} B")
+            answered(self.near.try_run(f"{ping} -I {here} {there}"), f"ping of {length} B")
+            answered(self.try_far_host(f"{ping} -I {there} {here}"), f"ping back of {length} B")
         for way in ("", "-R"):
             status, output = self.near.try_run(f"iperf3 -c {there} -B {here} -n {TCP_LEN} {way}")
             if status != 0:
                 raise Failed(f"TCP {way}: {output}")
         # Connections end in this case, so that none is seen in the next.
         time.sleep(0.5)
-
-    @staticmethod
-    def answered(done, what):
-        """Every ping had one answer."""
-        status, output = done
-        numbers = [int(number) for number in re.findall(r"icmp_seq=(\d+) ttl", output)]
-        if status != 0 or numbers != list(range(1, len(numbers) + 1)) or "DUP!" in output:
-            raise Failed(f"{what}: {output}")
 
     def rekey(self, case):
         """Both SAs get successors while pings run, in the order of a key exchange; no ping is lost."""
@@ -186,7 +178,7 @@ class Testbed:
         time.sleep(0.3)
         self.near.run(to_near)
         self.near.run("until [ -s /run/ping.status ]; do sleep 0.1; done")
-        self.answered(self.near.try_run("cat /run/ping; test 0 = $(cat /run/ping.status)"), "pings beside the rekey")
+        answered(self.near.try_run("cat /run/ping; test 0 = $(cat /run/ping.status)"), "pings beside the rekey")
         used = re.findall(r"lifetime current:\s*\d+\(bytes\), (\d+)\(packets\)", self.near.run("ip -s xfrm state"))
         if len(used) != 2 or "0" in used:
             raise Failed(f"packets of the new SAs in the kernel: {used}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -84,6 +85,14 @@ def stop_bridge(bridge, folder):
         with open(f"{folder}/warpline.log") as log:
             raise Failed(f"the bridge ended with {bridge.returncode}: {log.read()[-2000:]}")
     return json.loads(out)
+
+
+def answered(done, what):
+    """Every ping had one answer, and they came in order."""
+    status, output = done
+    numbers = [int(number) for number in re.findall(r"icmp_seq=(\d+) ttl", output)]
+    if status != 0 or numbers != list(range(1, len(numbers) + 1)) or "DUP!" in output:
+        raise Failed(f"{what}: {output}")
 
 
 def drops(folder):
