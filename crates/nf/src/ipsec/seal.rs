@@ -1,7 +1,9 @@
 //! Puts ESP around a packet (RFC 4303, 3.3): everything but the cipher's work.
 
-use warpline_packet::PacketMut;
-use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4};
+use core::ops::Range;
+
+use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, udp};
+use warpline_packet::{Flags, PacketMut};
 
 use super::outer::{self, Inner};
 use super::sa::Sa;
@@ -11,8 +13,14 @@ use crate::upper::Place;
 /// Where ESP lies in a frame: from the SPI to the end of the ICV.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stretch {
-    pub(super) at: usize,
-    pub(super) len: usize,
+    pub(super) at: u32,
+    pub(super) len: u32,
+}
+
+impl Stretch {
+    pub(super) fn range(self) -> Range<usize> {
+        self.at as usize..self.at as usize + self.len as usize
+    }
 }
 
 /// What goes into ESP, and what stays in front of it. Offsets are from the frame's first byte.
@@ -75,12 +83,37 @@ pub(super) fn wrap(
     frame[at + 4..at + 8].copy_from_slice(&(sequence as u32).to_be_bytes());
     let text = at + ESP_HEADER_LEN + shape.iv_len;
     write_trailer(&mut frame[text..text + text_len], carried.len, carried.protocol);
-    let stretch = Stretch { at, len: frame.len() - at };
-    if let Some(next_at) = carried.next_at {
-        mend_ip_header(packet, old_len, len, next_at, carried.protocol);
+    let stretch = Stretch { at: at as u32, len: (frame.len() - at) as u32 };
+    match carried.next_at {
+        Some(next_at) => {
+            mend_ip_header(packet, old_len, len, next_at, carried.protocol);
+            packet.reparse();
+        }
+        None => set_tunnel_headers(packet, sa, shape),
     }
-    packet.reparse();
     Some(stretch)
+}
+
+/// Tells what the headers are that were written: what parsing them would find.
+fn set_tunnel_headers(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape) {
+    // The inner packet's, which don't lie: what was malformed came not so far.
+    let mut headers = packet.headers();
+    headers.end = packet.len() as u32;
+    headers.l4 = headers.l3 + shape.outer_len as u16;
+    const _: () = assert!(udp::HEADER_LEN == ESP_HEADER_LEN);
+    headers.payload = headers.l4 + ESP_HEADER_LEN as u16;
+    headers.version = if sa.src.is_ipv4() { 4 } else { 6 };
+    headers.protocol = if sa.encap.is_some() { ip_protocol::UDP } else { ip_protocol::ESP };
+    headers.flags.clear(Flags::FRAGMENT | Flags::LATER_FRAGMENT | Flags::IP_OPTIONS);
+    headers.flags.set(Flags::TRANSPORT);
+    packet.set_headers(&headers);
+    debug_assert_eq!(
+        {
+            packet.reparse();
+            packet.headers()
+        },
+        headers
+    );
 }
 
 fn carried(packet: &PacketMut<'_>, shape: &Shape) -> Option<Carried> {

@@ -87,14 +87,15 @@ impl Sealer {
         }
     }
 
-    fn decide(&mut self, packet: &mut PacketMut<'_>) {
+    /// Says what becomes of a packet: drops it, or gives what is to be done with it.
+    fn decide(&mut self, packet: &mut PacketMut<'_>) -> Task {
         if packet.reject_malformed() {
-            return;
+            return Task::NONE;
         }
         let mut class = self.classify(packet);
         if class == Class::Fragment {
             if !self.reassemble(packet) {
-                return;
+                return Task::NONE;
             }
             class = self.classify(packet);
         }
@@ -110,10 +111,10 @@ impl Sealer {
             }
             Class::Open(..) | Class::Cut if is_cut => packet.drop(reason::SNAPPED),
             Class::Cut => packet.drop(reason::MALFORMED),
-            Class::Open(row, place) => self.open(packet, row, place),
+            Class::Open(row, place) => return self.open(row, place),
             Class::Clear(decision, traffic) => match decision {
                 Decision::Is(Action::Protect(_)) if is_cut => packet.drop(reason::SNAPPED),
-                Decision::Is(Action::Protect(row)) => self.seal(packet, row as u16),
+                Decision::Is(Action::Protect(row)) => return self.seal(packet, row as u16),
                 Decision::Is(Action::Bypass) => self.bypassed += 1,
                 Decision::Is(Action::Discard) => packet.drop(reason::DISCARD),
                 Decision::Uncertain => packet.drop(reason::FRAGMENT),
@@ -126,6 +127,7 @@ impl Sealer {
                 Decision::None => packet.drop(reason::NO_POLICY),
             },
         }
+        Task::NONE
     }
 
     fn classify(&self, packet: &PacketMut<'_>) -> Class {
@@ -159,7 +161,7 @@ impl Sealer {
 
     /// Says as which number the packet is opened first. It is a guess from what arrived so far; the half after the
     /// cipher knows, and has it opened again where the guess was wrong.
-    fn open(&self, packet: &mut PacketMut<'_>, row: u16, place: EspPlace) {
+    fn open(&self, row: u16, place: EspPlace) -> Task {
         let (sa, _) = self.tables.row(row);
         let highest = self.tables.highest[usize::from(row)].load(Ordering::Relaxed);
         let low = u64::from(place.low);
@@ -167,10 +169,10 @@ impl Sealer {
             true => infer_extended(highest, sa.replay_window, place.low).unwrap_or(low),
             false => low,
         };
-        self.words.put(packet, Task { work: Work::Open, row, sequence, ..Task::NONE });
+        Task { work: Work::Open, row, sequence, ..Task::NONE }
     }
 
-    fn seal(&mut self, packet: &mut PacketMut<'_>, row: u16) {
+    fn seal(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
         let (sa, shape) = self.tables.row(row);
         let state = &mut self.states[shape.slot(self.shard)];
         let len = packet.ip_end() - packet.l3_offset();
@@ -180,20 +182,15 @@ impl Sealer {
             }
             state.next(sa)
         });
-        match task {
-            Ok(sequence) => {
-                self.words.put(packet, Task { work: Work::Seal, row, sequence, ..Task::NONE });
+        let sequence = task.unwrap_or_else(|why| {
+            if why != reason::LIFETIME {
+                state.counts.refuse(Refused::Other);
             }
-            Err(why) => {
-                if why != reason::LIFETIME {
-                    state.counts.refuse(Refused::Other);
-                }
-                // The row tells the half behind which MTU the sender is to learn.
-                let task = Task { work: Work::Seal, row, sequence: 0, ..Task::NONE };
-                self.words.put(packet, task);
-                packet.drop(why);
-            }
-        }
+            packet.drop(why);
+            0
+        });
+        // A dropped packet's row tells the half behind which MTU the sender is to learn.
+        Task { work: Work::Seal, row, sequence, ..Task::NONE }
     }
 }
 
@@ -241,8 +238,8 @@ impl Before for Sealer {
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
         for &index in picks {
             let packet = &mut batch.packet_mut(usize::from(index));
-            self.words.put(packet, Task::NONE);
-            self.decide(packet);
+            let task = self.decide(packet);
+            self.words.put(packet, task);
         }
     }
 

@@ -45,8 +45,9 @@ impl Outcome {
 
 /// Makes of `packet`, whose text at `esp` is plain, what was sealed.
 pub(super) fn strip(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape, esp: Stretch) -> Outcome {
-    let text_at = esp.at + ESP_HEADER_LEN + shape.iv_len;
-    let text_end = esp.at + esp.len - shape.icv_len;
+    let esp = esp.range();
+    let text_at = esp.start + ESP_HEADER_LEN + shape.iv_len;
+    let text_end = esp.end - shape.icv_len;
     let text = packet.as_packet().into_frame().get(text_at..text_end).unwrap_or(&[]);
     let (len, protocol) = match payload(text) {
         Ok(found) => found,

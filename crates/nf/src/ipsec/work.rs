@@ -1,13 +1,12 @@
 //! The pure middle phase: packets are wrapped, ciphered many at a time, and stripped.
 
-use warpline_packet::Batch;
+use warpline_packet::{Batch, PacketMut};
 
 use super::cipher::{Engine, JOBS_MAX, Job, KeyTable};
 use super::reason;
 use super::seal::{self, Stretch};
 use super::strip::{self, Outcome};
-use super::tables::Tables;
-use super::traffic::Esp;
+use super::tables::{Shape, Tables};
 use super::words::{Words, Work};
 
 /// Packets that are ciphered together.
@@ -66,7 +65,7 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
                 }
             }
             Work::Open => {
-                if let Some(esp) = stretch(packet) {
+                if let Some(esp) = stretch(packet, tables.row(row).1) {
                     to_open.push(Entry { index, row, sequence, esp });
                 }
             }
@@ -82,13 +81,10 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
     open_all(batch, tables, engine, words, &mut to_open);
 }
 
-/// Where the ESP of a packet lies that is to be opened.
-fn stretch(packet: &warpline_packet::PacketMut<'_>) -> Option<Stretch> {
-    let (headers, end) = (packet.headers(), packet.ip_end());
-    match Esp::find(packet.as_packet().into_frame(), &headers) {
-        Esp::At(place) => Some(Stretch { at: place.at, len: end.checked_sub(place.at)? }),
-        _ => None,
-    }
+/// Where the ESP of a packet lies that is to be opened by an SA of this shape.
+fn stretch(packet: &PacketMut<'_>, shape: &Shape) -> Option<Stretch> {
+    let at = packet.l4_offset() + shape.udp_len;
+    Some(Stretch { at: at as u32, len: packet.ip_end().checked_sub(at)? as u32 })
 }
 
 fn seal_all(batch: &mut Batch, tables: &Tables, engine: &Engine, plan: &mut Plan) {
@@ -129,7 +125,8 @@ pub(super) fn open_one(
     tables: &Tables,
     engine: &Engine,
 ) -> Outcome {
-    let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
+    let (sa, shape) = tables.row(row);
+    let Some(esp) = stretch(&batch.packet_mut(index), shape) else { return Outcome::Closed };
     let entry = Entry { index: index as u16, row, sequence, esp };
     let [is_authentic, ..] = with_jobs(batch, &[entry], &tables.keys, |keys, jobs| {
         engine.open(keys, jobs);
@@ -138,7 +135,6 @@ pub(super) fn open_one(
     if !is_authentic {
         return Outcome::Closed;
     }
-    let (sa, shape) = tables.row(row);
     strip::strip(&mut batch.packet_mut(index), sa, shape, esp)
 }
 
@@ -155,8 +151,7 @@ fn with_jobs(
     let mut frames = batch.frames_mut(entries.iter().map(|entry| entry.index.into()));
     let mut jobs: [Job<'_>; JOBS_MAX] = core::array::from_fn(|i| {
         let (entry, frame) = (entries.get(i).copied().unwrap_or_default(), frames.next());
-        let Stretch { at, len } = entry.esp;
-        let esp = frame.and_then(|frame| frame.get_mut(at..at + len)).unwrap_or(&mut []);
+        let esp = frame.and_then(|frame| frame.get_mut(entry.esp.range())).unwrap_or(&mut []);
         Job { row: entry.row.into(), sequence: entry.sequence, esp, is_authentic: false }
     });
     work(keys, &mut jobs[..entries.len()])
