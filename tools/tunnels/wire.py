@@ -95,13 +95,20 @@ def answered(done, what):
         raise Failed(f"{what}: {output}")
 
 
+def functions(folder):
+    """The statistics of Warpline's functions."""
+    with open(f"{folder}/stats.json") as file:
+        return [function for chain in json.load(file)["chains"] for function in chain["functions"]]
+
+
+def counter(folder, name):
+    return sum(function["counters"].get(name, 0) for function in functions(folder))
+
+
 def drops(folder):
     """What Warpline dropped, by reason."""
-    with open(f"{folder}/stats.json") as file:
-        stats = json.load(file)
     found = {}
-    for chain in stats["chains"]:
-        for function in chain["functions"]:
-            for reason, count in function["drops"].items():
-                found[reason] = found.get(reason, 0) + count
+    for function in functions(folder):
+        for reason, count in function["drops"].items():
+            found[reason] = found.get(reason, 0) + count
     return {reason: count for reason, count in found.items() if count}
