@@ -7,6 +7,7 @@ What comes in on any interface goes to the program's standard input as a pcap st
 by the first route whose prefix holds the packet's destination, with that route's Ethernet destination; frames without
 a route (multicast, ARP) are left out. It runs in the network namespace of its interfaces, until it gets SIGTERM; then the
 program's input ends, its last packets are sent, and one line of JSON says what was carried. It ends as the program does.
+SIGHUP is handed to the program. A first line, `ready`, says that the interfaces are open.
 """
 
 import argparse
@@ -27,6 +28,8 @@ PACKET_OUTGOING = 4
 ETH_P_ALL = 3
 # Bytes that may wait for the program; frames beyond are lost, as on a wire.
 WAITING_MAX = 4 << 20
+# Whole packets that have ESP in them, as `protocol` names them.
+ESP_KINDS = ("ip50", "udp4500")
 
 
 class Route:
@@ -61,14 +64,15 @@ def protocol(frame):
             return f"ip{frame[54]}-fragment"
     else:
         return "other"
-    if number == 17 and struct.pack("!H", 4500) in (ports[:2], ports[2:]):
-        return "udp4500"
+    for port in (500, 4500):
+        if number == 17 and struct.pack("!H", port) in (ports[:2], ports[2:]):
+            return f"udp{port}"
     return f"ip{number}"
 
 
 class Bridge:
-    def __init__(self, interfaces, routes, command, capture):
-        self.routes = routes
+    def __init__(self, interfaces, routes, command, capture, twice=None):
+        self.routes, self.twice, self.repeated = routes, twice, 0
         self.sockets = {name: self.open(name) for name in interfaces}
         self.counts = {name: {"in": {}, "out": {}} for name in interfaces}
         self.lost = 0
@@ -103,6 +107,7 @@ class Bridge:
         signal.set_wakeup_fd(wake_out)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(self, "is_ending", True))
+        signal.signal(signal.SIGHUP, lambda *_: self.program.send_signal(signal.SIGHUP))
         self.selector.register(wake_in, selectors.EVENT_READ, "signal")
         self.feed()
         while self.step():
@@ -138,6 +143,9 @@ class Bridge:
                 self.lost += 1
                 continue
             self.waiting += self.record(frame)
+            if name == self.twice and protocol(frame) in ESP_KINDS:
+                self.waiting += self.record(frame)
+                self.repeated += 1
 
     def feed(self):
         """Hands the program what it takes, and closes its input when all was taken at the end."""
@@ -222,11 +230,14 @@ def main():
     parser.add_argument("--interface", action="append", required=True)
     parser.add_argument("--route", action="append", type=Route, required=True, metavar="PREFIX=INTERFACE,MAC")
     parser.add_argument("--capture", help="a pcap file of all that crossed the interfaces")
+    parser.add_argument("--twice", metavar="INTERFACE", help="the program gets every whole ESP packet from there twice")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
-    bridge = Bridge(arguments.interface, arguments.route, arguments.command, arguments.capture)
+    bridge = Bridge(arguments.interface, arguments.route, arguments.command, arguments.capture, arguments.twice)
+    print("ready", flush=True)
     status = bridge.run()
-    print(json.dumps({"interfaces": bridge.counts, "lost": bridge.lost, "status": status}), flush=True)
+    counts = {"interfaces": bridge.counts, "lost": bridge.lost, "repeated": bridge.repeated, "status": status}
+    print(json.dumps(counts), flush=True)
     sys.exit(status)
 
 

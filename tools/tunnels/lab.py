@@ -10,6 +10,7 @@ import subprocess
 ROUTER_MAC = "02:00:00:00:00:fe"
 # Bytes of the longest packet that a host sends that doesn't know what ESP will add.
 HOST_MTU = 1400
+PAIR_MTU = 9000
 
 
 class End:
@@ -82,10 +83,11 @@ class Namespaces:
         self.run(name, f"ip link set {device} up")
 
     def add_veth(self, name, device, peer, peer_device, mac):
-        """A pair whose ends send what would be on a wire: whole checksums, no frame longer than the MTU."""
+        """A pair whose ends send what would be on a wire: whole checksums, no large segments. Routes have the MTU of what
+        hosts send; the pair takes more, as what was fragmented around ESP comes out of it whole."""
         call(
             f"ip -n {self[name]} link add {device} type veth peer name {peer_device} netns {self[peer]} address {mac}"
         )
         for namespace, end in ((name, device), (peer, peer_device)):
             self.run(namespace, f"ethtool -K {end} tx off tso off gso off gro off")
-            self.run(namespace, f"ip link set {end} up")
+            self.run(namespace, f"ip link set {end} mtu {PAIR_MTU} up")

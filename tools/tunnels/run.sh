@@ -55,7 +55,12 @@ fi
 
 cd "$(dirname "$0")"
 export PYTHONDONTWRITEBYTECODE=1
+dpkg-query -W user-mode-linux strongswan-charon iproute2 libipsec-mb1 2>/dev/null || true
 status=0
 ./kernel.py "$warpline" "${kernel_options[@]}" "$@" || status=1
 ./strongswan.py "$warpline" "${strongswan_options[@]}" || status=1
+case $status in
+0) echo "tunnels: all fine in $SECONDS s" ;;
+*) echo "tunnels: something FAILED, after $SECONDS s" ;;
+esac
 exit $status

@@ -4,7 +4,7 @@
     strongswan.py WARPLINE [--keys-only] [--only TEXT]
 
 Two daemons agree on keys by IKEv2 through a bridge. What the far one logs of them becomes Warpline's files, in the form of
-`ip xfrm`. Then Warpline takes the far one's place on the data path: IKE still reaches the daemon, ESP doesn't. With `--keys-only`
+`ip xfrm`, which it reads again: it takes the far one's place on the data path. IKE still reaches the daemon, ESP doesn't. Then they rekey. With `--keys-only`
 the far daemon keeps its data path, and scapy opens what was on the wire with the keys found: that proves the testbed.
 """
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from wire import Failed, drops, start_bridge, stop_bridge, write_chain
+from wire import Failed, answered, drops, reload, reloads, start_bridge, stop_bridge, write_chain, write_tables
 from lab import FAR, HOST_MTU, NEAR, Namespaces
 
 CHARON = "/usr/lib/ipsec/charon"
@@ -225,47 +225,62 @@ def check_keys(capture, proposal, keys, spi_in, spi_out):
 
 
 def run(arguments, namespaces, folder, near, far, proposal):
-    routes = [*NEAR.routes(), *FAR.routes()]
-    with open(f"{folder}/wire.toml", "w") as file:
-        file.write("[chain]\nfunctions = []\n")
-    bridge = start_bridge(namespaces, folder, arguments.warpline, f"{folder}/wire.toml", routes)
+    # Until there are keys, everything passes: IKE goes through the same Warpline.
+    chain = f"{folder}/wire.toml" if arguments.keys_only else write_chain(folder, "", "", [FAR.outer[4]])
+    bridge = start_bridge(namespaces, folder, arguments.warpline, chain, [*NEAR.routes(), *FAR.routes()])
     try:
-        time.sleep(0.3)
         for daemon in (far, near):
             daemon.load(proposal)
         near.control("--initiate --child data --timeout 20")
         keys, (spi_in, spi_out) = logged_keys(far.log()), spis(far)
         if arguments.keys_only:
             traffic(namespaces)
+        else:
+            # The far host's packets take the wire, not its daemon's own tunnel.
+            namespaces.try_run("far", "ip rule del table 220")
+            take_keys(bridge, folder, proposal, keys, spi_in, spi_out)
+            traffic(namespaces)
+            near.control("--rekey --child data")
+            rekeyed = wait_for_rekey(near, far, spi_in)
+            take_keys(bridge, folder, proposal, logged_keys(far.log()), *rekeyed)
+            traffic(namespaces)
     finally:
-        stop_bridge(bridge, folder)
+        counts = stop_bridge(bridge, folder)
     if arguments.keys_only:
         check_keys(f"{folder}/wire.pcap", proposal, keys, spi_in, spi_out)
-    else:
-        # The far host's packets take the wire, not its daemon's own tunnel.
-        namespaces.try_run("far", "ip rule del table 220")
-        states, policies = as_xfrm(proposal, keys, spi_in, spi_out)
-        chain = write_chain(folder, states, policies, [FAR.outer[4]])
-        bridge = start_bridge(namespaces, folder, arguments.warpline, chain, routes)
-        try:
-            time.sleep(0.3)
-            traffic(namespaces)
-        finally:
-            counts = stop_bridge(bridge, folder)
-        for way, kinds in counts["interfaces"]["near"].items():
-            if set(kinds) - {"udp4500", "unrouted", "ip17-fragment"} or "udp4500" not in kinds:
-                raise Failed(f"seen on the wire, {way}: {kinds}")
-        if drops(folder):
-            raise Failed(f"Warpline dropped {drops(folder)}")
+        return
+    for way, kinds in counts["interfaces"]["near"].items():
+        # IKE begins on port 500.
+        if set(kinds) - {"udp500", "udp4500", "unrouted", "ip17-fragment"} or "udp4500" not in kinds:
+            raise Failed(f"seen on the wire, {way}: {kinds}")
+    if drops(folder):
+        raise Failed(f"Warpline dropped {drops(folder)}")
+    if reloads(folder).count("reload: [ipsec] in place") != 2:
+        raise Failed(f"Warpline said {reloads(folder)}")
+
+
+def take_keys(bridge, folder, proposal, keys, spi_in, spi_out):
+    """Warpline gets the keys that the far daemon agreed on."""
+    write_tables(folder, *as_xfrm(proposal, keys, spi_in, spi_out))
+    reload(bridge, folder)
+
+
+def wait_for_rekey(near, far, old):
+    """SPIs of the far daemon once both have the new SA and no other."""
+    for _ in range(100):
+        listed = [daemon.control("--list-sas") for daemon in (near, far)]
+        if all(text.count("INSTALLED") == 1 and f"{old:08x}" not in text for text in listed):
+            return spis(far)
+        time.sleep(0.2)
+    raise Failed(f"no rekey: {listed}")
 
 
 def traffic(namespaces):
     here, there = NEAR.inner[4], FAR.inner[4]
     for length in (56, 1200, 3000):
         for place, source, sink in (("near", here, there), ("far", there, here)):
-            status, output = namespaces.try_run(place, f"ping -n -c 3 -i 0.2 -W 5 -s {length} -I {source} {sink}")
-            if status != 0:
-                raise Failed(f"ping of {length} B from {place}: {output}")
+            ping = f"ping -n -c 3 -i 0.2 -w 20 -s {length} -I {source} {sink}"
+            answered(namespaces.try_run(place, ping), f"ping of {length} B from {place}")
 
 
 def main():
@@ -282,20 +297,22 @@ def main():
             namespaces.add_veth("wire", end.name, end.name, "eth0", end.mac)
             for command in end.setup("eth0", HOST_MTU):
                 namespaces.run(end.name, command)
-        for proposal in TRANSFORMS:
-            if arguments.only not in proposal:
-                continue
+        with open(f"{folder}/wire.toml", "w") as file:
+            file.write("[chain]\nfunctions = []\n")
+        chosen = [proposal for proposal in TRANSFORMS if arguments.only in proposal]
+        for proposal in chosen:
+            started = time.monotonic()
             try:
                 with (
                     Daemon(namespaces, "near", folder, NEAR, FAR) as near,
                     Daemon(namespaces, "far", folder, FAR, NEAR) as far,
                 ):
                     run(arguments, namespaces, folder, near, far, proposal)
-                print(f"ok     strongSwan {proposal}", flush=True)
+                print(f"ok     strongSwan {proposal} ({time.monotonic() - started:.1f} s)", flush=True)
             except (Failed, RuntimeError, subprocess.SubprocessError) as why:
                 failed += 1
                 print(f"FAILED strongSwan {proposal}: {why}", flush=True)
-    print(f"files of the last in {folder}")
+    print(f"{len(chosen) - failed} of {len(chosen)} fine; files of the last in {folder}")
     sys.exit(1 if failed else 0)
 
 

@@ -3,7 +3,7 @@
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run
 # Registers wider than SSE's are not kept here (see uml.py), so the C library is not to use them.
 if [ -z "$GLIBC_TUNABLES" ]; then
-    export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-XSAVEC,-XSAVE
+    export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-XSAVEC,-XSAVE
     exec "$0"
 fi
 mount -t proc proc /proc

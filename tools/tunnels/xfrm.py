@@ -32,31 +32,40 @@ def transforms():
 
 
 class Case:
-    """One pair of SAs: what they do, and the commands that set them up."""
+    """One pair of SAs: what they do, the commands that set them up, and what happens (`TRIALS`)."""
 
-    def __init__(self, transform, mode, outer, inner, esn):
-        self.transform, self.mode, self.outer, self.inner, self.esn = transform, mode, outer, inner, esn
+    def __init__(self, transform, mode, outer, inner, esn=False, encap=False, trial=None):
+        self.transform, self.mode, self.outer, self.inner = transform, mode, outer, inner
+        self.esn, self.encap, self.trial = esn, encap, trial
 
     def __str__(self):
-        esn = " esn" if self.esn else ""
+        marks = " esn" * self.esn + " in UDP" * self.encap + (f", {self.trial}" if self.trial else "")
         carried = f"v{self.inner} in v{self.outer}" if self.mode == "tunnel" else f"v{self.outer}"
-        return f"{self.transform} {self.mode} {carried}{esn}"
+        return f"{self.transform} {self.mode} {carried}{marks}"
 
     def protected(self, end):
         """The address of an end whose packets are protected."""
         return end.inner[self.inner] if self.mode == "tunnel" else end.outer[self.outer]
 
-    def states(self, near, far, spoil=False):
-        """`ip xfrm state` commands, the same for both ends. 64-bit numbers start so that their low half wraps."""
+    def states(self, near, far, spoil=False, generation=0):
+        """`ip xfrm state add` from near to far and back, the same for both ends. 64-bit numbers start so that their
+        low half wraps. Every generation has SPIs and keys of its own."""
         for spi, source, sink, seed in ((0x1001, near, far, 1), (0x2001, far, near, 9)):
+            spi, seed = spi + generation, seed + 3 * generation
             keys = transforms()[self.transform](seed + (1 if spoil else 0))
             flags = ["af-unspec"] * (self.mode == "tunnel") + ["esn"] * self.esn
             flag = f"flag {' flag '.join(flags)}" if flags else ""
+            encap = "encap espinudp 4500 4500 0.0.0.0" * self.encap
             start = "replay-seq 0xfffffff8 replay-oseq 0xfffffff8" if self.esn else ""
             yield (
                 f"ip xfrm state add src {source.outer[self.outer]} dst {sink.outer[self.outer]} proto esp spi {spi:#x}"
-                f" reqid 1 mode {self.mode} replay-window 128 {flag} {start} {keys}"
+                f" reqid 1 mode {self.mode} replay-window 128 {flag} {start} {keys} {encap}"
             )
+
+    def deletes(self, near, far):
+        """`ip xfrm state delete` of the first generation, from near to far and back."""
+        for spi, source, sink in ((0x1001, near, far), (0x2001, far, near)):
+            yield f"ip xfrm state delete src {source.outer[self.outer]} dst {sink.outer[self.outer]} proto esp spi {spi:#x}"
 
     def policies(self, own, other):
         """`ip xfrm policy` commands of the end `own`."""
@@ -81,3 +90,26 @@ def cases(is_all):
         row = number // len(ways)
         for esn in (False, True) if is_all else ((number + row) % 2 == 1,):
             yield Case(transform, *way, esn)
+
+
+# What happens besides plain traffic: the far end has other keys; what the near end sends comes twice; both SAs are
+# replaced while packets flow; the far end stops and starts.
+TRIALS = ANOTHER_KEY, TWICE, REKEY, RESTART = "another key", "all comes twice", "rekey while pings run", "restarted"
+
+
+def more_cases():
+    """Trials, and UDP encapsulation."""
+    yield Case("cbc128-sha1", "tunnel", 4, 4, trial=ANOTHER_KEY)
+    yield Case("gcm128", "transport", 6, 6, trial=ANOTHER_KEY)
+    for trial in (TWICE, REKEY):
+        yield Case("cbc256-sha256", "transport", 6, 6, trial=trial)
+        yield Case("gcm128", "tunnel", 4, 4, trial=trial)
+        yield Case("ctr128-sha1", "tunnel", 6, 4, esn=True, trial=trial)
+    yield Case("gcm256", "tunnel", 4, 4, trial=RESTART)
+    yield Case("ctr256-sha256", "transport", 4, 4, trial=RESTART)
+    yield Case("cbc128-sha1", "tunnel", 4, 4, encap=True)
+    yield Case("gcm128", "tunnel", 4, 6, esn=True, encap=True)
+    yield Case("cbc256-sha256", "transport", 4, 4, encap=True)
+    yield Case("ctr128-sha1", "tunnel", 6, 6, encap=True)
+    yield Case("gcm256", "transport", 6, 6, encap=True)
+    yield Case("null-sha1", "tunnel", 4, 4, encap=True, trial=TWICE)
