@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump).
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy).
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
 
@@ -10,6 +10,8 @@ need() { # command package
     command -v "$1" >/dev/null 2>&1 || missing+=("$2")
 }
 
+scapy="import scapy.layers.ipsec, cryptography"
+
 for group in "$@"; do
     case "$group" in
     build) need cc gcc ;;
@@ -18,6 +20,9 @@ for group in "$@"; do
         need jq jq
         need zstd zstd
         need nfcapd nfdump
+        # The tests look for scapy at the first python3 and at the system's.
+        python3 -c "$scapy" 2>/dev/null || /usr/bin/python3 -c "$scapy" 2>/dev/null ||
+            missing+=(python3-scapy python3-cryptography)
         ;;
     *)
         echo "deps.sh: unknown group $group" >&2

@@ -29,9 +29,16 @@ const SHA256: &str = "hmac-sha2-256-128";
 /// Every pair that may be in a file.
 pub(super) const SUITES: &[Suite] = &[
     suite("aes-cbc", 16, SHA1, 20),
+    suite("aes-cbc", 16, SHA256, 32),
+    suite("aes-cbc", 24, SHA1, 20),
     suite("aes-cbc", 24, SHA256, 32),
+    suite("aes-cbc", 32, SHA1, 20),
     suite("aes-cbc", 32, SHA256, 32),
     suite("aes-ctr", 20, SHA1, 20),
+    suite("aes-ctr", 20, SHA256, 32),
+    suite("aes-ctr", 28, SHA1, 20),
+    suite("aes-ctr", 28, SHA256, 32),
+    suite("aes-ctr", 36, SHA1, 20),
     suite("aes-ctr", 36, SHA256, 32),
     suite("aes-gcm", 20, "none", 0),
     suite("aes-gcm", 28, "none", 0),
@@ -40,8 +47,8 @@ pub(super) const SUITES: &[Suite] = &[
     suite("null", 0, SHA256, 32),
 ];
 
-pub(super) const CBC: Suite = SUITES[0];
-pub(super) const GCM: Suite = SUITES[5];
+pub(super) const CBC: Suite = suite("aes-cbc", 16, SHA1, 20);
+pub(super) const GCM: Suite = suite("aes-gcm", 20, "none", 0);
 
 /// A folder for a gateway's files, removed when it goes out of scope.
 pub(super) struct Files(pub(super) PathBuf);
@@ -119,22 +126,28 @@ impl SaText {
         }
     }
 
-    pub(super) fn text(&self, direction: &str) -> String {
-        let Self { name, spi, peers: [src, dst], mode, suite, more } = self;
+    /// Its keys as they are in the file: of the cipher and of the authentication.
+    pub(super) fn keys(&self) -> [String; 2] {
         let key = |len: usize, seed: u8| -> String {
             let byte = |i: usize| format!("{:02x}", (i as u8).wrapping_mul(29) ^ seed);
             format!("0x{}", (0..len).map(byte).collect::<String>())
         };
+        [key(self.suite.enc_len, self.spi as u8), key(self.suite.auth_len, 0x5a)]
+    }
+
+    pub(super) fn text(&self, direction: &str) -> String {
+        let Self { name, spi, peers: [src, dst], mode, suite, more } = self;
+        let [enc_key, auth_key] = self.keys();
         let mut text = format!(
             "[[sa]]\nname = '{name}'\ndirection = '{direction}'\nspi = {spi}\nsrc = '{src}'\ndst = '{dst}'\n\
              mode = '{mode}'\ncipher = '{}'\nauth = '{}'\n",
             suite.cipher, suite.auth
         );
         if suite.enc_len > 0 {
-            text += &format!("enc_key = '{}'\n", key(suite.enc_len, *spi as u8));
+            text += &format!("enc_key = '{enc_key}'\n");
         }
         if suite.auth_len > 0 {
-            text += &format!("auth_key = '{}'\n", key(suite.auth_len, 0x5a));
+            text += &format!("auth_key = '{auth_key}'\n");
         }
         text + more + "\n"
     }

@@ -1,5 +1,8 @@
 //! Tests of the whole function: two gateways, what passes between them, and what must not.
 
 mod gateway;
+mod peers;
 mod refused;
+mod scapy;
 mod there_and_back;
+mod tshark;
