@@ -213,7 +213,7 @@ fn check_sums(input: &Input, outcome: &Outcome) {
 }
 
 /// A packet that was made is a packet, with right checksums.
-fn check_made(cause: &Input, outcome: &Outcome) {
+pub fn check_made(cause: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&outcome.bytes, cause.link, outcome.bytes.len());
     assert_eq!(headers.malformed(), None, "made packets are well-formed");
     let l3 = usize::from(headers.l3);

@@ -156,7 +156,8 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
 
 fn of_functions(seeds: &mut Vec<Seed>) {
     let packets = packets();
-    for target in ["digest", "firewall", "flow_monitor", "ipcomp", "load_balancer", "nat", "router"]
+    for target in
+        ["digest", "firewall", "flow_monitor", "ipcomp", "ipsec", "load_balancer", "nat", "router"]
     {
         for (number, (packet, link)) in packets.iter().enumerate() {
             let mut one = Vec::new();
@@ -185,6 +186,43 @@ fn of_functions(seeds: &mut Vec<Seed>) {
     for (number, (packet, link)) in packets.into_iter().enumerate() {
         let seed = [&[link | 0x80, 0, 0x1f, 0xe1][..], &packet].concat();
         seeds.push(("headers", format!("packet-{number}"), seed));
+    }
+}
+
+/// ESP that nobody sealed, for every SA and for none, whole and in fragments; and changes to what was sealed.
+fn of_ipsec(seeds: &mut Vec<Seed>) {
+    let (here, there) = ([198, 51, 100, 1], [198, 51, 100, 2]);
+    for spi in 0x0fffu32..0x1007 {
+        let esp = [&spi.to_be_bytes()[..], &[0, 0, 0, 1], &[0x5c; 60]].concat();
+        let [high, low] = (8 + esp.len() as u16).to_be_bytes();
+        let in_udp = [&[0x11, 0x94, 0x11, 0x94, high, low, 0, 0], &esp[..]].concat();
+        let (mut first, mut last) = (
+            v4(here, there, ip_protocol::ESP, &esp[..24]),
+            v4(here, there, ip_protocol::ESP, &esp[24..]),
+        );
+        (first[6], last[7]) = (0x20, 3);
+        let mut input = Vec::new();
+        for packet in [
+            v4(here, there, ip_protocol::ESP, &esp),
+            v4(here, there, ip_protocol::UDP, &in_udp),
+            v4(here, there, ip_protocol::UDP, &in_udp[..9]),
+            v6(1, 2, ip_protocol::ESP, &esp),
+            first,
+            last,
+        ] {
+            let kind = if packet[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
+            put(&mut input, &ethernet(kind, &packet), REPAIR, 1, 0);
+        }
+        seeds.push(("ipsec", format!("esp-{spi:x}"), input));
+    }
+    for (number, (packet, link)) in packets().into_iter().enumerate() {
+        let mut input = Vec::new();
+        put(&mut input, &packet, REPAIR, 0, link);
+        // The SPI, the number, the IV or text, and far behind.
+        for change in [[3, 0, 1], [7, 0, 1], [9, 0, 1], [40, 0, 0x80], [0xff, 0xff, 1]] {
+            put(&mut input, &change, QUOTE, 0, link);
+        }
+        seeds.push(("ipsec", format!("changed-{number}"), input));
     }
 }
 
@@ -298,6 +336,7 @@ fn of_reassembly(seeds: &mut Vec<Seed>) {
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     of_functions(&mut seeds);
+    of_ipsec(&mut seeds);
     of_captures(&mut seeds);
     of_reassembly(&mut seeds);
     let dump = to_mrt(&full_table(1, 5, 5), 2);
