@@ -111,7 +111,9 @@ class Testbed:
     def check_drops(self, case, counts):
         """Warpline dropped what the trial was to have dropped, and nothing else."""
         found, reassembled = drops(self.folder), counter(self.folder, "reassembled")
-        if case.trial != ANOTHER_KEY and reassembled < UNANSWERED:
+        # In tunnels, hosts fragment IPv6 before it is sealed.
+        is_sealed_whole = case.mode == "transport" or case.inner == 4
+        if is_sealed_whole and case.trial != ANOTHER_KEY and reassembled < UNANSWERED:
             raise Failed(f"Warpline put {reassembled} datagrams together")
         if case.mode == "transport" and case.trial != ANOTHER_KEY and found.pop("fragment", 0) < 2 * UNANSWERED:
             raise Failed(f"Warpline dropped {drops(self.folder)}")
