@@ -57,17 +57,28 @@ class Testbed:
             self.far_host(command)
         for end in (self.near, self.far):
             end.run(f"({HERE}/encap_sockets.py >/dev/null 2>&1 &)")
-        if self.is_kernel:
-            self.far.run("(iperf3 -s >/dev/null 2>&1 &)")
-        else:
-            in_host = ["ip", "netns", "exec", namespaces["host"]]
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            self.server = subprocess.Popen([*in_host, "iperf3", "-s"], **quiet)
 
-    def close(self):
+    def serve(self):
+        """Starts a server for one transfer: between two, iperf3 resets connections for a moment."""
+        listening = "ss -Hltn sport = :5201"
+        wait_until(lambda: not self.far_host(listening), "the server to end")
+        if self.is_kernel:
+            self.far.run("(iperf3 -s -1 >/dev/null 2>&1 &)")
+        else:
+            self.stop_server()
+            in_host = ["ip", "netns", "exec", self.namespaces["host"]]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            self.server = subprocess.Popen([*in_host, "iperf3", "-s", "-1"], **quiet)
+        wait_until(lambda: self.far_host(listening), "the server to listen")
+
+    def stop_server(self):
         if self.server:
             self.server.terminate()
             self.server.wait()
+            self.server = None
+
+    def close(self):
+        self.stop_server()
         for kernel in (self.near, self.far):
             if kernel:
                 kernel.close()
@@ -111,7 +122,9 @@ class Testbed:
     def check_drops(self, case, counts):
         """Warpline dropped what the trial was to have dropped, and nothing else."""
         found, reassembled = drops(self.folder), counter(self.folder, "reassembled")
-        if case.trial != ANOTHER_KEY and reassembled < UNANSWERED:
+        # In tunnels, hosts fragment IPv6 before it is sealed.
+        is_sealed_whole = case.mode == "transport" or case.inner == 4
+        if is_sealed_whole and case.trial != ANOTHER_KEY and reassembled < UNANSWERED:
             raise Failed(f"Warpline put {reassembled} datagrams together")
         if case.mode == "transport" and case.trial != ANOTHER_KEY and found.pop("fragment", 0) < 2 * UNANSWERED:
             raise Failed(f"Warpline dropped {drops(self.folder)}")
@@ -158,16 +171,13 @@ class Testbed:
             answered(self.near.try_run(f"{ping} -I {here} {there}"), f"ping of {length} B")
             answered(self.try_far_host(f"{ping} -I {there} {here}"), f"ping back of {length} B")
         for way in ("", "-R"):
+            self.serve()
             status, output = self.near.try_run(f"iperf3 -c {there} -B {here} -n {TCP_LEN} {way}")
             if status != 0:
                 raise Failed(f"TCP {way}: {output}")
         # Connections end in this case, so that none is seen in the next.
         open_ones = "ss -Htan exclude listening exclude time-wait"
-        for _ in range(100):
-            if not self.near.run(open_ones) and not self.far_host(open_ones):
-                return
-            time.sleep(0.2)
-        raise Failed("TCP connections don't end")
+        wait_until(lambda: not self.near.run(open_ones) and not self.far_host(open_ones), "TCP connections to end")
 
     def too_long_to_answer(self, here, there):
         """What the near end sealed whole and sent in fragments reaches the host. The answers come in fragments, which
@@ -225,6 +235,14 @@ class Testbed:
         # What has no policy is not sent; that is no error.
         wrong = {name: value for name, value in found.items() if value != "0" and name != "XfrmOutPolBlock"}
         return wrong, [stats for stats in failed if set(stats) != {"0"}]
+
+
+def wait_until(holds, what):
+    for _ in range(100):
+        if holds():
+            return
+        time.sleep(0.2)
+    raise Failed(f"waited in vain for {what}")
 
 
 def main():
