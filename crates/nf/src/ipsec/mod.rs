@@ -67,6 +67,7 @@ pub const DEFINITION: Definition = Definition {
         "congestion",
         "link",
         "nonce-state",
+        "misplaced",
     ],
     access: access(FieldSet::EMPTY),
     build,
@@ -93,6 +94,7 @@ mod reason {
     pub(super) const CONGESTION: Reason = Reason(14);
     pub(super) const LINK: Reason = Reason(15);
     pub(super) const NONCE_STATE: Reason = Reason(16);
+    pub(super) const MISPLACED: Reason = Reason(17);
 }
 
 const KEYS: &[Key] = &{

@@ -73,7 +73,9 @@ impl Opener {
     /// Says what becomes of a packet that came by ESP.
     fn settle(&mut self, tables: &Tables, batch: &mut Batch, index: usize, task: Task) {
         let (sa, shape) = tables.row(task.row);
-        let slot = shape.slot(self.shard);
+        let Some(slot) = shape.slot(self.shard) else {
+            return batch.packet_mut(index).drop(reason::MISPLACED);
+        };
         let opened = self.open(batch, index, task, slot);
         let counts = &mut self.states[slot].counts;
         let packet = &mut batch.packet_mut(index);

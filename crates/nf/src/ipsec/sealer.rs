@@ -160,7 +160,10 @@ impl Sealer {
     /// Says as which number the packet is opened first. It is a guess from what arrived so far; the half after the
     /// cipher knows, and has it opened again where the guess was wrong.
     fn open(&self, packet: &mut PacketMut<'_>, row: u16, place: EspPlace) {
-        let (sa, _) = self.tables.row(row);
+        let (sa, shape) = self.tables.row(row);
+        if shape.slot(self.shard).is_none() {
+            return packet.drop(reason::MISPLACED);
+        }
         let highest = self.tables.highest[usize::from(row)].load(Ordering::Relaxed);
         let low = u64::from(place.low);
         let sequence = match sa.esn {
@@ -172,7 +175,9 @@ impl Sealer {
 
     fn seal(&mut self, packet: &mut PacketMut<'_>, row: u16) {
         let (sa, shape) = self.tables.row(row);
-        let state = &mut self.states[shape.slot(self.shard)];
+        // Another SA's numbers with this one's keys would give nonces that were used already.
+        let Some(slot) = shape.slot(self.shard) else { return packet.drop(reason::MISPLACED) };
+        let state = &mut self.states[slot];
         let len = packet.ip_end() - packet.l3_offset();
         let task = check(packet, sa, shape, len).and_then(|()| {
             if !state.counts.carry(len, packet.timestamp(), &sa.lifetime) {

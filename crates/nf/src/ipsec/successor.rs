@@ -106,8 +106,8 @@ impl Successor {
         let Some(fresh) = fresh.get(shard.index()) else { return };
         let mut fresh = fresh.lock().unwrap_or_else(PoisonError::into_inner);
         for (row, state) in new.rows(shard, T::DIRECTION).zip(fresh.iter_mut()) {
-            if let Some(old_row) = pairs.old_rows[row] {
-                let slot = old.shapes[old_row as usize].slot(shard);
+            let old_row = pairs.old_rows[row];
+            if let Some(slot) = old_row.and_then(|row| old.shapes[row as usize].slot(shard)) {
                 core::mem::swap(state, &mut states[slot]);
             }
         }

@@ -1,5 +1,7 @@
 //! Tests of the whole function: two gateways, what passes between them, and what must not.
 
 mod gateway;
+mod random;
 mod refused;
+mod review;
 mod there_and_back;
