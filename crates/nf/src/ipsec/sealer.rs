@@ -180,10 +180,10 @@ impl Sealer {
         let state = &mut self.states[slot];
         let len = packet.ip_end() - packet.l3_offset();
         let task = check(packet, sa, shape, len).and_then(|()| {
-            if !state.counts.carry(len, packet.timestamp(), &sa.lifetime) {
+            if !state.counts.admits(len, packet.timestamp(), &sa.lifetime) {
                 return Err(reason::LIFETIME);
             }
-            state.next(sa)
+            state.next(sa).inspect(|_| state.counts.count(len))
         });
         match task {
             Ok(sequence) => {
