@@ -40,10 +40,11 @@ impl Traffic {
         let (src, dst) = addresses(frame, headers)?;
         let is_later = headers.flags.has(Flags::LATER_FRAGMENT);
         let protocol = headers.protocol;
-        // Behind a later fragment of IPv6 may be one more header, and what that carries is hidden.
-        let is_hidden = is_later && headers.version == 6 && ip_protocol::is_extension(protocol);
-        let at = usize::from(headers.l4);
-        let seen = if is_later { &[] } else { frame.get(at..).unwrap_or(&[]) };
+        // The walk over the headers of IPv6 ends at one only in a later fragment and where the capture cut it: what
+        // that header carries is hidden.
+        let is_hidden = headers.version == 6 && ip_protocol::is_extension(protocol);
+        let (at, end) = (usize::from(headers.l4), (headers.end as usize).min(frame.len()));
+        let seen = if is_later { &[] } else { frame.get(at..end).unwrap_or(&[]) };
         let (src_port, dst_port) = match (protocol, seen) {
             (ip_protocol::TCP | ip_protocol::UDP | SCTP, [a, b, c, d, ..]) => {
                 (Port::Is(u16::from_be_bytes([*a, *b])), Port::Is(u16::from_be_bytes([*c, *d])))
