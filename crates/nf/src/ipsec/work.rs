@@ -84,9 +84,8 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
 
 /// Where the ESP of a packet lies that is to be opened.
 fn stretch(packet: &warpline_packet::PacketMut<'_>) -> Option<Stretch> {
-    let (headers, end) = (packet.headers(), packet.ip_end());
-    match Esp::find(packet.as_packet().into_frame(), &headers) {
-        Esp::At(place) => Some(Stretch { at: place.at, len: end.checked_sub(place.at)? }),
+    match Esp::find(packet.as_packet().into_frame(), &packet.headers()) {
+        Esp::At(place) => Some(Stretch { at: place.at, len: place.len }),
         _ => None,
     }
 }
