@@ -318,7 +318,7 @@ impl Ipsec {
     fn reserve(&self, nonces: &NonceState, is_new: impl Fn(usize) -> bool) -> Result<(), String> {
         let rows: Vec<_> = self.tables.counters().filter(|(row, _)| is_new(*row)).collect();
         let key = |sa: &sa::Sa| NonceKey {
-            fingerprint: Fingerprint::of(sa.cipher, &sa.enc_key.0),
+            fingerprint: Fingerprint::of(&sa.enc_key.0),
             first: sa.sequence.saturating_add(1),
             last: if sa.esn { u64::MAX - 1 } else { u32::MAX.into() },
         };
