@@ -404,6 +404,11 @@ impl Function for Ipsec {
             );
         }
         let old_rows = self.successor.pair(&self.tables, &old.tables);
+        if let Some(sa) = successor::starts_over(&self.tables, &old.tables, old_rows) {
+            let why = "has its SPI and keys from before, but other ends, mode, algorithms, `esn`, `encap` or window: \
+                       it needs new keys";
+            return Err(format!("SA {} {why}", sa.name));
+        }
         self.open_nonces(old.nonces.get(), |row| old_rows[row].is_none())?;
         let whole = *self.whole.get_or_init(|| old.whole.get().copied().unwrap_or(false));
         self.successor.out.make(whole, |shard| self.out_states(shard));
