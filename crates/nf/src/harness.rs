@@ -66,6 +66,8 @@ pub struct Outcome {
 pub struct Harness {
     function: Box<dyn Function>,
     steering: Steering,
+    /// Where packets go in place of what `steering` says.
+    steered_to: Option<u8>,
     states: Vec<State>,
     arena: Arena,
     batch: Batch,
@@ -103,12 +105,19 @@ impl Harness {
             _ => (0..SHARDS).map(|s| function.state(Shard::new(s))).collect(),
         };
         let (order, notes) = (Vec::new(), Vec::new());
-        Self { function, steering, states, arena, batch, made, order, notes, ingress: 0 }
+        let (steered_to, ingress) = (None, 0);
+        Self { function, steering, steered_to, states, arena, batch, made, order, notes, ingress }
     }
 
     /// The function.
     pub fn function(&self) -> &dyn Function {
         &*self.function
+    }
+
+    /// Has frames go to `shard`, as where a function in front makes another packet of what was steered; `None`:
+    /// where they belong.
+    pub fn steer_to(&mut self, shard: Option<u8>) {
+        self.steered_to = shard;
     }
 
     /// Sends up to 1024 frames through the function as one batch.
@@ -138,7 +147,7 @@ impl Harness {
                 wire_len: input.wire_len,
                 link: input.link,
                 interface: 0,
-                shard: steered.shard,
+                shard: self.steered_to.unwrap_or(steered.shard),
                 flow_hash: steered.flow_hash,
             };
             self.ingress += 1;
@@ -216,6 +225,7 @@ impl Harness {
             state.before.iter_mut().for_each(|half| half.reload(&*function));
             state.after.iter_mut().for_each(|half| half.reload(&*function));
         }
+        self.steering = Steering::serving(function.state_key());
         self.function = function;
         Ok(())
     }

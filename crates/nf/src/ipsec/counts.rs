@@ -32,6 +32,15 @@ pub(super) struct Counts {
 impl Counts {
     /// Takes a packet of `len` bytes in, unless a hard limit says no.
     pub(super) fn carry(&mut self, len: usize, now: Instant, lifetime: &Lifetime) -> bool {
+        let admits = self.admits(len, now, lifetime);
+        if admits {
+            self.count(len);
+        }
+        admits
+    }
+
+    /// Whether no hard limit is against one more packet of `len` bytes.
+    pub(super) fn admits(&mut self, len: usize, now: Instant, lifetime: &Lifetime) -> bool {
         let age = now.since(*self.first.get_or_insert(now));
         let (packets, bytes) = (self.packets + 1, self.bytes + len as u64);
         let is_over = |limits: &Limits| {
@@ -40,12 +49,15 @@ impl Counts {
                 || limits.seconds.is_some_and(|max| age >= Duration::from_secs(max))
         };
         self.is_soft |= is_over(&lifetime.soft);
-        if is_over(&lifetime.hard) {
-            self.lifetime += 1;
-            return false;
-        }
-        (self.packets, self.bytes) = (packets, bytes);
-        true
+        let is_over = is_over(&lifetime.hard);
+        self.lifetime += u64::from(is_over);
+        !is_over
+    }
+
+    /// Takes a packet of `len` bytes in.
+    pub(super) fn count(&mut self, len: usize) {
+        self.packets += 1;
+        self.bytes += len as u64;
     }
 
     pub(super) fn refuse(&mut self, why: Refused) {

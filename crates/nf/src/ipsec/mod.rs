@@ -67,6 +67,7 @@ pub const DEFINITION: Definition = Definition {
         "congestion",
         "link",
         "nonce-state",
+        "misplaced",
     ],
     access: access(FieldSet::EMPTY),
     build,
@@ -93,6 +94,7 @@ mod reason {
     pub(super) const CONGESTION: Reason = Reason(14);
     pub(super) const LINK: Reason = Reason(15);
     pub(super) const NONCE_STATE: Reason = Reason(16);
+    pub(super) const MISPLACED: Reason = Reason(17);
 }
 
 const KEYS: &[Key] = &{
@@ -316,7 +318,7 @@ impl Ipsec {
     fn reserve(&self, nonces: &NonceState, is_new: impl Fn(usize) -> bool) -> Result<(), String> {
         let rows: Vec<_> = self.tables.counters().filter(|(row, _)| is_new(*row)).collect();
         let key = |sa: &sa::Sa| NonceKey {
-            fingerprint: Fingerprint::of(sa.cipher, &sa.enc_key.0),
+            fingerprint: Fingerprint::of(&sa.enc_key.0),
             first: sa.sequence.saturating_add(1),
             last: if sa.esn { u64::MAX - 1 } else { u32::MAX.into() },
         };
@@ -402,6 +404,11 @@ impl Function for Ipsec {
             );
         }
         let old_rows = self.successor.pair(&self.tables, &old.tables);
+        if let Some(sa) = successor::starts_over(&self.tables, &old.tables, old_rows) {
+            let why = "has its SPI and keys from before, but other ends, mode, algorithms, `esn`, `encap` or window: \
+                       it needs new keys";
+            return Err(format!("SA {} {why}", sa.name));
+        }
         self.open_nonces(old.nonces.get(), |row| old_rows[row].is_none())?;
         let whole = *self.whole.get_or_init(|| old.whole.get().copied().unwrap_or(false));
         self.successor.out.make(whole, |shard| self.out_states(shard));

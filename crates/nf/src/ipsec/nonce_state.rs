@@ -19,8 +19,6 @@ use std::thread::{JoinHandle, Thread};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::cipher::Cipher;
-
 mod file;
 #[cfg(test)]
 mod tests;
@@ -37,12 +35,11 @@ pub const RECORDS_MAX: usize = 65_536;
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Of a cipher with its key, salt included: the first 16 bytes of SHA-256 over "warpline nonce", the
-    /// cipher's number and the key.
-    pub fn of(cipher: Cipher, key: &[u8]) -> Self {
+    /// Of a key, salt included: the first 16 bytes of SHA-256 over "warpline nonce" and the key. The cipher is no part
+    /// of it: CTR and GCM make the same counter blocks of the same salt and number (RFC 3686, 4; RFC 4106, 4).
+    pub fn of(key: &[u8]) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"warpline nonce");
-        hash.update([cipher as u8]);
         hash.update(key);
         let whole = Zeroizing::new(<[u8; 32]>::from(hash.finalize()));
         let mut first = [0; 16];

@@ -111,7 +111,7 @@ impl Sealer {
             }
             Class::Open(..) | Class::Cut if is_cut => packet.drop(reason::SNAPPED),
             Class::Cut => packet.drop(reason::MALFORMED),
-            Class::Open(row, place) => return self.open(row, place),
+            Class::Open(row, place) => return self.open(packet, row, place),
             Class::Clear(decision, traffic) => match decision {
                 Decision::Is(Action::Protect(_)) if is_cut => packet.drop(reason::SNAPPED),
                 Decision::Is(Action::Protect(row)) => return self.seal(packet, row as u16),
@@ -161,8 +161,12 @@ impl Sealer {
 
     /// Says as which number the packet is opened first. It is a guess from what arrived so far; the half after the
     /// cipher knows, and has it opened again where the guess was wrong.
-    fn open(&self, row: u16, place: EspPlace) -> Task {
-        let (sa, _) = self.tables.row(row);
+    fn open(&self, packet: &mut PacketMut<'_>, row: u16, place: EspPlace) -> Task {
+        let (sa, shape) = self.tables.row(row);
+        if shape.slot(self.shard).is_none() {
+            packet.drop(reason::MISPLACED);
+            return Task::NONE;
+        }
         let highest = self.tables.highest[usize::from(row)].load(Ordering::Relaxed);
         let low = u64::from(place.low);
         let sequence = match sa.esn {
@@ -174,13 +178,18 @@ impl Sealer {
 
     fn seal(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
         let (sa, shape) = self.tables.row(row);
-        let state = &mut self.states[shape.slot(self.shard)];
+        // Another SA's numbers with this one's keys would give nonces that were used already.
+        let Some(slot) = shape.slot(self.shard) else {
+            packet.drop(reason::MISPLACED);
+            return Task::NONE;
+        };
+        let state = &mut self.states[slot];
         let len = packet.ip_end() - packet.l3_offset();
         let task = check(packet, sa, shape, len).and_then(|()| {
-            if !state.counts.carry(len, packet.timestamp(), &sa.lifetime) {
+            if !state.counts.admits(len, packet.timestamp(), &sa.lifetime) {
                 return Err(reason::LIFETIME);
             }
-            state.next(sa)
+            state.next(sa).inspect(|_| state.counts.count(len))
         });
         let sequence = task.unwrap_or_else(|why| {
             if why != reason::LIFETIME {

@@ -194,7 +194,13 @@ fn sum_anew(packet: &mut PacketMut<'_>) {
     if !is_whole {
         return;
     }
-    let (l4, end, protocol) = (packet.l4_offset(), packet.ip_end(), packet.protocol());
+    let (l4, protocol) = (packet.l4_offset(), packet.protocol());
+    let mut end = packet.ip_end();
+    if protocol == ip_protocol::UDP {
+        // RFC 768: the datagram may end before its packet does.
+        let datagram = udp::Udp::new_unchecked(&packet.as_packet().into_frame()[l4..end]);
+        end = end.min(l4 + usize::from(datagram.length()));
+    }
     let len = end - l4;
     let pseudo = match packet.version() {
         4 => {

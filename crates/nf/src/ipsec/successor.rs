@@ -4,7 +4,7 @@
 //! The state of new SAs is made by whoever builds the new function, so that lanes hand over without making or
 //! freeing any.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use warpline_packet::{SHARDS, Shard};
@@ -106,8 +106,8 @@ impl Successor {
         let Some(fresh) = fresh.get(shard.index()) else { return };
         let mut fresh = fresh.lock().unwrap_or_else(PoisonError::into_inner);
         for (row, state) in new.rows(shard, T::DIRECTION).zip(fresh.iter_mut()) {
-            if let Some(old_row) = pairs.old_rows[row] {
-                let slot = old.shapes[old_row as usize].slot(shard);
+            let old_row = pairs.old_rows[row];
+            if let Some(slot) = old_row.and_then(|row| old.shapes[row as usize].slot(shard)) {
                 core::mem::swap(state, &mut states[slot]);
             }
         }
@@ -115,6 +115,21 @@ impl Successor {
         let left = old.rows(shard, T::DIRECTION).zip(fresh.iter());
         left.filter(|(row, _)| !pairs.goes_on[*row]).for_each(|(_, state)| retire(state));
     }
+}
+
+/// An SA of `new` with SPI and keys of one of `old` that it does not go on as, by `old_rows`: its numbers would begin
+/// anew, and its window would take what it took before.
+pub(super) fn starts_over<'a>(
+    new: &'a Tables,
+    old: &Tables,
+    old_rows: &[Option<u32>],
+) -> Option<&'a Sa> {
+    fn keys(sa: &Sa) -> (Direction, u32, &[u8], &[u8]) {
+        (sa.direction, sa.spi, &sa.enc_key.0, &sa.auth_key.0)
+    }
+    let used: HashSet<_> = old.sas.iter().map(keys).collect();
+    let mut others = new.sas.iter().zip(old_rows).filter(|(_, row)| row.is_none());
+    others.find(|(sa, _)| used.contains(&keys(sa))).map(|(sa, _)| sa)
 }
 
 /// Whether two SAs are one: what the cipher and the window depend on is the same. What they may carry, and how

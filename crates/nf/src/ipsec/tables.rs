@@ -95,9 +95,11 @@ impl Shape {
         kept + text.saturating_sub(TRAILER_LEN)
     }
 
-    /// The SA's place among those of its direction whose state is in `shard`.
-    pub(super) fn slot(&self, shard: Shard) -> usize {
-        self.slots[usize::from(shard == Shard::WHOLE)] as usize
+    /// The SA's place among those of its direction whose state is in `shard`; `None` where its state is elsewhere.
+    pub(super) fn slot(&self, shard: Shard) -> Option<usize> {
+        let is_whole = shard == Shard::WHOLE;
+        let is_here = is_whole || shard.index() == self.shard();
+        is_here.then_some(self.slots[usize::from(is_whole)] as usize)
     }
 
     fn shard(&self) -> usize {

@@ -1,6 +1,7 @@
 //! What a packet is to a gateway: protected by ESP and for it, a piece of such a one, or in the clear.
 
 use core::net::IpAddr;
+use core::ops::Range;
 
 use warpline_packet::wire::{esp, icmpv4, ip_protocol, ipv4, ipv6, udp};
 use warpline_packet::{Flags, Headers};
@@ -40,10 +41,11 @@ impl Traffic {
         let (src, dst) = addresses(frame, headers)?;
         let is_later = headers.flags.has(Flags::LATER_FRAGMENT);
         let protocol = headers.protocol;
-        // Behind a later fragment of IPv6 may be one more header, and what that carries is hidden.
-        let is_hidden = is_later && headers.version == 6 && ip_protocol::is_extension(protocol);
-        let at = usize::from(headers.l4);
-        let seen = if is_later { &[] } else { frame.get(at..).unwrap_or(&[]) };
+        // The walk over the headers of IPv6 ends at one only in a later fragment and where the capture cut it: what
+        // that header carries is hidden.
+        let is_hidden = headers.version == 6 && ip_protocol::is_extension(protocol);
+        let (at, end) = (usize::from(headers.l4), (headers.end as usize).min(frame.len()));
+        let seen = if is_later { &[] } else { frame.get(at..end).unwrap_or(&[]) };
         let (src_port, dst_port) = match (protocol, seen) {
             (ip_protocol::TCP | ip_protocol::UDP | SCTP, [a, b, c, d, ..]) => {
                 (Port::Is(u16::from_be_bytes([*a, *b])), Port::Is(u16::from_be_bytes([*c, *d])))
@@ -102,6 +104,8 @@ pub(super) fn addresses(frame: &[u8], headers: &Headers) -> Option<(IpAddr, IpAd
 pub(super) struct EspPlace {
     /// Offset of the SPI from the frame's first byte.
     pub(super) at: usize,
+    /// Bytes from there to the end of the ICV.
+    pub(super) len: usize,
     pub(super) spi: u32,
     /// The low half of the sequence number.
     pub(super) low: u32,
@@ -126,21 +130,24 @@ impl Esp {
     /// In the packet with these headers.
     pub(super) fn find(frame: &[u8], headers: &Headers) -> Self {
         let l4 = usize::from(headers.l4);
-        let (at, in_udp) = match headers.protocol {
-            ip_protocol::ESP => (l4, false),
-            ip_protocol::UDP if dst_port(frame, l4) == Some(NAT_T_PORT) => {
-                (l4 + udp::HEADER_LEN, true)
+        let end = (headers.end as usize).min(frame.len());
+        let (at, end, in_udp) = match headers.protocol {
+            ip_protocol::ESP => (l4, end, false),
+            ip_protocol::UDP if udp_word(frame, l4, udp::field::DST_PORT) == Some(NAT_T_PORT) => {
+                // RFC 768: the datagram may end before its packet does.
+                let len = udp_word(frame, l4, udp::field::LENGTH).unwrap_or(0);
+                (l4 + udp::HEADER_LEN, end.min(l4 + usize::from(len)), true)
             }
             _ => return Self::None,
         };
-        let end = headers.end as usize;
-        let bytes = frame.get(at..end.min(frame.len())).unwrap_or(&[]);
+        let bytes = frame.get(at..end).unwrap_or(&[]);
         match bytes {
             [0xff] if in_udp => Self::Keepalive,
             // RFC 3948, 2.2: four bytes of zero stand before IKE.
             [0, 0, 0, 0, ..] if in_udp => Self::None,
             [a, b, c, d, e, f, g, h, ..] => Self::At(EspPlace {
                 at,
+                len: bytes.len(),
                 spi: u32::from_be_bytes([*a, *b, *c, *d]),
                 low: u32::from_be_bytes([*e, *f, *g, *h]),
                 in_udp,
@@ -152,7 +159,7 @@ impl Esp {
 
 const _: () = assert!(esp::HEADER_LEN == 8);
 
-fn dst_port(frame: &[u8], l4: usize) -> Option<u16> {
-    let bytes = frame.get(l4..)?.get(udp::field::DST_PORT)?;
+fn udp_word(frame: &[u8], l4: usize, field: Range<usize>) -> Option<u16> {
+    let bytes = frame.get(l4..)?.get(field)?;
     Some(u16::from_be_bytes(bytes.try_into().ok()?))
 }

@@ -6,7 +6,8 @@ use super::cipher::{Engine, JOBS_MAX, Job, KeyTable};
 use super::reason;
 use super::seal::{self, Stretch};
 use super::strip::{self, Outcome};
-use super::tables::{Shape, Tables};
+use super::tables::Tables;
+use super::traffic::Esp;
 use super::words::{Words, Work};
 
 /// Packets that are ciphered together.
@@ -65,7 +66,7 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
                 }
             }
             Work::Open => {
-                if let Some(esp) = stretch(packet, tables.row(row).1) {
+                if let Some(esp) = stretch(packet) {
                     to_open.push(Entry { index, row, sequence, esp });
                 }
             }
@@ -81,10 +82,12 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
     open_all(batch, tables, engine, words, &mut to_open);
 }
 
-/// Where the ESP of a packet lies that is to be opened by an SA of this shape.
-fn stretch(packet: &PacketMut<'_>, shape: &Shape) -> Option<Stretch> {
-    let at = packet.l4_offset() + shape.udp_len;
-    Some(Stretch { at: at as u32, len: packet.ip_end().checked_sub(at)? as u32 })
+/// Where the ESP of a packet lies that is to be opened.
+fn stretch(packet: &PacketMut<'_>) -> Option<Stretch> {
+    match Esp::find(packet.as_packet().into_frame(), &packet.headers()) {
+        Esp::At(place) => Some(Stretch { at: place.at as u32, len: place.len as u32 }),
+        _ => None,
+    }
 }
 
 fn seal_all(batch: &mut Batch, tables: &Tables, engine: &Engine, plan: &mut Plan) {
@@ -126,7 +129,7 @@ pub(super) fn open_one(
     engine: &Engine,
 ) -> Outcome {
     let (sa, shape) = tables.row(row);
-    let Some(esp) = stretch(&batch.packet_mut(index), shape) else { return Outcome::Closed };
+    let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
     let entry = Entry { index: index as u16, row, sequence, esp };
     let [is_authentic, ..] = with_jobs(batch, &[entry], &tables.keys, |keys, jobs| {
         engine.open(keys, jobs);

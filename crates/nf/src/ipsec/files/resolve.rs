@@ -212,7 +212,7 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
             ));
         }
         if sa.cipher.is_counter() {
-            let users = nonces.entry(Fingerprint::of(sa.cipher, &sa.enc_key.0)).or_default();
+            let users = nonces.entry(Fingerprint::of(&sa.enc_key.0)).or_default();
             if let Some(other) = users.iter().find(|other| repeats(other, entry)) {
                 let other = &other.sa.name;
                 told.push(format!(

@@ -2,7 +2,9 @@
 
 mod gateway;
 mod peers;
+mod random;
 mod refused;
+mod review;
 mod scapy;
 mod there_and_back;
 mod tshark;
