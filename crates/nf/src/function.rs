@@ -53,6 +53,12 @@ pub trait Function: Any + Send + Sync {
         Vec::new()
     }
 
+    /// The files that go on from run to run: [`Function::report`] reads them, or makes them where there are none,
+    /// and they are written while packets flow. None of them is anything else, and none is emptied.
+    fn keeps(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,
     /// why. Where it can, each half of the old one's state is told ([`Before::reload`]) and goes on.
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {

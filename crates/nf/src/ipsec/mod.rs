@@ -386,7 +386,7 @@ impl Function for Ipsec {
         Ok(Some(Box::new(report::SaReport::new(&self.engine))))
     }
 
-    fn writes(&self) -> Vec<PathBuf> {
+    fn keeps(&self) -> Vec<PathBuf> {
         self.nonce_path.iter().cloned().collect()
     }
 

@@ -121,8 +121,10 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
             claims.claim("chain file", path, false)?;
         }
         for Planned { loaded, .. } in planned {
-            let written = |file: &(String, PathBuf)| written_files(loaded).any(|own| own == *file);
-            for (table, path) in loaded.files.iter().filter(|file| !written(file)) {
+            let is_own = |file: &(String, PathBuf)| {
+                written_files(loaded).chain(kept_files(loaded)).any(|own| own == *file)
+            };
+            for (table, path) in loaded.files.iter().filter(|file| !is_own(file)) {
                 claims.claim(&format!("file of [{table}]"), path, false)?;
             }
         }
@@ -130,6 +132,9 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
         for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
             claims.claim(&format!("file that [{table}] writes"), &path, true)?;
+        }
+        for (table, path) in planned.iter().flat_map(|chain| kept_files(&chain.loaded)) {
+            claims.claim(&format!("file that [{table}] keeps"), &path, true)?;
         }
         for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
             claims.claim("tap", path, true)?;
@@ -144,11 +149,21 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
 
 /// The files that a chain's functions will create, each with its function's table.
 fn written_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
-    let of = |instance: &Instance| {
-        let name = instance.name.clone();
-        instance.function.writes().into_iter().map(move |path| (name.clone(), path))
-    };
-    loaded.chain.instances.iter().flat_map(of)
+    files_of(loaded, |instance| instance.function.writes())
+}
+
+/// The files that a chain's functions go on with from run to run: they must not be emptied.
+fn kept_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
+    files_of(loaded, |instance| instance.function.keeps())
+}
+
+fn files_of(
+    loaded: &Loaded,
+    of: impl Fn(&Instance) -> Vec<PathBuf>,
+) -> impl Iterator<Item = (String, PathBuf)> {
+    loaded.chain.instances.iter().flat_map(move |instance| {
+        of(instance).into_iter().map(|path| (instance.name.clone(), path))
+    })
 }
 
 type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);

@@ -23,7 +23,7 @@ pub(crate) struct Site(Demo);
 
 /// What an SA has besides its name, direction and number.
 pub(crate) const CBC: &str = "aes-cbc 16 hmac-sha2-256-128 32";
-const CTR: &str = "aes-ctr 20 hmac-sha1-96 20";
+pub(crate) const CTR: &str = "aes-ctr 20 hmac-sha1-96 20";
 pub(crate) const GCM: &str = "aes-gcm 36 none 0";
 
 /// An SA of a file. Its keys are its own: of `place` among [`SEEDS`].
@@ -87,7 +87,7 @@ impl Site {
         self.chmod(name, 0o600);
     }
 
-    fn chmod(&self, name: &str, mode: u32) {
+    pub(crate) fn chmod(&self, name: &str, mode: u32) {
         fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
     }
 

@@ -9,6 +9,7 @@ mod formats;
 mod harness;
 mod inputs;
 mod ipsec;
+mod ipsec_nonces;
 mod ipsec_rekey;
 mod lanes;
 mod mistakes;
