@@ -271,7 +271,7 @@ def attempt(testbed, case):
     try:
         testbed.run(case)
     except (Failed, RuntimeError, subprocess.SubprocessError) as why:
-        print(f"FAILED {case}: {why}", flush=True)
+        print(f"FAILED {case}: {why}\nerrors in the kernel: {testbed.errors()}", flush=True)
         return False
     print(f"ok     {case} ({time.monotonic() - started:.1f} s)", flush=True)
     return True
