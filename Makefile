@@ -28,7 +28,7 @@ fuzz:
 bench: deps
 	tools/bench.sh
 
-# IPsec tunnels with the Linux kernel's ESP and with strongSwan, live, in network namespaces (root, about ten minutes).
+# IPsec tunnels with the Linux kernel's ESP and with strongSwan, live, in network namespaces (root, about seven minutes).
 tunnels: deps
 	$(CARGO) build --release -p warpline
 	tools/tunnels/run.sh target/release/warpline

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from lab import FAR, HOST_MTU, NEAR, Namespaces
+from lab import FAR, HOST_MTU, NEAR, Namespaces, end_orderly
 from uml import Uml
 from wire import HERE, Failed, answered, counter, drops, reload, start_bridge, stop_bridge, write_chain, write_tables
 from xfrm import ANOTHER_KEY, CLEAR, REKEY, RESTART, TWICE, cases, more_cases
@@ -255,6 +255,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="warpline-tunnels-")
     chosen = [case for case in [*cases(arguments.all), *more_cases()] if arguments.only in str(case)]
     failed = 0
+    end_orderly()
     with Namespaces("wire", "host") as namespaces:
         testbed = Testbed(arguments, namespaces, folder)
         try:
@@ -272,6 +273,8 @@ def attempt(testbed, case):
         testbed.run(case)
     except (Failed, RuntimeError, subprocess.SubprocessError) as why:
         print(f"FAILED {case}: {why}", flush=True)
+        if testbed.near.is_running():
+            print(f"       errors in the kernel: {testbed.errors()}", flush=True)
         return False
     print(f"ok     {case} ({time.monotonic() - started:.1f} s)", flush=True)
     return True

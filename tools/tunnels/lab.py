@@ -5,7 +5,9 @@ in which the bridge runs. Nothing of the host's own network is touched.
 """
 
 import os
+import signal
 import subprocess
+import sys
 
 ROUTER_MAC = "02:00:00:00:00:fe"
 # Bytes of the longest packet that a host sends that doesn't know what ESP will add.
@@ -45,6 +47,12 @@ NEAR, FAR = End("near", 1), End("far", 2)
 
 def call(command, **options):
     return subprocess.run(command, shell=True, check=True, text=True, capture_output=True, **options)
+
+
+def end_orderly():
+    """Signals unwind what runs, so that what was started ends and namespaces go."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 class Namespaces:

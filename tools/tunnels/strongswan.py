@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from wire import Failed, answered, drops, reload, reloads, start_bridge, stop_bridge, write_chain, write_tables
-from lab import FAR, HOST_MTU, NEAR, Namespaces
+from lab import FAR, HOST_MTU, NEAR, Namespaces, end_orderly
 
 CHARON = "/usr/lib/ipsec/charon"
 # Proposals of swanctl, and what `ip xfrm` calls them: encryption, authentication with its bits.
@@ -291,6 +291,7 @@ def main():
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="warpline-tunnels-")
     failed = 0
+    end_orderly()
     with Namespaces("wire", "near", "far") as namespaces:
         namespaces.quiet("wire")
         for end in (NEAR, FAR):

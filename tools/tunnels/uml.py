@@ -101,6 +101,9 @@ class Uml:
             raise RuntimeError(f"in user-mode Linux: {command}: status {status}: {output}")
         return output
 
+    def is_running(self):
+        return self.process.poll() is None
+
     def close(self):
         try:
             self.process.stdin.write(b"poweroff -f\n")

@@ -76,7 +76,13 @@ class Case:
             ends = f"src {source.outer[self.outer]} dst {sink.outer[self.outer]}" if self.mode == "tunnel" else ""
             yield (
                 f"ip xfrm policy add src {self.protected(source)} dst {self.protected(sink)} dir {direction}"
-                f" tmpl {ends} proto esp reqid 1 mode {self.mode}"
+                f" priority 100 tmpl {ends} proto esp reqid 1 mode {self.mode}"
+            )
+        if self.encap and self.mode == "transport":
+            # The UDP around ESP is between the same two hosts, and comes without ESP of its own.
+            yield (
+                f"ip xfrm policy add src {self.protected(other)} dst {self.protected(own)} proto udp sport 4500 dport 4500"
+                " dir in priority 1"
             )
 
 

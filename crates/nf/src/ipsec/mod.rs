@@ -369,8 +369,8 @@ impl Function for Ipsec {
     }
 
     fn growth(&self) -> Growth {
-        let whole = self.options.reassembly > 0 && self.tables.opens();
-        let tail = if whole { self.options.frame_len_max() } else { 0 };
+        // Whatever SAs a reload brings: it can't make packets' places longer.
+        let tail = if self.options.reassembly > 0 { self.options.frame_len_max() } else { 0 };
         Growth { head: SEAL_GROWTH.head, tail: tail.max(SEAL_GROWTH.tail) }
     }
 

@@ -79,7 +79,7 @@ impl Sealer {
             words: ipsec.words,
             states,
             retired: Counts::default(),
-            reassembly: (options.reassembly > 0 && ipsec.tables.opens()).then(|| {
+            reassembly: (options.reassembly > 0).then(|| {
                 Reassembly::new(shard.share(options.reassembly).max(1), options.frame_len_max())
             }),
             bypassed: 0,

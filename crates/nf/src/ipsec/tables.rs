@@ -214,11 +214,6 @@ impl Tables {
         }
     }
 
-    /// Whether there is an SA that opens.
-    pub(super) fn opens(&self) -> bool {
-        !self.endpoints.is_empty()
-    }
-
     fn may_be_esp(&self, headers: &Headers) -> bool {
         match headers.protocol {
             ip_protocol::ESP => true,

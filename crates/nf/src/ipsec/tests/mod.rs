@@ -1,5 +1,6 @@
 //! Tests of the whole function: two gateways, what passes between them, and what must not.
 
+mod first_sas;
 mod gateway;
 mod peers;
 mod random;
