@@ -8,7 +8,7 @@ use warpline_packet::wire::{ip_protocol, ipv4, ipv6, udp};
 use warpline_packet::{Flags, Headers, SHARDS, Shard};
 
 use super::cipher::{Cipher, KeyTable, icv_len};
-use super::sa::{Action, Database, Direction, Mode, Policy, Sa};
+use super::sa::{Action, Database, Direction, Mode, Policy, Sa, Selector};
 use super::spd::{Decision, Spd};
 use super::traffic::{Esp, EspPlace, Traffic, addresses};
 use crate::firewall::TooLarge;
@@ -25,7 +25,7 @@ pub(super) struct Tables {
     pub(super) keys: KeyTable,
     pub(super) shapes: Vec<Shape>,
     spd: Spd,
-    /// What may come by an SA that opens.
+    /// What may come by an SA that opens, and by which.
     protected: Spd,
     index: SpiIndex,
     /// Addresses that ESP to this gateway has, in order.
@@ -156,10 +156,14 @@ impl Tables {
         let mut endpoints: Vec<IpAddr> = inbound(&sas).map(|sa| sa.dst).collect();
         endpoints.sort_unstable();
         endpoints.dedup();
-        let selectors = inbound(&sas).flat_map(|sa| &sa.selectors);
-        let action = Action::Discard;
+        let selectors = |(row, sa): (usize, &Sa)| {
+            let of =
+                move |s: &Selector| Policy { selector: s.clone(), action: Action::Protect(row) };
+            sa.selectors.iter().map(of).collect::<Vec<_>>()
+        };
+        let opens = |(_, sa): &(usize, &Sa)| sa.direction == Direction::In;
         let protected: Vec<Policy> =
-            selectors.map(|s| Policy { selector: s.clone(), action }).collect();
+            sas.iter().enumerate().filter(opens).flat_map(selectors).collect();
         let takes_udp = inbound(&sas).any(|sa| sa.encap.is_some());
         Ok(Self {
             spd: Spd::build(&policies)?,
@@ -228,6 +232,17 @@ impl Tables {
             Class::Open(row, _) => Some(self.row(row).1.hash),
             Class::Clear(Decision::Is(Action::Protect(row)), _) => Some(self.shapes[row].hash),
             Class::Fragment => addresses(frame, headers).map(|(src, dst)| peers_hash(src, dst)),
+            // Both directions of a flow fall together, also where one of them alone is protected.
+            Class::Clear(_, traffic) => {
+                let back = traffic.reversed();
+                let row = [&self.spd, &self.protected].iter().find_map(|spd| {
+                    match spd.decide(&back) {
+                        Decision::Is(Action::Protect(row)) => Some(row),
+                        _ => None,
+                    }
+                })?;
+                Some(self.shapes[row].hash)
+            }
             _ => None,
         }
     }

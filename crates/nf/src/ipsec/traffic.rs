@@ -61,6 +61,16 @@ impl Traffic {
         Some(Self { src, dst, protocol: (!is_hidden).then_some(protocol), src_port, dst_port })
     }
 
+    /// What comes back of it.
+    pub(super) fn reversed(&self) -> Self {
+        let Self { src, dst, protocol, src_port, dst_port } = *self;
+        let is_icmp = matches!(protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6));
+        // Of ICMP they are type and code: an answer's are others, and asked for by hardly any policy.
+        let (src_port, dst_port) =
+            if is_icmp { (src_port, dst_port) } else { (dst_port, src_port) };
+        Self { src: dst, dst: src, protocol, src_port, dst_port }
+    }
+
     /// Whether `selector` is for it; what can't be seen matches no more than "any".
     pub(super) fn is_of(&self, selector: &Selector) -> bool {
         let of_port = |port: Port, range: &core::ops::RangeInclusive<u16>| match port {

@@ -48,7 +48,13 @@ pub(super) const SUITES: &[Suite] = &[
 ];
 
 pub(super) const CBC: Suite = suite("aes-cbc", 16, SHA1, 20);
+pub(super) const CBC_192: Suite = suite("aes-cbc", 24, SHA256, 32);
+pub(super) const CTR: Suite = suite("aes-ctr", 20, SHA1, 20);
+pub(super) const CTR_256: Suite = suite("aes-ctr", 36, SHA256, 32);
 pub(super) const GCM: Suite = suite("aes-gcm", 20, "none", 0);
+pub(super) const GCM_256: Suite = suite("aes-gcm", 36, "none", 0);
+pub(super) const NULL: Suite = suite("null", 0, SHA1, 20);
+pub(super) const NULL_SHA256: Suite = suite("null", 0, SHA256, 32);
 
 /// A folder for a gateway's files, removed when it goes out of scope.
 pub(super) struct Files(pub(super) PathBuf);

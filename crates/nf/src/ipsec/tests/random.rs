@@ -3,7 +3,10 @@
 use warpline_packet::wire::checksum;
 use warpline_packet::{Headers, LinkType};
 
-use super::gateway::{CBC, Ends, Files, GCM, LINKS, SUITES, SaText, on_link, reason, send, udp};
+use super::gateway::{
+    CBC, CBC_192, CTR_256, Ends, Files, GCM, GCM_256, LINKS, NULL_SHA256, SUITES, SaText, on_link,
+    reason, send, udp,
+};
 use crate::harness::{Harness, Input, Outcome};
 
 /// Numbers from a seed (Marsaglia's xorshift64*).
@@ -43,11 +46,11 @@ fn gateways() -> ([Files; 2], [Harness; 2]) {
     let sas = [
         sa(0, V4, "tunnel", GCM, ""),
         sa(1, V6, "tunnel", CBC, "esn = true"),
-        sa(2, ["192.0.2.1", "198.51.100.2"], "tunnel", SUITES[4], NAT_T),
-        sa(3, ["2001:db8:1::1", "2001:db8:2::3"], "tunnel", SUITES[9], NAT_T),
-        sa(4, V4, "transport", SUITES[1], "esn = true"),
+        sa(2, ["192.0.2.1", "198.51.100.2"], "tunnel", CTR_256, NAT_T),
+        sa(3, ["2001:db8:1::1", "2001:db8:2::3"], "tunnel", NULL_SHA256, NAT_T),
+        sa(4, V4, "transport", CBC_192, "esn = true"),
         sa(5, V6, "transport", GCM, ""),
-        sa(6, ["192.0.2.1", "198.51.100.6"], "tunnel", SUITES[7], "mtu = 700\ndf = 'set'"),
+        sa(6, ["192.0.2.1", "198.51.100.6"], "tunnel", GCM_256, "mtu = 700\ndf = 'set'"),
     ];
     let to = [
         "10.2.0.0/24",

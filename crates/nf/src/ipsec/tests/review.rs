@@ -258,7 +258,7 @@ fn forged(head: &[u8], number: u32, text: &[u8]) -> Input {
 const HEADS: [[&str; 2]; 2] = [["192.0.2.1", "198.51.100.1"], ["2001:db8:1::1", "2001:db8:2::1"]];
 
 fn null_gateway(mode: &'static str, peers: [&'static str; 2]) -> Harness {
-    let suite = super::gateway::SUITES[8];
+    let suite = super::gateway::NULL;
     super::gateway::Ends::new(&SaText { mode, peers, ..SaText::new(suite) }).there
 }
 
@@ -359,9 +359,44 @@ fn a_reload_does_not_start_an_sa_over() {
 fn a_key_is_not_for_both_counter_modes() {
     let files = Files::new();
     let gcm = SaText::new(GCM);
-    let ctr =
-        SaText { name: "two".into(), spi: 0x2001, suite: super::gateway::SUITES[3], ..gcm.clone() };
+    let ctr = SaText { name: "two".into(), spi: 0x2001, suite: super::gateway::CTR, ..gcm.clone() };
     files.write("sas.toml", &[gcm.text("out"), ctr.text("out")].concat());
     let mistakes = files.mistakes("sas = 'sas.toml'\nnonce_state = 'nonces'");
     assert!(mistakes.to_string().contains("nonces would repeat"), "{mistakes}");
+}
+
+/// What a firewall beside the gateway needs of both halves of a conversation.
+#[test]
+fn both_directions_fall_together_though_one_is_in_the_clear() {
+    let files = Files::new();
+    let policy =
+        "[[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.0.0/16'\naction = 'protect'\nsa = 'one'\n";
+    let selectors = "selectors = [{ src = '10.4.0.0/16', dst = '10.1.0.0/16' }]";
+    let back = SaText {
+        name: "back".into(),
+        spi: 0x3003,
+        peers: ["203.0.113.9", "192.0.2.1"],
+        more: selectors.into(),
+        ..SaText::new(CBC)
+    };
+    files.write("sas.toml", &[SaText::new(CBC).text("out"), back.text("in")].concat());
+    files.write("policies.toml", policy);
+    let (function, _) = files.function("default = 'bypass'");
+    let steering = Steering::serving(function.state_key());
+    let shard = |src: &str, dst: &str, ports: [u16; 2]| {
+        let packet = udp(src, dst, ports, 10);
+        let headers = Headers::parse(&packet, LinkType::RAW, packet.len());
+        steering.steer(&packet, &headers).shard
+    };
+    for host in 1..100 {
+        let inside = format!("10.1.0.{host}");
+        for remote in ["10.2.0.7", "10.9.0.7"] {
+            assert_eq!(shard(&inside, remote, [host, 80]), shard(remote, &inside, [80, host]));
+        }
+        // All that has to do with a tunnel is in its shard.
+        let out = shard("10.1.0.1", "10.2.0.2", [1, 2]);
+        assert_eq!(shard("10.2.0.1", &inside, [1, host]), out);
+        let answered = shard("10.1.0.1", "10.4.0.2", [1, 2]);
+        assert_eq!(shard(&inside, "10.4.0.7", [host, 80]), answered);
+    }
 }
