@@ -24,6 +24,8 @@ pub(super) struct Tables {
     pub(super) sas: Vec<Sa>,
     pub(super) keys: KeyTable,
     pub(super) shapes: Vec<Shape>,
+    /// By shard, and of all shards, the rows of the SAs of each direction, by their slot.
+    rows: Vec<[Vec<u16>; 2]>,
     spd: Spd,
     /// What may come by an SA that opens, and by which.
     protected: Spd,
@@ -145,12 +147,12 @@ impl Tables {
     pub(super) fn build(database: Database) -> Result<Self, TooLarge> {
         let Database { sas, policies } = database;
         let mut shapes: Vec<Shape> = sas.iter().map(Shape::of).collect();
-        let mut slots = [[0u32; 2]; SHARDS + 1];
-        for (shape, sa) in shapes.iter_mut().zip(&sas) {
+        let mut rows = vec![[Vec::new(), Vec::new()]; SHARDS + 1];
+        for ((row, shape), sa) in shapes.iter_mut().enumerate().zip(&sas) {
             for (to, shard) in [shape.shard(), SHARDS].into_iter().enumerate() {
-                let slot = &mut slots[shard][sa.direction as usize];
-                shape.slots[to] = *slot;
-                *slot += 1;
+                let own: &mut Vec<u16> = &mut rows[shard][sa.direction as usize];
+                shape.slots[to] = own.len() as u32;
+                own.push(row as u16);
             }
         }
         let mut endpoints: Vec<IpAddr> = inbound(&sas).map(|sa| sa.dst).collect();
@@ -171,6 +173,7 @@ impl Tables {
             keys: KeyTable::new(&sas),
             index: SpiIndex::build(&sas),
             takes_udp,
+            rows,
             highest: sas.iter().map(|sa| AtomicU64::new(sa.sequence)).collect(),
             endpoints,
             shapes,
@@ -180,11 +183,8 @@ impl Tables {
 
     /// The rows of the SAs of `direction` whose state is in `shard`, by their slot.
     pub(super) fn rows(&self, shard: Shard, direction: Direction) -> impl Iterator<Item = usize> {
-        let is_own = move |&row: &usize| {
-            let is_here = shard == Shard::WHOLE || self.shapes[row].shard() == shard.index();
-            is_here && self.sas[row].direction == direction
-        };
-        (0..self.sas.len()).filter(is_own)
+        let place = if shard == Shard::WHOLE { SHARDS } else { shard.index() };
+        self.rows[place][direction as usize].iter().map(|&row| row.into())
     }
 
     /// The SA of a row, which is one that the tables gave.
