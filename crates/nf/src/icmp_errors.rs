@@ -8,7 +8,7 @@ use warpline_packet::wire::icmp_error::{
 };
 use warpline_packet::{Instant, LinkType, Packet};
 
-use crate::{Emit, Emits, Section};
+use crate::{Emit, Emits, Key, Section};
 
 /// Room for the link header of an error: Ethernet with three VLAN tags takes 26 bytes.
 const LINK_LEN_MAX: usize = 32;
@@ -17,6 +17,34 @@ const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
 pub(crate) const EMITS: Emits = Emits::packets(1, FRAME_LEN_MAX);
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
+
+/// The keys of [`Config::read`].
+pub(crate) const KEYS: [Key; 4] = [
+    Key {
+        name: "icmp",
+        allowed: "off | on",
+        default: "off",
+        help: "on: tells senders of packets that it drops, by ICMP",
+    },
+    Key {
+        name: "icmp_src_v4",
+        allowed: "an IPv4 address",
+        default: "none: no errors about IPv4",
+        help: "where ICMP errors come from",
+    },
+    Key {
+        name: "icmp_src_v6",
+        allowed: "an IPv6 address",
+        default: "none: no errors about IPv6",
+        help: "where ICMPv6 errors come from",
+    },
+    Key {
+        name: "icmp_rate_pps",
+        allowed: "1 to 1000000",
+        default: "100",
+        help: "ICMP errors a second in packet time, for each shard",
+    },
+];
 
 /// What errors are sent, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

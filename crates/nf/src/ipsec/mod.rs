@@ -99,6 +99,7 @@ mod reason {
 
 const KEYS: &[Key] = &{
     let [sas, policies, local, insecure, unsupported] = files::KEYS;
+    let [icmp, icmp_src_v4, icmp_src_v6, icmp_rate_pps] = icmp_errors::KEYS;
     [
         sas,
         policies,
@@ -139,30 +140,10 @@ const KEYS: &[Key] = &{
             default: "2048",
             help: "bytes of the longest of those",
         },
-        Key {
-            name: "icmp",
-            allowed: "off | on",
-            default: "off",
-            help: "on: tells senders of packets that are too big what fits",
-        },
-        Key {
-            name: "icmp_src_v4",
-            allowed: "an IPv4 address",
-            default: "none: no errors about IPv4",
-            help: "where ICMP errors come from",
-        },
-        Key {
-            name: "icmp_src_v6",
-            allowed: "an IPv6 address",
-            default: "none: no errors about IPv6",
-            help: "where ICMPv6 errors come from",
-        },
-        Key {
-            name: "icmp_rate_pps",
-            allowed: "1 to 1000000",
-            default: "100",
-            help: "ICMP errors a second in packet time, for each shard",
-        },
+        icmp,
+        icmp_src_v4,
+        icmp_src_v6,
+        icmp_rate_pps,
         insecure,
         unsupported,
     ]

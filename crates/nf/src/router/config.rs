@@ -8,58 +8,42 @@ use super::routes::{self, Routes, Unsupported};
 use super::unpack::unpack;
 use super::{Router, mrt};
 use crate::config::FILE_LEN_MAX;
+use crate::icmp_errors;
 use crate::{Function, Key, Resources, Section, SourceText};
 
-pub(super) const KEYS: &[Key] = &[
-    Key {
-        name: "routes",
-        allowed: "a file",
-        default: "required",
-        help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
-    },
-    Key {
-        name: "neighbours",
-        allowed: "a file",
-        default: "none: Ethernet addresses stay",
-        help: "`address mac` lines, or what `ip neigh` prints",
-    },
-    Key {
-        name: "mac",
-        allowed: "an Ethernet address",
-        default: "none: Ethernet addresses stay",
-        help: "the router's own Ethernet address",
-    },
-    Key {
-        name: "icmp",
-        allowed: "off | on",
-        default: "off",
-        help: "on: sends ICMP errors about packets that it drops",
-    },
-    Key {
-        name: "icmp_src_v4",
-        allowed: "an IPv4 address",
-        default: "none: no errors about IPv4",
-        help: "where ICMP errors come from",
-    },
-    Key {
-        name: "icmp_src_v6",
-        allowed: "an IPv6 address",
-        default: "none: no errors about IPv6",
-        help: "where ICMPv6 errors come from",
-    },
-    Key {
-        name: "icmp_rate_pps",
-        allowed: "1 to 1000000",
-        default: "100",
-        help: "ICMP errors a second in packet time, for each shard",
-    },
-    Key {
-        name: "unsupported",
-        allowed: "error | skip",
-        default: "error",
-        help: "skip: leaves out lines of `ip route` that the router can't do",
-    },
-];
+pub(super) const KEYS: &[Key] = &{
+    let [icmp, icmp_src_v4, icmp_src_v6, icmp_rate_pps] = icmp_errors::KEYS;
+    [
+        Key {
+            name: "routes",
+            allowed: "a file",
+            default: "required",
+            help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
+        },
+        Key {
+            name: "neighbours",
+            allowed: "a file",
+            default: "none: Ethernet addresses stay",
+            help: "`address mac` lines, or what `ip neigh` prints",
+        },
+        Key {
+            name: "mac",
+            allowed: "an Ethernet address",
+            default: "none: Ethernet addresses stay",
+            help: "the router's own Ethernet address",
+        },
+        icmp,
+        icmp_src_v4,
+        icmp_src_v6,
+        icmp_rate_pps,
+        Key {
+            name: "unsupported",
+            allowed: "error | skip",
+            default: "error",
+            help: "skip: leaves out lines of `ip route` that the router can't do",
+        },
+    ]
+};
 
 pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
     let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
@@ -71,7 +55,7 @@ pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<
             if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
-    let icmp = crate::icmp_errors::Config::read(section);
+    let icmp = icmp_errors::Config::read(section);
     let file = route_file(section, unsupported);
     let source_neighbours = section.file("neighbours");
     let note = &mut |mistake| section.note(mistake);
