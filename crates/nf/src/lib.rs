@@ -18,6 +18,7 @@ pub mod ipcomp;
 pub mod ipsec;
 pub mod load_balancer;
 pub mod nat;
+pub mod nids;
 pub mod reassembly;
 mod report;
 pub mod router;

@@ -1,0 +1,3 @@
+//! Intrusion detection by rules.
+
+pub mod rules;
