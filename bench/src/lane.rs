@@ -47,7 +47,12 @@ impl Lane {
         let emits = function.emits();
         let notes = BATCH_DEFAULT * emits.notes_per_packet;
         made.take_notes(notes, notes * emits.note_len_max);
-        let batches = arena.tables.drain(..).map(Batch::new).collect();
+        let batches = arena.tables.drain(..).map(|table| {
+            let mut batch = Batch::new(table);
+            batch.take_findings_room(BATCH_DEFAULT * emits.findings_per_packet);
+            batch
+        });
+        let batches = batches.collect();
         let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
         let steering = Steering::serving(function.state_key());
         let (order, ends) = (Vec::new(), [0; SHARDS]);

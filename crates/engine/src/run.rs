@@ -125,6 +125,8 @@ fn build(
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
     let made = batches.split_off(settings.batches(chain));
+    let findings = settings.findings(chain);
+    batches.iter_mut().for_each(|batch| batch.take_findings_room(findings));
     let queue = |len: usize| Arc::new(ArrayQueue::new(len.max(1)));
     // A queue takes a launch of its stage whole, however small it is asked to be.
     let deepest = chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1);

@@ -91,6 +91,12 @@ impl Settings {
         })
     }
 
+    /// Numbers that a function of the chain may find in a batch.
+    pub fn findings(&self, chain: &Chain) -> usize {
+        let each = chain.instances.iter().map(|i| i.function.emits().findings_per_packet);
+        self.slots(chain) * each.max().unwrap_or(0)
+    }
+
     /// The layout of a lane's arena.
     pub fn arena(&self, chain: &Chain) -> ArenaLayout {
         let growth = chain.growth();

@@ -98,11 +98,20 @@ pub struct Emits {
     pub notes_per_packet: usize,
     /// Bytes of the longest note; at most [`warpline_packet::NOTE_LEN_MAX`].
     pub note_len_max: usize,
+    /// Numbers that `run` may leave for `after` ([`warpline_packet::Findings`]), for each packet of a batch on
+    /// average; each list takes one more.
+    pub findings_per_packet: usize,
 }
 
 impl Emits {
     /// It makes none.
-    pub const NONE: Self = Self { per_packet: 0, len_max: 0, notes_per_packet: 0, note_len_max: 0 };
+    pub const NONE: Self = Self {
+        per_packet: 0,
+        len_max: 0,
+        notes_per_packet: 0,
+        note_len_max: 0,
+        findings_per_packet: 0,
+    };
 
     /// `per_packet` packets of at most `len_max` bytes for each packet, and no notes.
     pub const fn packets(per_packet: usize, len_max: usize) -> Self {

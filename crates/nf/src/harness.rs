@@ -99,6 +99,7 @@ impl Harness {
         let notes = (layout.slots * emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
         for batch in [&mut batch, &mut made] {
             batch.take_notes(notes, notes * emits.note_len_max);
+            batch.take_findings_room(layout.slots * emits.findings_per_packet);
         }
         let states = match steering {
             Steering::Single => vec![function.state(Shard::WHOLE)],

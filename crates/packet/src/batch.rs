@@ -6,8 +6,8 @@
 
 use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf};
 use crate::{
-    Field, FieldSet, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer,
-    ReadWrite, Table, Verdict,
+    Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut,
+    Placer, ReadWrite, Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -84,6 +84,7 @@ pub struct Batch {
     /// Whether a packet was flagged since a function's turn began.
     pub(crate) has_flagged: bool,
     notes: Notes,
+    findings: Findings,
     #[cfg(debug_assertions)]
     phase: Option<ReadWrite>,
 }
@@ -100,6 +101,7 @@ impl Batch {
             settled: 0,
             has_flagged: false,
             notes: Notes::default(),
+            findings: Findings::default(),
             #[cfg(debug_assertions)]
             phase: None,
         }
@@ -108,6 +110,26 @@ impl Batch {
     /// Gives it room for `notes` notes of `bytes` bytes together; it has none otherwise.
     pub fn take_notes(&mut self, notes: usize, bytes: usize) {
         self.notes = Notes::with_capacity(notes, bytes);
+    }
+
+    /// Gives it room for as many findings of a function's pure work; it has none otherwise.
+    pub fn take_findings_room(&mut self, numbers: usize) {
+        self.findings = Findings::with_capacity(numbers);
+    }
+
+    /// What the function whose turn it is found in its packets.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// Takes them out, to write while packets are read; [`Batch::set_findings`] gives them back.
+    pub fn take_findings(&mut self) -> Findings {
+        core::mem::take(&mut self.findings)
+    }
+
+    /// See [`Batch::take_findings`].
+    pub fn set_findings(&mut self, findings: Findings) {
+        self.findings = findings;
     }
 
     /// What functions noted of its packets.
@@ -329,6 +351,7 @@ impl Batch {
     /// mean nothing to it.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
+        self.findings.clear();
         if core::mem::take(&mut self.has_flagged) {
             self.table.column_mut(Flagged).fill(0);
         }
