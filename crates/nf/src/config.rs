@@ -226,30 +226,67 @@ impl<'a> Section<'a> {
     /// A list of strings that read as `T`s; a single string is a list of one. Every one that doesn't
     /// read is a mistake.
     pub fn parsed_list<T: FromStr<Err: ToString>>(&mut self, key: &str) -> Vec<T> {
-        let Some(value) = self.value(key) else { return Vec::new() };
-        let items: Vec<&Spanned<DeValue<'a>>> = match value.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            DeValue::String(_) => vec![value],
-            other => {
-                self.wrong(value.span(), key, "a list of strings", describe(other));
-                return Vec::new();
-            }
-        };
-        let mut list = Vec::with_capacity(items.len());
-        for item in items {
-            let DeValue::String(text) = item.get_ref() else {
-                self.wrong(item.span(), key, "a list of strings", describe(item.get_ref()));
-                continue;
-            };
+        let mut list = Vec::new();
+        for (text, span) in self.strings(key) {
             match text.parse::<T>() {
                 Ok(parsed) => list.push(parsed),
                 Err(why) => {
-                    let text = format!("`{key}`: {:?}: {}", text.as_ref(), why.to_string());
-                    self.mistake_at(key, item.span(), text);
+                    self.mistake_at(key, span, format!("`{key}`: {text:?}: {}", why.to_string()));
                 }
             }
         }
         list
+    }
+
+    /// The strings of a list, each with where it stands; a single string is a list of one. What is no string is a
+    /// mistake.
+    fn strings(&mut self, key: &str) -> Vec<(&'a str, Range<usize>)> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let items = match value.get_ref() {
+            DeValue::Array(items) => &items[..],
+            _ => core::slice::from_ref(value),
+        };
+        let mut strings = Vec::with_capacity(items.len());
+        for item in items {
+            match item.get_ref() {
+                DeValue::String(text) => strings.push((text.as_ref(), item.span())),
+                other => self.wrong(item.span(), key, "a list of strings", describe(other)),
+            }
+        }
+        strings
+    }
+
+    /// The name and the bytes of each file of a list, a single name being a list of one. A file that is missing, can't
+    /// be read or is larger than [`FILE_LEN_MAX`] is a mistake.
+    pub fn files_bytes(&mut self, key: &str) -> Vec<(&'a str, Vec<u8>)> {
+        let mut files = Vec::new();
+        for (name, span) in self.strings(key) {
+            match self.folder.read_bytes(name) {
+                Ok(bytes) => {
+                    (key, &bytes).hash(&mut self.files);
+                    files.push((name, bytes));
+                }
+                Err(why) => self.mistake_at(key, span, format!("can't read {name:?}: {why}")),
+            }
+        }
+        files
+    }
+
+    /// A table of strings by name: name and text of each, in the order of the names.
+    pub fn named_strings(&mut self, key: &str) -> Vec<(String, &'a str)> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong(value.span(), key, "a table of strings", describe(value.get_ref()));
+            return Vec::new();
+        };
+        let mut strings = Vec::new();
+        for (name, value) in table {
+            match value.get_ref() {
+                DeValue::String(text) => strings.push((name.get_ref().to_string(), text.as_ref())),
+                other => self.wrong(value.span(), key, "a table of strings", describe(other)),
+            }
+        }
+        strings
     }
 
     /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8 or

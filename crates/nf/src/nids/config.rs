@@ -1,0 +1,199 @@
+//! The function's table in the chain file: what was typed, and what it means.
+
+use std::path::PathBuf;
+
+use super::matcher::Choice;
+use crate::{Key, Section};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "rules",
+        allowed: "a file or a list of files",
+        default: "none",
+        help: "rules in the dialect of Suricata 7 and 8",
+    },
+    Key {
+        name: "snort_rules",
+        allowed: "a file or a list of files",
+        default: "none",
+        help: "rules in the dialect of Snort 2.9",
+    },
+    Key {
+        name: "variables",
+        allowed: "a table of texts",
+        default: "HOME_NET: private addresses; the rest any, or the usual ports",
+        help: "what $NAME stands for in rules: addresses or ports as in a rule's header",
+    },
+    Key {
+        name: "classification",
+        allowed: "a file",
+        default: "the usual classes",
+        help: "classification.config: descriptions and priorities of classtypes",
+    },
+    Key {
+        name: "reference",
+        allowed: "a file",
+        default: "none",
+        help: "reference.config: the systems that references may name",
+    },
+    Key {
+        name: "threshold",
+        allowed: "a file",
+        default: "none",
+        help: "threshold.config: thresholds, rate filters and suppressions",
+    },
+    Key {
+        name: "matcher",
+        allowed: "auto | hyperscan | dense | compact",
+        default: "auto",
+        help: "what looks for literals; auto: Hyperscan where it is installed, else by the number of literals",
+    },
+    Key {
+        name: "checksum",
+        allowed: "ignore | check",
+        default: "ignore",
+        help: "check: packets whose checksums are wrong are not looked into",
+    },
+    Key {
+        name: "overlap",
+        allowed: "first | last | bsd | linux",
+        default: "bsd",
+        help: "which of overlapping TCP segments and fragments count, as the protected hosts do it",
+    },
+    Key {
+        name: "midstream",
+        allowed: "true or false",
+        default: "false",
+        help: "a TCP flow whose beginning was not seen counts as established",
+    },
+    Key {
+        name: "flows",
+        allowed: "64 to 16777216",
+        default: "262144",
+        help: "flows that there may be at once",
+    },
+    Key {
+        name: "stream_memory_mib",
+        allowed: "1 to 65536",
+        default: "256",
+        help: "memory of streams' windows and of segments that wait for others",
+    },
+    Key {
+        name: "window_kib",
+        allowed: "2 to 64",
+        default: "4",
+        help: "how much of each direction of a stream rules see at once",
+    },
+    Key {
+        name: "datagrams",
+        allowed: "64 to 65536",
+        default: "512",
+        help: "fragmented datagrams that may be put together at once",
+    },
+    Key {
+        name: "xbits",
+        allowed: "64 to 1048576",
+        default: "65536",
+        help: "xbits that may be set at once",
+    },
+    Key {
+        name: "thresholds",
+        allowed: "64 to 16777216",
+        default: "262144",
+        help: "hosts and flows that thresholds may count for at once",
+    },
+    Key {
+        name: "eve",
+        allowed: "a file",
+        default: "none, besides what --alerts names",
+        help: "where alerts are written as JSON lines in EVE's form",
+    },
+    Key {
+        name: "fast_log",
+        allowed: "a file",
+        default: "none",
+        help: "where alerts are written as a line each",
+    },
+    Key {
+        name: "hits",
+        allowed: "a file",
+        default: "none",
+        help: "where matches and alerts by rule are written as JSON at the end",
+    },
+    Key {
+        name: "payload",
+        allowed: "0 to 2048",
+        default: "0",
+        help: "bytes of the payload that an alert in EVE's form holds",
+    },
+];
+
+/// Which of overlapping bytes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    First,
+    Last,
+    Bsd,
+    Linux,
+}
+
+/// What the table means, its rule files aside.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Config {
+    pub(super) matcher: Choice,
+    pub(super) checks_checksums: bool,
+    pub(super) overlap: Overlap,
+    pub(super) midstream: bool,
+    pub(super) flows: usize,
+    pub(super) stream_memory: usize,
+    pub(super) window_len: usize,
+    pub(super) datagrams: usize,
+    pub(super) xbits: usize,
+    pub(super) thresholds: usize,
+    pub(super) eve: Option<PathBuf>,
+    pub(super) fast_log: Option<PathBuf>,
+    pub(super) hits: Option<PathBuf>,
+    pub(super) payload_len: usize,
+}
+
+/// Reads all but the rule files; mistakes are noted in the section.
+pub(super) fn read(section: &mut Section<'_>) -> Config {
+    section.refuse_unknown(KEYS);
+    let config = Config {
+        matcher: section.choice("matcher", MATCHERS, Choice::Auto),
+        checks_checksums: section.choice("checksum", &[("ignore", false), ("check", true)], false),
+        overlap: section.choice("overlap", OVERLAPS, Overlap::Bsd),
+        midstream: section.boolean("midstream", false),
+        flows: section.integer("flows", 64..=1 << 24, 1 << 18) as usize,
+        stream_memory: (section.integer("stream_memory_mib", 1..=1 << 16, 256) as usize) << 20,
+        window_len: (section.integer("window_kib", 2..=64, 4) as usize) << 10,
+        datagrams: section.integer("datagrams", 64..=1 << 16, 512) as usize,
+        xbits: section.integer("xbits", 64..=1 << 20, 1 << 16) as usize,
+        thresholds: section.integer("thresholds", 64..=1 << 24, 1 << 18) as usize,
+        eve: section.output("eve"),
+        fast_log: section.output("fast_log"),
+        hits: section.output("hits"),
+        payload_len: section.integer("payload", 0..=2048, 0) as usize,
+    };
+    let outputs = [("eve", &config.eve), ("fast_log", &config.fast_log), ("hits", &config.hits)];
+    for (at, (name, path)) in outputs.iter().enumerate() {
+        let other = outputs[..at].iter().find(|(_, other)| path.is_some() && other == path);
+        if let Some((other, _)) = other {
+            section.mistake(name, format!("`{name}` and `{other}` name the same file"));
+        }
+    }
+    config
+}
+
+const MATCHERS: &[(&str, Choice)] = &[
+    ("auto", Choice::Auto),
+    ("hyperscan", Choice::Hyperscan),
+    ("dense", Choice::Dense),
+    ("compact", Choice::Compact),
+];
+const OVERLAPS: &[(&str, Overlap)] = &[
+    ("first", Overlap::First),
+    ("last", Overlap::Last),
+    ("bsd", Overlap::Bsd),
+    ("linux", Overlap::Linux),
+];

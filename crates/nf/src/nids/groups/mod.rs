@@ -1,0 +1,301 @@
+//! Which rules may match which packet, found without asking each.
+//!
+//! A rule with a literal is found by it: packets fall into groups by protocol and ports, and a group's matcher looks for
+//! the literals of all rules that may match there, so that a packet is scanned by one matcher. A rule without is
+//! found by the addresses that it names, where these are few; what is left is asked for every packet of its groups.
+
+mod addresses;
+mod ports;
+
+use core::net::IpAddr;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use self::addresses::AddressIndex;
+use self::ports::{GroupKey, PortClasses, Sides};
+use super::matcher::{self, Choice, Matcher, Pattern};
+use super::rules::{Addresses, Protocol, Rule};
+
+/// What a rule is found by.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    /// A literal that has to be in the payload, where there is one.
+    pub pattern: Option<Pattern>,
+    /// It is asked once for each direction of a flow: it is about addresses only.
+    pub is_once: bool,
+}
+
+/// See the module.
+pub struct Groups {
+    /// By [`Upper`].
+    uppers: [UpperGroups; 4],
+    /// Rules without a literal that name few sources, few destinations: those asked for every packet, then those asked
+    /// once a direction.
+    by_address: [[AddressIndex; 2]; 2],
+    memory_len: usize,
+}
+
+/// What packets fall apart by before ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upper {
+    Tcp,
+    Udp,
+    Icmp,
+    Other,
+}
+
+/// The groups of one [`Upper`].
+struct UpperGroups {
+    classes: PortClasses,
+    /// In the order of [`PortClasses::index`].
+    groups: Vec<Arc<Group>>,
+}
+
+/// The rules of packets that are scanned alike.
+pub struct Group {
+    /// Nothing, where no rule has a literal.
+    matcher: Option<Box<dyn Matcher>>,
+    /// Where the rules of each literal begin; one more than there are literals.
+    starts: Vec<u32>,
+    rules: Vec<u32>,
+    always: Vec<u32>,
+    once: Vec<u32>,
+    pattern_len_max: usize,
+}
+
+impl Groups {
+    /// Of rules, each with what it is found by. The error says why there is no such matcher.
+    pub fn new(rules: &[Rule], anchors: &[Anchor], choice: Choice) -> Result<Self, String> {
+        let all: Vec<Member<'_>> = (0..).zip(rules.iter().zip(anchors)).map(Member::new).collect();
+        let (by_address, all): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_by_address);
+        let index = |is_once: bool, is_dst: bool| {
+            let members = by_address.iter().filter(move |member| member.anchor.is_once == is_once);
+            AddressIndex::new(members.filter_map(move |member| member.indexed(is_dst)))
+        };
+        let mut built = Built { choice, groups: HashMap::new() };
+        let mut uppers = Vec::with_capacity(UPPERS.len());
+        for upper in UPPERS {
+            let members: Vec<&Member<'_>> = all.iter().filter(|member| member.is_of(upper)).collect();
+            uppers.push(UpperGroups::new(upper, &members, &mut built)?);
+        }
+        let memory_len = built.groups.values().map(|group| group.memory_len()).sum();
+        let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
+        let by_address =
+            [[index(false, false), index(false, true)], [index(true, false), index(true, true)]];
+        Ok(Self { uppers, by_address, memory_len })
+    }
+
+    /// The group of a packet of `protocol` between these ports; both 0 where it has none.
+    #[inline]
+    pub fn of(&self, protocol: u8, src_port: u16, dst_port: u16) -> &Group {
+        let upper = &self.uppers[Upper::of(protocol) as usize];
+        &upper.groups[upper.classes.index(upper.classes.key(src_port, dst_port))]
+    }
+
+    /// Rules without a literal that name one of these addresses; with `is_once`, those asked once a direction.
+    pub fn by_address(&self, src: IpAddr, dst: IpAddr, is_once: bool) -> impl Iterator<Item = u32> {
+        let [by_src, by_dst] = &self.by_address[usize::from(is_once)];
+        by_src.of(src).iter().chain(by_dst.of(dst)).copied()
+    }
+
+    /// How many groups have a matcher of their own.
+    pub fn len(&self) -> usize {
+        let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
+        let mut own: Vec<_> = groups.map(Arc::as_ptr).collect();
+        own.sort_unstable();
+        own.dedup();
+        own.len()
+    }
+
+    /// Whether there are none; never.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the matchers.
+    pub fn memory_len(&self) -> usize {
+        self.memory_len
+    }
+
+    /// Bytes of the longest literal.
+    pub fn pattern_len_max(&self) -> usize {
+        let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
+        groups.map(|group| group.pattern_len_max).max().unwrap_or(0)
+    }
+}
+
+impl Group {
+    /// What looks for the literals; `None` where no rule has one.
+    #[inline]
+    pub fn matcher(&self) -> Option<&dyn Matcher> {
+        self.matcher.as_deref()
+    }
+
+    /// The rules found by literal `id` of the matcher.
+    #[inline]
+    pub fn rules(&self, id: u32) -> &[u32] {
+        let range = self.starts.get(id as usize).zip(self.starts.get(id as usize + 1));
+        range.and_then(|(&a, &b)| self.rules.get(a as usize..b as usize)).unwrap_or(&[])
+    }
+
+    /// All rules that have a literal.
+    pub fn all_rules(&self) -> &[u32] {
+        &self.rules
+    }
+
+    /// Rules that have nothing to be found by, asked for every packet.
+    #[inline]
+    pub fn always(&self) -> &[u32] {
+        &self.always
+    }
+
+    /// The same, asked once for each direction of a flow.
+    #[inline]
+    pub fn once(&self) -> &[u32] {
+        &self.once
+    }
+
+    /// Bytes of the longest literal.
+    #[inline]
+    pub fn pattern_len_max(&self) -> usize {
+        self.pattern_len_max
+    }
+
+    fn memory_len(&self) -> usize {
+        let lists = self.starts.len() + self.rules.len() + self.always.len() + self.once.len();
+        self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len()) + 4 * lists
+    }
+
+    fn new(members: &[&Member<'_>], choice: Choice) -> Result<Self, String> {
+        let mut ids: HashMap<(&[u8], bool), usize> = HashMap::new();
+        let (mut patterns, mut lists): (Vec<Pattern>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
+        let (mut always, mut once) = (Vec::new(), Vec::new());
+        for member in members {
+            let Some(pattern) = &member.anchor.pattern else {
+                if member.anchor.is_once { once.push(member.at) } else { always.push(member.at) }
+                continue;
+            };
+            let id = *ids.entry((&pattern.bytes, pattern.is_nocase)).or_insert_with(|| {
+                patterns.push(pattern.clone());
+                lists.push(Vec::new());
+                lists.len() - 1
+            });
+            lists[id].push(member.at);
+        }
+        let matcher = if patterns.is_empty() { None } else { Some(matcher::build(choice, &patterns).map_err(|why| why.to_string())?) };
+        let ends = lists.iter().scan(0, |end, list| {
+            *end += list.len() as u32;
+            Some(*end)
+        });
+        Ok(Self {
+            matcher,
+            starts: core::iter::once(0).chain(ends).collect(),
+            rules: lists.concat(),
+            always,
+            once,
+            pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
+        })
+    }
+}
+
+const UPPERS: [Upper; 4] = [Upper::Tcp, Upper::Udp, Upper::Icmp, Upper::Other];
+
+impl Upper {
+    #[inline]
+    fn of(protocol: u8) -> Self {
+        match protocol {
+            6 => Self::Tcp,
+            17 => Self::Udp,
+            1 | 58 => Self::Icmp,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether its packets have ports that groups go by.
+    fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp)
+    }
+}
+
+/// A rule on its way into groups.
+struct Member<'a> {
+    at: u32,
+    rule: &'a Rule,
+    anchor: &'a Anchor,
+    sides: Sides<'a>,
+}
+
+impl<'a> Member<'a> {
+    fn new((at, (rule, anchor)): (u32, (&'a Rule, &'a Anchor))) -> Self {
+        Self { at, rule, anchor, sides: Sides::of(&rule.header) }
+    }
+
+    fn is_of(&self, upper: Upper) -> bool {
+        match self.rule.header.protocol {
+            Protocol::Ip | Protocol::Ipv4 | Protocol::Ipv6 | Protocol::PacketHeader => true,
+            Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => upper == Upper::Tcp,
+            Protocol::Udp => upper == Upper::Udp,
+            Protocol::Icmp | Protocol::Icmpv4 | Protocol::Icmpv6 => upper == Upper::Icmp,
+            Protocol::Sctp => upper == Upper::Other,
+        }
+    }
+
+    fn is_by_address(&self) -> bool {
+        let header = &self.rule.header;
+        self.anchor.pattern.is_none() && (is_few(&header.src) || is_few(&header.dst))
+    }
+
+    /// The rule and the addresses that it is found by at the source or the destination.
+    fn indexed(&self, is_dst: bool) -> Option<(u32, &'a Addresses)> {
+        let header = &self.rule.header;
+        let (by_src, addresses) = if is_few(&header.src) { (true, &header.src) } else { (false, &header.dst) };
+        (by_src != is_dst || header.is_bidirectional).then_some((self.at, &**addresses))
+    }
+}
+
+/// Whether a set names so few addresses that being one of them says much.
+fn is_few(addresses: &Addresses) -> bool {
+    let v4: u64 = addresses.v4.iter().map(|(a, b)| u64::from(b.to_bits() - a.to_bits()) + 1).sum();
+    let v6 = addresses.v6.iter().map(|(a, b)| b.to_bits() - a.to_bits()).max().unwrap_or(0);
+    v4 <= FEW_V4 && v6 <= FEW_V6
+}
+
+const FEW_V4: u64 = 1 << 20;
+const FEW_V6: u128 = 1 << 96;
+
+/// The groups made so far, by the rules in them: many ports have the same.
+struct Built {
+    choice: Choice,
+    groups: HashMap<Vec<u32>, Arc<Group>>,
+}
+
+impl Built {
+    fn group(&mut self, members: &[&Member<'_>]) -> Result<Arc<Group>, String> {
+        let key: Vec<u32> = members.iter().map(|member| member.at).collect();
+        if let Some(group) = self.groups.get(&key) {
+            return Ok(Arc::clone(group));
+        }
+        let group = Arc::new(Group::new(members, self.choice)?);
+        self.groups.insert(key, Arc::clone(&group));
+        Ok(group)
+    }
+}
+
+impl UpperGroups {
+    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built) -> Result<Self, String> {
+        let sides: Vec<Sides<'_>> = match upper.has_ports() {
+            true => members.iter().map(|member| member.sides).collect(),
+            false => Vec::new(),
+        };
+        let classes = PortClasses::new(&sides);
+        let fits = |key: GroupKey, member: &Member<'_>| {
+            !upper.has_ports() || classes.has(key, &member.sides)
+        };
+        let group = |key: GroupKey| {
+            let own: Vec<&Member<'_>> = members.iter().copied().filter(|m| fits(key, m)).collect();
+            built.group(&own)
+        };
+        let groups = classes.keys().map(group).collect::<Result<_, _>>()?;
+        Ok(Self { classes, groups })
+    }
+}
