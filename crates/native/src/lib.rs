@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+pub mod hyperscan;
 pub mod ipsec_mb;
 mod sys;
 

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use crate::Missing;
 
+pub(crate) mod hyperscan;
 pub(crate) mod ipsec_mb;
 
 /// A library that stays in the process for good: what was loaded once is never taken out, so that its

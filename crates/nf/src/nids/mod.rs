@@ -1,3 +1,4 @@
 //! Intrusion detection by rules.
 
+pub mod matcher;
 pub mod rules;

@@ -1,0 +1,54 @@
+//! Hyperscan 5.2 to 5.4, or Vectorscan 5.4, which has the same functions: many literals searched in one pass.
+//!
+//! [`Library::load`] gives it, or the reason why it can't be used. [`Database::compile`] makes a database of
+//! [`Literal`]s, which all threads can [`scan`](Database::scan) with. Each thread has scratch memory of its own, made
+//! at its first scan and again when databases came that need more; otherwise a scan neither allocates nor locks.
+//!
+//! Limits: Linux. Block mode; a literal is told once a scan, and where it is, is not told. A text has at most
+//! [`TEXT_LEN_MAX`] bytes, a literal [`LITERAL_LEN_MAX`].
+
+use core::fmt;
+
+pub use crate::sys::hyperscan::{Database, Library};
+
+/// The longest literal, in bytes.
+pub const LITERAL_LEN_MAX: usize = 4096;
+/// The longest text of one scan, in bytes.
+pub const TEXT_LEN_MAX: usize = u32::MAX as usize;
+
+/// What is searched; its number is its place in the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Literal<'a> {
+    /// 1 to [`LITERAL_LEN_MAX`] bytes of any kind, zeros among them.
+    pub bytes: &'a [u8],
+    /// Letters of ASCII match whichever case they are in.
+    pub is_caseless: bool,
+}
+
+/// Why the library does not take literals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    /// What the library says.
+    pub message: String,
+    /// Which literal it means, where it means one.
+    pub literal: Option<usize>,
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.literal {
+            Some(literal) => write!(f, "Hyperscan, of literal {literal}: {}", self.message),
+            None => write!(f, "Hyperscan: {}", self.message),
+        }
+    }
+}
+
+impl core::error::Error for CompileError {}
+
+/// A scan was not done: there was no memory for scratch, the text was too long, or the scan was begun by what the
+/// thread's own scan called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotScanned;
+
+#[cfg(test)]
+mod tests;

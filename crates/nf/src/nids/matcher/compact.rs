@@ -1,0 +1,184 @@
+//! Filters first: most of a payload is passed over by a bitmap, and literals are compared where it says so. Memory is
+//! some hundred bytes a literal, whatever the number of literals.
+//!
+//! A payload made to pass the filters would have literals compared at every byte. So the work is counted, and a
+//! payload that needs more than its share is walked once by an automaton ([`DoubleArray`]) that takes at most two
+//! steps a byte, whatever the payload. Both find the same.
+
+use super::double_array::DoubleArray;
+use super::grams::{Entry, Grams, Pairs, folded, word};
+use super::literals::Literals;
+use super::{Error, Hits, Matcher, Pattern};
+
+/// Positions that are filtered at a time.
+const STEP: usize = 16;
+/// A step's positions and the rest of the last gram.
+const WINDOW: usize = STEP + 3;
+/// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries looked at, and
+/// literals compared by 16 bytes.
+const WORK_PER_STEP: usize = 4;
+/// Work that the shortest payload has.
+const WORK_MIN: usize = 32;
+
+/// Grams in a bitmap before a double array.
+#[derive(Clone, Debug)]
+pub struct Compact {
+    grams: Grams,
+    pairs: Option<Pairs>,
+    automaton: DoubleArray,
+    literals: Literals,
+}
+
+/// What a scan still may do.
+struct Work(usize);
+
+impl Compact {
+    /// Makes the filters and the automaton of `patterns`.
+    ///
+    /// # Errors
+    ///
+    /// They have 2^31 bytes or more.
+    pub fn new(patterns: &[Pattern]) -> Result<Self, Error> {
+        let literals = Literals::new(patterns)?;
+        Ok(Self {
+            grams: Grams::new(&literals),
+            pairs: Pairs::new(&literals),
+            automaton: DoubleArray::new(&literals),
+            literals,
+        })
+    }
+
+    /// Scans; gives the work done, in entries, compared stretches of 16 bytes and steps of the automaton.
+    pub(super) fn scan_counted(&self, bytes: &[u8], hits: &mut Hits) -> usize {
+        let granted = WORK_MIN + bytes.len() / STEP * WORK_PER_STEP;
+        let mut work = Work(granted);
+        let filtered = match self.pairs {
+            Some(_) => self.filter::<true>(bytes, &mut work, hits),
+            None => self.filter::<false>(bytes, &mut work, hits),
+        };
+        let steps = match filtered {
+            Some(()) => 0,
+            None => self.automaton.scan(bytes, &self.literals, hits),
+        };
+        hits.sort();
+        granted - work.0 + steps
+    }
+
+    /// Looks at every step; `None` where that was too much work. `PAIRED`: there are pairs.
+    fn filter<const PAIRED: bool>(
+        &self,
+        bytes: &[u8],
+        work: &mut Work,
+        hits: &mut Hits,
+    ) -> Option<()> {
+        let mut at = 0;
+        while let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            self.look::<PAIRED>(bytes, at, window, work, hits)?;
+            at += STEP;
+        }
+        while at < bytes.len() {
+            let mut window = [0; WINDOW];
+            window.iter_mut().zip(&bytes[at..]).for_each(|(to, from)| *to = *from);
+            self.look::<PAIRED>(bytes, at, &window, work, hits)?;
+            at += STEP;
+        }
+        Some(())
+    }
+
+    /// Looks at the positions from `at` on, which is even; `window` are the bytes there, and zeros behind their end.
+    #[inline(always)]
+    fn look<const PAIRED: bool>(
+        &self,
+        bytes: &[u8],
+        at: usize,
+        window: &[u8; WINDOW],
+        work: &mut Work,
+        hits: &mut Hits,
+    ) -> Option<()> {
+        let (mut grams, mut pairs) = (0, 0);
+        for i in 0..STEP {
+            let gram = [window[i], window[i + 1], window[i + 2], window[i + 3]];
+            let gram = folded(u32::from_le_bytes(gram));
+            if i % 2 == 0 {
+                grams |= self.grams.has(gram) << i;
+            }
+            if PAIRED && let Some(filter) = &self.pairs {
+                pairs |= filter.has(gram) << i;
+            }
+        }
+        if grams | pairs == 0 {
+            return Some(());
+        }
+        for place in places(grams).map(|i| at + i) {
+            let gram = folded(word(bytes, place));
+            self.settle(self.grams.entries(gram), Some(gram), bytes, place, work, hits)?;
+        }
+        if PAIRED && let Some(filter) = &self.pairs {
+            for place in places(pairs).map(|i| at + i) {
+                let entries = filter.entries(folded(word(bytes, place)));
+                self.settle(entries, None, bytes, place, work, hits)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Compares the literals of `entries` that may have `gram` at `place`, if there is one.
+    fn settle(
+        &self,
+        entries: &[Entry],
+        gram: Option<u32>,
+        bytes: &[u8],
+        place: usize,
+        work: &mut Work,
+        hits: &mut Hits,
+    ) -> Option<()> {
+        work.take(entries.len())?;
+        for entry in entries {
+            let Some(start) = place.checked_sub(usize::from(entry.back)) else { continue };
+            if gram.is_some_and(|gram| gram != entry.gram || !entry.may_start(bytes, start)) {
+                continue;
+            }
+            let literal = self.literals.get(entry.literal);
+            let Some(found) = bytes.get(start..start + literal.len()) else { continue };
+            work.take(literal.len() / 16)?;
+            if found.eq_ignore_ascii_case(literal) {
+                self.literals.report(entry.literal, found, hits);
+            }
+        }
+        Some(())
+    }
+}
+
+impl Work {
+    #[inline]
+    fn take(&mut self, work: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(work)?;
+        Some(())
+    }
+}
+
+/// The places of the bits that are set.
+#[inline]
+fn places(mut bits: u32) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let place = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        place
+    })
+}
+
+impl Matcher for Compact {
+    fn scan(&self, bytes: &[u8], hits: &mut Hits) {
+        self.scan_counted(bytes, hits);
+    }
+
+    fn memory_len(&self) -> usize {
+        let pairs = self.pairs.as_ref().map_or(0, Pairs::memory_len);
+        let filters = self.grams.memory_len() + pairs;
+        filters + self.automaton.memory_len() + self.literals.memory_len()
+    }
+
+    fn name(&self) -> &'static str {
+        "compact"
+    }
+}

@@ -1,0 +1,84 @@
+//! Which literal of a rule is searched in every payload: the one that occurs in few of them.
+//!
+//! As Suricata does (user guide, "Suricata Fast Pattern Determination Explained"): the one that the rule marks, or else
+//! the longest, and of the longest the most varied, the first of those. Unlike there a negated `content` is
+//! never taken, as its absence rules nothing out; bytes that are all the same count as [`RUN_LEN_MAX`] at most; and of
+//! a long one the most varied [`LEN_MAX`] bytes do.
+
+use core::ops::Range;
+
+use super::super::rules::{Content, FastPattern, PayloadTest, Rule};
+
+/// The longest part that is taken, in bytes: more rule nothing out in practice.
+pub const LEN_MAX: usize = 32;
+/// What a run of one byte is worth at most, in bytes.
+const RUN_LEN_MAX: usize = 3;
+
+/// A part of a rule's `content`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The place of the `content` in [`Rule::payload`].
+    pub test: usize,
+    /// Which of its bytes; 1 to [`LEN_MAX`] of them.
+    pub part: Range<usize>,
+}
+
+/// The part of `rule` without which it can't match. `None`: every packet must be looked at.
+pub fn choose(rule: &Rule) -> Option<Chosen> {
+    // From the last to the first, as of equal ones `max_by_key` gives the last.
+    let contents = || {
+        rule.payload.iter().enumerate().rev().filter_map(|(test, payload)| match payload {
+            PayloadTest::Content(content) if !content.is_negated => Some((test, content)),
+            _ => None,
+        })
+    };
+    let marked = contents().find(|(_, content)| content.fast_pattern.is_some());
+    let (test, content) =
+        marked.or_else(|| contents().max_by_key(|(_, content)| worth(&content.bytes)))?;
+    let part = marked_part(content);
+    let cut = most_varied(&content.bytes[part.clone()]);
+    let chosen = Chosen { test, part: part.start + cut.start..part.start + cut.end };
+    (!chosen.part.is_empty()).then_some(chosen)
+}
+
+/// The part that `fast_pattern:offset,length` says, as far as it is there.
+fn marked_part(content: &Content) -> Range<usize> {
+    let len = content.bytes.len();
+    match content.fast_pattern {
+        Some(FastPattern::Part(offset, part_len)) => {
+            let start = usize::from(offset).min(len);
+            start..len.min(start + usize::from(part_len))
+        }
+        _ => 0..len,
+    }
+}
+
+/// The first of the most varied stretches of at most [`LEN_MAX`] bytes.
+fn most_varied(bytes: &[u8]) -> Range<usize> {
+    let len = bytes.len().min(LEN_MAX);
+    let starts = (0..=bytes.len() - len).rev();
+    let start = starts.max_by_key(|&start| variety(&bytes[start..start + len])).unwrap_or(0);
+    start..start + len
+}
+
+/// What a literal is worth: its length, then its variety.
+fn worth(bytes: &[u8]) -> (usize, u32) {
+    let is_run = bytes.iter().all(|byte| *byte == bytes[0]);
+    let len = if is_run { bytes.len().min(RUN_LEN_MAX) } else { bytes.len() };
+    (len, variety(bytes))
+}
+
+/// Suricata's pattern strength (user guide, same section, appendix A): for every byte that was not there before 3 if it
+/// is a letter, 4 if it is another printable one, 0, 1 or 255, or else 6; for every other byte 1.
+fn variety(bytes: &[u8]) -> u32 {
+    let mut seen = [false; 256];
+    let worth = |&byte: &u8| match core::mem::replace(&mut seen[usize::from(byte)], true) {
+        true => 1,
+        false => match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => 3,
+            b' '..=b'~' | 0 | 1 | 0xff => 4,
+            _ => 6,
+        },
+    };
+    bytes.iter().map(worth).sum()
+}
