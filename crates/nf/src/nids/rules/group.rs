@@ -1,0 +1,202 @@
+//! Groups of addresses and of ports: `[a,b,![c,$D]]`, variables filled in, each resolved once, equal sets kept once.
+//!
+//! A group is what its members have together, less what is behind a `!`; one of negations alone is everything less
+//! those (manual, "Source and destination").
+
+use core::hash::Hash;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::piece::{Piece, Read, Refusal};
+
+/// Groups in groups, and variables in variables, that are followed.
+const DEPTH_MAX: usize = 64;
+
+/// Variables of rules: name, without `$`, and text. They may name one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// The text of `name`, which has no `$`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (N, T)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, text)| (name.into(), text.into())).collect())
+    }
+}
+
+/// What groups are of.
+pub(super) trait Space: Clone + Default + Eq + Hash {
+    /// What its members are called.
+    const MEMBERS: &'static str;
+
+    /// One member, or a range of them, or `any`.
+    fn member(piece: Piece<'_>) -> Read<Self>;
+
+    /// Has `other` as well; [`Space::settle`] is called before anything else.
+    fn add(&mut self, other: &Self);
+
+    /// Sorted and merged.
+    fn settle(&mut self);
+
+    /// Without `other`; of a kind that only `other` has, all but `other`.
+    fn without(self, other: &Self) -> Self;
+
+    fn is_empty(&self) -> bool;
+}
+
+/// All sets of a space that rules name.
+pub(super) struct Groups<S> {
+    fields: HashMap<Box<str>, Arc<S>>,
+    sets: HashSet<Arc<S>>,
+    variables: HashMap<Box<str>, Result<S, String>>,
+    /// Variables that are being resolved.
+    open: Vec<Box<str>>,
+}
+
+impl<S> Default for Groups<S> {
+    fn default() -> Self {
+        Self {
+            fields: HashMap::new(),
+            sets: HashSet::new(),
+            variables: HashMap::new(),
+            open: Vec::new(),
+        }
+    }
+}
+
+impl<S: Space> Groups<S> {
+    /// The set that a field of a header names.
+    pub(super) fn field(&mut self, field: Piece<'_>, variables: &Variables) -> Read<Arc<S>> {
+        if let Some(known) = self.fields.get(field.text) {
+            return Ok(Arc::clone(known));
+        }
+        let set = Arc::new(self.group(field.trim(), variables, 0)?);
+        if set.is_empty() {
+            return Err(nothing_left::<S>(field));
+        }
+        let set = match self.sets.get(&set) {
+            Some(same) => Arc::clone(same),
+            None => {
+                self.sets.insert(Arc::clone(&set));
+                set
+            }
+        };
+        self.fields.insert(field.text.into(), Arc::clone(&set));
+        Ok(set)
+    }
+
+    fn group(&mut self, group: Piece<'_>, variables: &Variables, depth: usize) -> Read<S> {
+        if depth > DEPTH_MAX {
+            return Err(group.broken(format!("groups are more than {DEPTH_MAX} deep")));
+        }
+        let (mut members, mut excluded) = (S::default(), S::default());
+        for item in items(group)? {
+            match item.strip("!") {
+                Some(item) => excluded.add(&self.item(item, variables, depth)?),
+                None => members.add(&self.item(item, variables, depth)?),
+            }
+        }
+        members.settle();
+        excluded.settle();
+        if excluded.is_empty() {
+            return Ok(members);
+        }
+        let left = members.without(&excluded);
+        if left.is_empty() { Err(nothing_left::<S>(group)) } else { Ok(left) }
+    }
+
+    fn item(&mut self, item: Piece<'_>, variables: &Variables, depth: usize) -> Read<S> {
+        if item.is_empty() {
+            return Err(item.broken(format!("{} are missing here", S::MEMBERS)));
+        }
+        if item.starts_with('[') {
+            let inner = item.part(1..item.text.len() - 1).trim();
+            return self.group(inner, variables, depth + 1);
+        }
+        match item.strip("$") {
+            Some(name) => self.variable(item, name.text, variables, depth),
+            None => S::member(item),
+        }
+    }
+
+    fn variable(
+        &mut self,
+        place: Piece<'_>,
+        name: &str,
+        variables: &Variables,
+        depth: usize,
+    ) -> Read<S> {
+        if !self.variables.contains_key(name) {
+            let Some(text) = variables.get(name) else {
+                return Err(place.broken(format!("`${name}` is not defined")));
+            };
+            if let Some(start) = self.open.iter().position(|open| **open == *name) {
+                let way: String = self.open[start..].iter().map(|n| format!("${n} -> ")).collect();
+                return Err(place.broken(format!("`${name}` names itself: {way}${name}")));
+            }
+            self.open.push(name.into());
+            let set = self.group(Piece::new(text).trim(), variables, depth + 1);
+            self.open.pop();
+            self.variables.insert(name.into(), set.map_err(|refusal| told(&refusal)));
+        }
+        match self.variables.get(name) {
+            Some(Ok(set)) => Ok(set.clone()),
+            Some(Err(message)) => Err(place.broken(format!("in `${name}`: {message}"))),
+            None => Err(place.broken(format!("`${name}` is not defined"))),
+        }
+    }
+}
+
+fn nothing_left<S: Space>(group: Piece<'_>) -> Refusal {
+    group.broken(format!("no {} are left", S::MEMBERS))
+}
+
+fn told(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Broken(fault) => fault.message.clone(),
+        Refusal::Held(need) => need.to_string(),
+        Refusal::Skipped(why) => why.clone(),
+    }
+}
+
+/// What stands between the commas that are in no brackets. An item that starts with `[`, perhaps behind `!`, ends
+/// with its `]`.
+fn items(group: Piece<'_>) -> Read<Vec<Piece<'_>>> {
+    let mut items = Vec::new();
+    let (mut depth, mut start) = (0usize, 0);
+    for (at, byte) in group.text.bytes().enumerate() {
+        match byte {
+            b'[' if depth > 0
+                || group.part(start..at).trim().text.trim_start_matches('!').trim().is_empty() =>
+            {
+                depth += 1;
+            }
+            b'[' => return Err(group.part(at..at + 1).broken("`[` in the middle")),
+            b']' => {
+                let too_many = || group.part(at..at + 1).broken("`]` without its `[`");
+                depth = depth.checked_sub(1).ok_or_else(too_many)?;
+                let rest = group.behind(at + 1).text.trim_start();
+                if depth == 0 && !(rest.is_empty() || rest.starts_with(',')) {
+                    return Err(group
+                        .behind(at + 1)
+                        .expected("unexpected behind `]`", "`,` or the end"));
+                }
+            }
+            b',' if depth == 0 => {
+                items.push(group.part(start..at).trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err(group.expected("`]` is missing", "each `[` has its `]`"));
+    }
+    items.push(group.behind(start).trim());
+    Ok(items)
+}

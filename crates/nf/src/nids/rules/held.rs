@@ -1,0 +1,105 @@
+//! Rules that are held apart because they need what is not there yet, counted by what they need.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+
+use super::{Need, Place};
+
+/// A rule that is held apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRule {
+    /// Where it stands.
+    pub place: Place,
+    /// `gid`.
+    pub gid: u32,
+    /// `sid`.
+    pub sid: u32,
+    /// What it needs, as places in [`Held::needs`].
+    needs: Box<[u32]>,
+}
+
+/// Rules that are held apart.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    rules: Vec<HeldRule>,
+    needs: Vec<Need>,
+    known: HashMap<Need, u32>,
+}
+
+impl Held {
+    /// How many rules are held apart.
+    pub fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The rules, in their order.
+    pub fn rules(&self) -> &[HeldRule] {
+        &self.rules
+    }
+
+    /// What `rule` needs.
+    pub fn needs_of<'h>(&'h self, rule: &'h HeldRule) -> impl Iterator<Item = &'h Need> {
+        rule.needs.iter().filter_map(|need| self.needs.get(*need as usize))
+    }
+
+    /// What is needed, each with the `sid`s of the rules that need it, most rules first.
+    pub fn by_need(&self) -> Vec<(&Need, Vec<u32>)> {
+        let mut sids = vec![Vec::new(); self.needs.len()];
+        for rule in &self.rules {
+            for need in &rule.needs {
+                if let Some(sids) = sids.get_mut(*need as usize) {
+                    sids.push(rule.sid);
+                }
+            }
+        }
+        let needs = self.needs.iter().zip(sids);
+        let mut needs: Vec<_> = needs.filter(|(_, sids)| !sids.is_empty()).collect();
+        needs.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(b.0)));
+        needs
+    }
+
+    /// Families of needs (`http.*`), each with how many rules need something of it, most first. A rule that needs
+    /// several counts for each.
+    pub fn by_family(&self) -> Vec<(String, usize)> {
+        let families: Vec<_> = self.needs.iter().map(Need::family).collect();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for rule in &self.rules {
+            let mut of_rule: Vec<_> =
+                rule.needs.iter().filter_map(|n| families.get(*n as usize)).collect();
+            of_rule.sort_unstable();
+            of_rule.dedup();
+            of_rule.iter().for_each(|family| *counts.entry(family).or_default() += 1);
+        }
+        let mut counts: Vec<_> = counts.into_iter().map(|(f, n)| (f.to_owned(), n)).collect();
+        counts.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
+        counts
+    }
+
+    /// `[{"need": "http.uri", "kind": "buffer", "rules": 2, "sids": [1, 2]}, ...]`, most rules first.
+    pub fn to_json(&self) -> Value {
+        let need = |(need, sids): (&Need, Vec<u32>)| json!({"need": need.name(), "kind": need.kind(), "rules": sids.len(), "sids": sids});
+        self.by_need().into_iter().map(need).collect()
+    }
+
+    /// Holds a rule apart.
+    pub(super) fn push(&mut self, place: Place, gid: u32, sid: u32, needs: &[Need]) {
+        let needs = needs.iter().map(|need| match self.known.get(need) {
+            Some(known) => *known,
+            None => {
+                let id = self.needs.len() as u32;
+                self.needs.push(need.clone());
+                self.known.insert(need.clone(), id);
+                id
+            }
+        });
+        let needs = needs.collect();
+        self.rules.push(HeldRule { place, gid, sid, needs });
+    }
+
+    /// Keeps the rules that `is_kept` says of their place in the list.
+    pub(super) fn keep(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let mut place = 0..;
+        self.rules.retain(|_| place.next().is_some_and(&is_kept));
+    }
+}

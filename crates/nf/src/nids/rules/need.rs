@@ -1,0 +1,361 @@
+//! What a rule asks for that is not there yet: buffers of application protocols, and other keywords.
+
+use core::fmt;
+use std::sync::Arc;
+
+/// What a rule needs before it can be applied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// A buffer, by its name of today: `http.uri` also where the rule says `http_uri` or `uricontent`.
+    Buffer(Arc<str>),
+    /// An application protocol, in the header of the rule.
+    Protocol(Arc<str>),
+    /// A keyword or an action that Suricata or Snort has.
+    Keyword(Arc<str>),
+    /// A value of a keyword: `byte_test dce`.
+    Value(Arc<str>),
+    /// A keyword that nobody has.
+    Unknown(Arc<str>),
+}
+
+impl Need {
+    /// What it is summed up under: `http.*` for all that wants HTTP taken apart, else its name.
+    pub fn family(&self) -> String {
+        match self {
+            Self::Buffer(name) | Self::Protocol(name) => {
+                format!("{}.*", name.split('.').next().unwrap_or_default())
+            }
+            Self::Keyword(name) => name.to_string(),
+            Self::Value(name) => name.split(' ').next().unwrap_or_default().into(),
+            Self::Unknown(name) => format!("unknown {name}"),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Buffer(name) | Self::Protocol(name) | Self::Keyword(name) => name,
+            Self::Value(name) | Self::Unknown(name) => name,
+        }
+    }
+
+    /// What kind of thing it is: `buffer`, `protocol`, `keyword`, `value`, `unknown`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Buffer(_) => "buffer",
+            Self::Protocol(_) => "protocol",
+            Self::Keyword(_) => "keyword",
+            Self::Value(_) => "value",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// `keyword` with a value that is not done.
+    pub(super) fn value(keyword: &str, value: &str) -> Self {
+        Self::Value(format!("{keyword} {value}").into())
+    }
+
+    /// What a keyword (in lower case) needs that is not applied.
+    pub(super) fn of_keyword(keyword: &str) -> Self {
+        if let Some(buffer) = old_buffer(keyword) {
+            return Self::Buffer(buffer.into());
+        }
+        match keyword.split_once(['.', '_']) {
+            _ if KEYWORDS.binary_search(&keyword).is_ok() => Self::Keyword(keyword.into()),
+            Some((family, rest)) if FAMILIES.binary_search(&family).is_ok() => {
+                Self::Buffer(format!("{}.{rest}", today(family)).into())
+            }
+            _ => Self::Unknown(keyword.into()),
+        }
+    }
+
+    /// The application protocol `name` (in lower case) of a header, if there is one of that name.
+    pub(super) fn of_protocol(name: &str) -> Option<Self> {
+        PROTOCOLS.binary_search(&name).is_ok().then(|| Self::Protocol(today(name).into()))
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether a keyword (in lower case) is Suricata's or Snort's, though it is not applied.
+pub(super) fn is_known(keyword: &str) -> bool {
+    !matches!(Need::of_keyword(keyword), Need::Unknown(_))
+}
+
+/// Families and protocols that go by another name today.
+fn today(family: &str) -> &str {
+    match family {
+        "ssl" => "tls",
+        "dce" | "dcerpcudp" | "dcerpctcp" => "dcerpc",
+        "dnsudp" | "dnstcp" => "dns",
+        "ikev2" => "ike",
+        "http1" => "http",
+        other => other,
+    }
+}
+
+/// Names of buffers that are not their names of today with `_` for the first `.`.
+fn old_buffer(keyword: &str) -> Option<&'static str> {
+    Some(match keyword {
+        "uricontent" | "urilen" | "http_encode" | "http_uri" => "http.uri",
+        "http_raw_uri" => "http.uri.raw",
+        "http_raw_header" => "http.header.raw",
+        "http_raw_cookie" => "http.cookie",
+        "http_raw_host" => "http.host.raw",
+        "http_client_body" => "http.request_body",
+        "http_server_body" => "http.response_body",
+        "file_data" => "file.data",
+        "filename" | "fileext" => "file.name",
+        "filemagic" => "file.magic",
+        "filesize" | "filestore" | "filemd5" | "filesha1" | "filesha256" | "file_type" => {
+            "file.data"
+        }
+        "ftpdata_command" | "ftpbounce" => "ftp.command",
+        "modbus" => "modbus.function",
+        "iec104_apci_type" => "iec104.apci_type",
+        _ => return None,
+    })
+}
+
+/// What the names of buffers begin with, sorted.
+const FAMILIES: &[&str] = &[
+    "arp",
+    "cip",
+    "dce",
+    "dcerpc",
+    "dhcp",
+    "dnp3",
+    "dns",
+    "doh2",
+    "email",
+    "enip",
+    "ether",
+    "file",
+    "ftp",
+    "ftpdata",
+    "gtp",
+    "http",
+    "http2",
+    "icmpv4",
+    "icmpv6",
+    "igmp",
+    "ike",
+    "ipv4",
+    "ipv6",
+    "ja3",
+    "ja3s",
+    "ja4",
+    "krb5",
+    "ldap",
+    "llmnr",
+    "mdns",
+    "mime",
+    "modbus",
+    "mqtt",
+    "nfs",
+    "ntp",
+    "pgsql",
+    "pop3",
+    "quic",
+    "rfb",
+    "s7comm",
+    "sctp",
+    "sdp",
+    "sip",
+    "smb",
+    "smtp",
+    "snmp",
+    "ssh",
+    "ssl",
+    "tcp",
+    "telnet",
+    "tls",
+    "udp",
+    "websocket",
+];
+
+/// Application protocols, and those below IP, sorted.
+const PROTOCOLS: &[&str] = &[
+    "arp",
+    "bittorrent-dht",
+    "dcerpc",
+    "dcerpctcp",
+    "dcerpcudp",
+    "dhcp",
+    "dnp3",
+    "dns",
+    "dnstcp",
+    "dnsudp",
+    "doh2",
+    "enip",
+    "ether",
+    "ftp",
+    "ftp-data",
+    "http",
+    "http1",
+    "http2",
+    "igmp",
+    "ike",
+    "ikev2",
+    "imap",
+    "irc",
+    "jabber",
+    "krb5",
+    "ldap",
+    "llmnr",
+    "mdns",
+    "modbus",
+    "mqtt",
+    "msn",
+    "nfs",
+    "ntp",
+    "pgsql",
+    "pop3",
+    "quic",
+    "rdp",
+    "rfb",
+    "sip",
+    "smb",
+    "smtp",
+    "snmp",
+    "ssh",
+    "ssl",
+    "telnet",
+    "tftp",
+    "tls",
+    "websocket",
+];
+
+/// Keywords that Suricata or Snort has, that are no buffers and are not applied, sorted.
+const KEYWORDS: &[&str] = &[
+    "absent",
+    "activated_by",
+    "activates",
+    "alert",
+    "app-layer-event",
+    "app-layer-protocol",
+    "app-layer-state",
+    "appid",
+    "asn1",
+    "base64_data",
+    "base64_decode",
+    "bypass",
+    "compress_whitespace",
+    "config",
+    "count",
+    "cvs",
+    "datarep",
+    "dataset",
+    "decode-event",
+    "domain",
+    "dotprefix",
+    "engine-event",
+    "entropy",
+    "flow.age",
+    "flow.bytes",
+    "flow.bytes_toclient",
+    "flow.bytes_toserver",
+    "flow.elephant",
+    "flow.pkts",
+    "flow.pkts_toclient",
+    "flow.pkts_toserver",
+    "flowvar",
+    "frame",
+    "from_base64",
+    "geoip",
+    "gunzip",
+    "hash",
+    "header_lowercase",
+    "hostbits",
+    "icmpv4-csum",
+    "icmpv6-csum",
+    "icmpv6.mtu",
+    "igmp-csum",
+    "ip.dst",
+    "ip.src",
+    "ipv4-csum",
+    "ipv6-csum",
+    "iprep",
+    "l3_proto",
+    "length",
+    "logto",
+    "lua",
+    "luajit",
+    "luaxform",
+    "nfq_set_mark",
+    "pcrexform",
+    "pktvar",
+    "protected_content",
+    "react",
+    "replace",
+    "resp",
+    "rpc",
+    "sd_pattern",
+    "session",
+    "stream-event",
+    "stream_reassemble",
+    "strip_pseudo_headers",
+    "strip_whitespace",
+    "subslice",
+    "tag",
+    "tcp.session",
+    "tcp.wscale",
+    "tcpv4-csum",
+    "tcpv6-csum",
+    "to_lowercase",
+    "to_md5",
+    "to_sha1",
+    "to_sha256",
+    "to_uppercase",
+    "tld",
+    "udpv4-csum",
+    "udpv6-csum",
+    "url_decode",
+    "vlan.id",
+    "vlan.layers",
+    "xor",
+    "zlib_deflate",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_sorted() {
+        for list in [FAMILIES, PROTOCOLS, KEYWORDS] {
+            assert!(list.is_sorted_by(|a, b| a < b), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn old_names_are_told_by_todays() {
+        for (keyword, name, family) in [
+            ("http_uri", "http.uri", "http.*"),
+            ("uricontent", "http.uri", "http.*"),
+            ("http.uri", "http.uri", "http.*"),
+            ("http_stat_code", "http.stat_code", "http.*"),
+            ("http_header_names", "http.header_names", "http.*"),
+            ("dns_query", "dns.query", "dns.*"),
+            ("tls_sni", "tls.sni", "tls.*"),
+            ("tls.cert_subject", "tls.cert_subject", "tls.*"),
+            ("ssl_version", "tls.version", "tls.*"),
+            ("dce_stub_data", "dcerpc.stub_data", "dcerpc.*"),
+            ("file_data", "file.data", "file.*"),
+            ("tcp.hdr", "tcp.hdr", "tcp.*"),
+            ("tag", "tag", "tag"),
+            ("flow.age", "flow.age", "flow.age"),
+            ("contnet", "contnet", "unknown contnet"),
+        ] {
+            let need = Need::of_keyword(keyword);
+            assert_eq!((need.name(), &*need.family()), (name, family), "{keyword}");
+        }
+        assert!(is_known("http.uri") && !is_known("foobar"));
+        assert_eq!(Need::of_protocol("ssl").map(|n| n.family()), Some("tls.*".into()));
+        assert_eq!(Need::of_protocol("htp"), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! Rules as text, and what they mean.
