@@ -1,0 +1,247 @@
+//! A TCP connection as one who listens sees it: handshake, sequence numbers, windows, end (RFC 9293, 3.10.7).
+//!
+//! The listener checks what the receiver of a segment checks, so far as it can know that. What a receiver would not
+//! take is refused and changes nothing. Sequence numbers become offsets of 64 bits where they come in.
+
+use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+use super::half::{FINISHED, HAS_WINDOW, Half};
+use super::memory::Memory;
+use super::outcome::{Direction, Stream, Why};
+use super::overlap::Overlap;
+use super::segment::Segment;
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    /// By the [`Direction`] of what it sends.
+    pub(super) halves: [Half; 2],
+    pub(super) state: State,
+    /// SYNs with other sequence numbers came before it was answered: by [`Direction`], bits.
+    pub(super) varied: u8,
+    /// Directions of which a packet was seen, as bits.
+    pub(super) seen: u8,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its start was not seen, and it wasn't picked up.
+    Unknown,
+    /// The client's SYN was seen.
+    Opening,
+    /// And the server's.
+    Answered,
+    Established,
+    Reset,
+}
+
+impl Connection {
+    pub(super) const NEW: Self =
+        Self { halves: [Half::EMPTY; 2], state: State::Unknown, varied: 0, seen: 0 };
+
+    /// Whether the handshake is over.
+    pub(super) fn is_established(&self) -> bool {
+        matches!(self.state, State::Established | State::Reset)
+    }
+
+    /// Whether it was reset, or both ends have finished.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state == State::Reset || self.halves.iter().all(|half| half.has(FINISHED))
+    }
+
+    /// Whether a SYN opens another connection with the same ports.
+    pub(super) fn is_over_for(&self, direction: Direction, segment: &Segment<'_>) -> bool {
+        let client = &self.halves[Direction::ToServer as usize];
+        let is_repeated =
+            direction == Direction::ToServer && segment.seq.wrapping_add(1) == client.base;
+        let is_unknown = self.state == State::Unknown;
+        segment.opens() && (is_unknown || (self.is_closed() && !is_repeated))
+    }
+
+    /// By [`Direction`]: whether data wait behind a gap that the receiver acknowledged.
+    pub(super) fn gaps(&self, memory: &Memory) -> [bool; 2] {
+        let is_acked = |half: &Half| half.side.is_gap_acknowledged(memory, half.acked);
+        [is_acked(&self.halves[0]), is_acked(&self.halves[1])]
+    }
+
+    pub(super) fn release(&mut self, memory: &mut Memory) {
+        self.halves.iter_mut().for_each(|half| half.side.release(memory));
+    }
+
+    /// Takes a segment in. `picks_up` is whether connections are followed whose handshake was not seen.
+    pub(super) fn take(
+        &mut self,
+        memory: &mut Memory,
+        direction: Direction,
+        segment: &Segment<'_>,
+        picks_up: bool,
+    ) -> Stream {
+        let mut turn = Turn { connection: self, memory, direction, segment, picks_up };
+        turn.take().unwrap_or_else(Stream::Refused)
+    }
+}
+
+/// One segment on its way in.
+pub(super) struct Turn<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) memory: &'a mut Memory,
+    pub(super) direction: Direction,
+    pub(super) segment: &'a Segment<'a>,
+    pub(super) picks_up: bool,
+}
+
+impl Turn<'_> {
+    fn take(&mut self) -> Result<Stream, Why> {
+        match self.connection.state {
+            State::Unknown => self.first(),
+            State::Opening => self.opening(),
+            State::Answered => self.answered(),
+            State::Established => self.established(),
+            State::Reset => Err(Why::Closed),
+        }
+    }
+
+    pub(super) fn own(&mut self) -> &mut Half {
+        &mut self.connection.halves[self.direction as usize]
+    }
+
+    pub(super) fn other(&mut self) -> &mut Half {
+        &mut self.connection.halves[self.direction.reversed() as usize]
+    }
+
+    pub(super) fn untracked(&mut self) -> Stream {
+        if self.segment.payload.is_empty() {
+            return Stream::None;
+        }
+        self.memory.counters.segments_untracked += 1;
+        Stream::Untracked
+    }
+
+    pub(super) fn established(&mut self) -> Result<Stream, Why> {
+        let segment = self.segment;
+        if segment.has(RST) {
+            return self.reset();
+        }
+        if segment.has(SYN) {
+            let is_same = segment.seq.wrapping_add(1) == self.own().base;
+            return if is_same { Ok(self.untracked()) } else { Err(Why::Handshake) };
+        }
+        if !segment.has(ACK) {
+            return Err(Why::Acknowledgement);
+        }
+        let (start, end) = self.span();
+        self.check(start, end)?;
+        self.note_ack();
+        let is_keep_alive = self.is_keep_alive(start);
+        self.note_end(end);
+        if segment.payload.is_empty() {
+            return Ok(Stream::None);
+        }
+        if is_keep_alive {
+            self.memory.counters.keep_alives += 1;
+            return Ok(Stream::Old);
+        }
+        Ok(if start < 0 { self.add_rest(start) } else { self.add(start as u64, segment.payload) })
+    }
+
+    /// Adds what lies behind the first byte of the stream; what lies before is of the handshake.
+    fn add_rest(&mut self, start: i64) -> Stream {
+        let payload = self.segment.payload;
+        let before = start.unsigned_abs().min(payload.len() as u64) as usize;
+        match self.add(0, &payload[before..]) {
+            Stream::Grew { from, to, changed, .. } => {
+                Stream::Grew { from, to, changed, is_packet: false }
+            }
+            other => other,
+        }
+    }
+
+    /// Notes a FIN, unless it is an old one. More data behind one that nobody acknowledged show that it never arrived.
+    fn note_end(&mut self, end: i64) {
+        let (has_fin, has_data) = (self.segment.has(FIN), !self.segment.payload.is_empty());
+        let fin = self.segment.seq.wrapping_add(self.segment.payload.len() as u32);
+        let own = self.own();
+        if has_fin && end >= own.side.next() as i64 {
+            own.flags |= FINISHED;
+            own.fin = fin;
+        } else if own.has(FINISHED) && end > own.offset(own.fin) && has_data {
+            own.flags &= !FINISHED;
+        }
+    }
+
+    /// Where the payload starts and ends in the stream.
+    fn span(&mut self) -> (i64, i64) {
+        let (seq, len) = (self.segment.seq, self.segment.payload.len() as i64);
+        let start = self.own().offset(seq);
+        (start, start + len)
+    }
+
+    /// RFC 9293, 3.8.4: the byte before the next one, or none.
+    fn is_keep_alive(&mut self, start: i64) -> bool {
+        let is_short = self.segment.payload.len() <= 1 && !self.segment.has(FIN);
+        is_short && start == self.own().side.next() as i64 - 1
+    }
+
+    fn check(&mut self, start: i64, end: i64) -> Result<(), Why> {
+        let ack = self.segment.ack;
+        let other = self.other();
+        let acked = other.offset(ack);
+        // Behind the last byte is the FIN.
+        let known = other.side.farthest().max(other.window_end) as i64 + 1;
+        if other.has(HAS_WINDOW) && acked > known.max(other.acked as i64) {
+            return Err(Why::Acknowledgement);
+        }
+        let own = self.own();
+        let fin = own.offset(own.fin);
+        // An empty segment's number counts the FIN.
+        if own.has(FINISHED) && own.acked as i64 > fin && end > fin && end > start {
+            return Err(Why::Closed);
+        }
+        let is_probe = end - start == 1 && start == own.side.next() as i64;
+        if own.has(HAS_WINDOW) && end > own.window_end as i64 && !is_probe {
+            return Err(Why::Window);
+        }
+        Ok(())
+    }
+
+    /// Notes what the segment acknowledges and the window that it announces.
+    fn note_ack(&mut self) {
+        let ack = self.segment.ack;
+        let other = self.other();
+        let acked = other.offset(ack).max(0) as u64;
+        other.acked = other.acked.max(acked);
+        let shift = self.own().scale;
+        self.note_window(shift);
+    }
+
+    pub(super) fn note_window(&mut self, shift: u8) {
+        let (ack, window) = (self.segment.ack, u64::from(self.segment.window) << shift);
+        let other = self.other();
+        let end = other.offset(ack).max(0) as u64 + window;
+        other.window_end = other.window_end.max(end);
+        other.flags |= HAS_WINDOW;
+    }
+
+    /// A reset counts where its receiver would heed it: at the next byte, or with Linux and Solaris in the window.
+    pub(super) fn reset(&mut self) -> Result<Stream, Why> {
+        let segment = self.segment;
+        let (start, end) = self.span();
+        let is_lenient =
+            !matches!(self.memory.overlap, Overlap::First | Overlap::Last | Overlap::Bsd);
+        let own = self.own();
+        let window_end = own.window_end.max(own.side.farthest()) as i64;
+        let is_in_window = end >= own.acked as i64 && start <= window_end;
+        let is_heeded = own.is_next(segment.seq) || (is_lenient && is_in_window);
+        if !is_heeded {
+            return Err(Why::Reset);
+        }
+        self.connection.state = State::Reset;
+        Ok(self.untracked())
+    }
+
+    pub(super) fn add(&mut self, start: u64, payload: &[u8]) -> Stream {
+        let Half { side, acked, .. } = &mut self.connection.halves[self.direction as usize];
+        side.add(self.memory, start, payload, *acked)
+    }
+}

@@ -1,0 +1,84 @@
+//! What the flows of a shard count, by name.
+
+use super::outcome::Why;
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// What was counted.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Gives each by its name.
+            pub fn visit(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+                $(visit(stringify!($name), self.$name);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Flows that began.
+    flows,
+    /// Flows that made room for others before their time was over.
+    flows_evicted,
+    /// Flows whose time was over.
+    flows_expired,
+    /// Flows whose ports were used again by a new connection.
+    flows_reused,
+    /// Packets that have no flow.
+    packets_without_flow,
+    /// Connections picked up after their handshake.
+    streams_picked_up,
+    /// Payloads of TCP packets whose stream isn't followed.
+    segments_untracked,
+    /// Segments that came ahead of their turn and were kept.
+    segments_held,
+    /// Segments that overlapped one that waited.
+    segments_overlapping,
+    /// Segments without a new byte.
+    segments_old,
+    /// Segments that replaced bytes that had been delivered.
+    segments_changed_delivered,
+    /// Keep-alives with a byte of data.
+    keep_alives,
+    /// Packets refused, by [`Why`].
+    refused_checksum,
+    /// See `refused_checksum`.
+    refused_handshake,
+    /// See `refused_checksum`.
+    refused_window,
+    /// See `refused_checksum`.
+    refused_acknowledgement,
+    /// See `refused_checksum`.
+    refused_reset,
+    /// See `refused_checksum`.
+    refused_closed,
+    /// Gaps given up, as the receiver had acknowledged what was missing.
+    gaps_acknowledged,
+    /// Gaps given up, as what waited behind them was more than there is room for.
+    gaps_no_room,
+    /// Bytes that were missing in gaps.
+    gap_bytes,
+    /// Segments that found no stream memory.
+    stream_memory_exhausted,
+    /// Windows that were made shorter as there was no more stream memory.
+    windows_cut,
+    /// Bytes of stream memory lent, at the most.
+    stream_memory_peak,
+}
+
+impl Counters {
+    pub(super) fn refused(&mut self, why: Why) {
+        *match why {
+            Why::Checksum => &mut self.refused_checksum,
+            Why::Handshake => &mut self.refused_handshake,
+            Why::Window => &mut self.refused_window,
+            Why::Acknowledgement => &mut self.refused_acknowledgement,
+            Why::Reset => &mut self.refused_reset,
+            Why::Closed => &mut self.refused_closed,
+        } += 1;
+    }
+}

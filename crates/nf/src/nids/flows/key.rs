@@ -1,0 +1,107 @@
+//! What names a flow: addresses, ports, protocol. VLAN tags are not looked at.
+
+use warpline_packet::wire::icmpv4;
+
+use crate::nat::bindings::Protocol;
+use crate::nat::icmp::Quote;
+
+/// One direction of a flow. ICMP has as ports the type of the message and that of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Source and destination, each in halves, which need less alignment than the whole.
+    addresses: [[u64; 2]; 2],
+    ports: [u16; 2],
+    protocol: u8,
+    version: u8,
+}
+
+impl Key {
+    pub(super) fn new(version: u8, protocol: u8, addresses: [u128; 2]) -> Self {
+        let halves = |address: u128| [(address >> 64) as u64, address as u64];
+        Self { addresses: addresses.map(halves), ports: [0; 2], protocol, version }
+    }
+
+    pub(super) fn with_ports(self, ports: [u16; 2]) -> Self {
+        Self { ports, ..self }
+    }
+
+    /// The key of an ICMP message, and whether it is an error: then its key is that of the packet which it quotes,
+    /// turned around.
+    pub(super) fn of_icmp(self, message: &[u8], is_error: bool) -> Option<(Self, bool)> {
+        if is_error {
+            return Some((self.quoted(message.get(icmpv4::HEADER_LEN..)?)?.reversed(), true));
+        }
+        let kind = *message.first()?;
+        let ports = [kind, counterpart(self.version, kind)].map(u16::from);
+        Some((self.with_ports(ports), false))
+    }
+
+    fn quoted(&self, quote: &[u8]) -> Option<Self> {
+        let quote = Quote::read(quote, self.version)?;
+        let addresses = [quote.src.address, quote.dst.address];
+        let of = |protocol| Self::new(self.version, protocol, addresses);
+        Some(match quote.protocol {
+            Protocol::Tcp => of(TCP).with_ports([quote.src.port, quote.dst.port]),
+            Protocol::Udp => of(UDP).with_ports([quote.src.port, quote.dst.port]),
+            // What is quoted of an echo is nearly always the request.
+            Protocol::Icmp => {
+                let request = if self.version == 4 { 8 } else { 128 };
+                let ports = [request, counterpart(self.version, request)].map(u16::from);
+                of(self.protocol).with_ports(ports)
+            }
+        })
+    }
+
+    /// The key of the other direction.
+    pub(super) fn reversed(&self) -> Self {
+        let ([src, dst], [from, to]) = (self.addresses, self.ports);
+        Self { addresses: [dst, src], ports: [to, from], ..*self }
+    }
+
+    pub(super) fn addresses(&self) -> [u128; 2] {
+        self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low))
+    }
+
+    pub(super) fn version(&self) -> u8 {
+        self.version
+    }
+
+    pub(super) fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// The same for the other direction.
+    pub(super) fn hash(&self, seed: u64) -> u32 {
+        let end = |at: usize| {
+            let [high, low] = self.addresses[at];
+            let low = low ^ u64::from(self.ports[at]).rotate_right(16);
+            mix(low ^ seed, high ^ seed.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9)
+        };
+        let kind = u64::from(self.protocol) << 8 | u64::from(self.version);
+        let hash = mix(end(0).wrapping_add(end(1)) ^ kind, seed ^ 0x94d0_49bb_1331_11eb);
+        (hash >> 32) as u32 ^ hash as u32
+    }
+}
+
+/// Folds the product of two numbers.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// The type of ICMP that answers `kind`, or that it answers; itself where there is none (RFC 792, RFC 950, RFC 1256,
+/// RFC 4443, RFC 4861, RFC 2710).
+fn counterpart(version: u8, kind: u8) -> u8 {
+    const V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (10, 9)];
+    const V6: [(u8, u8); 5] = [(128, 129), (133, 134), (135, 136), (130, 131), (139, 140)];
+    let pairs = if version == 4 { V4 } else { V6 };
+    let other = |&(asks, answers): &(u8, u8)| match kind {
+        _ if kind == asks => Some(answers),
+        _ if kind == answers => Some(asks),
+        _ => None,
+    };
+    pairs.iter().find_map(other).unwrap_or(kind)
+}
+
+const TCP: u8 = warpline_packet::wire::ip_protocol::TCP;
+const UDP: u8 = warpline_packet::wire::ip_protocol::UDP;

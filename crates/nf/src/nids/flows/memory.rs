@@ -1,0 +1,44 @@
+//! What the streams of a shard share: memory, nodes for segments that wait, and the rules.
+
+use super::Limits;
+use super::blocks::{Blocks, UNIT};
+use super::counters::Counters;
+use super::held::Held;
+use super::overlap::Overlap;
+
+pub(super) struct Memory {
+    pub(super) blocks: Blocks,
+    pub(super) held: Held,
+    pub(super) overlap: Overlap,
+    /// Bytes kept before the newest.
+    pub(super) window_len: usize,
+    /// Bytes of a block with which a window seldom moves.
+    pub(super) full_len: usize,
+    /// How far ahead of its turn data may come, in bytes.
+    pub(super) hold_len: u64,
+    pub(super) counters: Counters,
+}
+
+impl Memory {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let window_len = limits.window_len.min(LEN_MAX);
+        Self {
+            blocks: Blocks::new(limits.stream_memory),
+            held: Held::new(limits.held_segments),
+            overlap: limits.overlap,
+            window_len,
+            full_len: (2 * window_len).next_power_of_two().max(UNIT),
+            hold_len: limits.hold_len.min(LEN_MAX) as u64,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What was counted.
+    pub(super) fn counters(&self) -> Counters {
+        let (_, peak) = self.blocks.used_and_peak();
+        Counters { stream_memory_peak: peak as u64, ..self.counters }
+    }
+}
+
+/// The longest windows and the farthest that data may come ahead, in bytes.
+const LEN_MAX: usize = 1 << 28;

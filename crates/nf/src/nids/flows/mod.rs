@@ -1,0 +1,296 @@
+//! The flows of one shard: who talks to whom, how far their TCP connections are, and the streams of these.
+//!
+//! [`Flows::take`] is given packets in their order and says of each which flow it is of and what it did to the stream
+//! of its direction ([`Tracked`]). [`Flows::window`] has the stream's last bytes, contiguous. Inspection is inline: data
+//! count on the packet that makes them contiguous.
+//!
+//! What is bounded ([`Limits`]): flows, of which the longest idle of a few makes room; the bytes kept of each direction
+//! before the newest; the memory of all streams together, and how much may wait behind a gap. All memory is taken at
+//! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
+//!
+//! The client is who sent the first packet, unless that is a SYN with ACK. A flow is found by addresses, ports and
+//! protocol; VLAN tags are not looked at. Urgent data stay in the stream where they are.
+
+mod blocks;
+mod connection;
+mod counters;
+mod half;
+mod handshake;
+mod held;
+mod key;
+mod limits;
+mod memory;
+mod outcome;
+mod overlap;
+mod segment;
+mod side;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use warpline_packet::Instant;
+
+pub use counters::Counters;
+pub use limits::{Limits, Timeout, Timeouts};
+pub use outcome::{Direction, Fate, Gap, Place, Stream, Tracked, Why};
+pub use overlap::Overlap;
+pub use segment::FlowPacket;
+pub use side::Window;
+
+use memory::Memory;
+use segment::Segment;
+use table::{Flow, Table};
+
+/// The flows of one shard. `V` is what the caller keeps of each; a new flow has the default.
+pub struct Flows<V> {
+    table: Table<V>,
+    memory: Memory,
+    timeouts: Timeouts,
+    picks_up: bool,
+    checks: bool,
+    shard: u8,
+    /// The latest time that was told.
+    now: Instant,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name: no other flow of the run has it, and it doesn't depend on lanes.
+    pub id: u64,
+    /// See [`Tracked::is_established`], without regard to the packet.
+    pub is_established: bool,
+    /// Whether a TCP connection was reset or finished from both ends.
+    pub is_closed: bool,
+    /// The time of its first packet.
+    pub started: Instant,
+    /// The time of its last packet.
+    pub last: Instant,
+    /// Packets, by [`Direction`].
+    pub packets: [u64; 2],
+    /// Bytes of IP packets, by [`Direction`].
+    pub bytes: [u64; 2],
+    /// Bytes of the streams that were delivered, gaps included, by [`Direction`].
+    pub stream_len: [u64; 2],
+}
+
+impl<V: Default + Clone> Flows<V> {
+    /// None yet, with all memory that there will be. `shard` goes into their names.
+    pub fn new(limits: &Limits, shard: u8) -> Self {
+        Self {
+            table: Table::new(limits.flows),
+            memory: Memory::new(limits),
+            timeouts: limits.timeouts,
+            picks_up: limits.midstream,
+            checks: limits.checksum,
+            shard,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Asks for the memory that [`Flows::take`] will read.
+    #[inline]
+    pub fn fetch(&self, packet: &FlowPacket<'_>) {
+        self.table.fetch(&packet.key);
+    }
+
+    /// Takes a packet in, at its own time. Places that were given before are void from here on.
+    pub fn take(&mut self, packet: &FlowPacket<'_>) -> Tracked {
+        self.now = self.now.max(packet.timestamp);
+        let found = self.find(packet);
+        if packet.is_error {
+            return self.take_error(found);
+        }
+        let is_new = found.is_none();
+        match found.or_else(|| self.begin(packet)) {
+            Some((place, direction)) => self.track(place, direction, is_new, packet),
+            None => self.without_flow(),
+        }
+    }
+
+    /// The last bytes of a direction: those that the last packet added, and at most `window_len` before them.
+    pub fn window(&self, place: Place, direction: Direction) -> Window<'_> {
+        self.table.get(place.0).connection.halves[direction as usize].side.window(&self.memory)
+    }
+
+    /// What the caller keeps of a flow.
+    pub fn vars(&mut self, place: Place) -> &mut V {
+        &mut self.table.get_mut(place.0).vars
+    }
+
+    /// [`Flows::window`] and [`Flows::vars`] at once.
+    pub fn window_and_vars(&mut self, place: Place, direction: Direction) -> (Window<'_>, &mut V) {
+        let flow = self.table.get_mut(place.0);
+        let side = &flow.connection.halves[direction as usize].side;
+        (side.window(&self.memory), &mut flow.vars)
+    }
+
+    /// Gives up the next gap of a direction that the receiver acknowledged; the window begins anew behind it. To be
+    /// asked until there is none, where [`Tracked::gaps`] says so: otherwise the data wait for the next packet.
+    pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+        let half = &mut self.table.get_mut(place.0).connection.halves[direction as usize];
+        half.side.next_gap(&mut self.memory, half.acked)
+    }
+
+    /// What is known of a flow.
+    pub fn facts(&self, place: Place) -> Facts {
+        let flow = self.table.get(place.0);
+        let streams = &flow.connection.halves;
+        Facts {
+            id: flow.number << 8 | u64::from(self.shard),
+            is_established: is_established(flow),
+            is_closed: flow.connection.is_closed(),
+            started: flow.started,
+            last: flow.last,
+            packets: flow.packets.map(u64::from),
+            bytes: flow.bytes,
+            stream_len: [streams[0].side.next(), streams[1].side.next()],
+        }
+    }
+
+    /// How many flows there are, those that are over and were not noticed yet among them.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Frees what is over by `now`, in one place in sixteen each time. [`Flows::take`] judges by itself: this only
+    /// gives memory back earlier.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        for _ in 0..self.table.len().div_ceil(16) {
+            if let Some(place) = self.table.next_over(self.now, &self.timeouts) {
+                self.memory.counters.flows_expired += 1;
+                self.remove(place);
+            }
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.memory.counters()
+    }
+
+    /// The flow of a packet, unless that is over or the packet begins another.
+    fn find(&mut self, packet: &FlowPacket<'_>) -> Option<(u32, Direction)> {
+        let (place, direction) = self.table.find(&packet.key)?;
+        let connection = &self.table.get(place).connection;
+        let begins = |segment: &Segment<'_>| connection.is_over_for(direction, segment);
+        if self.table.is_over(place, self.now, &self.timeouts) {
+            self.memory.counters.flows_expired += 1;
+        } else if packet.segment.as_ref().is_some_and(begins) && !self.is_corrupt(packet) {
+            self.memory.counters.flows_reused += 1;
+        } else {
+            return Some((place, direction));
+        }
+        self.remove(place);
+        None
+    }
+
+    /// Starts the flow of a packet.
+    fn begin(&mut self, packet: &FlowPacket<'_>) -> Option<(u32, Direction)> {
+        let answers = packet.segment.is_some_and(|segment| segment.answers());
+        let (key, direction) = match answers {
+            true => (packet.key.reversed(), Direction::ToClient),
+            false => (packet.key, Direction::ToServer),
+        };
+        let place = self.table.insert(key, self.now).or_else(|| {
+            let idle = self.table.longest_idle()?;
+            self.memory.counters.flows_evicted += 1;
+            self.remove(idle);
+            self.table.insert(key, self.now)
+        })?;
+        self.memory.counters.flows += 1;
+        Some((place, direction))
+    }
+
+    fn remove(&mut self, place: u32) {
+        self.table.remove(place).release(&mut self.memory);
+    }
+
+    /// An ICMP error belongs to the flow of the packet that it quotes, and says nothing of its end.
+    fn take_error(&mut self, found: Option<(u32, Direction)>) -> Tracked {
+        let Some((place, direction)) = found else { return self.without_flow() };
+        Tracked {
+            place: Some(Place(place)),
+            direction,
+            is_established: is_established(self.table.get(place)),
+            ..NO_FLOW
+        }
+    }
+
+    fn without_flow(&mut self) -> Tracked {
+        self.memory.counters.packets_without_flow += 1;
+        NO_FLOW
+    }
+
+    fn is_corrupt(&self, packet: &FlowPacket<'_>) -> bool {
+        self.checks && packet.is_corrupt()
+    }
+
+    fn track(
+        &mut self,
+        place: u32,
+        direction: Direction,
+        is_new: bool,
+        packet: &FlowPacket<'_>,
+    ) -> Tracked {
+        let is_corrupt = self.is_corrupt(packet);
+        let flow = self.table.get_mut(place);
+        let was_established = is_established(flow);
+        let is_first = count(flow, direction, packet.len, self.now);
+        let mut tracked = Tracked {
+            place: Some(Place(place)),
+            direction,
+            is_new,
+            is_first_of_direction: is_first,
+            ..NO_FLOW
+        };
+        if let Some(segment) = &packet.segment {
+            let connection = &mut flow.connection;
+            tracked.stream = match is_corrupt {
+                true => Stream::Refused(Why::Checksum),
+                false => connection.take(&mut self.memory, direction, segment, self.picks_up),
+            };
+            tracked.gaps = connection.gaps(&self.memory);
+        }
+        let has_data = packet.segment.is_none_or(|segment| !segment.payload.is_empty());
+        tracked.is_established = was_established || (has_data && is_established(flow));
+        if let Stream::Refused(why) = tracked.stream {
+            self.memory.counters.refused(why);
+        }
+        tracked
+    }
+}
+
+const NO_FLOW: Tracked = Tracked {
+    place: None,
+    direction: Direction::ToServer,
+    is_new: false,
+    is_first_of_direction: false,
+    is_established: false,
+    stream: Stream::None,
+    gaps: [false; 2],
+};
+
+fn is_established<V>(flow: &Flow<V>) -> bool {
+    match flow.key.protocol() {
+        warpline_packet::wire::ip_protocol::TCP => flow.connection.is_established(),
+        _ => flow.is_answered(),
+    }
+}
+
+/// Counts a packet; whether it is the first of its direction.
+fn count<V>(flow: &mut Flow<V>, direction: Direction, len: u32, now: Instant) -> bool {
+    let at = direction as usize;
+    flow.packets[at] = flow.packets[at].saturating_add(1);
+    flow.bytes[at] += u64::from(len);
+    flow.last = now;
+    let seen = flow.connection.seen;
+    flow.connection.seen |= 1 << at;
+    seen & 1 << at == 0
+}

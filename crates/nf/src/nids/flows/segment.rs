@@ -1,0 +1,157 @@
+//! What tracking needs of a packet: its flow's key, its TCP header and its payload.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use warpline_packet::wire::{
+    checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, options::Options, tcp, tcp::Tcp,
+};
+use warpline_packet::{Flags, Headers, Instant, Packet};
+
+use super::key::Key;
+
+/// A packet as [`super::Flows`] sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPacket<'a> {
+    pub(super) key: Key,
+    /// Whether it is an ICMP error; its key is that of the packet it quotes, turned around.
+    pub(super) is_error: bool,
+    pub(super) segment: Option<Segment<'a>>,
+    pub(super) timestamp: Instant,
+    /// Bytes of the IP packet, as far as captured.
+    pub(super) len: u32,
+}
+
+/// A TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) flags: u16,
+    pub(super) window: u16,
+    /// Of a SYN: the shift that it offers, 14 at most (RFC 7323, 2.3).
+    pub(super) scale: Option<u8>,
+    /// Of a SYN: whether it has the option of RFC 7413.
+    pub(super) is_fast_open: bool,
+    pub(super) payload: &'a [u8],
+    /// Header and payload; empty where the capture cut it, so that its checksum can't be told.
+    whole: &'a [u8],
+}
+
+impl<'a> FlowPacket<'a> {
+    /// Of a packet of a batch. Reads the whole frame.
+    pub fn of(packet: &Packet<'a>) -> Option<Self> {
+        Self::new(packet.into_frame(), &packet.headers(), packet.timestamp())
+    }
+
+    /// Of a frame, by its headers. `None` for what has no flow: not IP, a fragment, malformed.
+    pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant) -> Option<Self> {
+        if headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
+            return None;
+        }
+        let packet = frame.get(usize::from(headers.l3)..headers.end as usize)?;
+        let l4 = frame.get(usize::from(headers.l4)..headers.end as usize)?;
+        let (src, dst) = addresses(packet, headers.version)?;
+        let own = Key::new(headers.version, headers.protocol, [src, dst]);
+        let (key, is_error) = match (headers.version, headers.protocol) {
+            (_, ip_protocol::TCP | ip_protocol::UDP) => (own.with_ports(ports(l4)?), false),
+            (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
+            (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
+            _ => (own, false),
+        };
+        let is_cut = headers.flags.has(Flags::SNAPPED);
+        let segment = match headers.protocol {
+            ip_protocol::TCP => Some(Segment::read(l4, is_cut)?),
+            _ => None,
+        };
+        Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32 })
+    }
+
+    /// Whether its TCP checksum is wrong, as far as can be told.
+    pub(super) fn is_corrupt(&self) -> bool {
+        let Some(whole) = self.segment.map(|segment| segment.whole) else { return false };
+        let len = whole.len() as u32;
+        let [src, dst] = self.key.addresses();
+        let pseudo = match self.key.version() {
+            4 => {
+                let [src, dst] = [src, dst].map(|address| Ipv4Addr::from_bits(address as u32));
+                checksum::pseudo_v4(src, dst, ip_protocol::TCP, len as u16)
+            }
+            _ => {
+                let [src, dst] = [src, dst].map(Ipv6Addr::from_bits);
+                checksum::pseudo_v6(src, dst, ip_protocol::TCP, len)
+            }
+        };
+        !whole.is_empty() && !Tcp::new_unchecked(whole).verify_checksum(pseudo)
+    }
+}
+
+impl<'a> Segment<'a> {
+    fn read(l4: &'a [u8], is_cut: bool) -> Option<Self> {
+        let tcp = Tcp::new_checked(l4).ok()?;
+        let mut segment = Self {
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            flags: tcp.flags(),
+            window: tcp.window(),
+            scale: None,
+            is_fast_open: false,
+            payload: l4.get(tcp.header_len()..)?,
+            whole: if is_cut { &[] } else { l4 },
+        };
+        if segment.has(tcp::flags::SYN) {
+            segment.read_options(l4.get(tcp::HEADER_LEN..tcp.header_len())?);
+        }
+        Some(segment)
+    }
+
+    fn read_options(&mut self, options: &[u8]) {
+        for option in Options::new(options) {
+            match (option.kind, option.data) {
+                (tcp::option::WINDOW_SCALE, &[shift]) => self.scale = Some(shift.min(SCALE_MAX)),
+                (FAST_OPEN, _) => self.is_fast_open = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether any of these flags is set.
+    pub(super) fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Whether it asks for a new connection and for nothing else.
+    pub(super) fn opens(&self) -> bool {
+        use tcp::flags::{ACK, FIN, RST, SYN};
+        self.flags & (SYN | ACK | FIN | RST) == SYN
+    }
+
+    /// Whether it answers one that does.
+    pub(super) fn answers(&self) -> bool {
+        use tcp::flags::{ACK, FIN, RST, SYN};
+        self.flags & (SYN | ACK | FIN | RST) == SYN | ACK
+    }
+}
+
+fn addresses(packet: &[u8], version: u8) -> Option<(u128, u128)> {
+    Some(match version {
+        4 => {
+            let ip = ipv4::Ipv4::new_checked(packet).ok()?;
+            (ip.src_addr().to_bits().into(), ip.dst_addr().to_bits().into())
+        }
+        6 => {
+            let ip = ipv6::Ipv6::new_checked(packet).ok()?;
+            (ip.src_addr().to_bits(), ip.dst_addr().to_bits())
+        }
+        _ => return None,
+    })
+}
+
+fn ports(l4: &[u8]) -> Option<[u16; 2]> {
+    let [a, b, c, d] = *l4.first_chunk::<4>()?;
+    Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
+}
+
+/// The greatest shift of a window (RFC 7323, 2.3).
+pub(super) const SCALE_MAX: u8 = 14;
+/// TCP Fast Open (RFC 7413, 4.1.1).
+const FAST_OPEN: u8 = 34;

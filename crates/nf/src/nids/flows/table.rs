@@ -1,0 +1,172 @@
+//! The flows of a shard in fixed memory: found by key, and where there is no room the longest idle of a few goes.
+
+use core::hash::BuildHasher;
+use std::hash::RandomState;
+
+use warpline_packet::{Instant, prefetch};
+
+use super::connection::Connection;
+use super::key::Key;
+use super::limits::Timeouts;
+use super::outcome::Direction;
+use crate::nat::index::Index;
+
+/// A flow, and what the caller keeps of it.
+#[derive(Clone, Debug)]
+pub(super) struct Flow<V> {
+    /// As its client sends.
+    pub(super) key: Key,
+    /// Its number among those of the shard, from 1 on; 0 where there is none.
+    pub(super) number: u64,
+    pub(super) started: Instant,
+    pub(super) last: Instant,
+    /// By [`Direction`].
+    pub(super) packets: [u32; 2],
+    pub(super) bytes: [u64; 2],
+    pub(super) connection: Connection,
+    pub(super) vars: V,
+}
+
+impl<V> Flow<V> {
+    /// Whether packets of both directions were seen.
+    pub(super) fn is_answered(&self) -> bool {
+        self.connection.seen == 0b11
+    }
+
+    fn is_over(&self, now: Instant, timeouts: &Timeouts) -> bool {
+        let of = timeouts.of(self.key.protocol());
+        let is_tcp = self.key.protocol() == warpline_packet::wire::ip_protocol::TCP;
+        let timeout = match is_tcp {
+            true if self.connection.is_closed() => of.closed,
+            true if self.connection.is_established() => of.established,
+            false if self.is_answered() => of.established,
+            _ => of.new,
+        };
+        now.since(self.last) >= timeout
+    }
+}
+
+/// The flows of a shard.
+pub(super) struct Table<V> {
+    flows: Vec<Flow<V>>,
+    capacity: usize,
+    /// Places that were in use.
+    free: Vec<u32>,
+    index: Index,
+    /// Where the next one to make room is looked for, and where flows that are over are.
+    hand: usize,
+    sweep: usize,
+    seed: u64,
+    started: u64,
+}
+
+impl<V: Default> Table<V> {
+    /// Room for `capacity` flows. Look-ups are seeded anew for every table, so that nobody can aim at one place; no
+    /// result depends on it.
+    pub(super) fn new(capacity: usize) -> Self {
+        let capacity = capacity.min(i32::MAX as usize);
+        Self {
+            flows: Vec::with_capacity(capacity),
+            capacity,
+            free: Vec::with_capacity(capacity),
+            index: Index::new(capacity),
+            hand: 0,
+            sweep: 0,
+            seed: RandomState::new().hash_one(0_u8),
+            started: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len() - self.free.len()
+    }
+
+    pub(super) fn get(&self, place: u32) -> &Flow<V> {
+        &self.flows[place as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, place: u32) -> &mut Flow<V> {
+        &mut self.flows[place as usize]
+    }
+
+    /// Asks for what [`Table::find`] will read.
+    pub(super) fn fetch(&self, key: &Key) {
+        if let Some(flow) = self.flows.get(self.index.glance(key.hash(self.seed)) as usize) {
+            prefetch(&flow.key);
+            prefetch(&flow.connection);
+        }
+    }
+
+    /// The flow of a key, and which way of it the key goes.
+    pub(super) fn find(&self, key: &Key) -> Option<(u32, Direction)> {
+        let place = self.index.find(key.hash(self.seed), |place| {
+            let own = &self.flows[place as usize].key;
+            own == key || *own == key.reversed()
+        })?;
+        let is_own = self.flows[place as usize].key == *key;
+        Some((place, if is_own { Direction::ToServer } else { Direction::ToClient }))
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_over(&self, place: u32, now: Instant, timeouts: &Timeouts) -> bool {
+        self.flows[place as usize].is_over(now, timeouts)
+    }
+
+    /// Starts a flow; `None` where there is no room.
+    pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<u32> {
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None if self.flows.len() < self.capacity => self.flows.len() as u32,
+            None => return None,
+        };
+        self.started += 1;
+        let flow = Flow {
+            key,
+            number: self.started,
+            started: now,
+            last: now,
+            packets: [0; 2],
+            bytes: [0; 2],
+            connection: Connection::NEW,
+            vars: V::default(),
+        };
+        match self.flows.get_mut(place as usize) {
+            Some(old) => *old = flow,
+            None => self.flows.push(flow),
+        }
+        self.index.insert(key.hash(self.seed), place);
+        Some(place)
+    }
+
+    /// Takes a flow out; gives its connection, whose memory has to be given back.
+    pub(super) fn remove(&mut self, place: u32) -> Connection {
+        let hash = self.flows[place as usize].key.hash(self.seed);
+        self.index.remove(hash, place);
+        self.free.push(place);
+        let flow = &mut self.flows[place as usize];
+        flow.number = 0;
+        flow.connection
+    }
+
+    /// The flow to make room, where all places are in use: of the next few the one that was idle for longest.
+    pub(super) fn longest_idle(&mut self) -> Option<u32> {
+        let len = self.flows.len();
+        if len == 0 {
+            return None;
+        }
+        let start = self.hand;
+        self.hand = (start + CANDIDATES) % len;
+        let candidates = (0..CANDIDATES.min(len)).map(|step| (start + step) % len);
+        candidates.min_by_key(|&place| self.flows[place].last).map(|place| place as u32)
+    }
+
+    /// Looks at the next place for a flow whose time is over. Told as often as there are places, it looks at all.
+    pub(super) fn next_over(&mut self, now: Instant, timeouts: &Timeouts) -> Option<u32> {
+        self.sweep = if self.sweep + 1 < self.flows.len() { self.sweep + 1 } else { 0 };
+        let flow = self.flows.get(self.sweep)?;
+        (flow.number != 0 && flow.is_over(now, timeouts)).then_some(self.sweep as u32)
+    }
+}
+
+/// How many flows are looked at for one to make room.
+const CANDIDATES: usize = 16;
