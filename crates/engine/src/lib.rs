@@ -26,7 +26,7 @@ pub use chain::{
 };
 pub use control::Control;
 pub use reload::Successor;
-pub use run::{Ports, Report, StartError, run};
+pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};

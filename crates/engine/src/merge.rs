@@ -56,6 +56,8 @@ pub(crate) struct Merge {
     exits: Vec<Exit>,
     /// The number that is sent next.
     next: u64,
+    /// How many numbers before it were no packets'.
+    announced: u64,
     finished: bool,
     /// The number of the last reload that came by.
     reloaded: u32,
@@ -93,6 +95,7 @@ impl Merge {
             comments: None,
             exits,
             next: 0,
+            announced: 0,
             finished: false,
             reloaded: 0,
             sink_open: true,
@@ -197,7 +200,7 @@ impl Merge {
         if head.at == head.batch.len() {
             self.release(lane, head, control);
         } else {
-            head.note = self.reports.take(&head.batch, head.note, self.next);
+            head.note = self.reports.take(&head.batch, head.note, self.next, self.announced);
             self.exits[lane].head = Some(head);
         }
         worked
@@ -237,6 +240,7 @@ impl Merge {
         }
         (self.turns, self.heads) = (turns, heads);
         self.next += 1;
+        self.announced += 1;
         true
     }
 
@@ -318,7 +322,7 @@ impl Merge {
     /// Notes how long a batch took, and gives it back to its lane.
     fn release(&mut self, lane: usize, head: Head, control: &Control) {
         let Head { mut batch, note, .. } = head;
-        self.reports.take(&batch, note, u64::MAX);
+        self.reports.take(&batch, note, u64::MAX, self.announced);
         let now = self.clock.now();
         let count = batch.len() as u64;
         if count > 0 {

@@ -1,8 +1,8 @@
 //! The reports of a chain's functions: they get the functions' notes in the order of the input, and at the
 //! end what each shard's state still holds.
 
-use warpline_nf::{Report, State};
-use warpline_packet::{Batch, Note, Shard};
+use warpline_nf::{Outputs, Report, State};
+use warpline_packet::{Batch, Kind, Note, Shard};
 
 use crate::stats::Part;
 use crate::{Chain, StartError};
@@ -71,11 +71,11 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Opens every report of `chain`.
-    pub(crate) fn open(chain: &Chain) -> Result<Self, StartError> {
+    /// Opens every report of `chain`; `outputs` is what they write to with others.
+    pub(crate) fn open(chain: &Chain, outputs: &Outputs) -> Result<Self, StartError> {
         let open = |instance: &crate::Instance| {
             let failed = |why| StartError::Report(instance.name.clone(), why);
-            instance.function.report().map_err(failed)
+            instance.function.report(outputs).map_err(failed)
         };
         let by_function = chain.instances.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { by_function })
@@ -87,13 +87,14 @@ impl Reports {
     }
 
     /// Gives the notes of `batch`, which are sorted, from number `at` on, that are about packets below
-    /// `end`. Says where the next are.
-    pub(crate) fn take(&mut self, batch: &Batch, mut at: usize, end: u64) -> usize {
-        while let Some(Note { function, bytes, .. }) =
+    /// `end`; `announced` numbers before theirs were no packets'. Says where the next are.
+    pub(crate) fn take(&mut self, batch: &Batch, mut at: usize, end: u64, announced: u64) -> usize {
+        let own = u64::from(batch.kind() == Kind::Packets);
+        while let Some(Note { ingress, function, bytes, .. }) =
             batch.notes().get(at).filter(|note| note.ingress < end)
         {
             if let Some(Some(report)) = self.by_function.get_mut(usize::from(function)) {
-                report.note(bytes);
+                report.note_about((ingress + own).saturating_sub(announced), bytes);
             }
             at += 1;
         }

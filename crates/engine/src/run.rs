@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use warpline_io::{Sink, Source};
+use warpline_nf::Outputs;
 use warpline_packet::{Arena, ArenaError, Batch, HeapMemory};
 
 use crate::clock::Clock;
@@ -83,12 +84,23 @@ pub fn run(
     ports: Ports,
     control: &Control,
 ) -> Result<Report, StartError> {
+    run_to(chain, settings, ports, &Outputs::default(), control)
+}
+
+/// [`run`], with what its functions' reports write to with those of other chains.
+pub fn run_to(
+    chain: &Chain,
+    settings: &Settings,
+    ports: Ports,
+    outputs: &Outputs,
+    control: &Control,
+) -> Result<Report, StartError> {
     let settings = match &ports {
         Ports::Shared(..) => settings.fit(chain),
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
-    let reports = Reports::open(chain)?;
+    let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
         .map(|lane| build(chain, &settings, lane, clock))

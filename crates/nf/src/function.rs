@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
-use crate::{Emit, Report};
+use crate::{Emit, Outputs, Report};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -42,10 +42,16 @@ pub trait Function: Any + Send + Sync {
         Emits::NONE
     }
 
-    /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it.
-    /// The error says what could not be opened.
-    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+    /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it;
+    /// `outputs` is what it shares with others. The error says what could not be opened.
+    fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
+        let _ = outputs;
         Ok(None)
+    }
+
+    /// Whether its report writes to [`Outputs::alerts`].
+    fn alerts(&self) -> bool {
+        false
     }
 
     /// The files that [`Function::report`] will create, so that none of them is written over an input.

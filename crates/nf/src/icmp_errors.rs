@@ -11,7 +11,7 @@ use warpline_packet::{Instant, LinkType, Packet};
 use crate::{Emit, Emits, Key, Section};
 
 /// Room for the link header of an error: Ethernet with three VLAN tags takes 26 bytes.
-const LINK_LEN_MAX: usize = 32;
+pub(crate) const LINK_LEN_MAX: usize = 32;
 const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
 /// One error a packet.
 pub(crate) const EMITS: Emits = Emits::packets(1, FRAME_LEN_MAX);
@@ -126,18 +126,8 @@ impl Errors {
     /// Writes the error about `packet` and gives its length; `None` where there must be none.
     fn write(&mut self, packet: &Packet<'_>, problem: Problem) -> Option<usize> {
         let link_len = packet.l3_offset();
-        let link = packet.frame().get(..link_len).filter(|_| link_len <= LINK_LEN_MAX)?;
-        // RFC 1812, 4.3.2.7 and RFC 4443, 2.4 (e.4): not about a link-layer broadcast or multicast.
-        let is_ethernet = packet.link() == LinkType::ETHERNET;
-        if is_ethernet && link.first()? & 1 == 1 {
-            return None;
-        }
-        self.frame[..link_len].copy_from_slice(link);
-        if is_ethernet {
-            let (dst, src) = (ethernet::field::DST, ethernet::field::SRC);
-            self.frame[dst.clone()].copy_from_slice(&link[src.clone()]);
-            self.frame[src].copy_from_slice(&link[dst]);
-        }
+        let link = packet.frame().get(..link_len)?;
+        link_back(&mut self.frame, link, packet.link())?;
         let (out, original) = (&mut self.frame[link_len..], packet.ip_packet());
         let len = if packet.version() == 4 {
             let out = &mut out[..MAX_LEN_V4];
@@ -155,8 +145,24 @@ impl Errors {
     }
 }
 
+/// Writes the link header of an answer to a packet that came with the header `link`, which is as long. `None` where
+/// there must be none: not about a link-layer broadcast or multicast (RFC 1812, 4.3.2.7 and RFC 4443, 2.4 (e.4)).
+pub(crate) fn link_back(out: &mut [u8], link: &[u8], kind: LinkType) -> Option<()> {
+    let out = out.get_mut(..link.len()).filter(|_| link.len() <= LINK_LEN_MAX)?;
+    out.copy_from_slice(link);
+    if kind == LinkType::ETHERNET {
+        let (dst, src) = (ethernet::field::DST, ethernet::field::SRC);
+        if link.first()? & 1 == 1 {
+            return None;
+        }
+        out.get_mut(dst.clone())?.copy_from_slice(link.get(src.clone())?);
+        out.get_mut(src)?.copy_from_slice(link.get(dst)?);
+    }
+    Some(())
+}
+
 /// A token bucket in packet time that holds a second's worth (RFC 4443, 2.4 (f)).
-struct Bucket {
+pub(crate) struct Bucket {
     rate_pps: u64,
     /// Nanoseconds times packets a second: a token is [`SECOND`].
     credit: u64,
@@ -164,11 +170,11 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(rate_pps: u64) -> Self {
+    pub(crate) fn new(rate_pps: u64) -> Self {
         Self { rate_pps, credit: rate_pps.saturating_mul(SECOND), last: Instant::ZERO }
     }
 
-    fn take(&mut self, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         let elapsed = now.as_nanos().saturating_sub(self.last.as_nanos()).min(SECOND);
         self.last = self.last.max(now);
         let full = self.rate_pps.saturating_mul(SECOND);

@@ -19,6 +19,7 @@ pub mod ipsec;
 pub mod load_balancer;
 pub mod nat;
 pub mod nids;
+mod outputs;
 pub mod reassembly;
 mod report;
 pub mod router;
@@ -30,6 +31,7 @@ pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
+pub use outputs::{LineBuffer, Lines, Outputs};
 pub use report::{Cell, Report, Table};
 
 /// What is known of a function before one is built.

@@ -9,6 +9,14 @@ pub trait Report: Send {
     /// A note of `before` or `after`, or of [`crate::After::close`].
     fn note(&mut self, note: &[u8]);
 
+    /// The same with where it stands: `packet` is the number of the packet that it is about among those of the
+    /// input, counted from 1 (ticks and what was lost at ingress take none); for a tick, that of the last packet
+    /// before it. Made packets have their cause's.
+    fn note_about(&mut self, packet: u64, note: &[u8]) {
+        let _ = packet;
+        self.note(note);
+    }
+
     /// Nothing comes for a while: whoever reads what it writes gets what there is.
     fn rest(&mut self) {}
 

@@ -53,7 +53,7 @@ pub(crate) struct RunArguments {
     /// Write dropped packets as well, each with its reason as a comment; the output is pcapng
     #[arg(long)]
     pub(crate) annotate: bool,
-    /// Write alerts, one JSON object a line
+    /// Write alerts, one JSON object a line; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) alerts: Option<PathBuf>,
     /// Write statistics as JSON

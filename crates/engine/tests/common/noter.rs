@@ -5,7 +5,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use warpline_nf::{After, Cell, Emit, Emits, Function, Report, State, Table};
+use warpline_nf::{After, Cell, Emit, Emits, Function, Outputs, Report, State, Table};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, ReadWrite, Reason, Shard, StateKey, Verdict,
 };
@@ -13,10 +13,10 @@ use warpline_packet::{
 /// What a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A packet: the stamp of the function, and the packet's number.
-    Packet { stamp: u8, ingress: u64, dropped: bool },
-    /// The time: packets of a shard so far.
-    Tick { stamp: u8, count: u64 },
+    /// A packet: the stamp of the function, the packet's number in the input, and among its packets.
+    Packet { stamp: u8, ingress: u64, packet: u64, dropped: bool },
+    /// The time: packets of a shard so far, and of the input.
+    Tick { stamp: u8, count: u64, packets: u64 },
     /// The end: packets of a shard.
     End { count: u64 },
 }
@@ -73,7 +73,7 @@ impl Function for Noter {
         Some(Duration::from_millis(5))
     }
 
-    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+    fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         let notes = Arc::clone(&self.notes);
         if self.fails { Err("no such folder".into()) } else { Ok(Some(Box::new(Taker { notes }))) }
     }
@@ -128,10 +128,16 @@ struct Taker {
 
 impl Report for Taker {
     fn note(&mut self, note: &[u8]) {
+        self.note_about(0, note);
+    }
+
+    fn note_about(&mut self, packet: u64, note: &[u8]) {
         let number = |at: usize| u64::from_le_bytes(note[at..at + 8].try_into().expect("8 bytes"));
         self.notes.lock().expect("notes").push(match note.len() {
-            10 => Note::Packet { stamp: note[0], ingress: number(2), dropped: note[1] == 1 },
-            9 => Note::Tick { stamp: note[0], count: number(1) },
+            10 => {
+                Note::Packet { stamp: note[0], ingress: number(2), packet, dropped: note[1] == 1 }
+            }
+            9 => Note::Tick { stamp: note[0], count: number(1), packets: packet },
             _ => Note::End { count: number(0) },
         });
     }

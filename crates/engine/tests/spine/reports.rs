@@ -18,7 +18,12 @@ const SETTINGS: [(usize, usize); 6] = [(1, 1), (1, 256), (2, 1), (2, 256), (4, 2
 
 /// A noter between two functions that make, absorb and drop packets.
 fn noting(noter: Noter, fingerprint: u64) -> Chain {
-    let mut chain = chain(&[Spec::EmitAbsorb, NAT]);
+    among(&[Spec::EmitAbsorb, NAT], 1, noter, fingerprint)
+}
+
+/// A noter at `place` among functions.
+fn among(specs: &[Spec], place: usize, noter: Noter, fingerprint: u64) -> Chain {
+    let mut chain = chain(specs);
     let instance = Instance {
         name: "noter".into(),
         definition: &DEFINITION,
@@ -27,7 +32,7 @@ fn noting(noter: Noter, fingerprint: u64) -> Chain {
         launch_batches: 1,
         fingerprint,
     };
-    chain.instances.insert(1, instance);
+    chain.instances.insert(place, instance);
     Chain::new("test", chain.instances, chain.scratch_words).expect("a chain")
 }
 
@@ -73,6 +78,36 @@ fn notes_come_in_input_order_on_any_lanes() {
             assert_eq!(report.part.errors, ["[noter]: the disk is full"]);
             assert!(report.part.packets.balanced());
         }
+    }
+}
+
+#[test]
+fn notes_come_with_the_number_of_their_packet_whatever_ticks_there_are() {
+    for one in SETTINGS {
+        let noter = Noter::new(1);
+        let notes = Arc::clone(&noter.notes);
+        let chain = among(&[], 0, noter, 0);
+        let ports = Ports::Shared(
+            Box::new(Frames::new(&Traffic::new(11, 60, 10, 600).take(4000))),
+            Box::new(NullSink),
+        );
+        let settings = settings(one);
+        in_time(move || run(&chain, &settings, ports, &Control::default()).expect("a start"));
+        let (mut last, mut ticks) = (0, 0);
+        for note in notes.lock().expect("notes").iter() {
+            match *note {
+                Note::Packet { packet, .. } => {
+                    assert_eq!(packet, last + 1, "{one:?}");
+                    last = packet;
+                }
+                Note::Tick { packets, .. } => {
+                    assert_eq!(packets, last, "{one:?}");
+                    ticks += 1;
+                }
+                Note::End { .. } => {}
+            }
+        }
+        assert!(last == 4000 && ticks >= 64, "{last} {ticks}");
     }
 }
 

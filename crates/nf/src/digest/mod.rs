@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, Flags, ReadWrite, Shard, StateKey};
 
-use crate::{Definition, Emits, Function, Key, Report, Resources, Section, State};
+use crate::{Definition, Emits, Function, Key, Outputs, Report, Resources, Section, State};
 
 mod duplicates;
 pub mod md5;
@@ -151,7 +151,7 @@ impl Function for Digest {
         }
     }
 
-    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+    fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         Ok(Some(Box::new(match self.on_duplicate {
             OnDuplicate::Count => Duplicates::counting(self.entries, self.top),
             OnDuplicate::Tag(_) | OnDuplicate::Drop => Duplicates::told(self.top),

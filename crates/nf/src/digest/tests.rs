@@ -9,11 +9,11 @@ use warpline_packet::{LinkType, Verdict};
 
 use super::DEFINITION;
 use crate::harness::{Harness, Input, Outcome, build, try_build};
-use crate::{Cell, Report};
+use crate::{Cell, Outputs, Report};
 
 fn digest(table: &str) -> (Harness, Box<dyn Report>) {
     let (function, words) = build(&DEFINITION, table, Path::new("."));
-    let report = function.report().unwrap().expect("a report");
+    let report = function.report(&Outputs::default()).unwrap().expect("a report");
     (Harness::new(function, words), report)
 }
 

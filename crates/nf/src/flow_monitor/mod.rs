@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
 
-use crate::{Definition, Emits, Function, Report, Resources, Section, State};
+use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State};
 use config::Config;
 use export::Exporter;
 use key::FlowKey;
@@ -117,7 +117,7 @@ impl Function for FlowMonitor {
         Emits::notes(1, record::NOTE_LEN)
     }
 
-    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+    fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         Ok(Some(Box::new(Exporter::open(&self.config)?)))
     }
 

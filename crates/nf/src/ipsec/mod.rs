@@ -13,7 +13,7 @@ use warpline_packet::{
 };
 
 use crate::icmp_errors;
-use crate::{Definition, Emits, Function, Growth, Key, Report, Resources, Section, State};
+use crate::{Definition, Emits, Function, Growth, Key, Outputs, Report, Resources, Section, State};
 
 pub mod cipher;
 mod counts;
@@ -360,7 +360,7 @@ impl Function for Ipsec {
     }
 
     /// Opens the file of used numbers, too: from here on they are used.
-    fn report(&self) -> Result<Option<Box<dyn Report>>, String> {
+    fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         if self.nonces.get().is_none() {
             self.open_nonces(None, |_| true)?;
         }

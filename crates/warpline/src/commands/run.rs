@@ -2,7 +2,7 @@
 //! end or a signal stops them, and what was done is written whatever happened.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use warpline_engine::{Control, Instance, Ports, Report, StartError};
 use warpline_io::{Sink, Source};
-use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain};
+use warpline_nf::{Lines, Outputs, SourceText};
 
 use crate::chain_file::{Loaded, load};
 use crate::cli::RunArguments;
@@ -36,10 +36,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         check_annotate(&planned)?;
     }
     check_files(arguments, &planned)?;
-    let (ready, stats_file) = open(arguments, planned)?;
+    let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let origin = Origin { path: arguments.chain.as_deref(), set: &arguments.set };
-    let (reports, failures) = run_all(ready, &origin);
-    finish(&reports, failures, stats_file, started)
+    let (reports, failures) = run_all(ready, &outputs, &origin);
+    let finished = finish(&reports, failures, stats, started);
+    if outputs.alerts.is_some() && !reports.iter().any(|(loaded, _)| alerts(loaded)) {
+        tell("warning: --alerts: no function of the chain alerts\n");
+    }
+    finished
 }
 
 fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
@@ -139,8 +143,14 @@ fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Fail
         for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
             claims.claim("tap", path, true)?;
         }
-        for (what, path) in [("alerts", &arguments.alerts), ("statistics", &arguments.stats)] {
-            path.as_ref().map_or(Ok(()), |path| claims.claim(what, path, true))?;
+        for (what, path) in
+            [("alerts", alerts_file(arguments)), ("statistics", arguments.stats.as_deref())]
+        {
+            path.map_or(Ok(()), |path| claims.claim(what, path, true))?;
+        }
+        let is_stdout = |chain: &Planned| matches!(chain.output, Output::Stdout);
+        if alerts_to_stdout(arguments) && planned.iter().any(is_stdout) {
+            return Err("standard output is both the output and the alerts".into());
         }
         Ok(())
     };
@@ -166,13 +176,32 @@ fn files_of(
     })
 }
 
+/// Whether alerts go to standard output.
+fn alerts_to_stdout(arguments: &RunArguments) -> bool {
+    arguments.alerts.as_deref() == Some(Path::new("-"))
+}
+
+/// The file that alerts go to.
+fn alerts_file(arguments: &RunArguments) -> Option<&Path> {
+    arguments.alerts.as_deref().filter(|_| !alerts_to_stdout(arguments))
+}
+
+/// Whether a function of the chain alerts.
+fn alerts(loaded: &Loaded) -> bool {
+    loaded.chain.instances.iter().any(|instance| instance.function.alerts())
+}
+
 type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
 
+/// All that a run reads and writes.
+struct Opened {
+    ready: Vec<Ready>,
+    outputs: Outputs,
+    stats: Option<File>,
+}
+
 /// Opens every input, then every output, so that nothing is emptied for a run that can't start.
-fn open(
-    arguments: &RunArguments,
-    planned: Vec<Planned>,
-) -> Result<(Vec<Ready>, Option<File>), Failure> {
+fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failure> {
     let mut sources = Vec::with_capacity(planned.len());
     for chain in &planned {
         let source = chain
@@ -195,7 +224,7 @@ fn open(
         let opened = path.map(|path| writes.open(path)).transpose();
         opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
     };
-    other("alerts", arguments.alerts.as_deref())?;
+    let alerts = other("alerts", alerts_file(arguments))?;
     let stats = other("statistics", arguments.stats.as_deref())?;
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
@@ -207,7 +236,17 @@ fn open(
         let sink = chain.output.sink(files.take(output), names, arguments.annotate);
         ready.push((chain.loaded, source, sink));
     }
-    Ok((ready, files.take(stats)))
+    let alerts = lines(arguments, files.take(alerts)).map(Arc::new);
+    Ok(Opened { ready, outputs: Outputs { alerts }, stats: files.take(stats) })
+}
+
+/// Where alerts go: to `file`, to standard output or nowhere.
+fn lines(arguments: &RunArguments, file: Option<File>) -> Option<Lines> {
+    let path = arguments.alerts.as_deref()?;
+    Some(match file {
+        Some(file) => Lines::new(path.display().to_string(), Box::new(file)),
+        None => Lines::new("standard output", Box::new(io::stdout())),
+    })
 }
 
 fn named(input: &Input) -> String {
@@ -220,7 +259,11 @@ fn named(input: &Input) -> String {
 }
 
 /// Runs all chains side by side; gives what those did that could start, and why others could not.
-fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> (Vec<(Loaded, Report)>, Vec<String>) {
+fn run_all(
+    ready: Vec<Ready>,
+    outputs: &Outputs,
+    origin: &Origin<'_>,
+) -> (Vec<(Loaded, Report)>, Vec<String>) {
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
     let (stop, hangup) = (watch::stop_flag(), reload::flag());
     let done = AtomicBool::new(false);
@@ -238,8 +281,8 @@ fn run_all(ready: Vec<Ready>, origin: &Origin<'_>) -> (Vec<(Loaded, Report)>, Ve
             .map(|((loaded, source, sink), control)| {
                 scope.spawn(move || {
                     let ports = Ports::Shared(source, sink);
-                    let report =
-                        warpline_engine::run(&loaded.chain, &loaded.settings, ports, control);
+                    let (chain, settings) = (&loaded.chain, &loaded.settings);
+                    let report = warpline_engine::run_to(chain, settings, ports, outputs, control);
                     (loaded, report)
                 })
             })
@@ -298,10 +341,10 @@ fn finish(
 
 /// Writes to standard error; nobody may be there to read it.
 fn tell(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-fn write_json(mut file: File, value: &serde_json::Value) -> std::io::Result<()> {
+fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     file.write_all(text.as_bytes())?;

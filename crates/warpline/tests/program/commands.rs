@@ -44,6 +44,7 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     // The file that the bundled chain names is not written unless it is asked for.
     assert!(demo.read("bundled.pcap") == demo.read("out.pcap"));
     assert_eq!(demo.read("a.json"), b"", "no function of the demo alerts");
+    assert!(ended.stderr.ends_with("no function of the chain alerts\n"), "{}", ended.stderr);
     let stats = stats::read(&demo, "s.json");
     assert_eq!(stats["chains"][0]["name"], "demo");
     assert_eq!(stats["chains"][0]["packets"]["read"], DEMO_PACKETS);

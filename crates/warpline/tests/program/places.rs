@@ -54,6 +54,7 @@ fn no_file_is_two_things() {
         ("--alerts hard.pcap", "both the input and the alerts"),
         ("--stats out.pcap", "both the output and the statistics"),
         ("--stats here/out.pcap", "both the output and the statistics"),
+        ("--output - --alerts -", "standard output is both the output and the alerts"),
         ("--stats x --alerts ./x", "both the alerts and the statistics"),
         ("--stats later.json --alerts dangling", "both the alerts and the statistics"),
         ("--set chain.tap=capture.pcap", "both the input and the tap"),

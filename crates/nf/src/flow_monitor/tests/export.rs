@@ -131,10 +131,10 @@ fn files_are_created_by_the_report_alone() {
     let (function, _) = build(&DEFINITION, "ipfix = \"f\"\ncsv = \"c\"", &folder.0);
     assert_eq!(function.writes(), [folder.0.join("f"), folder.0.join("c")]);
     assert!(!folder.0.join("f").exists());
-    function.report().unwrap().unwrap().finish().unwrap();
+    function.report(&Outputs::default()).unwrap().unwrap().finish().unwrap();
     assert_eq!(folder.read("f"), b"");
     assert!(folder.read("c").starts_with(b"first,last,src,dst,"));
     let (function, _) = build(&DEFINITION, "csv = \"no/such/folder\"", &folder.0);
-    let told = function.report().err().unwrap();
+    let told = function.report(&Outputs::default()).err().unwrap();
     assert!(told.starts_with("can't create ") && told.ends_with("no such file or directory"));
 }

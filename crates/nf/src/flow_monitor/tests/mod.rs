@@ -16,7 +16,7 @@ use warpline_packet::{Instant, Verdict};
 use super::DEFINITION;
 use super::record::FlowRecord;
 use crate::harness::{Harness, Input, build, try_build};
-use crate::{Report, Table};
+use crate::{Outputs, Report, Table};
 use traffic::Sent;
 
 const SECOND: u64 = 1_000_000_000;
@@ -57,7 +57,7 @@ struct Monitor {
 impl Monitor {
     fn new(table: &str, folder: &Path) -> Self {
         let (function, words) = build(&DEFINITION, table, folder);
-        let report = function.report().unwrap().unwrap();
+        let report = function.report(&Outputs::default()).unwrap().unwrap();
         Self { harness: Harness::new(function, words), report }
     }
 

@@ -8,7 +8,7 @@ use warpline_packet::{LinkType, Verdict};
 
 use super::super::DEFINITION;
 use crate::harness::{Harness, Input, Outcome, build, try_build};
-use crate::{Diagnostics, Function};
+use crate::{Diagnostics, Function, Outputs};
 
 /// A cipher and an authentication, as files call them, with the lengths of their keys.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl Files {
 
     pub(super) fn gateway(&self, keys: &str) -> Harness {
         let (function, words) = self.function(keys);
-        function.report().expect("files that open");
+        function.report(&Outputs::default()).expect("files that open");
         Harness::new(function, words)
     }
 

@@ -1,0 +1,185 @@
+//! The report: decides which alerts are told, writes them, and counts each rule's matches.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::eve::{self, EveOptions};
+use super::fast_log;
+use super::generations::Generations;
+use super::hits::Hits;
+use super::{Alert, Decision, Generation, Match, Reported, RuleId, Thresholds};
+use crate::{LineBuffer, Lines, Outputs, Report, Table};
+
+/// What is written, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertConfig {
+    /// A file for EVE lines, besides the run's own.
+    pub eve: Option<PathBuf>,
+    /// A file for lines of `fast.log`.
+    pub fast_log: Option<PathBuf>,
+    /// A file for hits by rule, as JSON, at the end.
+    pub hits: Option<PathBuf>,
+    /// What EVE lines say.
+    pub options: EveOptions,
+    /// How many counts thresholds keep.
+    pub thresholds: usize,
+    /// How many rules the summary names.
+    pub top: usize,
+}
+
+impl AlertConfig {
+    /// The files that are written.
+    pub fn writes(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.eve, &self.fast_log, &self.hits].into_iter().flatten()
+    }
+}
+
+/// Takes the notes that [`Alert::encode`] writes.
+pub struct AlertReport {
+    generations: Arc<Generations>,
+    current: Option<Current>,
+    thresholds: Thresholds,
+    hits: Hits,
+    eve: Vec<LineBuffer>,
+    fast_log: Option<LineBuffer>,
+    hits_file: Option<Arc<Lines>>,
+    options: EveOptions,
+    top: usize,
+    /// Alerts of packets that were not let through.
+    blocked: u64,
+    /// Notes that said nothing that is known.
+    unknown: u64,
+}
+
+/// The rule set that notes are about.
+struct Current {
+    number: u32,
+    rules: Arc<[Reported]>,
+    /// The place of each rule among [`Hits`], once it matched.
+    places: Vec<Option<u32>>,
+}
+
+impl AlertReport {
+    /// Of a function with the rule set of `generation` and those that will follow it. Creates the files; the error
+    /// says which can't be.
+    pub fn open(
+        config: &AlertConfig,
+        generation: &Generation,
+        outputs: &Outputs,
+    ) -> Result<Self, String> {
+        let create = |path: &Option<PathBuf>| {
+            path.as_deref().map(Lines::create).transpose().map(|lines| lines.map(Arc::new))
+        };
+        let eve = [outputs.alerts.clone(), create(&config.eve)?];
+        Ok(Self {
+            generations: Arc::clone(generation.all()),
+            current: None,
+            thresholds: Thresholds::new(config.thresholds),
+            hits: Hits::default(),
+            eve: eve.into_iter().flatten().map(LineBuffer::new).collect(),
+            fast_log: create(&config.fast_log)?.map(LineBuffer::new),
+            hits_file: create(&config.hits)?,
+            options: config.options,
+            top: config.top,
+            blocked: 0,
+            unknown: 0,
+        })
+    }
+
+    /// Counts the match and says whether it is told.
+    fn is_told(&mut self, alert: &Alert<'_>) -> Option<bool> {
+        let current = self.current.as_mut().filter(|current| current.number == alert.generation)?;
+        let place = current.places.get_mut(alert.rule as usize)?;
+        let rule = current.rules.get(alert.rule as usize)?;
+        let place = *place.get_or_insert_with(|| self.hits.place(&rule.about) as u32);
+        let decision = alert.decision.unwrap_or_else(|| {
+            let (gid, sid, rev) = (rule.about.gid, rule.about.sid, rule.about.rev);
+            let Alert { ends, now, .. } = *alert;
+            let flow = alert.flow.map(|flow| flow.id);
+            let what = Match { rule: RuleId { gid, sid, rev }, ends, flow, now };
+            self.thresholds.decide(&rule.policy, rule.action, &what).0
+        });
+        let is_told = decision == Decision::Told;
+        let hit = self.hits.at(place as usize)?;
+        hit.matches += 1;
+        hit.alerts += u64::from(is_told);
+        Some(is_told)
+    }
+
+    /// Turns to the rule set that `number` names, where it is another.
+    fn turn_to(&mut self, number: u32) {
+        if self.current.as_ref().is_some_and(|current| current.number == number) {
+            return;
+        }
+        self.current = self.generations.get(number).map(|rules| {
+            let places = vec![None; rules.len()];
+            Current { number, rules, places }
+        });
+    }
+
+    fn write(&mut self, alert: &Alert<'_>, packet: u64) {
+        let rules = self.current.as_ref().map(|current| &current.rules);
+        let Some(rule) = rules.and_then(|rules| rules.get(alert.rule as usize)) else { return };
+        for lines in &mut self.eve {
+            lines.add(|out| eve::write_line(out, alert, packet, &rule.about, self.options));
+        }
+        if let Some(lines) = &mut self.fast_log {
+            lines.add(|out| fast_log::write_line(out, alert, &rule.about));
+        }
+    }
+
+    fn buffers(&mut self) -> impl Iterator<Item = &mut LineBuffer> {
+        self.eve.iter_mut().chain(&mut self.fast_log)
+    }
+}
+
+impl Report for AlertReport {
+    fn note(&mut self, note: &[u8]) {
+        self.note_about(0, note);
+    }
+
+    fn note_about(&mut self, packet: u64, note: &[u8]) {
+        let Some(alert) = Alert::decode(note) else {
+            self.unknown += 1;
+            return;
+        };
+        self.turn_to(alert.generation);
+        match self.is_told(&alert) {
+            None => self.unknown += 1,
+            Some(false) => {}
+            Some(true) => {
+                self.blocked += u64::from(alert.is_blocked);
+                self.write(&alert, packet);
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.buffers().for_each(LineBuffer::flush);
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        let mut errors: Vec<String> = self.buffers().filter_map(LineBuffer::finish).collect();
+        if let Some(file) = &self.hits_file {
+            let mut text = serde_json::to_vec_pretty(&self.hits.json()).unwrap_or_default();
+            text.push(b'\n');
+            file.write(&text);
+            errors.extend(file.error());
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let (matches, alerts) = self.hits.totals();
+        visit("matches", matches);
+        visit("alerts", alerts);
+        visit("alerts_blocked", self.blocked);
+        visit("alerts_suppressed", matches - alerts);
+        visit("thresholds_evicted", self.thresholds.evicted());
+        visit("notes_unknown", self.unknown);
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.hits.table(self.top)]
+    }
+}

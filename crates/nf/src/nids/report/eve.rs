@@ -1,0 +1,187 @@
+//! An alert as a line of JSON, in Suricata's EVE form (userguide, output/eve/eve-json-format).
+
+use core::net::IpAddr;
+use std::io::Write;
+
+use super::text::{
+    address, base64, has_ports, is_icmp, iso_time, json_printable, json_text, protocol_name,
+};
+use super::{Alert, FlowAt};
+use crate::nids::rules::{About, Target};
+
+/// What else is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EveOptions {
+    /// The payload in base 64, as `payload`.
+    pub payload: bool,
+    /// The payload as text, as `payload_printable`.
+    pub payload_printable: bool,
+    /// The rule's metadata.
+    pub metadata: bool,
+}
+
+/// Appends the line of `alert`, which is about packet `packet` of the input and of the rule `about`.
+pub(super) fn write_line(
+    out: &mut Vec<u8>,
+    alert: &Alert<'_>,
+    packet: u64,
+    about: &About,
+    options: EveOptions,
+) {
+    out.extend_from_slice(b"{\"timestamp\":\"");
+    iso_time(out, alert.captured);
+    out.push(b'"');
+    if let Some(flow) = &alert.flow {
+        let _ = write!(out, ",\"flow_id\":{}", flow.id);
+    }
+    let _ = write!(out, ",\"pcap_cnt\":{packet},\"event_type\":\"alert\"");
+    vlans(out, alert);
+    packet_ends(out, alert);
+    out.extend_from_slice(b",\"pkt_src\":\"wire/pcap\"");
+    rule(out, alert, about, options);
+    if let Some(flow) = &alert.flow {
+        flow_at(out, alert, flow);
+    }
+    payload(out, alert, options);
+    let _ = writeln!(out, ",\"stream\":{}}}", u8::from(alert.is_stream));
+}
+
+fn vlans(out: &mut Vec<u8>, alert: &Alert<'_>) {
+    for (place, id) in alert.vlans.iter().flatten().enumerate() {
+        let before = if place == 0 { ",\"vlan\":[" } else { "," };
+        let _ = write!(out, "{before}{id}");
+    }
+    if alert.vlans.iter().any(Option::is_some) {
+        out.push(b']');
+    }
+}
+
+fn packet_ends(out: &mut Vec<u8>, alert: &Alert<'_>) {
+    let Some((src, dst)) = alert.ends else { return };
+    let ports = has_ports(alert.protocol).then_some((alert.src_port, alert.dst_port));
+    end(out, ["src_ip", "src_port"], src, ports.map(|(port, _)| port));
+    end(out, ["dest_ip", "dest_port"], dst, ports.map(|(_, port)| port));
+    let _ = match protocol_name(alert.protocol) {
+        Some(name) => write!(out, ",\"proto\":\"{name}\""),
+        None => write!(out, ",\"proto\":\"{}\"", alert.protocol),
+    };
+    let _ = write!(out, ",\"ip_v\":{}", if src.is_ipv4() { 4 } else { 6 });
+    if is_icmp(alert.protocol) {
+        let (kind, code) = (alert.src_port, alert.dst_port);
+        let _ = write!(out, ",\"icmp_type\":{kind},\"icmp_code\":{code}");
+    }
+}
+
+/// An address and, where there is one, a port, with a comma before them.
+fn end(out: &mut Vec<u8>, names: [&str; 2], ip: IpAddr, port: Option<u16>) {
+    let _ = write!(out, ",\"{}\":\"", names[0]);
+    address(out, ip);
+    out.push(b'"');
+    if let Some(port) = port {
+        let _ = write!(out, ",\"{}\":{port}", names[1]);
+    }
+}
+
+fn rule(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About, options: EveOptions) {
+    let action = if alert.is_blocked { "blocked" } else { "allowed" };
+    let About { gid, sid, rev, .. } = about;
+    let _ = write!(
+        out,
+        ",\"alert\":{{\"action\":\"{action}\",\"gid\":{gid},\"signature_id\":{sid},\"rev\":{rev},\"signature\":"
+    );
+    json_text(out, &about.msg);
+    out.extend_from_slice(b",\"category\":");
+    json_text(out, &about.class);
+    let _ = write!(out, ",\"severity\":{}", about.priority);
+    source_and_target(out, alert, about);
+    if options.metadata && !about.metadata.is_empty() {
+        metadata(out, about);
+    }
+    out.push(b'}');
+}
+
+fn source_and_target(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About) {
+    let (Some(target), Some((src, dst))) = (about.target, alert.ends) else { return };
+    let has_ports = has_ports(alert.protocol);
+    let port = |port: u16| has_ports.then_some(port);
+    let ends = [(src, port(alert.src_port)), (dst, port(alert.dst_port))];
+    let [source, target] = match target {
+        Target::Destination => ends,
+        Target::Source => [ends[1], ends[0]],
+    };
+    for (name, (ip, port)) in [("source", source), ("target", target)] {
+        let _ = write!(out, ",\"{name}\":{{\"ip\":\"");
+        address(out, ip);
+        out.push(b'"');
+        if let Some(port) = port {
+            let _ = write!(out, ",\"port\":{port}");
+        }
+        out.push(b'}');
+    }
+}
+
+/// Values by key, both in the order of the rule.
+fn metadata(out: &mut Vec<u8>, about: &About) {
+    out.extend_from_slice(b",\"metadata\":{");
+    let all = &about.metadata;
+    let mut first = true;
+    for (place, (key, _)) in all.iter().enumerate() {
+        if all[..place].iter().any(|(earlier, _)| earlier == key) {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        json_text(out, key);
+        out.extend_from_slice(b":[");
+        for (place, (_, value)) in all.iter().filter(|(other, _)| other == key).enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            json_text(out, value);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+}
+
+fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {
+    let direction = if flow.to_server { "to_server" } else { "to_client" };
+    let FlowAt { packets_to_server, packets_to_client, bytes_to_server, bytes_to_client, .. } =
+        flow;
+    let _ = write!(
+        out,
+        ",\"direction\":\"{direction}\",\"flow\":{{\"pkts_toserver\":{packets_to_server},\"pkts_toclient\":{packets_to_client},\"bytes_toserver\":{bytes_to_server},\"bytes_toclient\":{bytes_to_client},\"start\":\""
+    );
+    iso_time(out, flow.start);
+    out.push(b'"');
+    if let Some((src, dst)) = alert.ends {
+        let ports = has_ports(alert.protocol).then_some((alert.src_port, alert.dst_port));
+        let mut ends = [(src, ports.map(|(port, _)| port)), (dst, ports.map(|(_, port)| port))];
+        if !flow.to_server {
+            ends.swap(0, 1);
+        }
+        end(out, ["src_ip", ""], ends[0].0, None);
+        end(out, ["dest_ip", ""], ends[1].0, None);
+        if let [(_, Some(src)), (_, Some(dst))] = ends {
+            let _ = write!(out, ",\"src_port\":{src},\"dest_port\":{dst}");
+        }
+    }
+    out.push(b'}');
+}
+
+fn payload(out: &mut Vec<u8>, alert: &Alert<'_>, options: EveOptions) {
+    if alert.payload.is_empty() || !(options.payload || options.payload_printable) {
+        return;
+    }
+    if options.payload {
+        out.extend_from_slice(b",\"payload\":\"");
+        base64(out, alert.payload);
+        out.push(b'"');
+    }
+    let _ = write!(out, ",\"payload_length\":{}", alert.payload_len);
+    if options.payload_printable {
+        out.extend_from_slice(b",\"payload_printable\":");
+        json_printable(out, alert.payload);
+    }
+}

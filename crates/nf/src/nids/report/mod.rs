@@ -1,0 +1,28 @@
+//! What is told of matches: alerts as notes, thresholds and suppression, the files that alerts are written to,
+//! and the packets that answer rejected ones.
+//!
+//! A match is noted where it happens ([`Alert`]); [`AlertReport`] gets the notes in the order of the input, decides
+//! which are told ([`Thresholds`]), and writes them. Where the verdict hangs on a threshold
+//! ([`Policy::decides_verdict`]) a shard decides with a [`Thresholds`] of its own, and the note says what it decided.
+
+mod alert;
+mod alert_report;
+mod entries;
+mod eve;
+mod fast_log;
+mod generations;
+mod hits;
+mod policy;
+mod reject;
+#[cfg(test)]
+mod tests;
+mod text;
+mod thresholds;
+
+pub use alert::{Alert, FlowAt};
+pub use alert_report::{AlertConfig, AlertReport};
+pub use eve::EveOptions;
+pub use generations::{Generation, Reported};
+pub use policy::{Filter, Policies, Policy};
+pub use reject::{FRAME_LEN_MAX, Rejecter};
+pub use thresholds::{Decision, Match, RuleId, Thresholds};
