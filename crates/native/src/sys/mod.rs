@@ -7,6 +7,7 @@ use crate::Missing;
 
 pub(crate) mod hyperscan;
 pub(crate) mod ipsec_mb;
+pub(crate) mod pcre2;
 
 /// A library that stays in the process for good: what was loaded once is never taken out, so that its
 /// functions can be called as long as the process lives.
