@@ -12,9 +12,6 @@ pub struct Findings {
 
 /// What stands in a scratch word for "nothing was found": so that the word's first value says it.
 const NOTHING: u32 = 0;
-/// What stands there for "there was no room".
-const NO_ROOM: u32 = u32::MAX;
-
 /// What was kept of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
@@ -25,9 +22,12 @@ pub enum Found<'a> {
 }
 
 impl Findings {
+    /// What stands in a scratch word for "there was no room": a list of more than is kept.
+    pub const NO_ROOM: u32 = u32::MAX;
+
     /// Room for `numbers` numbers, of which each list takes one for its length.
     pub fn with_capacity(numbers: usize) -> Self {
-        Self { numbers: Vec::with_capacity(numbers.min(NO_ROOM as usize)) }
+        Self { numbers: Vec::with_capacity(numbers.min(Self::NO_ROOM as usize)) }
     }
 
     /// Keeps the list of a packet. Gives what the packet's scratch word has to be.
@@ -36,7 +36,7 @@ impl Findings {
             return NOTHING;
         }
         if self.numbers.capacity() - self.numbers.len() <= list.len() {
-            return NO_ROOM;
+            return Self::NO_ROOM;
         }
         self.numbers.push(list.len() as u32);
         let word = self.numbers.len() as u32;
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(findings.get(first), Found::Numbers(&[7, 8, 9]));
         assert_eq!(findings.get(no_room), Found::NoRoom);
         assert_eq!(findings.get(last), Found::Numbers(&[5]));
-        assert_eq!(findings.keep(&[1]), NO_ROOM);
+        assert_eq!(findings.keep(&[1]), Findings::NO_ROOM);
         findings.clear();
         assert_eq!(findings.get(first), Found::NoRoom, "a word of another batch names nothing");
     }

@@ -9,6 +9,11 @@ use crate::wire::sll;
 pub struct LinkType(pub u16);
 
 impl LinkType {
+    /// BSD loopback: 4 bytes that name an address family in the order of the machine that captured it
+    /// (`LINKTYPE_NULL`).
+    pub const NULL: Self = Self(0);
+    /// OpenBSD loopback: the same, the most significant byte first (`LINKTYPE_LOOP`).
+    pub const LOOP: Self = Self(108);
     /// Ethernet, with any number of VLAN tags.
     pub const ETHERNET: Self = Self(1);
     /// IPv4 or IPv6 without a link header (`LINKTYPE_RAW`).
@@ -47,17 +52,21 @@ impl LinkType {
         }
     }
 
-    /// Whether a packet of IP version `version` can have this link.
+    /// Whether a packet that becomes one of IP version `version` can have this link. Loopbacks have numbers for IPv6 that
+    /// differ from system to system.
     pub const fn takes(self, version: u8) -> bool {
         match self {
             Self::IPV4 => version == 4,
             Self::IPV6 => version == 6,
+            Self::NULL | Self::LOOP => false,
             _ => true,
         }
     }
 
     /// Whether headers behind it are understood.
     pub const fn is_known(self) -> bool {
-        self.is_raw_ip() || matches!(self, Self::ETHERNET | Self::LINUX_SLL | Self::LINUX_SLL2)
+        self.is_raw_ip()
+            || matches!(self, Self::ETHERNET | Self::LINUX_SLL | Self::LINUX_SLL2)
+            || matches!(self, Self::NULL | Self::LOOP)
     }
 }

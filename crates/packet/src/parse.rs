@@ -40,6 +40,11 @@ pub struct Headers {
 
 const _: () = assert!(size_of::<Headers>() == 16);
 
+/// Bytes of the address family on a loopback.
+const FAMILY_LEN: usize = 4;
+/// IPv4, and IPv6 on Linux, NetBSD, FreeBSD and macOS.
+const IP_FAMILIES: [u32; 5] = [2, 10, 24, 28, 30];
+
 impl Headers {
     /// The headers of `frame`, which was `wire_len` bytes long on the wire.
     #[inline]
@@ -113,14 +118,8 @@ impl Headers {
             LinkType::LINUX_SLL2 => (sll::HEADER_LEN_V2, be16(frame, sll::field_v2::ETHERTYPE)),
             LinkType::IPV4 => (0, Some(ethertype::IPV4)),
             LinkType::IPV6 => (0, Some(ethertype::IPV6)),
-            LinkType::RAW => (
-                0,
-                frame.first().map(|byte| match byte >> 4 {
-                    4 => ethertype::IPV4,
-                    6 => ethertype::IPV6,
-                    _ => 0,
-                }),
-            ),
+            LinkType::RAW => (0, frame.first().map(version_kind)),
+            LinkType::NULL | LinkType::LOOP => (FAMILY_LEN, loopback_kind(frame)),
             _ => return Ok(0),
         };
         if frame.len() < header_len {
@@ -324,4 +323,52 @@ fn udp_header_len(body: &[u8], wire_len: usize, whole: bool) -> Result<usize, Ma
 fn be16(bytes: &[u8], range: core::ops::Range<usize>) -> Option<u16> {
     let bytes = bytes.get(range)?;
     Some(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]))
+}
+/// The ethertype of an IP packet by its first byte.
+fn version_kind(byte: &u8) -> u16 {
+    match byte >> 4 {
+        4 => ethertype::IPV4,
+        6 => ethertype::IPV6,
+        _ => 0,
+    }
+}
+
+/// What a loopback carries. Families of IP differ from system to system; the version of the packet doesn't.
+fn loopback_kind(frame: &[u8]) -> Option<u16> {
+    let family: [u8; FAMILY_LEN] = *frame.first_chunk()?;
+    let is_ip = |family: u32| IP_FAMILIES.contains(&family);
+    if !is_ip(u32::from_le_bytes(family)) && !is_ip(u32::from_be_bytes(family)) {
+        return Some(0);
+    }
+    frame.get(FAMILY_LEN).map(version_kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopbacks_carry_ip_by_the_family_of_any_system() {
+        let v4 = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let version = |family: [u8; 4], link| {
+            let frame = [&family[..], &v4].concat();
+            let headers = Headers::parse(&frame, link, frame.len());
+            (headers.version, headers.l3, headers.malformed())
+        };
+        for (family, link) in [
+            ([2, 0, 0, 0], LinkType::NULL),
+            ([0, 0, 0, 2], LinkType::NULL),
+            ([0, 0, 0, 2], LinkType::LOOP),
+            ([30, 0, 0, 0], LinkType::NULL),
+        ] {
+            assert_eq!(version(family, link), (4, 4, None));
+        }
+        assert_eq!(version([7, 0, 0, 0], LinkType::NULL), (0, 4, None));
+        let short = Headers::parse(&[2, 0, 0], LinkType::NULL, 3);
+        assert_eq!(short.malformed(), Some(Malformed::LinkTruncated));
+        assert_eq!(
+            Headers::parse(&[2, 0, 0, 0], LinkType::NULL, 4).malformed(),
+            Some(Malformed::LinkTruncated)
+        );
+    }
 }
