@@ -1,3 +1,4 @@
 //! Intrusion detection by rules.
 
+pub mod detect;
 pub mod rules;
