@@ -293,6 +293,8 @@ fn window(content: &Content, place: Place<'_>, slots: &Slots) -> Window {
     }
     let base = place.last.saturating_add(value(content.distance).unwrap_or(0));
     let within = value(content.within).map_or(i64::MAX, |within| base.saturating_add(within));
+    // As with Suricata, an end that would lie before the start bounds nothing.
+    let within = if within < 0 { i64::MAX } else { within };
     let depth = value(content.depth).map_or(i64::MAX, |depth| place.last.saturating_add(depth));
     Window { from: base.max(offset), to: within.min(depth) }
 }

@@ -5,8 +5,9 @@
 //! [`Detector::header_matches`] for all but the payload, [`Detector::payload_matches`] for that, on a packet or a stretch of a
 //! stream; [`reach`] says on which. A match then changes flow and hosts by [`Detector::apply`].
 //!
-//! The meaning of every option is that of Suricata's manual; where it is silent, what Suricata 8 does. One
-//! difference: where a rule has several contents, Suricata gives up some combinations early; here all are tried.
+//! The meaning of every option is that of Suricata's manual; where it is silent, what Suricata 8 does. Two
+//! differences: where a rule has several contents, Suricata gives up some combinations early; here all are tried. And
+//! `flags:!S` and the like match packets without any of SYN, FIN and RST too, which Suricata never looks at.
 //!
 //! Nothing here allocates but [`Detector::new`], [`Scratch::new`], [`XBits::new`], and an expression that does not run
 //! as machine code, until its memory is as large as it needs.

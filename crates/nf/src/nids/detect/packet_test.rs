@@ -101,6 +101,8 @@ fn tcp(test: &PacketTest, subject: &Subject<'_>) -> Option<bool> {
         PacketTest::Window(span) => span.contains(be16(header, tcp::field::WINDOW.start)?),
         PacketTest::TcpFlags { bits, ignored } => {
             let flags = *header.get(tcp::field::OFFSET_FLAGS.start + 1)?;
+            // None at all is none at all: as with Suricata, nothing is ignored then.
+            let ignored = if bits.bits == 0 { 0 } else { *ignored };
             has_bits(bits, flags & !ignored)
         }
         PacketTest::Mss(span) => {

@@ -223,6 +223,7 @@ fn packet_tests() {
         (flags(BitsHow::NotAll, 0x02, 0), &syn, false),
         (flags(BitsHow::Exactly, 0, 0), &data, false),
         (flags(BitsHow::NotAll, 0, 0), &data, true),
+        (flags(BitsHow::Exactly, 0, 0xd8), &data, false),
         (flags(BitsHow::NotAll, 0x02, 0), &ping, false),
         (IcmpType(span(8, 8)), &ping, true),
         (IcmpType(span(128, 128)), &ping6, true),

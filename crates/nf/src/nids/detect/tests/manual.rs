@@ -105,6 +105,11 @@ fn relative_contents() {
             b"x Firefox/3.6.12",
             true,
         ),
+        (r#"... distance:-6; within:3;"#, three("distance -6; within 3"), b"defabcdef", true),
+        (r#"... distance:-6; within:3;"#, three("distance -6; within 3"), b"def_abc", false),
+        // An end before the start bounds nothing.
+        (r#"... distance:-10; within:5;"#, three("distance -10; within 5"), b"abcxdef", true),
+        (r#"... distance:-10; within:7;"#, three("distance -10; within 7"), b"abcxdef", false),
         // A later place of the first, and of the one before that, is tried.
         (
             r#"content:"a"; content:"b"; within:1;"#,

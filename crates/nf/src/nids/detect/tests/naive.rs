@@ -173,17 +173,23 @@ fn is_allowed(content: &Content, way: &Way, first: i128, behind: i128, seen: See
     first >= offset
         && value(content.depth).is_none_or(|depth| behind <= offset + depth)
         && (!is_relative || first >= way.last + distance)
-        && value(content.within).is_none_or(|within| behind <= way.last + distance + within)
+        && bounds(content, way).is_none_or(|end| behind <= end)
         && (!content.starts || first == 0)
         && (!content.ends || behind == seen.end())
+}
+
+/// Where `within` ends, unless that is before the start: the manual is silent there, and Suricata bounds nothing then.
+fn bounds(content: &Content, way: &Way) -> Option<i128> {
+    let distance = content.distance.map_or(0, |distance| number(distance, way));
+    let end = way.last + distance + number(content.within?, way);
+    (end >= 0).then_some(end)
 }
 
 /// Whether any byte of where the content must not be is seen, as far as the rule bounds it.
 fn can_tell(content: &Content, way: &Way, seen: Seen<'_>) -> bool {
     let value = |value: Option<Value>| value.map(|v| number(v, way));
     let depth = value(content.depth).map(|d| value(content.offset).unwrap_or(0).max(0) + d);
-    let distance = value(content.distance).unwrap_or(0);
-    let within = value(content.within).map(|w| way.last + distance + w);
+    let within = bounds(content, way);
     let start = content.starts.then_some(content.bytes.len() as i128);
     seen.start == 0 || [depth, within, start].into_iter().flatten().all(|end| end > seen.start)
 }
