@@ -1,0 +1,57 @@
+//! Work is bounded, and what is given up is counted; what can't be compiled is told.
+
+use super::build::*;
+use crate::nids::detect::{Buffer, Detector, Limits, Scratch};
+use crate::nids::rules::{PayloadTest, Rule};
+
+fn run(tests: Vec<PayloadTest>, bytes: &[u8]) -> (bool, u64, u64) {
+    let rule = Rule { payload: tests, ..rule() };
+    let (detector, broken) = Detector::new(&[rule], Limits::default());
+    assert_eq!(broken, []);
+    let mut scratch = Scratch::new().unwrap();
+    let holds = detector.payload_matches(0, Buffer::packet(bytes), &mut scratch);
+    (holds, scratch.step_limit_hits, scratch.regex_limit_hits)
+}
+
+#[test]
+fn steps() {
+    let near = |bytes| c(bytes, "within 8");
+    let tests = vec![c("a", ""), near("a"), near("a"), near("a"), near("a"), near("b")];
+    assert_eq!(run(tests.clone(), &[b'a'; 1400]), (false, 1, 0));
+    assert_eq!(run(tests, b"aaaaaaab"), (true, 0, 0));
+    // Neither contents that depend on nothing nor those that are but somewhere behind are looked for again and again.
+    let apart = vec![c("a", ""), c("a", ""), c("b", "")];
+    assert_eq!(run(apart, &[b'a'; 60_000]), (false, 0, 0));
+    let behind = vec![c("a", ""), c("a", "distance 0"), c("a", "distance 0"), c("b", "distance 0")];
+    assert_eq!(run(behind, &[b'a'; 60_000]), (false, 0, 0));
+}
+
+#[test]
+fn expressions() {
+    let bytes = [b"a".repeat(64), b"!".to_vec()].concat();
+    assert_eq!(run(vec![p("/(a+)+$/")], &bytes), (false, 0, 1));
+    assert_eq!(run(vec![p("!/(a+)+$/")], &bytes), (false, 0, 1));
+}
+
+#[test]
+fn rules_that_are_broken() {
+    let with = |payload| Rule { payload, ..rule() };
+    let long = with(vec![c("a", "distance 0"); 257]);
+    let deep = with(vec![c("a", "within 9"); 256]);
+    let (detector, broken) = Detector::new(
+        &[with(vec![p("/a(/")]), long, with(vec![c("a", "")]), deep],
+        Limits::default(),
+    );
+    let told: Vec<_> = broken.iter().map(|broken| (broken.rule, broken.message.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (0, "pcre: missing closing parenthesis at byte 2"),
+            (1, "257 payload tests; at most 256 can be decided"),
+        ]
+    );
+    let mut scratch = Scratch::new().unwrap();
+    let mut holds =
+        |rule| detector.payload_matches(rule, Buffer::packet(&[b'a'; 300]), &mut scratch);
+    assert_eq!([0, 1, 2, 3, 4].map(&mut holds), [false, false, true, true, false]);
+}
