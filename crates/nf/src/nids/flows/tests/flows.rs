@@ -115,13 +115,17 @@ fn flows_are_over() {
     for (frames, seconds) in cases {
         for (wait, is_new) in [(seconds - 1, false), (seconds, true)] {
             let mut listener = Listener::new(&limits(2));
-            frames.iter().for_each(|frame| drop(listener.take(frame)));
+            for frame in &frames {
+                listener.take(frame);
+            }
             let last = frames[0].clone().flags(ACK).seconds(wait);
             assert_eq!(listener.take(&last).is_new, is_new, "{seconds}: {frames:?}");
             assert_eq!(listener.flows.counters().flows_expired, u64::from(is_new));
             // And without a packet of its own.
             let mut listener = Listener::new(&limits(2));
-            frames.iter().for_each(|frame| drop(listener.take(frame)));
+            for frame in &frames {
+                listener.take(frame);
+            }
             (0..16).for_each(|_| listener.flows.handle_timeout(Instant::from_secs(wait)));
             assert_eq!(listener.flows.is_empty(), is_new);
         }
