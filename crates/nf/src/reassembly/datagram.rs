@@ -7,6 +7,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 
 use super::Why;
 use super::bits;
+use super::overlap::Overlap;
 use super::piece::{ECN_MASK, Head, Piece, UNIT};
 
 /// The longest head in bytes: link header, IP header and options or IPv6 extension headers.
@@ -19,6 +20,9 @@ pub(super) struct Datagrams {
     bytes: Box<[u8]>,
     /// Of each: the units that came, then those at which a fragment starts.
     bits: Box<[u64]>,
+    /// Of each, by unit: where the fragment starts that has it, in units; nothing where overlaps are refused.
+    owners: Box<[u16]>,
+    overlap: Overlap,
     len_max: usize,
 }
 
@@ -45,6 +49,8 @@ struct State {
 pub(super) enum Added {
     /// It is kept.
     Kept,
+    /// It overlapped others, and what the policy gives it is kept.
+    Laid,
     /// It was there already.
     Duplicate,
     /// It was the one that was missing.
@@ -57,6 +63,8 @@ struct Parts<'a> {
     bytes: &'a mut [u8],
     came: &'a mut [u64],
     starts: &'a mut [u64],
+    owners: &'a mut [u16],
+    overlap: Overlap,
     len_max: usize,
 }
 
@@ -67,8 +75,17 @@ impl Datagrams {
             states: vec![State::default(); count].into_boxed_slice(),
             bytes: vec![0; count * (HEAD_LEN_MAX + len_max)].into_boxed_slice(),
             bits: vec![0; count * words].into_boxed_slice(),
+            owners: Box::default(),
+            overlap: Overlap::Refuse,
             len_max,
         }
+    }
+
+    /// Does this with fragments that overlap from here on.
+    pub(super) fn set_overlap(&mut self, overlap: Overlap) {
+        let units = if overlap == Overlap::Refuse { 0 } else { self.len_max.div_ceil(UNIT) };
+        self.owners = vec![0; self.states.len() * units].into_boxed_slice();
+        self.overlap = overlap;
     }
 
     /// Forgets what was at `place`, for another datagram.
@@ -89,6 +106,9 @@ impl Datagrams {
         let mut parts = self.parts(place);
         if let Some(why) = parts.state.refused {
             return Err(why);
+        }
+        if parts.overlap != Overlap::Refuse {
+            return parts.lay(piece);
         }
         let added = parts.add(piece);
         parts.state.refused = added.err();
@@ -116,7 +136,10 @@ impl Datagrams {
         let bits = &mut self.bits[place * 2 * words..(place + 1) * 2 * words];
         let (came, starts) = bits.split_at_mut(words);
         let bytes = &mut self.bytes[place * room..(place + 1) * room];
-        Parts { state: &mut self.states[place], bytes, came, starts, len_max: self.len_max }
+        let units = self.owners.len() / self.states.len().max(1);
+        let owners = &mut self.owners[place * units..(place + 1) * units];
+        let (state, overlap, len_max) = (&mut self.states[place], self.overlap, self.len_max);
+        Parts { state, bytes, came, starts, owners, overlap, len_max }
     }
 }
 
@@ -138,6 +161,41 @@ impl Parts<'_> {
         }
         let is_whole = self.state.total == Some(self.state.received);
         Ok(if is_whole { Added::Last } else { Added::Kept })
+    }
+
+    /// Takes a fragment in as the policy says. One that is refused changes nothing.
+    fn lay(&mut self, piece: &Piece<'_>) -> Result<Added, Why> {
+        self.check_len(piece)?;
+        if self.disagrees(piece) {
+            return Err(Why::Overlap);
+        }
+        let (start, units) = ((piece.offset / UNIT) as u16, piece.data.chunks(UNIT));
+        let (mut is_new, mut overlaps, mut changes) = (false, false, false);
+        for (unit, data) in (piece.offset / UNIT..).zip(units) {
+            let came = bits::count(self.came, unit..unit + 1) == 1;
+            overlaps |= came;
+            if came && !self.overlap.is_for_last(self.owners[unit], start) {
+                continue;
+            }
+            let at = HEAD_LEN_MAX + unit * UNIT;
+            changes |= came && self.bytes[at..at + data.len()] != *data;
+            is_new |= !came;
+            self.bytes[at..at + data.len()].copy_from_slice(data);
+            self.owners[unit] = start;
+            bits::set(self.came, unit..unit + 1);
+            self.state.received += if came { 0 } else { data.len() };
+            if unit == 0 {
+                self.keep_head(&piece.head);
+            }
+        }
+        self.note_end(piece);
+        let is_whole = self.state.total == Some(self.state.received);
+        Ok(match (is_whole, overlaps, is_new || changes) {
+            (true, ..) => Added::Last,
+            (_, true, true) => Added::Laid,
+            (_, true, false) => Added::Duplicate,
+            (_, false, _) => Added::Kept,
+        })
     }
 
     /// Refuses what is too long for the memory or for an IP packet, as far as can be known yet.
@@ -180,22 +238,28 @@ impl Parts<'_> {
 
     /// Copies a fragment that doesn't overlap and isn't too long.
     fn put(&mut self, piece: &Piece<'_>) {
-        let state = &mut *self.state;
         let at = HEAD_LEN_MAX + piece.offset;
         if let Some(room) = self.bytes.get_mut(at..at + piece.data.len()) {
             room.copy_from_slice(piece.data);
         }
-        state.received += piece.data.len();
-        state.end = state.end.max(piece.end());
-        state.ecns |= 1 << piece.ecn;
-        if !piece.more {
-            state.total = Some(piece.end());
-        }
+        self.state.received += piece.data.len();
+        self.state.ecns |= 1 << piece.ecn;
+        self.note_end(piece);
         if piece.offset == 0 {
-            state.head_len = piece.head.bytes.len();
-            state.l3 = piece.head.l3;
-            put_head(&mut self.bytes[HEAD_LEN_MAX - state.head_len..HEAD_LEN_MAX], &piece.head);
+            self.keep_head(&piece.head);
         }
+    }
+
+    fn note_end(&mut self, piece: &Piece<'_>) {
+        self.state.end = self.state.end.max(piece.end());
+        if !piece.more {
+            self.state.total = Some(piece.end());
+        }
+    }
+
+    fn keep_head(&mut self, head: &Head<'_>) {
+        (self.state.head_len, self.state.l3) = (head.bytes.len(), head.l3);
+        put_head(&mut self.bytes[HEAD_LEN_MAX - head.bytes.len()..HEAD_LEN_MAX], head);
     }
 }
 

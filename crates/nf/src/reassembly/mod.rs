@@ -7,7 +7,7 @@
 //! What is bounded: datagrams at a time, the oldest of which makes room; the length of a frame; the time from a
 //! datagram's first fragment on. There is no bound on fragments. Overlapping fragments discard their datagram, and what
 //! still comes of it (RFC 5722), also with IPv4; exact duplicates are ignored (RFC 8200, 4.5). Congestion marks are kept
-//! (RFC 3168, 5.3).
+//! (RFC 3168, 5.3). One who listens rather than receives chooses another [`Overlap`].
 //!
 //! Nothing is allocated after [`Reassembly::new`].
 
@@ -17,12 +17,14 @@ use warpline_packet::{Instant, Packet};
 
 mod bits;
 mod datagram;
+mod overlap;
 mod piece;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use datagram::{Added, Datagrams};
+pub use overlap::Overlap;
 use piece::Piece;
 use table::Table;
 
@@ -55,7 +57,8 @@ pub enum Taken<'a> {
     Refused(Why),
 }
 
-/// Why a fragment is refused. All but a malformed one discard their datagram and what still comes of it.
+/// Why a fragment is refused. All but a malformed one discard their datagram and what still comes of it, but for an
+/// [`Overlap`] other than `Refuse`: then it is left out by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It overlaps another without being its duplicate, or they disagree on where the datagram ends.
@@ -78,6 +81,8 @@ pub struct Counters {
     pub complete: u64,
     /// Fragments that were there already.
     pub duplicates: u64,
+    /// Fragments that overlapped others, and were taken by the policy.
+    pub overlaid: u64,
     /// Fragments refused, by [`Why`].
     pub overlap: u64,
     /// See [`Counters::overlap`].
@@ -113,6 +118,13 @@ impl Reassembly {
         self
     }
 
+    /// Does this with fragments that overlap. Takes a quarter more memory, unless that is [`Overlap::Refuse`].
+    #[must_use]
+    pub fn with_overlap(mut self, overlap: Overlap) -> Self {
+        self.datagrams.set_overlap(overlap);
+        self
+    }
+
     /// Takes a fragment in, at its own time. Reads the whole frame.
     pub fn take(&mut self, packet: &Packet<'_>) -> Taken<'_> {
         if !piece::is_fragment(packet) {
@@ -127,6 +139,10 @@ impl Reassembly {
         let Some(place) = self.place(&piece) else { return Taken::Refused(Why::TooLong) };
         match self.datagrams.add(place, &piece) {
             Ok(Added::Kept) => Taken::Stored,
+            Ok(Added::Laid) => {
+                self.counters.overlaid += 1;
+                Taken::Stored
+            }
             Ok(Added::Duplicate) => {
                 self.counters.duplicates += 1;
                 Taken::Stored

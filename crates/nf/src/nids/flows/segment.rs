@@ -1,6 +1,7 @@
 //! What tracking needs of a packet: its flow's key, its TCP header and its payload.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 
 use warpline_packet::wire::{
     checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, options::Options, tcp, tcp::Tcp,
@@ -133,15 +134,14 @@ impl<'a> Segment<'a> {
 }
 
 fn addresses(packet: &[u8], version: u8) -> Option<(u128, u128)> {
+    let narrow = |range: Range<usize>| {
+        let bytes: [u8; 4] = packet.get(range)?.try_into().ok()?;
+        Some(u128::from(u32::from_be_bytes(bytes)))
+    };
+    let wide = |range: Range<usize>| Some(u128::from_be_bytes(packet.get(range)?.try_into().ok()?));
     Some(match version {
-        4 => {
-            let ip = ipv4::Ipv4::new_checked(packet).ok()?;
-            (ip.src_addr().to_bits().into(), ip.dst_addr().to_bits().into())
-        }
-        6 => {
-            let ip = ipv6::Ipv6::new_checked(packet).ok()?;
-            (ip.src_addr().to_bits(), ip.dst_addr().to_bits())
-        }
+        4 => (narrow(ipv4::field::SRC_ADDR)?, narrow(ipv4::field::DST_ADDR)?),
+        6 => (wide(ipv6::field::SRC_ADDR)?, wide(ipv6::field::DST_ADDR)?),
         _ => return None,
     })
 }

@@ -3,6 +3,7 @@
 mod cases;
 mod fragments;
 mod model;
+mod overlap;
 mod random;
 
 use warpline_packet::{

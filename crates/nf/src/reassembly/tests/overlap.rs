@@ -1,0 +1,141 @@
+//! Overlap policies: the ways in which two fragments can lie, and random fragments against a model that asks of every
+//! byte who has it.
+
+use proptest::prelude::*;
+
+use super::super::{Overlap, Reassembly, Why};
+use super::fragments::Fragment;
+use super::{Ingress, Told, take};
+
+const ALL: [Overlap; 4] = [Overlap::First, Overlap::Last, Overlap::Bsd, Overlap::Linux];
+
+/// Each letter stands for eight bytes of it.
+fn wide(letters: &str) -> Vec<u8> {
+    letters.bytes().flat_map(|letter| [letter; 8]).collect()
+}
+
+fn run(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
+    let mut reassembly = Reassembly::new(2, 2000).with_overlap(overlap);
+    let mut ingress = Ingress::new();
+    let told = |fragment: &Fragment| {
+        take(&mut reassembly, &ingress.packet(&fragment.frame(), fragment.link.kind(), 0, 0))
+    };
+    fragments.iter().map(told).collect()
+}
+
+/// Two that overlap, behind a first unit that comes late; what each policy makes of them, in the order of `ALL`.
+#[test]
+fn two_fragments() {
+    type Case = ([(usize, &'static str); 2], [&'static str; 4]);
+    let cases: [Case; 7] = [
+        ([(3, "AAA"), (1, "BBB")], [".BBAAA", ".BBBAA", ".BBBAA", ".BBBAA"]),
+        ([(2, "AA"), (1, "BBBB")], [".BAAB", ".BBBB", ".BBBB", ".BBBB"]),
+        ([(1, "AAAA"), (1, "BB")], [".AAAA", ".BBAA", ".AAAA", ".BBAA"]),
+        ([(1, "AAA"), (1, "BBB")], [".AAA", ".BBB", ".AAA", ".BBB"]),
+        ([(1, "AA"), (1, "BBBB")], [".AABB", ".BBBB", ".AABB", ".BBBB"]),
+        ([(1, "AAAAA"), (2, "BB")], [".AAAAA", ".ABBAA", ".AAAAA", ".AAAAA"]),
+        ([(1, "AAA"), (2, "BBBB")], [".AAABB", ".ABBBB", ".AAABB", ".AAABB"]),
+    ];
+    for version in [4, 6] {
+        for (pieces, expected) in cases {
+            for (overlap, expected) in ALL.into_iter().zip(expected) {
+                let mut all: Vec<_> = pieces
+                    .iter()
+                    .map(|&(at, data)| Fragment::new(version, 8 * at, true, &wide(data)))
+                    .collect();
+                all.push(Fragment::new(version, 8 * expected.len(), false, b"end"));
+                let first = Fragment::new(version, 0, true, &wide("."));
+                all.push(first.clone());
+                let data = [&wide(expected)[..], b"end"].concat();
+                let last = run(overlap, &all).pop().unwrap();
+                assert_eq!(last, Ok(Some(first.whole(&data, 0))), "{overlap:?} {pieces:?}");
+            }
+        }
+    }
+}
+
+/// One that puts the end elsewhere is left out; the others make the whole.
+#[test]
+fn ends_that_disagree() {
+    for overlap in ALL {
+        let piece = |at, more, data: &str| Fragment::new(4, at, more, &wide(data));
+        let all = [
+            piece(8, false, "b"),
+            piece(16, false, "c"),
+            piece(8, true, "x"),
+            piece(16, true, "c"),
+            piece(0, true, "a"),
+        ];
+        let no = Err(Why::Overlap);
+        let is_last = matches!(overlap, Overlap::Last | Overlap::Linux);
+        let data = wide(if is_last { "ax" } else { "ab" });
+        let whole = Ok(Some(all[4].whole(&data, 0)));
+        assert_eq!(run(overlap, &all), [Ok(None), no.clone(), Ok(None), no, whole], "{overlap:?}");
+    }
+    assert_eq!(Overlap::named("linux"), Some(Overlap::Linux));
+    assert_eq!(Overlap::named("amiga"), None);
+}
+
+/// Whether the byte at `at` is the new fragment's, by the words of the policies.
+fn is_new(overlap: Overlap, old: &[Fragment], new: &Fragment, at: usize) -> bool {
+    let has = |fragment: &&Fragment| (fragment.offset..fragment.end()).contains(&at);
+    old.iter().filter(has).all(|old| match overlap {
+        Overlap::Refuse | Overlap::First => false,
+        Overlap::Last => true,
+        Overlap::Bsd => new.offset < old.offset,
+        Overlap::Linux => new.offset <= old.offset,
+    })
+}
+
+/// What is told of each, with all kept and every byte asked for its owner.
+fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
+    let (mut kept, mut told) = (Vec::<Fragment>::new(), Vec::new());
+    let mut bytes: Vec<Option<u8>> = vec![None; 2000];
+    for new in fragments {
+        let end = kept.iter().find(|old| !old.more).map(Fragment::end);
+        let farthest = kept.iter().map(Fragment::end).max().unwrap_or(0);
+        let disagrees = match end {
+            Some(end) => new.end() > end || (!new.more && new.end() < end),
+            None => !new.more && new.end() < farthest,
+        };
+        if disagrees {
+            told.push(Err(Why::Overlap));
+            continue;
+        }
+        for (at, &byte) in (new.offset..).zip(&new.data) {
+            if is_new(overlap, &kept, new, at) {
+                bytes[at] = Some(byte);
+            }
+        }
+        kept.push(new.clone());
+        let total = kept.iter().find(|old| !old.more).map(Fragment::end);
+        let data: Option<Vec<u8>> =
+            total.and_then(|total| bytes[..total].iter().copied().collect());
+        let is_whole = data.is_some();
+        told.push(Ok(data.map(|data| kept[0].whole(&data, 0))));
+        if is_whole {
+            kept.clear();
+            bytes.fill(None);
+        }
+    }
+    told
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(
+        which in 0..4usize,
+        version in prop::sample::select(vec![4, 6]),
+        pieces in prop::collection::vec((0..12usize, 1..6usize, 0..30usize), 1..40),
+    ) {
+        let of = |(number, (start, units, rest)): (usize, (usize, usize, usize))| {
+            // Most ends are where the others are.
+            let start = if rest < 5 { 12 } else { start };
+            let len = if rest < 5 { 3 } else { 8 * units };
+            let data: Vec<u8> = (0..len).map(|at| (number * 40 + at) as u8).collect();
+            Fragment { protocol: 200, ..Fragment::new(version, 8 * start, rest >= 5, &data) }
+        };
+        let fragments: Vec<Fragment> = pieces.into_iter().enumerate().map(of).collect();
+        prop_assert_eq!(run(ALL[which], &fragments), model(ALL[which], &fragments));
+    }
+}
