@@ -77,10 +77,19 @@ fn no_mask(value: Piece<'_>) -> Refusal {
     value.expected("this is no mask", "a number above 0 of at most 32 bits, as 0xff00")
 }
 
-/// How many bytes a number has, from `min` on.
-fn byte_count(piece: Piece<'_>, min: i64, encoding: Encoding, draft: &Draft) -> Read<Value> {
+/// How many bytes a number has. `byte_jump` may have none: it jumps by `post_offset`.
+fn byte_count(
+    setting: &Setting<'_>,
+    piece: Piece<'_>,
+    encoding: Encoding,
+    draft: &Draft,
+) -> Read<Value> {
     let max = if matches!(encoding, Encoding::Text(_)) { TEXT_BYTES_MAX } else { 8 };
-    draft.number_or_name(piece, min, max)
+    let bytes = draft.number_or_name(piece, 0, max)?;
+    if bytes == Value::Number(0) && setting.key != "byte_jump" {
+        return Err(Refusal::Held(Need::value(&setting.key, "of 0 bytes")));
+    }
+    Ok(bytes)
 }
 
 fn unknown(setting: &Setting<'_>, word: Piece<'_>, words: &str) -> Refusal {
@@ -119,7 +128,7 @@ fn byte_test(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {
         is_negated,
         value: compared_with(value, draft)?,
         number: Number {
-            bytes: byte_count(bytes, 1, encoding, draft)?,
+            bytes: byte_count(setting, bytes, encoding, draft)?,
             offset: draft.number_or_name(offset, i64::from(i32::MIN), i64::from(i32::MAX))?,
             is_relative: number.is_relative,
             encoding,
@@ -197,7 +206,7 @@ fn byte_jump(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {
     }
     let encoding = number.encoding(setting, default_base(draft))?;
     let number = Number {
-        bytes: byte_count(bytes, 0, encoding, draft)?,
+        bytes: byte_count(setting, bytes, encoding, draft)?,
         offset: draft.number_or_name(offset, -OFFSET_MAX, OFFSET_MAX)?,
         is_relative: number.is_relative,
         encoding,
@@ -242,7 +251,7 @@ fn byte_extract(setting: &Setting<'_>, draft: &mut Draft) -> Read<PayloadTest> {
     }
     let encoding = number.encoding(setting, Some(10))?;
     let number = Number {
-        bytes: byte_count(bytes, 1, encoding, draft)?,
+        bytes: byte_count(setting, bytes, encoding, draft)?,
         offset: draft.number_or_name(offset, -OFFSET_MAX, OFFSET_MAX)?,
         is_relative: number.is_relative,
         encoding,

@@ -214,8 +214,9 @@ fn offset(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
 /// The content to give `distance` or `within`.
 fn relative<'d>(setting: &Setting<'_>, draft: &'d mut Draft) -> Read<&'d mut Content> {
     if follows_fast_pattern_only(draft) {
+        // Unless it is in another buffer.
         let message = format!("`{}` behind a content with fast_pattern:only", setting.key);
-        return Err(setting.name.broken(message));
+        draft.doubt(setting.name.broken(message));
     }
     let content = draft.last_content(setting)?;
     if content.offset.or(content.depth).is_some() || content.starts {

@@ -34,7 +34,9 @@ fn pcre(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
         is_ungreedy: false,
         is_relative: false,
     };
-    for (at, flag) in value.behind(end + 1).text.char_indices() {
+    // As Suricata has it, an expression without its first quote ends at the other.
+    let flags = value.behind(end + 1).text.split('"').next().unwrap_or_default();
+    for (at, flag) in flags.char_indices() {
         let place = value.part(end + 1 + at..end + 1 + at + flag.len_utf8());
         self::flag(flag, place, &mut pcre, draft)?;
     }

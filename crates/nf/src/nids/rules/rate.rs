@@ -14,13 +14,21 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
 }
 
 fn threshold_option(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
-    alone(setting, draft)?;
-    draft.threshold = Some(threshold(&Words::of(setting.value()?)?)?);
-    Ok(())
+    if draft.detection_filter.is_some() {
+        return Err(both(setting));
+    }
+    let threshold = threshold(&Words::of(setting.value()?)?)?;
+    match draft.threshold.replace(threshold) {
+        None => Ok(()),
+        // All of them must be met.
+        Some(_) => Err(Refusal::Held(Need::value("threshold", "twice"))),
+    }
 }
 
 fn detection_filter(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
-    alone(setting, draft)?;
+    if draft.threshold.is_some() || draft.detection_filter.is_some() {
+        return Err(both(setting));
+    }
     let words = Words::of(setting.value()?)?;
     words.only(&["track", "count", "seconds", "unique_on"])?;
     if words.find("unique_on").is_some() {
@@ -28,18 +36,15 @@ fn detection_filter(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     }
     let rate = rate(&words)?;
     if rate.seconds == 0 {
-        return Err(words.whole.broken("`seconds` is 1 or more"));
+        return Err(words.get("seconds")?.broken("`seconds` is 1 or more"));
     }
     draft.detection_filter = Some(rate);
     Ok(())
 }
 
-fn alone(setting: &Setting<'_>, draft: &Draft) -> Read<()> {
-    if draft.threshold.is_some() || draft.detection_filter.is_some() {
-        let message = "a second `threshold` or `detection_filter`";
-        return Err(setting.name.expected(message, "one of them at most"));
-    }
-    Ok(())
+fn both(setting: &Setting<'_>) -> Refusal {
+    let message = "a second `threshold` or `detection_filter`";
+    setting.name.expected(message, "one of them at most")
 }
 
 /// More words than any of these options has.
@@ -47,7 +52,7 @@ const WORDS_MAX: usize = 8;
 
 /// Pairs of a word and a value, between commas.
 pub(super) struct Words<'a> {
-    pub(super) whole: Piece<'a>,
+    whole: Piece<'a>,
     pairs: Vec<(Piece<'a>, Piece<'a>)>,
 }
 

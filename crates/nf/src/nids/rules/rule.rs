@@ -363,7 +363,7 @@ pub enum Change {
 pub enum IntChange {
     /// It is this.
     Set(u32),
-    /// It is this more; nothing happens where it was not set.
+    /// It is this more; where it was not set, it is this.
     Add(u32),
     /// It is this less, at least 0; nothing happens where it was not set.
     Sub(u32),
@@ -393,7 +393,7 @@ pub enum PayloadTest {
         compare: Compare,
         /// The other way round.
         is_negated: bool,
-        /// With what.
+        /// With what: 64 bits, which are compared without sign.
         value: Value,
     },
     /// `byte_jump`.
@@ -433,7 +433,7 @@ pub enum PayloadTest {
     },
     /// `isdataat`.
     IsDataAt {
-        /// Bytes from the start or from behind the last match.
+        /// There is a byte at this place from the start, or this many behind the last match.
         at: Value,
         /// From behind the last match.
         is_relative: bool,
@@ -515,7 +515,7 @@ pub struct Pcre {
 /// A number in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Its bytes: 1 to 8 in binary, up to 23 as text.
+    /// Its bytes: 1 to 8 in binary, up to 23 as text. `byte_jump` may have 0: the number is 0.
     pub bytes: Value,
     /// Where it starts, from the start or from behind the last match.
     pub offset: Value,

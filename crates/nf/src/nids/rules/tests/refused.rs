@@ -1,0 +1,224 @@
+//! Rules that are wrong, with their column, and rules that are held apart.
+
+use super::*;
+
+const HEADER: &str = "alert tcp any any -> any any (";
+
+/// The column, in the options, and the message.
+fn refused(options: &str, dialect: Dialect) -> (usize, String) {
+    let set = read_text(format!("{HEADER}{options} sid:1;)").as_bytes(), dialect);
+    let told = set.broken.iter().next();
+    let told = told.unwrap_or_else(|| panic!("{options} is read: {set}"));
+    assert_eq!((&*told.file, told.line, set.count()), ("a.rules", 1, 1));
+    (told.column.saturating_sub(HEADER.len()), told.message.clone())
+}
+
+#[test]
+fn options_are_refused_where_they_are_wrong() {
+    for (options, column, message) in [
+        (r#"content:"";"#, 10, "the content is empty"),
+        (r#"content:"a|0|";"#, 12, "half a byte"),
+        (r#"content:"a|0g|";"#, 13, "`g` is no digit"),
+        (r#"content:"ä|0d";"#, 11, "`|` without its end"),
+        (r#"content:"a\.b";"#, 11, "`\\` before the wrong character"),
+        (r#"content:"a"b";"#, 11, "`\"` in the content"),
+        ("content:abc;", 9, "`\"` is missing"),
+        (r#"content:"abc;"#, 12, "`\"` is missing"),
+        ("nocase;", 1, "`nocase` needs a `content` before it"),
+        (r#"content:"a"; nocase; nocase;"#, 22, "`nocase` stands here twice"),
+        (r#"content:"a"; nocase:1;"#, 21, "`nocase` takes no value"),
+        (r#"content:"abc"; depth:2;"#, 22, "2 is less than the content's 3 bytes"),
+        (r#"content:"abc"; within:2;"#, 23, "2 is less than the content's 3 bytes"),
+        (r#"content:"abc"; depth:5; depth:5;"#, 25, "`depth` stands here twice"),
+        (r#"content:"abc"; offset:65536;"#, 23, "`65536` is no such number"),
+        (r#"content:"abc"; offset:-1;"#, 23, "`-1` is no such number"),
+        (r#"content:"abc"; distance:1048577;"#, 25, "`1048577` is no such number"),
+        (r#"content:"abc"; offset:1; distance:1;"#, 26, "`distance` with offset"),
+        (r#"content:"abc"; within:5; depth:5;"#, 26, "`depth` with distance"),
+        (
+            r#"content:"abc"; startswith; offset:1;"#,
+            28,
+            "`offset` with distance, within or startswith",
+        ),
+        (r#"content:"abc"; depth:3; startswith;"#, 25, "`startswith` with"),
+        (r#"content:"abc"; distance:size;"#, 25, "nothing before this is called `size`"),
+        (r#"content:!"abc"; offset:1; fast_pattern;"#, 27, "`fast_pattern` of a content"),
+        (r#"content:"abc"; offset:1; fast_pattern:only;"#, 26, "`fast_pattern` of a content"),
+        (r#"content:"abc"; fast_pattern:only; offset:1;"#, 35, "`offset` with fast_pattern:only"),
+        (r#"content:!"abc"; fast_pattern:only;"#, 17, "`fast_pattern:only` of a negated"),
+        (r#"content:"abc"; fast_pattern:1,3;"#, 29, "the content has 3 bytes"),
+        (
+            r#"content:"a"; fast_pattern; content:"b"; fast_pattern;"#,
+            41,
+            "`fast_pattern` stands here twice",
+        ),
+        (r#"content:"a"; fast_pattern:only; content:"b"; distance:0;"#, 46, "`distance` behind"),
+        (r#"dsize:<4; content:"abc"; offset:1;"#, 7, "no payload of 3 bytes holds the 4"),
+        ("dsize:1; dsize:2;", 10, "`dsize` stands here twice"),
+        ("dsize:5<>6;", 7, "nothing is in this range"),
+        ("dsize;", 1, "`dsize` needs a value"),
+        ("ttl:256;", 5, "`256` is no such number"),
+        ("tos:x100;", 5, "this is no tos"),
+        ("ipopts:zz;", 8, "`zz` is no option of IP"),
+        ("flags:SG;", 8, "`G` is no flag"),
+        ("flags:SS;", 8, "`S` stands here twice"),
+        ("flags:+S*;", 9, "a second modifier"),
+        ("fragbits:+;", 10, "no flag"),
+        ("itype:8;", 1, "`itype` is for ICMP alone"),
+        ("ip_proto:6;", 1, "`ip_proto` is for rules of ip alone"),
+        ("flow:to_server,to_client;", 16, "`to_client` does not go with"),
+        ("flow:established,stateless;", 18, "`stateless` does not go with"),
+        ("flow:upwards;", 6, "flows can't be `upwards`"),
+        ("flow:only_stream; dsize:1;", 19, "this is about packets"),
+        ("flowbits:jump,a;", 10, "flowbits can't `jump`"),
+        ("flowbits:set,a b;", 14, "this is no name"),
+        ("flowbits:set;", 13, "this is no name"),
+        ("flowbits:set,a|b;", 14, "only one bit can be changed"),
+        ("flowbits:isset,a; flowbits:isnotset,a;", 28, "the same bit is set and not set"),
+        ("flowint:a,%,1;", 11, "`%` is no comparison"),
+        ("flowint:a,>,4294967295;", 13, "no number is like this"),
+        ("xbits:set,a;", 7, "`track` is missing"),
+        ("xbits:set,a,track ip_all;", 19, "`ip_all` can't be tracked"),
+        ("xbits:set,a,track ip_src,expire 0;", 33, "no time"),
+        ("stream_size:up,>,1;", 13, "`up` is no side"),
+        ("byte_test:9,>,1,0;", 11, "`9` is no such number"),
+        ("byte_test:4,>,1;", 11, "something is missing here"),
+        ("byte_test:4,~,1,0;", 13, "`~` is no comparison"),
+        ("byte_test:4,>,1,0,sideways;", 19, "`byte_test` has no `sideways`"),
+        ("byte_test:4,>,1,0,dec;", 1, "a base without `string`"),
+        ("byte_test:4,>,1,0,bitmask 0;", 27, "this is no mask"),
+        ("byte_jump:4,0,from_end,from_beginning;", 24, "from the beginning and from the end"),
+        ("byte_jump:4,0,multiplier 0;", 26, "`0` is no such number"),
+        ("byte_extract:4,0,9x;", 18, "this is no name"),
+        ("byte_extract:4,0,x,align 3;", 26, "numbers aren't rounded so"),
+        ("byte_math:bytes 4,offset 0,oper %,rvalue 1,result x;", 33, "`%` is no operator"),
+        ("byte_math:bytes 5,offset 0,oper <<,rvalue 1,result x;", 17, "`5` is no such number"),
+        (
+            "byte_math:bytes 4,bytes 4,offset 0,oper +,rvalue 1,result x;",
+            19,
+            "`bytes` stands here twice",
+        ),
+        ("isdataat:70000;", 10, "`70000` is no such number"),
+        ("isdataat:1,absolute;", 12, "`isdataat` has no `absolute`"),
+        (r#"pcre:"abc";"#, 7, "this is no expression"),
+        (r#"pcre:"/abc/iq";"#, 13, "`q` is no flag"),
+        ("threshold:type limit,track by_src,count 1;", 11, "`seconds` is missing"),
+        ("threshold:type some,track by_src,count 1,seconds 1;", 16, "`some` is no type"),
+        ("threshold:type limit,track by_moon,count 1,seconds 1;", 28, "`by_moon` can't be tracked"),
+        ("threshold:type limit,track by_src,count 0,seconds 1;", 41, "`count` is 1 or more"),
+        (
+            "threshold:type backoff,track by_src,count 1,multiplier 2;",
+            30,
+            "type backoff is for flows",
+        ),
+        ("detection_filter:track by_src,count 1,seconds 0;", 47, "`seconds` is 1 or more"),
+        ("msg:nothing;", 5, "`\"` is missing"),
+        ("sid:5;", 8, "`sid` stands here twice"),
+        ("rev:x;", 5, "`x` is no such number"),
+        ("priority:0;", 10, "`0` is no priority"),
+        ("target:all;", 8, "`all` is no target"),
+        ("reference:url;", 11, "this is no reference"),
+        (":5;", 1, "the name of the option is missing"),
+        ("requires:version 8;", 18, "no comparison of versions"),
+    ] {
+        let (at, told) = refused(options, Dialect::Suricata);
+        assert!(told.starts_with(message), "{options}: {told}");
+        assert_eq!(at, column, "{options}: {told}");
+    }
+}
+
+#[test]
+fn headers_are_refused_where_they_are_wrong() {
+    for (rule, column, message) in [
+        ("allert tcp any any -> any any (sid:1;)", 1, "`allert` is no action"),
+        ("log tcp any any -> any any (sid:1;)", 1, "`log` is no action"),
+        ("alert htp any any -> any any (sid:1;)", 7, "`htp` is no protocol"),
+        ("alert tcp any any <- any any (sid:1;)", 19, "`<-` is no direction"),
+        ("alert tcp !any any -> any any (sid:1;)", 11, "no addresses are left"),
+        ("alert tcp [1.1.1.1,!1.0.0.0/8] any -> any any (sid:1;)", 12, "no addresses are left"),
+        ("alert tcp 1.1.1.256 any -> any any (sid:1;)", 11, "`1.1.1.256` is no address"),
+        ("alert tcp 1.1.1.1/33 any -> any any (sid:1;)", 19, "`33` is no length of a prefix"),
+        ("alert tcp [1.1.1.9-1.1.1.1] any -> any any (sid:1;)", 12, "the first address"),
+        ("alert tcp [1.1.1.1,] any -> any any (sid:1;)", 20, "addresses are missing here"),
+        ("alert tcp [1.1.1.1 any -> any any (sid:1;)", 11, "`]` is missing"),
+        ("alert tcp 1.1.1.1] any -> any any (sid:1;)", 18, "`]` without its `[`"),
+        ("alert tcp any [1,!0:1] -> any any (sid:1;)", 16, "no ports are left"),
+        ("alert tcp any 70000 -> any any (sid:1;)", 15, "`70000` is no port"),
+        ("alert tcp any 9:8 -> any any (sid:1;)", 15, "the first port"),
+        ("alert tcp any : -> any any (sid:1;)", 15, "`:` is no port"),
+        ("alert tcp $WHAT any -> any any (sid:1;)", 11, "`$WHAT` is not defined"),
+        (
+            "alert tcp $LOOP any -> any any (sid:1;)",
+            11,
+            "in `$LOOP`: in `$POOL`: `$LOOP` names itself: $LOOP -> $POOL -> $LOOP",
+        ),
+        ("alert tcp $EMPTY any -> any any (sid:1;)", 11, "in `$EMPTY`: no addresses are left"),
+        ("alert tcp $BAD any -> any any (sid:1;)", 11, "in `$BAD`: `10.0.0.300` is no address"),
+        ("alert tcp any any -> any any", 29, "the options are missing"),
+        ("alert tcp any any", 18, "`` is no direction"),
+        ("alert tcp any any -> any any (msg:\"x\";)", 1, "`sid` is missing"),
+        ("alert tcp any any -> any any (sid:0;)", 35, "`sid` is 1 or more"),
+        ("alert tcp any any -> any any (sid:1)", 31, "`;` is missing"),
+        ("alert tcp any any -> any any (sid:1;)#x", 37, "`;` is missing"),
+    ] {
+        let set = read_text(rule.as_bytes(), Dialect::Suricata);
+        let told = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
+        assert!(told.message.starts_with(message), "{rule}: {told}");
+        assert_eq!(told.column, column, "{rule}: {told}");
+    }
+}
+
+#[test]
+fn what_is_not_there_yet_is_held_by_name() {
+    let suricata = [
+        (r#"content:"x"; http_uri;"#, "http.uri", "http.*"),
+        (r#"uricontent:"x"; nocase; depth:5;"#, "http.uri", "http.*"),
+        (r#"http.uri; content:"x"; bsize:3;"#, "http.uri", "http.*"),
+        (r#"file_data; content:"x";"#, "file.data", "file.*"),
+        (r#"pcre:"/x/U";"#, "http.uri", "http.*"),
+        (r#"pcre:"/(x)/, flow:name";"#, "pcre captures", "pcre"),
+        ("byte_test:4,>,1,0,dce;", "dcerpc", "dcerpc.*"),
+        ("byte_test:0,>,1,0,string,dec;", "byte_test of 0 bytes", "byte_test"),
+        ("byte_test:4,>,1,0,string;", "byte_test string without base", "byte_test"),
+        ("flowint:a,==,b;", "flowint with the number of another", "flowint"),
+        ("xbits:set,a,track tx;", "xbits track tx", "xbits"),
+        (
+            "detection_filter:track by_dst,count 1,seconds 1,unique_on dst_port;",
+            "detection_filter unique_on",
+            "detection_filter",
+        ),
+        ("ttl:&0xc0=0x80;", "ttl &", "ttl"),
+        ("tag:session,10,packets;", "tag", "tag"),
+        ("flow.age:>3600;", "flow.age", "flow.age"),
+        ("foobar:1;", "foobar", "unknown foobar"),
+    ];
+    let snort = [
+        ("flowbits:setx,a,group;", "flowbits groups", "flowbits"),
+        (r#"content:"a"; offset:-3;"#, "offset negative", "offset"),
+        ("metadata:engine shared, soid 3|1;", "metadata engine shared", "metadata"),
+        ("byte_extract:1,0,a; isdataat:a,relative;", "isdataat of a name, relative", "isdataat"),
+    ];
+    let cases = suricata.map(|c| (Dialect::Suricata, c)).into_iter();
+    for (dialect, (options, need, family)) in cases.chain(snort.map(|c| (Dialect::Snort, c))) {
+        let set = read_text(format!("{HEADER}{options} sid:1;)").as_bytes(), dialect);
+        let held: Vec<_> = set.held.by_need().into_iter().map(|(n, s)| (n.name(), s)).collect();
+        assert_eq!(held, [(need, vec![1])], "{options}: {}", set.broken);
+        assert_eq!(set.held.by_family(), [(family.to_owned(), 1)]);
+        assert!(set.rules.is_empty());
+    }
+    for (header, dialect, need) in [
+        ("alert http any any -> any any", Dialect::Suricata, "http"),
+        ("alert http:request_started any any -> any any", Dialect::Suricata, "hook"),
+        ("config ip any any -> any any", Dialect::Suricata, "action config"),
+        ("drop:packet ip any any -> any any", Dialect::Suricata, "action drop:packet"),
+        ("alert ip any any => any any", Dialect::Suricata, "direction =>"),
+        ("log ip any any -> any any", Dialect::Snort, "action log"),
+    ] {
+        let set = read_text(format!("{header} (sid:1;)").as_bytes(), dialect);
+        assert!(
+            set.held.by_need().iter().any(|(n, _)| n.name() == need),
+            "{header} {}",
+            set.broken
+        );
+    }
+}
