@@ -116,6 +116,12 @@ impl Thresholds {
         self.entries.evicted()
     }
 
+    /// Counts that are kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// What becomes of a match of a rule that does `action`, and what is done. Matches come in the order of their
     /// time.
     pub fn decide(&mut self, policy: &Policy, action: Action, what: &Match) -> (Decision, Action) {
