@@ -25,8 +25,8 @@ use super::entries::Entries;
 use super::{Filter, Policy};
 use crate::nids::rules::{Action, Rate, Threshold, ThresholdHow, Track};
 
-/// How long a backoff remembers a flow that matches no more, in seconds.
-const BACKOFF_IDLE_S: u64 = 3600;
+/// How long a backoff, or a rate filter that did its action, is remembered without a match, in seconds.
+const IDLE_S: u64 = 3600;
 const SECOND: u64 = 1_000_000_000;
 
 /// What becomes of a match.
@@ -116,6 +116,12 @@ impl Thresholds {
         self.entries.evicted()
     }
 
+    /// Counts that are kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// What becomes of a match of a rule that does `action`, and what is done. Matches come in the order of their
     /// time.
     pub fn decide(&mut self, policy: &Policy, action: Action, what: &Match) -> (Decision, Action) {
@@ -151,7 +157,7 @@ impl Thresholds {
         let decided = slot.value.go_on(filter, action, now, is_within);
         let expiry = match filter {
             Filter::Rate { timeout_s, .. } => slot.value.acting.map_or(0, |since| {
-                since.as_nanos().saturating_add((u64::from(*timeout_s) + 1) * SECOND)
+                since.as_nanos().saturating_add((u64::from(*timeout_s) + IDLE_S) * SECOND)
             }),
             _ if is_backoff(filter) => idle_end(now),
             _ => 0,
@@ -167,7 +173,7 @@ fn is_backoff(filter: &Filter) -> bool {
 }
 
 fn idle_end(now: Instant) -> u64 {
-    now.as_nanos().saturating_add(BACKOFF_IDLE_S * SECOND)
+    now.as_nanos().saturating_add(IDLE_S * SECOND)
 }
 
 impl Key {
@@ -277,16 +283,14 @@ impl Count {
         Decision::Told
     }
 
-    /// Whether a rate filter does its action. The match that ends it counts for nothing while the window holds;
-    /// whole seconds are compared.
+    /// Whether a rate filter does its action. The match that ends it counts for nothing; whole seconds are
+    /// compared.
     fn is_acting(&mut self, limit: u32, timeout_s: u64, now: Instant, is_within: bool) -> bool {
         let seconds = |time: Instant| time.as_nanos() / SECOND;
         if let Some(since) = self.acting {
             let goes_on = seconds(now).saturating_sub(seconds(since)) <= timeout_s;
             self.acting = self.acting.filter(|_| goes_on);
-            if goes_on || is_within {
-                return goes_on;
-            }
+            return goes_on;
         }
         if !is_within {
             (self.start, self.count) = (now, 1);
