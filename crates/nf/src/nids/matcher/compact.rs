@@ -6,17 +6,17 @@
 //! steps a byte, whatever the payload. Both find the same.
 
 use super::double_array::DoubleArray;
-use super::grams::{Entry, Grams, Pairs, folded, word};
+use super::grams::{Entry, Grams, Pairs, word};
 use super::literals::Literals;
 use super::{Error, Hits, Matcher, Pattern};
 
 /// Positions that are filtered at a time.
 const STEP: usize = 16;
-/// A step's positions and the rest of the last gram.
-const WINDOW: usize = STEP + 3;
+/// A step's positions and the word that the last gram ends in.
+const WINDOW: usize = STEP + 8;
 /// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries looked at, and
 /// literals compared by 16 bytes.
-const WORK_PER_STEP: usize = 4;
+const WORK_PER_STEP: usize = STEP / 2;
 /// Work that the shortest payload has.
 const WORK_MIN: usize = 32;
 
@@ -96,37 +96,33 @@ impl Compact {
         hits: &mut Hits,
     ) -> Option<()> {
         let (mut grams, mut pairs) = (0, 0);
-        for i in 0..STEP {
-            let gram = [window[i], window[i + 1], window[i + 2], window[i + 3]];
-            let gram = folded(u32::from_le_bytes(gram));
-            if i % 2 == 0 {
-                grams |= self.grams.has(gram) << i;
-            }
+        for (i, gram) in grams_of(window).into_iter().enumerate() {
+            grams |= self.grams.has(gram) << i;
             if PAIRED && let Some(filter) = &self.pairs {
-                pairs |= filter.has(gram) << i;
+                pairs |= filter.has(gram as u16) << i;
             }
         }
         if grams | pairs == 0 {
             return Some(());
         }
-        for place in places(grams).map(|i| at + i) {
-            let gram = folded(word(bytes, place));
-            self.settle(self.grams.entries(gram), Some(gram), bytes, place, work, hits)?;
+        for place in places(grams).map(|i| at + 2 * i) {
+            let gram = word(bytes, place);
+            self.settle(self.grams.entries(gram), gram, bytes, place, work, hits)?;
         }
         if PAIRED && let Some(filter) = &self.pairs {
-            for place in places(pairs).map(|i| at + i) {
-                let entries = filter.entries(folded(word(bytes, place)));
-                self.settle(entries, None, bytes, place, work, hits)?;
+            for place in places(pairs).map(|i| at + 2 * i) {
+                let pair = word(bytes, place) as u16;
+                self.settle(filter.entries(pair), u32::from(pair), bytes, place, work, hits)?;
             }
         }
         Some(())
     }
 
-    /// Compares the literals of `entries` that may have `gram` at `place`, if there is one.
+    /// Compares the literals of `entries` that have `gram`, which is at `place`.
     fn settle(
         &self,
         entries: &[Entry],
-        gram: Option<u32>,
+        gram: u32,
         bytes: &[u8],
         place: usize,
         work: &mut Work,
@@ -134,8 +130,11 @@ impl Compact {
     ) -> Option<()> {
         work.take(entries.len())?;
         for entry in entries {
-            let Some(start) = place.checked_sub(usize::from(entry.back)) else { continue };
-            if gram.is_some_and(|gram| gram != entry.gram || !entry.may_start(bytes, start)) {
+            if entry.gram != gram {
+                continue;
+            }
+            let Some(start) = (place + 1).checked_sub(usize::from(entry.back)) else { continue };
+            if !entry.may_start(bytes, start) {
                 continue;
             }
             let literal = self.literals.get(entry.literal);
@@ -147,6 +146,20 @@ impl Compact {
         }
         Some(())
     }
+}
+
+/// The folded grams at the even ones of a step's positions.
+#[inline(always)]
+fn grams_of(window: &[u8; WINDOW]) -> [u32; STEP / 2] {
+    let folded = window.map(|byte| byte.to_ascii_lowercase());
+    let mut words = [0; WINDOW / 8];
+    for (word, bytes) in words.iter_mut().zip(folded.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    core::array::from_fn(|i| {
+        let pair = u128::from(words[i / 4]) | u128::from(words[i / 4 + 1]) << 64;
+        (pair >> (i % 4 * 16)) as u32
+    })
 }
 
 impl Work {

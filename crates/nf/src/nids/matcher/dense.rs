@@ -12,7 +12,7 @@ use super::trie::{Outputs, Trie};
 use super::{Error, Hits, Matcher, Pattern};
 
 /// Parts of a payload that are walked in step.
-const LANES: usize = 8;
+const LANES: usize = 4;
 /// Parts of fewer bytes don't pay.
 const PART_LEN_MIN: usize = 16;
 /// The longest table, in bytes.
@@ -81,12 +81,14 @@ impl Dense {
             len if len < PART_LEN_MIN => 0,
             len => len,
         };
-        let parts: [&[u8]; LANES] = core::array::from_fn(|lane| &bytes[lane * len..][..len]);
+        let [a, b, c, d]: [&[u8]; LANES] = core::array::from_fn(|lane| &bytes[lane * len..][..len]);
         let mut states = [0; LANES];
-        for i in 0..len {
-            let column = parts.map(|part| part[i]);
-            states = core::array::from_fn(|lane| self.step(table, states[lane], column[lane]));
-            if states.iter().fold(0, |a, &b| a.max(b)) >= self.accepting {
+        for (i, ((&a, &b), (&c, &d))) in a.iter().zip(b).zip(c.iter().zip(d)).enumerate() {
+            states[0] = self.step(table, states[0], a);
+            states[1] = self.step(table, states[1], b);
+            states[2] = self.step(table, states[2], c);
+            states[3] = self.step(table, states[3], d);
+            if states[0].max(states[1]).max(states[2].max(states[3])) >= self.accepting {
                 for (lane, &state) in states.iter().enumerate() {
                     if state >= self.accepting {
                         on_hit(state, lane * len + i + 1);

@@ -82,3 +82,91 @@ fn variety(bytes: &[u8]) -> u32 {
     };
     bytes.iter().map(worth).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::rules::{Action, Header, Place, Protocol};
+    use super::*;
+
+    /// The first letter: `!` negated, others not.
+    fn content(text: &str, fast_pattern: Option<FastPattern>) -> PayloadTest {
+        PayloadTest::Content(Content {
+            bytes: text.as_bytes()[1..].into(),
+            is_nocase: false,
+            is_negated: text.starts_with('!'),
+            offset: None,
+            depth: None,
+            distance: None,
+            within: None,
+            starts: false,
+            ends: false,
+            fast_pattern,
+        })
+    }
+
+    fn rule(payload: Vec<PayloadTest>) -> Rule {
+        Rule {
+            place: Place::default(),
+            action: Action::Alert,
+            header: Header {
+                protocol: Protocol::Tcp,
+                src: Default::default(),
+                src_ports: Default::default(),
+                dst: Default::default(),
+                dst_ports: Default::default(),
+                is_bidirectional: false,
+            },
+            about: Default::default(),
+            packet: Vec::new(),
+            flow: Default::default(),
+            payload,
+            slots: 0,
+            effects: Vec::new(),
+            threshold: None,
+            detection_filter: None,
+        }
+    }
+
+    #[test]
+    fn what_rules_mark_or_else_the_longest_and_most_varied_is_chosen() {
+        let long = format!("+{}0123456789%$#{}", "a".repeat(40), "b".repeat(40));
+        for (contents, chosen) in [
+            (&["+GET", "+User-Agent", "+Host"][..], Some((1, 0..10))),
+            (&["+aabb", "+abcd", "+dcba"], Some((1, 0..4))),
+            (&["+abcd", "+a1c$"], Some((1, 0..4))),
+            (&["+abc", "!a much longer one"], Some((0, 0..3))),
+            (&["!only this"], None),
+            (&[], None),
+            (&["+AAAAAAAAAAAA", "+evil"], Some((1, 0..4))),
+            (&["+AAAAAAAAAAAA", "+xy"], Some((0, 0..12))),
+            (&["*ab", "+abcdef"], Some((0, 0..2))),
+            (&["!*", "+abcdef"], Some((1, 0..6))),
+            (&[&long], Some((0, 22..54))),
+        ] {
+            let payload = contents.iter().map(|text| {
+                let is_marked = text.starts_with('*');
+                content(text, is_marked.then_some(FastPattern::Whole))
+            });
+            let expected = chosen.map(|(test, part)| Chosen { test, part });
+            assert_eq!(choose(&rule(payload.collect())), expected, "{contents:?}");
+        }
+    }
+
+    #[test]
+    fn marked_parts_are_taken_as_far_as_they_are_there() {
+        for (offset, len, part) in
+            [(2, 3, Some(2..5)), (4, 9, Some(4..6)), (6, 1, None), (9, 1, None)]
+        {
+            let marked = content("+abcdef", Some(FastPattern::Part(offset, len)));
+            let expected = part.map(|part| Chosen { test: 1, part });
+            assert_eq!(choose(&rule(vec![content("+longer than that", None), marked])), expected);
+        }
+    }
+
+    #[test]
+    fn tests_that_are_no_contents_keep_their_places() {
+        let span = super::super::super::rules::Span { min: 1, max: 2, is_negated: false };
+        let payload = vec![PayloadTest::Bsize(span), content("+abc", None)];
+        assert_eq!(choose(&rule(payload)), Some(Chosen { test: 1, part: 0..3 }));
+    }
+}

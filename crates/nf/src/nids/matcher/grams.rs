@@ -1,21 +1,21 @@
 //! Filters: at which positions of a payload literals may occur, and which.
 //!
 //! [`Grams`] looks at every second position for four bytes of a literal, hashed, in a bitmap. A literal of five bytes
-//! or more has two such grams that follow each other, one of which stands at an even position. [`Pairs`] looks at
-//! every position for two bytes of the shorter ones. Both fold letters more coarsely than ASCII does (by the bit
-//! 0x20), so that what they find is compared.
+//! or more has two such grams that follow each other, one of which stands at an even position. [`Pairs`] looks there
+//! for two bytes of the shorter ones.
 
 use super::anchors;
 use super::literals::Literals;
 
 /// Literals of fewer bytes are found by pairs.
 pub(super) const GRAM_LITERAL_LEN_MIN: usize = 5;
-/// The bit that tells lower case from upper.
-const FOLD: u32 = 0x2020_2020;
 /// Bits of the bitmap for each gram, at least.
 const BITS_PER_GRAM: usize = 32;
 /// Logarithms of the fewest and the most bits: 1 KiB and 128 KiB.
 const BITS_LOG: core::ops::RangeInclusive<u32> = 13..=20;
+
+/// In [`Entry::probe_at`]: the literal is as short as a probe.
+const NO_PROBE: u16 = u16::MAX;
 
 /// A literal that may be found where a filter says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,9 +26,9 @@ pub(super) struct Entry {
     /// Four other bytes of the literal, folded.
     probe: u32,
     pub(super) literal: u32,
-    /// How far the literal starts before what was found.
+    /// How far the literal starts before the byte behind the position.
     pub(super) back: u16,
-    /// Where the probe is in the literal.
+    /// Where the probe is in the literal; [`NO_PROBE`].
     probe_at: u16,
 }
 
@@ -37,10 +37,10 @@ impl Entry {
     fn of_gram(literal: u32, bytes: &[u8], at: usize) -> Self {
         let probe_at = if at * 2 >= bytes.len() - 4 { 0 } else { bytes.len() - 4 };
         Self {
-            gram: folded(word(bytes, at)),
-            probe: folded(word(bytes, probe_at)),
+            gram: word(bytes, at),
+            probe: word(bytes, probe_at),
             literal,
-            back: at as u16,
+            back: at as u16 + 1,
             probe_at: probe_at as u16,
         }
     }
@@ -48,10 +48,8 @@ impl Entry {
     /// Whether the literal may start at `start` of `bytes`.
     #[inline]
     pub(super) fn may_start(&self, bytes: &[u8], start: usize) -> bool {
-        bytes
-            .get(start + usize::from(self.probe_at)..)
-            .and_then(|rest| rest.first_chunk())
-            .is_some_and(|&probe| folded(u32::from_le_bytes(probe)) == self.probe)
+        let at = start + usize::from(self.probe_at);
+        self.probe_at == NO_PROBE || word(bytes, at) == self.probe
     }
 }
 
@@ -142,9 +140,10 @@ fn gram_entries(literals: &Literals) -> Vec<Entry> {
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     /// A bit for each pair of bytes, the first in the low half.
-    bits: Vec<u64>,
-    /// By the first byte of the pair.
+    bits: Box<[u64; 1 << 10]>,
+    /// By the top bits of the pair's hash.
     buckets: Buckets,
+    bucket_shift: u32,
 }
 
 impl Pairs {
@@ -152,36 +151,30 @@ impl Pairs {
     pub(super) fn new(literals: &Literals) -> Option<Self> {
         let short =
             (0..literals.len() as u32).filter(|&i| literals.get(i).len() < GRAM_LITERAL_LEN_MIN);
-        let mut bits = vec![0_u64; 1 << 10];
-        let mut entries = Vec::new();
-        for literal in short {
-            let pair = anchors::rarest(literals.get(literal), 2);
-            let back = pair.start as u16;
-            let bytes = &literals.get(literal)[pair];
-            let first = u32::from(bytes[0]) | 0x20;
-            // One byte alone may stand before any other.
-            let seconds = bytes.get(1).map_or(0..=255, |&second| second..=second);
-            for second in seconds {
-                let pair = first | (u32::from(second) | 0x20) << 8;
-                bits[pair as usize / 64] |= 1 << (pair % 64);
-            }
-            entries.push(Entry { gram: first, literal, back, ..Entry::default() });
+        let entries: Vec<_> = short.flat_map(|i| pair_entries(i, literals.get(i))).collect();
+        if entries.is_empty() {
+            return None;
         }
-        let buckets = Buckets::new(256, entries, |entry| entry.gram as usize);
-        (!buckets.entries.is_empty()).then_some(Self { bits, buckets })
+        let mut bits = Box::new([0; 1 << 10]);
+        for Entry { gram: pair, .. } in &entries {
+            bits[*pair as usize / 64] |= 1 << (pair % 64);
+        }
+        let bucket_shift = 32 - entries.len().next_power_of_two().ilog2().max(1);
+        let bucket = |entry: &Entry| (hash(entry.gram) >> bucket_shift) as usize;
+        let buckets = Buckets::new(1 << (32 - bucket_shift), entries, bucket);
+        Some(Self { bits, buckets, bucket_shift })
     }
 
-    /// 1 where the low two bytes, folded, may be of a literal.
+    /// 1 where a pair, folded, is one of a literal.
     #[inline]
-    pub(super) fn has(&self, gram: u32) -> u32 {
-        let pair = gram & 0xffff;
-        (self.bits[pair as usize / 64] >> (pair % 64)) as u32 & 1
+    pub(super) fn has(&self, pair: u16) -> u32 {
+        (self.bits[usize::from(pair) / 64] >> (pair % 64)) as u32 & 1
     }
 
-    /// The literals that may have the pair in the low two bytes.
+    /// The literals that may have `pair`.
     #[inline]
-    pub(super) fn entries(&self, gram: u32) -> &[Entry] {
-        self.buckets.get((gram & 0xff) as usize)
+    pub(super) fn entries(&self, pair: u16) -> &[Entry] {
+        self.buckets.get((hash(u32::from(pair)) >> self.bucket_shift) as usize)
     }
 
     pub(super) fn memory_len(&self) -> usize {
@@ -189,16 +182,33 @@ impl Pairs {
     }
 }
 
-/// The four bytes at `at`; zeros behind the end.
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.iter_mut().zip(bytes.iter().skip(at)).for_each(|(to, from)| *to = *from);
-    u32::from_le_bytes(word)
+/// Entries of a literal of one to four bytes: of two pairs one byte apart, of which one stands at an even position. Where
+/// it has none, of what is at the edge of it and any byte beside that.
+fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<Entry> {
+    let at = anchors::rarest(bytes, 3).start;
+    let entry = |[first, second]: [u8; 2], back: usize| {
+        let gram = word(&[first, second], 0);
+        Entry { gram, literal, back: back as u16, probe_at: NO_PROBE, ..Entry::default() }
+    };
+    let any = || (0..=255_u8).filter(|byte| !byte.is_ascii_uppercase());
+    match bytes[at..] {
+        [a, b, c, ..] => vec![entry([a, b], at + 1), entry([b, c], at + 2)],
+        [a, b] => any().map(|x| entry([x, a], 0)).chain([entry([a, b], 1)]).collect(),
+        [a] => any().flat_map(|x| [entry([x, a], 0), entry([a, x], 1)]).collect(),
+        [] => Vec::new(),
+    }
 }
 
+/// The four bytes at `at`, folded; zeros behind the end.
 #[inline]
-pub(super) fn folded(gram: u32) -> u32 {
-    gram | FOLD
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let word = rest.first_chunk().copied().unwrap_or_else(|| {
+        let mut word = [0; 4];
+        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        word
+    });
+    u32::from_le_bytes(word.map(|byte| byte.to_ascii_lowercase()))
 }
 
 /// Its top bits depend on all bits of the gram (Knuth, TAOCP 3, 6.4).

@@ -32,7 +32,7 @@ pub use hyperscan::Hyperscan;
 /// The longest pattern, in bytes.
 pub const PATTERN_LEN_MAX: usize = warpline_native::hyperscan::LITERAL_LEN_MAX;
 /// Bytes of a dense table up to which [`Choice::Auto`] takes it, where Hyperscan is missing.
-const DENSE_AUTO_LEN_MAX: usize = 256 << 10;
+const DENSE_AUTO_LEN_MAX: usize = 2 << 20;
 
 /// A literal; its id is its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
