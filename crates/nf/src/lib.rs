@@ -61,6 +61,7 @@ pub const FUNCTIONS: &[Definition] = &[
     ipsec::DEFINITION,
     load_balancer::DEFINITION,
     nat::DEFINITION,
+    nids::DEFINITION,
     router::DEFINITION,
 ];
 

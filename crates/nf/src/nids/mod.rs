@@ -1,4 +1,171 @@
-//! Intrusion detection by rules.
+//! Intrusion detection by rules. The manual of the function follows.
+//!
+#![doc = include_str!("manual.md")]
 
+mod asked;
+mod config;
+mod counts;
+pub mod detect;
+mod flow_state;
+pub mod flows;
+pub mod groups;
+mod inspector;
+mod limits;
+mod load;
 pub mod matcher;
+pub mod report;
 pub mod rules;
+mod scan;
+mod shard;
+mod tables;
+mod waiting;
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
+
+use self::report::{Alert, AlertConfig, AlertReport, EveOptions};
+use self::shard::NidsShard;
+use self::tables::Tables;
+use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State};
+
+/// The function's manual.
+pub const MANUAL: &str = include_str!("manual.md");
+
+/// The function.
+pub const DEFINITION: Definition = Definition {
+    name: "nids",
+    summary: "intrusion detection: the rules of Suricata and Snort, alerts in EVE's form",
+    manual: MANUAL,
+    keys: config::KEYS,
+    drops: shard::DROPS,
+    access: ACCESS,
+    build,
+};
+
+const SCANNED: FieldSet =
+    FieldSet::HEADERS.union(FieldSet::of(&[Field::SrcPort, Field::DstPort, Field::Payload]));
+
+const ACCESS: Access = Access {
+    before: ReadWrite::NONE,
+    run: ReadWrite::new(SCANNED, FieldSet::EMPTY),
+    after: ReadWrite::new(
+        FieldSet::FRAME
+            .union(FieldSet::HEADERS)
+            .union(FieldSet::of(&[Field::Timestamp, Field::Ingress])),
+        FieldSet::of(&[Field::Verdict]),
+    ),
+    after_flagged: ReadWrite::NONE,
+    flagged_share: 0.0,
+};
+
+/// How often the memory of flows that are over is given back.
+const TICK: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct Nids {
+    tables: Arc<Tables>,
+    /// Where `run` leaves what it found in a payload.
+    word: ScratchWord,
+    access: Access,
+}
+
+fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
+    let tables = load::tables(section, resources)?;
+    let Some([word]) = resources.scratch() else {
+        section.mistake("function", "the chain has no scratch word left for what a scan finds");
+        return None;
+    };
+    let mut access = ACCESS;
+    access.run.writes = access.run.writes.with(word.field());
+    access.after.reads = access.after.reads.with(word.field());
+    Some(Box::new(Nids { tables: Arc::new(tables), word, access }))
+}
+
+impl Function for Nids {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        scan::scan(&self.tables.groups, batch, self.word);
+    }
+
+    fn state_key(&self) -> StateKey {
+        if self.tables.is_whole { StateKey::Whole } else { StateKey::AddressPair }
+    }
+
+    fn state(&self, shard: Shard) -> State {
+        NidsShard::new(&self.tables, self.word, shard).map_or(State::NONE, State::after)
+    }
+
+    fn emits(&self) -> Emits {
+        let (per_packet, len_max) =
+            if self.tables.rejects { (2, report::FRAME_LEN_MAX) } else { (0, 0) };
+        Emits {
+            per_packet,
+            len_max,
+            notes_per_packet: inspector::ALERTS_MAX,
+            note_len_max: Alert::LEN + self.tables.config.payload_len,
+            findings_per_packet: scan::FINDINGS_PER_PACKET,
+        }
+    }
+
+    fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
+        let config = self.tables.config.alerts();
+        Ok(Some(Box::new(AlertReport::open(&config, &self.tables.generation, outputs)?)))
+    }
+
+    fn alerts(&self) -> bool {
+        true
+    }
+
+    fn writes(&self) -> Vec<PathBuf> {
+        self.tables.config.alerts().writes().cloned().collect()
+    }
+
+    /// Other rules and other thresholds may come; what memory is made of, and what is written, may not.
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        let old: &dyn core::any::Any = old;
+        let Some(old) = old.downcast_ref::<Self>() else {
+            return Err("it is another function".into());
+        };
+        let (new, old) = (&*self.tables, &*old.tables);
+        if new.config != old.config {
+            return Err(
+                "only rules, variables and the .config files can change while packets flow".into(),
+            );
+        }
+        if new.is_whole && !old.is_whole {
+            return Err(
+                "some of the new rules count over hosts to decide of packets, which takes \
+                        one lane from the start"
+                    .into(),
+            );
+        }
+        if new.rejects && !old.rejects {
+            return Err("some of the new rules answer packets, and none did before".into());
+        }
+        new.generation.follow(&old.generation);
+        Ok(())
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+}
+
+impl config::Config {
+    fn alerts(&self) -> AlertConfig {
+        AlertConfig {
+            eve: self.eve.clone(),
+            fast_log: self.fast_log.clone(),
+            hits: self.hits.clone(),
+            options: EveOptions { payload: self.payload_len > 0, ..EveOptions::default() },
+            thresholds: self.thresholds,
+            top: 10,
+        }
+    }
+}

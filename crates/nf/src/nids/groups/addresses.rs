@@ -45,7 +45,11 @@ impl AddressIndex {
         for half in v4.iter().flat_map(|&(a, b, _)| a >> 16..=b >> 16) {
             named[half as usize / 64] |= 1 << (half % 64);
         }
-        Self { v4: Ranges::new(v4, |a| a.checked_add(1)), v6: Ranges::new(v6.collect(), |a| a.checked_add(1)), named }
+        Self {
+            v4: Ranges::new(v4, |a| a.checked_add(1)),
+            v6: Ranges::new(v6.collect(), |a| a.checked_add(1)),
+            named,
+        }
     }
 
     /// The rules that name `address`.
@@ -54,7 +58,8 @@ impl AddressIndex {
             IpAddr::V4(address) => {
                 let bits = address.to_bits();
                 let half = bits as usize >> 16;
-                let is_named = self.named.get(half / 64).is_some_and(|word| word >> (half % 64) & 1 == 1);
+                let is_named =
+                    self.named.get(half / 64).is_some_and(|word| word >> (half % 64) & 1 == 1);
                 if is_named { self.v4.of(bits) } else { &[] }
             }
             IpAddr::V6(address) => self.v6.of(address.to_bits()),
@@ -133,12 +138,18 @@ mod tests {
     }
 
     fn v6(n: u8) -> Ipv6Addr {
-        Ipv6Addr::from_bits(if n < 128 { u128::from(n) } else { u128::MAX - u128::from(u8::MAX - n) })
+        Ipv6Addr::from_bits(if n < 128 {
+            u128::from(n)
+        } else {
+            u128::MAX - u128::from(u8::MAX - n)
+        })
     }
 
     fn set(ranges: &[(u8, u8)]) -> Addresses {
         let mut has = [false; 256];
-        ranges.iter().for_each(|&(a, n)| (a..=a.saturating_add(n)).for_each(|n| has[usize::from(n)] = true));
+        ranges
+            .iter()
+            .for_each(|&(a, n)| (a..=a.saturating_add(n)).for_each(|n| has[usize::from(n)] = true));
         let mut set = Addresses::default();
         for n in (0..=u8::MAX).filter(|&n| has[usize::from(n)]) {
             // 127 and 128 don't touch.

@@ -23,6 +23,8 @@ pub struct Anchor {
     pub pattern: Option<Pattern>,
     /// It is asked once for each direction of a flow: it is about addresses only.
     pub is_once: bool,
+    /// It never matches, and is asked of nothing.
+    pub is_dead: bool,
 }
 
 /// See the module.
@@ -60,13 +62,15 @@ pub struct Group {
     rules: Vec<u32>,
     always: Vec<u32>,
     once: Vec<u32>,
+    patterns: Vec<Pattern>,
     pattern_len_max: usize,
 }
 
 impl Groups {
     /// Of rules, each with what it is found by. The error says why there is no such matcher.
     pub fn new(rules: &[Rule], anchors: &[Anchor], choice: Choice) -> Result<Self, String> {
-        let all: Vec<Member<'_>> = (0..).zip(rules.iter().zip(anchors)).map(Member::new).collect();
+        let all = (0..).zip(rules.iter().zip(anchors)).filter(|(_, (_, anchor))| !anchor.is_dead);
+        let all: Vec<Member<'_>> = all.map(Member::new).collect();
         let (by_address, all): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_by_address);
         let index = |is_once: bool, is_dst: bool| {
             let members = by_address.iter().filter(move |member| member.anchor.is_once == is_once);
@@ -75,7 +79,8 @@ impl Groups {
         let mut built = Built { choice, groups: HashMap::new() };
         let mut uppers = Vec::with_capacity(UPPERS.len());
         for upper in UPPERS {
-            let members: Vec<&Member<'_>> = all.iter().filter(|member| member.is_of(upper)).collect();
+            let members: Vec<&Member<'_>> =
+                all.iter().filter(|member| member.is_of(upper)).collect();
             uppers.push(UpperGroups::new(upper, &members, &mut built)?);
         }
         let memory_len = built.groups.values().map(|group| group.memory_len()).sum();
@@ -117,10 +122,10 @@ impl Groups {
         self.memory_len
     }
 
-    /// Bytes of the longest literal.
-    pub fn pattern_len_max(&self) -> usize {
+    /// How many literals the group with the most has.
+    pub fn patterns_max(&self) -> usize {
         let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
-        groups.map(|group| group.pattern_len_max).max().unwrap_or(0)
+        groups.map(|group| group.patterns.len()).max().unwrap_or(0)
     }
 }
 
@@ -138,9 +143,21 @@ impl Group {
         range.and_then(|(&a, &b)| self.rules.get(a as usize..b as usize)).unwrap_or(&[])
     }
 
-    /// All rules that have a literal.
-    pub fn all_rules(&self) -> &[u32] {
+    /// The rules found by any literal, some more than once.
+    pub fn rules_all(&self) -> &[u32] {
         &self.rules
+    }
+
+    /// Whether literal `id` of the matcher is in `bytes` and ends behind place `border` of it.
+    pub fn ends_behind(&self, id: u32, bytes: &[u8], border: usize) -> bool {
+        let Some(Pattern { bytes: literal, is_nocase }) = self.patterns.get(id as usize) else {
+            return false;
+        };
+        let first = (border + 1).saturating_sub(literal.len());
+        bytes.get(first..).unwrap_or(&[]).windows(literal.len()).any(|place| match is_nocase {
+            true => place.eq_ignore_ascii_case(literal),
+            false => place == &**literal,
+        })
     }
 
     /// Rules that have nothing to be found by, asked for every packet.
@@ -172,7 +189,11 @@ impl Group {
         let (mut always, mut once) = (Vec::new(), Vec::new());
         for member in members {
             let Some(pattern) = &member.anchor.pattern else {
-                if member.anchor.is_once { once.push(member.at) } else { always.push(member.at) }
+                if member.anchor.is_once {
+                    once.push(member.at)
+                } else {
+                    always.push(member.at)
+                }
                 continue;
             };
             let id = *ids.entry((&pattern.bytes, pattern.is_nocase)).or_insert_with(|| {
@@ -182,7 +203,11 @@ impl Group {
             });
             lists[id].push(member.at);
         }
-        let matcher = if patterns.is_empty() { None } else { Some(matcher::build(choice, &patterns).map_err(|why| why.to_string())?) };
+        let matcher = if patterns.is_empty() {
+            None
+        } else {
+            Some(matcher::build(choice, &patterns).map_err(|why| why.to_string())?)
+        };
         let ends = lists.iter().scan(0, |end, list| {
             *end += list.len() as u32;
             Some(*end)
@@ -194,6 +219,7 @@ impl Group {
             always,
             once,
             pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
+            patterns,
         })
     }
 }
@@ -248,7 +274,8 @@ impl<'a> Member<'a> {
     /// The rule and the addresses that it is found by at the source or the destination.
     fn indexed(&self, is_dst: bool) -> Option<(u32, &'a Addresses)> {
         let header = &self.rule.header;
-        let (by_src, addresses) = if is_few(&header.src) { (true, &header.src) } else { (false, &header.dst) };
+        let (by_src, addresses) =
+            if is_few(&header.src) { (true, &header.src) } else { (false, &header.dst) };
         (by_src != is_dst || header.is_bidirectional).then_some((self.at, &**addresses))
     }
 }

@@ -58,7 +58,9 @@ impl<'a> Sides<'a> {
         let (src, dst) = (few(&header.src_ports), few(&header.dst_ports));
         match (src, dst) {
             (None, None) => Self { by_src: None, by_dst: None },
-            (_, Some(dst)) => Self { by_src: header.is_bidirectional.then_some(dst), by_dst: Some(dst) },
+            (_, Some(dst)) => {
+                Self { by_src: header.is_bidirectional.then_some(dst), by_dst: Some(dst) }
+            }
             (Some(src), None) => {
                 Self { by_src: Some(src), by_dst: header.is_bidirectional.then_some(src) }
             }
@@ -107,9 +109,10 @@ impl PortClasses {
                 let ports = if is_dst { sides.by_dst } else { sides.by_src };
                 self.any(usize::from(is_dst), ports, |own| own == class)
             }
-            GroupKey::Rest => [sides.by_src, sides.by_dst].into_iter().enumerate().any(
-                |(side, ports)| self.any(side, ports, |class| class >= self.own[side]),
-            ),
+            GroupKey::Rest => [sides.by_src, sides.by_dst]
+                .into_iter()
+                .enumerate()
+                .any(|(side, ports)| self.any(side, ports, |class| class >= self.own[side])),
         }
     }
 
@@ -171,7 +174,8 @@ fn classes<'a>(rules: impl Iterator<Item = Option<&'a Ports>>) -> (Box<[u16]>, u
     found.sort_unstable();
     found.dedup();
     found.sort_by_key(|&class| (core::cmp::Reverse(asked[class as usize]), class));
-    let places: HashMap<u32, u16> = found.iter().zip(0..UNASKED).map(|(&class, at)| (class, at)).collect();
+    let places: HashMap<u32, u16> =
+        found.iter().zip(0..UNASKED).map(|(&class, at)| (class, at)).collect();
     let place = |class: &u32| match class {
         0 => UNASKED,
         // More classes than places: there are 65,536 ports, so one at most; it shares the last.
@@ -203,7 +207,9 @@ mod tests {
         .map(|ranges| ports(&ranges))
         .collect();
         let rules: Vec<(&Ports, &Ports, bool)> = (0..sets.len())
-            .flat_map(|n| [(n, 0, n % 2 == 0), (0, n, n % 3 == 0), (n, (n * 7) % sets.len(), n % 5 == 0)])
+            .flat_map(|n| {
+                [(n, 0, n % 2 == 0), (0, n, n % 3 == 0), (n, (n * 7) % sets.len(), n % 5 == 0)]
+            })
             .map(|(src, dst, both)| (&sets[src], &sets[dst], both))
             .collect();
         let sides: Vec<Sides<'_>> = rules
@@ -222,7 +228,8 @@ mod tests {
                 let key = classes.key(src, dst);
                 assert!(classes.keys().any(|known| known == key));
                 for ((from, to, both), sides) in rules.iter().zip(&sides) {
-                    let fits = (has(from, src) && has(to, dst)) || (*both && has(from, dst) && has(to, src));
+                    let fits = (has(from, src) && has(to, dst))
+                        || (*both && has(from, dst) && has(to, src));
                     assert!(!fits || classes.has(key, sides), "{src} {dst} {key:?} {sides:?}");
                     looked_at += usize::from(fits);
                 }

@@ -68,6 +68,11 @@ impl Policy {
         }
     }
 
+    /// Whether a filter may turn a match into a rejection.
+    pub fn may_reject(&self) -> bool {
+        matches!(self.filter, Some(Filter::Rate { action: Action::Reject(_), .. }))
+    }
+
     /// Whether nothing is told of packets with these addresses.
     pub fn suppresses(&self, (src, dst): (IpAddr, IpAddr)) -> bool {
         self.suppressed.iter().any(|(end, addresses)| match end {

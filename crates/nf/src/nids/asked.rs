@@ -1,0 +1,79 @@
+//! The rules that a packet makes worth asking, each once, and on what.
+
+use super::matcher::Hits;
+
+/// On the packet's payload.
+pub(super) const PACKET: u8 = 1;
+/// On the stream.
+pub(super) const STREAM: u8 = 2;
+/// Its literal was just seen in the stream.
+pub(super) const FRESH: u8 = 4;
+
+/// See the module. Memory that is used again for every packet; each thread has its own.
+pub(super) struct Asked {
+    /// By rule; 0 for those that are not asked.
+    how: Vec<u8>,
+    rules: Vec<u32>,
+    /// What literals were found where `run` didn't look, or found more than it could keep.
+    hits: Hits,
+    patterns: usize,
+}
+
+impl Asked {
+    /// No memory yet.
+    pub(super) fn new() -> Self {
+        Self { how: Vec::new(), rules: Vec::new(), hits: Hits::new(0, 0), patterns: 0 }
+    }
+
+    /// Takes memory for this many rules and literals, where it has less.
+    pub(super) fn fit(&mut self, rules: usize, patterns: usize) {
+        if self.how.len() < rules {
+            self.how.resize(rules, 0);
+            self.rules.reserve(rules);
+        }
+        if self.patterns < patterns {
+            self.hits = Hits::new(patterns, patterns);
+            self.patterns = patterns;
+        }
+    }
+
+    /// Asks `rule` on what `how` says.
+    #[inline]
+    pub(super) fn ask(&mut self, rule: u32, how: u8) {
+        let Some(known) = self.how.get_mut(rule as usize) else { return };
+        if *known == 0 {
+            self.rules.push(rule);
+        }
+        *known |= how;
+    }
+
+    /// What a matcher writes to, empty; [`Asked::set_hits`] gives it back.
+    pub(super) fn take_hits(&mut self) -> Hits {
+        let mut hits = core::mem::replace(&mut self.hits, Hits::new(0, 0));
+        hits.clear();
+        hits
+    }
+
+    /// See [`Asked::take_hits`].
+    pub(super) fn set_hits(&mut self, hits: Hits) {
+        self.hits = hits;
+    }
+
+    /// Puts the rules in their order.
+    pub(super) fn sort(&mut self) {
+        self.rules.sort_unstable();
+    }
+
+    /// Rule `at` of those asked, and how.
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> Option<(u32, u8)> {
+        self.rules.get(at).map(|&rule| (rule, self.how[rule as usize]))
+    }
+
+    /// Forgets them.
+    pub(super) fn clear(&mut self) {
+        for rule in self.rules.drain(..) {
+            self.how[rule as usize] = 0;
+        }
+    }
+}

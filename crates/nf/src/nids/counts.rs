@@ -1,0 +1,31 @@
+//! What a shard counts, by name.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) inspected: u64,
+    pub(super) not_ip: u64,
+    pub(super) malformed: u64,
+    pub(super) passed_by_rule: u64,
+    /// Rules whose headers were compared, and those whose payload tests were run.
+    pub(super) rules_asked: u64,
+    pub(super) candidates: u64,
+    pub(super) rescans: u64,
+    pub(super) waiting_full: u64,
+    pub(super) alerts_over: u64,
+}
+
+impl Counts {
+    /// Names and numbers.
+    pub(super) fn visit(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("inspected", self.inspected);
+        visit("not_ip", self.not_ip);
+        visit("malformed", self.malformed);
+        visit("passed_by_rule", self.passed_by_rule);
+        visit("rules_asked", self.rules_asked);
+        visit("candidates", self.candidates);
+        visit("rescans", self.rescans);
+        visit("waiting_full", self.waiting_full);
+        visit("alerts_over", self.alerts_over);
+    }
+}

@@ -1,0 +1,28 @@
+//! What is kept of each flow, besides what `flows` keeps: variables of rules, rules that wait for more of a stream, and
+//! what was decided of the flow as a whole.
+
+use super::detect::FlowVars;
+use super::waiting::Waiting;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FlowState {
+    pub(super) vars: FlowVars,
+    pub(super) fate: Fate,
+    /// By direction.
+    pub(super) waiting: [Waiting; 2],
+    /// The rule set that `waiting` is about, as [`super::report::Generation::number`] counts them.
+    pub(super) generation: u32,
+}
+
+/// What was decided of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing: its packets are looked into.
+    #[default]
+    Open,
+    /// A rule let it pass: nothing more is asked of it.
+    Passed,
+    /// A rule dropped it.
+    Dropped,
+}

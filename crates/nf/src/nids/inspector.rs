@@ -1,0 +1,491 @@
+//! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
+
+use core::cell::RefCell;
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use warpline_packet::{Flags, Found, Headers, Instant, Packet, Shard};
+
+use super::asked::{Asked, FRESH, PACKET, STREAM};
+use super::counts::Counts;
+use super::detect::{Buffer, FlowFacts, FlowVars, Reach, Scratch, Subject, XBits};
+use super::flow_state::{Fate, FlowState};
+use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
+use super::groups::Group;
+use super::limits;
+use super::report::{Alert, Decision, FlowAt, Match, Rejecter, RuleId, Thresholds};
+use super::rules::{Action, Rejected};
+use super::tables::{Known, Tables};
+use crate::Emit;
+
+/// Alerts that a packet may cause, as many as Suricata has by default; more are counted.
+pub(super) const ALERTS_MAX: usize = 15;
+
+/// ICMP errors and resets that a shard sends in a second of packet time.
+const REJECTS_PER_SECOND: u64 = 100;
+
+thread_local! {
+    static ASKED: RefCell<Asked> = RefCell::new(Asked::new());
+}
+
+/// A packet to look into: one of a batch, or put together of fragments of which one is `packet`.
+pub(super) struct Seen<'a> {
+    pub(super) packet: Packet<'a>,
+    pub(super) frame: &'a [u8],
+    pub(super) headers: Headers,
+    pub(super) is_reassembled: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Forward,
+    /// A rule dropped it.
+    ByRule,
+    /// A rule dropped its flow before.
+    ByFlow,
+}
+
+/// State of one shard.
+pub(super) struct Inspector {
+    tables: Arc<Tables>,
+    generation: u32,
+    flows: Flows<FlowState>,
+    xbits: XBits,
+    thresholds: Option<Thresholds>,
+    rejecter: Rejecter,
+    scratch: Scratch,
+    note: Box<[u8]>,
+    pub(super) counts: Counts,
+}
+
+/// What is known of the packet at hand.
+struct At<'a> {
+    seen: &'a Seen<'a>,
+    subject: Subject<'a>,
+    tracked: Option<Tracked>,
+    facts: FlowFacts,
+    /// New bytes of the stream: from where to where.
+    grew: Option<(u64, u64)>,
+    /// Whether rules on streams are asked on the packet.
+    is_alone: bool,
+    now: Instant,
+}
+
+/// A rule that matched.
+struct Matched {
+    rule: u32,
+    is_stream: bool,
+}
+
+impl Inspector {
+    /// Of a shard; `None` where there is no memory for expressions.
+    pub(super) fn new(tables: &Arc<Tables>, shard: Shard) -> Option<Self> {
+        let config = &tables.config;
+        let share = |total: usize| shard.share(total).max(1);
+        let decides = tables.known.iter().any(|known| known.decides);
+        Some(Self {
+            generation: tables.generation.number(),
+            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8),
+            xbits: XBits::new(share(config.xbits)),
+            thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
+            rejecter: Rejecter::new(REJECTS_PER_SECOND),
+            scratch: Scratch::new()?,
+            note: vec![0; Alert::LEN + tables.config.payload_len].into(),
+            counts: Counts::default(),
+            tables: Arc::clone(tables),
+        })
+    }
+
+    /// Asks for the memory of a packet's flow.
+    pub(super) fn fetch(&self, packet: &Packet<'_>) {
+        if let Some(packet) = FlowPacket::of(packet) {
+            self.flows.fetch(&packet);
+        }
+    }
+
+    /// Other rules, for packets from here on.
+    pub(super) fn reload(&mut self, tables: &Arc<Tables>) {
+        self.tables = Arc::clone(tables);
+        self.generation = tables.generation.number();
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.flows.handle_timeout(now);
+    }
+
+    pub(super) fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.counts.visit(visit);
+        self.flows.counters().visit(visit);
+        visit("step_limit", self.scratch.step_limit_hits);
+        visit("regex_limit", self.scratch.regex_limit_hits);
+        visit("xbits_evicted", self.xbits.evicted());
+        self.rejecter.counters(visit);
+    }
+
+    /// Looks into a packet, of which `run` found `found`.
+    pub(super) fn inspect(
+        &mut self,
+        seen: &Seen<'_>,
+        found: Found<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        self.counts.inspected += 1;
+        let now = seen.packet.timestamp();
+        let tracked =
+            FlowPacket::new(seen.frame, &seen.headers, now).map(|packet| self.flows.take(&packet));
+        let place = tracked.as_ref().and_then(|tracked| tracked.place);
+        match place.map(|place| self.flows.vars(place).fate) {
+            Some(Fate::Dropped) => return Verdict::ByFlow,
+            Some(Fate::Passed) => return Verdict::Forward,
+            _ => {}
+        }
+        let at = self.at(seen, tracked, now);
+        if matches!(at.tracked, Some(Tracked { stream: Stream::Refused(Why::Checksum), .. })) {
+            // Its receiver won't look into it either.
+            return Verdict::Forward;
+        }
+        ASKED.with_borrow_mut(|asked| {
+            asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
+            self.find_rules(&at, found, asked);
+            asked.sort();
+            let verdict = self.ask_all(&at, asked, emit);
+            asked.clear();
+            verdict
+        })
+    }
+
+    fn at<'a>(&self, seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
+        let place = tracked.as_ref().and_then(|tracked| tracked.place);
+        let known = place.map(|place| self.flows.facts(place));
+        let stream_len = |side: usize| known.map_or(0, |known| known.stream_len[side] + 1);
+        let facts = FlowFacts {
+            to_server: tracked
+                .as_ref()
+                .filter(|_| place.is_some())
+                .map(|t| t.direction == Direction::ToServer),
+            is_established: tracked.as_ref().is_some_and(|tracked| tracked.is_established),
+            client_bytes: stream_len(0),
+            server_bytes: stream_len(1),
+            is_reassembled: seen.is_reassembled,
+        };
+        let (grew, is_alone) = match tracked.as_ref().map(|tracked| &tracked.stream) {
+            Some(Stream::Grew { from, to, changed, .. }) => {
+                let from = changed.as_ref().map_or(*from, |changed| changed.start.min(*from));
+                (Some((from, *to)), false)
+            }
+            Some(Stream::Gap(gap)) => (Some((gap.from, gap.to)), gap.packet == flows::Fate::Alone),
+            Some(Stream::Held | Stream::Old | Stream::Refused(_)) => (None, false),
+            Some(Stream::None | Stream::Untracked) | None => (None, true),
+        };
+        At {
+            seen,
+            subject: Subject::new(seen.frame, &seen.headers),
+            tracked,
+            facts,
+            grew,
+            is_alone,
+            now,
+        }
+    }
+
+    /// Finds the rules that are worth asking.
+    fn find_rules(&mut self, at: &At<'_>, found: Found<'_>, asked: &mut Asked) {
+        let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
+        let Self { tables, flows, counts, generation, .. } = self;
+        let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
+        let on_both = PACKET | if at.grew.is_some() { STREAM } else { 0 };
+        let is_first =
+            at.tracked.as_ref().is_none_or(|t| t.place.is_none() || t.is_first_of_direction);
+        group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
+        let (src, dst) = (at.subject.src, at.subject.dst);
+        tables.groups.by_address(src, dst, false).for_each(|rule| asked.ask(rule, on_both));
+        if is_first {
+            group.once().iter().for_each(|&rule| asked.ask(rule, PACKET));
+            tables.groups.by_address(src, dst, true).for_each(|rule| asked.ask(rule, PACKET));
+        }
+        let mut is_in_order = false;
+        if let Some((place, Tracked { direction, stream, .. })) =
+            at.tracked.as_ref().and_then(|t| Some((t.place?, t)))
+            && let Some((from, to)) = at.grew
+        {
+            let (window, state) = flows.window_and_vars(place, *direction);
+            let waiting = &mut state.waiting[*direction as usize];
+            let is_new_set = core::mem::replace(&mut state.generation, *generation) != *generation;
+            is_in_order = matches!(stream, Stream::Grew { is_packet: true, changed: None, .. })
+                && !is_new_set;
+            let from = if is_new_set { window.start } else { from };
+            if is_new_set {
+                waiting.clear();
+            }
+            waiting.forget(window.start);
+            waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
+            let border = (from - window.start.min(from)) as usize;
+            let end = if is_in_order {
+                border + group.pattern_len_max()
+            } else {
+                (to - window.start) as usize
+            };
+            if !(is_in_order && border == 0) {
+                counts.rescans += u64::from(!is_in_order);
+                scan_behind(group, window.bytes, border, end, asked);
+            }
+        }
+        let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
+        match found {
+            Found::Numbers(ids) => {
+                let rules = ids.iter().flat_map(|&id| group.rules(id));
+                rules.for_each(|&rule| asked.ask(rule, how));
+            }
+            Found::NoRoom => {
+                counts.rescans += 1;
+                scan_all(group, at.subject.payload, how, asked);
+            }
+        }
+    }
+
+    /// Asks the rules in their order.
+    fn ask_all(&mut self, at: &At<'_>, asked: &Asked, emit: &mut Emit<'_>) -> Verdict {
+        let (mut verdict, mut alerts, mut next) = (Verdict::Forward, 0, 0);
+        while let Some((rule, how)) = asked.get(next) {
+            next += 1;
+            let Some(matched) = self.ask(at, rule, how) else { continue };
+            let (decision, action) = self.decide(at, rule);
+            self.apply(at, &matched);
+            let acts = decision != Some(Decision::Nothing);
+            if acts {
+                verdict = self.act(at, &matched, action, verdict, emit);
+            }
+            if alerts < ALERTS_MAX {
+                alerts += 1;
+                self.tell(at, &matched, decision, verdict, emit);
+            } else {
+                self.counts.alerts_over += 1;
+            }
+            if acts && action == Action::Pass {
+                self.counts.passed_by_rule += 1;
+                break;
+            }
+        }
+        verdict
+    }
+
+    /// Whether a rule matches.
+    fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
+        let Self { tables, flows, xbits, scratch, counts, .. } = self;
+        let Known { reach, has_literal, .. } = *tables.known.get(rule as usize)?;
+        let number = rule as usize;
+        counts.rules_asked += 1;
+        let none = FlowVars::default();
+        let tracked = at.tracked.as_ref();
+        let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));
+        let Some((place, direction)) = side else {
+            let holds = tables.detector.header_matches(
+                number,
+                &at.subject,
+                &at.facts,
+                &none,
+                xbits,
+                at.now,
+            ) && how & PACKET != 0
+                && tables.detector.payload_matches(
+                    number,
+                    Buffer::packet(at.subject.payload),
+                    scratch,
+                );
+            return holds.then_some(Matched { rule, is_stream: false });
+        };
+        let (window, state) = flows.window_and_vars(place, direction);
+        if !tables.detector.header_matches(
+            number,
+            &at.subject,
+            &at.facts,
+            &state.vars,
+            xbits,
+            at.now,
+        ) {
+            return None;
+        }
+        counts.candidates += 1;
+        let on_packet = how & PACKET != 0 && (reach != Reach::Stream || at.is_alone);
+        if on_packet
+            && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
+        {
+            return Some(Matched { rule, is_stream: false });
+        }
+        let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
+        let (_, to) = at.grew.filter(|_| on_stream)?;
+        let waiting = &mut state.waiting[direction as usize];
+        if !has_literal && waiting.has_matched(rule) {
+            return None;
+        }
+        let buffer = Buffer { bytes: window.bytes, start: window.start };
+        let holds = tables.detector.payload_matches(number, buffer, scratch);
+        let was_full = match holds {
+            true => waiting.matched(rule, to, !has_literal),
+            false => how & FRESH != 0 && waiting.wait(rule, to),
+        };
+        counts.waiting_full += u64::from(was_full);
+        holds.then_some(Matched { rule, is_stream: true })
+    }
+
+    /// What a threshold says of the match where the verdict hangs on it, and what the rule does.
+    fn decide(&mut self, at: &At<'_>, rule: u32) -> (Option<Decision>, Action) {
+        let Self { tables, thresholds, flows, .. } = self;
+        let Known { action, decides, .. } = tables.known[rule as usize];
+        let reported = tables.reported().get(rule as usize);
+        let (true, Some(thresholds), Some(reported)) = (decides, thresholds, reported) else {
+            return (None, action);
+        };
+        let about = &reported.about;
+        let flow = at.place().map(|place| flows.facts(place).id);
+        let what = Match {
+            rule: RuleId { gid: about.gid, sid: about.sid, rev: about.rev },
+            ends: at.ends(),
+            flow,
+            now: at.now,
+        };
+        let (decision, action) = thresholds.decide(&reported.policy, action, &what);
+        (Some(decision), action)
+    }
+
+    /// What a match changes of flow and hosts.
+    fn apply(&mut self, at: &At<'_>, matched: &Matched) {
+        let Self { tables, flows, xbits, .. } = self;
+        let vars = at.place().map(|place| &mut flows.vars(place).vars);
+        tables.detector.apply(matched.rule as usize, &at.subject, vars, xbits, at.now);
+    }
+
+    /// What a match does to the packet, and to its flow where the stream matched or the rule is about addresses.
+    fn act(
+        &mut self,
+        at: &At<'_>,
+        matched: &Matched,
+        action: Action,
+        so_far: Verdict,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        if let Action::Reject(whom) = action
+            && so_far == Verdict::Forward
+        {
+            self.reject(at, whom, emit);
+        }
+        let fate = match action {
+            Action::Alert => return so_far,
+            Action::Pass => Fate::Passed,
+            Action::Drop | Action::Reject(_) => Fate::Dropped,
+        };
+        let is_ip_only = self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
+        if let Some(place) = at.place().filter(|_| matched.is_stream || is_ip_only) {
+            self.flows.vars(place).fate = fate;
+        }
+        if fate == Fate::Dropped { Verdict::ByRule } else { so_far }
+    }
+
+    fn reject(&mut self, at: &At<'_>, whom: Rejected, emit: &mut Emit<'_>) {
+        if !at.seen.is_reassembled {
+            self.rejecter.reject(&at.seen.packet, whom, emit);
+        }
+    }
+
+    fn tell(
+        &mut self,
+        at: &At<'_>,
+        matched: &Matched,
+        decision: Option<Decision>,
+        verdict: Verdict,
+        emit: &mut Emit<'_>,
+    ) {
+        let Self { flows, note, generation, .. } = self;
+        let facts = at.place().map(|place| flows.facts(place));
+        let side =
+            at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
+        let window = side
+            .filter(|_| matched.is_stream)
+            .map(|(place, direction)| flows.window(place, direction));
+        let payload = window.map_or(at.subject.payload, |window| window.bytes);
+        let (src_port, dst_port) = at.subject.ports.or_else(|| icmp(&at.subject)).unwrap_or((0, 0));
+        let alert = Alert {
+            rule: matched.rule,
+            generation: *generation,
+            captured: at.seen.packet.captured(),
+            now: at.now,
+            ends: at.ends(),
+            protocol: at.subject.protocol,
+            src_port,
+            dst_port,
+            vlans: vlans(&at.seen.packet),
+            flow: facts.map(|facts| FlowAt {
+                id: facts.id,
+                to_server: at.facts.to_server == Some(true),
+                packets_to_server: facts.packets[0],
+                packets_to_client: facts.packets[1],
+                bytes_to_server: facts.bytes[0],
+                bytes_to_client: facts.bytes[1],
+                start: facts.started,
+            }),
+            is_blocked: verdict != Verdict::Forward,
+            is_stream: matched.is_stream,
+            decision,
+            payload_len: payload.len() as u32,
+            payload,
+        };
+        let len = alert.encode(note);
+        emit.note(at.seen.packet.ingress(), &note[..len]);
+    }
+}
+
+impl At<'_> {
+    fn place(&self) -> Option<Place> {
+        self.tracked.as_ref().and_then(|tracked| tracked.place)
+    }
+
+    fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+        (self.subject.version != 0).then_some((self.subject.src, self.subject.dst))
+    }
+}
+
+/// Asks the rules of every literal in `bytes` that ends behind place `border` and at `end` at the latest.
+fn scan_behind(group: &Group, bytes: &[u8], border: usize, end: usize, asked: &mut Asked) {
+    let Some(matcher) = group.matcher() else { return };
+    let first = (border + 1).saturating_sub(group.pattern_len_max());
+    let Some(bytes) = bytes.get(first..end.min(bytes.len())) else { return };
+    let mut hits = asked.take_hits();
+    matcher.scan(bytes, &mut hits);
+    let is_asked = |id: u32| group.ends_behind(id, bytes, border - first);
+    if hits.is_full() {
+        group.rules_all().iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    }
+    for &id in hits.ids().iter().filter(|&&id| is_asked(id)) {
+        group.rules(id).iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    }
+    asked.set_hits(hits);
+}
+
+/// Asks the rules of every literal in `bytes`.
+fn scan_all(group: &Group, bytes: &[u8], how: u8, asked: &mut Asked) {
+    let Some(matcher) = group.matcher() else { return };
+    let mut hits = asked.take_hits();
+    matcher.scan(bytes, &mut hits);
+    if hits.is_full() {
+        group.rules_all().iter().for_each(|&rule| asked.ask(rule, how));
+    }
+    let rules = hits.ids().iter().flat_map(|&id| group.rules(id));
+    rules.for_each(|&rule| asked.ask(rule, how));
+    asked.set_hits(hits);
+}
+
+/// Type and code of an ICMP message.
+fn icmp(subject: &Subject<'_>) -> Option<(u16, u16)> {
+    let header = subject.icmpv4_header().or_else(|| subject.icmpv6_header())?;
+    Some((u16::from(header[0]), u16::from(header[1])))
+}
+
+/// The identifiers of a packet's VLAN tags, from the outside in.
+fn vlans(packet: &Packet<'_>) -> [Option<u16>; 3] {
+    let mut vlans = [None; 3];
+    if packet.has(Flags::VLAN) {
+        vlans[0] = Some(packet.vlan_tci() & 0x0fff);
+    }
+    vlans
+}

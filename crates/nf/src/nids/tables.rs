@@ -1,0 +1,104 @@
+//! What is made of the rules, read-only and shared by all lanes; a reload puts another in its place.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use super::detect::{self, Broken, Detector, Reach, reach};
+use super::groups::{Anchor, Groups};
+use super::matcher::{Pattern, fast_pattern};
+use super::report::{Generation, Policy, Reported};
+use super::rules::{Action, Effect, FlowTest, PayloadTest, Rule, ThresholdFile, Track, XTrack};
+
+/// See the module. Rules go by their number, in the order in which they are asked.
+pub(super) struct Tables {
+    pub(super) config: Config,
+    pub(super) detector: Detector,
+    pub(super) groups: Groups,
+    pub(super) generation: Generation,
+    pub(super) known: Box<[Known]>,
+    /// Whether a rule answers packets.
+    pub(super) rejects: bool,
+    /// Whether something is counted over more than the two ends of a flow, so that state can't be divided.
+    pub(super) is_whole: bool,
+}
+
+/// What is known of a rule besides what `detect` knows.
+pub(super) struct Known {
+    pub(super) action: Action,
+    pub(super) reach: Reach,
+    /// Whether it is found by a literal.
+    pub(super) has_literal: bool,
+    /// Whether what becomes of a packet hangs on a threshold.
+    pub(super) decides: bool,
+}
+
+impl Tables {
+    /// Of rules in any order. Those that can't be decided are left out and told, by their number among `rules` in the order
+    /// that they are in afterwards. The error says why there is no such matcher.
+    pub(super) fn new(
+        config: Config,
+        rules: &mut [Rule],
+        thresholds: &ThresholdFile,
+    ) -> Result<(Self, Vec<Broken>), String> {
+        rules.sort_by_cached_key(detect::order);
+        let (detector, broken) = Detector::new(rules, detect::Limits::default());
+        let reported = Reported::of(rules, thresholds);
+        let mut anchors: Vec<Anchor> = rules.iter().map(anchor).collect();
+        // A rule that never matches is found by nothing: by an address that nobody has.
+        let is_dead = |at: usize| broken.iter().any(|broken| broken.rule == at);
+        let known: Box<[Known]> = rules
+            .iter()
+            .zip(&*reported)
+            .zip(&mut anchors)
+            .enumerate()
+            .map(|(at, ((rule, reported), anchor))| {
+                anchor.is_dead = is_dead(at);
+                Known {
+                    action: rule.action,
+                    reach: reach(rule),
+                    has_literal: anchor.pattern.is_some(),
+                    decides: reported.policy.decides_verdict(rule.action),
+                }
+            })
+            .collect();
+        let groups = Groups::new(rules, &anchors, config.matcher)?;
+        let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
+        let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
+            || reported.iter().any(|own| own.policy.may_reject());
+        let generation = Generation::new(reported);
+        Ok((Self { config, detector, groups, generation, known, rejects, is_whole }, broken))
+    }
+
+    /// All rules, as they are reported.
+    pub(super) fn reported(&self) -> &Arc<[Reported]> {
+        self.generation.rules()
+    }
+}
+
+/// What a rule is found by.
+fn anchor(rule: &Rule) -> Anchor {
+    let pattern = fast_pattern::choose(rule).and_then(|chosen| {
+        let PayloadTest::Content(content) = rule.payload.get(chosen.test)? else { return None };
+        let bytes = content.bytes.get(chosen.part)?;
+        Some(Pattern { bytes: bytes.into(), is_nocase: content.is_nocase })
+    });
+    Anchor { pattern, is_once: reach(rule) == Reach::IpOnly, is_dead: false }
+}
+
+/// Whether a rule needs state of hosts, or has its verdict hang on what several pairs of hosts did.
+fn is_whole(rule: &Rule, policy: &Policy) -> bool {
+    let of_host = |track: XTrack| track != XTrack::Pair;
+    let asks = rule.flow.tests.iter().any(|test| match test {
+        FlowTest::XBits { track, .. } => of_host(*track),
+        _ => false,
+    });
+    let changes = rule.effects.iter().any(|effect| match effect {
+        Effect::XBit { track, .. } => of_host(*track),
+        _ => false,
+    });
+    let counts = policy.filter.is_some_and(|filter| {
+        let track = filter.rate().track;
+        matches!(track, Track::Source | Track::Destination | Track::Rule)
+    });
+    asks || changes || (counts && policy.decides_verdict(rule.action))
+}
