@@ -86,6 +86,9 @@ impl Rejecter {
     }
 }
 
+/// Source and destination.
+type Ends = (IpAddr, IpAddr);
+
 /// A rejected packet.
 pub(super) struct Subject<'a> {
     pub(super) frame: &'a [u8],
@@ -95,7 +98,7 @@ pub(super) struct Subject<'a> {
 
 /// What a reset says.
 struct Reset {
-    ends: (IpAddr, IpAddr),
+    ends: Ends,
     ports: (u16, u16),
     seq: u32,
     ack: Option<u32>,
@@ -159,7 +162,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Its addresses, where both are of single hosts.
-    fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+    fn ends(&self) -> Option<Ends> {
         let packet = self.ip_packet().filter(|_| self.headers.malformed().is_none())?;
         match self.headers.version {
             4 => {
@@ -178,7 +181,7 @@ impl<'a> Subject<'a> {
 
     /// Its TCP header, addresses, and the sequence numbers that it takes, whatever the capture cut off; `None`
     /// where it may not be answered.
-    fn segment(&self) -> Option<(Tcp<&'a [u8]>, (IpAddr, IpAddr), u32)> {
+    fn segment(&self) -> Option<(Tcp<&'a [u8]>, Ends, u32)> {
         let Headers { flags, protocol, l3, l4, payload, .. } = *self.headers;
         if protocol != ip_protocol::TCP
             || !flags.has(Flags::TRANSPORT)
