@@ -630,7 +630,7 @@ pub enum Track {
     Destination,
     /// `by_rule`: nothing.
     Rule,
-    /// `by_both`: source and destination, in this order.
+    /// `by_both`: source and destination, either way round.
     Both,
     /// `by_flow`: the flow.
     Flow,
