@@ -4,7 +4,7 @@
 //! without a literal that matched are kept here as well, so that what they found is not found again in the same window.
 
 /// Rules that a direction keeps.
-const RULES_MAX: usize = 8;
+const RULES_MAX: usize = 6;
 
 /// See the module. Stream offsets are kept as their lower 32 bits: windows are far smaller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use crate::nids::rules::Name;
 /// Names that can be set at once.
 pub const BITS_MAX: usize = 16;
 /// Numbers that can be set at once.
-pub const INTS_MAX: usize = 8;
+pub const INTS_MAX: usize = 6;
 
-/// The `flowbits` and `flowint`s of one flow, in 136 bytes. What finds no room is not set, and counted.
+/// The `flowbits` and `flowint`s of one flow, in 116 bytes. What finds no room is not set, and counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowVars {
     bits: [Name; BITS_MAX],
