@@ -16,7 +16,7 @@ const STEP: usize = 16;
 const WINDOW: usize = STEP + 8;
 /// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries looked at, and
 /// literals compared by 16 bytes.
-const WORK_PER_STEP: usize = STEP / 2;
+const WORK_PER_STEP: usize = STEP;
 /// Work that the shortest payload has.
 const WORK_MIN: usize = 32;
 
