@@ -72,7 +72,7 @@ pub(super) struct Step {
 
 #[derive(Debug)]
 pub(super) enum Test {
-    Content(Content, Searcher),
+    Content(Box<(Content, Searcher)>),
     Regex {
         regex: Regex,
         is_negated: bool,
@@ -159,20 +159,25 @@ impl<'r> Run<'r> {
             }
             self.left -= 1;
             let passed = match &step.test {
-                Test::Content(content, searcher) if !content.is_negated => {
-                    return self.content(at, content, searcher, place);
+                Test::Content(content) if !content.0.is_negated => {
+                    return self.content(at, &content.0, &content.1, place);
                 }
                 Test::Regex { regex, is_negated: false, is_relative } => {
                     return self.regex(at, regex, *is_relative, place);
                 }
-                Test::Content(content, searcher) => {
-                    self.is_absent(content, searcher, place).then_some(place.last)
+                Test::Content(content) => {
+                    self.is_absent(&content.0, &content.1, place).then_some(place.last)
                 }
                 Test::Regex { regex, is_relative, .. } => {
                     let found = self.find(regex, subject(*is_relative, place), 0);
                     (found == Found::None).then_some(place.last)
                 }
-                Test::Plain(test) => plain(test, place, &mut self.scratch.slots),
+                Test::Plain(test) => match test {
+                    PayloadTest::ByteExtract { slot, .. } | PayloadTest::ByteMath { slot, .. } => {
+                        return self.extraction(at, test, usize::from(*slot), place);
+                    }
+                    test => plain(test, place, &mut self.scratch.slots),
+                },
             };
             match passed {
                 Some(last) => place.last = last,
@@ -213,7 +218,7 @@ impl<'r> Run<'r> {
             return false;
         }
         let within = window.in_buffer(content, searcher, &place);
-        !within.is_some_and(|(from, to)| searcher.find(place.bytes, from..to).is_some())
+        within.is_none_or(|(from, to)| searcher.find(place.bytes, from..to).is_none())
     }
 
     /// Each match of an expression, and from there the rest.
@@ -232,6 +237,23 @@ impl<'r> Run<'r> {
             }
         }
         step.failure()
+    }
+
+    /// What was in the slot before is there again for the next place of what comes before.
+    fn extraction(
+        &mut self,
+        at: usize,
+        test: &PayloadTest,
+        slot: usize,
+        place: Place<'_>,
+    ) -> Outcome {
+        let before = self.scratch.slots[slot];
+        let outcome = match plain(test, place, &mut self.scratch.slots) {
+            Some(last) => self.from(at + 1, Place { last, ..place }),
+            None => self.steps[at].failure(),
+        };
+        self.scratch.slots[slot] = before;
+        outcome
     }
 
     fn find(&mut self, regex: &Regex, subject: &[u8], from: usize) -> Found {

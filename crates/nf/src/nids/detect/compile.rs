@@ -41,7 +41,7 @@ fn compile_one(test: &PayloadTest, limits: Limits) -> Result<Test, String> {
     Ok(match test {
         PayloadTest::Content(content) => {
             let searcher = Searcher::new(&content.bytes, content.is_nocase);
-            Test::Content(content.clone(), searcher)
+            Test::Content(Box::new((content.clone(), searcher)))
         }
         PayloadTest::Pcre(pcre) => {
             let regex =

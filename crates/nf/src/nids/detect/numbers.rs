@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn reads_text_as_c_does() {
-        let cases: [(&[u8], u8, Option<(u64, usize)>); 14] = [
+        type Case = (&'static [u8], u8, Option<(u64, usize)>);
+        let cases: [Case; 14] = [
             (b"123", 10, Some((123, 3))),
             (b"  +12x", 10, Some((12, 5))),
             (b"-1", 10, Some((u64::MAX, 2))),

@@ -15,7 +15,7 @@ pub(super) struct Searcher {
 
 #[derive(Clone, Debug)]
 enum How {
-    Exact(Finder<'static>),
+    Exact(Box<Finder<'static>>),
     /// Letters of ASCII match in either case. The byte at `rarest` is looked for, then the rest compared.
     Caseless {
         rarest: usize,
@@ -29,7 +29,7 @@ impl Searcher {
             let rarest = (0..needle.len()).min_by_key(|&at| commonness(needle[at])).unwrap_or(0);
             How::Caseless { rarest }
         } else {
-            How::Exact(Finder::new(needle).into_owned())
+            How::Exact(Box::new(Finder::new(needle).into_owned()))
         };
         Self { needle: needle.clone(), how }
     }

@@ -477,6 +477,18 @@ fn variables() {
             b"\x02a\x01a\x02",
             true,
         ),
+        // What was extracted at a place that came to nothing is forgotten.
+        (
+            r#"byte_extract:1,0,x; content:"a"; byte_extract:1,x,x,relative; byte_test:1,=,x,1;"#,
+            vec![
+                x(),
+                c("a", ""),
+                extract(number("1", "x0", "relative"), 0),
+                test(number("1", "1", ""), "=", "x0"),
+            ],
+            b"\x00\x07a\x05a\x07",
+            true,
+        ),
     ]);
 }
 

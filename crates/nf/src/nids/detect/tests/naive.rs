@@ -154,7 +154,7 @@ fn places(content: &Content, way: &Way, seen: Seen<'_>) -> Vec<i128> {
         let behind = first + content.bytes.len() as i128;
         let is_there = (first..behind).zip(content.bytes.iter()).all(|(position, wanted)| {
             seen.byte(position).is_some_and(|byte| {
-                let folded = byte.to_ascii_lowercase() == wanted.to_ascii_lowercase();
+                let folded = byte.eq_ignore_ascii_case(wanted);
                 byte == *wanted || (content.is_nocase && folded)
             })
         });
