@@ -7,6 +7,7 @@ use std::path::Path;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::sys::host_memory::Piece;
+use crate::sys::library::reason_of;
 use crate::{Argument, KernelSpec, Launch};
 
 /// What the host device's compiler makes of each kernel: runs groups `0..groups` with the values that the
@@ -25,11 +26,11 @@ impl CLibrary {
         // SAFETY: the file was made by the compiler from vouched text, which does nothing when it is loaded, and
         // lies in a folder that nobody else writes.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| error.to_string())?;
+        let library = library.map_err(|error| reason_of(&error))?;
         let find = |kernel: &KernelSpec| {
             let name = run_name(kernel.name);
             // SAFETY: `host::compiler` writes a function of this name and type for each kernel.
-            unsafe { library.get::<Run>(name.as_bytes()) }.map(|run| *run).map_err(|e| e.to_string())
+            unsafe { library.get::<Run>(name.as_bytes()) }.map(|run| *run).map_err(|e| reason_of(&e))
         };
         let runs = kernels.iter().map(find).collect::<Result<_, _>>()?;
         Ok(Self { runs, _library: library })

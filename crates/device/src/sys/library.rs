@@ -1,5 +1,7 @@
 //! A foreign library as a table of functions, looked for when the program runs.
 
+use core::error::Error as _;
+
 use libloading::os::unix::Library;
 
 use crate::Missing;
@@ -13,10 +15,15 @@ pub(crate) fn open(names: &[&str]) -> Result<&'static Library, Missing> {
         // proved of a foreign library, and it is loaded only when the user's system has it under that name.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(Box::leak(Box::new(library))),
-            Err(error) => reasons.push(error.to_string()),
+            Err(error) => reasons.push(reason_of(&error)),
         }
     }
-    Err(Missing(format!("{} can't be loaded: {}", names[0], reasons.join("; "))))
+    Err(Missing(format!("can't be loaded: {}", reasons.join("; "))))
+}
+
+/// What the dynamic linker says, which names the library.
+pub(crate) fn reason_of(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Makes a struct of function pointers and `load`, which finds them all or says which is missing. The caller of the macro

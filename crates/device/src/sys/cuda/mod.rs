@@ -7,7 +7,7 @@ mod nvrtc;
 mod stream;
 
 use core::ffi::{CStr, c_char, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::{Driver, attribute};
 use context::{Allocation, Context, Kernels, RegisteredPages};
@@ -26,8 +26,26 @@ pub(crate) struct Cuda {
 
 type Each = Result<Arc<dyn Device>, (String, Missing)>;
 
-/// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too).
+/// A device that was found. Its context is kept: making one takes a good part of a second.
+struct Known {
+    context: Arc<Context>,
+    description: Description,
+    arch: u32,
+}
+
+/// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
+/// for once.
 pub(crate) fn find() -> Result<Vec<Each>, Missing> {
+    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> = OnceLock::new();
+    let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
+    let open = |known: &Result<Known, (String, Missing)>| match known {
+        Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
+        Err(why) => Err(why.clone()),
+    };
+    Ok(known.iter().map(open).collect())
+}
+
+fn look() -> Result<Vec<Result<Known, (String, Missing)>>, Missing> {
     let driver: &'static Driver = Box::leak(Box::new(Driver::load()?));
     let mut count = 0;
     // SAFETY: called before anything else of the driver; then one number is written.
@@ -43,18 +61,15 @@ pub(crate) fn find() -> Result<Vec<Each>, Missing> {
     if count == 0 {
         return Err(Missing("the driver shows no device".into()));
     }
-    let open = |ordinal: c_int| {
+    let known = |ordinal: c_int| {
         let id = format!("cuda:{ordinal}");
-        match Cuda::open(driver, ordinal, &id) {
-            Ok(device) => Ok(Arc::new(device) as Arc<dyn Device>),
-            Err(why) => Err((id, why)),
-        }
+        Known::look(driver, ordinal, &id).map_err(|why| (id, why))
     };
-    Ok((0..count).map(open).collect())
+    Ok((0..count).map(known).collect())
 }
 
-impl Cuda {
-    fn open(driver: &'static Driver, ordinal: c_int, id: &str) -> Result<Self, Missing> {
+impl Known {
+    fn look(driver: &'static Driver, ordinal: c_int, id: &str) -> Result<Self, Missing> {
         let mut device = 0;
         // SAFETY: the ordinal is below the count; one number is written.
         let code = unsafe { (driver.device)(&mut device, ordinal) };
@@ -65,7 +80,15 @@ impl Cuda {
         let ask = |what| ask(driver, device, what);
         let arch = ask(attribute::CAPABILITY_MAJOR) * 10 + ask(attribute::CAPABILITY_MINOR);
         let description = describe(driver, device, id, arch);
-        Ok(Self { number: next_number(), description, context: Arc::new(context), arch })
+        Ok(Self { context: Arc::new(context), description, arch })
+    }
+}
+
+impl Cuda {
+    fn open(known: &Known) -> Self {
+        let Known { context, description, arch } = known;
+        let (context, description) = (context.clone(), description.clone());
+        Self { number: next_number(), description, context, arch: *arch }
     }
 }
 

@@ -7,7 +7,7 @@ mod stream;
 
 use core::ffi::c_void;
 use core::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
 
@@ -38,8 +38,27 @@ impl Drop for Context {
 
 type Each = Result<Arc<dyn Device>, (String, Missing)>;
 
-/// Every device of every platform, in the loader's order.
+/// A device that was found, with the context that is kept for it: some ICDs (PoCL 3.1) take their compiler down with
+/// the last context, while another thread may be making one.
+struct Known {
+    api: &'static Api,
+    device: Id,
+    context: Arc<Context>,
+    description: Description,
+}
+
+/// Every device of every platform, in the loader's order. They are looked for once.
 pub(crate) fn find() -> Result<Vec<Each>, Missing> {
+    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> = OnceLock::new();
+    let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
+    let open = |known: &Result<Known, (String, Missing)>| match known {
+        Ok(known) => Ok(Arc::new(OpenCl::open(known)) as Arc<dyn Device>),
+        Err(why) => Err(why.clone()),
+    };
+    Ok(known.iter().map(open).collect())
+}
+
+fn look() -> Result<Vec<Result<Known, (String, Missing)>>, Missing> {
     let api: &'static Api = Box::leak(Box::new(Api::load()?));
     let mut devices = Vec::new();
     for platform in ids(|count, out, found| {
@@ -54,14 +73,11 @@ pub(crate) fn find() -> Result<Vec<Each>, Missing> {
     if devices.is_empty() {
         return Err(Missing("libOpenCL.so.1 is there, but no ICD has a device".into()));
     }
-    let open = |(index, device): (usize, &Id)| {
+    let known = |(index, device): (usize, &Id)| {
         let id = format!("opencl:{index}");
-        match OpenCl::open(api, *device, &id) {
-            Ok(device) => Ok(Arc::new(device) as Arc<dyn Device>),
-            Err(why) => Err((id, why)),
-        }
+        Known::look(api, *device, &id).map_err(|why| (id, why))
     };
-    Ok(devices.iter().enumerate().map(open).collect())
+    Ok(devices.iter().enumerate().map(known).collect())
 }
 
 /// Asks twice, as OpenCL wants it: how many, then which.
@@ -77,20 +93,28 @@ fn ids(ask: impl Fn(u32, *mut Id, *mut u32) -> i32) -> Vec<Id> {
     }
 }
 
-impl OpenCl {
-    fn open(api: &'static Api, device: Id, id: &str) -> Result<Self, Missing> {
-        let mut code = 0;
-        // SAFETY: one valid device, no properties, no callback.
-        let context = unsafe { (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code) };
-        if code != api::SUCCESS {
-            return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
-        }
-        let context = Arc::new(Context { api, context });
+impl Known {
+    fn look(api: &'static Api, device: Id, id: &str) -> Result<Self, Missing> {
         let description = describe(api, device, id);
         if !api.flag(device, info::AVAILABLE) || !api.flag(device, info::COMPILER_AVAILABLE) {
             return Err(Missing(format!("{} is not available or has no compiler", description.name)));
         }
-        Ok(Self { number: next_number(), description, api, device, context })
+        let mut code = 0;
+        // SAFETY: one valid device, no properties, no callback.
+        let context =
+            unsafe { (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code) };
+        if code != api::SUCCESS {
+            return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
+        }
+        Ok(Self { api, device, context: Arc::new(Context { api, context }), description })
+    }
+}
+
+impl OpenCl {
+    fn open(known: &Known) -> Self {
+        let Known { api, device, context, description } = known;
+        let (context, description) = (context.clone(), description.clone());
+        Self { number: next_number(), description, api, device: *device, context }
     }
 }
 
