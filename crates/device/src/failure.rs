@@ -31,7 +31,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Compile { log } => write!(f, "the kernel text does not compile:\n{}", log.trim_end()),
+            Self::Compile { log } => {
+                write!(f, "the kernel text does not compile:\n{}", log.trim_end())
+            }
             Self::NoCompiler(why) => write!(f, "no compiler for kernels: {why}"),
             Self::OutOfMemory { wanted, free: Some(free) } => {
                 write!(f, "out of memory: {wanted} bytes wanted, {free} are free")

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::next_number;
 use crate::{
-    Argument, Buffer, Description, Device, Done, Failure, HostMemory, Launch, Module, Part, Piece, Refused,
-    Region, Slice, Source, Step, Stream, Work,
+    Argument, Buffer, Description, Device, Done, Failure, HostMemory, Launch, Module, Part, Piece,
+    Refused, Region, Slice, Source, Step, Stream, Work,
 };
 
 /// What becomes of one work.
@@ -99,7 +99,11 @@ impl Fake {
 
     /// What the kernel called `name` does, given the number of groups; one without does nothing.
     #[must_use]
-    pub fn with_kernel(self, name: &'static str, run: impl Fn(u32, &mut [Value]) + Send + Sync + 'static) -> Self {
+    pub fn with_kernel(
+        self,
+        name: &'static str,
+        run: impl Fn(u32, &mut [Value]) + Send + Sync + 'static,
+    ) -> Self {
         self.state().kernels.insert(name, Arc::new(run));
         self
     }
@@ -164,7 +168,11 @@ impl Device for Fake {
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         self.state().here()?;
-        Ok(Box::new(FakeStream { fake: self.clone(), flying: VecDeque::new(), busy_until_ns: Some(0) }))
+        Ok(Box::new(FakeStream {
+            fake: self.clone(),
+            flying: VecDeque::new(),
+            busy_until_ns: Some(0),
+        }))
     }
 }
 
@@ -191,7 +199,8 @@ impl Stream for FakeStream {
         state.submitted += 1;
         let fate = (state.script)(number);
         let start = self.busy_until_ns.map(|busy| busy.max(state.now_ns));
-        self.busy_until_ns = start.zip(fate.takes_ns).map(|(start, takes)| start.saturating_add(takes));
+        self.busy_until_ns =
+            start.zip(fate.takes_ns).map(|(start, takes)| start.saturating_add(takes));
         self.flying.push_back(Flying { work, done_ns: self.busy_until_ns, outcome: fate.outcome });
         Ok(())
     }
@@ -237,7 +246,9 @@ fn do_all(work: &mut Work, kernels: &HashMap<&'static str, Run>) {
     for step in steps {
         match step {
             Step::CopyIn { from, to } => write(to, &pieces[from.piece][from.range.clone()]),
-            Step::CopyOut { from, to } => pieces[to.piece][to.range.clone()].copy_from_slice(&read(from)),
+            Step::CopyOut { from, to } => {
+                pieces[to.piece][to.range.clone()].copy_from_slice(&read(from))
+            }
             Step::Launch(launch) => {
                 if let Some(run) = kernels.get(launch.kernel.spec().name) {
                     do_launch(launch, pieces, run);

@@ -14,6 +14,7 @@ mod cache;
 mod device;
 mod failure;
 pub mod fake;
+pub mod faulty;
 mod find;
 pub mod host;
 mod measure;

@@ -95,7 +95,9 @@ fn rates<const N: usize>(mut lanes: [&mut Lane; N]) -> Result<[f64; N], Failure>
     Ok(rates)
 }
 
-fn median<const N: usize>(mut once: impl FnMut() -> Result<[f64; N], Failure>) -> Result<[f64; N], Failure> {
+fn median<const N: usize>(
+    mut once: impl FnMut() -> Result<[f64; N], Failure>,
+) -> Result<[f64; N], Failure> {
     once()?;
     let rounds: Vec<[f64; N]> = (0..ROUNDS).map(|_| once()).collect::<Result<_, _>>()?;
     Ok(core::array::from_fn(|column| {

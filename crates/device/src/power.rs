@@ -103,7 +103,8 @@ impl Package {
 
 fn number(path: &Path) -> Result<u64, Missing> {
     let text = fs::read_to_string(path);
-    let text = text.map_err(|error| Missing(format!("RAPL can't be read: {}: {error}", path.display())))?;
+    let text =
+        text.map_err(|error| Missing(format!("RAPL can't be read: {}: {error}", path.display())))?;
     text.trim().parse().map_err(|_| Missing(format!("RAPL says no number: {}", path.display())))
 }
 

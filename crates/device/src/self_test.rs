@@ -66,7 +66,9 @@ impl Bench<'_> {
         const AREA: usize = 1024;
         let from = self.device.allocate(AREA)?;
         let to = self.device.allocate(AREA)?;
-        for (start, length) in (0..5).flat_map(|start| [1, 3, 127, 128, 129, 501].map(|len| (start, len))) {
+        for (start, length) in
+            (0..5).flat_map(|start| [1, 3, 127, 128, 129, 501].map(|len| (start, len)))
+        {
             let bytes = pattern(length, start as u32);
             let got = self.there_and_back(&bytes, &from, &to, start)?;
             expect(got == bytes, || format!("{length} bytes moved from address {start}"))?;
@@ -74,7 +76,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn there_and_back(&mut self, bytes: &[u8], from: &Buffer, to: &Buffer, start: usize) -> Result<Vec<u8>, Failure> {
+    fn there_and_back(
+        &mut self,
+        bytes: &[u8],
+        from: &Buffer,
+        to: &Buffer,
+        start: usize,
+    ) -> Result<Vec<u8>, Failure> {
         let length = bytes.len();
         let mut piece = self.device.host_memory(2 * 1024)?;
         piece[start..start + length].copy_from_slice(bytes);
@@ -95,7 +103,9 @@ impl Bench<'_> {
         let words: Vec<u32> = pattern(4 * (COUNT + 1), 9)
             .chunks_exact(4)
             .enumerate()
-            .map(|(i, word)| u32::from_le_bytes([word[0], word[1], word[2], word[3]]) >> (i % 33).min(31))
+            .map(|(i, word)| {
+                u32::from_le_bytes([word[0], word[1], word[2], word[3]]) >> (i % 33).min(31)
+            })
             .collect();
         let bytes = bytes_of(&words);
         let outputs = [vec![0; 6 * 4 * COUNT], vec![0; 8]];
@@ -116,11 +126,19 @@ impl Bench<'_> {
     fn groups(&mut self) -> Result<(), Failure> {
         const GROUPS: usize = 3;
         let bytes = pattern(GROUPS * 1024, 4);
-        let got = self.run("turn_around", GROUPS as u32, &[bytes.clone()], &[vec![0; bytes.len()]], None)?;
+        let got = self.run(
+            "turn_around",
+            GROUPS as u32,
+            &[bytes.clone()],
+            &[vec![0; bytes.len()]],
+            None,
+        )?;
         let mut want = Vec::new();
         for (number, group) in bytes.chunks(1024).enumerate() {
             for piece in group.rchunks(16) {
-                let word = |i: usize| u32::from_le_bytes([piece[i], piece[i + 1], piece[i + 2], piece[i + 3]]);
+                let word = |i: usize| {
+                    u32::from_le_bytes([piece[i], piece[i + 1], piece[i + 2], piece[i + 3]])
+                };
                 want.extend([word(12).wrapping_add(number as u32), word(8), word(4), word(0)]);
             }
         }

@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use crate::Failure;
 
 /// The portable dialect, which stands before every kernel text.
-pub const PLATFORM: Header = Header { name: "platform.h", text: include_str!("../kernels/platform.h") };
+pub const PLATFORM: Header =
+    Header { name: "platform.h", text: include_str!("../kernels/platform.h") };
 
 /// Text that stands before a kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

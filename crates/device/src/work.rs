@@ -86,9 +86,10 @@ impl Argument {
     fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Reads(a) | Self::Writes(a), Self::Reads(b) | Self::Writes(b)) => a.overlaps(b),
-            (Self::HostReads(a) | Self::HostWrites(a), Self::HostReads(b) | Self::HostWrites(b)) => {
-                a.piece == b.piece && a.range.start < b.range.end && b.range.start < a.range.end
-            }
+            (
+                Self::HostReads(a) | Self::HostWrites(a),
+                Self::HostReads(b) | Self::HostWrites(b),
+            ) => a.piece == b.piece && a.range.start < b.range.end && b.range.start < a.range.end,
             _ => false,
         }
     }
@@ -144,7 +145,12 @@ impl Work {
         }
     }
 
-    fn check_argument(&self, one: &Argument, device: u64, reaches_host: bool) -> Result<(), String> {
+    fn check_argument(
+        &self,
+        one: &Argument,
+        device: u64,
+        reaches_host: bool,
+    ) -> Result<(), String> {
         match one {
             Argument::Reads(slice) | Argument::Writes(slice) => check_slice(slice, device),
             Argument::HostReads(_) | Argument::HostWrites(_) if !reaches_host => {

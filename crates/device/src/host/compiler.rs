@@ -68,7 +68,13 @@ impl Compiler {
     pub(crate) fn library(&self, source: &Source) -> Result<CLibrary, Failure> {
         let text = text_of(source)?;
         let place = self.path.to_string_lossy();
-        let key = source::key_of(&[&text, &OPTIONS.join(" "), &self.extra.join(" "), &place, &self.version]);
+        let key = source::key_of(&[
+            &text,
+            &OPTIONS.join(" "),
+            &self.extra.join(" "),
+            &place,
+            &self.version,
+        ]);
         let name = format!("{key}.so");
         match cache::folder() {
             Some(folder) => self.library_in(&folder, &name, &text, source),
@@ -76,14 +82,21 @@ impl Compiler {
         }
     }
 
-    fn library_in(&self, folder: &Path, name: &str, text: &str, source: &Source) -> Result<CLibrary, Failure> {
+    fn library_in(
+        &self,
+        folder: &Path,
+        name: &str,
+        text: &str,
+        source: &Source,
+    ) -> Result<CLibrary, Failure> {
         let path = folder.join(name);
         if let Ok(library) = CLibrary::load(&path, source.kernels()) {
             return Ok(library);
         }
         let part = folder.join(cache::own_name(name));
         let made = self.compile(text, &part).and_then(|()| {
-            fs::rename(&part, &path).map_err(|e| Failure::NoCompiler(format!("{}: {e}", path.display())))
+            fs::rename(&part, &path)
+                .map_err(|e| Failure::NoCompiler(format!("{}: {e}", path.display())))
         });
         if made.is_err() {
             let _ = fs::remove_file(&part);
@@ -93,7 +106,12 @@ impl Compiler {
     }
 
     /// Without a cache: a folder of our own for as long as it takes to load.
-    fn library_elsewhere(&self, name: &str, text: &str, source: &Source) -> Result<CLibrary, Failure> {
+    fn library_elsewhere(
+        &self,
+        name: &str,
+        text: &str,
+        source: &Source,
+    ) -> Result<CLibrary, Failure> {
         let folder = env::temp_dir().join(cache::own_name(&format!("warpline-{name}")));
         let failed = |e: std::io::Error| Failure::NoCompiler(format!("{}: {e}", folder.display()));
         DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
@@ -103,7 +121,8 @@ impl Compiler {
     }
 
     fn compile(&self, text: &str, to: &Path) -> Result<(), Failure> {
-        let failed = |e: std::io::Error| Failure::NoCompiler(format!("{}: {e}", self.path.display()));
+        let failed =
+            |e: std::io::Error| Failure::NoCompiler(format!("{}: {e}", self.path.display()));
         let mut child = Command::new(&self.path)
             .args(OPTIONS)
             .args(&self.extra)
@@ -119,7 +138,9 @@ impl Compiler {
         let output = child.wait_with_output().map_err(failed)?;
         match output.status.success() {
             true => Ok(()),
-            false => Err(Failure::Compile { log: String::from_utf8_lossy(&output.stderr).into_owned() }),
+            false => {
+                Err(Failure::Compile { log: String::from_utf8_lossy(&output.stderr).into_owned() })
+            }
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::device::next_number;
 use crate::sys::c_library::CLibrary;
 use crate::sys::host_memory;
 use crate::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Missing, Module, Refused, Region, Source, Step,
-    Stream, Work,
+    Buffer, Description, Device, Done, Failure, HostMemory, Missing, Module, Refused, Region,
+    Source, Step, Stream, Work,
 };
 
 /// The reference device.
@@ -135,8 +135,12 @@ fn do_all(work: &mut Work) -> Result<(), Failure> {
     let Work { pieces, steps } = work;
     for step in steps {
         match step {
-            Step::CopyIn { from, to } => host_memory::copy_in(&pieces[from.piece][from.range.clone()], to),
-            Step::CopyOut { from, to } => host_memory::copy_out(from, &mut pieces[to.piece][to.range.clone()]),
+            Step::CopyIn { from, to } => {
+                host_memory::copy_in(&pieces[from.piece][from.range.clone()], to)
+            }
+            Step::CopyOut { from, to } => {
+                host_memory::copy_out(from, &mut pieces[to.piece][to.range.clone()])
+            }
             Step::Launch(launch) => match launch.kernel.module.loaded.downcast_ref::<CLibrary>() {
                 Some(library) => library.run(launch, pieces),
                 None => return Err(Failure::Launch("the module is none of the host's".into())),

@@ -30,7 +30,9 @@ impl CLibrary {
         let find = |kernel: &KernelSpec| {
             let name = run_name(kernel.name);
             // SAFETY: `host::compiler` writes a function of this name and type for each kernel.
-            unsafe { library.get::<Run>(name.as_bytes()) }.map(|run| *run).map_err(|e| reason_of(&e))
+            unsafe { library.get::<Run>(name.as_bytes()) }
+                .map(|run| *run)
+                .map_err(|e| reason_of(&e))
         };
         let runs = kernels.iter().map(find).collect::<Result<_, _>>()?;
         Ok(Self { runs, _library: library })
@@ -39,7 +41,8 @@ impl CLibrary {
     /// Runs a launch of this library's kernels on this thread.
     pub(crate) fn run(&self, launch: &Launch, pieces: &[Piece]) {
         let values: Vec<Value> = launch.arguments.iter().map(|one| value_of(one, pieces)).collect();
-        let pointers: Vec<*const c_void> = values.iter().map(|value| ptr::from_ref(value).cast()).collect();
+        let pointers: Vec<*const c_void> =
+            values.iter().map(|value| ptr::from_ref(value).cast()).collect();
         // SAFETY: the launch was checked, so kinds and number of the values are the kernel's; whoever made it
         // vouches that the kernel stays within its arguments. Their memory is kept by the work, and nobody
         // else touches it: pieces are the work's own, buffers only this device's one thread touches.

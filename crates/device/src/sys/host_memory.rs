@@ -81,7 +81,10 @@ pub struct Region {
 }
 
 impl Region {
-    pub(crate) fn new(memory: Arc<dyn HostMemory>, registration: Option<Arc<dyn Registration>>) -> Self {
+    pub(crate) fn new(
+        memory: Arc<dyn HostMemory>,
+        registration: Option<Arc<dyn Registration>>,
+    ) -> Self {
         Self { _registration: registration, memory }
     }
 
@@ -101,7 +104,11 @@ impl Region {
     /// Until the piece is dropped nobody else touches a byte of the range, by another piece or otherwise.
     pub unsafe fn piece(&self, range: Range<usize>) -> Option<Piece> {
         let fits = range.start <= range.end && range.end <= self.len();
-        fits.then(|| Piece { region: self.clone(), start: range.start, len: range.end - range.start })
+        fits.then(|| Piece {
+            region: self.clone(),
+            start: range.start,
+            len: range.end - range.start,
+        })
     }
 
     /// New zeroed memory of at least `len` bytes that a device may register.

@@ -42,7 +42,10 @@ impl Gpu {
         let name = CString::new(bus).map_err(|_| Missing("a zero in the bus's name".into()))?;
         let mut device = ptr::null_mut();
         // SAFETY: the name ends with a zero; one handle is written, valid for good.
-        right(unsafe { (api.by_bus)(name.as_ptr(), &mut device) }, "NVML does not know the device")?;
+        right(
+            unsafe { (api.by_bus)(name.as_ptr(), &mut device) },
+            "NVML does not know the device",
+        )?;
         Ok(Self { api, device })
     }
 
@@ -50,7 +53,10 @@ impl Gpu {
     pub(crate) fn watts(&self) -> Result<f64, Missing> {
         let mut milliwatts = 0;
         // SAFETY: the handle is NVML's; one number is written.
-        right(unsafe { (self.api.power)(self.device, &mut milliwatts) }, "NVML does not say the power")?;
+        right(
+            unsafe { (self.api.power)(self.device, &mut milliwatts) },
+            "NVML does not say the power",
+        )?;
         Ok(f64::from(milliwatts) / 1e3)
     }
 
@@ -58,7 +64,10 @@ impl Gpu {
     pub(crate) fn joules(&self) -> Result<f64, Missing> {
         let mut millijoules = 0;
         // SAFETY: as above.
-        right(unsafe { (self.api.energy)(self.device, &mut millijoules) }, "NVML does not say the energy")?;
+        right(
+            unsafe { (self.api.energy)(self.device, &mut millijoules) },
+            "NVML does not say the energy",
+        )?;
         Ok(millijoules as f64 / 1e3)
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use warpline_device::power::{Rapl, Reading, of_device};
-use warpline_device::{Description, Device, Failure as DeviceFailure, Missing, Speeds, find, measure, self_test};
+use warpline_device::{
+    Description, Device, Failure as DeviceFailure, Missing, Speeds, find, measure, self_test,
+};
 
 use super::say;
 use crate::Failure;
@@ -12,16 +14,24 @@ const SCHEMA: u32 = 1;
 
 pub(crate) fn devices(measured: bool, json: bool) -> Result<(), Failure> {
     let found = find();
-    let looked: Vec<Looked> = found.devices.iter().map(|device| look(&**device, measured)).collect();
+    let looked: Vec<Looked> =
+        found.devices.iter().map(|device| look(&**device, measured)).collect();
     let cpu = Rapl::open();
     if json {
         say(&in_json(&looked, &found.missing, &cpu).to_string())?;
     } else {
         looked.iter().try_for_each(|one| say(&describe(one)))?;
-        found.missing.iter().try_for_each(|(kind, why)| say(&format!("{kind}: not there: {why}")))?;
-        say(&format!("cpu energy: {}", cpu.as_ref().map_or_else(unknown, |_| "RAPL can be read".into())))?;
+        found
+            .missing
+            .iter()
+            .try_for_each(|(kind, why)| say(&format!("{kind}: not there: {why}")))?;
+        say(&format!(
+            "cpu energy: {}",
+            cpu.as_ref().map_or_else(unknown, |_| "RAPL can be read".into())
+        ))?;
     }
-    let failed: Vec<&str> = looked.iter().filter(|one| one.tested.is_err()).map(Looked::id).collect();
+    let failed: Vec<&str> =
+        looked.iter().filter(|one| one.tested.is_err()).map(Looked::id).collect();
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Failure::Run(format!("not fit for work: {}", failed.join(", ")))),
@@ -58,8 +68,14 @@ fn describe(looked: &Looked) -> String {
     text += &format!("  memory     {memory}{shared}; largest buffer {largest}\n");
     let (units, items, group) = (device.units, device.group_max, size(device.shared.into()));
     text += &format!("  units      {units}; groups of up to {items} items, with {group} shared\n");
-    text += &format!("  power      {}\n", power.power_w.as_ref().map_or_else(unknown, |w| format!("{w:.1} W")));
-    text += &format!("  energy     {}\n", power.energy_j.as_ref().map_or_else(unknown, |j| format!("{j:.1} J counted")));
+    text += &format!(
+        "  power      {}\n",
+        power.power_w.as_ref().map_or_else(unknown, |w| format!("{w:.1} W"))
+    );
+    text += &format!(
+        "  energy     {}\n",
+        power.energy_j.as_ref().map_or_else(unknown, |j| format!("{j:.1} J counted"))
+    );
     match speeds {
         Some(Ok(speeds)) => text += &format!("  copies     {}\n", in_words(speeds)),
         Some(Err(why)) => text += &format!("  copies     not measured: {why}\n"),
@@ -95,8 +111,10 @@ fn size(bytes: u64) -> String {
 
 fn in_json(looked: &[Looked], missing: &[(String, Missing)], cpu: &Result<Rapl, Missing>) -> Value {
     let devices: Vec<Value> = looked.iter().map(device_in_json).collect();
-    let missing: Vec<Value> =
-        missing.iter().map(|(kind, why)| json!({ "kind": kind, "reason": why.to_string() })).collect();
+    let missing: Vec<Value> = missing
+        .iter()
+        .map(|(kind, why)| json!({ "kind": kind, "reason": why.to_string() }))
+        .collect();
     let rapl = cpu.as_ref().err().map(ToString::to_string);
     json!({ "schema": SCHEMA, "devices": devices, "missing": missing, "cpu": { "energy_unknown": rapl } })
 }
@@ -120,7 +138,8 @@ fn device_in_json(looked: &Looked) -> Value {
         put(object, "energy_j", "energy_unknown", &power.energy_j);
         if let Some(Ok(speeds)) = speeds {
             let Speeds { copy_in, copy_out, both_in, both_out } = speeds;
-            let rates = json!({ "in": copy_in, "out": copy_out, "both_in": both_in, "both_out": both_out });
+            let rates =
+                json!({ "in": copy_in, "out": copy_out, "both_in": both_in, "both_out": both_out });
             object.insert("copies_bytes_per_s".into(), rates);
         }
         if let Some(Err(why)) = speeds {

@@ -110,6 +110,9 @@ impl Driver {
     /// Whether after this error nothing on the context succeeds any more ("the process must be terminated and
     /// relaunched", in cuda.h), or the device is gone.
     pub(crate) fn is_loss(code: c_int) -> bool {
-        matches!(code, 4 | 46 | 201 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 807 | 810 | 999)
+        matches!(
+            code,
+            4 | 46 | 201 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 807 | 810 | 999
+        )
     }
 }

@@ -89,7 +89,10 @@ impl Allocation {
 fn free(context: &Context) -> Option<usize> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: two numbers are written.
-    context.call(|driver| unsafe { (driver.free_memory)(&mut free, &mut total) }).ok().map(|()| free)
+    context
+        .call(|driver| unsafe { (driver.free_memory)(&mut free, &mut total) })
+        .ok()
+        .map(|()| free)
 }
 
 impl Drop for Allocation {
@@ -109,10 +112,15 @@ pub(super) struct RegisteredPages {
 }
 
 impl RegisteredPages {
-    pub(super) fn new(context: &Arc<Context>, memory: Arc<dyn HostMemory>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        memory: Arc<dyn HostMemory>,
+    ) -> Result<Self, Failure> {
         let (base, len) = (memory.base().as_ptr().cast::<c_void>(), memory.len());
         // SAFETY: the memory is valid as long as `memory` is kept, which this does.
-        context.call(|driver| unsafe { (driver.register)(base, len, api::REGISTER_PORTABLE_MAPPED) })?;
+        context.call(|driver| unsafe {
+            (driver.register)(base, len, api::REGISTER_PORTABLE_MAPPED)
+        })?;
         Ok(Self { context: context.clone(), memory })
     }
 }
@@ -135,12 +143,20 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn load(context: &Arc<Context>, cubin: &[u8], specs: &[KernelSpec], versions: &str) -> Result<Self, Failure> {
+    pub(super) fn load(
+        context: &Arc<Context>,
+        cubin: &[u8],
+        specs: &[KernelSpec],
+        versions: &str,
+    ) -> Result<Self, Failure> {
         let mut module = Handle::NULL;
         // SAFETY: a cubin names its own length; the driver copies it.
-        let loaded = context.call(|driver| unsafe { (driver.load_module)(&mut module, cubin.as_ptr().cast()) });
+        let loaded = context
+            .call(|driver| unsafe { (driver.load_module)(&mut module, cubin.as_ptr().cast()) });
         loaded.map_err(|why| match why {
-            Failure::Launch(why) => Failure::NoCompiler(format!("{why}; the driver and the compiler are {versions}")),
+            Failure::Launch(why) => {
+                Failure::NoCompiler(format!("{why}; the driver and the compiler are {versions}"))
+            }
             other => other,
         })?;
         let mut kernels = Self { context: context.clone(), module, functions: Vec::new() };
@@ -151,10 +167,13 @@ impl Kernels {
     }
 
     fn function(&self, spec: &KernelSpec) -> Result<Handle, Failure> {
-        let name = CString::new(spec.name).map_err(|_| Failure::Refused("a zero in a name".into()))?;
+        let name =
+            CString::new(spec.name).map_err(|_| Failure::Refused("a zero in a name".into()))?;
         let mut function = Handle::NULL;
         // SAFETY: the module is loaded; the name ends with a zero.
-        self.context.call(|driver| unsafe { (driver.function)(&mut function, self.module, name.as_ptr()) })?;
+        self.context.call(|driver| unsafe {
+            (driver.function)(&mut function, self.module, name.as_ptr())
+        })?;
         if spec.shared_big > 0 {
             let bytes = spec.shared_big as c_int;
             // SAFETY: the function was just found.

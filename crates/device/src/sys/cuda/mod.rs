@@ -14,7 +14,9 @@ use context::{Allocation, Context, Kernels, RegisteredPages};
 pub use nvrtc::compile_for;
 
 use crate::device::next_number;
-use crate::{Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream};
+use crate::{
+    Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
+};
 
 /// A GPU, or a MIG instance of one.
 pub(crate) struct Cuda {
@@ -36,7 +38,8 @@ struct Known {
 /// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
 /// for once.
 pub(crate) fn find() -> Result<Vec<Each>, Missing> {
-    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> = OnceLock::new();
+    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> =
+        OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Known, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
@@ -103,10 +106,13 @@ fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description 
     let nvrtc = nvrtc::version().unwrap_or_else(|_| "no NVRTC".into());
     Description {
         id: id.into(),
-        name: format!("{} (sm_{arch})", text(|at, len| {
-            // SAFETY: writes at most `len` bytes, ending with a zero.
-            unsafe { (driver.name)(at, len, device) }
-        })),
+        name: format!(
+            "{} (sm_{arch})",
+            text(|at, len| {
+                // SAFETY: writes at most `len` bytes, ending with a zero.
+                unsafe { (driver.name)(at, len, device) }
+            })
+        ),
         driver: format!("CUDA {}.{}, {nvrtc}", version / 1000, version % 1000 / 10),
         memory: memory as u64,
         buffer_max: memory as u64,
@@ -148,7 +154,8 @@ impl Device for Cuda {
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
         let cubin = compile_for(source, self.arch)?;
-        let kernels = Kernels::load(&self.context, &cubin, source.kernels(), &self.description.driver)?;
+        let kernels =
+            Kernels::load(&self.context, &cubin, source.kernels(), &self.description.driver)?;
         Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(kernels) })
     }
 

@@ -51,8 +51,10 @@ pub fn compile_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
         return Err(Failure::NoCompiler(format!("NVRTC {major}.{minor} does not know sm_{arch}")));
     }
     let text = source.assemble()?;
-    let options = [format!("--gpu-architecture=sm_{arch}"), "-default-device".into(), "--std=c++17".into()];
-    let name = source::key_of(&[&text, &options.join(" "), &format!("nvrtc {major}.{minor}")]) + ".cubin";
+    let options =
+        [format!("--gpu-architecture=sm_{arch}"), "-default-device".into(), "--std=c++17".into()];
+    let name =
+        source::key_of(&[&text, &options.join(" "), &format!("nvrtc {major}.{minor}")]) + ".cubin";
     if let Some(cubin) = cache::read(&name) {
         return Ok(cubin);
     }
@@ -77,24 +79,36 @@ impl Drop for Program<'_> {
 fn compile(api: &Nvrtc, text: &str, options: &[String]) -> Result<Vec<u8>, Failure> {
     let refused = |_| Failure::Refused("the kernel text has a zero in it".into());
     let text = CString::new(text).map_err(refused)?;
-    let options: Vec<CString> =
-        options.iter().map(|one| CString::new(one.as_str()).map_err(refused)).collect::<Result<_, _>>()?;
+    let options: Vec<CString> = options
+        .iter()
+        .map(|one| CString::new(one.as_str()).map_err(refused))
+        .collect::<Result<_, _>>()?;
     let mut program = Program { api, program: Handle::NULL };
     // SAFETY: the text and its name end with a zero and are copied; there are no headers.
     let code = unsafe {
-        (api.create)(&mut program.program, text.as_ptr(), c"kernels".as_ptr(), 0, ptr::null(), ptr::null())
+        (api.create)(
+            &mut program.program,
+            text.as_ptr(),
+            c"kernels".as_ptr(),
+            0,
+            ptr::null(),
+            ptr::null(),
+        )
     };
     if code != api::SUCCESS {
         return Err(Failure::NoCompiler(format!("NVRTC's error {code}")));
     }
     let pointers: Vec<*const c_char> = options.iter().map(|one| one.as_ptr()).collect();
     // SAFETY: the program is valid; as many options as are said, each ending with a zero.
-    let code = unsafe { (api.compile)(program.program, pointers.len() as c_int, pointers.as_ptr()) };
+    let code =
+        unsafe { (api.compile)(program.program, pointers.len() as c_int, pointers.as_ptr()) };
     match code {
         api::SUCCESS => program.read(api.cubin_size, api.cubin),
         api::NVRTC_ERROR_COMPILATION => {
             let log = program.read(api.log_size, api.log)?;
-            Err(Failure::Compile { log: String::from_utf8_lossy(&log).trim_end_matches('\0').into() })
+            Err(Failure::Compile {
+                log: String::from_utf8_lossy(&log).trim_end_matches('\0').into(),
+            })
         }
         _ => Err(Failure::NoCompiler(format!("NVRTC's error {code}"))),
     }

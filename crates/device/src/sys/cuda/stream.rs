@@ -27,10 +27,16 @@ struct Flying {
 }
 
 impl CudaStream {
-    pub(super) fn new(number: u64, reaches_host: bool, context: &Arc<Context>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        number: u64,
+        reaches_host: bool,
+        context: &Arc<Context>,
+    ) -> Result<Self, Failure> {
         let mut stream = Handle::NULL;
         // SAFETY: one handle is written.
-        context.call(|driver| unsafe { (driver.create_stream)(&mut stream, api::STREAM_NON_BLOCKING) })?;
+        context.call(|driver| unsafe {
+            (driver.create_stream)(&mut stream, api::STREAM_NON_BLOCKING)
+        })?;
         let (context, flying, idle) = (context.clone(), VecDeque::new(), Vec::new());
         Ok(Self { number, reaches_host, context, stream, flying, idle })
     }
@@ -41,7 +47,9 @@ impl CudaStream {
         }
         let mut event = Handle::NULL;
         // SAFETY: one handle is written.
-        self.context.call(|driver| unsafe { (driver.create_event)(&mut event, api::EVENT_DISABLE_TIMING) })?;
+        self.context.call(|driver| unsafe {
+            (driver.create_event)(&mut event, api::EVENT_DISABLE_TIMING)
+        })?;
         Ok(event)
     }
 
@@ -52,12 +60,16 @@ impl CudaStream {
                 let (host, there) = (part_base(&work.pieces, from), address(to)?);
                 // SAFETY: both ranges were checked; the piece and the buffer are the flying work's until the event
                 // behind it is done.
-                self.context.call(|driver| unsafe { (driver.copy_in)(there, host.cast(), to.len(), stream) })
+                self.context.call(|driver| unsafe {
+                    (driver.copy_in)(there, host.cast(), to.len(), stream)
+                })
             }
             Step::CopyOut { from, to } => {
                 let (host, there) = (part_base(&work.pieces, to), address(from)?);
                 // SAFETY: as above; nobody else touches the piece.
-                self.context.call(|driver| unsafe { (driver.copy_out)(host.cast(), there, from.len(), stream) })
+                self.context.call(|driver| unsafe {
+                    (driver.copy_out)(host.cast(), there, from.len(), stream)
+                })
             }
             Step::Launch(launch) => self.launch(launch, &work.pieces),
         }
@@ -65,18 +77,30 @@ impl CudaStream {
 
     fn launch(&self, launch: &Launch, pieces: &[Piece]) -> Result<(), Failure> {
         let loaded = launch.kernel.module.loaded.downcast_ref::<Kernels>();
-        let kernels = loaded.ok_or_else(|| Failure::Refused("the module is none of CUDA's".into()))?;
+        let kernels =
+            loaded.ok_or_else(|| Failure::Refused("the module is none of CUDA's".into()))?;
         let function = kernels.functions[launch.kernel.index];
         let values = launch.arguments.iter().map(|one| self.value(one, pieces));
         let mut values: Vec<u64> = values.collect::<Result<_, _>>()?;
         // A u32 lies in the low half of its word, at its address.
-        let mut pointers: Vec<*mut c_void> = values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
         let (spec, groups) = (launch.kernel.spec(), launch.groups);
         // SAFETY: number and kinds of the values are the kernel's, and are copied by the call; their memory stays
         // until the event is done. Whoever made the launch vouches for what the kernel does with it.
         self.context.call(|driver| unsafe {
             (driver.launch)(
-                function, groups, 1, 1, spec.group, 1, 1, spec.shared_big, self.stream, pointers.as_mut_ptr(), ptr::null_mut(),
+                function,
+                groups,
+                1,
+                1,
+                spec.group,
+                1,
+                1,
+                spec.shared_big,
+                self.stream,
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
             )
         })
     }
@@ -87,7 +111,9 @@ impl CudaStream {
             Argument::HostReads(part) | Argument::HostWrites(part) => {
                 let (mut there, host) = (0, part_base(pieces, part));
                 // SAFETY: one address is written; an error for memory that this device has not registered.
-                self.context.call(|driver| unsafe { (driver.device_pointer)(&mut there, host.cast(), 0) })?;
+                self.context.call(|driver| unsafe {
+                    (driver.device_pointer)(&mut there, host.cast(), 0)
+                })?;
                 Ok(there)
             }
             Argument::U32(value) => Ok(u64::from(*value)),
@@ -123,9 +149,11 @@ impl Stream for CudaStream {
             Ok(event) => event,
             Err(why) => return Err(Refused { work, why }),
         };
-        let given: Result<(), Failure> = work.steps.iter().try_for_each(|step| self.enqueue(step, &work));
+        let given: Result<(), Failure> =
+            work.steps.iter().try_for_each(|step| self.enqueue(step, &work));
         // SAFETY: the event and the stream are this value's own.
-        let recorded = self.context.call(|driver| unsafe { (driver.record_event)(event, self.stream) });
+        let recorded =
+            self.context.call(|driver| unsafe { (driver.record_event)(event, self.stream) });
         let mut flying = Flying { work, event, failed: given.err() };
         if let Err(why) = recorded {
             self.idle.push(mem::replace(&mut flying.event, Handle::NULL));

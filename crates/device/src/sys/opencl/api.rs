@@ -86,7 +86,13 @@ impl Api {
         // SAFETY: writes at most 8 bytes into `bytes`; what is narrower lies at the front, as the machine is
         // little-endian.
         let code = unsafe {
-            (self.get_device_info)(device, what, 8, bytes.as_mut_ptr().cast(), core::ptr::null_mut())
+            (self.get_device_info)(
+                device,
+                what,
+                8,
+                bytes.as_mut_ptr().cast(),
+                core::ptr::null_mut(),
+            )
         };
         if code == SUCCESS { u64::from_le_bytes(bytes) } else { 0 }
     }

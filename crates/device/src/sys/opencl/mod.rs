@@ -12,7 +12,9 @@ use std::sync::{Arc, OnceLock};
 use api::{Api, Id, info};
 
 use crate::device::next_number;
-use crate::{Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream};
+use crate::{
+    Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
+};
 
 /// A device of a platform.
 pub(crate) struct OpenCl {
@@ -49,7 +51,8 @@ struct Known {
 
 /// Every device of every platform, in the loader's order. They are looked for once.
 pub(crate) fn find() -> Result<Vec<Each>, Missing> {
-    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> = OnceLock::new();
+    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> =
+        OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Known, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(OpenCl::open(known)) as Arc<dyn Device>),
@@ -97,12 +100,16 @@ impl Known {
     fn look(api: &'static Api, device: Id, id: &str) -> Result<Self, Missing> {
         let description = describe(api, device, id);
         if !api.flag(device, info::AVAILABLE) || !api.flag(device, info::COMPILER_AVAILABLE) {
-            return Err(Missing(format!("{} is not available or has no compiler", description.name)));
+            return Err(Missing(format!(
+                "{} is not available or has no compiler",
+                description.name
+            )));
         }
         let mut code = 0;
         // SAFETY: one valid device, no properties, no callback.
-        let context =
-            unsafe { (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code) };
+        let context = unsafe {
+            (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code)
+        };
         if code != api::SUCCESS {
             return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
         }
@@ -119,7 +126,8 @@ impl OpenCl {
 }
 
 fn describe(api: &Api, device: Id, id: &str) -> Description {
-    let (vendor, version) = (api.text(device, info::VERSION), api.text(device, info::DRIVER_VERSION));
+    let (vendor, version) =
+        (api.text(device, info::VERSION), api.text(device, info::DRIVER_VERSION));
     let shares = api.flag(device, info::HOST_UNIFIED_MEMORY);
     Description {
         id: id.into(),
@@ -151,9 +159,13 @@ impl Device for OpenCl {
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         if bytes as u64 > self.description.buffer_max {
-            return Err(Failure::OutOfMemory { wanted: bytes, free: Some(self.description.buffer_max as usize) });
+            return Err(Failure::OutOfMemory {
+                wanted: bytes,
+                free: Some(self.description.buffer_max as usize),
+            });
         }
-        let memory = memory::Memory::new(self.api, &self.context, bytes, ptr::null_mut::<c_void>())?;
+        let memory =
+            memory::Memory::new(self.api, &self.context, bytes, ptr::null_mut::<c_void>())?;
         Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
     }
 

@@ -22,7 +22,12 @@ impl Drop for Program {
 }
 
 /// Compiles `text` for `device`.
-pub(crate) fn build(api: &'static Api, context: &Arc<Context>, device: Id, text: &str) -> Result<Program, Failure> {
+pub(crate) fn build(
+    api: &'static Api,
+    context: &Arc<Context>,
+    device: Id,
+    text: &str,
+) -> Result<Program, Failure> {
     let mut code = 0;
     let (start, length) = (text.as_ptr().cast(), text.len());
     // SAFETY: one text with its length, copied by the call.
@@ -33,7 +38,14 @@ pub(crate) fn build(api: &'static Api, context: &Arc<Context>, device: Id, text:
     let program = Program { api, program, _context: context.clone() };
     // SAFETY: the program and its one device; options end with a zero; without a callback the call waits.
     let code = unsafe {
-        (api.build_program)(program.program, 1, &device, c"-cl-std=CL1.2".as_ptr(), None, core::ptr::null_mut())
+        (api.build_program)(
+            program.program,
+            1,
+            &device,
+            c"-cl-std=CL1.2".as_ptr(),
+            None,
+            core::ptr::null_mut(),
+        )
     };
     match code {
         api::SUCCESS => Ok(program),
@@ -46,13 +58,23 @@ impl Program {
     fn log(&self, device: Id) -> String {
         api::text_by(|size, at, needed| {
             // SAFETY: writes at most `size` bytes at `at`, and one number.
-            unsafe { (self.api.get_build_info)(self.program, device, api::PROGRAM_BUILD_LOG, size, at, needed) }
+            unsafe {
+                (self.api.get_build_info)(
+                    self.program,
+                    device,
+                    api::PROGRAM_BUILD_LOG,
+                    size,
+                    at,
+                    needed,
+                )
+            }
         })
     }
 
     /// A kernel of its own for the caller, whose arguments nobody else sets.
     pub(crate) fn kernel(&self, name: &str) -> Result<OwnKernel, Failure> {
-        let name = CString::new(name).map_err(|_| Failure::Refused(format!("the name {name:?}")))?;
+        let name =
+            CString::new(name).map_err(|_| Failure::Refused(format!("the name {name:?}")))?;
         let mut code = 0;
         // SAFETY: the program is built; the name ends with a zero.
         let kernel = unsafe { (self.api.create_kernel)(self.program, name.as_ptr(), &mut code) };

@@ -9,7 +9,9 @@ use super::Context;
 use super::api::{self, Api, Id};
 use super::memory::Memory;
 use super::program::{OwnKernel, Program};
-use crate::{Argument, Buffer, Done, Failure, Launch, Part, Piece, Refused, Slice, Step, Stream, Work};
+use crate::{
+    Argument, Buffer, Done, Failure, Launch, Part, Piece, Refused, Slice, Step, Stream, Work,
+};
 
 /// An in-order queue, released when it is dropped: commands in it are done all the same.
 pub(super) struct Queue {
@@ -19,7 +21,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(api: &'static Api, context: Arc<Context>, device: Id) -> Result<Self, Failure> {
+    pub(super) fn new(
+        api: &'static Api,
+        context: Arc<Context>,
+        device: Id,
+    ) -> Result<Self, Failure> {
         let mut code = 0;
         // SAFETY: the context is of this device; no properties: in order.
         let queue = unsafe { (api.create_queue)(context.context, device, 0, &mut code) };
@@ -65,7 +71,13 @@ impl Flying {
             // SAFETY: an event of this queue, not yet released; the answer is one cl_int.
             let code = unsafe {
                 let at = ptr::from_mut(&mut status).cast::<c_void>();
-                (self.api.get_event_info)(*event, api::EVENT_STATUS, size_of::<i32>(), at, ptr::null_mut())
+                (self.api.get_event_info)(
+                    *event,
+                    api::EVENT_STATUS,
+                    size_of::<i32>(),
+                    at,
+                    ptr::null_mut(),
+                )
             };
             match (code, status) {
                 (api::SUCCESS, 1..) => return None,
@@ -99,14 +111,22 @@ impl ClStream {
     fn enqueue(&mut self, flying: &mut Flying, step: usize) -> Result<(), Failure> {
         match &flying.work.steps[step] {
             Step::CopyIn { from, to } => {
-                let (host, range) = (&flying.work.pieces[from.piece][from.range.clone()], to.range.clone());
+                let (host, range) =
+                    (&flying.work.pieces[from.piece][from.range.clone()], to.range.clone());
                 let mut event = Id::NULL;
                 // SAFETY: non-blocking; the piece and the buffer are the flying work's until the event is done, and
                 // both ranges were checked.
                 let code = unsafe {
                     (self.api().enqueue_write)(
-                        self.queue.queue, memory_of(&to.buffer)?, 0, range.start, range.len(),
-                        host.as_ptr().cast(), 0, ptr::null(), &mut event,
+                        self.queue.queue,
+                        memory_of(&to.buffer)?,
+                        0,
+                        range.start,
+                        range.len(),
+                        host.as_ptr().cast(),
+                        0,
+                        ptr::null(),
+                        &mut event,
                     )
                 };
                 keep(flying, code, event)
@@ -118,8 +138,15 @@ impl ClStream {
                 // SAFETY: as above; nobody else touches the piece.
                 let code = unsafe {
                     (self.api().enqueue_read)(
-                        self.queue.queue, memory, 0, range.start, range.len(),
-                        host.cast(), 0, ptr::null(), &mut event,
+                        self.queue.queue,
+                        memory,
+                        0,
+                        range.start,
+                        range.len(),
+                        host.cast(),
+                        0,
+                        ptr::null(),
+                        &mut event,
                     )
                 };
                 keep(flying, code, event)
@@ -155,7 +182,15 @@ impl ClStream {
         // the launch vouches for what the kernel does with it.
         let code = unsafe {
             (self.api().enqueue_kernel)(
-                self.queue.queue, kernel, 1, ptr::null(), &all, &group, 0, ptr::null(), &mut event,
+                self.queue.queue,
+                kernel,
+                1,
+                ptr::null(),
+                &all,
+                &group,
+                0,
+                ptr::null(),
+                &mut event,
             )
         };
         keep(flying, code, event)?;
@@ -174,7 +209,16 @@ impl ClStream {
         // SAFETY: non-blocking, all of a buffer that the flying work keeps.
         let at = unsafe {
             (self.api().enqueue_map)(
-                self.queue.queue, id, 0, api::MAP_READ, 0, len, 0, ptr::null(), &mut event, &mut code,
+                self.queue.queue,
+                id,
+                0,
+                api::MAP_READ,
+                0,
+                len,
+                0,
+                ptr::null(),
+                &mut event,
+                &mut code,
             )
         };
         keep(flying, code, event)?;
@@ -202,7 +246,8 @@ impl ClStream {
             return Ok(own.kernel);
         }
         let program = loaded.downcast_ref::<Program>();
-        let program = program.ok_or_else(|| Failure::Refused("the module is none of OpenCL's".into()))?;
+        let program =
+            program.ok_or_else(|| Failure::Refused("the module is none of OpenCL's".into()))?;
         let own = program.kernel(launch.kernel.spec().name)?;
         let id = own.kernel;
         self.kernels.insert(key, (loaded.clone(), own));
@@ -215,8 +260,13 @@ impl Stream for ClStream {
         if let Err(why) = work.check(self.number, self.reaches_host) {
             return Err(Refused { work, why });
         }
-        let mut flying =
-            Flying { api: self.api(), work, events: Vec::new(), memories: Vec::new(), failed: None };
+        let mut flying = Flying {
+            api: self.api(),
+            work,
+            events: Vec::new(),
+            memories: Vec::new(),
+            failed: None,
+        };
         for step in 0..flying.work.steps.len() {
             if let Err(why) = self.enqueue(&mut flying, step) {
                 flying.failed = Some(why);
@@ -253,7 +303,9 @@ impl Drop for ClStream {
 
 fn memory_of(buffer: &Buffer) -> Result<Id, Failure> {
     let memory = buffer.memory.downcast_ref::<Memory>();
-    memory.map(|memory| memory.id).ok_or_else(|| Failure::Refused("the buffer is none of OpenCL's".into()))
+    memory
+        .map(|memory| memory.id)
+        .ok_or_else(|| Failure::Refused("the buffer is none of OpenCL's".into()))
 }
 
 /// The buffer itself, or a part that the flying work keeps.

@@ -1,10 +1,9 @@
 //! One table of cases for every device of this machine.
 
-mod common;
-
-use common::{broken, bytes, devices, do_now, launch, refused, source, words};
+use crate::common::{broken, bytes, devices, do_now, launch, refused, source, words};
 use warpline_device::{
-    Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open, self_test,
+    Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open,
+    self_test,
 };
 
 use Argument::{HostReads, HostWrites, Reads, U32, U64, Writes};
@@ -72,7 +71,11 @@ fn scaled(word: u32) -> u32 {
 
 fn scale(module: &Module, count: u32, from: Argument, to: Argument) -> Step {
     let arguments = vec![from, to, U32(count), U64(1 << 33), U32(7)];
-    Step::Launch(launch(&module.kernel("scale").expect("it is there"), count.div_ceil(32), arguments))
+    Step::Launch(launch(
+        &module.kernel("scale").expect("it is there"),
+        count.div_ceil(32),
+        arguments,
+    ))
 }
 
 fn parts_of_buffers(device: &dyn Device) {
@@ -132,7 +135,12 @@ fn shared_memory(device: &dyn Device) {
 }
 
 /// Submits work that writes `value` into the buffer and reads it back.
-fn submit_value(stream: &mut dyn Stream, device: &dyn Device, buffer: &warpline_device::Buffer, value: u8) {
+fn submit_value(
+    stream: &mut dyn Stream,
+    device: &dyn Device,
+    buffer: &warpline_device::Buffer,
+    value: u8,
+) {
     let pieces = vec![piece_of(device, &[value; 256]), piece_of(device, &[0; 256])];
     let steps = vec![
         Step::CopyIn { from: part(0, 0..256), to: buffer.whole() },
@@ -163,7 +171,10 @@ fn many_streams(device: &dyn Device) {
                 let buffer = device.allocate(256).expect("memory");
                 (0..20).for_each(|value| submit_value(&mut *stream, device, &buffer, base + value));
                 for value in 0..20 {
-                    assert_eq!(stream.wait().expect("work").work.pieces[1][..], [base + value; 256]);
+                    assert_eq!(
+                        stream.wait().expect("work").work.pieces[1][..],
+                        [base + value; 256]
+                    );
                 }
             });
         }
@@ -181,7 +192,9 @@ fn stream_dropped(device: &dyn Device) {
 
 fn compile_failure(device: &dyn Device) {
     match device.compile(&broken()) {
-        Err(Failure::Compile { log }) => assert!(log.contains("broken.cl") && log.contains('3'), "{log}"),
+        Err(Failure::Compile { log }) => {
+            assert!(log.contains("broken.cl") && log.contains('3'), "{log}")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -208,15 +221,27 @@ fn nonsense(device: &dyn Device) {
             "kernel sum_groups takes [Reads, Writes]",
         ),
         (
-            Step::Launch(launch(&sum, 1, vec![Writes(buffer.at(0..128)), Reads(buffer.at(128..256))])),
+            Step::Launch(launch(
+                &sum,
+                1,
+                vec![Writes(buffer.at(0..128)), Reads(buffer.at(128..256))],
+            )),
             "kernel sum_groups takes [Reads, Writes]",
         ),
         (
-            Step::Launch(launch(&sum, 0, vec![Reads(buffer.at(0..128)), Writes(buffer.at(128..132))])),
+            Step::Launch(launch(
+                &sum,
+                0,
+                vec![Reads(buffer.at(0..128)), Writes(buffer.at(128..132))],
+            )),
             "kernel sum_groups without a group",
         ),
         (
-            Step::Launch(launch(&sum, 1, vec![Reads(buffer.at(0..128)), Writes(buffer.at(120..132))])),
+            Step::Launch(launch(
+                &sum,
+                1,
+                vec![Reads(buffer.at(0..128)), Writes(buffer.at(120..132))],
+            )),
             "argument 2 is written and overlaps another",
         ),
     ];
@@ -231,7 +256,10 @@ fn nonsense(device: &dyn Device) {
 
 fn out_of_memory(device: &dyn Device) {
     let got = device.allocate(1 << 50).map(|_| ());
-    assert!(matches!(got, Err(Failure::OutOfMemory { wanted, .. }) if wanted == 1 << 50), "{got:?}");
+    assert!(
+        matches!(got, Err(Failure::OutOfMemory { wanted, .. }) if wanted == 1 << 50),
+        "{got:?}"
+    );
 }
 
 #[test]

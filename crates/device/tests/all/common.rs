@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use warpline_device::{
-    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work, find,
+    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work,
+    find,
 };
 
 use Parameter::{Reads, U32, U64, Writes};
@@ -48,7 +49,12 @@ KERNEL(sum_groups, 32)(const GLOBAL u32 *in, GLOBAL u32 *out)
 ";
 
 const KERNELS: &[KernelSpec] = &[
-    KernelSpec { name: "scale", group: 32, shared_big: 0, parameters: &[Reads, Writes, U32, U64, U32] },
+    KernelSpec {
+        name: "scale",
+        group: 32,
+        shared_big: 0,
+        parameters: &[Reads, Writes, U32, U64, U32],
+    },
     KernelSpec { name: "sum_groups", group: 32, shared_big: 0, parameters: &[Reads, Writes] },
 ];
 
@@ -60,7 +66,14 @@ pub(crate) fn source() -> Source {
 /// A text that doesn't compile, in line 3.
 pub(crate) fn broken() -> Source {
     // SAFETY: it never gets as far as running.
-    unsafe { Source::vouched("broken.cl", "FUNCTION u32 fine(u32 x) { return x; }\n\nu32 x = nonsense;\n", &[], &[]) }
+    unsafe {
+        Source::vouched(
+            "broken.cl",
+            "FUNCTION u32 fine(u32 x) { return x; }\n\nu32 x = nonsense;\n",
+            &[],
+            &[],
+        )
+    }
 }
 
 pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {

@@ -1,0 +1,8 @@
+//! Kernels on every device of this machine, and what goes wrong on them.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+mod devices;
+mod failures;
+mod sanitizers;
