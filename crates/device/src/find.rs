@@ -34,10 +34,11 @@ pub fn open(id: &str) -> Result<Arc<dyn Device>, Missing> {
     meant.cloned().ok_or_else(|| found.why_not(id))
 }
 
-type Kind = Result<Vec<Result<Arc<dyn Device>, (String, Missing)>>, Missing>;
+/// The devices of one kind, each opened or with its id and the reason, or why there are none at all.
+pub(crate) type Kind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
 
 impl Found {
-    fn add(&mut self, name: &str, kind: Kind) {
+    fn add(&mut self, name: &str, kind: Kind<Arc<dyn Device>>) {
         match kind {
             Ok(devices) => {
                 for device in devices {

@@ -37,8 +37,8 @@ enum Way {
 pub fn measure(device: &dyn Device) -> Result<Speeds, Failure> {
     let mut inward = Lane::new(device, Way::In)?;
     let mut outward = Lane::new(device, Way::Out)?;
-    let copy_in = median(|| rates([&mut inward]).map(|[rate]| [rate]))?[0];
-    let copy_out = median(|| rates([&mut outward]).map(|[rate]| [rate]))?[0];
+    let copy_in = median(|| rates([&mut inward]))?[0];
+    let copy_out = median(|| rates([&mut outward]))?[0];
     let [both_in, both_out] = median(|| rates([&mut inward, &mut outward]))?;
     Ok(Speeds { copy_in, copy_out, both_in, both_out })
 }

@@ -1,6 +1,7 @@
 //! What a device must do right before it gets work: published digests, and results that are computed here as well.
 
 use core::ops::Range;
+use core::slice::from_ref;
 
 use crate::sys::self_test::{launch, source};
 use crate::{Argument, Buffer, Device, Failure, Module, Part, Step, Stream, Work};
@@ -109,7 +110,7 @@ impl Bench<'_> {
             .collect();
         let bytes = bytes_of(&words);
         let outputs = [vec![0; 6 * 4 * COUNT], vec![0; 8]];
-        let got = self.run("operations", 2, &[bytes.clone()], &outputs, Some(COUNT as u32))?;
+        let got = self.run("operations", 2, from_ref(&bytes), &outputs, Some(COUNT as u32))?;
         let mut want = Vec::new();
         for (i, &x) in words[..COUNT].iter().enumerate() {
             let near = u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
@@ -129,7 +130,7 @@ impl Bench<'_> {
         let got = self.run(
             "turn_around",
             GROUPS as u32,
-            &[bytes.clone()],
+            from_ref(&bytes),
             &[vec![0; bytes.len()]],
             None,
         )?;

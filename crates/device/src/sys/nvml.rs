@@ -26,7 +26,8 @@ fn api() -> Result<&'static Api, Missing> {
 fn start() -> Result<Api, Missing> {
     let api = Api::load()?;
     // SAFETY: takes nothing; it may be called at any time.
-    right(unsafe { (api.init)() }, "NVML can't start").map(|()| api)
+    let code = unsafe { (api.init)() };
+    right(code, "NVML can't start").map(|()| api)
 }
 
 /// A GPU of NVML's.
@@ -42,10 +43,8 @@ impl Gpu {
         let name = CString::new(bus).map_err(|_| Missing("a zero in the bus's name".into()))?;
         let mut device = ptr::null_mut();
         // SAFETY: the name ends with a zero; one handle is written, valid for good.
-        right(
-            unsafe { (api.by_bus)(name.as_ptr(), &mut device) },
-            "NVML does not know the device",
-        )?;
+        let code = unsafe { (api.by_bus)(name.as_ptr(), &mut device) };
+        right(code, "NVML does not know the device")?;
         Ok(Self { api, device })
     }
 
@@ -53,10 +52,8 @@ impl Gpu {
     pub(crate) fn watts(&self) -> Result<f64, Missing> {
         let mut milliwatts = 0;
         // SAFETY: the handle is NVML's; one number is written.
-        right(
-            unsafe { (self.api.power)(self.device, &mut milliwatts) },
-            "NVML does not say the power",
-        )?;
+        let code = unsafe { (self.api.power)(self.device, &mut milliwatts) };
+        right(code, "NVML does not say the power")?;
         Ok(f64::from(milliwatts) / 1e3)
     }
 
@@ -64,10 +61,8 @@ impl Gpu {
     pub(crate) fn joules(&self) -> Result<f64, Missing> {
         let mut millijoules = 0;
         // SAFETY: as above.
-        right(
-            unsafe { (self.api.energy)(self.device, &mut millijoules) },
-            "NVML does not say the energy",
-        )?;
+        let code = unsafe { (self.api.energy)(self.device, &mut millijoules) };
+        right(code, "NVML does not say the energy")?;
         Ok(millijoules as f64 / 1e3)
     }
 }

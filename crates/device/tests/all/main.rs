@@ -1,6 +1,6 @@
 //! Kernels on every device of this machine, and what goes wrong on them.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 mod common;
 mod devices;

@@ -14,6 +14,7 @@ use context::{Allocation, Context, Kernels, RegisteredPages};
 pub use nvrtc::compile_for;
 
 use crate::device::next_number;
+use crate::find::Kind;
 use crate::{
     Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
 };
@@ -26,8 +27,6 @@ pub(crate) struct Cuda {
     arch: u32,
 }
 
-type Each = Result<Arc<dyn Device>, (String, Missing)>;
-
 /// A device that was found. Its context is kept: making one takes a good part of a second.
 struct Known {
     context: Arc<Context>,
@@ -37,9 +36,8 @@ struct Known {
 
 /// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
 /// for once.
-pub(crate) fn find() -> Result<Vec<Each>, Missing> {
-    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> =
-        OnceLock::new();
+pub(crate) fn find() -> Kind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Known, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
@@ -48,7 +46,7 @@ pub(crate) fn find() -> Result<Vec<Each>, Missing> {
     Ok(known.iter().map(open).collect())
 }
 
-fn look() -> Result<Vec<Result<Known, (String, Missing)>>, Missing> {
+fn look() -> Kind<Known> {
     let driver: &'static Driver = Box::leak(Box::new(Driver::load()?));
     let mut count = 0;
     // SAFETY: called before anything else of the driver; then one number is written.

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use api::{Api, Id, info};
 
 use crate::device::next_number;
+use crate::find::Kind;
 use crate::{
     Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
 };
@@ -38,8 +39,6 @@ impl Drop for Context {
     }
 }
 
-type Each = Result<Arc<dyn Device>, (String, Missing)>;
-
 /// A device that was found, with the context that is kept for it: some ICDs (PoCL 3.1) take their compiler down with
 /// the last context, while another thread may be making one.
 struct Known {
@@ -50,9 +49,8 @@ struct Known {
 }
 
 /// Every device of every platform, in the loader's order. They are looked for once.
-pub(crate) fn find() -> Result<Vec<Each>, Missing> {
-    static KNOWN: OnceLock<Result<Vec<Result<Known, (String, Missing)>>, Missing>> =
-        OnceLock::new();
+pub(crate) fn find() -> Kind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Known, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(OpenCl::open(known)) as Arc<dyn Device>),
@@ -61,7 +59,7 @@ pub(crate) fn find() -> Result<Vec<Each>, Missing> {
     Ok(known.iter().map(open).collect())
 }
 
-fn look() -> Result<Vec<Result<Known, (String, Missing)>>, Missing> {
+fn look() -> Kind<Known> {
     let api: &'static Api = Box::leak(Box::new(Api::load()?));
     let mut devices = Vec::new();
     for platform in ids(|count, out, found| {
