@@ -152,9 +152,15 @@ impl Work {
         reaches_host: bool,
     ) -> Result<(), String> {
         match one {
+            Argument::Reads(slice) | Argument::Writes(slice) if slice.is_empty() => {
+                Err(EMPTY.into())
+            }
             Argument::Reads(slice) | Argument::Writes(slice) => check_slice(slice, device),
             Argument::HostReads(_) | Argument::HostWrites(_) if !reaches_host => {
                 Err("the device does not reach host memory".into())
+            }
+            Argument::HostReads(part) | Argument::HostWrites(part) if part.range.is_empty() => {
+                Err(EMPTY.into())
             }
             Argument::HostReads(part) | Argument::HostWrites(part) => self.check_part(part),
             Argument::U32(_) | Argument::U64(_) => Ok(()),
@@ -168,6 +174,9 @@ impl Work {
         check_range(&part.range, piece.len())
     }
 }
+
+/// Not every device knows memory without a byte.
+const EMPTY: &str = "an argument without a byte";
 
 impl Launch {
     fn check(&self, device: u64) -> Result<(), String> {

@@ -149,6 +149,11 @@ impl Piece {
         rest
     }
 
+    /// Where its region begins, and how far on the piece does.
+    pub(crate) fn place(&self) -> (NonNull<u8>, usize) {
+        (self.region.memory.base(), self.start)
+    }
+
     /// Where the piece is. The pointer may be used as long as the piece is held, by its holder.
     pub(crate) fn base(&self) -> NonNull<u8> {
         // SAFETY: `start + len` is within the region, by `Region::piece` and `split_off`.

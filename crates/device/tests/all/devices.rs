@@ -244,6 +244,22 @@ fn nonsense(device: &dyn Device) {
             )),
             "argument 2 is written and overlaps another",
         ),
+        (
+            Step::Launch(launch(
+                &sum,
+                1,
+                vec![Reads(buffer.at(0..128)), Writes(buffer.at(256..256))],
+            )),
+            "an argument without a byte",
+        ),
+        (
+            Step::Launch(launch(
+                &sum,
+                1,
+                vec![Reads(buffer.at(0..128)), Writes(buffer.at(200..300))],
+            )),
+            "bytes 200..300 of 256",
+        ),
     ];
     let mut stream = device.stream().expect("a stream");
     for (step, why) in cases {

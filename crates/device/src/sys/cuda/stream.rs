@@ -109,12 +109,13 @@ impl CudaStream {
         match argument {
             Argument::Reads(slice) | Argument::Writes(slice) => address(slice),
             Argument::HostReads(part) | Argument::HostWrites(part) => {
-                let (mut there, host) = (0, part_base(pieces, part));
+                let (region, start) = pieces[part.piece].place();
+                let mut there = 0;
                 // SAFETY: one address is written; an error for memory that this device has not registered.
                 self.context.call(|driver| unsafe {
-                    (driver.device_pointer)(&mut there, host.cast(), 0)
+                    (driver.device_pointer)(&mut there, region.as_ptr().cast(), 0)
                 })?;
-                Ok(there)
+                Ok(there + (start + part.range.start) as u64)
             }
             Argument::U32(value) => Ok(u64::from(*value)),
             Argument::U64(value) => Ok(*value),

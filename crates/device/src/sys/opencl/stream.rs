@@ -110,6 +110,12 @@ impl ClStream {
     /// Gives the queue the commands of one step. Those given before stay whatever comes of it.
     fn enqueue(&mut self, flying: &mut Flying, step: usize) -> Result<(), Failure> {
         match &flying.work.steps[step] {
+            // OpenCL knows no copy of nothing.
+            Step::CopyIn { from: part, .. } | Step::CopyOut { to: part, .. }
+                if part.range.is_empty() =>
+            {
+                Ok(())
+            }
             Step::CopyIn { from, to } => {
                 let (host, range) =
                     (&flying.work.pieces[from.piece][from.range.clone()], to.range.clone());
