@@ -23,7 +23,8 @@ pub trait Device: Send + Sync {
     /// [`Failure::OutOfMemory`], or what the device says.
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure>;
 
-    /// Makes host memory known to the device, so that copies to and from it are fast and don't wait.
+    /// Makes host memory known to the device, so that copies to and from it are fast and don't wait. Pieces of another
+    /// device's regions are copied too, but submitting may then wait for it.
     ///
     /// # Errors
     /// What the device says, for memory that can't be page-locked for one.

@@ -58,7 +58,7 @@ functions! {
 
 functions! {
     /// nvrtc.h, version 11.2 and later.
-    Nvrtc in &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+    Nvrtc in &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"];
     version = "nvrtcVersion"(*mut c_int, *mut c_int) -> c_int;
     arch_count = "nvrtcGetNumSupportedArchs"(*mut c_int) -> c_int;
     archs = "nvrtcGetSupportedArchs"(*mut c_int) -> c_int;
