@@ -8,9 +8,9 @@ use warpline_device::{
 
 use Argument::{HostReads, HostWrites, Reads, U32, U64, Writes};
 
-type Case = (&'static str, fn(&dyn Device));
+pub(crate) type Case = (&'static str, fn(&dyn Device));
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("the self-test passes", |device| self_test(device).expect("right results")),
     ("copies keep to their ranges", copies_keep_to_their_ranges),
     ("a kernel works on parts of buffers", parts_of_buffers),
@@ -35,11 +35,11 @@ fn every_case_on_every_device() {
     }
 }
 
-fn part(piece: usize, range: core::ops::Range<usize>) -> Part {
+pub(crate) fn part(piece: usize, range: core::ops::Range<usize>) -> Part {
     Part { piece, range }
 }
 
-fn piece_of(device: &dyn Device, bytes: &[u8]) -> Piece {
+pub(crate) fn piece_of(device: &dyn Device, bytes: &[u8]) -> Piece {
     let mut piece = device.host_memory(bytes.len()).expect("memory");
     piece.copy_from_slice(bytes);
     piece
@@ -101,15 +101,21 @@ fn host_memory_in_place(device: &dyn Device) {
     let module = device.compile(&source()).expect("it compiles");
     let mut stream = device.stream().expect("a stream");
     let input: Vec<u32> = (0..64).map(|i| i << 24 | i).collect();
-    let pieces = vec![piece_of(device, &bytes(&input)), piece_of(device, &[0xee; 512])];
+    // Both pieces are cut off a longer one: they don't begin where their region does.
+    let mut all = piece_of(device, &[bytes(&input), bytes(&input), vec![0xee; 512]].concat());
+    let mut from = all.split_off(256);
+    let to = from.split_off(256);
+    let pieces = vec![from, to];
     let steps = vec![scale(&module, 60, HostReads(part(0, 0..256)), HostWrites(part(1, 256..512)))];
     let work = Work { pieces, steps };
     if !device.description().reaches_host_memory {
-        assert_eq!(refused(&mut *stream, work), "step 1: the device does not reach host memory");
+        let why = refused(&mut *stream, work);
+        assert_eq!(why, "step 1: the device does not reach host memory");
         return;
     }
     let done = do_now(&mut *stream, work);
     assert_eq!(done.outcome, Ok(()));
+    assert_eq!(words(&all), input);
     let mut want: Vec<u32> = vec![0xeeee_eeee; 64];
     want.extend(input.iter().map(|&word| scaled(word).wrapping_add(7)));
     want[124..].fill(0xeeee_eeee);
