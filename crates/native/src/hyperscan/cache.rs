@@ -32,6 +32,17 @@ impl Cache {
         Self { folder: folder.into() }
     }
 
+    /// The user's own, by the XDG Base Directory Specification: `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`; `None`
+    /// where the environment names neither.
+    pub fn of_user() -> Option<Self> {
+        let absolute = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
+        let folder =
+            absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        Some(Self::new(folder.join("warpline")))
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder

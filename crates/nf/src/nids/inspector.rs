@@ -276,7 +276,6 @@ impl Inspector {
         let Known { reach, has_literal, .. } = *tables.known.get(rule as usize)?;
         let number = rule as usize;
         counts.rules_asked += 1;
-        let none = FlowVars::default();
         let tracked = at.tracked.as_ref();
         let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));
         let Some((place, direction)) = side else {
@@ -284,7 +283,7 @@ impl Inspector {
                 number,
                 &at.subject,
                 &at.facts,
-                &none,
+                &FlowVars::EMPTY,
                 xbits,
                 at.now,
             ) && how & PACKET != 0

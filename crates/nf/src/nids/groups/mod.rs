@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use self::addresses::AddressIndex;
 use self::ports::{GroupKey, PortClasses, Sides};
-use super::matcher::{self, Choice, Matcher, Pattern};
+use super::matcher::{self, Cache, Choice, Matcher, Pattern};
 use super::rules::{Addresses, Protocol, Rule};
 
 /// What a rule is found by.
@@ -67,8 +67,14 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Of rules, each with what it is found by. The error says why there is no such matcher.
-    pub fn new(rules: &[Rule], anchors: &[Anchor], choice: Choice) -> Result<Self, String> {
+    /// Of rules, each with what it is found by. `cache` is as for [`matcher::build`]. The error says why there is no
+    /// such matcher.
+    pub fn new(
+        rules: &[Rule],
+        anchors: &[Anchor],
+        choice: Choice,
+        cache: Option<&Cache>,
+    ) -> Result<Self, String> {
         let all = (0..).zip(rules.iter().zip(anchors)).filter(|(_, (_, anchor))| !anchor.is_dead);
         let all: Vec<Member<'_>> = all.map(Member::new).collect();
         let (by_address, all): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_by_address);
@@ -76,7 +82,7 @@ impl Groups {
             let members = by_address.iter().filter(move |member| member.anchor.is_once == is_once);
             AddressIndex::new(members.filter_map(move |member| member.indexed(is_dst)))
         };
-        let mut built = Built { choice, groups: HashMap::new() };
+        let mut built = Built { choice, cache, groups: HashMap::new() };
         let mut uppers = Vec::with_capacity(UPPERS.len());
         for upper in UPPERS {
             let members: Vec<&Member<'_>> =
@@ -183,7 +189,7 @@ impl Group {
         self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len()) + 4 * lists
     }
 
-    fn new(members: &[&Member<'_>], choice: Choice) -> Result<Self, String> {
+    fn new(members: &[&Member<'_>], choice: Choice, cache: Option<&Cache>) -> Result<Self, String> {
         let mut ids: HashMap<(&[u8], bool), usize> = HashMap::new();
         let (mut patterns, mut lists): (Vec<Pattern>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
         let (mut always, mut once) = (Vec::new(), Vec::new());
@@ -206,7 +212,7 @@ impl Group {
         let matcher = if patterns.is_empty() {
             None
         } else {
-            Some(matcher::build(choice, &patterns).map_err(|why| why.to_string())?)
+            Some(matcher::build(choice, &patterns, cache).map_err(|why| why.to_string())?)
         };
         let ends = lists.iter().scan(0, |end, list| {
             *end += list.len() as u32;
@@ -291,25 +297,26 @@ const FEW_V4: u64 = 1 << 20;
 const FEW_V6: u128 = 1 << 96;
 
 /// The groups made so far, by the rules in them: many ports have the same.
-struct Built {
+struct Built<'c> {
     choice: Choice,
+    cache: Option<&'c Cache>,
     groups: HashMap<Vec<u32>, Arc<Group>>,
 }
 
-impl Built {
+impl Built<'_> {
     fn group(&mut self, members: &[&Member<'_>]) -> Result<Arc<Group>, String> {
         let key: Vec<u32> = members.iter().map(|member| member.at).collect();
         if let Some(group) = self.groups.get(&key) {
             return Ok(Arc::clone(group));
         }
-        let group = Arc::new(Group::new(members, self.choice)?);
+        let group = Arc::new(Group::new(members, self.choice, self.cache)?);
         self.groups.insert(key, Arc::clone(&group));
         Ok(group)
     }
 }
 
 impl UpperGroups {
-    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built) -> Result<Self, String> {
+    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built<'_>) -> Result<Self, String> {
         let sides: Vec<Sides<'_>> = match upper.has_ports() {
             true => members.iter().map(|member| member.sides).collect(),
             false => Vec::new(),
