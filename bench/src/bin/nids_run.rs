@@ -175,9 +175,13 @@ impl Traffic {
     /// Has the function see handshakes, and packets until its memory is warm.
     fn open(&mut self, lane: &mut Lane) {
         if self.is_tcp {
-            for (is_client, numbers, flags) in
-                [(true, (0, 0), SYN), (false, (0, 1), SYN | ACK), (true, (1, 1), ACK)]
-            {
+            // The server's last one says how wide its window is, which a SYN can't.
+            for (is_client, numbers, flags) in [
+                (true, (0, 0), SYN),
+                (false, (0, 1), SYN | ACK),
+                (true, (1, 1), ACK),
+                (false, (1, 1), ACK),
+            ] {
                 let frame = |flow| self.frame(flow, is_client, numbers, flags, &[]);
                 lane.fill(&(0..FLOWS).map(frame).collect::<Vec<_>>());
                 lane.all();
