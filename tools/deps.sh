@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy).
+# What tests can do without, libraries that are loaded at run time, is installed where it can be.
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
 
 RUST_MIN=1.95
 
 missing=()
+wanted=()
+want() { # library package
+    ldconfig -p 2>/dev/null | grep -q "$1" || wanted+=("$2")
+}
 need() { # command package
     command -v "$1" >/dev/null 2>&1 || missing+=("$2")
 }
@@ -23,6 +28,10 @@ for group in "$@"; do
         # The tests look for scapy at the first python3 and at the system's.
         python3 -c "$scapy" 2>/dev/null || /usr/bin/python3 -c "$scapy" 2>/dev/null ||
             missing+=(python3-scapy python3-cryptography)
+        want libhs.so.5 libhyperscan5
+        want libIPSec_MB.so.1 libipsec-mb1
+        want libOpenCL.so.1 ocl-icd-libopencl1
+        want libpocl.so.2 pocl-opencl-icd
         ;;
     *)
         echo "deps.sh: unknown group $group" >&2
@@ -41,6 +50,15 @@ if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
     "${sudo[@]}" apt-get update -qq
     "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if [ ${#wanted[@]} -gt 0 ] && command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+    export DEBIAN_FRONTEND=noninteractive
+    [ ${#missing[@]} -gt 0 ] || apt-get update -qq || true
+    for package in "${wanted[@]}"; do
+        apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 ||
+            echo "without $package: what needs it is left out" >&2
+    done
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

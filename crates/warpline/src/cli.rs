@@ -31,6 +31,15 @@ pub(crate) enum Command {
         /// The function whose manual to show
         name: Option<String>,
     },
+    /// The devices of this machine: memory, units, driver, power, self-test, and why others are not there
+    Devices {
+        /// Measure copies each way and both at once
+        #[arg(long)]
+        measure: bool,
+        /// Write one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Write the demo (chain, rules, routes, capture) into a folder, to try things on
     Demo {
         /// The folder, made if it is not there

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
         cli::Command::Check { chain, set } => commands::check::check(&chain, &set),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
+        cli::Command::Devices { measure, json } => commands::devices::devices(measure, json),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
     match outcome {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod devices;
 pub(crate) mod functions;
 pub(crate) mod run;
 

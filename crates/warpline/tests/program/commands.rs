@@ -19,6 +19,8 @@ fn functions_and_check_and_demo_write_to_standard_output() {
         ("functions router", &["longest match", "icmp_rate_pps", "no-neighbour"]),
         ("check chain.toml", &["chain \"demo\" is fine", "steering", "firewall on cpu"]),
         ("check chain.toml --set nat.stage=own", &["stage 3"]),
+        ("devices", &["cpu energy: "]),
+        ("devices --json", &["{\"schema\":1,\"devices\":[", "\"missing\":["]),
         ("demo again/and/again", &["again/and/again/chain.toml", "13087 packets"]),
         ("--help", &["Usage: warpline", "functions"]),
         ("run --help", &["--alerts", "--stats", "--lanes", "--device", "--set"]),

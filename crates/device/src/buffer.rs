@@ -1,0 +1,69 @@
+//! Memory on a device: a [`Buffer`], and [`Slice`]s of it that copies and kernels are given.
+
+use core::any::Any;
+use core::fmt;
+use core::ops::Range;
+use std::sync::Arc;
+
+/// Memory on one device. Copies share it; it is freed when the last of them goes, and not while work uses it. What it
+/// holds at first is not said.
+#[derive(Clone)]
+pub struct Buffer {
+    pub(crate) device: u64,
+    pub(crate) len: usize,
+    pub(crate) memory: Arc<dyn Any + Send + Sync>,
+}
+
+impl Buffer {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes `range` of it. Whether they lie within is asked when work is submitted.
+    pub fn at(&self, range: Range<usize>) -> Slice {
+        Slice { buffer: self.clone(), range }
+    }
+
+    /// All of it.
+    pub fn whole(&self) -> Slice {
+        self.at(0..self.len)
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// A range of a buffer, in bytes.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    pub(crate) buffer: Buffer,
+    pub(crate) range: Range<usize>,
+}
+
+impl Slice {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Whether both name a byte of the same buffer.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.buffer.memory, &other.buffer.memory)
+            && self.range.start < other.range.end
+            && other.range.start < self.range.end
+    }
+}

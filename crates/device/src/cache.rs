@@ -1,0 +1,61 @@
+//! Compiled kernels on disk, in `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`. A file's name is made from all
+//! that its content depends on, so that nothing in it goes stale. Without such a folder nothing is kept.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The folder, made if it is not there. It is used only where it belongs to this user and nobody else may write there:
+/// code is loaded from it.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let base = match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
+        Some(path) if path.is_absolute() => path,
+        _ => PathBuf::from(env::var_os("HOME")?).join(".cache"),
+    };
+    let folder = base.join("warpline");
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
+    is_ours(&folder).then_some(folder)
+}
+
+fn is_ours(folder: &Path) -> bool {
+    let own = fs::metadata("/proc/self").map(|meta| meta.uid());
+    match (fs::symlink_metadata(folder), own) {
+        (Ok(meta), Ok(own)) => meta.is_dir() && meta.uid() == own && meta.mode() & 0o022 == 0,
+        _ => false,
+    }
+}
+
+/// What is kept under `name`.
+pub(crate) fn read(name: &str) -> Option<Vec<u8>> {
+    fs::read(folder()?.join(name)).ok().filter(|bytes| !bytes.is_empty())
+}
+
+/// Keeps `bytes` under `name`. Failing to is no error: it is made again next time.
+pub(crate) fn write(name: &str, bytes: &[u8]) {
+    if let Some(folder) = folder() {
+        let _ = write_whole(&folder, name, bytes);
+    }
+}
+
+/// The file appears under its name only when it is whole, also when two programs write it at once.
+fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let part = folder.join(own_name(name));
+    let written = fs::File::create_new(&part)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&part, folder.join(name)));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+/// A name that no other writer has.
+pub(crate) fn own_name(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}.{}-{count}", std::process::id())
+}

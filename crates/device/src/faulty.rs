@@ -1,0 +1,159 @@
+//! Any device, made to fail: what engines do about failures is tried on devices that really work.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source,
+    Stream, Work,
+};
+
+/// What is done to one work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not taken.
+    Refuse(Failure),
+    /// It is taken, not done, and comes back failed in its turn. [`Failure::Lost`] takes the device with it.
+    Fail(Failure),
+    /// It never comes back, nor does what is submitted to its stream after it.
+    Hang,
+}
+
+type Script = Box<dyn FnMut(u64) -> Option<Fault> + Send>;
+
+/// A device that fails by a script.
+pub struct Faulty {
+    inner: Arc<dyn Device>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    submitted: u64,
+    lost: Option<Failure>,
+    compile: Option<Failure>,
+    allocate: Option<Failure>,
+    script: Script,
+}
+
+impl Faulty {
+    /// `script` is asked for each work, counted from 0 over all streams in the order of their submission.
+    pub fn new(
+        inner: Arc<dyn Device>,
+        script: impl FnMut(u64) -> Option<Fault> + Send + 'static,
+    ) -> Self {
+        let state = State {
+            submitted: 0,
+            lost: None,
+            compile: None,
+            allocate: None,
+            script: Box::new(script),
+        };
+        Self { inner, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Compiling fails from now on.
+    pub fn fail_compiling(&self, why: Failure) {
+        with(&self.state, |state| state.compile = Some(why));
+    }
+
+    /// Allocating fails from now on.
+    pub fn fail_allocating(&self, why: Failure) {
+        with(&self.state, |state| state.allocate = Some(why));
+    }
+
+    /// What was set to fail, or that the device is lost.
+    fn fails(&self, which: impl FnOnce(&State) -> Option<Failure>) -> Result<(), Failure> {
+        with(&self.state, |state| state.lost.clone().or_else(|| which(state)).map_or(Ok(()), Err))
+    }
+}
+
+impl Device for Faulty {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+
+    fn compile(&self, source: &Source) -> Result<Module, Failure> {
+        self.fails(|state| state.compile.clone())?;
+        self.inner.compile(source)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.fails(|state| state.allocate.clone())?;
+        self.inner.allocate(bytes)
+    }
+
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        self.fails(|_| None)?;
+        self.inner.register(memory)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.fails(|_| None)?;
+        let (inner, state) = (self.inner.stream()?, self.state.clone());
+        Ok(Box::new(FaultyStream { inner, state, turns: VecDeque::new() }))
+    }
+}
+
+struct FaultyStream {
+    inner: Box<dyn Stream>,
+    state: Arc<Mutex<State>>,
+    // What was submitted and not yet given back, oldest first.
+    turns: VecDeque<Turn>,
+}
+
+enum Turn {
+    /// The inner stream has it.
+    Inner,
+    Fails(Work, Failure),
+    // Kept, as a device that hangs may still use it.
+    Hangs {
+        _work: Work,
+    },
+}
+
+impl Stream for FaultyStream {
+    fn submit(&mut self, work: Work) -> Result<(), Refused> {
+        let fault = with(&self.state, |state| {
+            let number = state.submitted;
+            state.submitted += 1;
+            state.lost.clone().map(Fault::Refuse).or_else(|| (state.script)(number))
+        });
+        let turn = match fault {
+            None => {
+                self.inner.submit(work)?;
+                Turn::Inner
+            }
+            Some(Fault::Refuse(why)) => return Err(Refused { work, why }),
+            Some(Fault::Fail(why)) => Turn::Fails(work, why),
+            Some(Fault::Hang) => Turn::Hangs { _work: work },
+        };
+        self.turns.push_back(turn);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Done> {
+        let mut done = match self.turns.front()? {
+            Turn::Inner => self.inner.poll()?,
+            Turn::Hangs { .. } => return None,
+            Turn::Fails(..) => Done { work: Work::default(), outcome: Ok(()) },
+        };
+        if let Some(Turn::Fails(work, why)) = self.turns.pop_front() {
+            done = Done { work, outcome: Err(why) };
+        }
+        done.outcome = with(&self.state, |state| {
+            if let Err(why @ Failure::Lost(_)) = &done.outcome {
+                state.lost.get_or_insert(why.clone());
+            }
+            state.lost.clone().map_or(done.outcome, Err)
+        });
+        Some(done)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.turns.len()
+    }
+}
+
+fn with<T>(state: &Mutex<State>, what: impl FnOnce(&mut State) -> T) -> T {
+    what(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
+}

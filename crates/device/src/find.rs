@@ -1,0 +1,65 @@
+//! The devices of this machine, and why the others are not there.
+
+use std::sync::Arc;
+
+use crate::host::Host;
+use crate::sys::{cuda, opencl};
+use crate::{Device, Missing};
+
+/// What was found.
+pub struct Found {
+    /// The devices, CUDA's first, then OpenCL's, then the host reference device.
+    pub devices: Vec<Arc<dyn Device>>,
+    /// Kinds, or single devices, that can't be used, with the reason.
+    pub missing: Vec<(String, Missing)>,
+}
+
+/// Looks for every kind of device. Takes a second or so where there is a GPU.
+pub fn find() -> Found {
+    let mut found = Found { devices: Vec::new(), missing: Vec::new() };
+    found.add("cuda", cuda::find());
+    found.add("opencl", opencl::find());
+    found.add("host", Host::open().map(|host| vec![Ok(Arc::new(host) as Arc<dyn Device>)]));
+    found
+}
+
+/// The device called `id`: `host`, `opencl:0`, `cuda:1`. `cuda` and `opencl` mean the first of their kind.
+///
+/// # Errors
+/// There is none, with the reason and the ids of those that are there.
+pub fn open(id: &str) -> Result<Arc<dyn Device>, Missing> {
+    let found = find();
+    let is_meant = |known: &str| known == id || known.strip_suffix(":0") == Some(id);
+    let meant = found.devices.iter().find(|device| is_meant(&device.description().id));
+    meant.cloned().ok_or_else(|| found.why_not(id))
+}
+
+/// The devices of one kind, each opened or with its id and the reason, or why there are none at all.
+pub(crate) type Kind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
+
+impl Found {
+    fn add(&mut self, name: &str, kind: Kind<Arc<dyn Device>>) {
+        match kind {
+            Ok(devices) => {
+                for device in devices {
+                    match device {
+                        Ok(device) => self.devices.push(device),
+                        Err(missing) => self.missing.push(missing),
+                    }
+                }
+            }
+            Err(why) => self.missing.push((name.into(), why)),
+        }
+    }
+
+    fn why_not(&self, id: &str) -> Missing {
+        let kind = id.split(':').next().unwrap_or(id);
+        let why = self.missing.iter().find(|(name, _)| name == id || name == kind);
+        let ids: Vec<&str> = self.devices.iter().map(|one| one.description().id.as_str()).collect();
+        let known = if ids.is_empty() { "none".into() } else { ids.join(", ") };
+        match why {
+            Some((_, why)) => Missing(format!("no device {id:?}: {why}; devices here: {known}")),
+            None => Missing(format!("no device {id:?}; devices here: {known}")),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Where a kernel can run: the host reference device, OpenCL, CUDA. Knows nothing of packets.
+//!
+//! A [`Device`] compiles a [`Source`], allocates [`Buffer`]s and opens [`Stream`]s. A stream takes [`Work`] (copies and
+//! launches in order, with the host memory that they use) and gives it back when it is done. Submitting never waits,
+//! completions are polled, and all that can go wrong is a [`Failure`].
+//!
+//! No library, driver or compiler is needed to build; one that is absent is a [`Missing`] with its reason. All `unsafe`
+//! lies in `sys/`.
+
+#![deny(unsafe_code)]
+
+mod buffer;
+mod cache;
+mod device;
+mod failure;
+pub mod fake;
+pub mod faulty;
+mod find;
+pub mod host;
+mod measure;
+pub mod power;
+mod self_test;
+mod source;
+#[allow(unsafe_code)]
+mod sys;
+mod work;
+
+pub use buffer::{Buffer, Slice};
+pub use device::{Description, Device, Stream};
+pub use failure::{Failure, Missing};
+pub use find::{Found, find, open};
+pub use measure::{Speeds, measure};
+pub use self_test::self_test;
+pub use source::{Header, Kernel, KernelSpec, Module, PLATFORM, Parameter, Source};
+pub use sys::cuda::compile_for as compile_cuda_for;
+pub use sys::host_memory::{HostMemory, Piece, Region};
+pub use work::{Argument, Done, Launch, Part, Refused, Step, Work};

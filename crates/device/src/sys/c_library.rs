@@ -1,0 +1,79 @@
+//! Kernels as a C library inside this process, and the call of one.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use crate::sys::host_memory::Piece;
+use crate::sys::library::reason_of;
+use crate::{Argument, KernelSpec, Launch};
+
+/// What the host device's compiler makes of each kernel: runs groups `0..groups` with the values that the
+/// pointers lead to.
+type Run = unsafe extern "C" fn(values: *const *const c_void, groups: u32);
+
+/// Loaded kernels, in the order of their descriptions. The library stays as long as this does.
+pub(crate) struct CLibrary {
+    runs: Vec<Run>,
+    _library: Library,
+}
+
+impl CLibrary {
+    /// Loads the library at `path`.
+    pub(crate) fn load(path: &Path, kernels: &[KernelSpec]) -> Result<Self, String> {
+        // SAFETY: the file was made by the compiler from vouched text, which does nothing when it is loaded, and
+        // lies in a folder that nobody else writes.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|error| reason_of(&error))?;
+        let find = |kernel: &KernelSpec| {
+            let name = run_name(kernel.name);
+            // SAFETY: `host::compiler` writes a function of this name and type for each kernel.
+            unsafe { library.get::<Run>(name.as_bytes()) }
+                .map(|run| *run)
+                .map_err(|e| reason_of(&e))
+        };
+        let runs = kernels.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Self { runs, _library: library })
+    }
+
+    /// Runs a launch of this library's kernels on this thread.
+    pub(crate) fn run(&self, launch: &Launch, pieces: &[Piece]) {
+        let values: Vec<Value> = launch.arguments.iter().map(|one| value_of(one, pieces)).collect();
+        let pointers: Vec<*const c_void> =
+            values.iter().map(|value| ptr::from_ref(value).cast()).collect();
+        // SAFETY: the launch was checked, so kinds and number of the values are the kernel's; whoever made it
+        // vouches that the kernel stays within its arguments. Their memory is kept by the work, and nobody
+        // else touches it: pieces are the work's own, buffers only this device's one thread touches.
+        unsafe { self.runs[launch.kernel.index](pointers.as_ptr(), launch.groups) }
+    }
+}
+
+/// A value as the kernel takes it.
+#[repr(C)]
+union Value {
+    pointer: *mut u8,
+    narrow: u32,
+    wide: u64,
+}
+
+fn value_of(argument: &Argument, pieces: &[Piece]) -> Value {
+    match argument {
+        Argument::Reads(slice) | Argument::Writes(slice) => {
+            // The range lies within the buffer: it was checked.
+            let base = super::host_memory::heap_of(&slice.buffer).as_ptr();
+            Value { pointer: base.wrapping_add(slice.range.start) }
+        }
+        Argument::HostReads(part) | Argument::HostWrites(part) => {
+            Value { pointer: pieces[part.piece].base().as_ptr().wrapping_add(part.range.start) }
+        }
+        Argument::U32(value) => Value { narrow: *value },
+        Argument::U64(value) => Value { wide: *value },
+    }
+}
+
+/// What the function that runs a kernel is called.
+pub(crate) fn run_name(kernel: &str) -> String {
+    format!("wl_run_{kernel}")
+}

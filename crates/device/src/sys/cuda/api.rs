@@ -1,0 +1,118 @@
+//! The functions of the CUDA driver and of NVRTC that are used, with the numbers of cuda.h and nvrtc.h.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::sys::library::functions;
+
+/// A driver's handle: context, stream, event, module, function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Handle(pub(crate) *mut c_void);
+
+impl Handle {
+    pub(crate) const NULL: Self = Self(core::ptr::null_mut());
+}
+
+// SAFETY: the driver's handles may be used by any thread on which their context is current.
+unsafe impl Send for Handle {}
+// SAFETY: as above; the driver locks what it must.
+unsafe impl Sync for Handle {}
+
+functions! {
+    /// cuda.h, version 11.4 and later.
+    Driver in &["libcuda.so.1"];
+    init = "cuInit"(c_uint) -> c_int;
+    version = "cuDriverGetVersion"(*mut c_int) -> c_int;
+    count = "cuDeviceGetCount"(*mut c_int) -> c_int;
+    device = "cuDeviceGet"(*mut c_int, c_int) -> c_int;
+    name = "cuDeviceGetName"(*mut c_char, c_int, c_int) -> c_int;
+    bus = "cuDeviceGetPCIBusId"(*mut c_char, c_int, c_int) -> c_int;
+    attribute = "cuDeviceGetAttribute"(*mut c_int, c_int, c_int) -> c_int;
+    total_memory = "cuDeviceTotalMem_v2"(*mut usize, c_int) -> c_int;
+    retain_context = "cuDevicePrimaryCtxRetain"(*mut Handle, c_int) -> c_int;
+    release_context = "cuDevicePrimaryCtxRelease_v2"(c_int) -> c_int;
+    set_context = "cuCtxSetCurrent"(Handle) -> c_int;
+    free_memory = "cuMemGetInfo_v2"(*mut usize, *mut usize) -> c_int;
+    load_module = "cuModuleLoadData"(*mut Handle, *const c_void) -> c_int;
+    unload_module = "cuModuleUnload"(Handle) -> c_int;
+    function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char) -> c_int;
+    set_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int) -> c_int;
+    allocate = "cuMemAlloc_v2"(*mut u64, usize) -> c_int;
+    free = "cuMemFree_v2"(u64) -> c_int;
+    register = "cuMemHostRegister_v2"(*mut c_void, usize, c_uint) -> c_int;
+    unregister = "cuMemHostUnregister"(*mut c_void) -> c_int;
+    device_pointer = "cuMemHostGetDevicePointer_v2"(*mut u64, *mut c_void, c_uint) -> c_int;
+    create_stream = "cuStreamCreate"(*mut Handle, c_uint) -> c_int;
+    destroy_stream = "cuStreamDestroy_v2"(Handle) -> c_int;
+    create_event = "cuEventCreate"(*mut Handle, c_uint) -> c_int;
+    record_event = "cuEventRecord"(Handle, Handle) -> c_int;
+    query_event = "cuEventQuery"(Handle) -> c_int;
+    query_stream = "cuStreamQuery"(Handle) -> c_int;
+    destroy_event = "cuEventDestroy_v2"(Handle) -> c_int;
+    copy_in = "cuMemcpyHtoDAsync_v2"(u64, *const c_void, usize, Handle) -> c_int;
+    copy_out = "cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, Handle) -> c_int;
+    launch = "cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void) -> c_int;
+    error_name = "cuGetErrorName"(c_int, *mut *const c_char) -> c_int;
+    error_text = "cuGetErrorString"(c_int, *mut *const c_char) -> c_int;
+}
+
+functions! {
+    /// nvrtc.h, version 11.2 and later.
+    Nvrtc in &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"];
+    version = "nvrtcVersion"(*mut c_int, *mut c_int) -> c_int;
+    arch_count = "nvrtcGetNumSupportedArchs"(*mut c_int) -> c_int;
+    archs = "nvrtcGetSupportedArchs"(*mut c_int) -> c_int;
+    create = "nvrtcCreateProgram"(*mut Handle, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int;
+    destroy = "nvrtcDestroyProgram"(*mut Handle) -> c_int;
+    compile = "nvrtcCompileProgram"(Handle, c_int, *const *const c_char) -> c_int;
+    log_size = "nvrtcGetProgramLogSize"(Handle, *mut usize) -> c_int;
+    log = "nvrtcGetProgramLog"(Handle, *mut c_char) -> c_int;
+    cubin_size = "nvrtcGetCUBINSize"(Handle, *mut usize) -> c_int;
+    cubin = "nvrtcGetCUBIN"(Handle, *mut c_char) -> c_int;
+}
+
+pub(crate) const SUCCESS: c_int = 0;
+pub(crate) const OUT_OF_MEMORY: c_int = 2;
+pub(crate) const NOT_READY: c_int = 600;
+pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
+pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
+pub(crate) const REGISTER_PORTABLE_MAPPED: c_uint = 1 | 2;
+pub(crate) const FUNCTION_MAX_DYNAMIC_SHARED: c_int = 8;
+pub(crate) const NVRTC_ERROR_COMPILATION: c_int = 6;
+
+/// What `cuDeviceGetAttribute` is asked.
+pub(crate) mod attribute {
+    pub(crate) const MAX_THREADS_PER_BLOCK: i32 = 1;
+    pub(crate) const MULTIPROCESSORS: i32 = 16;
+    pub(crate) const INTEGRATED: i32 = 18;
+    pub(crate) const CAN_MAP_HOST_MEMORY: i32 = 19;
+    pub(crate) const CAPABILITY_MAJOR: i32 = 75;
+    pub(crate) const CAPABILITY_MINOR: i32 = 76;
+    pub(crate) const MAX_SHARED_OPTIN: i32 = 97;
+}
+
+impl Driver {
+    /// An error as the driver calls it.
+    pub(crate) fn name_of(&self, code: c_int) -> String {
+        let (mut name, mut text) = (core::ptr::null(), core::ptr::null());
+        // SAFETY: the driver gives pointers to texts of its own that end with a zero, or null.
+        unsafe {
+            (self.error_name)(code, &mut name);
+            (self.error_text)(code, &mut text);
+            if name.is_null() || text.is_null() {
+                return format!("CUDA's error {code}");
+            }
+            let (name, text) = (CStr::from_ptr(name), CStr::from_ptr(text));
+            format!("{}: {}", name.to_string_lossy(), text.to_string_lossy())
+        }
+    }
+
+    /// Whether after this error nothing on the context succeeds any more ("the process must be terminated and
+    /// relaunched", in cuda.h), or the device is gone.
+    pub(crate) fn is_loss(code: c_int) -> bool {
+        matches!(
+            code,
+            4 | 46 | 201 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 807 | 810 | 999
+        )
+    }
+}

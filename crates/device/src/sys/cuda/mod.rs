@@ -1,0 +1,174 @@
+//! NVIDIA's GPUs by the driver's interface, with kernels compiled by NVRTC. A MIG instance that the process is given
+//! is a device like any other.
+
+mod api;
+mod context;
+mod nvrtc;
+mod stream;
+
+use core::ffi::{CStr, c_char, c_int};
+use std::sync::{Arc, OnceLock};
+
+use api::{Driver, attribute};
+use context::{Allocation, Context, Kernels, RegisteredPages};
+pub use nvrtc::compile_for;
+
+use crate::device::next_number;
+use crate::find::Kind;
+use crate::{
+    Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
+};
+
+/// A GPU, or a MIG instance of one.
+pub(crate) struct Cuda {
+    number: u64,
+    description: Description,
+    context: Arc<Context>,
+    arch: u32,
+}
+
+/// A device that was found. Its context is kept: making one takes a good part of a second.
+struct Known {
+    context: Arc<Context>,
+    description: Description,
+    arch: u32,
+}
+
+/// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
+/// for once.
+pub(crate) fn find() -> Kind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
+    let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
+    let open = |known: &Result<Known, (String, Missing)>| match known {
+        Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
+        Err(why) => Err(why.clone()),
+    };
+    Ok(known.iter().map(open).collect())
+}
+
+fn look() -> Kind<Known> {
+    let driver: &'static Driver = Box::leak(Box::new(Driver::load()?));
+    let mut count = 0;
+    // SAFETY: called before anything else of the driver; then one number is written.
+    let code = unsafe {
+        match (driver.init)(0) {
+            api::SUCCESS => (driver.count)(&mut count),
+            code => code,
+        }
+    };
+    if code != api::SUCCESS {
+        return Err(Missing(format!("the driver can't start: {}", driver.name_of(code))));
+    }
+    if count == 0 {
+        return Err(Missing("the driver shows no device".into()));
+    }
+    let known = |ordinal: c_int| {
+        let id = format!("cuda:{ordinal}");
+        Known::look(driver, ordinal, &id).map_err(|why| (id, why))
+    };
+    Ok((0..count).map(known).collect())
+}
+
+impl Known {
+    fn look(driver: &'static Driver, ordinal: c_int, id: &str) -> Result<Self, Missing> {
+        let mut device = 0;
+        // SAFETY: the ordinal is below the count; one number is written.
+        let code = unsafe { (driver.device)(&mut device, ordinal) };
+        if code != api::SUCCESS {
+            return Err(Missing(driver.name_of(code)));
+        }
+        let context = Context::retain(driver, device).map_err(|why| Missing(why.to_string()))?;
+        let ask = |what| ask(driver, device, what);
+        let arch = ask(attribute::CAPABILITY_MAJOR) * 10 + ask(attribute::CAPABILITY_MINOR);
+        let description = describe(driver, device, id, arch);
+        Ok(Self { context: Arc::new(context), description, arch })
+    }
+}
+
+impl Cuda {
+    fn open(known: &Known) -> Self {
+        let Known { context, description, arch } = known;
+        let (context, description) = (context.clone(), description.clone());
+        Self { number: next_number(), description, context, arch: *arch }
+    }
+}
+
+fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description {
+    let (mut memory, mut version) = (0, 0);
+    // SAFETY: each call writes one number.
+    unsafe {
+        (driver.total_memory)(&mut memory, device);
+        (driver.version)(&mut version);
+    }
+    let ask = |what| ask(driver, device, what);
+    let nvrtc = nvrtc::version().unwrap_or_else(|_| "no NVRTC".into());
+    Description {
+        id: id.into(),
+        name: format!(
+            "{} (sm_{arch})",
+            text(|at, len| {
+                // SAFETY: writes at most `len` bytes, ending with a zero.
+                unsafe { (driver.name)(at, len, device) }
+            })
+        ),
+        driver: format!("CUDA {}.{}, {nvrtc}", version / 1000, version % 1000 / 10),
+        memory: memory as u64,
+        buffer_max: memory as u64,
+        units: ask(attribute::MULTIPROCESSORS),
+        group_max: ask(attribute::MAX_THREADS_PER_BLOCK),
+        shared: ask(attribute::MAX_SHARED_OPTIN),
+        shares_host_memory: ask(attribute::INTEGRATED) != 0,
+        reaches_host_memory: ask(attribute::CAN_MAP_HOST_MEMORY) != 0,
+        bus: Some(text(|at, len| {
+            // SAFETY: as above.
+            unsafe { (driver.bus)(at, len, device) }
+        })),
+    }
+}
+
+/// An attribute; 0 where the driver does not say.
+fn ask(driver: &Driver, device: c_int, what: c_int) -> u32 {
+    let mut value = 0;
+    // SAFETY: writes one number.
+    match unsafe { (driver.attribute)(&mut value, what, device) } {
+        api::SUCCESS => u32::try_from(value).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn text(get: impl Fn(*mut c_char, c_int) -> c_int) -> String {
+    let mut bytes = [0_u8; 128];
+    // The last byte stays zero whatever the driver writes.
+    if get(bytes.as_mut_ptr().cast(), 127) != api::SUCCESS {
+        return String::new();
+    }
+    CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into()).unwrap_or_default()
+}
+
+impl Device for Cuda {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn compile(&self, source: &Source) -> Result<Module, Failure> {
+        let cubin = compile_for(source, self.arch)?;
+        let kernels =
+            Kernels::load(&self.context, &cubin, source.kernels(), &self.description.driver)?;
+        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(kernels) })
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        let memory = Allocation::new(&self.context, bytes)?;
+        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+    }
+
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        let pages = RegisteredPages::new(&self.context, memory.clone())?;
+        Ok(Region::new(memory, Some(Arc::new(pages))))
+    }
+
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        let reaches = self.description.reaches_host_memory;
+        Ok(Box::new(stream::CudaStream::new(self.number, reaches, &self.context)?))
+    }
+}

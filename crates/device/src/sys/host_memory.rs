@@ -1,0 +1,210 @@
+//! Host memory that devices copy from and to.
+//!
+//! A [`Region`] is memory that a device knows; a [`Piece`] is the right to a range of it. Whoever holds the piece is
+//! the only one to touch the range: the program through `&` and `&mut`, or a stream, which takes pieces with its work
+//! and gives them back when it is done. So nothing is read while a device writes it, and no memory is freed under a copy.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut, Range};
+use core::ptr::NonNull;
+use core::slice;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
+
+use crate::Failure;
+
+/// Memory that a region is made of.
+///
+/// # Safety
+/// `base()..base() + len()` must stay valid for reads and writes at a fixed address while the value
+/// lives, and be initialised.
+pub unsafe trait HostMemory: Send + Sync {
+    /// The first byte.
+    fn base(&self) -> NonNull<u8>;
+    /// How many bytes.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Memory from the program's allocator: whole pages, zeroed.
+struct HeapPages {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+const PAGE: usize = 4096;
+
+impl HeapPages {
+    fn new(len: usize) -> Result<Self, Failure> {
+        let none = || Failure::OutOfMemory { wanted: len, free: None };
+        let layout = Layout::from_size_align(len.max(1), PAGE).map_err(|_| none())?.pad_to_align();
+        // SAFETY: the layout's size is not zero.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
+        Ok(Self { base, layout })
+    }
+}
+
+impl Drop for HeapPages {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed once.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: the block is this value's own until it is dropped, never moved, and zeroed at the start.
+unsafe impl HostMemory for HeapPages {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+// SAFETY: the value owns its block; the trait's methods only tell where it is.
+unsafe impl Send for HeapPages {}
+// SAFETY: as above.
+unsafe impl Sync for HeapPages {}
+
+/// What a device keeps for memory that it knows, until the region goes: registered pages, for one.
+pub(crate) trait Registration: Send + Sync {}
+
+/// Host memory known to a device. Copies share it; it goes when the last of them and of its pieces goes.
+#[derive(Clone)]
+pub struct Region {
+    // Before `memory`: a registration ends while the memory is still there.
+    _registration: Option<Arc<dyn Registration>>,
+    memory: Arc<dyn HostMemory>,
+}
+
+impl Region {
+    pub(crate) fn new(
+        memory: Arc<dyn HostMemory>,
+        registration: Option<Arc<dyn Registration>>,
+    ) -> Self {
+        Self { _registration: registration, memory }
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The right to `range`; `None` where it does not lie within the region.
+    ///
+    /// # Safety
+    /// Until the piece is dropped nobody else touches a byte of the range, by another piece or otherwise.
+    pub unsafe fn piece(&self, range: Range<usize>) -> Option<Piece> {
+        let fits = range.start <= range.end && range.end <= self.len();
+        fits.then(|| Piece {
+            region: self.clone(),
+            start: range.start,
+            len: range.end - range.start,
+        })
+    }
+
+    /// New zeroed memory of at least `len` bytes that a device may register.
+    pub(crate) fn pages(len: usize) -> Result<Arc<dyn HostMemory>, Failure> {
+        Ok(Arc::new(HeapPages::new(len)?))
+    }
+
+    /// The right to all of a region that was just made of memory nobody else knows.
+    pub(crate) fn into_piece(self, len: usize) -> Piece {
+        Piece { len: len.min(self.len()), start: 0, region: self }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// The right to a range of a region: who has it alone reads and writes there.
+#[derive(Debug)]
+pub struct Piece {
+    region: Region,
+    start: usize,
+    len: usize,
+}
+
+impl Piece {
+    /// Cuts the piece at byte `at` of it: this one keeps what is before, the other has the rest.
+    ///
+    /// # Panics
+    /// If `at` is greater than the length.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(at <= self.len, "split at {at} of {}", self.len);
+        let rest = Self { region: self.region.clone(), start: self.start + at, len: self.len - at };
+        self.len = at;
+        rest
+    }
+
+    /// Where its region begins, and how far on the piece does.
+    pub(crate) fn place(&self) -> (NonNull<u8>, usize) {
+        (self.region.memory.base(), self.start)
+    }
+
+    /// Where the piece is. The pointer may be used as long as the piece is held, by its holder.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        // SAFETY: `start + len` is within the region, by `Region::piece` and `split_off`.
+        unsafe { self.region.memory.base().add(self.start) }
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is within memory that the region keeps alive and initialised, and the piece is
+        // the only right to it, so that nobody writes there while it is borrowed.
+        unsafe { slice::from_raw_parts(self.base().as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Piece {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the piece is borrowed for writing.
+        unsafe { slice::from_raw_parts_mut(self.base().as_ptr(), self.len) }
+    }
+}
+
+/// A host device's buffer: pages of its own.
+pub(crate) fn heap_buffer(len: usize) -> Result<Arc<dyn core::any::Any + Send + Sync>, Failure> {
+    Ok(Arc::new(HeapPages::new(len)?))
+}
+
+/// Where the memory of a host device's buffer begins.
+pub(crate) fn heap_of(buffer: &crate::Buffer) -> NonNull<u8> {
+    let pages = buffer.memory.downcast_ref::<HeapPages>();
+    pages.map_or(NonNull::dangling(), |pages| pages.base)
+}
+
+/// Copies into a host device's buffer, on the device's one thread.
+pub(crate) fn copy_in(from: &[u8], to: &crate::Slice) {
+    debug_assert_eq!(from.len(), to.len());
+    // SAFETY: the slice was checked to lie within the buffer and to be as long as `from`. Buffers are touched by the
+    // device's one thread only, and never overlap pieces, which are other memory.
+    unsafe {
+        let to = heap_of(&to.buffer).add(to.range.start);
+        core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len());
+    }
+}
+
+/// Copies out of a host device's buffer, on the device's one thread.
+pub(crate) fn copy_out(from: &crate::Slice, to: &mut [u8]) {
+    debug_assert_eq!(from.len(), to.len());
+    // SAFETY: as in `copy_in`.
+    unsafe {
+        let from = heap_of(&from.buffer).add(from.range.start);
+        core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len());
+    }
+}

@@ -1,0 +1,10 @@
+//! All that is unsafe: memory shared with devices, foreign libraries.
+
+pub(crate) mod c_library;
+pub(crate) mod cuda;
+pub(crate) mod host_memory;
+mod library;
+pub(crate) mod nvml;
+pub(crate) mod opencl;
+pub(crate) mod self_test;
+mod vouched;

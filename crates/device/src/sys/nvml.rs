@@ -1,0 +1,81 @@
+//! NVML: power and energy of NVIDIA's GPUs, with the numbers of nvml.h.
+
+use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::CString;
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::Missing;
+use crate::sys::library::functions;
+
+functions! {
+    /// nvml.h, version 11 and later.
+    Api in &["libnvidia-ml.so.1"];
+    init = "nvmlInit_v2"() -> c_int;
+    by_bus = "nvmlDeviceGetHandleByPciBusId_v2"(*const c_char, *mut *mut c_void) -> c_int;
+    power = "nvmlDeviceGetPowerUsage"(*mut c_void, *mut c_uint) -> c_int;
+    energy = "nvmlDeviceGetTotalEnergyConsumption"(*mut c_void, *mut c_ulonglong) -> c_int;
+}
+
+/// Loaded and started once.
+fn api() -> Result<&'static Api, Missing> {
+    static API: OnceLock<Result<Api, Missing>> = OnceLock::new();
+    API.get_or_init(start).as_ref().map_err(Clone::clone)
+}
+
+fn start() -> Result<Api, Missing> {
+    let api = Api::load()?;
+    // SAFETY: takes nothing; it may be called at any time.
+    let code = unsafe { (api.init)() };
+    right(code, "NVML can't start").map(|()| api)
+}
+
+/// A GPU of NVML's.
+pub(crate) struct Gpu {
+    api: &'static Api,
+    device: *mut c_void,
+}
+
+impl Gpu {
+    /// The GPU at a place on the bus, as the CUDA driver writes it.
+    pub(crate) fn at(bus: &str) -> Result<Self, Missing> {
+        let api = api()?;
+        let name = CString::new(bus).map_err(|_| Missing("a zero in the bus's name".into()))?;
+        let mut device = ptr::null_mut();
+        // SAFETY: the name ends with a zero; one handle is written, valid for good.
+        let code = unsafe { (api.by_bus)(name.as_ptr(), &mut device) };
+        right(code, "NVML does not know the device")?;
+        Ok(Self { api, device })
+    }
+
+    /// Watts; on Hopper the mean of the last second.
+    pub(crate) fn watts(&self) -> Result<f64, Missing> {
+        let mut milliwatts = 0;
+        // SAFETY: the handle is NVML's; one number is written.
+        let code = unsafe { (self.api.power)(self.device, &mut milliwatts) };
+        right(code, "NVML does not say the power")?;
+        Ok(f64::from(milliwatts) / 1e3)
+    }
+
+    /// Joules since the driver was loaded.
+    pub(crate) fn joules(&self) -> Result<f64, Missing> {
+        let mut millijoules = 0;
+        // SAFETY: as above.
+        let code = unsafe { (self.api.energy)(self.device, &mut millijoules) };
+        right(code, "NVML does not say the energy")?;
+        Ok(millijoules as f64 / 1e3)
+    }
+}
+
+fn right(code: c_int, what: &str) -> Result<(), Missing> {
+    let why = match code {
+        0 => return Ok(()),
+        3 => "it is not supported there",
+        4 => "no permission",
+        6 => "not found",
+        9 => "no driver is loaded",
+        15 => "the GPU is lost",
+        _ => return Err(Missing(format!("{what}: NVML's error {code}"))),
+    };
+    Err(Missing(format!("{what}: {why}")))
+}

@@ -1,0 +1,180 @@
+//! OpenCL 1.2 by whatever ICD the system has, through the loader libOpenCL.so.1.
+
+mod api;
+mod memory;
+mod program;
+mod stream;
+
+use core::ffi::c_void;
+use core::ptr;
+use std::sync::{Arc, OnceLock};
+
+use api::{Api, Id, info};
+
+use crate::device::next_number;
+use crate::find::Kind;
+use crate::{
+    Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
+};
+
+/// A device of a platform.
+pub(crate) struct OpenCl {
+    number: u64,
+    description: Description,
+    api: &'static Api,
+    device: Id,
+    context: Arc<Context>,
+}
+
+/// A context for one device; everything made in it keeps it.
+pub(crate) struct Context {
+    api: &'static Api,
+    context: Id,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by clCreateContext, released once.
+        unsafe { (self.api.release_context)(self.context) };
+    }
+}
+
+/// A device that was found, with the context that is kept for it: some ICDs (PoCL 3.1) take their compiler down with
+/// the last context, while another thread may be making one.
+struct Known {
+    api: &'static Api,
+    device: Id,
+    context: Arc<Context>,
+    description: Description,
+}
+
+/// Every device of every platform, in the loader's order. They are looked for once.
+pub(crate) fn find() -> Kind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
+    let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
+    let open = |known: &Result<Known, (String, Missing)>| match known {
+        Ok(known) => Ok(Arc::new(OpenCl::open(known)) as Arc<dyn Device>),
+        Err(why) => Err(why.clone()),
+    };
+    Ok(known.iter().map(open).collect())
+}
+
+fn look() -> Kind<Known> {
+    let api: &'static Api = Box::leak(Box::new(Api::load()?));
+    let mut devices = Vec::new();
+    for platform in ids(|count, out, found| {
+        // SAFETY: `out` has room for `count` ids, `found` for one number.
+        unsafe { (api.get_platform_ids)(count, out, found) }
+    }) {
+        devices.extend(ids(|count, out, found| {
+            // SAFETY: as above; the platform is one that the loader named.
+            unsafe { (api.get_device_ids)(platform, api::DEVICE_TYPE_ALL, count, out, found) }
+        }));
+    }
+    if devices.is_empty() {
+        return Err(Missing("libOpenCL.so.1 is there, but no ICD has a device".into()));
+    }
+    let known = |(index, device): (usize, &Id)| {
+        let id = format!("opencl:{index}");
+        Known::look(api, *device, &id).map_err(|why| (id, why))
+    };
+    Ok(devices.iter().enumerate().map(known).collect())
+}
+
+/// Asks twice, as OpenCL wants it: how many, then which.
+fn ids(ask: impl Fn(u32, *mut Id, *mut u32) -> i32) -> Vec<Id> {
+    let mut count = 0;
+    if ask(0, ptr::null_mut(), &mut count) != api::SUCCESS {
+        return Vec::new();
+    }
+    let mut ids = vec![Id::NULL; count as usize];
+    match ask(count, ids.as_mut_ptr(), &mut count) {
+        api::SUCCESS => ids,
+        _ => Vec::new(),
+    }
+}
+
+impl Known {
+    fn look(api: &'static Api, device: Id, id: &str) -> Result<Self, Missing> {
+        let description = describe(api, device, id);
+        if !api.flag(device, info::AVAILABLE) || !api.flag(device, info::COMPILER_AVAILABLE) {
+            return Err(Missing(format!(
+                "{} is not available or has no compiler",
+                description.name
+            )));
+        }
+        let mut code = 0;
+        // SAFETY: one valid device, no properties, no callback.
+        let context = unsafe {
+            (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code)
+        };
+        if code != api::SUCCESS {
+            return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
+        }
+        Ok(Self { api, device, context: Arc::new(Context { api, context }), description })
+    }
+}
+
+impl OpenCl {
+    fn open(known: &Known) -> Self {
+        let Known { api, device, context, description } = known;
+        let (context, description) = (context.clone(), description.clone());
+        Self { number: next_number(), description, api, device: *device, context }
+    }
+}
+
+fn describe(api: &Api, device: Id, id: &str) -> Description {
+    let (vendor, version) =
+        (api.text(device, info::VERSION), api.text(device, info::DRIVER_VERSION));
+    let shares = api.flag(device, info::HOST_UNIFIED_MEMORY);
+    Description {
+        id: id.into(),
+        name: api.text(device, info::NAME),
+        driver: format!("{vendor}, driver {version}"),
+        memory: api.number(device, info::GLOBAL_MEM_SIZE),
+        buffer_max: api.number(device, info::MAX_MEM_ALLOC_SIZE),
+        units: api.number(device, info::MAX_COMPUTE_UNITS) as u32,
+        group_max: api.number(device, info::MAX_WORK_GROUP_SIZE) as u32,
+        shared: api.number(device, info::LOCAL_MEM_SIZE) as u32,
+        shares_host_memory: shares,
+        reaches_host_memory: shares,
+        bus: None,
+    }
+}
+
+impl Device for OpenCl {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn compile(&self, source: &Source) -> Result<Module, Failure> {
+        let program = program::build(self.api, &self.context, self.device, &source.assemble()?)?;
+        for kernel in source.kernels() {
+            program.kernel(kernel.name)?;
+        }
+        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(program) })
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        if bytes as u64 > self.description.buffer_max {
+            return Err(Failure::OutOfMemory {
+                wanted: bytes,
+                free: Some(self.description.buffer_max as usize),
+            });
+        }
+        let memory =
+            memory::Memory::new(self.api, &self.context, bytes, ptr::null_mut::<c_void>())?;
+        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+    }
+
+    /// Memory needs no registration: a buffer that is the host's is made where a launch names it.
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        Ok(Region::new(memory, None))
+    }
+
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        let queue = stream::Queue::new(self.api, self.context.clone(), self.device)?;
+        let reaches = self.description.reaches_host_memory;
+        Ok(Box::new(stream::ClStream::new(self.number, reaches, queue)))
+    }
+}

@@ -1,0 +1,220 @@
+//! What a stream is given: copies and launches, done in their order, with the host memory that they use.
+
+use core::ops::Range;
+
+use crate::{Failure, Kernel, Parameter, Piece, Slice};
+
+/// Work for a stream. The pieces are the stream's until the work is [`Done`], which brings them back.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Host memory that copies read and write.
+    pub pieces: Vec<Piece>,
+    /// What is done, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that is done.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Copies a part of a piece into a buffer; both have the same length.
+    CopyIn {
+        /// Read.
+        from: Part,
+        /// Written.
+        to: Slice,
+    },
+    /// Copies from a buffer into a part of a piece; both have the same length.
+    CopyOut {
+        /// Read.
+        from: Slice,
+        /// Written.
+        to: Part,
+    },
+    /// Runs a kernel.
+    Launch(Launch),
+}
+
+/// A part of one of the work's pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which piece of [`Work::pieces`].
+    pub piece: usize,
+    /// Which bytes of it.
+    pub range: Range<usize>,
+}
+
+/// A kernel, how often, and on what.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub(crate) kernel: Kernel,
+    pub(crate) groups: u32,
+    pub(crate) arguments: Vec<Argument>,
+}
+
+/// What a kernel is given for a parameter.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// For [`Parameter::Reads`].
+    Reads(Slice),
+    /// For [`Parameter::Writes`]; overlaps no other argument of the launch.
+    Writes(Slice),
+    /// For [`Parameter::Reads`], in host memory, on a device that reaches it.
+    HostReads(Part),
+    /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other argument of the launch.
+    HostWrites(Part),
+    /// For [`Parameter::U32`].
+    U32(u32),
+    /// For [`Parameter::U64`].
+    U64(u64),
+}
+
+impl Argument {
+    fn parameter(&self) -> Parameter {
+        match self {
+            Self::Reads(_) | Self::HostReads(_) => Parameter::Reads,
+            Self::Writes(_) | Self::HostWrites(_) => Parameter::Writes,
+            Self::U32(_) => Parameter::U32,
+            Self::U64(_) => Parameter::U64,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        matches!(self, Self::Writes(_) | Self::HostWrites(_))
+    }
+
+    /// Whether both name a byte of the same memory.
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Reads(a) | Self::Writes(a), Self::Reads(b) | Self::Writes(b)) => a.overlaps(b),
+            (
+                Self::HostReads(a) | Self::HostWrites(a),
+                Self::HostReads(b) | Self::HostWrites(b),
+            ) => a.piece == b.piece && a.range.start < b.range.end && b.range.start < a.range.end,
+            _ => false,
+        }
+    }
+}
+
+/// Work that was done, or failed.
+#[derive(Debug)]
+pub struct Done {
+    /// The work as it was submitted, with its pieces.
+    pub work: Work,
+    /// Whether all of it was done. After a failure what buffers and pieces hold that it writes is not said.
+    pub outcome: Result<(), Failure>,
+}
+
+/// Work that a stream did not take.
+#[derive(Debug)]
+pub struct Refused {
+    /// The work, untouched.
+    pub work: Work,
+    /// Why.
+    pub why: Failure,
+}
+
+impl Work {
+    /// Looks at every range, argument and owner; nothing that passes reaches outside its memory by a copy.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] with the step and what is wrong with it.
+    pub(crate) fn check(&self, device: u64, reaches_host: bool) -> Result<(), Failure> {
+        for (number, step) in self.steps.iter().enumerate() {
+            self.check_step(step, device, reaches_host)
+                .map_err(|why| Failure::Refused(format!("step {}: {why}", number + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn check_step(&self, step: &Step, device: u64, reaches_host: bool) -> Result<(), String> {
+        match step {
+            Step::CopyIn { from: part, to: slice } | Step::CopyOut { from: slice, to: part } => {
+                self.check_part(part)?;
+                check_slice(slice, device)?;
+                let (host, there) = (part.range.len(), slice.len());
+                if host != there {
+                    return Err(format!("a copy between {host} and {there} bytes"));
+                }
+                Ok(())
+            }
+            Step::Launch(launch) => {
+                launch.check(device)?;
+                let mut arguments = launch.arguments.iter();
+                arguments.try_for_each(|one| self.check_argument(one, device, reaches_host))
+            }
+        }
+    }
+
+    fn check_argument(
+        &self,
+        one: &Argument,
+        device: u64,
+        reaches_host: bool,
+    ) -> Result<(), String> {
+        match one {
+            Argument::Reads(slice) | Argument::Writes(slice) if slice.is_empty() => {
+                Err(EMPTY.into())
+            }
+            Argument::Reads(slice) | Argument::Writes(slice) => check_slice(slice, device),
+            Argument::HostReads(_) | Argument::HostWrites(_) if !reaches_host => {
+                Err("the device does not reach host memory".into())
+            }
+            Argument::HostReads(part) | Argument::HostWrites(part) if part.range.is_empty() => {
+                Err(EMPTY.into())
+            }
+            Argument::HostReads(part) | Argument::HostWrites(part) => self.check_part(part),
+            Argument::U32(_) | Argument::U64(_) => Ok(()),
+        }
+    }
+
+    fn check_part(&self, part: &Part) -> Result<(), String> {
+        let Some(piece) = self.pieces.get(part.piece) else {
+            return Err(format!("piece {} of {}", part.piece, self.pieces.len()));
+        };
+        check_range(&part.range, piece.len())
+    }
+}
+
+/// Not every device knows memory without a byte.
+const EMPTY: &str = "an argument without a byte";
+
+impl Launch {
+    fn check(&self, device: u64) -> Result<(), String> {
+        let spec = self.kernel.spec();
+        if self.kernel.module.device != device {
+            return Err(format!("kernel {} was compiled for another device", spec.name));
+        }
+        if self.groups == 0 {
+            return Err(format!("kernel {} without a group", spec.name));
+        }
+        let kinds = self.arguments.iter().map(Argument::parameter);
+        if !kinds.eq(spec.parameters.iter().copied()) {
+            return Err(format!("kernel {} takes {:?}", spec.name, spec.parameters));
+        }
+        self.check_overlaps()
+    }
+
+    fn check_overlaps(&self) -> Result<(), String> {
+        for (index, written) in self.arguments.iter().enumerate().filter(|(_, one)| one.writes()) {
+            let mut others = self.arguments.iter().enumerate().filter(|(other, _)| *other != index);
+            if others.any(|(_, other)| other.overlaps(written)) {
+                return Err(format!("argument {} is written and overlaps another", index + 1));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_slice(slice: &Slice, device: u64) -> Result<(), String> {
+    if slice.buffer.device != device {
+        return Err("a buffer of another device".into());
+    }
+    check_range(&slice.range, slice.buffer.len)
+}
+
+fn check_range(range: &Range<usize>, len: usize) -> Result<(), String> {
+    match range.start <= range.end && range.end <= len {
+        true => Ok(()),
+        false => Err(format!("bytes {}..{} of {len}", range.start, range.end)),
+    }
+}

@@ -1,0 +1,106 @@
+//! Kernels for the tests, and the devices that every case is run on.
+
+use std::sync::Arc;
+
+use warpline_device::{
+    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work,
+    find,
+};
+
+use Parameter::{Reads, U32, U64, Writes};
+
+/// Every device of this machine. With `WARPLINE_REQUIRE_DEVICES=host,opencl` those kinds must be there.
+pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
+    let found = find();
+    for (kind, why) in &found.missing {
+        println!("skipped: {kind}: {why}");
+    }
+    let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
+    for kind in required.split(',').filter(|kind| !kind.is_empty()) {
+        let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
+        assert!(is_there, "{kind} is required and not there");
+    }
+    found.devices
+}
+
+/// `scale`: out[i] = in[i] * factor + add, for `count` words. `sum_groups`: the sum of each group's 32 words through
+/// shared memory, in two steps that see each other.
+pub(crate) const TEXT: &str = "\
+KERNEL(scale, 32)(const GLOBAL u32 *in, GLOBAL u32 *out, u32 count, u64 factor, u32 add)
+{
+    ITEMS {
+        if (index() >= count) continue;
+        out[index()] = (u32)(in[index()] * factor >> SHIFT) + add;
+    }
+}
+
+KERNEL(sum_groups, 32)(const GLOBAL u32 *in, GLOBAL u32 *out)
+{
+    SHARED(u32, held, 32);
+    ITEMS { held[item()] = in[index()]; }
+    ITEMS { if (item() < 16) held[item()] += held[item() + 16]; }
+    ITEMS {
+        if (item() > 0) continue;
+        u32 sum = 0;
+        for (u32 i = 0; i < 16; i++) sum += held[i];
+        out[group()] = sum;
+    }
+}
+";
+
+const KERNELS: &[KernelSpec] = &[
+    KernelSpec {
+        name: "scale",
+        group: 32,
+        shared_big: 0,
+        parameters: &[Reads, Writes, U32, U64, U32],
+    },
+    KernelSpec { name: "sum_groups", group: 32, shared_big: 0, parameters: &[Reads, Writes] },
+];
+
+pub(crate) fn source() -> Source {
+    // SAFETY: the descriptions are the heads in the text; nothing runs when it is loaded.
+    unsafe { Source::vouched("test.cl", TEXT, &[], KERNELS) }.define("SHIFT", 8)
+}
+
+/// A text that doesn't compile, in line 3.
+pub(crate) fn broken() -> Source {
+    // SAFETY: it never gets as far as running.
+    unsafe {
+        Source::vouched(
+            "broken.cl",
+            "FUNCTION u32 fine(u32 x) { return x; }\n\nu32 x = nonsense;\n",
+            &[],
+            &[],
+        )
+    }
+}
+
+pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+    // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32 words
+    // a group and a word of result; where they don't, the arguments are refused before anything runs.
+    unsafe { Launch::vouched(kernel, groups, arguments) }
+}
+
+pub(crate) fn do_now(stream: &mut dyn Stream, work: Work) -> Done {
+    stream.submit(work).expect("taken");
+    stream.wait().expect("done")
+}
+
+pub(crate) fn refused(stream: &mut dyn Stream, work: Work) -> String {
+    match stream.submit(work) {
+        Err(refused) => match refused.why {
+            Failure::Refused(why) => why,
+            other => panic!("{other:?}"),
+        },
+        Ok(()) => panic!("it was taken"),
+    }
+}
+
+pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four"))).collect()
+}
+
+pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

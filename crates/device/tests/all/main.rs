@@ -1,0 +1,9 @@
+//! Kernels on every device of this machine, and what goes wrong on them.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+mod common;
+mod cuda_calls;
+mod devices;
+mod failures;
+mod sanitizers;

@@ -1,0 +1,158 @@
+//! `warpline devices`: what this machine has to run kernels on, and why it has not more.
+
+use serde_json::{Map, Value, json};
+use warpline_device::power::{Rapl, Reading, of_device};
+use warpline_device::{
+    Description, Device, Failure as DeviceFailure, Missing, Speeds, find, measure, self_test,
+};
+
+use super::say;
+use crate::Failure;
+
+/// Version of the JSON form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+pub(crate) fn devices(measured: bool, json: bool) -> Result<(), Failure> {
+    let found = find();
+    let looked: Vec<Looked> =
+        found.devices.iter().map(|device| look(&**device, measured)).collect();
+    let cpu = Rapl::open();
+    if json {
+        say(&in_json(&looked, &found.missing, &cpu).to_string())?;
+    } else {
+        looked.iter().try_for_each(|one| say(&describe(one)))?;
+        found
+            .missing
+            .iter()
+            .try_for_each(|(kind, why)| say(&format!("{kind}: not there: {why}")))?;
+        say(&format!(
+            "cpu energy: {}",
+            cpu.as_ref().map_or_else(unknown, |_| "RAPL can be read".into())
+        ))?;
+    }
+    let failed: Vec<&str> =
+        looked.iter().filter(|one| one.tested.is_err()).map(Looked::id).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Run(format!("not fit for work: {}", failed.join(", ")))),
+    }
+}
+
+/// A device, looked at.
+struct Looked {
+    description: Description,
+    tested: Result<(), DeviceFailure>,
+    power: Reading,
+    speeds: Option<Result<Speeds, DeviceFailure>>,
+}
+
+impl Looked {
+    fn id(&self) -> &str {
+        &self.description.id
+    }
+}
+
+fn look(device: &dyn Device, measured: bool) -> Looked {
+    let description = device.description().clone();
+    let tested = self_test(device);
+    let power = of_device(&description);
+    let speeds = (measured && tested.is_ok()).then(|| measure(device));
+    Looked { description, tested, power, speeds }
+}
+
+fn describe(looked: &Looked) -> String {
+    let Looked { description: device, tested, power, speeds } = looked;
+    let mut text = format!("{device}\n  driver     {}\n", device.driver);
+    let shared = if device.shares_host_memory { ", the host's" } else { "" };
+    let (memory, largest) = (size(device.memory), size(device.buffer_max));
+    text += &format!("  memory     {memory}{shared}; largest buffer {largest}\n");
+    let (units, items, group) = (device.units, device.group_max, size(device.shared.into()));
+    text += &format!("  units      {units}; groups of up to {items} items, with {group} shared\n");
+    text += &format!(
+        "  power      {}\n",
+        power.power_w.as_ref().map_or_else(unknown, |w| format!("{w:.1} W"))
+    );
+    text += &format!(
+        "  energy     {}\n",
+        power.energy_j.as_ref().map_or_else(unknown, |j| format!("{j:.1} J counted"))
+    );
+    match speeds {
+        Some(Ok(speeds)) => text += &format!("  copies     {}\n", in_words(speeds)),
+        Some(Err(why)) => text += &format!("  copies     not measured: {why}\n"),
+        None => {}
+    }
+    match tested {
+        Ok(()) => text += "  self-test  passed\n",
+        Err(why) => text += &format!("  self-test  failed: {why}\n"),
+    }
+    text
+}
+
+fn unknown(why: &Missing) -> String {
+    format!("unknown: {why}")
+}
+
+fn in_words(speeds: &Speeds) -> String {
+    let gb = |rate: f64| format!("{:.1} GB/s", rate / 1e9);
+    let [copy_in, copy_out] = [speeds.copy_in, speeds.copy_out].map(gb);
+    let [both_in, both_out] = [speeds.both_in, speeds.both_out].map(gb);
+    format!("in {copy_in}, out {copy_out}; both at once: in {both_in}, out {both_out}")
+}
+
+/// Bytes in the binary unit that keeps them short.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "unknown".into(),
+        1..0x10_0000 => format!("{:.0} KiB", bytes as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / 1048576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1073741824.0),
+    }
+}
+
+fn in_json(looked: &[Looked], missing: &[(String, Missing)], cpu: &Result<Rapl, Missing>) -> Value {
+    let devices: Vec<Value> = looked.iter().map(device_in_json).collect();
+    let missing: Vec<Value> = missing
+        .iter()
+        .map(|(kind, why)| json!({ "kind": kind, "reason": why.to_string() }))
+        .collect();
+    let rapl = cpu.as_ref().err().map(ToString::to_string);
+    json!({ "schema": SCHEMA, "devices": devices, "missing": missing, "cpu": { "energy_unknown": rapl } })
+}
+
+fn device_in_json(looked: &Looked) -> Value {
+    let Looked { description: device, tested, power, speeds } = looked;
+    let mut object = json!({
+        "id": device.id,
+        "name": device.name,
+        "driver": device.driver,
+        "memory_bytes": device.memory,
+        "buffer_max_bytes": device.buffer_max,
+        "shares_host_memory": device.shares_host_memory,
+        "units": device.units,
+        "group_max": device.group_max,
+        "shared_bytes": device.shared,
+        "self_test": tested.as_ref().map_or_else(ToString::to_string, |()| "passed".into()),
+    });
+    if let Value::Object(object) = &mut object {
+        put(object, "power_w", "power_unknown", &power.power_w);
+        put(object, "energy_j", "energy_unknown", &power.energy_j);
+        if let Some(Ok(speeds)) = speeds {
+            let Speeds { copy_in, copy_out, both_in, both_out } = speeds;
+            let rates =
+                json!({ "in": copy_in, "out": copy_out, "both_in": both_in, "both_out": both_out });
+            object.insert("copies_bytes_per_s".into(), rates);
+        }
+        if let Some(Err(why)) = speeds {
+            object.insert("copies_unknown".into(), why.to_string().into());
+        }
+    }
+    object
+}
+
+/// A number under `name`, or why there is none under `unknown`.
+fn put(object: &mut Map<String, Value>, name: &str, unknown: &str, value: &Result<f64, Missing>) {
+    match value {
+        Ok(value) => object.insert(name.into(), (*value).into()),
+        Err(why) => object.insert(unknown.into(), why.to_string().into()),
+    };
+}
