@@ -6,6 +6,7 @@
 
 mod addresses;
 mod ports;
+mod seams;
 
 use core::net::IpAddr;
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use self::addresses::AddressIndex;
 use self::ports::{GroupKey, PortClasses, Sides};
+use self::seams::Seams;
 use super::matcher::{self, Cache, Choice, Matcher, Pattern};
 use super::rules::{Addresses, Protocol, Rule};
 
@@ -35,6 +37,7 @@ pub struct Groups {
     /// once a direction.
     by_address: [[AddressIndex; 2]; 2],
     memory_len: usize,
+    patterns_max: usize,
 }
 
 /// What packets fall apart by before ports.
@@ -64,6 +67,7 @@ pub struct Group {
     once: Vec<u32>,
     patterns: Vec<Pattern>,
     pattern_len_max: usize,
+    seams: Seams,
 }
 
 impl Groups {
@@ -90,10 +94,12 @@ impl Groups {
             uppers.push(UpperGroups::new(upper, &members, &mut built)?);
         }
         let memory_len = built.groups.values().map(|group| group.memory_len()).sum();
+        let patterns_max =
+            built.groups.values().map(|group| group.patterns.len()).max().unwrap_or(0);
         let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
         let by_address =
             [[index(false, false), index(false, true)], [index(true, false), index(true, true)]];
-        Ok(Self { uppers, by_address, memory_len })
+        Ok(Self { uppers, by_address, memory_len, patterns_max })
     }
 
     /// The group of a packet of `protocol` between these ports; both 0 where it has none.
@@ -129,9 +135,9 @@ impl Groups {
     }
 
     /// How many literals the group with the most has.
+    #[inline]
     pub fn patterns_max(&self) -> usize {
-        let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
-        groups.map(|group| group.patterns.len()).max().unwrap_or(0)
+        self.patterns_max
     }
 }
 
@@ -166,6 +172,12 @@ impl Group {
         })
     }
 
+    /// Whether a literal may lie across place `border` of `bytes`: it begins before and ends behind.
+    #[inline]
+    pub fn may_span(&self, bytes: &[u8], border: usize) -> bool {
+        self.seams.may_span(bytes, border)
+    }
+
     /// Rules that have nothing to be found by, asked for every packet.
     #[inline]
     pub fn always(&self) -> &[u32] {
@@ -186,7 +198,8 @@ impl Group {
 
     fn memory_len(&self) -> usize {
         let lists = self.starts.len() + self.rules.len() + self.always.len() + self.once.len();
-        self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len()) + 4 * lists
+        let matcher = self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len());
+        matcher + self.seams.memory_len() + 4 * lists
     }
 
     fn new(members: &[&Member<'_>], choice: Choice, cache: Option<&Cache>) -> Result<Self, String> {
@@ -224,6 +237,7 @@ impl Group {
             rules: lists.concat(),
             always,
             once,
+            seams: Seams::new(&patterns),
             pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
             patterns,
         })

@@ -5,7 +5,7 @@ use warpline_native::hyperscan::{Cache, Database, Library, Literal};
 use super::{Error, Hits, Matcher, Pattern};
 
 /// Fewer literals than this are compiled sooner than a file is read, or about so soon.
-const CACHED_MIN: usize = 128;
+const CACHED_MIN: usize = 16;
 
 /// Patterns in a database of Hyperscan's.
 #[derive(Debug)]
