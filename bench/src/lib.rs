@@ -6,6 +6,7 @@
 pub mod chains;
 pub mod lane;
 pub mod memory;
+pub mod payloads;
 
 use std::time::Instant;
 

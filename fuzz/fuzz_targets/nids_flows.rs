@@ -89,7 +89,7 @@ impl Listener {
     fn take(&mut self, frame: &[u8], link: LinkType, wire_len: usize, now: Instant) {
         let headers = Headers::parse(frame, link, wire_len);
         let Some(packet) = FlowPacket::new(frame, &headers, now) else { return };
-        self.flows.fetch(&packet);
+        self.flows.fetch(frame, &headers);
         self.flows.handle_timeout(now);
         let tracked = self.flows.take(&packet);
         let Some(place) = tracked.place else { return };

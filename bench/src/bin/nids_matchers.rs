@@ -11,10 +11,10 @@ use std::hint::black_box;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use daachorse::DoubleArrayAhoCorasick;
+use warpline_bench::payloads::{flood, literal, random, text};
 use warpline_bench::{median, seconds};
 use warpline_native::hyperscan::{Database, Library, Literal};
 use warpline_nf::nids::matcher::{Choice, Hits, Matcher, Pattern, build};
-use warpline_packet::hash::mix32;
 
 const LEN: usize = 1460;
 const PAYLOADS: usize = 256;
@@ -34,9 +34,9 @@ fn main() {
 fn measure(literals: &[Pattern]) {
     let mut searches = searches(literals);
     let payloads: [(&str, Vec<Vec<u8>>); 3] = [
-        ("text", (0..PAYLOADS as u32).map(text).collect()),
-        ("random", (0..PAYLOADS as u32).map(random).collect()),
-        ("flood", (0..PAYLOADS as u32).map(|number| flood(number, literals)).collect()),
+        ("text", (0..PAYLOADS as u32).map(|number| text(number, LEN)).collect()),
+        ("random", (0..PAYLOADS as u32).map(|number| random(number, LEN)).collect()),
+        ("flood", (0..PAYLOADS as u32).map(|number| flood(number, LEN, literals)).collect()),
     ];
     for (kind, payloads) in &payloads {
         let folded: Vec<_> = payloads.iter().map(|payload| payload.to_ascii_lowercase()).collect();
@@ -79,7 +79,7 @@ fn searches(literals: &[Pattern]) -> Vec<Search> {
     }
     for choice in [Choice::Hyperscan, Choice::Dense, Choice::Compact] {
         let mut built = None;
-        let time = seconds(|| built = build(choice, literals).ok());
+        let time = seconds(|| built = build(choice, literals, None).ok());
         let Some(matcher) = built else { continue };
         tell(literals, matcher.name(), time, matcher.memory_len());
         searches.push(own(matcher, literals.len()));
@@ -184,85 +184,6 @@ fn daachorse(literals: &[Pattern]) -> Search {
         seen.of(automaton.find_overlapping_iter(payload).map(|found| found.value()))
     };
     Search { name: "daachorse", wants_folded: true, run: Box::new(run) }
-}
-
-/// Words of two to five syllables; with digits or bytes that are no text between, as in rules.
-fn literal(number: u32) -> Pattern {
-    let mut bytes = Vec::new();
-    for part in 0..1 + mix32(number) % 3 {
-        let draw = mix32(number * 8 + part ^ 0x5eed_0000);
-        word(draw, OF_RULES, &mut bytes);
-        match draw >> 28 {
-            0..4 => bytes.extend(draw.to_le_bytes().iter().take(2 + draw as usize % 3)),
-            4..7 => bytes.extend(format!("={}", draw % 1000).bytes()),
-            7..9 => bytes.extend(b"/"),
-            9..11 => bytes.extend(b": "),
-            _ => bytes.extend(b"."),
-        }
-    }
-    Pattern { bytes: bytes.into(), is_nocase: number.is_multiple_of(2) }
-}
-
-/// Of rules' literals.
-const OF_RULES: &[&str] = &[
-    "a", "con", "ter", "cmd", "re", "shell", "st", "al", "or", "user", "ing", "e", "tion", "pro",
-    "de", "an", "er", "php", "on", "ad", "file", "evil", "com", "es", "bot", "le", "ex", "ti",
-    "get", "ap", "x", "o",
-];
-
-/// Of other text; some of it is the same.
-const OF_TEXT: &[&str] = &[
-    "a", "con", "ter", "in", "re", "ment", "ed", "al", "or", "ther", "ing", "e", "tion", "our",
-    "de", "an", "er", "is", "on", "all", "per", "th", "ver", "es", "un", "le", "wh", "ti", "ough",
-    "ly", "ow", "o",
-];
-
-fn word(draw: u32, syllables: &[&str], to: &mut Vec<u8>) {
-    for k in 0..2 + draw % 3 {
-        to.extend(syllables[mix32(draw ^ k) as usize % syllables.len()].bytes());
-    }
-}
-
-/// Words with spaces, line ends and numbers.
-fn text(number: u32) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(LEN + 32);
-    let mut draw = mix32(number ^ 0x7e87_0000);
-    while payload.len() < LEN {
-        draw = mix32(draw);
-        match draw >> 28 {
-            0 => payload.extend(b"\r\n"),
-            1 => payload.extend(format!("{}", draw % 10_000).bytes()),
-            2 => payload.extend(b": "),
-            _ => {
-                let start = payload.len();
-                word(draw, OF_TEXT, &mut payload);
-                if draw.is_multiple_of(5) {
-                    payload[start].make_ascii_uppercase();
-                }
-                payload.push(b' ');
-            }
-        }
-    }
-    payload.truncate(LEN);
-    payload
-}
-
-fn random(number: u32) -> Vec<u8> {
-    (0..LEN as u32).map(|i| mix32(number << 12 ^ i) as u8).collect()
-}
-
-/// Literals without their first or their last byte.
-fn flood(number: u32, literals: &[Pattern]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(LEN + 64);
-    let mut draw = mix32(number ^ 0xf100_d000);
-    while payload.len() < LEN {
-        draw = mix32(draw);
-        let bytes = &literals[draw as usize % literals.len()].bytes;
-        let cut = (draw >> 31) as usize;
-        payload.extend(&bytes[cut..bytes.len() - 1 + cut]);
-    }
-    payload.truncate(LEN);
-    payload
 }
 
 /// The longest `content` of each of the first lines that have one, not negated; hexadecimal parts read.

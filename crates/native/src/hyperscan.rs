@@ -4,12 +4,18 @@
 //! [`Literal`]s, which all threads can [`scan`](Database::scan) with. Each thread has scratch memory of its own, made
 //! at its first scan and again when databases came that need more; otherwise a scan neither allocates nor locks.
 //!
+//! Compiling takes seconds for many literals: a [`Cache`] keeps databases on disk for the next process.
+//!
 //! Limits: Linux. Block mode; a literal is told once a scan, and where it is, is not told. A text has at most
 //! [`TEXT_LEN_MAX`] bytes, a literal [`LITERAL_LEN_MAX`].
 
 use core::fmt;
 
+pub use self::cache::Cache;
 pub use crate::sys::hyperscan::{Database, Library};
+
+mod cache;
+pub(crate) mod sealed;
 
 /// The longest literal, in bytes.
 pub const LITERAL_LEN_MAX: usize = 4096;

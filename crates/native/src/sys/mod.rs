@@ -50,3 +50,9 @@ fn error() -> String {
         }
     }
 }
+
+/// The user that this process acts for.
+pub(crate) fn user() -> u32 {
+    // SAFETY: it reads a number and can't fail.
+    unsafe { libc::geteuid() }
+}

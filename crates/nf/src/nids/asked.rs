@@ -59,6 +59,11 @@ impl Asked {
         self.hits = hits;
     }
 
+    /// Whether none is.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Puts the rules in their order.
     pub(super) fn sort(&mut self) {
         self.rules.sort_unstable();

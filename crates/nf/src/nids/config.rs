@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::matcher::Choice;
+use super::matcher::{Cache, Choice};
 use crate::{Key, Section};
 
 pub(super) const KEYS: &[Key] = &[
@@ -47,6 +47,12 @@ pub(super) const KEYS: &[Key] = &[
         allowed: "auto | hyperscan | dense | compact",
         default: "auto",
         help: "what looks for literals; auto: Hyperscan where it is installed, else by the number of literals",
+    },
+    Key {
+        name: "cache",
+        allowed: "a folder",
+        default: "$XDG_CACHE_HOME/warpline or ~/.cache/warpline",
+        help: "where Hyperscan's databases are kept, as they take seconds to be made; \"\" for nowhere",
     },
     Key {
         name: "checksum",
@@ -141,6 +147,7 @@ pub(super) enum Overlap {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Config {
     pub(super) matcher: Choice,
+    pub(super) cache: Option<Cache>,
     pub(super) checks_checksums: bool,
     pub(super) overlap: Overlap,
     pub(super) midstream: bool,
@@ -161,6 +168,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
     section.refuse_unknown(KEYS);
     let config = Config {
         matcher: section.choice("matcher", MATCHERS, Choice::Auto),
+        cache: cache(section),
         checks_checksums: section.choice("checksum", &[("ignore", false), ("check", true)], false),
         overlap: section.choice("overlap", OVERLAPS, Overlap::Bsd),
         midstream: section.boolean("midstream", false),
@@ -183,6 +191,15 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         }
     }
     config
+}
+
+/// Where databases are kept: as the table says, or the user's own.
+fn cache(section: &mut Section<'_>) -> Option<Cache> {
+    match section.string("cache") {
+        Some("") => None,
+        Some(_) => section.output("cache").map(Cache::new),
+        None => Cache::of_user(),
+    }
 }
 
 const MATCHERS: &[(&str, Choice)] = &[

@@ -11,7 +11,7 @@ use super::matcher::Hits;
 /// Literals of a packet that are kept; where more are found, `after` looks again.
 const KEPT_MAX: usize = 32;
 /// Numbers of findings that there is room for, for each packet of a batch.
-pub(super) const FINDINGS_PER_PACKET: usize = 4;
+pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
 
 thread_local! {
     /// What the matcher writes to. Every thread has its own, as `run` is shared by all.

@@ -61,7 +61,7 @@ impl Tables {
                 }
             })
             .collect();
-        let groups = Groups::new(rules, &anchors, config.matcher)?;
+        let groups = Groups::new(rules, &anchors, config.matcher, config.cache.as_ref())?;
         let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
         let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
             || reported.iter().any(|own| own.policy.may_reject());

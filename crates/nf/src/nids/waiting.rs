@@ -42,6 +42,11 @@ impl Waiting {
         self.len = 0;
     }
 
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Rules to ask again.
     pub(super) fn rules(&self) -> impl Iterator<Item = u32> {
         self.entries().iter().map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)

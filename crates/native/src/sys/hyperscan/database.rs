@@ -16,8 +16,8 @@ const SINGLE_MATCH: c_uint = 8;
 /// Literals, compiled for this machine's processor.
 #[derive(Debug)]
 pub struct Database {
-    library: &'static Library,
-    compiled: NonNull<c_void>,
+    pub(super) library: &'static Library,
+    pub(super) compiled: NonNull<c_void>,
     /// Scratch must be at least of this one to be long enough.
     generation: u64,
 }
@@ -45,15 +45,20 @@ impl Database {
         literals: &[Literal<'_>],
     ) -> Result<Self, CompileError> {
         let compiled = compile(library, literals)?;
-        // SAFETY: the database was compiled just now.
-        match unsafe { scratch::fit(library, compiled) } {
-            Some(generation) => Ok(Self { library, compiled, generation }),
-            None => {
-                // SAFETY: it came from the library, and nobody else knows it.
-                unsafe { (library.free_database)(compiled.as_ptr()) };
-                Err(CompileError { message: "no memory for scratch".into(), literal: None })
-            }
+        let without = || CompileError { message: "no memory for scratch".into(), literal: None };
+        Self::fitted(library, compiled).ok_or_else(without)
+    }
+
+    /// Of a database that the library made just now, which nobody else knows, with scratch for it; `None`, and then it
+    /// is freed, where there is no memory.
+    pub(super) fn fitted(library: &'static Library, compiled: NonNull<c_void>) -> Option<Self> {
+        // SAFETY: the database is whole.
+        let generation = unsafe { scratch::fit(library, compiled) };
+        if generation.is_none() {
+            // SAFETY: it came from the library, and nobody else knows it.
+            unsafe { (library.free_database)(compiled.as_ptr()) };
         }
+        Some(Self { library, compiled, generation: generation? })
     }
 
     /// Bytes that it takes up.

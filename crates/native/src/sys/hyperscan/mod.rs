@@ -13,6 +13,7 @@ use super::Shared;
 use crate::Missing;
 
 mod database;
+mod saved;
 mod scratch;
 
 pub use database::Database;
@@ -34,6 +35,9 @@ struct CompileErrorHead {
 /// `match_event_handler`: number, start, end, flags, context.
 type OnMatch = unsafe extern "C" fn(c_uint, u64, u64, c_uint, *mut c_void) -> c_int;
 
+type PopulatePlatform = unsafe extern "C" fn(*mut saved::PlatformInfo) -> c_int;
+type Serialize = unsafe extern "C" fn(*const c_void, *mut *mut c_char, *mut usize) -> c_int;
+type Deserialize = unsafe extern "C" fn(*const c_char, usize, *mut *mut c_void) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 type ValidPlatform = unsafe extern "C" fn() -> c_int;
 type CompileLitMulti = unsafe extern "C" fn(
@@ -75,6 +79,9 @@ pub struct Library {
     clone_scratch: CloneScratch,
     free_scratch: FreeScratch,
     scan: Scan,
+    populate_platform: PopulatePlatform,
+    serialize: Serialize,
+    deserialize: Deserialize,
 }
 
 impl Library {
@@ -99,6 +106,9 @@ impl Library {
         let (size, free_database) = (address(c"hs_database_size")?, address(c"hs_free_database")?);
         let (alloc, clone) = (address(c"hs_alloc_scratch")?, address(c"hs_clone_scratch")?);
         let (free_scratch, scan) = (address(c"hs_free_scratch")?, address(c"hs_scan")?);
+        let platform = address(c"hs_populate_platform")?;
+        let (serialize, deserialize) =
+            (address(c"hs_serialize_database")?, address(c"hs_deserialize_database")?);
         // SAFETY: the functions have these forms in all of `VERSIONS`.
         unsafe {
             Ok(Self {
@@ -111,6 +121,9 @@ impl Library {
                 clone_scratch: transmute::<*mut c_void, CloneScratch>(clone),
                 free_scratch: transmute::<*mut c_void, FreeScratch>(free_scratch),
                 scan: transmute::<*mut c_void, Scan>(scan),
+                populate_platform: transmute::<*mut c_void, PopulatePlatform>(platform),
+                serialize: transmute::<*mut c_void, Serialize>(serialize),
+                deserialize: transmute::<*mut c_void, Deserialize>(deserialize),
             })
         }
     }

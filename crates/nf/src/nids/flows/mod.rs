@@ -28,13 +28,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use warpline_packet::Instant;
+use warpline_packet::{Headers, Instant};
 
 pub use counters::Counters;
 pub use limits::{Limits, Timeout, Timeouts};
 pub use outcome::{Direction, Fate, Gap, Place, Stream, Tracked, Why};
 pub use overlap::Overlap;
-pub use segment::FlowPacket;
+pub use segment::{Ends, FlowPacket};
 pub use side::Window;
 
 use memory::Memory;
@@ -88,10 +88,12 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// Asks for the memory that [`Flows::take`] will read.
+    /// Asks for the memory that [`Flows::take`] will read for the packet in `frame`, which has these headers.
     #[inline]
-    pub fn fetch(&self, packet: &FlowPacket<'_>) {
-        self.table.fetch(&packet.key);
+    pub fn fetch(&self, frame: &[u8], headers: &Headers) {
+        if let Some(key) = segment::key(frame, headers) {
+            self.table.fetch(&key);
+        }
     }
 
     /// Takes a packet in, at its own time. Places that were given before are void from here on.

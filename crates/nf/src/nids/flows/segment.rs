@@ -1,12 +1,12 @@
 //! What tracking needs of a packet: its flow's key, its TCP header and its payload.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 
 use warpline_packet::wire::{
     checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, options::Options, tcp, tcp::Tcp,
 };
-use warpline_packet::{Flags, Headers, Instant, Packet};
+use warpline_packet::{Flags, Headers, Instant};
 
 use super::key::Key;
 
@@ -20,6 +20,17 @@ pub struct FlowPacket<'a> {
     pub(super) timestamp: Instant,
     /// Bytes of the IP packet, as far as captured.
     pub(super) len: u32,
+}
+
+/// Between whom a TCP or UDP packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// Source and destination.
+    pub ports: [u16; 2],
 }
 
 /// A TCP segment.
@@ -39,32 +50,29 @@ pub(super) struct Segment<'a> {
 }
 
 impl<'a> FlowPacket<'a> {
-    /// Of a packet of a batch. Reads the whole frame.
-    pub fn of(packet: &Packet<'a>) -> Option<Self> {
-        Self::new(packet.into_frame(), &packet.headers(), packet.timestamp())
-    }
-
     /// Of a frame, by its headers. `None` for what has no flow: not IP, a fragment, malformed.
     pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant) -> Option<Self> {
-        if headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
-            return None;
-        }
-        let packet = frame.get(usize::from(headers.l3)..headers.end as usize)?;
-        let l4 = frame.get(usize::from(headers.l4)..headers.end as usize)?;
-        let (src, dst) = addresses(packet, headers.version)?;
-        let own = Key::new(headers.version, headers.protocol, [src, dst]);
-        let (key, is_error) = match (headers.version, headers.protocol) {
-            (_, ip_protocol::TCP | ip_protocol::UDP) => (own.with_ports(ports(l4)?), false),
-            (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
-            (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
-            _ => (own, false),
-        };
+        let (packet, l4) = parts(frame, headers)?;
+        let (key, is_error) = key_of(packet, l4, headers)?;
         let is_cut = headers.flags.has(Flags::SNAPPED);
         let segment = match headers.protocol {
             ip_protocol::TCP => Some(Segment::read(l4, is_cut)?),
             _ => None,
         };
         Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32 })
+    }
+
+    /// Between whom it goes; `None` where it is neither TCP nor UDP.
+    #[inline]
+    pub fn ends(&self) -> Option<Ends> {
+        let protocol = self.key.protocol();
+        let is_either = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) && !self.is_error;
+        let address = |bits: u128| match self.key.version() {
+            4 => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
+            _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+        };
+        let addresses = self.key.addresses().map(address);
+        is_either.then(|| Ends { protocol, addresses, ports: self.key.ports() })
     }
 
     /// Whether its TCP checksum is wrong, as far as can be told.
@@ -131,6 +139,33 @@ impl<'a> Segment<'a> {
         use tcp::flags::{ACK, FIN, RST, SYN};
         self.flags & (SYN | ACK | FIN | RST) == SYN | ACK
     }
+}
+
+/// The key of a packet's flow; `None` as for [`FlowPacket::new`].
+pub(super) fn key(frame: &[u8], headers: &Headers) -> Option<Key> {
+    let (packet, l4) = parts(frame, headers)?;
+    key_of(packet, l4, headers).map(|(key, _)| key)
+}
+
+/// The IP packet, and what is behind its headers.
+fn parts<'a>(frame: &'a [u8], headers: &Headers) -> Option<(&'a [u8], &'a [u8])> {
+    if headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
+        return None;
+    }
+    let packet = frame.get(usize::from(headers.l3)..headers.end as usize)?;
+    Some((packet, frame.get(usize::from(headers.l4)..headers.end as usize)?))
+}
+
+/// The key, and whether the packet is an ICMP error.
+fn key_of(packet: &[u8], l4: &[u8], headers: &Headers) -> Option<(Key, bool)> {
+    let (src, dst) = addresses(packet, headers.version)?;
+    let own = Key::new(headers.version, headers.protocol, [src, dst]);
+    Some(match (headers.version, headers.protocol) {
+        (_, ip_protocol::TCP | ip_protocol::UDP) => (own.with_ports(ports(l4)?), false),
+        (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
+        (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
+        _ => (own, false),
+    })
 }
 
 fn addresses(packet: &[u8], version: u8) -> Option<(u128, u128)> {

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod ports;
+mod seams;
 
 use core::net::IpAddr;
 use std::collections::HashMap;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 use self::addresses::AddressIndex;
 use self::ports::{GroupKey, PortClasses, Sides};
-use super::matcher::{self, Choice, Matcher, Pattern};
+use self::seams::Seams;
+use super::matcher::{self, Cache, Choice, Matcher, Pattern};
 use super::rules::{Addresses, Protocol, Rule};
 
 /// What a rule is found by.
@@ -35,6 +37,7 @@ pub struct Groups {
     /// once a direction.
     by_address: [[AddressIndex; 2]; 2],
     memory_len: usize,
+    patterns_max: usize,
 }
 
 /// What packets fall apart by before ports.
@@ -64,11 +67,18 @@ pub struct Group {
     once: Vec<u32>,
     patterns: Vec<Pattern>,
     pattern_len_max: usize,
+    seams: Seams,
 }
 
 impl Groups {
-    /// Of rules, each with what it is found by. The error says why there is no such matcher.
-    pub fn new(rules: &[Rule], anchors: &[Anchor], choice: Choice) -> Result<Self, String> {
+    /// Of rules, each with what it is found by. `cache` is as for [`matcher::build`]. The error says why there is no
+    /// such matcher.
+    pub fn new(
+        rules: &[Rule],
+        anchors: &[Anchor],
+        choice: Choice,
+        cache: Option<&Cache>,
+    ) -> Result<Self, String> {
         let all = (0..).zip(rules.iter().zip(anchors)).filter(|(_, (_, anchor))| !anchor.is_dead);
         let all: Vec<Member<'_>> = all.map(Member::new).collect();
         let (by_address, all): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_by_address);
@@ -76,7 +86,7 @@ impl Groups {
             let members = by_address.iter().filter(move |member| member.anchor.is_once == is_once);
             AddressIndex::new(members.filter_map(move |member| member.indexed(is_dst)))
         };
-        let mut built = Built { choice, groups: HashMap::new() };
+        let mut built = Built { choice, cache, groups: HashMap::new() };
         let mut uppers = Vec::with_capacity(UPPERS.len());
         for upper in UPPERS {
             let members: Vec<&Member<'_>> =
@@ -84,10 +94,12 @@ impl Groups {
             uppers.push(UpperGroups::new(upper, &members, &mut built)?);
         }
         let memory_len = built.groups.values().map(|group| group.memory_len()).sum();
+        let patterns_max =
+            built.groups.values().map(|group| group.patterns.len()).max().unwrap_or(0);
         let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
         let by_address =
             [[index(false, false), index(false, true)], [index(true, false), index(true, true)]];
-        Ok(Self { uppers, by_address, memory_len })
+        Ok(Self { uppers, by_address, memory_len, patterns_max })
     }
 
     /// The group of a packet of `protocol` between these ports; both 0 where it has none.
@@ -123,9 +135,9 @@ impl Groups {
     }
 
     /// How many literals the group with the most has.
+    #[inline]
     pub fn patterns_max(&self) -> usize {
-        let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
-        groups.map(|group| group.patterns.len()).max().unwrap_or(0)
+        self.patterns_max
     }
 }
 
@@ -160,6 +172,12 @@ impl Group {
         })
     }
 
+    /// Whether a literal may lie across place `border` of `bytes`: it begins before and ends behind.
+    #[inline]
+    pub fn may_span(&self, bytes: &[u8], border: usize) -> bool {
+        self.seams.may_span(bytes, border)
+    }
+
     /// Rules that have nothing to be found by, asked for every packet.
     #[inline]
     pub fn always(&self) -> &[u32] {
@@ -180,10 +198,11 @@ impl Group {
 
     fn memory_len(&self) -> usize {
         let lists = self.starts.len() + self.rules.len() + self.always.len() + self.once.len();
-        self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len()) + 4 * lists
+        let matcher = self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len());
+        matcher + self.seams.memory_len() + 4 * lists
     }
 
-    fn new(members: &[&Member<'_>], choice: Choice) -> Result<Self, String> {
+    fn new(members: &[&Member<'_>], choice: Choice, cache: Option<&Cache>) -> Result<Self, String> {
         let mut ids: HashMap<(&[u8], bool), usize> = HashMap::new();
         let (mut patterns, mut lists): (Vec<Pattern>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
         let (mut always, mut once) = (Vec::new(), Vec::new());
@@ -206,7 +225,7 @@ impl Group {
         let matcher = if patterns.is_empty() {
             None
         } else {
-            Some(matcher::build(choice, &patterns).map_err(|why| why.to_string())?)
+            Some(matcher::build(choice, &patterns, cache).map_err(|why| why.to_string())?)
         };
         let ends = lists.iter().scan(0, |end, list| {
             *end += list.len() as u32;
@@ -218,6 +237,7 @@ impl Group {
             rules: lists.concat(),
             always,
             once,
+            seams: Seams::new(&patterns),
             pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
             patterns,
         })
@@ -291,25 +311,26 @@ const FEW_V4: u64 = 1 << 20;
 const FEW_V6: u128 = 1 << 96;
 
 /// The groups made so far, by the rules in them: many ports have the same.
-struct Built {
+struct Built<'c> {
     choice: Choice,
+    cache: Option<&'c Cache>,
     groups: HashMap<Vec<u32>, Arc<Group>>,
 }
 
-impl Built {
+impl Built<'_> {
     fn group(&mut self, members: &[&Member<'_>]) -> Result<Arc<Group>, String> {
         let key: Vec<u32> = members.iter().map(|member| member.at).collect();
         if let Some(group) = self.groups.get(&key) {
             return Ok(Arc::clone(group));
         }
-        let group = Arc::new(Group::new(members, self.choice)?);
+        let group = Arc::new(Group::new(members, self.choice, self.cache)?);
         self.groups.insert(key, Arc::clone(&group));
         Ok(group)
     }
 }
 
 impl UpperGroups {
-    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built) -> Result<Self, String> {
+    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built<'_>) -> Result<Self, String> {
         let sides: Vec<Sides<'_>> = match upper.has_ports() {
             true => members.iter().map(|member| member.sides).collect(),
             false => Vec::new(),

@@ -2,15 +2,18 @@
 //!
 //! A rule stands on the side where it names few ports: `any -> any 80` by destination, `any 80 -> any` by source; one that names
 //! few on neither side is about every packet. Ports for which the same rules of a side ask are one class. The classes that
-//! most rules ask for get groups of their own; the rest share one, because every group's matcher holds the rules about
-//! all packets again.
+//! many rules ask for get groups of their own; the rest share one, because every group's matcher holds the rules about
+//! all packets again: a few more literals cost a scan little, and each matcher costs memory and time to build.
 
 use std::collections::HashMap;
 
 use crate::nids::rules::{Header, Ports};
 
-/// Classes of a side that get groups of their own.
+/// Classes of a side that get groups of their own, at most.
 const OWN_GROUPS_MAX: usize = 16;
+/// Rules that ask for such a class, at least, and how many times as many may be about all packets.
+const OWN_RULES_MIN: u32 = 16;
+const GENERAL_RULES_SHARE: u32 = 32;
 /// A set of more ports than this says little about a packet.
 const FEW_PORTS: u32 = 4096;
 const PORTS: usize = 1 << 16;
@@ -81,8 +84,10 @@ fn few(ports: &Ports) -> Option<&Ports> {
 impl PortClasses {
     /// Of rules that stand on these sides.
     pub(super) fn new(rules: &[Sides<'_>]) -> Self {
-        let (by_src, own_src) = classes(rules.iter().map(|sides| sides.by_src));
-        let (by_dst, own_dst) = classes(rules.iter().map(|sides| sides.by_dst));
+        let general = rules.iter().filter(|sides| sides.is_general()).count() as u32;
+        let least = OWN_RULES_MIN.max(general / GENERAL_RULES_SHARE);
+        let (by_src, own_src) = classes(rules.iter().map(|sides| sides.by_src), least);
+        let (by_dst, own_dst) = classes(rules.iter().map(|sides| sides.by_dst), least);
         Self { of_port: [by_src, by_dst], own: [own_src, own_dst] }
     }
 
@@ -155,8 +160,9 @@ impl PortClasses {
     }
 }
 
-/// The class of every port on a side, the most asked for first, and how many have groups of their own.
-fn classes<'a>(rules: impl Iterator<Item = Option<&'a Ports>>) -> (Box<[u16]>, u16) {
+/// The class of every port on a side, the most asked for first, and how many have groups of their own: at least `least`
+/// rules ask for them.
+fn classes<'a>(rules: impl Iterator<Item = Option<&'a Ports>>, least: u32) -> (Box<[u16]>, u16) {
     // Two ports are one class when the same rules ask for them: split step by step, as each rule divides classes.
     let mut of_port = vec![0u32; PORTS];
     let mut asked = vec![0u32];
@@ -181,7 +187,8 @@ fn classes<'a>(rules: impl Iterator<Item = Option<&'a Ports>>) -> (Box<[u16]>, u
         // More classes than places: there are 65,536 ports, so one at most; it shares the last.
         class => places.get(class).copied().unwrap_or(UNASKED - 1),
     };
-    (of_port.iter().map(place).collect(), found.len().min(OWN_GROUPS_MAX) as u16)
+    let own = found.iter().take_while(|&&class| asked[class as usize] >= least);
+    (of_port.iter().map(place).collect(), own.take(OWN_GROUPS_MAX).count() as u16)
 }
 
 #[cfg(test)]
@@ -221,6 +228,7 @@ mod tests {
             })
             .collect();
         let classes = PortClasses::new(&sides);
+        assert!(classes.own.iter().all(|&own| 0 < own && usize::from(own) < OWN_GROUPS_MAX));
         let has = |ports: &Ports, port: u16| ports.0.iter().any(|&(a, b)| a <= port && port <= b);
         let mut looked_at = 0;
         for src in [0, 79, 80, 81, 443, 1024, 3000, 3001, 3050, 3118, 5000, u16::MAX] {

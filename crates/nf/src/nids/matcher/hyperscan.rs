@@ -1,8 +1,11 @@
 //! The literals of a set by Hyperscan, where it is installed.
 
-use warpline_native::hyperscan::{Database, Library, Literal};
+use warpline_native::hyperscan::{Cache, Database, Library, Literal};
 
 use super::{Error, Hits, Matcher, Pattern};
+
+/// Fewer literals than this are compiled sooner than a file is read, or about so soon.
+const CACHED_MIN: usize = 16;
 
 /// Patterns in a database of Hyperscan's.
 #[derive(Debug)]
@@ -12,12 +15,12 @@ pub struct Hyperscan {
 }
 
 impl Hyperscan {
-    /// Compiles `patterns`.
+    /// Compiles `patterns`, or takes what was made of them before from `cache`.
     ///
     /// # Errors
     ///
     /// The library is missing, or does not take them.
-    pub fn new(patterns: &[Pattern]) -> Result<Self, Error> {
+    pub fn new(patterns: &[Pattern], cache: Option<&Cache>) -> Result<Self, Error> {
         let library = Library::load().map_err(Error::Missing)?;
         if patterns.is_empty() {
             return Ok(Self { database: None });
@@ -26,8 +29,11 @@ impl Hyperscan {
             .iter()
             .map(|pattern| Literal { bytes: &pattern.bytes, is_caseless: pattern.is_nocase })
             .collect();
-        let database = Database::compile(library, &literals).map_err(Error::Refused)?;
-        Ok(Self { database: Some(database) })
+        let database = match cache.filter(|_| literals.len() >= CACHED_MIN) {
+            Some(cache) => cache.database(library, &literals),
+            None => Database::compile(library, &literals),
+        };
+        Ok(Self { database: Some(database.map_err(Error::Refused)?) })
     }
 }
 

@@ -28,6 +28,7 @@ pub use compact::Compact;
 pub use dense::Dense;
 pub use hits::Hits;
 pub use hyperscan::Hyperscan;
+pub use warpline_native::hyperscan::Cache;
 
 /// The longest pattern, in bytes.
 pub const PATTERN_LEN_MAX: usize = warpline_native::hyperscan::LITERAL_LEN_MAX;
@@ -95,16 +96,20 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Makes the matcher of `patterns`.
+/// Makes the matcher of `patterns`. Databases of Hyperscan's are kept in `cache`, where there is one.
 ///
 /// # Errors
 ///
 /// See [`Error`]. [`Choice::Auto`] falls back where Hyperscan is missing or refuses.
-pub fn build(choice: Choice, patterns: &[Pattern]) -> Result<Box<dyn Matcher>, Error> {
+pub fn build(
+    choice: Choice,
+    patterns: &[Pattern],
+    cache: Option<&Cache>,
+) -> Result<Box<dyn Matcher>, Error> {
     check(patterns)?;
     match choice {
-        Choice::Auto => auto(patterns),
-        Choice::Hyperscan => Ok(Box::new(Hyperscan::new(patterns)?)),
+        Choice::Auto => auto(patterns, cache),
+        Choice::Hyperscan => Ok(Box::new(Hyperscan::new(patterns, cache)?)),
         Choice::Dense => Ok(Box::new(Dense::new(patterns)?)),
         Choice::Compact => Ok(Box::new(Compact::new(patterns)?)),
     }
@@ -121,8 +126,8 @@ fn check(patterns: &[Pattern]) -> Result<(), Error> {
     }
 }
 
-fn auto(patterns: &[Pattern]) -> Result<Box<dyn Matcher>, Error> {
-    if let Ok(hyperscan) = Hyperscan::new(patterns) {
+fn auto(patterns: &[Pattern], cache: Option<&Cache>) -> Result<Box<dyn Matcher>, Error> {
+    if let Ok(hyperscan) = Hyperscan::new(patterns, cache) {
         return Ok(Box::new(hyperscan));
     }
     match Dense::new_within(patterns, DENSE_AUTO_LEN_MAX) {

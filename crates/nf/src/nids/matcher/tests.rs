@@ -16,7 +16,7 @@ fn matchers(patterns: &[Pattern]) -> Vec<Box<dyn Matcher>> {
 }
 
 fn matcher(choice: Choice, patterns: &[Pattern]) -> Option<Box<dyn Matcher>> {
-    match build(choice, patterns) {
+    match build(choice, patterns, None) {
         Err(Error::Missing(missing)) if choice == Choice::Hyperscan => {
             println!("skipped: {missing}");
             None
@@ -201,7 +201,7 @@ fn patterns_that_are_empty_or_too_long_are_an_error() {
     for choice in [Choice::Auto, Choice::Dense, Choice::Compact] {
         for len in [0, PATTERN_LEN_MAX + 1] {
             let patterns = [pattern(b"a", false), pattern(&vec![b'a'; len], false)];
-            let error = build(choice, &patterns).err().unwrap();
+            let error = build(choice, &patterns, None).err().unwrap();
             assert_eq!(error.to_string(), "pattern 1 is not of 1 to 4096 bytes");
         }
     }

@@ -1,0 +1,67 @@
+//! Files that this user wrote, whole: the only ones whose bytes a library is given that trusts what it reads.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+use crate::sys;
+
+/// What a file is named by and begins with again: the hash of all that its content follows from.
+pub(crate) type Key = [u8; 32];
+
+const MAGIC: &[u8; 16] = b"warpline sealed1";
+const HEAD_LEN: usize = MAGIC.len() + 2 * size_of::<Key>();
+/// Bytes of the longest file that is read.
+const LEN_MAX: u64 = 1 << 30;
+
+/// The bytes of such a file. They are as they were written under this key: the file holds the key and a SHA-256 over them,
+/// and is a plain one that belongs to this user and that nobody else may write. Whoever acts for the user can
+/// forge one, and could as well put another program in the place of this one.
+pub(crate) struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// Reads the file at `path`; `None` where there is none, or it isn't what is said above. Its time of
+    /// modification becomes now, so that it can be told from those that nobody reads.
+    pub(crate) fn read(path: &Path, key: &Key) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let about = file.metadata().ok()?;
+        let is_own = about.is_file() && about.uid() == sys::user() && about.mode() & 0o022 == 0;
+        if !is_own || about.len() > LEN_MAX {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(about.len() as usize);
+        (&file).take(LEN_MAX).read_to_end(&mut bytes).ok()?;
+        let (head, content) = bytes.split_at_checked(HEAD_LEN)?;
+        if head != head_of(key, content) {
+            return None;
+        }
+        // Where that fails, the file only looks older than it is.
+        let _ = file.set_modified(SystemTime::now());
+        Some(Self(bytes))
+    }
+
+    /// What was sealed.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0[HEAD_LEN..]
+    }
+}
+
+/// Writes `content` to `path` by way of the file `draft`, which must not be there: the file at `path` is whole at
+/// any time.
+pub(crate) fn seal(path: &Path, draft: &Path, key: &Key, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    let written = file.write_all(&head_of(key, content)).and_then(|()| file.write_all(content));
+    let done = written.and_then(|()| fs::rename(draft, path));
+    if done.is_err() {
+        fs::remove_file(draft)?;
+    }
+    done
+}
+
+fn head_of(key: &Key, content: &[u8]) -> Vec<u8> {
+    [&MAGIC[..], key, &Sha256::digest(content)].concat()
+}
