@@ -124,7 +124,7 @@ pub fn gateways() -> [Harness; 2] {
         let files = [("sas", &*sas), ("policies", &*policies)];
         let built = try_build(&DEFINITION, &table, &files).expect("TOML");
         let (function, words) = built.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        function.report().expect("a file of numbers");
+        function.report(&warpline_nf::Outputs::default()).expect("a file of numbers");
         Harness::new(function, words)
     })
 }

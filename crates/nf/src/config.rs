@@ -422,6 +422,11 @@ impl Resources {
         self.notices.push(left_out);
     }
 
+    /// The same with all of a list, of which some may only be counted.
+    pub fn notices_of(&mut self, left_out: &Diagnostics) {
+        self.notices.extend(left_out);
+    }
+
     /// What was left out so far.
     pub fn notices(&self) -> &Diagnostics {
         &self.notices

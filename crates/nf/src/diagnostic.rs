@@ -168,6 +168,12 @@ impl Diagnostics {
         if of_file < LISTED_MAX { self.list.push(diagnostic) } else { self.more += 1 }
     }
 
+    /// Adds those of `other`, and counts what it only counted.
+    pub fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|told| self.push(told.clone()));
+        self.more += other.more;
+    }
+
     /// How many were found.
     pub fn count(&self) -> usize {
         self.list.len() + self.more
@@ -233,5 +239,8 @@ mod tests {
         (0..LISTED_MAX + 5).for_each(|_| all.push(source.mistake(0..1, "m")));
         assert_eq!(all.count(), LISTED_MAX + 5);
         assert!(all.to_string().ends_with("... and 5 more"));
+        let mut both = all.clone();
+        both.extend(&all);
+        assert_eq!((both.count(), both.iter().count()), (2 * all.count(), LISTED_MAX));
     }
 }

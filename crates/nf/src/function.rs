@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
-use crate::{Emit, Outputs, Report};
+use crate::{About, Emit, Outputs, Report};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -40,6 +40,11 @@ pub trait Function: Any + Send + Sync {
     /// The packets and notes that it may make.
     fn emits(&self) -> Emits {
         Emits::NONE
+    }
+
+    /// What there is to tell of what it was built of, before a packet flows.
+    fn about(&self) -> About {
+        About::default()
     }
 
     /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it;

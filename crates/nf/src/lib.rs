@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod about;
 pub mod config;
 mod diagnostic;
 pub mod digest;
@@ -27,6 +28,7 @@ mod upper;
 
 use warpline_packet::Access;
 
+pub use about::About;
 pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};

@@ -22,6 +22,9 @@ pub(crate) enum Command {
     Check {
         /// The chain file
         chain: PathBuf,
+        /// Say it as JSON
+        #[arg(long)]
+        json: bool,
         /// Set a key of a table
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
     let outcome = match cli::Arguments::parse().command {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
-        cli::Command::Check { chain, set } => commands::check::check(&chain, &set),
+        cli::Command::Check { chain, json, set } => commands::check::check(&chain, &set, json),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
         cli::Command::Devices { measure, json } => commands::devices::devices(measure, json),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),

@@ -11,6 +11,7 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::flag;
 use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Successor};
+use warpline_nf::Diagnostics;
 
 use crate::chain_file::Loaded;
 use crate::commands::load_file;
@@ -37,16 +38,18 @@ pub(crate) struct Origin<'a> {
 pub(crate) struct Running<'a> {
     pub(crate) control: &'a Control,
     pub(crate) chain: Arc<Chain>,
+    /// What was left out of the files that it was built of.
+    pub(crate) left_out: Diagnostics,
 }
 
-/// Reloads `chains` whenever `asked`, until `done`; `tell` gets what came of it.
-pub(crate) fn serve(
+/// Reloads `chains` whenever `asked`, until `done`; `tell` gets what came of it. Gives the chains as they ran last.
+pub(crate) fn serve<'a>(
     origin: &Origin<'_>,
-    mut chains: Vec<Running<'_>>,
+    mut chains: Vec<Running<'a>>,
     asked: &AtomicBool,
     done: &AtomicBool,
     tell: impl Fn(&str),
-) {
+) -> Vec<Running<'a>> {
     // To build takes a core for a while; a refusal leaves it as it is.
     stand_back();
     while !done.load(Ordering::Acquire) {
@@ -58,6 +61,7 @@ pub(crate) fn serve(
         }
         thread::park_timeout(LOOK_EVERY);
     }
+    chains
 }
 
 /// Reads, builds and puts in place; nothing is put in place unless everything can be.
@@ -69,8 +73,8 @@ fn reload(
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
     let loaded = load_file(path, origin.set, false).map_err(|failure| failure.why().to_owned())?;
     let successors = succeed(chains, loaded)?;
-    let mut changed = Vec::new();
-    for (running, successor) in chains.iter_mut().zip(successors) {
+    let (mut changed, mut told) = (Vec::new(), String::new());
+    for (running, (successor, left_out)) in chains.iter_mut().zip(successors) {
         if successor.changed().is_empty() {
             continue;
         }
@@ -84,22 +88,31 @@ fn reload(
         }
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
         running.chain = Arc::clone(successor.chain());
+        if !left_out.is_empty() {
+            told += &format!("\nreload: left out, {} in all:\n{left_out}", left_out.count());
+        }
+        running.left_out = left_out;
     }
     match changed.is_empty() {
         true => Ok("nothing changed".into()),
-        false => Ok(format!("{} in place", changed.join(", "))),
+        false => Ok(format!("{} in place{told}", changed.join(", "))),
     }
 }
 
-fn succeed(chains: &[Running<'_>], loaded: Vec<Loaded>) -> Result<Vec<Successor>, String> {
-    let mut loaded = loaded.into_iter().map(|loaded| loaded.chain);
+/// What takes the place of each chain, and what was left out of the files that it was built of.
+fn succeed(
+    chains: &[Running<'_>],
+    loaded: Vec<Loaded>,
+) -> Result<Vec<(Successor, Diagnostics)>, String> {
+    let mut loaded = loaded.into_iter().map(|loaded| (loaded.chain, loaded.left_out));
     let (mut successors, mut refused) = (Vec::new(), Vec::new());
     for running in chains {
-        let new = loaded.next().filter(|new| new.name == running.chain.name);
-        let new = new.ok_or("the chains of the file can't change while packets flow")?;
+        let new = loaded.next().filter(|(new, _)| new.name == running.chain.name);
+        let (new, left_out) =
+            new.ok_or("the chains of the file can't change while packets flow")?;
         let new = Arc::into_inner(new).ok_or("the chain is held elsewhere")?;
         match Successor::new(&running.chain, new) {
-            Ok(successor) => successors.push(successor),
+            Ok(successor) => successors.push((successor, left_out)),
             Err(why) => refused.extend(why),
         }
     }

@@ -94,6 +94,7 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
         "busy_seconds": stats.busy_ns as f64 / 1e9,
         "counters": stats.counters,
         "tables": tables(&stats.tables),
+        "about": instance.function.about().json,
     })
 }
 

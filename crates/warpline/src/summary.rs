@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 
 use warpline_engine::stats::Part;
 use warpline_engine::{Chain, Report};
-use warpline_nf::{Cell, Table};
+use warpline_nf::{About, Cell, Table};
 use warpline_packet::Malformed;
 
 /// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
@@ -98,6 +98,7 @@ fn functions(chain: &Chain, part: &Part) -> String {
             grouped(stats.packets_in),
             grouped(stats.packets_out),
         );
+        text += &about(&instance.function.about());
         text += &listed("dropped", instance.definition.drops.iter().copied().zip(stats.drops));
         let lies = Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
         text += &listed("malformed", lies);
@@ -107,6 +108,11 @@ fn functions(chain: &Chain, part: &Part) -> String {
         stats.tables.iter().for_each(|table| text += &table_of(table));
     }
     text
+}
+
+/// What a function was built of.
+fn about(about: &About) -> String {
+    about.lines.iter().map(|(what, text)| format!("    {what:<10} {text}\n")).collect()
 }
 
 /// A report's table; nothing where it has no rows.

@@ -1,5 +1,7 @@
 //! The functions there are, each in one or several forms, as chain files have them.
 
+use super::sensor::{RULES, RULES_OF_HOSTS, RULES_OF_WORDS};
+
 /// A function as a table of a chain file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -189,6 +191,38 @@ pub(crate) const FORMS: &[Form] = &[
         &["created", "outbound", "inbound", "!hairpin"],
     ),
     form(
+        "sensor",
+        "nids",
+        "rules = 'sensor'\npayload = 64\nmidstream = true",
+        &[
+            "inspected",
+            "matches",
+            "alerts",
+            "alerts_blocked",
+            "alerts_suppressed",
+            "candidates",
+            "passed_by_rule",
+            "datagrams",
+            "reject_resets",
+            "reject_unreachables",
+            "@top_rules",
+            "!rule",
+            "!flow",
+        ],
+    ),
+    form(
+        "sensor-of-hosts",
+        "nids",
+        "rules = 'sensor-of-hosts'\noverlap = 'linux'\nchecksum = 'check'",
+        &["matches", "alerts", "!rule"],
+    ),
+    form(
+        "sensor-of-words",
+        "nids",
+        "rules = 'sensor-of-words'",
+        &["alerts", "alerts_over", "rescans"],
+    ),
+    form(
         "router",
         "router",
         "routes = 'routes'\nneighbours = 'neighbours'\nmac = '02:00:00:00:00:09'\nicmp = 'on'\n\
@@ -254,10 +288,20 @@ pub(crate) const NARROW: &[Form] = &[
         "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1']\nports = '1024-1151'",
         &["!ports-exhausted", "inbound"],
     ),
+    form(
+        "sensor-narrow",
+        "nids",
+        "rules = 'sensor'\nflows = 64\nstream_memory_mib = 1\nwindow_kib = 2\ndatagrams = 64\nxbits = 64\n\
+         thresholds = 64",
+        &["alerts", "thresholds_evicted", "xbits_evicted"],
+    ),
 ];
 
 /// The files that their tables name.
 pub(crate) const FILES: &[(&str, &str)] = &[
+    ("sensor", RULES),
+    ("sensor-of-hosts", RULES_OF_HOSTS),
+    ("sensor-of-words", RULES_OF_WORDS),
     (
         "stateless",
         "drop tcp from any to any port 22\ndrop udp to 239.0.0.0/8\naccept udp to any port 53\n\

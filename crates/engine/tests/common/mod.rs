@@ -11,6 +11,7 @@ pub(crate) mod noter;
 pub(crate) mod ports;
 pub(crate) mod real;
 pub(crate) mod run;
+pub(crate) mod sensor;
 pub(crate) mod talk;
 pub(crate) mod three_phase;
 pub(crate) mod wire;

@@ -72,6 +72,13 @@ pub(crate) fn monitor_to_files(ipfix: &Path, csv: &Path) -> Form {
     Form { name: "monitor-to-files", table: table.leak(), ..forms(&["monitor"])[0] }
 }
 
+/// A form of a sensor that writes alerts to two files and hits to a third, with a matcher of one's choice.
+pub(crate) fn sensor_to_files(form: &Form, [eve, fast, hits]: [&Path; 3], matcher: &str) -> Form {
+    let files = format!("eve = {eve:?}\nfast_log = {fast:?}\nhits = {hits:?}");
+    let table = format!("{}\nmatcher = '{matcher}'\n{files}", form.table);
+    Form { name: "sensor-to-files", table: table.leak(), ..*form }
+}
+
 /// Runs a chain of `forms` over `inputs`, all of them, and checks what has to hold of every run.
 pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) -> Outcome {
     run_whole(chain_of(forms), settings, inputs)
@@ -99,7 +106,7 @@ pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize)
     with_odd(inputs, copies, seed, odd)
 }
 
-/// What leaves a function is what the next one gets, but for what a router sends back.
+/// What leaves a function is what the next one gets, but for what is sent back.
 pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
     let functions = &outcome.report.part.functions;
     assert_eq!(functions.len(), forms.len());
@@ -108,7 +115,8 @@ pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
         assert_eq!(function.packets_in, flowing, "what {} got", form.name);
         let left = function.dropped() + function.rejected() + function.absorbed;
         assert_eq!(function.packets_out, function.packets_in - left, "{}", form.name);
-        let sent_back = outcome.counter(place, "icmp_sent");
+        let counters = ["icmp_sent", "reject_resets", "reject_unreachables"];
+        let sent_back: u64 = counters.iter().map(|name| outcome.counter(place, name)).sum();
         assert!(sent_back <= function.generated, "{}", form.name);
         flowing = function.packets_out + function.generated - sent_back;
     }

@@ -40,6 +40,8 @@ struct Talker {
     vlan: bool,
     said: u32,
     says: u32,
+    /// Of the next TCP segment.
+    seq: u32,
 }
 
 /// What is talked about.
@@ -83,7 +85,7 @@ impl Talk {
         let (inside6, client6) = (format!("fd00:1::{host:x}"), format!("2001:db8:f::{host:x}"));
         let remote4 = format!("198.51.100.{remote}");
         let web = [80, 443, 22][below(3)];
-        let tcp = |dst| Body::Tcp { src: near, dst, flags: 0 };
+        let tcp = |dst| Body::Tcp { src: near, dst, flags: 0, seq: 0 };
         let udp = |dst| Body::Udp { src: near, dst };
         let kind = below(20);
         let (src, dst, body): (&str, &str, Body) = match kind {
@@ -117,6 +119,7 @@ impl Talk {
             vlan: number % 8 == 6,
             said: 0,
             says: 2 + below(14) as u32,
+            seq: 1,
         }
     }
 
@@ -138,6 +141,8 @@ impl Talk {
             inputs.push(self.input(bytes, talker.link));
             self.nanos += GRID_NANOS;
         }
+        // Nobody takes what comes with a SYN as data.
+        talker.seq += if talker.said == 0 { 1 } else { packet.payload.len() as u32 };
         talker.said += 1;
         self.talkers[at] = if talker.said == talker.says { self.begin() } else { talker };
     }
@@ -150,7 +155,8 @@ impl Talk {
     fn packet(&mut self, talker: &Talker) -> Packet {
         let last = talker.said + 1 == talker.says;
         let mut body = talker.body;
-        if let Body::Tcp { flags, .. } = &mut body {
+        if let Body::Tcp { flags, seq, .. } = &mut body {
+            *seq = talker.seq;
             *flags = match talker.said {
                 0 => SYN,
                 _ if last && talker.number.is_multiple_of(5) => RST,

@@ -12,7 +12,7 @@ pub(crate) const RST: u8 = 0x04;
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    Tcp { src: u16, dst: u16, flags: u8 },
+    Tcp { src: u16, dst: u16, flags: u8, seq: u32 },
     Udp { src: u16, dst: u16 },
     Echo { ident: u16 },
     Other(u8),
@@ -43,10 +43,12 @@ impl Packet {
     /// The transport header, its checksum any number, and the payload.
     fn transport(&self) -> Vec<u8> {
         let mut bytes = match self.body {
-            Body::Tcp { src, dst, flags } => {
+            Body::Tcp { src, dst, flags, seq } => {
                 let ports = [src, dst].map(u16::to_be_bytes).concat();
-                [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 16, 0, 0x12, 0x34, 0, 0]]
-                    .concat()
+                // The other side has sent as much before; it had all of that, and the SYN.
+                let ack = seq + u32::from(flags & SYN != 0);
+                let numbers = [seq, ack].map(u32::to_be_bytes).concat();
+                [&ports[..], &numbers, &[0x50, flags, 16, 0, 0x12, 0x34, 0, 0]].concat()
             }
             Body::Udp { src, dst } => {
                 [src, dst, 8 + self.payload.len() as u16, 0x1234].map(u16::to_be_bytes).concat()

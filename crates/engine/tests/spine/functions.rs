@@ -7,7 +7,8 @@ use warpline_packet::Steering;
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::real::{
-    chain_of, check_chain, check_shows, forms, monitor_to_files, run_forms, traffic, try_chain_of,
+    chain_of, check_chain, check_shows, forms, monitor_to_files, run_forms, sensor_to_files,
+    traffic, try_chain_of,
 };
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -140,6 +141,13 @@ fn functions_whose_keys_disagree_are_the_same_everywhere() {
 }
 
 #[test]
+fn sensors_in_a_chain_are_the_same_everywhere() {
+    together(&["sensor", "firewall-tracking", "router"], false);
+    together(&["sensor-of-words", "nat", "sensor", "monitor"], false);
+    together(&["digest-count", "sensor-of-hosts"], true);
+}
+
+#[test]
 fn a_gateway_out_of_room_is_the_same_everywhere() {
     together(&["firewall-narrow", "nat-narrow", "digest-narrow", "router"], false);
 }
@@ -160,4 +168,41 @@ fn files_of_records_are_the_same_everywhere() {
         assert!(written(*one) == reference, "lanes and batch {one:?}");
     }
     std::fs::remove_dir_all(&folder).expect("a folder of our own");
+}
+
+/// I2 for what rules found: whatever looks for literals, and however the work is divided.
+#[test]
+fn alerts_are_the_same_everywhere_whatever_matches() {
+    let folder = std::env::temp_dir().join(format!("warpline-alerts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let paths = ["eve", "fast", "hits"].map(|name| folder.join(name));
+    for form in forms(&["sensor", "sensor-of-hosts", "sensor-of-words", "sensor-narrow"]) {
+        let inputs = traffic_for(&[form]);
+        let written = |matcher, dimensions| {
+            let form = sensor_to_files(&form, paths.each_ref().map(|path| path.as_path()), matcher);
+            let outcome = run_forms(&[form], settings(dimensions), &inputs);
+            let files = paths.each_ref().map(|path| std::fs::read(path).expect("a file"));
+            (outcome.summary(), files)
+        };
+        let (summary, files) = written("dense", DIMENSIONS[0]);
+        assert!(files[0].len() > 10_000 && files[1].len() > 5_000 && files[2].len() > 100);
+        let others = DIMENSIONS[1..].iter().map(|one| ("dense", *one));
+        for (matcher, one) in others.chain(matchers().iter().map(|other| (*other, (2, 256)))) {
+            let what = format!("{}, {matcher}, lanes and batch {one:?}", form.name);
+            let other = written(matcher, one);
+            assert_same(&summary, &other.0, &what);
+            assert!(files == other.1, "{what}: files differ");
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("a folder of our own");
+}
+
+/// What looks for literals, besides the dense automaton; Hyperscan where it is installed.
+fn matchers() -> &'static [&'static str] {
+    let hyperscan =
+        Form { table: "rules = 'sensor'\nmatcher = 'hyperscan'", ..forms(&["sensor"])[0] };
+    match try_chain_of(&[hyperscan], &[]) {
+        Ok(_) => &["compact", "hyperscan"],
+        Err(_) => &["compact"],
+    }
 }

@@ -29,11 +29,21 @@ impl Slot {
     }
 }
 
+/// Slots for `capacity` numbers: at most half of them are used.
+fn slots_of(capacity: usize) -> usize {
+    (2 * capacity.max(1)).next_power_of_two()
+}
+
 impl Index {
     /// With room for `capacity` numbers; no more may be inserted.
     pub(crate) fn new(capacity: usize) -> Self {
-        let len = (2 * capacity.max(1)).next_power_of_two();
+        let len = slots_of(capacity);
         Self { slots: vec![EMPTY; len], mask: len - 1 }
+    }
+
+    /// Bytes of one with room for `capacity` numbers.
+    pub(crate) fn memory_len(capacity: usize) -> usize {
+        slots_of(capacity) * size_of::<Slot>()
     }
 
     /// The number that was inserted with `hash` and that `is` it.

@@ -27,7 +27,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         name: "classification",
         allowed: "a file",
-        default: "the usual classes",
+        default: "none: alerts have no category, and priority 3",
         help: "classification.config: descriptions and priorities of classtypes",
     },
     Key {

@@ -1,9 +1,13 @@
-//! Makes the tables from what the chain file names: rule files, variables, the .config files.
+//! Makes the tables, and what is told of them, from what the chain file names: rule files, variables, the .config files.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
 
 use super::config::{self, Config};
 use super::rules::{self, Configs, Dialect, RuleFile, RuleSet, ThresholdFile, Variables};
 use super::tables::Tables;
-use crate::{Diagnostic, Diagnostics, Resources, Section, SourceText};
+use super::{detect::Broken, told};
+use crate::{About, Diagnostic, Diagnostics, Resources, Section, SourceText};
 
 /// What variables stand for where the chain file doesn't say.
 const VARIABLES: &[(&str, &str)] = &[
@@ -37,7 +41,11 @@ const VARIABLES: &[(&str, &str)] = &[
 
 /// Reads and builds; `None` where mistakes were noted. A rule that can't be applied is no mistake: it is told, and
 /// the rest runs.
-pub(super) fn tables(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tables> {
+pub(super) fn tables(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<(Tables, About)> {
+    let started = Instant::now();
     let config = config::read(section);
     if !section.has("rules") && !section.has("snort_rules") {
         section.require("rules", "files of rules");
@@ -56,7 +64,11 @@ pub(super) fn tables(section: &mut Section<'_>, resources: &mut Resources) -> Op
     if section.is_broken() {
         return None;
     }
-    make(config, set, &thresholds, section, resources)
+    let (tables, set) = make(config, set, &thresholds, section)?;
+    resources.notices_of(&set.broken);
+    resources.notices_of(&set.notices);
+    let about = told::about(&set, &tables, started.elapsed());
+    Some((tables, about))
 }
 
 fn configs(section: &mut Section<'_>, mistakes: &mut Diagnostics) -> Configs {
@@ -81,30 +93,36 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     rules::read(&files, variables, configs)
 }
 
+/// The tables, and the rules without those that could not be made ready.
 fn make(
     config: Config,
     mut set: RuleSet,
     thresholds: &ThresholdFile,
     section: &mut Section<'_>,
-    resources: &mut Resources,
-) -> Option<Tables> {
-    let (tables, broken) = match Tables::new(config, &mut set.rules, thresholds) {
-        Ok(made) => made,
+) -> Option<(Tables, RuleSet)> {
+    match Tables::new(config, &mut set.rules, thresholds) {
+        Ok((tables, broken)) => {
+            leave_out(&mut set, &broken);
+            Some((tables, set))
+        }
         Err(why) => {
             section.mistake("matcher", why);
-            return None;
+            None
         }
-    };
-    for broken in broken {
-        let place = set.rules[broken.rule].place;
-        let name = set.files.get(usize::from(place.file)).cloned().unwrap_or_default();
-        let sid = set.rules[broken.rule].about.sid;
-        let text = format!("rule {sid}: {}", broken.message);
-        resources.notice(Diagnostic {
-            line: place.line as usize,
-            ..SourceText::new(name, "").whole(text)
-        });
     }
-    set.broken.iter().chain(set.notices.iter()).for_each(|told| resources.notice(told.clone()));
-    Some(tables)
+}
+
+/// Counts rules as broken that were read and then could not be made ready.
+fn leave_out(set: &mut RuleSet, broken: &[Broken]) {
+    for Broken { rule, message } in broken {
+        let rule = &set.rules[*rule];
+        let name = set.files.get(usize::from(rule.place.file)).cloned().unwrap_or_default();
+        let text = format!("rule {}: {message}", rule.about.sid);
+        let line = rule.place.line as usize;
+        let told = Diagnostic { line, column: 1, ..SourceText::new(name, "").whole(text) };
+        set.broken.push(told);
+    }
+    let gone: BTreeSet<usize> = broken.iter().map(|broken| broken.rule).collect();
+    let mut place = 0..;
+    set.rules.retain(|_| place.next().is_some_and(|place| !gone.contains(&place)));
 }

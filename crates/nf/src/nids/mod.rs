@@ -18,6 +18,7 @@ pub mod rules;
 mod scan;
 mod shard;
 mod tables;
+mod told;
 mod waiting;
 
 use core::time::Duration;
@@ -29,7 +30,7 @@ use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Sh
 use self::report::{Alert, AlertConfig, AlertReport, EveOptions};
 use self::shard::NidsShard;
 use self::tables::Tables;
-use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State};
+use crate::{About, Definition, Emits, Function, Outputs, Report, Resources, Section, State};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -70,10 +71,11 @@ pub(crate) struct Nids {
     /// Where `run` leaves what it found in a payload.
     word: ScratchWord,
     access: Access,
+    about: About,
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    let tables = load::tables(section, resources)?;
+    let (tables, about) = load::tables(section, resources)?;
     let Some([word]) = resources.scratch() else {
         section.mistake("function", "the chain has no scratch word left for what a scan finds");
         return None;
@@ -81,7 +83,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     let mut access = ACCESS;
     access.run.writes = access.run.writes.with(word.field());
     access.after.reads = access.after.reads.with(word.field());
-    Some(Box::new(Nids { tables: Arc::new(tables), word, access }))
+    Some(Box::new(Nids { tables: Arc::new(tables), word, access, about }))
 }
 
 impl Function for Nids {
@@ -111,6 +113,10 @@ impl Function for Nids {
             note_len_max: Alert::LEN + self.tables.config.payload_len,
             findings_per_packet: scan::FINDINGS_PER_PACKET,
         }
+    }
+
+    fn about(&self) -> About {
+        self.about.clone()
     }
 
     fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {

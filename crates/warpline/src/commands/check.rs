@@ -2,20 +2,65 @@
 
 use std::path::Path;
 
-use warpline_engine::Chain;
+use serde_json::{Value, json};
+use warpline_engine::{Chain, Instance};
+use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
 use super::say;
 use crate::Failure;
+use crate::chain_file::Loaded;
 
-pub(crate) fn check(path: &Path, set: &[String]) -> Result<(), Failure> {
-    for loaded in &super::load_file(path, set, true)? {
+/// In words, or as JSON where `is_json`.
+pub(crate) fn check(path: &Path, set: &[String], is_json: bool) -> Result<(), Failure> {
+    let chains = super::load_file(path, set, true)?;
+    if is_json {
+        let chains: Vec<Value> = chains.iter().map(to_json).collect();
+        let all = json!({ "schema": SCHEMA, "chains": chains });
+        return say(&format!("{all:#}"));
+    }
+    for loaded in &chains {
         say(&describe(&loaded.chain))?;
         if !loaded.left_out.is_empty() {
             say(&format!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out))?;
         }
     }
     Ok(())
+}
+
+/// Version of the JSON's form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+/// What programs are told of a chain: its functions with what they were built of, and what was left out.
+fn to_json(loaded: &Loaded) -> Value {
+    let chain = &loaded.chain;
+    let function = |instance: &Instance| {
+        json!({
+            "name": instance.name,
+            "function": instance.definition.name,
+            "about": instance.function.about().json,
+        })
+    };
+    let functions: Vec<Value> = chain.instances.iter().map(function).collect();
+    json!({
+        "name": chain.name,
+        "steering": chain.steering.name(),
+        "functions": functions,
+        "left_out": left_out(&loaded.left_out),
+    })
+}
+
+fn left_out(told: &Diagnostics) -> Value {
+    let one = |told: &warpline_nf::Diagnostic| {
+        json!({
+            "file": &*told.file,
+            "line": told.line,
+            "column": told.column,
+            "message": told.message,
+        })
+    };
+    let listed: Vec<Value> = told.iter().map(one).collect();
+    json!({ "count": told.count(), "listed": listed })
 }
 
 /// A chain as it was built: stages, steering, what each function touches.
@@ -45,6 +90,9 @@ fn describe(chain: &Chain) -> String {
             let writes = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.writes);
             text += &format!("    {:<14} {} on cpu\n", instance.name, instance.definition.name);
             text += &format!("      reads   {reads}\n      writes  {writes}\n");
+            for (what, told) in instance.function.about().lines {
+                text += &format!("      {what:<7} {told}\n");
+            }
         }
     }
     text.trim_end().into()

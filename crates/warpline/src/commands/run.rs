@@ -270,9 +270,11 @@ fn run_all(
     let running = |((loaded, ..), control): (&Ready, _)| Running {
         control,
         chain: Arc::clone(&loaded.chain),
+        left_out: loaded.left_out.clone(),
     };
     let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
-    let outcomes: Vec<(Loaded, Result<Report, StartError>)> = thread::scope(|scope| {
+    type Ended = (Loaded, Result<Report, StartError>);
+    let outcomes: Vec<Ended> = thread::scope(|scope| {
         let watcher = scope.spawn(|| watch::watch(&controls, &stop, &done));
         let reloader = scope.spawn(|| reload::serve(origin, running, &hangup, &done, tell));
         let runs: Vec<_> = ready
@@ -290,10 +292,15 @@ fn run_all(
         let joined = runs
             .into_iter()
             .map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let outcomes = joined.collect();
+        let mut outcomes: Vec<Ended> = joined.collect();
         done.store(true, Ordering::Release);
         watcher.thread().unpark();
         reloader.thread().unpark();
+        // What is told in the end is told of the chains that ran last.
+        let last = reloader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for ((loaded, _), running) in outcomes.iter_mut().zip(last) {
+            (loaded.chain, loaded.left_out) = (running.chain, running.left_out);
+        }
         outcomes
     });
     let (mut reports, mut failures) = (Vec::with_capacity(outcomes.len()), Vec::new());

@@ -82,6 +82,8 @@ use warpline_io::{CaptureReader, PcapWriter, Sink, SinkError, Source, SourceErro
 /// The demo's files, by name; the chain file is the first.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("chain.toml", include_str!("files/chain.toml")),
+    ("sensor.rules", include_str!("files/sensor.rules")),
+    ("classes.config", include_str!("files/classes.config")),
     ("firewall.rules", include_str!("files/firewall.rules")),
     ("routes.txt", include_str!("files/routes.txt")),
     ("neighbours.txt", include_str!("files/neighbours.txt")),

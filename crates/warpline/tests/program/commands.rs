@@ -18,6 +18,7 @@ fn functions_and_check_and_demo_write_to_standard_output() {
         ("functions nat", &["RFC 4787", "ports-exhausted", "Fields"]),
         ("functions router", &["longest match", "icmp_rate_pps", "no-neighbour"]),
         ("check chain.toml", &["chain \"demo\" is fine", "steering", "firewall on cpu"]),
+        ("check chain.toml", &["rules   9 of 9 rules active", "matcher "]),
         ("check chain.toml --set nat.stage=own", &["stage 3"]),
         ("devices", &["cpu energy: "]),
         ("devices --json", &["{\"schema\":1,\"devices\":[", "\"missing\":["]),
@@ -45,14 +46,18 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     assert!(ended.stderr.starts_with("demo: 13,087 packets"), "{}", ended.stderr);
     // The file that the bundled chain names is not written unless it is asked for.
     assert!(demo.read("bundled.pcap") == demo.read("out.pcap"));
-    assert_eq!(demo.read("a.json"), b"", "no function of the demo alerts");
+    assert!(demo.read("a.json").starts_with(b"{\"timestamp\":"), "its sensor alerts");
+    let silent = "run gateway.toml --alerts b.json";
+    let ended = demo.warpline(silent).expect(0);
+    assert_eq!(demo.read("b.json"), b"");
     assert!(ended.stderr.ends_with("no function of the chain alerts\n"), "{}", ended.stderr);
     let stats = stats::read(&demo, "s.json");
     assert_eq!(stats["chains"][0]["name"], "demo");
     assert_eq!(stats["chains"][0]["packets"]["read"], DEMO_PACKETS);
     let names = stats["chains"][0]["functions"].as_array().unwrap();
     let names: Vec<&Value> = names.iter().map(|f| &f["name"]).collect();
-    let chain = ["flow_monitor", "firewall", "load_balancer", "nat", "digest", "ipcomp", "router"];
+    let chain =
+        ["flow_monitor", "nids", "firewall", "load_balancer", "nat", "digest", "ipcomp", "router"];
     assert_eq!(names, chain);
 }
 
@@ -88,17 +93,17 @@ fn keys_are_set_from_the_command_line() {
     let lanes = |stats: &Value| stats["chains"][0]["lanes"].as_u64();
     type Count<'a> = Box<dyn Fn(&Value) -> Option<u64> + 'a>;
     let cases: Vec<(&str, Count<'_>, u64)> = vec![
-        ("", Box::new(dropped(1, "rule")), 80),
-        ("--set firewall.default=accept", Box::new(dropped(1, "default")), 0),
-        ("--set firewall.default=\"accept\"", Box::new(dropped(1, "default")), 0),
-        ("--set firewall.rules=all.rules", Box::new(dropped(1, "rule")), 0),
-        ("--set firewall.non_ip=accept", Box::new(dropped(6, "non-ip")), 70),
+        ("", Box::new(dropped(2, "rule")), 80),
+        ("--set firewall.default=accept", Box::new(dropped(2, "default")), 0),
+        ("--set firewall.default=\"accept\"", Box::new(dropped(2, "default")), 0),
+        ("--set firewall.rules=all.rules", Box::new(dropped(2, "rule")), 0),
+        ("--set firewall.non_ip=accept", Box::new(dropped(7, "non-ip")), 70),
         (
             "--set nat.inside=[\"10.2.0.0/16\",\"10.3.0.0/16\"]",
-            Box::new(dropped(3, "table-full")),
+            Box::new(dropped(4, "table-full")),
             0,
         ),
-        ("--set nat.bindings=64", Box::new(dropped(3, "table-full")), 1),
+        ("--set nat.bindings=64", Box::new(dropped(4, "table-full")), 1),
         ("--set router.icmp=off", Box::new(|s| s["chains"][0]["packets"]["generated"].as_u64()), 0),
         (
             "--set chain.functions=[]",

@@ -13,6 +13,7 @@ mod ipsec_nonces;
 mod ipsec_rekey;
 mod lanes;
 mod mistakes;
+mod nids;
 mod pcap;
 mod pcapng;
 mod places;

@@ -61,6 +61,11 @@ impl Block {
 }
 
 impl Blocks {
+    /// Bytes that [`Blocks::new`] takes for so many to lend.
+    pub(super) fn memory_len(memory: usize) -> usize {
+        memory / UNIT * (UNIT + size_of::<Unit>())
+    }
+
     /// With `memory` bytes, rounded down to units; 1 TiB at most.
     pub(super) fn new(memory: usize) -> Self {
         let count = (memory / UNIT).min(i32::MAX as usize);

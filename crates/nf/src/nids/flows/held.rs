@@ -47,6 +47,11 @@ pub(super) struct Span {
 }
 
 impl Held {
+    /// Bytes of so many nodes.
+    pub(super) fn memory_len(count: usize) -> usize {
+        count * size_of::<Node>()
+    }
+
     pub(super) fn new(count: usize) -> Self {
         let count = count.min(i32::MAX as usize) as u32;
         let node = |at: u32| {

@@ -37,6 +37,8 @@ pub use overlap::Overlap;
 pub use segment::{Ends, FlowPacket};
 pub use side::Window;
 
+use blocks::Blocks;
+use held::Held;
 use memory::Memory;
 use segment::Segment;
 use table::{Flow, Table};
@@ -86,6 +88,12 @@ impl<V: Default + Clone> Flows<V> {
             shard,
             now: Instant::ZERO,
         }
+    }
+
+    /// Bytes that [`Flows::new`] takes with these limits.
+    pub fn memory_len(limits: &Limits) -> usize {
+        let streams = Blocks::memory_len(limits.stream_memory);
+        Table::<V>::memory_len(limits.flows) + streams + Held::memory_len(limits.held_segments)
     }
 
     /// Asks for the memory that [`Flows::take`] will read for the packet in `frame`, which has these headers.

@@ -77,6 +77,11 @@ impl<V: Default> Table<V> {
         }
     }
 
+    /// Bytes of a table with room for `capacity` flows.
+    pub(super) fn memory_len(capacity: usize) -> usize {
+        capacity * (size_of::<Flow<V>>() + size_of::<u32>()) + Index::memory_len(capacity)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }

@@ -9,7 +9,7 @@ mod ports;
 mod seams;
 
 use core::net::IpAddr;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use self::addresses::AddressIndex;
@@ -132,6 +132,12 @@ impl Groups {
     /// Bytes of the matchers.
     pub fn memory_len(&self) -> usize {
         self.memory_len
+    }
+
+    /// What the matchers are called, each name once.
+    pub fn matcher_names(&self) -> BTreeSet<&'static str> {
+        let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
+        groups.filter_map(|group| group.matcher()).map(Matcher::name).collect()
     }
 
     /// How many literals the group with the most has.

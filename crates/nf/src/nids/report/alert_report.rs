@@ -71,7 +71,7 @@ impl AlertReport {
             path.as_deref().map(Lines::create).transpose().map(|lines| lines.map(Arc::new))
         };
         let eve = [outputs.alerts.clone(), create(&config.eve)?];
-        Ok(Self {
+        let mut report = Self {
             generations: Arc::clone(generation.all()),
             current: None,
             thresholds: Thresholds::new(config.thresholds),
@@ -83,7 +83,9 @@ impl AlertReport {
             top: config.top,
             blocked: 0,
             unknown: 0,
-        })
+        };
+        report.turn_to(generation.number());
+        Ok(report)
     }
 
     /// Counts the match and says whether it is told.
@@ -106,15 +108,21 @@ impl AlertReport {
         Some(is_told)
     }
 
-    /// Turns to the rule set that `number` names, where it is another.
+    /// Turns to the rule set that `number` names, where it is another. All memory that its matches may need is taken here:
+    /// when the report is opened, and with the first match of rules that a reload brought.
     fn turn_to(&mut self, number: u32) {
         if self.current.as_ref().is_some_and(|current| current.number == number) {
             return;
         }
-        self.current = self.generations.get(number).map(|rules| {
-            let places = vec![None; rules.len()];
-            Current { number, rules, places }
-        });
+        let Some(rules) = self.generations.get(number) else {
+            self.current = None;
+            return;
+        };
+        self.hits.reserve(rules.len());
+        if rules.iter().any(|rule| rule.policy.filter.is_some()) {
+            self.thresholds.reserve();
+        }
+        self.current = Some(Current { number, places: vec![None; rules.len()], rules });
     }
 
     fn write(&mut self, alert: &Alert<'_>, packet: u64) {

@@ -36,10 +36,11 @@ impl<K: Hash + Eq + Copy, V> Entries<K, V> {
 
     /// Takes all memory now.
     pub(super) fn reserve(&mut self) {
-        self.slots.reserve_exact(self.capacity);
+        let more = self.capacity - self.slots.len();
+        self.slots.reserve_exact(more);
         // A map that is at most half full never grows, however often its entries change.
-        self.places.reserve(2 * self.capacity);
-        self.expiries.reserve_exact(self.capacity + 1);
+        self.places.reserve(more + self.capacity);
+        self.expiries.reserve_exact(more + 1);
     }
 
     /// Entries that made room before they expired.

@@ -27,6 +27,12 @@ pub(super) struct Hit {
 }
 
 impl Hits {
+    /// Takes memory for `rules` more rules.
+    pub(super) fn reserve(&mut self, rules: usize) {
+        self.list.reserve(rules);
+        self.by_id.reserve(rules);
+    }
+
     /// The place of a rule, which is called what the last rule set calls it.
     pub(super) fn place(&mut self, about: &About) -> usize {
         let About { gid, sid, rev, .. } = *about;

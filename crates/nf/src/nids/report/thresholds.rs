@@ -107,8 +107,13 @@ impl Thresholds {
 
     /// Takes all memory now: it is never taken later.
     pub fn reserved(mut self) -> Self {
-        self.entries.reserve();
+        self.reserve();
         self
+    }
+
+    /// See [`Thresholds::reserved`].
+    pub(super) fn reserve(&mut self) {
+        self.entries.reserve();
     }
 
     /// Counts that were forgotten before their time.

@@ -33,6 +33,7 @@ pub use configs::{Class, Configs};
 pub use group::Variables;
 pub use held::{Held, HeldRule};
 pub use need::Need;
+pub(super) use read::grouped;
 pub use read::{Dialect, RuleFile, RuleSet, read};
 pub use rule::*;
 pub use threshold_file::*;

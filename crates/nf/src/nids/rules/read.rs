@@ -101,7 +101,7 @@ impl fmt::Display for RuleSet {
 }
 
 /// A number with a comma before each three digits.
-fn grouped(number: usize) -> String {
+pub(in crate::nids) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {

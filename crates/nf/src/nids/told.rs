@@ -1,0 +1,68 @@
+//! What is told of the rules once they are built: how many are active, what the others need, what they take.
+
+use core::time::Duration;
+
+use serde_json::{Value, json};
+use warpline_packet::{SHARDS, Shard};
+
+use super::flow_state::FlowState;
+use super::flows::Flows;
+use super::limits;
+use super::rules::{RuleSet, grouped};
+use super::tables::Tables;
+use crate::{About, Diagnostics};
+
+/// Of `set`, of which `tables` were made in `took`.
+pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
+    let names: Vec<&str> = tables.groups.matcher_names().into_iter().collect();
+    let (groups, matchers_len, flows_len) =
+        (tables.groups.len(), tables.groups.memory_len(), flows_len(tables));
+    let matchers = format!(
+        "{}; {groups} groups, {}; made in {:.2} s",
+        names.join(" and "),
+        size(matchers_len),
+        took.as_secs_f64()
+    );
+    let mut rules = set.to_json();
+    rules["broken_rules"] = listed(&set.broken);
+    let all = json!({
+        "rules": rules,
+        "matcher": { "names": names, "groups": groups, "bytes": matchers_len },
+        "flow_bytes": flows_len,
+        "load_seconds": took.as_secs_f64(),
+    });
+    About {
+        lines: vec![
+            ("rules", set.to_string()),
+            ("matcher", matchers),
+            (
+                "flows",
+                format!(
+                    "{} at most, with their streams {}",
+                    grouped(tables.config.flows),
+                    size(flows_len)
+                ),
+            ),
+        ],
+        json: all.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// Bytes of all shards' flows and streams.
+fn flows_len(tables: &Tables) -> usize {
+    let of = |shard| Flows::<FlowState>::memory_len(&limits::flows(&tables.config, shard));
+    if tables.is_whole { of(Shard::WHOLE) } else { (0..SHARDS).map(Shard::new).map(of).sum() }
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Mistakes with their places, as far as they are listed.
+fn listed(mistakes: &Diagnostics) -> Value {
+    let one = |told: &crate::Diagnostic| json!({ "file": &*told.file, "line": told.line, "column": told.column, "message": told.message });
+    mistakes.iter().map(one).collect()
+}

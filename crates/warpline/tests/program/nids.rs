@@ -1,0 +1,218 @@
+//! Rules and alerts: what is written and where, what is told of rules that can't be applied, and a reload.
+
+use serde_json::Value;
+
+use crate::ends::{signal, wait_until_running};
+use crate::harness::{Demo, LIMIT, wait};
+use crate::reload::lines_of;
+use crate::stats::{self, whole};
+
+const CHAIN: &str = "[chain]\nfunctions = [\"nids\"]\ninput = \"capture.pcap\"\n\
+    [nids]\nrules = \"rules\"\nclassification = \"classes.config\"\n\
+    [nids.variables]\nHTTP_SERVERS = \"203.0.113.16/28\"\n";
+
+/// What the demo's clients ask the web server for.
+const LOGIN: &str = "alert tcp any any -> $HTTP_SERVERS 80 (msg:\"login\"; \
+    flow:established,to_server; content:\"/account/login\"; classtype:policy-violation; sid:7; rev:2;)\n";
+
+fn with(rules: &str, more: &str) -> Demo {
+    let demo = Demo::new();
+    demo.write("ids.toml", CHAIN.replace("[nids]\n", &format!("[nids]\n{more}")));
+    demo.write("rules", rules);
+    demo
+}
+
+/// Lines of EVE as JSON.
+fn eve(bytes: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn alerts_are_lines_of_eve_in_a_file_or_on_standard_output() {
+    let files = "eve = \"own.json\"\nfast_log = \"fast.log\"\nhits = \"hits.json\"\npayload = 40\n";
+    let demo = with(LOGIN, files);
+    let ended = demo.warpline("run ids.toml --alerts a.json --stats s.json").expect(0);
+    assert!(ended.stdout.is_empty());
+    let alerts = eve(&demo.read("a.json"));
+    assert!(alerts.len() > 3, "{}", alerts.len());
+    for alert in &alerts {
+        for key in ["timestamp", "src_ip", "dest_ip"] {
+            assert!(alert[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {alert}");
+        }
+        assert_eq!((&alert["event_type"], &alert["proto"]), (&"alert".into(), &"TCP".into()));
+        assert_eq!(whole(&alert["dest_port"]), 80);
+        assert!(whole(&alert["src_port"]) > 0 && whole(&alert["pcap_cnt"]) > 0, "{alert}");
+        let about = serde_json::json!({
+            "action": "allowed", "gid": 1, "signature_id": 7, "rev": 2, "signature": "login",
+            "category": "Against the house rules", "severity": 1,
+        });
+        assert_eq!(alert["alert"], about);
+        assert!(alert["payload"].is_string() && alert["flow_id"].is_u64(), "{alert}");
+    }
+    // The run's own file, the function's and standard output have the same lines.
+    assert_eq!(demo.read("own.json"), demo.read("a.json"));
+    let ended = demo.warpline("run ids.toml --lanes 3 --alerts -").expect(0);
+    assert_eq!(eve(&ended.stdout), alerts);
+    let fast = String::from_utf8(demo.read("fast.log")).unwrap();
+    assert_eq!(fast.lines().count(), alerts.len());
+    let told =
+        "[**] [1:7:2] login [**] [Classification: Against the house rules] [Priority: 1] {TCP} ";
+    assert!(fast.lines().all(|line| line.contains(told)), "{fast}");
+    let hits: Value = serde_json::from_slice(&demo.read("hits.json")).unwrap();
+    assert_eq!(
+        (whole(&hits["rules"][0]["sid"]), whole(&hits["totals"]["alerts"])),
+        (7, alerts.len() as u64)
+    );
+    let function = &stats::read(&demo, "s.json")["chains"][0]["functions"][0];
+    assert_eq!(whole(&function["counters"]["alerts"]), alerts.len() as u64);
+    assert_eq!(function["tables"]["top_rules"][0]["rule"], "1:7:2");
+}
+
+#[test]
+fn what_becomes_of_rules_is_told_as_text_and_as_json() {
+    let broken = "alert tcp any any -> any 80 (content:\"x; sid:1;)\n";
+    let held = "alert http any any -> any any (http.uri; content:\"/a\"; sid:2;)\n\
+        alert dns any any -> any any (dns.query; content:\"a\"; sid:3;)\n";
+    let hollow = "alert tcp any any -> any any (pcre:\"/(/\"; sid:4;)\n";
+    let demo = with(&format!("{LOGIN}{broken}{held}{hollow}"), "");
+    let line = "1 of 5 rules active; 1 need dns.*; 1 need http.*; 2 broken";
+    let ended = demo.warpline("check ids.toml").expect(0);
+    let checked = String::from_utf8(ended.stdout).unwrap();
+    for told in [line, "matcher ", "left out, 2 in all:\n", "rules:2:", "rules:5:"] {
+        assert!(checked.contains(told), "{told:?} is missing from\n{checked}");
+    }
+    let ended = demo.warpline("run ids.toml --stats s.json --alerts a.json").expect(0);
+    assert!(ended.stderr.contains(&format!("    rules      {line}\n")), "{}", ended.stderr);
+    assert!(ended.stderr.contains("left out: 2 lines"), "{}", ended.stderr);
+    assert!(!eve(&demo.read("a.json")).is_empty(), "the rest runs");
+
+    let ended = demo.warpline("check ids.toml --json").expect(0);
+    let mut checked: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let chain = checked["chains"][0].take();
+    assert_eq!((&chain["name"], whole(&chain["left_out"]["count"])), (&"chain".into(), 2));
+    assert_eq!(chain["left_out"]["listed"][0]["line"], 2);
+    let mut run = stats::read(&demo, "s.json")["chains"][0]["functions"][0]["about"].take();
+    let mut about = chain["functions"][0]["about"].clone();
+    run["load_seconds"].take();
+    assert!(about["load_seconds"].take().is_f64());
+    assert_eq!(about, run, "the same in `--stats`");
+    let rules = &about["rules"];
+    let counts = ["rules", "active", "held", "broken"].map(|key| whole(&rules[key]));
+    assert_eq!(counts, [5, 1, 2, 2]);
+    assert_eq!((whole(&rules["needed"]["http.*"]), whole(&rules["needed"]["dns.*"])), (1, 1));
+    let held = rules["held_by"].as_array().unwrap();
+    assert!(held.iter().any(|need| need["need"] == "http.uri" && need["sids"][0] == 2), "{rules}");
+    let place = |at: usize| ["line", "column"].map(|key| whole(&rules["broken_rules"][at][key]));
+    assert_eq!((place(0)[0], place(1)[0]), (2, 5), "{rules}");
+    assert!(place(0)[1] > 1 && rules["broken_rules"][0]["file"] == "rules", "{rules}");
+    assert!(whole(&about["matcher"]["bytes"]) > 0 && whole(&about["flow_bytes"]) > 1 << 20);
+}
+
+/// A thousand mistakes are counted, and a hundred told.
+#[test]
+fn a_file_of_mistakes_is_counted_and_the_rest_runs() {
+    let wrong = "alert tcp any any -> any 80 (content:\"x; sid:1;)\n".repeat(1000);
+    let demo = with(&format!("{wrong}{LOGIN}"), "");
+    let ended = demo.warpline("check ids.toml").expect(0);
+    let told = String::from_utf8(ended.stdout).unwrap();
+    assert!(told.contains("1 of 1,001 rules active; 1,000 broken"), "{told}");
+    assert!(told.contains("left out, 1000 in all:") && told.contains("... and 900 more"), "{told}");
+    let ended = demo.warpline("run ids.toml --alerts -").expect(0);
+    assert!(!eve(&ended.stdout).is_empty());
+}
+
+#[test]
+fn mistakes_in_the_table_are_told_with_their_place() {
+    for (table, told) in [
+        (
+            "matcher = \"fast\"\n",
+            "`matcher` takes \"auto\" or \"hyperscan\" or \"dense\" or \"compact\"",
+        ),
+        ("threshold = \"nowhere\"\n", "can't read \"nowhere\""),
+        ("snort_rules = [\"rules\", \"gone.rules\"]\n", "can't read \"gone.rules\""),
+        ("eve = \"a.json\"\nhits = \"a.json\"\n", "`hits` and `eve` name the same file"),
+        ("payload = 5000\n", "`payload` takes a whole number from 0 to 2048"),
+        ("flow = 1\n", "[nids] has no key `flow`"),
+    ] {
+        let demo = with(LOGIN, table);
+        for command in ["check ids.toml", "run ids.toml --alerts a.json"] {
+            let ended = demo.warpline(command).expect(2);
+            assert!(ended.stderr.contains(told), "{table}: {}", ended.stderr);
+            assert!(ended.stderr.contains("ids.toml:5:") || ended.stderr.contains("ids.toml:6:"));
+        }
+        assert!(!demo.path("a.json").exists());
+    }
+    let demo = with(LOGIN, "");
+    std::fs::remove_file(demo.path("rules")).unwrap();
+    let ended = demo.warpline("run ids.toml").expect(2);
+    assert!(ended.stderr.contains("ids.toml:5:9: can't read \"rules\""), "{}", ended.stderr);
+}
+
+/// Whatever looks for literals, alerts are the same; Hyperscan that is asked for and is not there is a mistake.
+#[test]
+fn every_matcher_gives_the_same_alerts() {
+    let demo = with(LOGIN, "");
+    let run = |matcher: &str| {
+        demo.warpline(&format!("run ids.toml --alerts - --set nids.matcher={matcher}"))
+    };
+    let alerts = run("dense").expect(0).stdout;
+    assert!(run("compact").expect(0).stdout == alerts && run("auto").expect(0).stdout == alerts);
+    let ended = run("hyperscan");
+    match ended.status {
+        Some(0) => assert_eq!(ended.stdout, alerts),
+        _ => assert!(ended.expect(2).stderr.contains("libhs.so"), "it says what is missing"),
+    }
+}
+
+const ENDLESS: &str = "run ids.toml --lanes 2 --output none --stats s.json --alerts a.json \
+     --input generate:packets=1000000000000,size=100,flows=100";
+
+const MARKS: &str =
+    "alert ip any any -> any any (msg:\"marks\"; flowbits:set,seen; flowbits:noalert; sid:1;)\n";
+const MARKED: &str = "alert ip any any -> any any (msg:\"marked\"; flowbits:isset,seen; \
+    threshold:type limit,track by_rule,count 3,seconds 1000000; sid:2;)\n";
+
+#[test]
+fn rules_change_while_packets_flow() {
+    let demo = with(MARKS, "flows = 1000\nstream_memory_mib = 1\n");
+    let mut child = demo.start(ENDLESS);
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(&demo, &child, 1);
+    let reload = |rules: &str| {
+        demo.write("rules", rules);
+        signal(&child, "HUP");
+        lines.recv_timeout(LIMIT).expect("an answer to SIGHUP")
+    };
+    // What marked the flows is gone; that they are marked is not.
+    assert_eq!(reload(MARKED), "reload: [nids] in place");
+    // A rule that is wrong is told with its place, and the rest takes the place of what ran.
+    assert_eq!(reload(&format!("{MARKED}alert ip any any\n")), "reload: [nids] in place");
+    assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: left out, 1 in all:");
+    assert!(lines.recv_timeout(LIMIT).unwrap().starts_with("rules:2:"));
+    // Of a chain file that is wrong, nothing takes the place of what runs.
+    demo.write("ids.toml", CHAIN.replace("[nids]\n", "[nids]\nwindow_kib = 1\n"));
+    signal(&child, "HUP");
+    let told = || lines.recv_timeout(LIMIT).unwrap();
+    while told() != "reload: what ran before goes on" {}
+    signal(&child, "INT");
+    wait(child).expect(0);
+    let summary: Vec<String> = lines.iter().collect();
+    let is_last = |line: &String| line.ends_with("1 of 2 rules active; 1 broken");
+    assert!(
+        summary.iter().any(is_last),
+        "the summary is about the rules that ran last: {summary:?}"
+    );
+    let alerts = eve(&demo.read("a.json"));
+    assert_eq!(alerts.len(), 3, "the second reload counted on");
+    assert!(alerts.iter().all(|alert| alert["alert"]["signature_id"] == 2));
+    let stats = stats::read(&demo, "s.json");
+    assert_eq!(whole(&stats["chains"][0]["packets"]["overload"]), 0);
+    let counters = &stats["chains"][0]["functions"][0]["counters"];
+    assert_eq!(
+        (whole(&counters["flows"]), whole(&counters["notes_unknown"])),
+        (100, 0),
+        "{counters}"
+    );
+}
