@@ -8,12 +8,15 @@ pub(super) const PACKET: u8 = 1;
 pub(super) const STREAM: u8 = 2;
 /// Its literal was just seen in the stream.
 pub(super) const FRESH: u8 = 4;
+/// It matched the packet, and is not asked again.
+const MATCHED: u8 = 8;
 
 /// See the module. Memory that is used again for every packet; each thread has its own.
 pub(super) struct Asked {
     /// By rule; 0 for those that are not asked.
     how: Vec<u8>,
     rules: Vec<u32>,
+    matched: Vec<u32>,
     /// What literals were found where `run` didn't look, or found more than it could keep.
     hits: Hits,
     patterns: usize,
@@ -22,7 +25,13 @@ pub(super) struct Asked {
 impl Asked {
     /// No memory yet.
     pub(super) fn new() -> Self {
-        Self { how: Vec::new(), rules: Vec::new(), hits: Hits::new(0, 0), patterns: 0 }
+        Self {
+            how: Vec::new(),
+            rules: Vec::new(),
+            matched: Vec::new(),
+            hits: Hits::new(0, 0),
+            patterns: 0,
+        }
     }
 
     /// Takes memory for this many rules and literals, where it has less.
@@ -30,6 +39,7 @@ impl Asked {
         if self.how.len() < rules {
             self.how.resize(rules, 0);
             self.rules.reserve(rules);
+            self.matched.reserve(rules);
         }
         if self.patterns < patterns {
             self.hits = Hits::new(patterns, patterns);
@@ -75,9 +85,23 @@ impl Asked {
         self.rules.get(at).map(|&rule| (rule, self.how[rule as usize]))
     }
 
-    /// Forgets them.
-    pub(super) fn clear(&mut self) {
+    /// `rule`, one of those asked, matched the packet.
+    pub(super) fn set_matched(&mut self, rule: u32) {
+        self.how[rule as usize] |= MATCHED;
+        self.matched.push(rule);
+    }
+
+    /// Forgets them, but not which matched: these are not asked again.
+    pub(super) fn clear_unmatched(&mut self) {
         for rule in self.rules.drain(..) {
+            self.how[rule as usize] &= MATCHED;
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.clear_unmatched();
+        for rule in self.matched.drain(..) {
             self.how[rule as usize] = 0;
         }
     }

@@ -4,6 +4,7 @@ use core::cell::RefCell;
 use core::net::IpAddr;
 use std::sync::Arc;
 
+use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Flags, Found, Headers, Instant, Packet, Shard};
 
 use super::asked::{Asked, FRESH, PACKET, STREAM};
@@ -56,6 +57,8 @@ pub(super) struct Inspector {
     rejecter: Rejecter,
     scratch: Scratch,
     note: Box<[u8]>,
+    /// Told of the packet at hand.
+    alerts: usize,
     pub(super) counts: Counts,
 }
 
@@ -70,6 +73,8 @@ struct At<'a> {
     grew: Option<(u64, u64)>,
     /// Whether rules on streams are asked on the packet.
     is_alone: bool,
+    /// Whether it is not the packet that is looked at but what a gap held back.
+    is_behind_gap: bool,
     now: Instant,
 }
 
@@ -93,6 +98,7 @@ impl Inspector {
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
             scratch: Scratch::new()?,
             note: vec![0; Alert::LEN + tables.config.payload_len].into(),
+            alerts: 0,
             counts: Counts::default(),
             tables: Arc::clone(tables),
         })
@@ -130,6 +136,9 @@ impl Inspector {
         emit: &mut Emit<'_>,
     ) -> Verdict {
         self.counts.inspected += 1;
+        if !seen.is_reassembled {
+            self.alerts = 0;
+        }
         let now = seen.packet.timestamp();
         let packet = FlowPacket::new(seen.frame, &seen.headers, now);
         let tracked = packet.as_ref().map(|packet| self.flows.take(packet));
@@ -152,12 +161,8 @@ impl Inspector {
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             self.find_rules(&at, found, asked);
-            if asked.is_empty() {
-                return Verdict::Forward;
-            }
-            asked.sort();
-            at.facts = self.facts(&at);
-            let verdict = self.ask_all(&at, asked, emit);
+            let verdict = self.ask_all(&mut at, asked, Verdict::Forward, emit);
+            let verdict = self.inspect_gaps(&at, asked, verdict, emit);
             asked.clear();
             verdict
         })
@@ -166,7 +171,9 @@ impl Inspector {
     /// Whether a packet in which `run` found nothing leaves nothing to be asked, as most do: what [`Self::find_rules`] would
     /// find, in fewer steps.
     fn is_quiet(&mut self, packet: &FlowPacket<'_>, tracked: &Tracked) -> bool {
-        let Some(place) = tracked.place.filter(|_| !tracked.is_first_of_direction) else {
+        let Some(place) =
+            tracked.place.filter(|_| !tracked.is_first_of_direction && tracked.gaps == [false; 2])
+        else {
             return false;
         };
         let Some(ends) = packet.ends() else { return false };
@@ -190,6 +197,36 @@ impl Inspector {
         }
     }
 
+    /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the packet reset
+    /// the connection, and looks at the data behind them: as if a packet of their own direction had brought them.
+    fn inspect_gaps(
+        &mut self,
+        at: &At<'_>,
+        asked: &mut Asked,
+        so_far: Verdict,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        let tracked = at.tracked.as_ref().filter(|tracked| tracked.gaps != [false; 2]);
+        let Some((place, tracked)) = tracked.and_then(|tracked| Some((tracked.place?, tracked)))
+        else {
+            return so_far;
+        };
+        let mut verdict = so_far;
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            while tracked.gaps[direction as usize]
+                && let Some(gap) = self.flows.next_gap(place, direction)
+            {
+                if self.flows.vars(place).fate == Fate::Open {
+                    asked.clear_unmatched();
+                    let mut behind = behind_gap(at, tracked, direction, gap);
+                    self.find_rules(&behind, Found::Numbers(&[]), asked);
+                    verdict = self.ask_all(&mut behind, asked, verdict, emit);
+                }
+            }
+        }
+        verdict
+    }
+
     /// What rules ask of the packet's flow.
     fn facts(&self, at: &At<'_>) -> FlowFacts {
         let tracked = at.tracked.as_ref();
@@ -210,7 +247,8 @@ impl Inspector {
         let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
         let Self { tables, flows, counts, generation, .. } = self;
         let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
-        let on_both = PACKET | if at.grew.is_some() { STREAM } else { 0 };
+        let on_packet = if at.is_behind_gap { 0 } else { PACKET };
+        let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
         let is_first =
             at.tracked.as_ref().is_none_or(|t| t.place.is_none() || t.is_first_of_direction);
         group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
@@ -259,19 +297,31 @@ impl Inspector {
     }
 
     /// Asks the rules in their order.
-    fn ask_all(&mut self, at: &At<'_>, asked: &Asked, emit: &mut Emit<'_>) -> Verdict {
-        let (mut verdict, mut alerts, mut next) = (Verdict::Forward, 0, 0);
+    fn ask_all(
+        &mut self,
+        at: &mut At<'_>,
+        asked: &mut Asked,
+        so_far: Verdict,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        if asked.is_empty() {
+            return so_far;
+        }
+        asked.sort();
+        at.facts = self.facts(at);
+        let (mut verdict, mut next) = (so_far, 0);
         while let Some((rule, how)) = asked.get(next) {
             next += 1;
             let Some(matched) = self.ask(at, rule, how) else { continue };
+            asked.set_matched(rule);
             let (decision, action) = self.decide(at, rule);
             self.apply(at, &matched);
             let acts = decision != Some(Decision::Nothing);
             if acts {
                 verdict = self.act(at, &matched, action, verdict, emit);
             }
-            if alerts < ALERTS_MAX {
-                alerts += 1;
+            if self.alerts < ALERTS_MAX {
+                self.alerts += 1;
                 self.tell(at, &matched, decision, verdict, emit);
             } else {
                 self.counts.alerts_over += 1;
@@ -287,8 +337,10 @@ impl Inspector {
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
         let Self { tables, flows, xbits, scratch, counts, .. } = self;
-        let Known { reach, has_literal, .. } = *tables.known.get(rule as usize)?;
+        let Known { reach, has_literal, is_stream_only, .. } = *tables.known.get(rule as usize)?;
         let number = rule as usize;
+        let is_tcp = at.subject.protocol == ip_protocol::TCP;
+        let how = if is_tcp && is_stream_only { how & !PACKET } else { how };
         counts.rules_asked += 1;
         let tracked = at.tracked.as_ref();
         let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));
@@ -466,8 +518,22 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
         facts: FlowFacts::default(),
         grew,
         is_alone,
+        is_behind_gap: false,
         now,
     }
+}
+
+/// What a gap of a direction held back.
+fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flows::Gap) -> At<'a> {
+    let is_own = direction == tracked.direction;
+    let tracked = Tracked {
+        direction,
+        is_first_of_direction: false,
+        stream: Stream::Gap(gap),
+        ..tracked.clone()
+    };
+    let subject = if is_own { at.subject } else { at.subject.reversed() };
+    At { subject, is_behind_gap: true, ..self::at(at.seen, Some(tracked), at.now) }
 }
 
 impl At<'_> {

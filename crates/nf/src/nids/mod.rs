@@ -18,6 +18,8 @@ pub mod rules;
 mod scan;
 mod shard;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod told;
 mod waiting;
 

@@ -28,6 +28,8 @@ pub(super) struct Known {
     pub(super) reach: Reach,
     /// Whether it is found by a literal.
     pub(super) has_literal: bool,
+    /// Whether it never looks at TCP packets by themselves, those of no stream among them.
+    pub(super) is_stream_only: bool,
     /// Whether what becomes of a packet hangs on a threshold.
     pub(super) decides: bool,
 }
@@ -57,6 +59,7 @@ impl Tables {
                     action: rule.action,
                     reach: reach(rule),
                     has_literal: anchor.pattern.is_some(),
+                    is_stream_only: rule.flow.stream == Some(true),
                     decides: reported.policy.decides_verdict(rule.action),
                 }
             })

@@ -34,7 +34,7 @@ impl HeaderTest {
         }
     }
 
-    /// A packet whose headers lie is matched by `pkthdr` alone.
+    /// A packet whose headers lie up to that of IP is matched by `pkthdr` alone.
     pub(super) fn matches(&self, subject: &Subject<'_>) -> bool {
         if !fits(self.protocol, subject) {
             return false;

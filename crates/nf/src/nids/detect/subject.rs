@@ -6,7 +6,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::wire::{Malformed, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Flags, Headers};
 
 /// Bytes of the common header of SCTP (RFC 9260, 3.1).
@@ -29,7 +29,8 @@ pub struct Subject<'a> {
     pub payload: &'a [u8],
     /// Part of a packet that was fragmented.
     pub is_fragment: bool,
-    /// Some header lies, so that nothing behind it can be believed.
+    /// A header up to that of IP lies, so that nothing can be believed. Where the one behind it does, the packet has
+    /// neither that nor a payload.
     pub is_malformed: bool,
     ip: &'a [u8],
     transport: &'a [u8],
@@ -40,9 +41,9 @@ impl<'a> Subject<'a> {
     pub fn new(frame: &'a [u8], headers: &Headers) -> Self {
         let end = frame.len().min(headers.end as usize);
         let from = |at: u16| frame.get(usize::from(at)..end).unwrap_or(&[]);
-        let is_malformed = headers.malformed().is_some();
+        let is_malformed = headers.malformed().is_some_and(|lie| !is_behind_ip(lie));
         let is_fragment = headers.flags.has(Flags::FRAGMENT);
-        let is_whole = headers.version != 0 && !is_malformed && !is_fragment;
+        let is_whole = headers.version != 0 && headers.malformed().is_none() && !is_fragment;
         let transport = if is_whole { from(headers.l4) } else { &[] };
         let ip = if headers.version == 0 { &[] } else { from(headers.l3) };
         let (src, dst) = addresses(ip, headers.version);
@@ -60,6 +61,13 @@ impl<'a> Subject<'a> {
         };
         subject.take_transport(transport, headers);
         subject
+    }
+
+    /// As if it went the other way.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        let ports = self.ports.map(|(src, dst)| (dst, src));
+        Self { src: self.dst, dst: self.src, ports, ..self }
     }
 
     fn take_transport(&mut self, bytes: &'a [u8], headers: &Headers) {
@@ -140,6 +148,15 @@ fn addresses(ip: &[u8], version: u8) -> (IpAddr, IpAddr) {
     };
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     found.unwrap_or((none, none))
+}
+
+/// Whether it is a header behind that of IP that lies: who sent the packet to whom is known.
+fn is_behind_ip(lie: Malformed) -> bool {
+    use Malformed::{
+        EspTruncated, IcmpTruncated, TcpHeaderLen, TcpTruncated, UdpLength, UdpTruncated,
+    };
+    let behind = [TcpTruncated, TcpHeaderLen, UdpTruncated, UdpLength, IcmpTruncated, EspTruncated];
+    behind.contains(&lie)
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -59,10 +59,21 @@ impl Connection {
         segment.opens() && (is_unknown || (self.is_closed() && !is_repeated))
     }
 
-    /// By [`Direction`]: whether data wait behind a gap that the receiver acknowledged.
+    /// By [`Direction`]: whether data wait behind a gap that nothing will close.
     pub(super) fn gaps(&self, memory: &Memory) -> [bool; 2] {
-        let is_acked = |half: &Half| half.side.is_gap_acknowledged(memory, half.acked);
-        [is_acked(&self.halves[0]), is_acked(&self.halves[1])]
+        let is_hopeless = |direction: Direction| {
+            let side = &self.halves[direction as usize].side;
+            side.is_gap_acknowledged(memory, self.given_up(direction))
+        };
+        [Direction::ToServer, Direction::ToClient].map(is_hopeless)
+    }
+
+    /// Up to where nobody sends what is missing: what the receiver acknowledged, or all after a reset.
+    pub(super) fn given_up(&self, direction: Direction) -> u64 {
+        match self.state {
+            State::Reset => u64::MAX,
+            _ => self.halves[direction as usize].acked,
+        }
     }
 
     pub(super) fn release(&mut self, memory: &mut Memory) {

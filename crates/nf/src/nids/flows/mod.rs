@@ -135,11 +135,13 @@ impl<V: Default + Clone> Flows<V> {
         (side.window(&self.memory), &mut flow.vars)
     }
 
-    /// Gives up the next gap of a direction that the receiver acknowledged; the window begins anew behind it. To be
-    /// asked until there is none, where [`Tracked::gaps`] says so: otherwise the data wait for the next packet.
+    /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left; the window begins anew
+    /// behind it. To be asked until there is none, where [`Tracked::gaps`] says so: otherwise the data wait for the
+    /// next packet.
     pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
-        let half = &mut self.table.get_mut(place.0).connection.halves[direction as usize];
-        half.side.next_gap(&mut self.memory, half.acked)
+        let connection = &mut self.table.get_mut(place.0).connection;
+        let given_up = connection.given_up(direction);
+        connection.halves[direction as usize].side.next_gap(&mut self.memory, given_up)
     }
 
     /// What is known of a flow.

@@ -43,8 +43,8 @@ pub struct Tracked {
     pub is_established: bool,
     /// What it did to the stream of its direction.
     pub stream: Stream,
-    /// By [`Direction`]: data wait behind a gap that won't be closed, as the receiver acknowledged them:
-    /// [`super::Flows::next_gap`] gives them.
+    /// By [`Direction`]: data wait behind a gap that won't be closed, as the receiver acknowledged them or the
+    /// connection was reset: [`super::Flows::next_gap`] gives them.
     pub gaps: [bool; 2],
 }
 

@@ -107,7 +107,7 @@ pub enum Protocol {
     Icmpv4,
     /// `icmpv6`.
     Icmpv6,
-    /// `pkthdr`: every packet, those among them whose headers lie.
+    /// `pkthdr`: every packet, those among them whose IP headers lie.
     PacketHeader,
 }
 

@@ -96,7 +96,7 @@ fn protocols() {
         (ipv4(132, 0, &[], &[0; 12]), vec![Ip, Ipv4, Sctp, PacketHeader]),
         (ipv4(47, 0, &[], &[0; 12]), vec![Ip, Ipv4, PacketHeader]),
         (ipv4(6, 0x0001, &[], &[0; 12]), vec![Ip, Ipv4, Tcp, TcpPacket, TcpStream, PacketHeader]),
-        (ipv4(17, 0, &[], &udp(99, b"")), vec![PacketHeader]),
+        (ipv4(17, 0, &[], &udp(99, b"")), vec![Ip, Ipv4, Udp, PacketHeader]),
         (vec![0x10; 9], vec![PacketHeader]),
     ];
     for (frame, expected) in cases {

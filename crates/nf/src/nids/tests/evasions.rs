@@ -1,0 +1,166 @@
+//! The same attack in every disguise: whoever hides it is found, as far as the receiver would see it.
+
+use super::frames::{ACK, FIN, Frame, RST, Talk};
+use super::run::run;
+
+const RULE: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"attack\"; sid:1;)\n\
+                    alert udp any any -> any 80 (content:\"attack\"; sid:2;)\n";
+
+fn is_found(table: &str, frames: &[Frame]) -> bool {
+    !run(RULE, table, frames).alerts.is_empty()
+}
+
+/// A connection in which the client says `GET `, and then what `pieces` say: places and bytes.
+fn talk(pieces: &[(i32, &[u8])]) -> Vec<Frame> {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"GET ");
+    for (ahead, data) in pieces {
+        let frame = talk.segment(0, ACK, *ahead, data);
+        talk.frames.push(frame);
+    }
+    talk.frames
+}
+
+#[test]
+fn order_does_not_hide() {
+    let in_order: Vec<(i32, &[u8])> = b"attack".chunks(1).zip(0..).map(|(b, at)| (at, b)).collect();
+    let mut backwards = in_order.clone();
+    backwards.reverse();
+    let mut shuffled = in_order.clone();
+    shuffled.swap(0, 4);
+    shuffled.swap(1, 3);
+    for pieces in [in_order, backwards, shuffled] {
+        assert!(is_found("", &talk(&pieces)));
+        assert!(!is_found("", &talk(&pieces[..5])));
+    }
+}
+
+#[test]
+fn repetition_does_not_hide() {
+    let pieces: &[(i32, &[u8])] =
+        &[(0, b"att"), (0, b"att"), (-4, b"GET "), (2, b"ta"), (4, b"ck")];
+    assert!(is_found("", &talk(pieces)));
+}
+
+#[test]
+fn overlaps_go_by_policy() {
+    // Garbage came first and waits; or it came last.
+    let garbage_first: &[(i32, &[u8])] = &[(3, b"xxx"), (3, b"ack"), (0, b"att")];
+    let garbage_last: &[(i32, &[u8])] = &[(3, b"ack"), (3, b"xxx"), (0, b"att")];
+    // It starts before what it covers.
+    let wider: &[(i32, &[u8])] = &[(3, b"xxx"), (2, b"tack"), (0, b"at")];
+    for (policy, expected) in [
+        ("first", [false, true, false]),
+        ("last", [true, false, true]),
+        ("bsd", [false, true, true]),
+        ("linux", [false, true, true]),
+    ] {
+        let found = [garbage_first, garbage_last, wider]
+            .map(|pieces| is_found(&format!("overlap = \"{policy}\""), &talk(pieces)));
+        assert_eq!(found, expected, "{policy}");
+    }
+}
+
+#[test]
+fn wrong_checksums() {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"att");
+    let bogus = Frame { is_corrupt: true, ..talk.segment(0, ACK, 0, b"xxx") };
+    talk.frames.push(bogus);
+    talk.client(b"ack");
+    assert!(is_found("checksum = \"check\"", &talk.frames));
+    assert!(!is_found("checksum = \"ignore\"", &talk.frames));
+    let corrupt: Vec<Frame> = talk.frames[..3]
+        .iter()
+        .cloned()
+        .chain([Frame { is_corrupt: true, ..talk.segment(0, ACK, -6, b"attack") }])
+        .collect();
+    assert!(!is_found("checksum = \"check\"", &corrupt));
+    assert!(is_found("checksum = \"ignore\"", &corrupt));
+}
+
+/// Whether a packet with a low time to live arrives can't be known here: the first one counts as any other.
+#[test]
+fn low_times_to_live_count() {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"att");
+    let bogus = Frame { ttl: 1, ..talk.segment(0, ACK, 0, b"xxx") };
+    talk.frames.push(bogus);
+    talk.client(b"ack");
+    assert!(!is_found("", &talk.frames));
+}
+
+#[test]
+fn bogus_ends_do_not_hide() {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"att");
+    for flags in [RST, RST | ACK, FIN | ACK] {
+        // Far out of the window.
+        let bogus = talk.segment(0, flags, 1 << 24, b"");
+        talk.frames.push(bogus);
+    }
+    talk.client(b"ack");
+    assert!(is_found("", &talk.frames));
+}
+
+/// The message of `whole` in fragments of `len` bytes: their places, and the frames.
+fn fragments(whole: &Frame, len: usize) -> Vec<Frame> {
+    let message = whole.message();
+    let count = message.len().div_ceil(len);
+    message
+        .chunks(len)
+        .enumerate()
+        .map(|(at, bytes)| fragment(whole, at * len, bytes, at + 1 < count))
+        .collect()
+}
+
+fn fragment(whole: &Frame, at: usize, bytes: &[u8], is_more: bool) -> Frame {
+    let fragment = (at / 8) as u16 | if is_more { 0x2000 } else { 0 };
+    Frame { id: 77, fragment, payload: bytes.to_vec(), ..whole.clone() }
+}
+
+#[test]
+fn fragments_do_not_hide() {
+    let whole = Frame::udp(b"some text and then the attack, and more");
+    for len in [8, 16, 24, 32] {
+        let mut frames = fragments(&whole, len);
+        assert!(is_found("", &frames), "{len}");
+        frames.reverse();
+        assert!(is_found("", &frames), "{len} backwards");
+        frames.remove(0);
+        assert!(!is_found("", &frames), "{len} without the last");
+    }
+    let mut talk = Talk::new(&Frame::udp(b""));
+    let segment = talk.segment(0, ACK, 0, b"GET attack");
+    talk.frames.extend(fragments(&segment, 8));
+    assert!(is_found("", &talk.frames));
+}
+
+#[test]
+fn fragments_overlap_by_policy() {
+    let whole = Frame::udp(b"attack..xxxxxxxx");
+    let header = &whole.message()[..8];
+    let piece = |at, bytes: &[u8], is_more| fragment(&whole, at, bytes, is_more);
+    let frames = [
+        piece(8, b"xxxxxxxx", true),
+        piece(8, b"attack..", true),
+        piece(16, b"xxxxxxxx", false),
+        piece(0, header, true),
+    ];
+    for (policy, expected) in [("first", false), ("last", true), ("bsd", false), ("linux", true)] {
+        assert_eq!(is_found(&format!("overlap = \"{policy}\""), &frames), expected, "{policy}");
+    }
+}
+
+#[test]
+fn rules_that_ask_for_fragments() {
+    let whole = Frame::udp(b"some attack");
+    let rule =
+        |option| format!("alert udp any any -> any any ({option} content:\"attack\"; sid:1;)\n");
+    let frames = [fragments(&whole, 8), vec![whole.ports([7, 7])]].concat();
+    assert_eq!(run(&rule("flow:only_frag;"), "", &frames).alerts, [(2, 1)]);
+    assert_eq!(run(&rule("flow:no_frag;"), "", &frames).alerts, [(3, 1)]);
+    let rules = "alert ip any any -> any any (fragbits:M; sid:2;)\n\
+                 alert ip any any -> any any (fragoffset:>0; sid:3;)\n";
+    assert_eq!(run(rules, "", &frames).alerts, [(0, 2), (1, 2), (1, 3), (2, 3)]);
+}

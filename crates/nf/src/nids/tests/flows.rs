@@ -1,0 +1,147 @@
+//! Options on flows, and what is kept of flows and hosts (manual, "Flow Keywords" and "Xbits Keyword").
+
+use super::frames::{ACK, Frame, SYN, Talk};
+use super::run::{Told, run};
+
+fn alerts(rules: &str, frames: &[Frame]) -> Vec<Told> {
+    run(rules, "", frames).alerts
+}
+
+/// Handshake, a request, its answer, and a second request.
+fn talk() -> Talk {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"one abc");
+    talk.server(b"two abc");
+    talk.client(b"three abc");
+    talk
+}
+
+#[test]
+fn directions_and_states() {
+    let stray = Frame::tcp(ACK, b"abc").ports([9, 80]);
+    let frames = [talk().frames, vec![stray]].concat();
+    let cases: &[(&str, &[usize])] = &[
+        ("flow:to_server;", &[3, 5, 6]),
+        ("flow:from_client;", &[3, 5, 6]),
+        ("flow:to_client;", &[4]),
+        ("flow:from_server;", &[4]),
+        ("flow:established;", &[3, 4, 5]),
+        ("flow:established,to_server;", &[3, 5]),
+        ("flow:not_established;", &[6]),
+        ("flow:stateless;", &[3, 4, 5, 6]),
+        ("flow:only_stream;", &[3, 4, 5]),
+        ("flow:no_stream;", &[3, 4, 5, 6]),
+    ];
+    for (option, expected) in cases {
+        let rule = format!("alert tcp any any -> any any ({option} content:\"abc\"; sid:1;)\n");
+        let places: Vec<usize> = alerts(&rule, &frames).iter().map(|told| told.0).collect();
+        assert_eq!(places, *expected, "{option}");
+    }
+}
+
+#[test]
+fn datagrams_are_established_by_an_answer() {
+    let there = Frame::udp(b"abc");
+    let frames = [there.clone(), there.clone(), there.clone().back(), there];
+    let rule =
+        |option| format!("alert udp any any -> any any ({option} content:\"abc\"; sid:1;)\n");
+    assert_eq!(alerts(&rule("flow:established;"), &frames), [(2, 1), (3, 1)]);
+    assert_eq!(alerts(&rule("flow:not_established,to_server;"), &frames), [(0, 1), (1, 1)]);
+    assert_eq!(alerts(&rule("flow:to_client;"), &frames), [(2, 1)]);
+}
+
+#[test]
+fn flowbits_between_packets_and_in_one() {
+    let rules = "alert tcp any any -> any any (content:\"three\"; flowbits:isset,seen; sid:3;)\n\
+                 alert tcp any any -> any any (content:\"one\"; flowbits:set,seen; noalert; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"two\"; flowbits:isset,seen; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"abc\"; flowbits:isnotset,seen; sid:4;)\n\
+                 alert tcp any any -> any any (content:\"one\"; flowbits:isset,seen|other; sid:5;)\n";
+    assert_eq!(alerts(rules, &talk().frames), [(3, 5), (4, 2), (5, 3)]);
+    let rules = rules.replace("noalert;", "flowbits:noalert;");
+    assert_eq!(alerts(&rules, &talk().frames), [(3, 5), (4, 2), (5, 3)]);
+    let rules = "alert tcp any any -> any any (content:\"abc\"; flowbits:toggle,odd; noalert; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"abc\"; flowbits:isset,odd; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"two\"; flowbits:set,a; flowbits:unset,odd; sid:3;)\n";
+    assert_eq!(alerts(rules, &talk().frames), [(3, 2), (4, 3), (5, 2)]);
+    // Another flow's bits are its own.
+    let other = Talk::new(&Frame::udp(b"").ports([5, 6]));
+    let rules = "alert tcp any any -> any any (flags:S; flowbits:set,s; noalert; sid:1;)\n\
+                 alert tcp any any -> any 80 (content:\"abc\"; flowbits:isset,s; sid:2;)\n";
+    let frames = [other.frames, talk().frames[1..].to_vec()].concat();
+    assert_eq!(alerts(rules, &frames), []);
+}
+
+#[test]
+fn flowints_count() {
+    let rules = "alert udp any any -> any any (content:\"a\"; flowint:n,isnotset; flowint:n,=,1; sid:1;)\n\
+                 alert udp any any -> any any (content:\"a\"; flowint:n,isset; flowint:n,+,1; noalert; sid:2;)\n\
+                 alert udp any any -> any any (content:\"a\"; flowint:n,>,3; sid:3;)\n";
+    let frames = vec![Frame::udp(b"a"); 4];
+    let found = alerts(rules, &frames);
+    assert_eq!(found.iter().filter(|told| told.1 == 1).collect::<Vec<_>>(), [&(0, 1)]);
+    assert_eq!(found.iter().filter(|told| told.1 == 3).count(), 2);
+}
+
+#[test]
+fn xbits_of_hosts_and_pairs() {
+    let set = Frame::udp(b"set");
+    let ask = |hosts, at| Frame { hosts, ..Frame::udp(b"ask") }.at(at);
+    let frames = [
+        set.at(0),
+        ask([1, 2], 1),
+        ask([1, 3], 2),
+        ask([3, 2], 3),
+        ask([2, 1], 4),
+        ask([1, 2], 20_000),
+    ];
+    let cases: [(&str, &[usize]); 3] =
+        [("ip_src", &[1, 2]), ("ip_dst", &[1, 3]), ("ip_pair", &[1, 4])];
+    for (track, expected) in cases {
+        let rules = format!(
+            "alert udp any any -> any any (content:\"set\"; xbits:set,x,track {track},expire 10; noalert; sid:1;)\n\
+             alert udp any any -> any any (content:\"ask\"; xbits:isset,x,track {track}; sid:2;)\n"
+        );
+        let places: Vec<usize> = alerts(&rules, &frames).iter().map(|told| told.0).collect();
+        assert_eq!(places, expected, "{track}");
+    }
+}
+
+#[test]
+fn sizes_of_streams() {
+    let rule = |option| {
+        format!("alert tcp any any -> any any (stream_size:{option}; content:\"abc\"; sid:1;)\n")
+    };
+    // The client's SYN counts 1, and its requests 7 and 9.
+    for (option, expected) in [
+        ("client,=,8", vec![3, 4]),
+        ("client,>,8", vec![5]),
+        ("server,<,2", vec![3]),
+        ("both,>,7", vec![4, 5]),
+        ("either,>,16", vec![5]),
+    ] {
+        let found = alerts(&rule(option), &talk().frames);
+        let places: Vec<usize> = found.iter().map(|told| told.0).collect();
+        assert_eq!(places, expected, "{option}");
+    }
+}
+
+#[test]
+fn errors_belong_to_the_flow_that_they_quote() {
+    let asked = Frame::udp(b"abc");
+    let quoted = asked.packet();
+    let error = Frame { hosts: [2, 1], ..Frame::icmp(3, 3, &quoted) };
+    let rules = "alert udp any any -> any any (content:\"abc\"; flowbits:set,a; noalert; sid:1;)\n\
+                 alert icmp any any -> any any (itype:3; flowbits:isset,a; sid:2;)\n";
+    assert_eq!(alerts(rules, &[asked, error.clone()]), [(1, 2)]);
+    assert_eq!(alerts(rules, &[error]), []);
+}
+
+#[test]
+fn flows_picked_up_in_the_middle() {
+    let frames = &talk().frames[3..];
+    let rule = "alert tcp any any -> any any (flow:established; content:\"abc\"; sid:1;)\n";
+    assert_eq!(run(rule, "", frames).alerts, []);
+    assert_eq!(run(rule, "midstream = true", frames).alerts, [(0, 1), (1, 1), (2, 1)]);
+    assert_eq!(alerts(rule, &[Frame::tcp(SYN, b"abc")]), []);
+}

@@ -1,0 +1,12 @@
+//! What the function as a whole tells of packets and drops: rule text, frames, expected alerts, with every matcher and in
+//! batches of several sizes.
+
+mod actions;
+mod evasions;
+mod flows;
+mod frames;
+mod gaps;
+mod headers;
+mod payloads;
+mod property;
+mod run;
