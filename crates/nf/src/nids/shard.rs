@@ -49,7 +49,8 @@ impl NidsShard {
             is_reassembled: false,
         };
         let verdict = self.inspector.inspect(&seen, found, emit);
-        if !headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
+        // A first fragment that is too short for the header behind that of IP is one as well.
+        if !headers.flags.has(Flags::FRAGMENT) {
             return verdict;
         }
         let Taken::Complete(frame) = self.reassembly.take(&seen.packet) else { return verdict };

@@ -62,7 +62,7 @@ fn ip_headers() {
         ("ip any any -> any any (ttl:>=11;)", v6(), &[2, 3]),
         ("ip any any -> any any (tos:!0;)", with(&[0, 8], |f, tos| f.tos = tos), &[1]),
         ("ip any any -> any any (id:1;)", ids(), &[1]),
-        ("ip any any -> any any (id:0x1234;)", ids(), &[]),
+        ("ip any any -> any any (id:0x1234;)", ids(), &[2]),
         ("ip any any -> any any (fragbits:D;)", bits(), &[1]),
         ("ip any any -> any any (fragbits:+D;)", bits(), &[1, 3]),
         ("ip any any -> any any (fragbits:*RD;)", bits(), &[1, 2, 3]),
