@@ -84,7 +84,7 @@ pub struct Gap {
     pub lost: u64,
     /// Where the bytes behind it start: the window's start.
     pub from: u64,
-    /// Where they end.
+    /// Where they end; `from` where they were lost for lack of memory.
     pub to: u64,
     /// What became of the packet's own payload.
     pub packet: Fate,

@@ -21,7 +21,7 @@ fn oracle(filter: &Filter, times: &[u64]) -> (Decision, bool) {
         Filter::Detection(_) => [Nothing, Told][usize::from(nth > count)],
         Filter::Threshold(threshold) => match threshold.how {
             ThresholdHow::Limit => [Silent, Told][usize::from(nth <= count)],
-            ThresholdHow::Threshold => [Nothing, Told][usize::from(nth % count == 0)],
+            ThresholdHow::Threshold => [Nothing, Told][usize::from(nth.is_multiple_of(count))],
             ThresholdHow::Both if nth < count => Nothing,
             ThresholdHow::Both => [Silent, Told][usize::from(nth == count)],
             ThresholdHow::Backoff { multiplier } => {
