@@ -208,7 +208,7 @@ impl Bench {
                 _ => table,
             };
             let (function, words) = build(&DEFINITION, &table, &self.folder.0);
-            function.report().expect("a file of numbers");
+            function.report(&warpline_nf::Outputs::default()).expect("a file of numbers");
             (function, words)
         };
         let sas = self.keys.rows().len() as u32;

@@ -62,12 +62,15 @@ fn measure(literals: &[Pattern]) {
     }
 }
 
+/// Scans a payload, and says how many hits there were.
+type Run = Box<dyn FnMut(&[u8]) -> usize>;
+
 /// One way to search.
 struct Search {
     name: &'static str,
     wants_folded: bool,
     /// Searches a payload; gives how many literals were noted.
-    run: Box<dyn FnMut(&[u8]) -> usize>,
+    run: Run,
 }
 
 /// The first, by which ratios are told, is aho-corasick.
