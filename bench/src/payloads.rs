@@ -7,7 +7,7 @@ use warpline_packet::hash::mix32;
 pub fn literal(number: u32) -> Pattern {
     let mut bytes = Vec::new();
     for part in 0..1 + mix32(number) % 3 {
-        let draw = mix32(number * 8 + part ^ 0x5eed_0000);
+        let draw = mix32((number * 8 + part) ^ 0x5eed_0000);
         word(draw, OF_RULES, &mut bytes);
         match draw >> 28 {
             0..4 => bytes.extend(draw.to_le_bytes().iter().take(2 + draw as usize % 3)),
