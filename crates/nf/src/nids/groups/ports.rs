@@ -228,7 +228,6 @@ mod tests {
             })
             .collect();
         let classes = PortClasses::new(&sides);
-        assert!(classes.own.iter().all(|&own| 0 < own && usize::from(own) < OWN_GROUPS_MAX));
         let has = |ports: &Ports, port: u16| ports.0.iter().any(|&(a, b)| a <= port && port <= b);
         let mut looked_at = 0;
         for src in [0, 79, 80, 81, 443, 1024, 3000, 3001, 3050, 3118, 5000, u16::MAX] {
@@ -247,5 +246,22 @@ mod tests {
         assert_eq!(PortClasses::new(&[]).key(80, 80), GroupKey::General);
         let places: Vec<usize> = classes.keys().map(|key| classes.index(key)).collect();
         assert!(places.iter().copied().eq(0..places.len()));
+    }
+
+    #[test]
+    fn ports_that_few_rules_ask_for_share_a_group() {
+        let [many, few] = [ports(&[(80, 80)]), ports(&[(90, 90)])];
+        let to = |ports, count| vec![Sides { by_src: None, by_dst: Some(ports) }; count];
+        let general = |count| vec![Sides { by_src: None, by_dst: None }; count];
+        for (rules, own) in [
+            ([to(&many, 16), to(&few, 15), general(0)], 1),
+            ([to(&many, 40), to(&few, 39), general(40 * 32)], 1),
+            ([to(&many, 40), to(&few, 39), general(42 * 32)], 0),
+        ] {
+            let classes = PortClasses::new(&rules.concat());
+            assert_eq!(classes.own, [0, own]);
+            assert_eq!(classes.key(1, 80) == GroupKey::Rest, own == 0);
+            assert_eq!(classes.key(1, 90), GroupKey::Rest);
+        }
     }
 }
