@@ -228,7 +228,7 @@ mod tests {
             })
             .collect();
         let classes = PortClasses::new(&sides);
-        assert!(classes.own.iter().all(|&own| 0 < own && usize::from(own) < OWN_GROUPS_MAX));
+        assert!(classes.own.iter().all(|&own| 0 < own && usize::from(own) <= OWN_GROUPS_MAX));
         let has = |ports: &Ports, port: u16| ports.0.iter().any(|&(a, b)| a <= port && port <= b);
         let mut looked_at = 0;
         for src in [0, 79, 80, 81, 443, 1024, 3000, 3001, 3050, 3118, 5000, u16::MAX] {
