@@ -1,6 +1,6 @@
 //! Files that this user wrote, whole: the only ones whose bytes a library is given that trusts what it reads.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -27,7 +27,8 @@ impl Sealed {
     /// Reads the file at `path`; `None` where there is none, or it isn't what is said above. Its time of
     /// modification becomes now, so that it can be told from those that nobody reads.
     pub(crate) fn read(path: &Path, key: &Key) -> Option<Self> {
-        let file = File::open(path).ok()?;
+        // Others may have put a pipe in its place, at which a plain open would wait for ever.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
         let about = file.metadata().ok()?;
         let is_own = about.is_file() && about.uid() == sys::user() && about.mode() & 0o022 == 0;
         if !is_own || about.len() > LEN_MAX {

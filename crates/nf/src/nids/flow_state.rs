@@ -11,8 +11,11 @@ pub(super) struct FlowState {
     pub(super) fate: Fate,
     /// By direction.
     pub(super) waiting: [Waiting; 2],
-    /// The rule set that `waiting` is about, as [`super::report::Generation::number`] counts them.
-    pub(super) generation: u32,
+    /// By direction, the rule set that `waiting` is about: the lower half of what
+    /// [`super::report::Generation::number`] counts.
+    pub(super) generations: [u16; 2],
+    /// By direction, the rule set whose rules on addresses were asked, in the same way.
+    pub(super) asked_once: [u16; 2],
 }
 
 /// What was decided of a flow.

@@ -182,7 +182,8 @@ impl Inspector {
         let [src, dst] = ends.addresses;
         let has_rules = !group.always().is_empty()
             || tables.groups.by_address(src, dst, false).next().is_some();
-        if has_rules {
+        let asked_once = flows.vars(place).asked_once[tracked.direction as usize];
+        if has_rules || asked_once != *generation as u16 {
             return false;
         }
         match tracked.stream {
@@ -190,7 +191,8 @@ impl Inspector {
                 let (window, state) = flows.window_and_vars(place, tracked.direction);
                 let is_seam = group.may_span(window.bytes, (from - window.start) as usize);
                 let waiting = &state.waiting[tracked.direction as usize];
-                !is_seam && waiting.is_empty() && state.generation == *generation
+                let known = state.generations[tracked.direction as usize];
+                !is_seam && waiting.is_empty() && known == *generation as u16
             }
             Stream::Grew { .. } | Stream::Gap(_) => false,
             _ => true,
@@ -249,8 +251,12 @@ impl Inspector {
         let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
         let on_packet = if at.is_behind_gap { 0 } else { PACKET };
         let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
-        let is_first =
-            at.tracked.as_ref().is_none_or(|t| t.place.is_none() || t.is_first_of_direction);
+        let generation = *generation as u16;
+        let is_first = !at.is_behind_gap
+            && at.tracked.as_ref().is_none_or(|tracked| {
+                let was_asked = was_asked(flows, tracked, generation);
+                tracked.is_first_of_direction || !was_asked
+            });
         group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
         let (src, dst) = (at.subject.src, at.subject.dst);
         tables.groups.by_address(src, dst, false).for_each(|rule| asked.ask(rule, on_both));
@@ -265,7 +271,8 @@ impl Inspector {
         {
             let (window, state) = flows.window_and_vars(place, *direction);
             let waiting = &mut state.waiting[*direction as usize];
-            let is_new_set = core::mem::replace(&mut state.generation, *generation) != *generation;
+            let known = &mut state.generations[*direction as usize];
+            let is_new_set = core::mem::replace(known, generation) != generation;
             is_in_order = matches!(stream, Stream::Grew { is_packet: true, changed: None, .. })
                 && !is_new_set;
             let from = if is_new_set { window.start } else { from };
@@ -500,6 +507,15 @@ impl Inspector {
     }
 }
 
+/// Whether a direction was asked the rules on addresses of this rule set; from here on it was. A packet of no flow
+/// never was.
+fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -> bool {
+    tracked.place.is_some_and(|place| {
+        let known = &mut flows.vars(place).asked_once[tracked.direction as usize];
+        core::mem::replace(known, generation) == generation
+    })
+}
+
 /// What is known of a packet before any rule is asked.
 fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
     let (grew, is_alone) = match tracked.as_ref().map(|tracked| &tracked.stream) {
@@ -508,8 +524,11 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
             (Some((from, *to)), false)
         }
         Some(Stream::Gap(gap)) => (Some((gap.from, gap.to)), gap.packet == flows::Fate::Alone),
+        // Whether what closed the connection reached the other end is not known: data behind it are looked at by themselves.
+        Some(Stream::None | Stream::Untracked | Stream::Refused(Why::Closed)) | None => {
+            (None, true)
+        }
         Some(Stream::Held | Stream::Old | Stream::Refused(_)) => (None, false),
-        Some(Stream::None | Stream::Untracked) | None => (None, true),
     };
     At {
         seen,

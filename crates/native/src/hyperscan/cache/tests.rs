@@ -136,3 +136,13 @@ fn what_was_not_read_for_longest_goes() {
     Cache::new(&folder.0).trim(15).unwrap();
     assert_eq!(folder.files(), ["a.hsdb", "other"].map(|name| folder.0.join(name)));
 }
+
+#[test]
+fn a_pipe_is_not_waited_for() {
+    let folder = Folder::new("cache-pipe");
+    fs::create_dir_all(&folder.0).unwrap();
+    let path = folder.0.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    assert!(Sealed::read(&path, &[0; 32]).is_none());
+}

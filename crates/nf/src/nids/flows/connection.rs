@@ -5,9 +5,9 @@
 
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-use super::half::{FINISHED, HAS_WINDOW, Half};
+use super::half::{FINISHED, HAS_WINDOW, Half, LOST};
 use super::memory::Memory;
-use super::outcome::{Direction, Stream, Why};
+use super::outcome::{Direction, Fate, Gap, Stream, Why};
 use super::overlap::Overlap;
 use super::segment::Segment;
 
@@ -252,7 +252,26 @@ impl Turn<'_> {
     }
 
     pub(super) fn add(&mut self, start: u64, payload: &[u8]) -> Stream {
-        let Half { side, acked, .. } = &mut self.connection.halves[self.direction as usize];
-        side.add(self.memory, start, payload, *acked)
+        let Half { side, acked, flags, .. } = &mut self.connection.halves[self.direction as usize];
+        let is_late = *flags & LOST != 0
+            && start < side.window(self.memory).start
+            && start + payload.len() as u64 > *acked;
+        let stream = side.add(self.memory, start, payload, *acked);
+        if matches!(&stream, Stream::Gap(gap) if gap.lost > 0 && gap.from > *acked) {
+            *flags |= LOST;
+        }
+        if is_late { self.late(stream) } else { stream }
+    }
+
+    /// What may belong in a gap that was given up though nobody acknowledged it: its receiver takes it still, so that it
+    /// has to be looked at by itself.
+    fn late(&mut self, stream: Stream) -> Stream {
+        match stream {
+            Stream::Old => self.untracked(),
+            Stream::Grew { from, to, changed: None, .. } => {
+                Stream::Gap(Gap { lost: 0, from, to, packet: Fate::Alone })
+            }
+            other => other,
+        }
     }
 }

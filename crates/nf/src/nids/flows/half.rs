@@ -28,6 +28,8 @@ pub(super) const HAS_WINDOW: u8 = 2;
 pub(super) const FINISHED: u8 = 4;
 /// Its SYN had data that count if they are acknowledged (RFC 7413).
 pub(super) const FAST_OPEN: u8 = 8;
+/// A gap was given up for lack of room, before the other end acknowledged it.
+pub(super) const LOST: u8 = 16;
 
 impl Half {
     pub(super) const EMPTY: Self =

@@ -254,7 +254,12 @@ impl<V: Default + Clone> Flows<V> {
         let is_corrupt = self.is_corrupt(packet);
         let flow = self.table.get_mut(place);
         let was_established = is_established(flow);
+        let seen = flow.connection.seen;
         let is_first = count(flow, direction, packet.len, self.now);
+        if is_corrupt {
+            // Nobody looks into it: the next one is still the first.
+            flow.connection.seen = seen;
+        }
         let mut tracked = Tracked {
             place: Some(Place(place)),
             direction,

@@ -80,7 +80,7 @@ pub enum Stream {
 /// A gap that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Bytes that nobody saw.
+    /// Bytes that nobody saw; 0 where the packet may fill a gap that was given up before, and goes beyond it.
     pub lost: u64,
     /// Where the bytes behind it start: the window's start.
     pub from: u64,

@@ -103,6 +103,51 @@ fn bogus_ends_do_not_hide() {
     assert!(is_found("", &talk.frames));
 }
 
+/// A reset with a low time to live ends the connection for who listens, and not for its receiver.
+#[test]
+fn a_reset_does_not_hide_what_follows() {
+    for end in [0, 1] {
+        let mut talk = Talk::new(&Frame::udp(b""));
+        let bogus = Frame { ttl: 1, ..talk.segment(end, RST | ACK, 0, b"") };
+        talk.frames.push(bogus);
+        talk.client(b"attack");
+        assert!(is_found("", &talk.frames), "{end}");
+    }
+}
+
+/// There is room for so many segments behind a gap; what fills it afterwards is new to its receiver.
+#[test]
+fn segments_ahead_do_not_hide_what_is_before_them() {
+    let mut many: Vec<(i32, &[u8])> = (6..520).map(|at| (at, &b"x"[..])).collect();
+    let far: &[u8] = &[b'x'; 1000];
+    let long = [&b"attack"[..], &[b'x'; 600]].concat();
+    for late in [&b"attack"[..], &long] {
+        let pieces = [&many[..], &[(0, late)]].concat();
+        assert!(is_found("", &talk(&pieces)), "{}", late.len());
+    }
+    many.truncate(9);
+    assert!(is_found("", &talk(&[&many[..], &[(0, b"attack")]].concat())));
+    // Farther ahead than anything may wait, where the receiver announced such a window.
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.frames[..2].iter_mut().for_each(|frame| frame.tcp_options = vec![3, 3, 7, 1]);
+    talk.server(b"");
+    let ahead = talk.segment(0, ACK, 400_000, far);
+    talk.frames.push(ahead);
+    talk.client(b"attack");
+    assert!(is_found("", &talk.frames));
+}
+
+/// One whose checksum is wrong is not looked into, and takes nothing from the one that follows.
+#[test]
+fn a_corrupt_packet_is_not_the_first() {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    let bogus = Frame { is_corrupt: true, ..talk.frames[1].clone() };
+    talk.frames.insert(1, bogus);
+    let rule = "drop ip 10.0.0.2 any -> any any (sid:1;)\n";
+    let ran = run(rule, "checksum = \"check\"", &talk.frames);
+    assert_eq!((ran.alerts, ran.dropped), (vec![(2, 1)], vec![2, 3]));
+}
+
 /// The message of `whole` in fragments of `len` bytes: their places, and the frames.
 fn fragments(whole: &Frame, len: usize) -> Vec<Frame> {
     let message = whole.message();

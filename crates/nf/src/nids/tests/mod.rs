@@ -9,4 +9,5 @@ mod gaps;
 mod headers;
 mod payloads;
 mod property;
+mod reloads;
 mod run;

@@ -124,10 +124,10 @@ fn told(line: &str, times: &[u64]) -> Told {
 }
 
 /// A folder that goes when this does.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("warpline-nids-{}-{number}", std::process::id());
