@@ -1,20 +1,22 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
+mod find;
+mod tell;
+
 use core::cell::RefCell;
 use core::net::IpAddr;
 use std::sync::Arc;
 
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Flags, Found, Headers, Instant, Packet, Shard};
+use warpline_packet::{Found, Headers, Instant, Packet, Shard};
 
 use super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::counts::Counts;
 use super::detect::{Buffer, FlowFacts, FlowVars, Reach, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
-use super::groups::Group;
 use super::limits;
-use super::report::{Alert, Decision, FlowAt, Match, Rejecter, RuleId, Thresholds};
+use super::report::{Alert, Decision, Match, Rejecter, RuleId, Thresholds};
 use super::rules::{Action, Rejected};
 use super::tables::{Known, Tables};
 use crate::Emit;
@@ -168,37 +170,6 @@ impl Inspector {
         })
     }
 
-    /// Whether a packet in which `run` found nothing leaves nothing to be asked, as most do: what [`Self::find_rules`] would
-    /// find, in fewer steps.
-    fn is_quiet(&mut self, packet: &FlowPacket<'_>, tracked: &Tracked) -> bool {
-        let Some(place) =
-            tracked.place.filter(|_| !tracked.is_first_of_direction && tracked.gaps == [false; 2])
-        else {
-            return false;
-        };
-        let Some(ends) = packet.ends() else { return false };
-        let Self { tables, flows, generation, .. } = self;
-        let group = tables.groups.of(ends.protocol, ends.ports[0], ends.ports[1]);
-        let [src, dst] = ends.addresses;
-        let has_rules = !group.always().is_empty()
-            || tables.groups.by_address(src, dst, false).next().is_some();
-        let asked_once = flows.vars(place).asked_once[tracked.direction as usize];
-        if has_rules || asked_once != *generation as u16 {
-            return false;
-        }
-        match tracked.stream {
-            Stream::Grew { from, is_packet: true, changed: None, .. } => {
-                let (window, state) = flows.window_and_vars(place, tracked.direction);
-                let is_seam = group.may_span(window.bytes, (from - window.start) as usize);
-                let waiting = &state.waiting[tracked.direction as usize];
-                let known = state.generations[tracked.direction as usize];
-                !is_seam && waiting.is_empty() && known == *generation as u16
-            }
-            Stream::Grew { .. } | Stream::Gap(_) => false,
-            _ => true,
-        }
-    }
-
     /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the packet reset
     /// the connection, and looks at the data behind them: as if a packet of their own direction had brought them.
     fn inspect_gaps(
@@ -241,65 +212,6 @@ impl Inspector {
             client_bytes: stream_len(0),
             server_bytes: stream_len(1),
             is_reassembled: at.seen.is_reassembled,
-        }
-    }
-
-    /// Finds the rules that are worth asking.
-    fn find_rules(&mut self, at: &At<'_>, found: Found<'_>, asked: &mut Asked) {
-        let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
-        let Self { tables, flows, counts, generation, .. } = self;
-        let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
-        let on_packet = if at.is_behind_gap { 0 } else { PACKET };
-        let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
-        let generation = *generation as u16;
-        let is_first = !at.is_behind_gap
-            && at.tracked.as_ref().is_none_or(|tracked| {
-                let was_asked = was_asked(flows, tracked, generation);
-                tracked.is_first_of_direction || !was_asked
-            });
-        group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
-        let (src, dst) = (at.subject.src, at.subject.dst);
-        tables.groups.by_address(src, dst, false).for_each(|rule| asked.ask(rule, on_both));
-        if is_first {
-            group.once().iter().for_each(|&rule| asked.ask(rule, PACKET));
-            tables.groups.by_address(src, dst, true).for_each(|rule| asked.ask(rule, PACKET));
-        }
-        let mut is_in_order = false;
-        if let Some((place, Tracked { direction, stream, .. })) =
-            at.tracked.as_ref().and_then(|t| Some((t.place?, t)))
-            && let Some((from, to)) = at.grew
-        {
-            let (window, state) = flows.window_and_vars(place, *direction);
-            let waiting = &mut state.waiting[*direction as usize];
-            let known = &mut state.generations[*direction as usize];
-            let is_new_set = core::mem::replace(known, generation) != generation;
-            is_in_order = matches!(stream, Stream::Grew { is_packet: true, changed: None, .. })
-                && !is_new_set;
-            let from = if is_new_set { window.start } else { from };
-            if is_new_set {
-                waiting.clear();
-            }
-            waiting.forget(window.start);
-            waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
-            let border = (from - window.start.min(from)) as usize;
-            let end = if is_in_order {
-                border + group.pattern_len_max()
-            } else {
-                (to - window.start) as usize
-            };
-            if !is_in_order || group.may_span(window.bytes, border) {
-                counts.rescans += u64::from(!is_in_order);
-                scan_behind(group, window.bytes, border, end, asked);
-            }
-        }
-        let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
-        match found {
-            Found::Numbers(ids) => {
-                let rules = ids.iter().flat_map(|&id| group.rules(id));
-                rules.for_each(|&rule| asked.ask(rule, how));
-            }
-            // Not counted: how much room there is depends on the batch.
-            Found::NoRoom => scan_all(group, at.subject.payload, how, asked),
         }
     }
 
@@ -459,52 +371,6 @@ impl Inspector {
             self.rejecter.reject(&at.seen.packet, whom, emit);
         }
     }
-
-    fn tell(
-        &mut self,
-        at: &At<'_>,
-        matched: &Matched,
-        decision: Option<Decision>,
-        verdict: Verdict,
-        emit: &mut Emit<'_>,
-    ) {
-        let Self { flows, note, generation, .. } = self;
-        let facts = at.place().map(|place| flows.facts(place));
-        let side =
-            at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
-        let window = side
-            .filter(|_| matched.is_stream)
-            .map(|(place, direction)| flows.window(place, direction));
-        let payload = window.map_or(at.subject.payload, |window| window.bytes);
-        let (src_port, dst_port) = at.subject.ports.or_else(|| icmp(&at.subject)).unwrap_or((0, 0));
-        let alert = Alert {
-            rule: matched.rule,
-            generation: *generation,
-            captured: at.seen.packet.captured(),
-            now: at.now,
-            ends: at.ends(),
-            protocol: at.subject.protocol,
-            src_port,
-            dst_port,
-            vlans: vlans(&at.seen.packet),
-            flow: facts.map(|facts| FlowAt {
-                id: facts.id,
-                to_server: at.facts.to_server == Some(true),
-                packets_to_server: facts.packets[0],
-                packets_to_client: facts.packets[1],
-                bytes_to_server: facts.bytes[0],
-                bytes_to_client: facts.bytes[1],
-                start: facts.started,
-            }),
-            is_blocked: verdict != Verdict::Forward,
-            is_stream: matched.is_stream,
-            decision,
-            payload_len: payload.len() as u32,
-            payload,
-        };
-        let len = alert.encode(note);
-        emit.note(at.seen.packet.ingress(), &note[..len]);
-    }
 }
 
 /// Whether a direction was asked the rules on addresses of this rule set; from here on it was. A packet of no flow
@@ -563,49 +429,4 @@ impl At<'_> {
     fn ends(&self) -> Option<(IpAddr, IpAddr)> {
         (self.subject.version != 0).then_some((self.subject.src, self.subject.dst))
     }
-}
-
-/// Asks the rules of every literal in `bytes` that ends behind place `border` and at `end` at the latest.
-fn scan_behind(group: &Group, bytes: &[u8], border: usize, end: usize, asked: &mut Asked) {
-    let Some(matcher) = group.matcher() else { return };
-    let first = (border + 1).saturating_sub(group.pattern_len_max());
-    let Some(bytes) = bytes.get(first..end.min(bytes.len())) else { return };
-    let mut hits = asked.take_hits();
-    matcher.scan(bytes, &mut hits);
-    let is_asked = |id: u32| group.ends_behind(id, bytes, border - first);
-    if hits.is_full() {
-        group.rules_all().iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
-    }
-    for &id in hits.ids().iter().filter(|&&id| is_asked(id)) {
-        group.rules(id).iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
-    }
-    asked.set_hits(hits);
-}
-
-/// Asks the rules of every literal in `bytes`.
-fn scan_all(group: &Group, bytes: &[u8], how: u8, asked: &mut Asked) {
-    let Some(matcher) = group.matcher() else { return };
-    let mut hits = asked.take_hits();
-    matcher.scan(bytes, &mut hits);
-    if hits.is_full() {
-        group.rules_all().iter().for_each(|&rule| asked.ask(rule, how));
-    }
-    let rules = hits.ids().iter().flat_map(|&id| group.rules(id));
-    rules.for_each(|&rule| asked.ask(rule, how));
-    asked.set_hits(hits);
-}
-
-/// Type and code of an ICMP message.
-fn icmp(subject: &Subject<'_>) -> Option<(u16, u16)> {
-    let header = subject.icmpv4_header().or_else(|| subject.icmpv6_header())?;
-    Some((u16::from(header[0]), u16::from(header[1])))
-}
-
-/// The identifiers of a packet's VLAN tags, from the outside in.
-fn vlans(packet: &Packet<'_>) -> [Option<u16>; 3] {
-    let mut vlans = [None; 3];
-    if packet.has(Flags::VLAN) {
-        vlans[0] = Some(packet.vlan_tci() & 0x0fff);
-    }
-    vlans
 }

@@ -1,0 +1,131 @@
+//! Which rules a packet makes worth asking: by what was found in its payload and in its stream, by its addresses, and
+//! those that wait.
+
+use warpline_packet::Found;
+
+use super::super::asked::{Asked, FRESH, PACKET, STREAM};
+use super::super::flows::{FlowPacket, Stream, Tracked};
+use super::super::groups::Group;
+use super::{At, Inspector, was_asked};
+
+impl Inspector {
+    /// Whether a packet in which `run` found nothing leaves nothing to be asked, as most do: what [`Self::find_rules`] would
+    /// find, in fewer steps.
+    pub(super) fn is_quiet(&mut self, packet: &FlowPacket<'_>, tracked: &Tracked) -> bool {
+        let Some(place) =
+            tracked.place.filter(|_| !tracked.is_first_of_direction && tracked.gaps == [false; 2])
+        else {
+            return false;
+        };
+        let Some(ends) = packet.ends() else { return false };
+        let Self { tables, flows, generation, .. } = self;
+        let group = tables.groups.of(ends.protocol, ends.ports[0], ends.ports[1]);
+        let [src, dst] = ends.addresses;
+        let has_rules = !group.always().is_empty()
+            || tables.groups.by_address(src, dst, false).next().is_some();
+        let asked_once = flows.vars(place).asked_once[tracked.direction as usize];
+        if has_rules || asked_once != *generation as u16 {
+            return false;
+        }
+        match tracked.stream {
+            Stream::Grew { from, is_packet: true, changed: None, .. } => {
+                let (window, state) = flows.window_and_vars(place, tracked.direction);
+                let is_seam = group.may_span(window.bytes, (from - window.start) as usize);
+                let waiting = &state.waiting[tracked.direction as usize];
+                let known = state.generations[tracked.direction as usize];
+                !is_seam && waiting.is_empty() && known == *generation as u16
+            }
+            Stream::Grew { .. } | Stream::Gap(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Finds the rules that are worth asking.
+    pub(super) fn find_rules(&mut self, at: &At<'_>, found: Found<'_>, asked: &mut Asked) {
+        let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
+        let Self { tables, flows, counts, generation, .. } = self;
+        let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
+        let on_packet = if at.is_behind_gap { 0 } else { PACKET };
+        let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
+        let generation = *generation as u16;
+        let is_first = !at.is_behind_gap
+            && at.tracked.as_ref().is_none_or(|tracked| {
+                let was_asked = was_asked(flows, tracked, generation);
+                tracked.is_first_of_direction || !was_asked
+            });
+        group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
+        let (src, dst) = (at.subject.src, at.subject.dst);
+        tables.groups.by_address(src, dst, false).for_each(|rule| asked.ask(rule, on_both));
+        if is_first {
+            group.once().iter().for_each(|&rule| asked.ask(rule, PACKET));
+            tables.groups.by_address(src, dst, true).for_each(|rule| asked.ask(rule, PACKET));
+        }
+        let mut is_in_order = false;
+        if let Some((place, Tracked { direction, stream, .. })) =
+            at.tracked.as_ref().and_then(|t| Some((t.place?, t)))
+            && let Some((from, to)) = at.grew
+        {
+            let (window, state) = flows.window_and_vars(place, *direction);
+            let waiting = &mut state.waiting[*direction as usize];
+            let known = &mut state.generations[*direction as usize];
+            let is_new_set = core::mem::replace(known, generation) != generation;
+            is_in_order = matches!(stream, Stream::Grew { is_packet: true, changed: None, .. })
+                && !is_new_set;
+            let from = if is_new_set { window.start } else { from };
+            if is_new_set {
+                waiting.clear();
+            }
+            waiting.forget(window.start);
+            waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
+            let border = (from - window.start.min(from)) as usize;
+            let end = if is_in_order {
+                border + group.pattern_len_max()
+            } else {
+                (to - window.start) as usize
+            };
+            if !is_in_order || group.may_span(window.bytes, border) {
+                counts.rescans += u64::from(!is_in_order);
+                scan_behind(group, window.bytes, border, end, asked);
+            }
+        }
+        let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
+        match found {
+            Found::Numbers(ids) => {
+                let rules = ids.iter().flat_map(|&id| group.rules(id));
+                rules.for_each(|&rule| asked.ask(rule, how));
+            }
+            // Not counted: how much room there is depends on the batch.
+            Found::NoRoom => scan_all(group, at.subject.payload, how, asked),
+        }
+    }
+}
+
+/// Asks the rules of every literal in `bytes` that ends behind place `border` and at `end` at the latest.
+fn scan_behind(group: &Group, bytes: &[u8], border: usize, end: usize, asked: &mut Asked) {
+    let Some(matcher) = group.matcher() else { return };
+    let first = (border + 1).saturating_sub(group.pattern_len_max());
+    let Some(bytes) = bytes.get(first..end.min(bytes.len())) else { return };
+    let mut hits = asked.take_hits();
+    matcher.scan(bytes, &mut hits);
+    let is_asked = |id: u32| group.ends_behind(id, bytes, border - first);
+    if hits.is_full() {
+        group.rules_all().iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    }
+    for &id in hits.ids().iter().filter(|&&id| is_asked(id)) {
+        group.rules(id).iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    }
+    asked.set_hits(hits);
+}
+
+/// Asks the rules of every literal in `bytes`.
+fn scan_all(group: &Group, bytes: &[u8], how: u8, asked: &mut Asked) {
+    let Some(matcher) = group.matcher() else { return };
+    let mut hits = asked.take_hits();
+    matcher.scan(bytes, &mut hits);
+    if hits.is_full() {
+        group.rules_all().iter().for_each(|&rule| asked.ask(rule, how));
+    }
+    let rules = hits.ids().iter().flat_map(|&id| group.rules(id));
+    rules.for_each(|&rule| asked.ask(rule, how));
+    asked.set_hits(hits);
+}

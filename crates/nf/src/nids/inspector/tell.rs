@@ -1,0 +1,71 @@
+//! What is told of a match: a note for the report.
+
+use warpline_packet::{Flags, Packet};
+
+use super::super::detect::Subject;
+use super::super::report::{Alert, Decision, FlowAt};
+use super::{At, Inspector, Matched, Verdict};
+use crate::Emit;
+
+impl Inspector {
+    pub(super) fn tell(
+        &mut self,
+        at: &At<'_>,
+        matched: &Matched,
+        decision: Option<Decision>,
+        verdict: Verdict,
+        emit: &mut Emit<'_>,
+    ) {
+        let Self { flows, note, generation, .. } = self;
+        let facts = at.place().map(|place| flows.facts(place));
+        let side =
+            at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
+        let window = side
+            .filter(|_| matched.is_stream)
+            .map(|(place, direction)| flows.window(place, direction));
+        let payload = window.map_or(at.subject.payload, |window| window.bytes);
+        let (src_port, dst_port) = at.subject.ports.or_else(|| icmp(&at.subject)).unwrap_or((0, 0));
+        let alert = Alert {
+            rule: matched.rule,
+            generation: *generation,
+            captured: at.seen.packet.captured(),
+            now: at.now,
+            ends: at.ends(),
+            protocol: at.subject.protocol,
+            src_port,
+            dst_port,
+            vlans: vlans(&at.seen.packet),
+            flow: facts.map(|facts| FlowAt {
+                id: facts.id,
+                to_server: at.facts.to_server == Some(true),
+                packets_to_server: facts.packets[0],
+                packets_to_client: facts.packets[1],
+                bytes_to_server: facts.bytes[0],
+                bytes_to_client: facts.bytes[1],
+                start: facts.started,
+            }),
+            is_blocked: verdict != Verdict::Forward,
+            is_stream: matched.is_stream,
+            decision,
+            payload_len: payload.len() as u32,
+            payload,
+        };
+        let len = alert.encode(note);
+        emit.note(at.seen.packet.ingress(), &note[..len]);
+    }
+}
+
+/// Type and code of an ICMP message.
+fn icmp(subject: &Subject<'_>) -> Option<(u16, u16)> {
+    let header = subject.icmpv4_header().or_else(|| subject.icmpv6_header())?;
+    Some((u16::from(header[0]), u16::from(header[1])))
+}
+
+/// The identifiers of a packet's VLAN tags, from the outside in.
+fn vlans(packet: &Packet<'_>) -> [Option<u16>; 3] {
+    let mut vlans = [None; 3];
+    if packet.has(Flags::VLAN) {
+        vlans[0] = Some(packet.vlan_tci() & 0x0fff);
+    }
+    vlans
+}
