@@ -227,48 +227,42 @@ impl<'a> Section<'a> {
     /// read is a mistake.
     pub fn parsed_list<T: FromStr<Err: ToString>>(&mut self, key: &str) -> Vec<T> {
         let mut list = Vec::new();
-        for (text, span) in self.strings(key) {
-            match text.parse::<T>() {
-                Ok(parsed) => list.push(parsed),
-                Err(why) => {
-                    self.mistake_at(key, span, format!("`{key}`: {text:?}: {}", why.to_string()));
-                }
+        self.each_string(key, |section, text, span| match text.parse::<T>() {
+            Ok(parsed) => list.push(parsed),
+            Err(why) => {
+                section.mistake_at(key, span, format!("`{key}`: {text:?}: {}", why.to_string()));
             }
-        }
+        });
         list
     }
 
-    /// The strings of a list, each with where it stands; a single string is a list of one. What is no string is a
-    /// mistake.
-    fn strings(&mut self, key: &str) -> Vec<(&'a str, Range<usize>)> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+    /// Does `work` with each string of a list and where it stands; a single string is a list of one. What is no
+    /// string is a mistake.
+    fn each_string(&mut self, key: &str, mut work: impl FnMut(&mut Self, &'a str, Range<usize>)) {
+        let Some(value) = self.value(key) else { return };
         let items = match value.get_ref() {
             DeValue::Array(items) => &items[..],
             _ => core::slice::from_ref(value),
         };
-        let mut strings = Vec::with_capacity(items.len());
         for item in items {
             match item.get_ref() {
-                DeValue::String(text) => strings.push((text.as_ref(), item.span())),
+                DeValue::String(text) => work(self, text.as_ref(), item.span()),
                 other => self.wrong(item.span(), key, "a list of strings", describe(other)),
             }
         }
-        strings
     }
 
     /// The name and the bytes of each file of a list, a single name being a list of one. A file that is missing, can't
     /// be read or is larger than [`FILE_LEN_MAX`] is a mistake.
     pub fn files_bytes(&mut self, key: &str) -> Vec<(&'a str, Vec<u8>)> {
         let mut files = Vec::new();
-        for (name, span) in self.strings(key) {
-            match self.folder.read_bytes(name) {
-                Ok(bytes) => {
-                    (key, &bytes).hash(&mut self.files);
-                    files.push((name, bytes));
-                }
-                Err(why) => self.mistake_at(key, span, format!("can't read {name:?}: {why}")),
+        self.each_string(key, |section, name, span| match section.folder.read_bytes(name) {
+            Ok(bytes) => {
+                (key, &bytes).hash(&mut section.files);
+                files.push((name, bytes));
             }
-        }
+            Err(why) => section.mistake_at(key, span, format!("can't read {name:?}: {why}")),
+        });
         files
     }
 
