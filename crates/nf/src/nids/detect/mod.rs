@@ -3,7 +3,7 @@
 //! A [`Detector`] has the rules compiled. A packet comes to it as a [`Subject`], with what is known of its flow
 //! ([`FlowFacts`], [`FlowVars`]) and of its hosts ([`XBits`]). Whether a rule matches is decided in two parts:
 //! [`Detector::header_matches`] for all but the payload, [`Detector::payload_matches`] for that, on a packet or a stretch of a
-//! stream; [`reach`] says on which. A match then changes flow and hosts by [`Detector::apply`].
+//! stream; [`reach()`] says on which. A match then changes flow and hosts by [`Detector::apply`].
 //!
 //! The meaning of every option is that of Suricata's manual; where it is silent, what Suricata 8 does. Two
 //! differences: where a rule has several contents, Suricata gives up some combinations early; here all are tried. And

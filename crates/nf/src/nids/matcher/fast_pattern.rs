@@ -2,7 +2,7 @@
 //!
 //! As Suricata does (user guide, "Suricata Fast Pattern Determination Explained"): the one that the rule marks, or else
 //! the longest, and of the longest the most varied, the first of those. Unlike there a negated `content` is
-//! never taken, as its absence rules nothing out; bytes that are all the same count as [`RUN_LEN_MAX`] at most; and of
+//! never taken, as its absence rules nothing out; bytes that are all the same count as `RUN_LEN_MAX` at most; and of
 //! a long one the most varied [`LEN_MAX`] bytes do.
 
 use core::ops::Range;

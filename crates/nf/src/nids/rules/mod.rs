@@ -1,7 +1,7 @@
 //! The rule language: what people write, read into [`Rule`]s. [`read()`] is where to start.
 //!
-//! [`Lines`](lines::Lines) takes a file apart, [`header`] and [`option`] a line; each option is read by the file that
-//! knows it, which gives part of a rule or a [`Refusal`](piece::Refusal): it is wrong, or it needs what is not there.
+//! `lines` takes a file apart, `header` and `option` a line; each option is read by the file that
+//! knows it, which gives part of a rule or a refusal: it is wrong, or it needs what is not there.
 
 mod about;
 mod address;
