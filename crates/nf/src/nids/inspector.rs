@@ -5,6 +5,7 @@ mod tell;
 
 use core::cell::RefCell;
 use core::net::IpAddr;
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 use warpline_packet::wire::ip_protocol;
@@ -87,23 +88,24 @@ struct Matched {
 }
 
 impl Inspector {
-    /// Of a shard; `None` where there is no memory for expressions.
-    pub(super) fn new(tables: &Arc<Tables>, shard: Shard) -> Option<Self> {
+    /// Of a shard. Where there is no memory for expressions it ends the program, as any other allocation does: a shard that
+    /// looks into nothing would let all pass.
+    pub(super) fn new(tables: &Arc<Tables>, shard: Shard) -> Self {
         let config = &tables.config;
         let share = |total: usize| shard.share(total).max(1);
         let decides = tables.known.iter().any(|known| known.decides);
-        Some(Self {
+        Self {
             generation: tables.generation.number(),
             flows: Flows::new(&limits::flows(config, shard), shard.index() as u8),
             xbits: XBits::new(share(config.xbits)),
             thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
-            scratch: Scratch::new()?,
+            scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
             note: vec![0; Alert::LEN + tables.config.payload_len].into(),
             alerts: 0,
             counts: Counts::default(),
             tables: Arc::clone(tables),
-        })
+        }
     }
 
     /// Asks for the memory of a packet's flow.
@@ -292,14 +294,18 @@ impl Inspector {
         }
         counts.candidates += 1;
         let on_packet = how & PACKET != 0 && (reach != Reach::Stream || at.is_alone);
+        let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
+        let grew = at.grew.filter(|_| on_stream);
+        let waiting = &mut state.waiting[direction as usize];
         if on_packet
             && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
         {
+            // The packet is in the stream as well, where the rule would match again.
+            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal));
+            counts.waiting_full += u64::from(was_full);
             return Some(Matched { rule, is_stream: false });
         }
-        let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
-        let (_, to) = at.grew.filter(|_| on_stream)?;
-        let waiting = &mut state.waiting[direction as usize];
+        let (_, to) = grew?;
         if !has_literal && waiting.has_matched(rule) {
             return None;
         }

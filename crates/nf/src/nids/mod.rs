@@ -102,7 +102,7 @@ impl Function for Nids {
     }
 
     fn state(&self, shard: Shard) -> State {
-        NidsShard::new(&self.tables, self.word, shard).map_or(State::NONE, State::after)
+        State::after(NidsShard::new(&self.tables, self.word, shard))
     }
 
     fn emits(&self) -> Emits {

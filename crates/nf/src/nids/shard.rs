@@ -23,13 +23,13 @@ pub(super) struct NidsShard {
 }
 
 impl NidsShard {
-    /// `None` where there is no memory for expressions.
-    pub(super) fn new(tables: &Arc<Tables>, word: ScratchWord, shard: Shard) -> Option<Self> {
-        Some(Self {
-            inspector: Inspector::new(tables, shard)?,
+    /// Of a shard, with what `run` found in `word`.
+    pub(super) fn new(tables: &Arc<Tables>, word: ScratchWord, shard: Shard) -> Self {
+        Self {
+            inspector: Inspector::new(tables, shard),
             reassembly: limits::reassembly(&tables.config, shard),
             word,
-        })
+        }
     }
 
     fn look(&mut self, batch: &Batch, pick: usize, emit: &mut Emit<'_>) -> Verdict {

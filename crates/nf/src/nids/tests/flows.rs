@@ -145,3 +145,14 @@ fn flows_picked_up_in_the_middle() {
     assert_eq!(run(rule, "midstream = true", frames).alerts, [(0, 1), (1, 1), (2, 1)]);
     assert_eq!(alerts(rule, &[Frame::tcp(SYN, b"abc")]), []);
 }
+
+/// A rule on packets and streams waited for more, then matched a packet: the stream has the same bytes.
+#[test]
+fn what_matched_a_packet_is_not_told_of_the_stream_again() {
+    let rule = "alert tcp any any -> any any (content:\"head\"; depth:4; pcre:\"/tail/\"; sid:1;)\n";
+    let mut talk = Talk::new(&Frame::udp(b""));
+    for data in [&b"head"[..], b"head tail", b"x"] {
+        talk.client(data);
+    }
+    assert_eq!(alerts(rule, &talk.frames), [(4, 1)]);
+}
