@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
-use crate::{About, Emit, Outputs, Report};
+use crate::{About, Emit, Kernels, Outputs, Report};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -20,6 +20,11 @@ pub trait Function: Any + Send + Sync {
     /// The work on every packet that is still `Forward`. Pure: it depends on the function's tables and
     /// the batch alone, so it can be repeated, or done on a device.
     fn run(&self, batch: &mut Batch);
+
+    /// The same work as kernels for a device, if there is such a form of it.
+    fn kernels(&self) -> Option<Kernels> {
+        None
+    }
 
     /// The key by which its state may be divided.
     fn state_key(&self) -> StateKey {

@@ -17,6 +17,7 @@ pub mod harness;
 mod icmp_errors;
 pub mod ipcomp;
 pub mod ipsec;
+mod kernels;
 pub mod load_balancer;
 pub mod nat;
 pub mod nids;
@@ -33,6 +34,7 @@ pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
+pub use kernels::{KERNEL_TABLES_MAX, KernelHeader, KernelStep, Kernels};
 pub use outputs::{LineBuffer, Lines, Outputs};
 pub use report::{Cell, Report, Table};
 

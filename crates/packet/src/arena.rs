@@ -355,6 +355,8 @@ macro_rules! columns {
         pub(crate) const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
         /// The width of every column, in order.
         const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
+        /// The name of every column, and the bytes of a row before it.
+        pub(crate) const COLUMNS: &[(&str, usize)] = &[$((stringify!($name), $name::BEFORE)),*];
 
         impl Table {
             /// Makes the rows of `tray` the last ones of the table, and empties it.
@@ -410,6 +412,7 @@ columns! {
     pub(crate) DroppedBy: u8;
     pub(crate) ShardOf: u8;
     pub(crate) Flagged: u8;
+    pub(crate) Left: u8;
 }
 
 /// Rows of a tray.
@@ -711,6 +714,36 @@ impl Table {
             (at, len.add(row).read() as usize)
         })
     }
+
+    /// Bytes of the arena that the table lies in, its rows behind the last one among them.
+    pub(crate) fn place(&self) -> Range<usize> {
+        let start = self.base.as_ptr() as usize - self.shared.base.as_ptr() as usize;
+        start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
+    }
+
+    /// Rows that every column has memory for.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the arena that are the row's room: nobody else's.
+    pub(crate) fn room(&self, row: usize) -> Range<usize> {
+        let at = self.column(RoomAt)[row] as usize;
+        at..at + self.column(RoomLen)[row] as usize
+    }
+
+    /// Says where the frame lies in its room. Says whether it does lie in it; where not, nothing changed.
+    pub(crate) fn set_frame(&mut self, row: usize, start: u16, len: u32) -> bool {
+        let fits = usize::from(start) + len as usize <= self.column(RoomLen)[row] as usize;
+        if fits {
+            self.column_mut(Start)[row] = start;
+            self.column_mut(FrameLen)[row] = len;
+        }
+        fits
+    }
+
+    /// Where the columns that [`Table::set_frame`] writes lie: start and length.
+    pub(crate) const FRAME_COLUMNS: (usize, usize) = (Start::BEFORE, FrameLen::BEFORE);
 
     /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
     /// grows at the front, positive `tail` at the back. Says whether there was room.

@@ -80,6 +80,25 @@ impl Headers {
         Malformed::from_u8(self.lie)
     }
 
+    /// Where the number of the header that lies is in its 16 bytes.
+    pub(crate) const LIE_AT: usize = core::mem::offset_of!(Self, lie);
+
+    /// What 16 bytes say, as they lie in memory.
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, version, protocol, lie, unused] = bytes;
+        Self {
+            end: u32::from_ne_bytes([a, b, c, d]),
+            l3: u16::from_ne_bytes([e, f]),
+            l4: u16::from_ne_bytes([g, h]),
+            payload: u16::from_ne_bytes([i, j]),
+            flags: Flags(u16::from_ne_bytes([k, l])),
+            version,
+            protocol,
+            lie,
+            unused,
+        }
+    }
+
     /// All of it in two words, as they lie in memory.
     pub(crate) fn words(&self) -> [u64; 2] {
         let [a, b, c, d] = self.end.to_ne_bytes();

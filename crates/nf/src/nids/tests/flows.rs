@@ -149,7 +149,8 @@ fn flows_picked_up_in_the_middle() {
 /// A rule on packets and streams waited for more, then matched a packet: the stream has the same bytes.
 #[test]
 fn what_matched_a_packet_is_not_told_of_the_stream_again() {
-    let rule = "alert tcp any any -> any any (content:\"head\"; depth:4; pcre:\"/tail/\"; sid:1;)\n";
+    let rule =
+        "alert tcp any any -> any any (content:\"head\"; depth:4; pcre:\"/tail/\"; sid:1;)\n";
     let mut talk = Talk::new(&Frame::udp(b""));
     for data in [&b"head"[..], b"head tail", b"x"] {
         talk.client(data);

@@ -1,0 +1,82 @@
+/* Packets as kernels see them: in a mirror, which has an arena's size and layout. `COLUMN_*`, `V4_*` and the other numbers are
+ * made of the tables of columns and fields in the crate that owns them.
+ *
+ * A launch names its packets by pairs of numbers: where the table lies in the arena, in bytes, and the row in it. A kernel
+ * works on a packet that is still forwarded and that no kernel before it left to the CPU; the rest is none of its business. */
+
+typedef struct {
+    GLOBAL u8 *arena;
+    /* Where its table begins. */
+    GLOBAL u8 *table;
+    u32 row;
+} Packet;
+
+/* Packet i of a launch. */
+FUNCTION Packet packet_at(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 i)
+{
+    Packet p;
+    p.arena = arena;
+    p.table = arena + packets[2 * i];
+    p.row = packets[2 * i + 1];
+    return p;
+}
+
+#define CELL(type, p, column) (((GLOBAL type *)((p).table + (column)))[(p).row])
+
+FUNCTION GLOBAL u8 *frame_of(Packet p)
+{
+    return p.arena + CELL(u32, p, COLUMN_ROOM_AT) + CELL(u16, p, COLUMN_START);
+}
+
+FUNCTION u32 frame_len(Packet p) { return CELL(u32, p, COLUMN_FRAME_LEN); }
+FUNCTION u32 wire_len(Packet p) { return CELL(u32, p, COLUMN_WIRE_LEN); }
+FUNCTION u32 link_of(Packet p) { return CELL(u16, p, COLUMN_LINK); }
+
+/* What is known of its headers: offsets are from the frame's first byte. */
+#define HEADERS_CELL(type, p, part) (*(GLOBAL type *)((p).table + COLUMN_HEADERS_OF + 16 * (p).row + (part)))
+FUNCTION u32 ip_end(Packet p) { return HEADERS_CELL(u32, p, HEADERS_END); }
+FUNCTION u32 l3_offset(Packet p) { return HEADERS_CELL(u16, p, HEADERS_L3); }
+FUNCTION u32 l4_offset(Packet p) { return HEADERS_CELL(u16, p, HEADERS_L4); }
+FUNCTION u32 payload_offset(Packet p) { return HEADERS_CELL(u16, p, HEADERS_PAYLOAD); }
+FUNCTION u32 header_flags(Packet p) { return HEADERS_CELL(u16, p, HEADERS_FLAGS); }
+FUNCTION u32 ip_version(Packet p) { return HEADERS_CELL(u8, p, HEADERS_VERSION); }
+FUNCTION u32 ip_protocol(Packet p) { return HEADERS_CELL(u8, p, HEADERS_PROTOCOL); }
+/* The header that lies; 0 where none does. */
+FUNCTION u32 malformed(Packet p) { return HEADERS_CELL(u8, p, HEADERS_LIE); }
+
+/* Whether the kernel has to do with it. */
+FUNCTION int is_ours(Packet p)
+{
+    return CELL(u8, p, COLUMN_VERDICT_OF) == VERDICT_FORWARD && CELL(u8, p, COLUMN_LEFT) == 0;
+}
+
+/* Leaves the work of the function at `place` and of those behind it to the CPU. Nothing of the packet may be changed. */
+FUNCTION void leave(Packet p, u32 place) { CELL(u8, p, COLUMN_LEFT) = (u8)(place + 1); }
+
+FUNCTION void settle(Packet p, u32 verdict, u32 reason, u32 place)
+{
+    CELL(u8, p, COLUMN_VERDICT_OF) = (u8)verdict;
+    CELL(u8, p, COLUMN_REASON_OF) = (u8)reason;
+    CELL(u8, p, COLUMN_DROPPED_BY) = (u8)place;
+}
+
+FUNCTION void drop(Packet p, u32 reason, u32 place) { settle(p, VERDICT_DROPPED, reason, place); }
+
+/* Rejects it where its headers lie; says whether they do. */
+FUNCTION int reject_malformed(Packet p, u32 place)
+{
+    if (!malformed(p)) return 0;
+    settle(p, VERDICT_MALFORMED, malformed(p), place);
+    return 1;
+}
+
+FUNCTION void flag(Packet p) { CELL(u8, p, COLUMN_FLAGGED) = 1; }
+FUNCTION void set_next_hop(Packet p, u32 hop) { CELL(u16, p, COLUMN_NEXT_HOP) = (u16)hop; }
+FUNCTION u32 scratch(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE); }
+FUNCTION void set_scratch(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE) = value; }
+
+/* Numbers in network order, at any address. */
+FUNCTION u32 get_be16(const GLOBAL u8 *at) { return (u32)at[0] << 8 | at[1]; }
+FUNCTION u32 get_be32(const GLOBAL u8 *at) { return get_be16(at) << 16 | get_be16(at + 2); }
+FUNCTION void put_be16(GLOBAL u8 *at, u32 value) { at[0] = (u8)(value >> 8); at[1] = (u8)value; }
+FUNCTION void put_be32(GLOBAL u8 *at, u32 value) { put_be16(at, value >> 16); put_be16(at + 2, value); }

@@ -1,0 +1,109 @@
+//! What kernels have to know of arenas and packets, as numbers with names: made of the tables of columns and fields, so
+//! that no offset is typed twice.
+//!
+//! A kernel is given an arena byte for byte as it lies on the host. A column of a table begins `COLUMN_name` bytes behind the
+//! table, whose rows follow each other; scratch word `w` begins at `COLUMN_SCRATCH + w * SCRATCH_STRIDE`. A field of a header
+//! begins `LINK_name`, `V4_name`, `V6_name`, `TCP_name`, `UDP_name`, `ICMP_name` or `ESP_name` bytes behind the header.
+
+use core::mem::offset_of;
+
+use crate::arena::{COLUMNS, ROW_LEN};
+use crate::{ArenaLayout, Field, Flags, Headers, LinkType, Place, Span, Verdict};
+
+/// The numbers, by name, of arenas with this layout.
+pub fn kernel_layout(layout: &ArenaLayout) -> Vec<(String, u64)> {
+    let rows = layout.rows();
+    let mut all: Vec<(String, u64)> = Vec::new();
+    let mut add = |name: String, value: usize| all.push((name, value as u64));
+    for (name, before) in COLUMNS {
+        add(format!("COLUMN{}", upper(name)), before * rows);
+    }
+    add("COLUMN_SCRATCH".into(), ROW_LEN * rows);
+    add("SCRATCH_STRIDE".into(), 4 * rows);
+    let parts = [
+        ("END", offset_of!(Headers, end)),
+        ("L3", offset_of!(Headers, l3)),
+        ("L4", offset_of!(Headers, l4)),
+        ("PAYLOAD", offset_of!(Headers, payload)),
+        ("FLAGS", offset_of!(Headers, flags)),
+        ("VERSION", offset_of!(Headers, version)),
+        ("PROTOCOL", offset_of!(Headers, protocol)),
+        ("LIE", Headers::LIE_AT),
+    ];
+    parts.into_iter().for_each(|(name, at)| add(format!("HEADERS_{name}"), at));
+    for &field in Field::ALL {
+        let mut span = |head: &str, span: Option<Span>| {
+            let name = field.name().replace('-', "_").to_uppercase();
+            span.into_iter().for_each(|span| add(format!("{head}_{name}"), span.start));
+        };
+        match field.place() {
+            Place::Link(own) => span("LINK", Some(own)),
+            Place::Ip { v4, v6 } => {
+                span("V4", v4);
+                span("V6", v6);
+            }
+            Place::Transport { tcp, udp, icmp, esp } => {
+                let all = [("TCP", tcp), ("UDP", udp), ("ICMP", icmp), ("ESP", esp)];
+                all.into_iter().for_each(|(head, own)| span(head, own));
+            }
+            Place::Stretch | Place::Column(_) => {}
+        }
+    }
+    let constants = [
+        ("VERDICT_FORWARD", Verdict::Forward as usize),
+        ("VERDICT_DROPPED", Verdict::Dropped as usize),
+        ("VERDICT_MALFORMED", Verdict::Malformed as usize),
+        ("FLAG_FRAGMENT", Flags::FRAGMENT.into()),
+        ("FLAG_LATER_FRAGMENT", Flags::LATER_FRAGMENT.into()),
+        ("FLAG_SNAPPED", Flags::SNAPPED.into()),
+        ("FLAG_VLAN", Flags::VLAN.into()),
+        ("FLAG_IP_OPTIONS", Flags::IP_OPTIONS.into()),
+        ("FLAG_TRANSPORT", Flags::TRANSPORT.into()),
+        ("FLAG_GENERATED", Flags::GENERATED.into()),
+        ("LINKTYPE_ETHERNET", LinkType::ETHERNET.0.into()),
+        ("LINKTYPE_RAW", LinkType::RAW.0.into()),
+    ];
+    constants.into_iter().for_each(|(name, value)| add(name.into(), value));
+    all
+}
+
+/// `HeadersOf` as `_HEADERS_OF`.
+fn upper(name: &str) -> String {
+    name.chars().fold(String::new(), |mut text, letter| {
+        if letter.is_uppercase() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_uppercase());
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_tokens_of_c() {
+        let layout = ArenaLayout {
+            slabs: 1,
+            emit_slabs: 0,
+            tables: 1,
+            slots: 256,
+            scratch_words: 2,
+            headroom: 0,
+            tailroom: 0,
+        };
+        let all = kernel_layout(&layout);
+        let names: std::collections::HashSet<_> = all.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), all.len());
+        let is_token = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        assert!(names.iter().all(|name| name.chars().all(is_token)), "{names:?}");
+        let of = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
+        // 256 rows, and those that a tray writes behind the last.
+        let rows = 256 + 64;
+        assert_eq!(of("COLUMN_HEADERS_OF"), Some(0));
+        assert_eq!(of("COLUMN_TIMESTAMP"), Some(16 * rows));
+        assert_eq!(of("SCRATCH_STRIDE"), Some(4 * rows));
+        assert_eq!((of("V4_TTL"), of("V6_TTL"), of("ESP_ESP_SEQ")), (Some(8), Some(7), Some(4)));
+    }
+}

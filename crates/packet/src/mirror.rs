@@ -1,0 +1,225 @@
+//! A batch and its copy on a device: which bytes go there, and what is taken back.
+//!
+//! A device's mirror has an arena's size and layout, so that one offset names a packet on both sides. What comes back
+//! of a table is not written over it: it lies beside it, *staged*, and is taken column by column as far as the function
+//! said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
+//!
+//! A device may leave a packet alone, from some function of its segment on ([`Batch::hold_done`]). The CPU then does what was left.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::arena::{
+    Column, DroppedBy, Flagged, HeadersOf, Left, NextHop, ROW_LEN, ReasonOf, VerdictOf, WireLen,
+};
+use crate::{Batch, Field, FieldSet, Headers, SCRATCH_WORDS, Table, Verdict};
+
+/// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
+/// in different ones.
+pub const SPANS_OPEN: usize = 2;
+
+/// The verdict of a packet that is kept out of a function's sight for a while.
+const HELD: u8 = 7;
+
+/// What a device said of a packet makes no sense: which row, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The packet's place in its batch.
+    pub row: usize,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packet {}: {}", self.row, self.what)
+    }
+}
+
+impl Batch {
+    /// Bytes of the arena in which its table lies.
+    pub fn table_place(&self) -> Range<usize> {
+        self.table.place()
+    }
+
+    /// Names the stretches of the arena in which its packets' rooms lie, nobody else's among them.
+    pub fn spans(&self, mut visit: impl FnMut(Range<usize>)) {
+        let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
+        let mut oldest = 0;
+        for row in 0..self.len() {
+            let room = self.table.room(row);
+            match open.iter_mut().find(|span| span.start < span.end && span.end == room.start) {
+                Some(span) => span.end = room.end,
+                None => {
+                    let done = core::mem::replace(&mut open[oldest], room);
+                    oldest = (oldest + 1) % SPANS_OPEN;
+                    Some(done).filter(|span| !span.is_empty()).into_iter().for_each(&mut visit);
+                }
+            }
+        }
+        open.into_iter().filter(|span| !span.is_empty()).for_each(visit);
+    }
+
+    /// Says of its packets that no function is left to the CPU.
+    pub fn leave_none(&mut self) {
+        self.table.column_mut(Left).fill(0);
+    }
+
+    /// Says of all its packets that function `first` and those behind it are left to the CPU.
+    pub fn leave_from(&mut self, first: u8) {
+        self.table.column_mut(Left).fill(first.saturating_add(1));
+    }
+
+    /// Looks at what a device left of the table.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn check_staged(&self, staged: &[u8], writes: FieldSet) -> Result<(), Broken> {
+        if staged.len() != self.table_place().len() {
+            return Err(Broken { row: 0, what: "the copy of the table has another length" });
+        }
+        let staged = Staged::of(staged, &self.table);
+        for row in (0..self.len()).filter(|_| moves(writes) || reparses(writes)) {
+            let (start, len) = match moves(writes) {
+                true => staged.frame(row),
+                false => (self.table.start(row) as u16, self.table.frame_len(row) as u32),
+            };
+            if usize::from(start) + len as usize > self.table.room(row).len() {
+                return Err(Broken { row, what: "its frame would reach out of its room" });
+            }
+            if Headers::from_bytes(staged.get(HeadersOf, row)).end > len {
+                return Err(Broken { row, what: "its headers end behind it" });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes from `staged`, which was looked at, what was left to the CPU.
+    pub fn accept_left(&mut self, staged: &[u8]) {
+        let staged = Staged::of(staged, &self.table);
+        for (row, left) in self.table.column_mut(Left).iter_mut().enumerate() {
+            [*left] = staged.get(Left, row);
+        }
+    }
+
+    /// Takes from `staged`, which was looked at, the fields `writes` of packets for which the device did the work of the
+    /// function whose turn it is, and its verdicts.
+    pub fn accept_staged(&mut self, staged: &[u8], writes: FieldSet) {
+        let staged = Staged::of(staged, &self.table);
+        for row in 0..self.len() {
+            if self.is_forward(row) && !self.is_left(row) {
+                self.accept_row(&staged, row, writes);
+            }
+        }
+    }
+
+    fn accept_row(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet) {
+        if moves(writes) {
+            let (start, len) = staged.frame(row);
+            if self.table.set_frame(row, start, len) {
+                self.table.column_mut(WireLen)[row] = u32::from_ne_bytes(staged.get(WireLen, row));
+            }
+        }
+        if reparses(writes) {
+            self.set_headers(row, &Headers::from_bytes(staged.get(HeadersOf, row)));
+        }
+        if writes.contains(Field::NextHop) {
+            self.table.column_mut(NextHop)[row] = u16::from_ne_bytes(staged.get(NextHop, row));
+        }
+        for word in 0..SCRATCH_WORDS {
+            if Field::scratch(word).is_some_and(|field| writes.contains(field))
+                && let Some(own) = self.table.scratch_mut(word).get_mut(row)
+            {
+                *own = staged.word(word, row);
+            }
+        }
+        if writes.contains(Field::Flagged) && staged.get(Flagged, row) != [0] {
+            self.has_flagged = true;
+            self.table.column_mut(Flagged)[row] = 1;
+        }
+        let ([verdict], [by]) = (staged.get(VerdictOf, row), staged.get(DroppedBy, row));
+        let verdict = Verdict::from_u8(verdict);
+        if verdict != Verdict::Forward && by == self.function {
+            self.settled += 1;
+            self.table.column_mut(VerdictOf)[row] = verdict as u8;
+            self.table.column_mut(DroppedBy)[row] = by;
+            let [reason] = staged.get(ReasonOf, row);
+            self.table.column_mut(ReasonOf)[row] = reason;
+        }
+    }
+
+    /// Whether the work of the function whose turn it is was left to the CPU.
+    fn is_left(&self, row: usize) -> bool {
+        (1..=self.function.saturating_add(1)).contains(&self.table.column(Left)[row])
+    }
+
+    /// Keeps out of sight the packets for which the device did the work of the function whose turn it is, until
+    /// [`Batch::release`]. Says whether any is left.
+    pub fn hold_done(&mut self) -> bool {
+        let mut any = false;
+        for row in 0..self.len() {
+            let is_left = self.is_left(row);
+            let verdict = &mut self.table.column_mut(VerdictOf)[row];
+            match (*verdict == Verdict::Forward as u8, is_left) {
+                (true, true) => any = true,
+                (true, false) => *verdict = HELD,
+                _ => {}
+            }
+        }
+        any
+    }
+
+    /// Ends [`Batch::hold_done`].
+    pub fn release(&mut self) {
+        for verdict in self.table.column_mut(VerdictOf) {
+            if *verdict == HELD {
+                *verdict = Verdict::Forward as u8;
+            }
+        }
+    }
+}
+
+fn moves(writes: FieldSet) -> bool {
+    writes.contains(Field::Start) || writes.contains(Field::Len)
+}
+
+fn reparses(writes: FieldSet) -> bool {
+    writes.contains(Field::PayloadOffset)
+}
+
+/// A table's bytes as a device left them.
+struct Staged<'a> {
+    bytes: &'a [u8],
+    rows: usize,
+}
+
+impl<'a> Staged<'a> {
+    fn of(bytes: &'a [u8], table: &Table) -> Self {
+        Self { bytes, rows: table.rows() }
+    }
+
+    /// Column `C` of a row; zeroes where there is no such row.
+    fn get<C: Column, const N: usize>(&self, _: C, row: usize) -> [u8; N] {
+        const { assert!(N == size_of::<C::Value>()) };
+        self.at(C::BEFORE * self.rows + N * row)
+    }
+
+    fn frame(&self, row: usize) -> (u16, u32) {
+        let (start, len) = Table::FRAME_COLUMNS;
+        let start = self.at(start * self.rows + size_of::<u16>() * row);
+        let len = self.at(len * self.rows + size_of::<u32>() * row);
+        (u16::from_ne_bytes(start), u32::from_ne_bytes(len))
+    }
+
+    fn word(&self, word: usize, row: usize) -> u32 {
+        u32::from_ne_bytes(self.at((ROW_LEN + 4 * word) * self.rows + 4 * row))
+    }
+
+    fn at<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+    }
+}
+
+#[cfg(test)]
+#[path = "mirror_tests.rs"]
+mod tests;
