@@ -1,8 +1,10 @@
-//! The kernels of every function beside its `run`, on every device of this machine.
+//! The kernels of functions beside their `run`, on every device of this machine.
 
 #![deny(unsafe_code)]
 
+mod digest;
 mod driver;
+mod frames;
 mod side;
 #[allow(unsafe_code)]
 mod sys;

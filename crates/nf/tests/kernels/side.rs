@@ -25,6 +25,9 @@ pub(crate) const FILLED: core::ops::Range<usize> = 0..BATCHES;
 /// Packets of all of them.
 pub(crate) const PACKETS_MAX: usize = 256 + 2 * MORE;
 
+/// Frames begin at so many places of a word, as functions in front may leave them.
+const MOVES: usize = 4;
+
 pub(crate) fn layout(function: &dyn Function, scratch_words: usize) -> ArenaLayout {
     let growth = function.growth();
     ArenaLayout {
@@ -33,7 +36,7 @@ pub(crate) fn layout(function: &dyn Function, scratch_words: usize) -> ArenaLayo
         tables: BATCHES + 1,
         slots: 256 * (1 + function.emits().per_packet),
         scratch_words,
-        headroom: growth.head,
+        headroom: growth.head.max(MOVES),
         tailroom: growth.tail,
     }
 }
@@ -103,6 +106,7 @@ impl<'a> Side<'a> {
             push(batch, placer, steering, input, self.ingress);
             self.ingress += 1;
         }
+        (0..batch.len()).for_each(|row| move_frame(batch, row, row % MOVES));
         batch.leave_none();
         if index == LEFT {
             batch.leave_from(PLACE);
@@ -177,6 +181,13 @@ fn push(batch: &mut Batch, placer: &mut Placer, steering: &Steering, input: &Inp
         flow_hash: steered.flow_hash,
     };
     batch.push(&input.bytes, &headers, &arrival, placer).expect("room for the frames");
+}
+
+fn move_frame(batch: &mut Batch, row: usize, by: usize) {
+    let mut packet = batch.packet_mut(row);
+    let frame = packet.frame().to_vec();
+    assert!(packet.reshape(-(by as isize), -(by as isize)), "there is headroom");
+    packet.frame_mut().copy_from_slice(&frame);
 }
 
 fn seen(batch: &Batch, row: usize) -> Seen {

@@ -81,8 +81,7 @@ pub(crate) fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
     let tables = kernels.tables().len();
     let specs: Vec<KernelSpec> = kernels.steps().iter().map(|step| spec(step, tables)).collect();
     // SAFETY: this crate's functions vouch for their kernels, whose heads are as `spec` says.
-    let source =
-        unsafe { Source::vouched(kernels.name(), kernels.text(), headers.leak(), specs.leak()) };
+    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
     let layout = kernel_layout(layout).into_iter();
     let own = kernels.defines().iter().map(|&(name, value)| (name.to_string(), value));
     layout.chain(own).fold(source, |source, (name, value)| source.define(name, value))
