@@ -13,11 +13,15 @@ use warpline_packet::{
 };
 
 use crate::icmp_errors;
-use crate::{Definition, Emits, Function, Growth, Key, Outputs, Report, Resources, Section, State};
+use crate::{
+    Definition, Emits, Function, Growth, Kernels, Key, Outputs, Report, Resources, Section, State,
+};
 
 pub mod cipher;
 mod counts;
 pub mod files;
+mod kernel_table;
+mod kernels;
 pub mod nonce_state;
 mod opener;
 mod outer;
@@ -335,6 +339,10 @@ impl Function for Ipsec {
 
     fn run(&self, batch: &mut Batch) {
         work::run(batch, &self.tables, &self.engine, &self.words);
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self))
     }
 
     fn state_key(&self) -> StateKey {
