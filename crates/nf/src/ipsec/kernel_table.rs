@@ -120,10 +120,10 @@ fn put_hash_table(table: &mut [u8], keys: &KeyRow) {
     let mut power = Zeroizing::new(hash_key(keys));
     for bit in (0..4).rev() {
         powers[bit] = *power;
-        *power = (*power >> 1) ^ (0xe1 << 120) * (*power & 1);
+        *power = (*power >> 1) ^ ((0xe1 << 120) * (*power & 1));
     }
     for (number, product) in (1..16).zip(table.chunks_exact_mut(16)) {
-        let parts = powers.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1);
+        let parts = powers.iter().enumerate().filter(|(bit, _)| (number >> bit) & 1 == 1);
         let sum: u128 = parts.fold(0, |sum, (_, power)| sum ^ power);
         for (word, bytes) in (0..4).zip(product.as_chunks_mut::<4>().0) {
             *bytes = ((sum >> (96 - 32 * word)) as u32).to_le_bytes();
@@ -201,7 +201,7 @@ mod tests {
         let key = u128::from_be_bytes(key);
         assert_eq!(product(8), key);
         assert_eq!(product(4), key >> 1, "no bit falls out");
-        assert_eq!(product(2), key >> 2 ^ 0xe1 << 120);
+        assert_eq!(product(2), (key >> 2) ^ (0xe1 << 120));
         for number in 1..16 {
             let parts = [8, 4, 2, 1].into_iter().filter(|part| number & part != 0);
             assert_eq!(product(number), parts.fold(0, |sum, part| sum ^ product(part)));

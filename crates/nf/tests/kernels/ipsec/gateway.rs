@@ -159,7 +159,7 @@ impl Files {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("warpline-kernels-{}-{number}", std::process::id());
         let files = Self(std::env::temp_dir().join(name));
-        fs::create_dir_all(&files.0).unwrap();
+        fs::create_dir_all(&files.0).expect("a folder");
         files.write("sas.toml", sas.iter().map(|sa| sa.text(direction)).collect());
         let policies = sas.iter().filter(|_| direction == "out").map(Sa::policies).collect();
         files.write("policies.toml", policies);
@@ -168,8 +168,8 @@ impl Files {
 
     fn write(&self, name: &str, text: String) {
         let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
     }
 
     /// The function, ready for a run, with a file of used numbers of its own; and its scratch words.
