@@ -5,6 +5,7 @@
 mod digest;
 mod driver;
 mod frames;
+mod router;
 mod side;
 #[allow(unsafe_code)]
 mod sys;
