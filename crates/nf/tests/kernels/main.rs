@@ -6,6 +6,7 @@ mod digest;
 mod driver;
 mod frames;
 mod router;
+mod sanitizers;
 mod side;
 #[allow(unsafe_code)]
 mod sys;
