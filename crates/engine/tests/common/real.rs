@@ -60,6 +60,7 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
             function: Arc::from(function),
             own_stage: false,
             launch_batches: 1,
+            on_device: None,
             fingerprint,
         }),
         _ => Err(mistakes),
