@@ -41,6 +41,8 @@
 mod flights;
 mod forming;
 mod limits;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -50,7 +52,7 @@ use forming::Forming;
 pub use forming::{Closed, Launch, LaunchId, Load};
 pub use limits::LaunchLimits;
 
-/// Collects batches into launches; see the [crate](crate) for how it is driven. Nothing is allocated after
+/// Collects batches into launches; the crate says how it is driven. Nothing is allocated after
 /// [`Batcher::new`].
 #[derive(Debug)]
 pub struct Batcher {

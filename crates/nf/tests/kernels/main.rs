@@ -1,0 +1,10 @@
+//! The kernels of functions beside their `run`, on every device of this machine.
+
+#![deny(unsafe_code)]
+
+mod digest;
+mod driver;
+mod frames;
+mod side;
+#[allow(unsafe_code)]
+mod sys;
