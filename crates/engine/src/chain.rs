@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use warpline_nf::{Definition, Function, Growth};
 use warpline_device::Failure;
+use warpline_nf::{Definition, Function, Growth};
 use warpline_packet::{ArenaLayout, Shard, StateKey, Steering};
 
 use crate::device::{self, Loaded, OnDevice};

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
+use warpline_device::Failure;
 use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
-use warpline_device::Failure;
 use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;

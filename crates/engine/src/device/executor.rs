@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Part, Piece, Refused, Region, Slice, Step, Stream, Work,
+    Buffer, Device, Failure, Part, Piece, Refused, Region, Slice, Step, Stream, Work,
 };
 use warpline_packet::Batch;
 
@@ -14,7 +14,6 @@ use super::Loaded;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::{LaneMemory, lend_rooms, lend_table};
-use crate::sys::vouched;
 
 /// Bytes by which a launch's list names a packet: where its table lies, and the row.
 const NAME_LEN: usize = 8;
@@ -89,9 +88,8 @@ impl Executor {
         let region = device.register(Arc::new(memory.clone()))?;
         let mirror = device.allocate(by.arena_len)?;
         let names_len = by.batches * by.slots * NAME_LEN;
-        let own = |_| {
-            Ok(Own { stream: Some(device.stream()?), busy_with: None, spare: Work::default() })
-        };
+        let own =
+            |_| Ok(Own { stream: Some(device.stream()?), busy_with: None, spare: Work::default() });
         let lot = |_| {
             Ok(Lot {
                 list: Some(device.host_memory(names_len)?),
@@ -167,12 +165,8 @@ impl Executor {
     fn add_kernels(&self, work: &mut Work, names: &Slice, count: u32) {
         for Placed { place, loaded } in &self.segment {
             for kernel in &loaded.kernels {
-                let mut arguments = Vec::with_capacity(loaded.tables.len() + 4);
-                arguments.push(Argument::Writes(self.mirror.whole()));
-                arguments.push(Argument::Reads(names.clone()));
-                arguments.extend(loaded.tables.iter().map(|t| Argument::Reads(t.whole())));
-                arguments.extend([Argument::U32(count), Argument::U32((*place).into())]);
-                let launch = vouched::launch(&kernel.kernel, kernel.groups(count), arguments);
+                let mirror = self.mirror.whole();
+                let launch = loaded.launch(kernel, mirror, names.clone(), count, *place);
                 work.steps.push(Step::Launch(launch));
             }
         }

@@ -255,9 +255,10 @@ impl Launches {
 
     /// How long the lane may rest.
     pub(crate) fn rest_at_most(&self, now: u64) -> Duration {
-        let next = self.batcher.poll_timeout().map_or(Duration::MAX, |next| {
-            Duration::from_nanos(next.saturating_sub(now))
-        });
+        let next = self
+            .batcher
+            .poll_timeout()
+            .map_or(Duration::MAX, |next| Duration::from_nanos(next.saturating_sub(now)));
         if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
     }
 

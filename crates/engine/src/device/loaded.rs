@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use warpline_device::{Buffer, Device, Failure, Kernel, Part, Step, Stream, Work};
+use warpline_device::{
+    Argument, Buffer, Device, Failure, Kernel, Launch, Part, Slice, Step, Stream, Work,
+};
 use warpline_nf::{Function, KernelStep, Kernels};
 use warpline_packet::{ArenaLayout, Field, FieldSet, kernel_layout};
 
@@ -16,6 +18,24 @@ pub(crate) struct Loaded {
     pub(crate) tables: Vec<Buffer>,
 }
 
+impl Loaded {
+    /// A launch of `kernel` for the `count` packets that `names` names in `mirror`, as function `place` of its chain.
+    pub(crate) fn launch(
+        &self,
+        kernel: &LoadedKernel,
+        mirror: Slice,
+        names: Slice,
+        count: u32,
+        place: u8,
+    ) -> Launch {
+        let mut arguments = Vec::with_capacity(self.tables.len() + 4);
+        arguments.extend([Argument::Writes(mirror), Argument::Reads(names)]);
+        arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
+        arguments.extend([Argument::U32(count), Argument::U32(place.into())]);
+        vouched::launch(&kernel.kernel, kernel.groups(count), arguments)
+    }
+}
+
 /// A kernel with what a launch of it depends on.
 pub(crate) struct LoadedKernel {
     pub(crate) kernel: Kernel,
@@ -24,14 +44,14 @@ pub(crate) struct LoadedKernel {
 }
 
 impl LoadedKernel {
-    /// Work-groups for `packets` packets.
+    /// Work-groups for `packets` packets, at least one.
     pub(crate) fn groups(&self, packets: u32) -> u32 {
         let items = u64::from(packets) * u64::from(self.items_per_packet.max(1));
-        items.div_ceil(self.group.max(1).into()).try_into().unwrap_or(u32::MAX)
+        items.div_ceil(self.group.max(1).into()).clamp(1, u32::MAX.into()) as u32
     }
 }
 
-/// For how long tables are copied before it is given up.
+/// For how long a step of loading may take before it is given up.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Compiles a function's text for arenas of `layout` and copies its tables.
@@ -59,7 +79,20 @@ pub(crate) fn load(
     let mut stream = device.stream()?;
     let copy = |table: &Vec<u8>| copy_table(device, &mut *stream, table);
     let tables = kernels.tables().iter().map(copy).collect::<Result<_, Failure>>()?;
-    Ok(Loaded { kernels: loaded, tables })
+    let loaded = Loaded { kernels: loaded, tables };
+    run_empty(device, &mut *stream, &loaded)?;
+    Ok(loaded)
+}
+
+/// Runs every kernel once without a packet: some compilers do the rest of their work at the first launch, which is not to be
+/// while packets wait.
+fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
+    let (mirror, names) = (device.allocate(64)?, device.allocate(64)?);
+    let launch = |kernel: &LoadedKernel| {
+        Step::Launch(loaded.launch(kernel, mirror.whole(), names.whole(), 0, 0))
+    };
+    let steps = loaded.kernels.iter().map(launch).collect();
+    finish(stream, Work { pieces: Vec::new(), steps })
 }
 
 fn copy_table(
@@ -70,17 +103,20 @@ fn copy_table(
     let buffer = device.allocate(table.len())?;
     let mut piece = device.host_memory(table.len())?;
     piece.copy_from_slice(table);
-    let step =
-        Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
+    let step = Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
     let work = Work { pieces: vec![piece], steps: vec![step] };
+    finish(stream, work).map(|()| buffer)
+}
+
+fn finish(stream: &mut dyn Stream, work: Work) -> Result<(), Failure> {
     stream.submit(work).map_err(|refused| refused.why)?;
     let start = Instant::now();
     loop {
         if let Some(done) = stream.poll() {
-            return done.outcome.map(|()| buffer);
+            return done.outcome;
         }
         if start.elapsed() > LOAD_TIMEOUT {
-            return Err(Failure::Launch("copying a table to it does not end".into()));
+            return Err(Failure::Launch("loading a function does not end".into()));
         }
         std::thread::sleep(Duration::from_micros(50));
     }

@@ -53,7 +53,7 @@ impl Default for LaunchOptions {
             delay: Duration::from_micros(100),
             streams: 4,
             sync: false,
-            timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(2),
         }
     }
 }
