@@ -10,6 +10,7 @@ mod chain_file;
 mod cli;
 mod commands;
 mod demo;
+mod device_keys;
 mod port_keys;
 mod ports;
 mod reload;

@@ -26,17 +26,18 @@ fn say(text: &str) -> Result<(), Failure> {
 }
 
 /// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
-/// `needs_input`.
+/// `needs_input`. Functions that have kernels run on `device` where one is named.
 pub(crate) fn load_file(
     path: &Path,
     set: &[String],
     needs_input: bool,
+    device: Option<&str>,
 ) -> Result<Vec<Loaded>, Failure> {
     let name = path.display().to_string();
     let text =
         read_text(path).map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
     let source = SourceText::new(name.as_str(), text);
-    load(&source, Folder::Disk(folder_of(path)), set, needs_input).map_err(|mistakes| {
+    load(&source, Folder::Disk(folder_of(path)), set, needs_input, device).map_err(|mistakes| {
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
         Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))
