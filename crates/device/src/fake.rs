@@ -149,7 +149,11 @@ impl Device for Fake {
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
         self.state().here()?;
         self.state().compile.clone()?;
-        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(()) })
+        Ok(Module {
+            device: self.number,
+            kernels: Arc::clone(source.kernels()),
+            loaded: Arc::new(()),
+        })
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {

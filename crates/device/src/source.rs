@@ -55,8 +55,8 @@ pub struct KernelSpec {
 pub struct Source {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    pub(crate) headers: &'static [Header],
-    pub(crate) kernels: &'static [KernelSpec],
+    pub(crate) headers: Arc<[Header]>,
+    pub(crate) kernels: Arc<[KernelSpec]>,
     pub(crate) defines: Vec<(String, String)>,
 }
 
@@ -74,8 +74,8 @@ impl Source {
     }
 
     /// The kernels that the text has.
-    pub fn kernels(&self) -> &'static [KernelSpec] {
-        self.kernels
+    pub fn kernels(&self) -> &Arc<[KernelSpec]> {
+        &self.kernels
     }
 
     /// The whole text.
@@ -87,7 +87,7 @@ impl Source {
             }
             let _ = writeln!(whole, "#define {name} {value}");
         }
-        for part in [PLATFORM].iter().chain(self.headers) {
+        for part in [PLATFORM].iter().chain(&*self.headers) {
             let _ = writeln!(whole, "#line 1 \"{}\"\n{}", part.name, part.text);
         }
         let _ = writeln!(whole, "#line 1 \"{}\"\n{}", self.name, self.text);
@@ -112,7 +112,7 @@ pub(crate) fn key_of(parts: &[&str]) -> String {
 #[derive(Clone)]
 pub struct Module {
     pub(crate) device: u64,
-    pub(crate) kernels: &'static [KernelSpec],
+    pub(crate) kernels: Arc<[KernelSpec]>,
     pub(crate) loaded: Arc<dyn Any + Send + Sync>,
 }
 
@@ -144,7 +144,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// What its head says.
-    pub fn spec(&self) -> &'static KernelSpec {
+    pub fn spec(&self) -> &KernelSpec {
         &self.module.kernels[self.index]
     }
 }

@@ -11,6 +11,8 @@
 //! function's place in the chain. A kernel gives each packet the same bytes, verdict and words as `run`, or leaves it to the CPU untouched
 //! (`leave`). It ends, whatever the packets hold, and reads and writes only within packets' rooms, their rows and the tables.
 
+use warpline_packet::{Field, ScratchWord};
+
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
 #[derive(Clone, Debug)]
 pub struct Kernels {
@@ -47,6 +49,11 @@ pub struct KernelStep {
 /// What every kernel that works on packets needs.
 pub(crate) const PACKET: KernelHeader =
     KernelHeader { name: "packet.h", text: include_str!("../kernels/packet.h") };
+
+/// The number by which kernels ask for a scratch word.
+pub(crate) fn number_of(word: ScratchWord) -> u64 {
+    word.field() as u64 - Field::Scratch0 as u64
+}
 
 /// Most tables of a function.
 pub const KERNEL_TABLES_MAX: usize = 8;

@@ -277,6 +277,7 @@ impl<'a> File<'a> {
             function,
             own_stage,
             launch_batches,
+            on_device: None,
             fingerprint,
         })
     }

@@ -65,7 +65,11 @@ impl Device for Host {
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
         let library = self.compiler.library(source)?;
-        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(library) })
+        Ok(Module {
+            device: self.number,
+            kernels: Arc::clone(source.kernels()),
+            loaded: Arc::new(library),
+        })
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {

@@ -20,7 +20,7 @@ const KERNELS: &[KernelSpec] = &[
 pub(crate) fn source() -> Source {
     // SAFETY: the descriptions are the heads in the text, which has nothing that runs when it is loaded.
     unsafe {
-        Source::vouched("self_test.cl", include_str!("../../kernels/self_test.cl"), &[], KERNELS)
+        Source::vouched("self_test.cl", include_str!("../../kernels/self_test.cl"), [], KERNELS)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where a caller vouches for kernel text and for launches: what they do can't be checked.
 
+use std::sync::Arc;
+
 use crate::{Argument, Header, Kernel, KernelSpec, Launch, Source};
 
 impl Source {
@@ -8,12 +10,13 @@ impl Source {
     /// # Safety
     /// `kernels` says of each kernel what its head in the text says, and the text does nothing when it is loaded: the host
     /// device runs it inside this process.
-    pub const unsafe fn vouched(
+    pub unsafe fn vouched(
         name: &'static str,
         text: &'static str,
-        headers: &'static [Header],
-        kernels: &'static [KernelSpec],
+        headers: impl Into<Arc<[Header]>>,
+        kernels: impl Into<Arc<[KernelSpec]>>,
     ) -> Self {
+        let (headers, kernels) = (headers.into(), kernels.into());
         Self { name, text, headers, kernels, defines: Vec::new() }
     }
 }

@@ -60,7 +60,7 @@ const KERNELS: &[KernelSpec] = &[
 
 pub(crate) fn source() -> Source {
     // SAFETY: the descriptions are the heads in the text; nothing runs when it is loaded.
-    unsafe { Source::vouched("test.cl", TEXT, &[], KERNELS) }.define("SHIFT", 8)
+    unsafe { Source::vouched("test.cl", TEXT, [], KERNELS) }.define("SHIFT", 8)
 }
 
 /// A text that doesn't compile, in line 3.
@@ -70,8 +70,8 @@ pub(crate) fn broken() -> Source {
         Source::vouched(
             "broken.cl",
             "FUNCTION u32 fine(u32 x) { return x; }\n\nu32 x = nonsense;\n",
-            &[],
-            &[],
+            [],
+            [],
         )
     }
 }

@@ -82,6 +82,7 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         function,
         own_stage: own,
         launch_batches: launch,
+        on_device: None,
         fingerprint: 0,
     }
 }

@@ -111,6 +111,7 @@ fn keys_that_disagree_leave_one_lane_and_right_results() {
         function: Arc::new(second),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     });
     let chain = warpline_engine::Chain::new("test", chain.instances, 3).expect("a chain");

@@ -6,9 +6,12 @@ use std::ops::Range;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, Flags, ReadWrite, Shard, StateKey};
 
-use crate::{Definition, Emits, Function, Key, Outputs, Report, Resources, Section, State};
+use crate::{
+    Definition, Emits, Function, Kernels, Key, Outputs, Report, Resources, Section, State,
+};
 
 mod duplicates;
+mod kernels;
 pub mod md5;
 pub mod multi_buffer;
 pub mod seen;
@@ -128,6 +131,10 @@ impl Function for Digest {
         for start in (0..batch.len()).step_by(MESSAGES_MAX) {
             self.run_wave(batch, start..(start + MESSAGES_MAX).min(batch.len()));
         }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self))
     }
 
     fn state_key(&self) -> StateKey {

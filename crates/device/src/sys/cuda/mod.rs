@@ -154,7 +154,11 @@ impl Device for Cuda {
         let cubin = compile_for(source, self.arch)?;
         let kernels =
             Kernels::load(&self.context, &cubin, source.kernels(), &self.description.driver)?;
-        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(kernels) })
+        Ok(Module {
+            device: self.number,
+            kernels: Arc::clone(source.kernels()),
+            loaded: Arc::new(kernels),
+        })
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {

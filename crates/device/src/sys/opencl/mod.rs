@@ -149,10 +149,14 @@ impl Device for OpenCl {
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
         let program = program::build(self.api, &self.context, self.device, &source.assemble()?)?;
-        for kernel in source.kernels() {
+        for kernel in source.kernels().iter() {
             program.kernel(kernel.name)?;
         }
-        Ok(Module { device: self.number, kernels: source.kernels(), loaded: Arc::new(program) })
+        Ok(Module {
+            device: self.number,
+            kernels: Arc::clone(source.kernels()),
+            loaded: Arc::new(program),
+        })
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {

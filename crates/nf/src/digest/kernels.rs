@@ -1,0 +1,22 @@
+//! The digest on a device: an item a packet. What it leaves in scratch words is what `run` does.
+
+use super::Digest;
+use crate::kernels::{KernelStep, Kernels, PACKET, number_of};
+
+const STEPS: &[KernelStep] =
+    &[KernelStep { name: "digest_payloads", group: 128, shared_big: 0, items_per_packet: 1 }];
+
+/// The scratch words, as the text names them.
+const WORDS: [&str; 4] = ["WORD_0", "WORD_1", "WORD_2", "WORD_3"];
+
+pub(super) fn kernels(digest: &Digest) -> Kernels {
+    let words = WORDS.into_iter().zip(digest.words.map(number_of));
+    Kernels {
+        name: "digest.cl",
+        text: include_str!("kernel.cl"),
+        headers: &[PACKET],
+        defines: words.chain([("MIN_LEN", digest.min_len as u64)]).collect(),
+        steps: STEPS,
+        tables: Vec::new(),
+    }
+}

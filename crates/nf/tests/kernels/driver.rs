@@ -1,0 +1,220 @@
+//! Runs the kernels of a function as an engine would, and compares what they leave with `run`.
+//!
+//! [`compare`] is all that a function's tests need: it places frames in an arena, does what comes before `run`, copies the
+//! arena to the device and back, has the CPU do what kernels left to it, and wants every packet to be what it is behind
+//! `run` alone. Several batches share a launch; some packets in it are not the kernels' business.
+
+use std::sync::Arc;
+
+use warpline_device::{
+    Argument, Buffer, Device, Failure, Kernel, Part, Step, Work, compile_cuda_for, find,
+};
+use warpline_nf::Function;
+use warpline_nf::harness::Input;
+use warpline_packet::ArenaLayout;
+
+use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
+use crate::sys::{launch, source};
+
+/// How many packets were compared, and how many of them the kernels left to the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) packets: usize,
+    pub(crate) left: usize,
+}
+
+/// Every device of this machine. With `WARPLINE_REQUIRE_DEVICES=host,opencl` those kinds must be there.
+pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
+    let found = find();
+    for (kind, why) in &found.missing {
+        println!("skipped: {kind}: {why}");
+    }
+    let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
+    for kind in required.split(',').filter(|kind| !kind.is_empty()) {
+        let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
+        assert!(is_there, "{kind} is required and not there");
+    }
+    found.devices
+}
+
+/// Sends `inputs` through the function's kernels on `device` and through `run`; panics where a packet differs.
+/// `scratch_words` is what `harness::build` gave with the function. Each side has a state of its own, whose first half
+/// works before `run` as in a lane.
+pub(crate) fn compare(
+    function: &dyn Function,
+    scratch_words: usize,
+    inputs: &[Input],
+    device: &dyn Device,
+) -> Tally {
+    let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
+    let layout = layout(function, scratch_words, len_max);
+    let program = Program::load(function, &layout, device);
+    let (mut ours, mut theirs) = (Side::new(function, &layout), Side::new(function, &layout));
+    let mut tally = Tally::default();
+    let mut rest = inputs;
+    while !rest.is_empty() {
+        let taken = ours.fill(rest);
+        assert_eq!(taken, theirs.fill(rest));
+        FILLED.for_each(|batch| ours.run(batch));
+        tally.left += program.process(&mut theirs, function);
+        tally.packets += taken;
+        let said = device.description();
+        for batch in FILLED {
+            let (ours_of, theirs_of) = (ours.seen(batch), theirs.seen(batch));
+            assert_eq!(ours_of.len(), theirs_of.len());
+            for (row, pair) in ours_of.iter().zip(&theirs_of).enumerate() {
+                let place = tally.packets - taken + row;
+                assert!(
+                    pair.0 == pair.1,
+                    "{said}: batch {batch}, packet {row}, from input {place} on: run gives\n{:?}\nand kernels\n{:?}",
+                    pair.0,
+                    pair.1,
+                );
+            }
+            let settled = ours.batch(batch).take_settled();
+            assert_eq!(theirs.batch(batch).take_settled(), settled, "{said}: batch {batch}");
+        }
+        rest = &rest[taken..];
+    }
+    tally
+}
+
+/// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
+pub(crate) fn compile_for_cuda(function: &dyn Function, scratch_words: usize) {
+    let kernels = function.kernels().expect("kernels");
+    let source = source(&kernels, &layout(function, scratch_words, 0));
+    for arch in [80, 90, 100] {
+        match compile_cuda_for(&source, arch) {
+            Ok(cubin) => assert_eq!(&cubin[..4], b"\x7fELF"),
+            Err(Failure::NoCompiler(why)) => return println!("skipped: {why}"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// A function's kernels and tables on a device.
+struct Program<'a> {
+    device: &'a dyn Device,
+    /// Each with the work-items that a packet gets.
+    kernels: Vec<(Kernel, u32)>,
+    tables: Vec<Buffer>,
+    arena: Buffer,
+    packets: Buffer,
+}
+
+impl<'a> Program<'a> {
+    fn load(function: &dyn Function, layout: &ArenaLayout, device: &'a dyn Device) -> Self {
+        let kernels = function.kernels().expect("kernels");
+        let module = device.compile(&source(&kernels, layout)).expect("kernels compile");
+        let steps = kernels.steps().iter();
+        let with_items =
+            steps.map(|step| (module.kernel(step.name).expect("a kernel"), step.items_per_packet));
+        let allocate = |len| device.allocate(len).expect("memory");
+        let program = Self {
+            device,
+            kernels: with_items.collect(),
+            tables: kernels.tables().iter().map(|table| allocate(table.len())).collect(),
+            arena: allocate(layout.memory_len()),
+            packets: allocate(8 * PACKETS_MAX * layout.slots / 256),
+        };
+        for (table, buffer) in kernels.tables().iter().zip(&program.tables) {
+            program.copy_in(table, buffer);
+        }
+        program
+    }
+
+    /// The kernels on all batches of a side, and the CPU on what they leave. Gives how many packets were left, of the
+    /// batches that the device was to do.
+    fn process(&self, side: &mut Side<'_>, function: &dyn Function) -> usize {
+        let mut before = vec![0; side.reached.len()];
+        side.reached.copy_to(&mut before);
+        let after = self.launch(&before, &list(side));
+        check_the_rest(side, &before, &after);
+        let writes = function.access().run.writes;
+        let mut left = 0;
+        for index in FILLED {
+            let frames = side.frames(index);
+            side.reached.take_rooms(index, &after);
+            let batch = side.batch(index);
+            let staged = &after[batch.table_place()];
+            batch.check_staged(staged, writes).expect("a table that makes sense");
+            batch.accept_left(staged);
+            batch.accept_staged(staged, writes);
+            if batch.hold_done() {
+                for packet in batch.forward() {
+                    let row = packet.index();
+                    assert!(packet.frame() == frames[row], "packet {row} was changed and left");
+                    left += usize::from(WORKED.contains(&index));
+                }
+                side.run(index);
+            }
+            side.batch(index).release();
+        }
+        left
+    }
+
+    fn launch(&self, arena: &[u8], packets: &[u8]) -> Vec<u8> {
+        self.copy_in(arena, &self.arena);
+        self.copy_in(packets, &self.packets);
+        let count = (packets.len() / 8) as u32;
+        let steps = self.kernels.iter().map(|(kernel, items)| {
+            let mut arguments =
+                vec![Argument::Writes(self.arena.whole()), Argument::Reads(self.packets.whole())];
+            arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
+            arguments.extend([Argument::U32(count), Argument::U32(u32::from(PLACE))]);
+            let groups = (count * items).div_ceil(kernel.spec().group);
+            Step::Launch(launch(kernel, groups, arguments))
+        });
+        let piece = self.device.host_memory(arena.len()).expect("host memory");
+        let whole = Part { piece: 0, range: 0..arena.len() };
+        let back = Step::CopyOut { from: self.arena.at(0..arena.len()), to: whole };
+        let steps = steps.chain([back]).collect();
+        let done = self.finish(Work { pieces: vec![piece], steps });
+        done.pieces[0][..arena.len()].to_vec()
+    }
+
+    fn copy_in(&self, bytes: &[u8], buffer: &Buffer) {
+        let mut piece = self.device.host_memory(bytes.len()).expect("host memory");
+        piece[..bytes.len()].copy_from_slice(bytes);
+        let from = Part { piece: 0, range: 0..bytes.len() };
+        let steps = vec![Step::CopyIn { from, to: buffer.at(0..bytes.len()) }];
+        self.finish(Work { pieces: vec![piece], steps });
+    }
+
+    fn finish(&self, work: Work) -> Work {
+        let mut stream = self.device.stream().expect("a stream");
+        stream.submit(work).expect("work that is taken");
+        let done = stream.wait().expect("work that is given back");
+        done.outcome.expect("work that is done");
+        done.work
+    }
+}
+
+/// The launch's packets: every row of every batch, as where functions in front dropped or left some.
+fn list(side: &mut Side<'_>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for index in FILLED {
+        let batch = side.batch(index);
+        let table = batch.table_place().start as u32;
+        list.extend(
+            (0..batch.len() as u32).flat_map(|row| [table, row]).flat_map(u32::to_le_bytes),
+        );
+    }
+    list
+}
+
+/// Wants kernels to have written in the tables and rooms of their packets only.
+fn check_the_rest(side: &mut Side<'_>, before: &[u8], after: &[u8]) {
+    let mut own = Vec::new();
+    for index in WORKED {
+        let batch = side.batch(index);
+        own.push(batch.table_place());
+        batch.spans(|span| own.push(span));
+    }
+    own.sort_by_key(|range| range.start);
+    let mut at = 0;
+    for range in own.into_iter().chain([before.len()..before.len()]) {
+        assert!(before[at..range.start] == after[at..range.start], "written outside of packets");
+        at = range.end;
+    }
+}

@@ -1,0 +1,110 @@
+//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does, and the vouching for
+//! kernels of this crate.
+
+use core::ptr::NonNull;
+use core::{ptr, slice};
+use std::sync::Arc;
+
+use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
+use warpline_nf::{KernelHeader, KernelStep, Kernels};
+use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, Placer, kernel_layout};
+
+/// An arena, the batches over its tables, and the way to its bytes while nobody borrows them.
+pub(crate) struct Reached {
+    memory: Arc<HeapMemory>,
+    batches: Vec<Batch>,
+    arena: Arena,
+}
+
+struct Shared(Arc<HeapMemory>);
+
+// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, touches bytes only while it borrows all
+// batches and placers, so that nobody else does.
+unsafe impl Memory for Shared {
+    fn base(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// What slabs hold where no frame was placed: a kernel whose results depend on it reads what is not its packet's.
+const POISON: u8 = 0xa5;
+
+impl Reached {
+    /// A batch over each table.
+    pub(crate) fn new(layout: &ArenaLayout) -> Self {
+        let memory = HeapMemory::new(layout.memory_len()).expect("memory for a test");
+        let memory = Arc::new(memory);
+        let shared = Box::new(Shared(Arc::clone(&memory)));
+        let mut arena = Arena::new(shared, layout).expect("a layout that fits");
+        let batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
+        let slabs = batches.last().map_or(0, |last| last.table_place().end);
+        // SAFETY: behind the last table, where no row has a room yet.
+        unsafe { memory.base().add(slabs).write_bytes(POISON, memory.len() - slabs) };
+        Self { memory, batches, arena }
+    }
+
+    /// All batches, and what places packets from outside and packets that functions make.
+    pub(crate) fn parts(&mut self) -> (&mut [Batch], &mut Placer, &mut Placer) {
+        (&mut self.batches, &mut self.arena.ingress, &mut self.arena.emit)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Copies the whole arena.
+    pub(crate) fn copy_to(&mut self, mirror: &mut [u8]) {
+        // SAFETY: `&mut self` has the batches and the placers, the only others that reach these bytes.
+        let bytes = unsafe { slice::from_raw_parts(self.memory.base().as_ptr(), self.len()) };
+        mirror.copy_from_slice(bytes);
+    }
+
+    /// Copies the rooms of a batch back.
+    pub(crate) fn take_rooms(&mut self, batch: usize, mirror: &[u8]) {
+        let base = self.memory.base();
+        self.batches[batch].spans(|span| {
+            let from = &mirror[span.clone()];
+            // SAFETY: a span lies in the arena and holds rooms of this batch alone, which `&mut self` has.
+            unsafe {
+                ptr::copy_nonoverlapping(from.as_ptr(), base.add(span.start).as_ptr(), from.len())
+            }
+        });
+    }
+}
+
+/// A function's kernels for arenas of a layout.
+pub(crate) fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
+    let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
+    let tables = kernels.tables().len();
+    let specs: Vec<KernelSpec> = kernels.steps().iter().map(|step| spec(step, tables)).collect();
+    // SAFETY: this crate's functions vouch for their kernels, whose heads are as `spec` says.
+    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
+    let layout = kernel_layout(layout).into_iter();
+    let own = kernels.defines().iter().map(|&(name, value)| (name.to_string(), value));
+    layout.chain(own).fold(source, |source, (name, value)| source.define(name, value))
+}
+
+fn header(header: &KernelHeader) -> Header {
+    Header { name: header.name, text: header.text }
+}
+
+fn spec(step: &KernelStep, tables: usize) -> KernelSpec {
+    let mut parameters = vec![Parameter::Writes, Parameter::Reads];
+    parameters.extend(vec![Parameter::Reads; tables]);
+    parameters.extend([Parameter::U32, Parameter::U32]);
+    KernelSpec {
+        name: step.name,
+        group: step.group,
+        shared_big: step.shared_big,
+        parameters: parameters.leak(),
+    }
+}
+
+/// A launch on a mirror, a list of packets in it, the function's tables, and how many packets the list names.
+pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+    // SAFETY: the one caller gives a copy of a whole arena, packets of its batches, and the tables of the function.
+    unsafe { Launch::vouched(kernel, groups, arguments) }
+}
