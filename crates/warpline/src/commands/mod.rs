@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod functions;
+pub(crate) mod meters;
 pub(crate) mod run;
 
 use std::io::{ErrorKind, Write};
@@ -17,11 +18,15 @@ use crate::chain_file::{Loaded, load};
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
 fn say(text: &str) -> Result<(), Failure> {
+    is_heard(text).map(drop)
+}
+
+/// The same; says whether somebody still reads.
+fn is_heard(text: &str) -> Result<bool, Failure> {
     match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Run(format!("standard output: {}", plain(&error))))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Run(format!("standard output: {}", plain(&error)))),
     }
 }
 
