@@ -5,6 +5,7 @@
 mod digest;
 mod driver;
 mod frames;
+mod ipsec;
 mod router;
 mod sanitizers;
 mod side;
