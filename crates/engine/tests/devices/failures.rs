@@ -85,7 +85,7 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
 /// Of a function that writes frames, every second work copies them back.
 #[test]
 fn what_fails_while_frames_come_back_is_lost_and_counted() {
-    let forms = forms(&["router"]);
+    let forms = forms(&["router-plain"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs);
     for (what, fault) in faults() {
