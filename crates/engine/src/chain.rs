@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use warpline_device::Failure;
 use warpline_nf::{Definition, Function, Growth};
-use warpline_packet::{ArenaLayout, Shard, StateKey, Steering};
+use warpline_packet::{ArenaLayout, REASONS_MAX, Shard, StateKey, Steering};
 
-use crate::device::{self, Loaded, OnDevice};
+use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
 
 /// A function of a chain under its own name.
 pub struct Instance {
@@ -31,6 +31,16 @@ impl Instance {
     /// What its device is called.
     pub fn device_id(&self) -> &str {
         self.on_device.as_ref().map_or("cpu", |on| on.device.description().id.as_str())
+    }
+
+    /// What it dropped, by the names of the reasons; what devices lost only where they did.
+    pub fn named_drops(
+        &self,
+        drops: &[u64; REASONS_MAX],
+    ) -> impl Iterator<Item = (&'static str, u64)> {
+        let lost = drops[usize::from(DEVICE_LOST.0)];
+        let lost = (lost > 0).then_some((DEVICE_LOST_NAME, lost));
+        self.definition.drops.iter().copied().zip(*drops).chain(lost)
     }
 }
 
@@ -174,21 +184,29 @@ impl Chain {
 
     /// Compiles what is on devices for arenas of `layout`, and copies tables there, where that was not done yet.
     ///
+    /// Gives what is to be told of those that stay on the CPU, as nobody said that they must not.
+    ///
     /// # Errors
     /// The instance, and what its device says.
-    pub(crate) fn load(&self, layout: &ArenaLayout) -> Result<(), (String, Failure)> {
+    pub(crate) fn load(&self, layout: &ArenaLayout) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.layout.set(*layout);
+        let mut told = Vec::new();
         for (instance, slot) in self.instances.iter().zip(&self.loaded) {
             let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
             let kernels = instance.function.kernels();
             let none = || Failure::Refused("it has no kernels".into());
             let loaded = kernels
                 .ok_or_else(none)
-                .and_then(|kernels| device::load(&*on.device, &kernels, layout))
-                .map_err(|why| (instance.name.clone(), why))?;
-            let _ = slot.set(Arc::new(loaded));
+                .and_then(|kernels| device::load(&*on.device, &kernels, layout));
+            match loaded {
+                Ok(loaded) => {
+                    let _ = slot.set(Arc::new(loaded));
+                }
+                Err(why) if on.is_required => return Err((instance.name.clone(), why)),
+                Err(why) => told.push(format!("{} runs on the CPU: {why}", instance.name)),
+            }
         }
-        Ok(())
+        Ok(told)
     }
 
     /// What of function `place` is on its device.

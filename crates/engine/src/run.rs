@@ -15,7 +15,7 @@ use warpline_nf::Outputs;
 use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;
-use crate::device::Launches;
+use crate::device::{Launches, Mirrors};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
 use crate::lane::{Lane, Queue};
@@ -106,13 +106,14 @@ pub fn run_to(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
-    chain.load(&settings.arena(chain)).map_err(|(name, why)| StartError::Device(name, why))?;
+    let loaded = chain.load(&settings.arena(chain));
+    let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
-        .map(|lane| build(chain, &settings, lane, clock))
+        .map(|lane| build(chain, &settings, lane, clock, &mut told))
         .collect::<Result<_, _>>()?;
-    let ended = match ports {
+    let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);
             run_shared(chain, &settings, built, (source, sink), reports, control, clock)?
@@ -127,6 +128,7 @@ pub fn run_to(
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
+    ended.part.warnings.splice(0..0, told);
     Ok(Report { part: ended.close(chain), lanes: settings.lanes })
 }
 
@@ -135,13 +137,15 @@ fn build(
     settings: &Settings,
     lane: usize,
     clock: Clock,
+    told: &mut Vec<String>,
 ) -> Result<Built, StartError> {
     let layout = settings.arena(chain);
     let bytes = layout.memory_len();
     let memory = LaneMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
-    let launches = chain.stages.iter().map(|stage| launches_of(chain, settings, stage, &memory));
-    let launches = launches.collect::<Result<Vec<_>, _>>()?;
+    let mut mirrors = Mirrors::new(&memory, bytes);
+    let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);
+    let launches = chain.stages.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
@@ -168,13 +172,24 @@ fn launches_of(
     chain: &Chain,
     settings: &Settings,
     stage: &StagePlan,
-    memory: &LaneMemory,
+    mirrors: &mut Mirrors<'_>,
+    told: &mut Vec<String>,
 ) -> Result<Option<Launches>, StartError> {
     let Some(limits) = settings.launch_limits(chain, stage) else { return Ok(None) };
     let instance = &chain.instances[stage.first];
     let Some(on) = &instance.on_device else { return Ok(None) };
-    let launches = Launches::open(chain, settings, stage, on, &limits, memory);
-    launches.map(Some).map_err(|why| StartError::Device(instance.name.clone(), why))
+    let places = stage.first..stage.first + stage.count;
+    if places.into_iter().any(|place| chain.loaded(place).is_none()) {
+        return Ok(None);
+    }
+    match Launches::open(chain, settings, stage, on, &limits, mirrors) {
+        Ok(launches) => Ok(Some(launches)),
+        Err(why) if on.is_required => Err(StartError::Device(instance.name.clone(), why)),
+        Err(why) => {
+            told.push(format!("{} runs on the CPU: {why}", instance.name));
+            Ok(None)
+        }
+    }
 }
 
 fn run_shared(

@@ -5,15 +5,14 @@
 
 use std::sync::Arc;
 
-use warpline_device::{
-    Buffer, Device, Failure, Part, Piece, Refused, Region, Slice, Step, Stream, Work,
-};
+use warpline_device::{Buffer, Device, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
 use warpline_packet::Batch;
 
 use super::Loaded;
+use super::mirror::Mirror;
 use crate::stage::Flight;
 use crate::stats::Transfers;
-use crate::sys::lane_memory::{LaneMemory, lend_rooms, lend_table};
+use crate::sys::lane_memory::{lend_rooms, lend_table};
 
 /// Bytes by which a launch's list names a packet: where its table lies, and the row.
 const NAME_LEN: usize = 8;
@@ -37,8 +36,6 @@ pub(crate) struct Dimensions {
     pub(crate) slots: usize,
     /// Bytes of a batch's table.
     pub(crate) table_len: usize,
-    /// Bytes of the arena.
-    pub(crate) arena_len: usize,
 }
 
 /// See the module.
@@ -46,8 +43,7 @@ pub(crate) struct Executor {
     segment: Vec<Placed>,
     /// Whether any of them writes frames.
     writes_frames: bool,
-    region: Region,
-    mirror: Buffer,
+    mirror: Mirror,
     table_len: usize,
     streams: Vec<Own>,
     lots: Vec<Lot>,
@@ -74,19 +70,17 @@ struct Lot {
 }
 
 impl Executor {
-    /// For `segment` on `device`, with `memory` as the packets'.
+    /// For `segment` on `device`, where `mirror` is.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
     pub(crate) fn new(
         device: &dyn Device,
-        memory: &LaneMemory,
+        mirror: Mirror,
         segment: Vec<Placed>,
         writes_frames: bool,
         by: Dimensions,
     ) -> Result<Self, Failure> {
-        let region = device.register(Arc::new(memory.clone()))?;
-        let mirror = device.allocate(by.arena_len)?;
         let names_len = by.batches * by.slots * NAME_LEN;
         let own =
             |_| Ok(Own { stream: Some(device.stream()?), busy_with: None, spare: Work::default() });
@@ -100,7 +94,6 @@ impl Executor {
         Ok(Self {
             segment,
             writes_frames,
-            region,
             mirror,
             table_len: by.table_len,
             streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
@@ -141,13 +134,13 @@ impl Executor {
         work.pieces.extend([list, staged]);
         work.steps.push(Step::CopyIn { from, to: names.clone() });
         for flight in flights {
-            lend(&mut work, &self.region, &self.mirror, &flight.batch)?;
+            lend(&mut work, &self.mirror, &flight.batch)?;
         }
         self.add_kernels(&mut work, &names, count);
         for (index, flight) in flights.iter().enumerate() {
             let at = index * self.table_len;
             let to = Part { piece: STAGED, range: at..at + self.table_len };
-            let from = self.mirror.at(flight.batch.table_place());
+            let from = self.mirror.buffer.at(flight.batch.table_place());
             work.steps.push(Step::CopyOut { from, to });
         }
         self.submit(on, lot, work)?;
@@ -165,7 +158,7 @@ impl Executor {
     fn add_kernels(&self, work: &mut Work, names: &Slice, count: u32) {
         for Placed { place, loaded } in &self.segment {
             for kernel in &loaded.kernels {
-                let mirror = self.mirror.whole();
+                let mirror = self.mirror.buffer.whole();
                 let launch = loaded.launch(kernel, mirror, names.clone(), count, *place);
                 work.steps.push(Step::Launch(launch));
             }
@@ -181,10 +174,10 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
         for flight in flights {
-            lend_rooms(&self.region, &flight.batch, |piece, place| {
+            lend_rooms(&self.mirror.region, &flight.batch, |piece, place| {
                 let to = Part { piece: pieces.len(), range: 0..place.len() };
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: self.mirror.at(place), to });
+                steps.push(Step::CopyOut { from: self.mirror.buffer.at(place), to });
             });
         }
         self.submit(on, lot, work)
@@ -279,15 +272,15 @@ fn name_packets(list: &mut [u8], flights: &[Flight]) -> u32 {
 }
 
 /// Lends a batch's table and rooms to `work`, which copies them to the mirror.
-fn lend(work: &mut Work, region: &Region, mirror: &Buffer, batch: &Batch) -> Result<(), Failure> {
+fn lend(work: &mut Work, mirror: &Mirror, batch: &Batch) -> Result<(), Failure> {
     let outside = || Failure::Refused("a batch of another arena".into());
     let Work { pieces, steps } = work;
     let mut copy = |piece: Piece, place: core::ops::Range<usize>| {
         let from = Part { piece: pieces.len(), range: 0..place.len() };
         pieces.push(piece);
-        steps.push(Step::CopyIn { from, to: mirror.at(place) });
+        steps.push(Step::CopyIn { from, to: mirror.buffer.at(place) });
     };
-    let (table, place) = lend_table(region, batch).ok_or_else(outside)?;
+    let (table, place) = lend_table(&mirror.region, batch).ok_or_else(outside)?;
     copy(table, place);
-    if lend_rooms(region, batch, copy) { Ok(()) } else { Err(outside()) }
+    if lend_rooms(&mirror.region, batch, copy) { Ok(()) } else { Err(outside()) }
 }

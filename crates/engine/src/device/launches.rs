@@ -10,10 +10,10 @@ use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
 use super::executor::{Dimensions, Executor, Placed};
+use super::mirror::Mirrors;
 use crate::clock::Clock;
 use crate::stage::Flight;
 use crate::stats::Transfers;
-use crate::sys::lane_memory::LaneMemory;
 use crate::{Chain, Settings, StagePlan};
 
 /// How long a lane sleeps at most while a device works: completions are asked for.
@@ -81,7 +81,7 @@ impl Launches {
         stage: &StagePlan,
         on: &OnDevice,
         limits: &LaunchLimits,
-        memory: &LaneMemory,
+        mirrors: &mut Mirrors<'_>,
     ) -> Result<Self, Failure> {
         let places = stage.first..stage.first + stage.count;
         let placed = |place: usize| {
@@ -100,11 +100,10 @@ impl Launches {
             batches: limits.batches_max,
             slots: layout.slots.next_multiple_of(ALIGN),
             table_len: layout.table_len(),
-            arena_len: layout.memory_len(),
         };
         let writes_frames = !(writes & FieldSet::FRAME).is_empty();
-        let device = &*on.device;
-        let executor = Executor::new(device, memory, segment, writes_frames, dimensions)?;
+        let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
+        let executor = Executor::new(device, mirror, segment, writes_frames, dimensions)?;
         Ok(Self::new(executor, batcher, writes, on.launches.sync))
     }
 

@@ -12,6 +12,7 @@
 mod executor;
 mod launches;
 mod loaded;
+mod mirror;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use warpline_packet::{REASONS_MAX, Reason};
 
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{Loaded, can_follow, load};
+pub(crate) use mirror::Mirrors;
 
 /// Where a function runs that does not run on the CPU, and how its launches are made.
 #[derive(Clone)]
@@ -29,6 +31,8 @@ pub struct OnDevice {
     pub device: Arc<dyn Device>,
     /// How launches are made; of a segment those of its first function.
     pub launches: LaunchOptions,
+    /// Whether the chain can't start where the device can't be used; the function runs on the CPU otherwise.
+    pub is_required: bool,
 }
 
 /// How launches are made.

@@ -92,6 +92,7 @@ pub(crate) static DEFINITION: Definition = Definition {
     name: "test",
     summary: "a function of the engine's tests",
     manual: "",
+    has_kernels: false,
     keys: &[],
     drops: &["first", "second"],
     access: Access::run_only(warpline_packet::ReadWrite::NONE),

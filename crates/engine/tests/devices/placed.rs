@@ -30,7 +30,7 @@ pub(crate) fn host() -> Option<Arc<dyn Device>> {
 
 /// A chain of `forms`, each that has kernels on `device`.
 pub(crate) fn chain_on(forms: &[Form], device: &Arc<dyn Device>, launches: LaunchOptions) -> Chain {
-    let on = |_| Some(OnDevice { device: Arc::clone(device), launches });
+    let on = |_| Some(OnDevice { device: Arc::clone(device), launches, is_required: true });
     try_chain_on(forms, &[], on).unwrap_or_else(|why| panic!("{why}"))
 }
 

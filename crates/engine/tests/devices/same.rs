@@ -109,7 +109,7 @@ proptest! {
         let forms: Vec<Form> = picks.iter().map(|pick| form(pick.0)).collect();
         let on = |place: usize| {
             let device = devices.get(picks[place].1)?;
-            Some(OnDevice { device: Arc::clone(device), launches })
+            Some(OnDevice { device: Arc::clone(device), launches, is_required: true })
         };
         let Ok(chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
         prop_assume!(chain.multiply() <= 8);

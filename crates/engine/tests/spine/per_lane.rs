@@ -139,6 +139,7 @@ fn clones(chain: &warpline_engine::Chain) -> Vec<warpline_engine::Instance> {
     let clone = |instance: &warpline_engine::Instance| warpline_engine::Instance {
         name: instance.name.clone(),
         function: Arc::clone(&instance.function),
+        on_device: instance.on_device.clone(),
         ..*instance
     };
     chain.instances.iter().map(clone).collect()

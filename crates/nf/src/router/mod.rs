@@ -40,6 +40,7 @@ pub const DEFINITION: Definition = Definition {
     name: "router",
     summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",
     manual: include_str!("manual.md"),
+    has_kernels: true,
     keys: config::KEYS,
     drops: DROPS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
