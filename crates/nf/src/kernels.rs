@@ -11,10 +11,15 @@
 //! function's place in the chain. A kernel gives each packet the same bytes, verdict and words as `run`, or leaves it to the CPU untouched
 //! (`leave`). It ends, whatever the packets hold, and reads and writes only within packets' rooms, their rows and the tables.
 
+use core::fmt;
+
 use warpline_packet::{Field, ScratchWord};
+use zeroize::Zeroize;
 
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
-#[derive(Clone, Debug)]
+///
+/// Tables may hold keys: they are not shown, and are wiped from memory when they are dropped.
+#[derive(Clone)]
 pub struct Kernels {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
@@ -57,6 +62,23 @@ pub(crate) fn number_of(word: ScratchWord) -> u64 {
 
 /// Most tables of a function.
 pub const KERNEL_TABLES_MAX: usize = 8;
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        self.tables.iter_mut().for_each(Zeroize::zeroize);
+    }
+}
+
+impl fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lens: Vec<usize> = self.tables.iter().map(Vec::len).collect();
+        f.debug_struct("Kernels")
+            .field("name", &self.name)
+            .field("steps", &self.steps)
+            .field("table_lens", &lens)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Kernels {
     /// What compilers call the text in their logs.

@@ -13,11 +13,15 @@ use warpline_packet::{
 };
 
 use crate::icmp_errors;
-use crate::{Definition, Emits, Function, Growth, Key, Outputs, Report, Resources, Section, State};
+use crate::{
+    Definition, Emits, Function, Growth, Kernels, Key, Outputs, Report, Resources, Section, State,
+};
 
 pub mod cipher;
 mod counts;
 pub mod files;
+mod kernel_table;
+mod kernels;
 pub mod nonce_state;
 mod opener;
 mod outer;
@@ -48,7 +52,7 @@ pub const DEFINITION: Definition = Definition {
     name: "ipsec",
     summary: "IPsec gateway: ESP in tunnel and transport mode (RFC 4301, RFC 4303)",
     manual: concat!(include_str!("manual.md"), "\n", include_str!("files/files.md")),
-    has_kernels: false,
+    has_kernels: true,
     keys: KEYS,
     drops: &[
         "no-sa",
@@ -336,6 +340,10 @@ impl Function for Ipsec {
 
     fn run(&self, batch: &mut Batch) {
         work::run(batch, &self.tables, &self.engine, &self.words);
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self))
     }
 
     fn state_key(&self) -> StateKey {

@@ -54,7 +54,12 @@ impl Words {
     }
 
     pub(super) fn fields(&self) -> FieldSet {
-        FieldSet::of(&[self.what.field(), self.low.field(), self.high.field()])
+        FieldSet::of(&self.all().map(ScratchWord::field))
+    }
+
+    /// The word that says what is to be done, and those of the number's halves.
+    pub(super) fn all(&self) -> [ScratchWord; 3] {
+        [self.what, self.low, self.high]
     }
 
     pub(super) fn put(&self, packet: &mut PacketMut<'_>, task: Task) {

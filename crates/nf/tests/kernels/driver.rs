@@ -46,10 +46,20 @@ pub(crate) fn compare(
     inputs: &[Input],
     device: &dyn Device,
 ) -> Tally {
+    compare_twins([function, function], scratch_words, inputs, device)
+}
+
+/// The same for a function that gives its state once: two of them that were built alike, for `run` and for the kernels.
+pub(crate) fn compare_twins(
+    [ours_of, function]: [&dyn Function; 2],
+    scratch_words: usize,
+    inputs: &[Input],
+    device: &dyn Device,
+) -> Tally {
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
     let layout = layout(function, scratch_words, len_max);
     let program = Program::load(function, &layout, device);
-    let (mut ours, mut theirs) = (Side::new(function, &layout), Side::new(function, &layout));
+    let (mut ours, mut theirs) = (Side::new(ours_of, &layout), Side::new(function, &layout));
     let mut tally = Tally::default();
     let mut rest = inputs;
     while !rest.is_empty() {

@@ -6,6 +6,7 @@
 mod digest;
 mod driver;
 mod frames;
+mod ipsec;
 mod router;
 mod sanitizers;
 mod side;

@@ -1,0 +1,88 @@
+/* ESP (RFC 4303) on a device: `ipsec_seal` wraps and seals packets, `ipsec_open` opens and strips them, an item a packet. They give what
+ * the CPU's `run` gives, byte for byte, or leave a packet to it as it came: those of unusable rows, with IPv6 extension headers or
+ * IPv4 options where headers have to be found anew, and those that would come out malformed. */
+
+KERNEL(ipsec_seal, 64)(
+    GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
+{
+    SHARED(u32, encrypting, AES_TABLE);
+    ITEMS { aes_fill(encrypting); }
+    ITEMS {
+        Task t;
+        if (index() >= count) continue;
+        Packet p = packet_at(arena, packets, index());
+        if (!is_ours(p) || !has_task(p, sas, WORK_SEAL, place, &t)) continue;
+        Stretch stretch = wrap(t, place);
+        if (stretch.len == 0) continue;
+        Esp e = esp_of(t, stretch);
+        seal_text(e, encrypting);
+        write_icv(e, encrypting);
+        finish(t);
+    }
+}
+
+/* ESP in the packet of task `t`; no bytes where it has none (RFC 3948, 2). */
+FUNCTION Stretch find_esp(Task t)
+{
+    Packet p = t.packet;
+    const GLOBAL u8 *frame = frame_of(p);
+    Stretch esp = {0, 0};
+    u32 at = l4_offset(p), end = ip_end(p), in_udp = ip_protocol(p) == IP_PROTOCOL_UDP;
+    if (in_udp) {
+        if (at + 8 > end || get_be16(frame + at + UDP_DST_PORT) != NAT_T_PORT) return esp;
+        u32 own = at + get_be16(frame + at + UDP_UDP_LEN);
+        if (own < end) end = own;
+        at += 8;
+    } else if (ip_protocol(p) != IP_PROTOCOL_ESP) {
+        return esp;
+    }
+    /* Four bytes of zero stand before IKE. */
+    if (at + ESP_HEADER_LEN > end || (in_udp && get_be32(frame + at) == 0)) return esp;
+    esp.at = at;
+    esp.len = end - at;
+    return esp;
+}
+
+/* Whether `len` bytes of ESP are what the SA's algorithms make. */
+FUNCTION int is_right_len(const GLOBAL u8 *sa, u32 len)
+{
+    u32 around = ESP_HEADER_LEN + sa[SA_IV_LEN] + sa[SA_ICV_LEN];
+    return len >= around && (len - around) % sa[SA_BLOCK_LEN] == 0;
+}
+
+KERNEL(ipsec_open, 64)(
+    GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
+{
+    SHARED(u32, encrypting, AES_TABLE);
+    SHARED(u32, decrypting, AES_TABLE);
+    SHARED(u8, box, AES_BOX);
+    ITEMS {
+        aes_fill(encrypting);
+        aes_fill_inverse(decrypting, box);
+    }
+    ITEMS {
+        Task t;
+        if (index() >= count) continue;
+        Packet p = packet_at(arena, packets, index());
+        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t)) continue;
+        if (!is_plain_shape(t)) {
+            leave(p, place);
+            continue;
+        }
+        Stretch stretch = find_esp(t);
+        if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) continue;
+        Esp e = esp_of(t, stretch);
+        if (!is_authentic(e, encrypting)) continue;
+        Peek peek = peek_at(e, encrypting, decrypting, box);
+        Plain plain = plain_of(t, e, &peek);
+        if (plain.outcome == OUTCOME_NOT_HERE) {
+            leave(p, place);
+            continue;
+        }
+        open_text(e, encrypting, decrypting, box);
+        u32 outcome = plain.outcome;
+        if (e.text_len >= 2 && outcome != OUTCOME_BAD_PADDING && !is_padding_right(e, peek.pad_len)) outcome = OUTCOME_BAD_PADDING;
+        if (outcome == OUTCOME_PLAIN) outcome = strip(t, stretch.at + e.text_at, &plain);
+        set_outcome(p, outcome);
+    }
+}

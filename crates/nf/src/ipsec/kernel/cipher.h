@@ -1,0 +1,202 @@
+/* The cipher work of ESP (RFC 4303, 3.3.2 and 3.4.4) on one packet: IV, text, ICV. The text is whole words. */
+
+typedef struct {
+    const GLOBAL u8 *sa;
+    u32 low, high;
+    /* From the SPI on. */
+    GLOBAL u8 *esp;
+    /* Bytes from there to the text, and of it. */
+    u32 text_at, text_len;
+} Esp;
+
+/* Bytes of SPI and sequence number. */
+#define ESP_HEADER_LEN 8
+
+/* The ESP of task `t` at `stretch`, which has room for what is around a text. */
+FUNCTION Esp esp_of(Task t, Stretch stretch)
+{
+    Esp e;
+    e.sa = t.sa;
+    e.low = t.low;
+    e.high = t.high;
+    e.esp = frame_of(t.packet) + stretch.at;
+    e.text_at = ESP_HEADER_LEN + t.sa[SA_IV_LEN];
+    e.text_len = stretch.len - e.text_at - t.sa[SA_ICV_LEN];
+    return e;
+}
+
+FUNCTION u32 blocks_of(Esp e) { return (e.text_len + 15) / 16; }
+
+/* Words of block `i`: four, or fewer in the last. */
+FUNCTION u32 words_of(Esp e, u32 i)
+{
+    u32 left = e.text_len / 4 - 4 * i;
+    return left < 4 ? left : 4;
+}
+
+/* Block `i` of the text, with zeroes behind its end. */
+FUNCTION void load_block(Esp e, u32 i, u32 *block)
+{
+    u32 words = words_of(e, i);
+    UNROLL
+    for (u32 w = 0; w < 4; w++) block[w] = w < words ? load_word(e.esp + e.text_at + 16 * i + 4 * w) : 0;
+}
+
+FUNCTION void store_block(Esp e, u32 i, const u32 *block)
+{
+    u32 words = words_of(e, i);
+    UNROLL
+    for (u32 w = 0; w < 4; w++) {
+        if (w < words) store_word(e.esp + e.text_at + 16 * i + 4 * w, block[w]);
+    }
+}
+
+/* Block `counter` of the key stream (RFC 3686, 4; RFC 4106, 4). */
+FUNCTION void key_stream(Esp e, u32 counter, const LOCAL u32 *encrypting, u32 *block)
+{
+    block[0] = *(const GLOBAL u32 *)(e.sa + SA_SALT);
+    block[1] = load_word(e.esp + ESP_HEADER_LEN);
+    block[2] = load_word(e.esp + ESP_HEADER_LEN + 4);
+    block[3] = swap_bytes(counter);
+    aes_encrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
+}
+
+/* The counter of the text's first block: GCM hides its hash with one before. */
+FUNCTION u32 first_counter(Esp e) { return e.sa[SA_CIPHER] == CIPHER_GCM ? 2 : 1; }
+
+/* Enciphers and deciphers block `i` of counter modes. */
+FUNCTION void add_key_stream(Esp e, u32 i, const LOCAL u32 *encrypting, u32 *block)
+{
+    u32 stream[4];
+    key_stream(e, first_counter(e) + i, encrypting, stream);
+    load_block(e, i, block);
+    for (u32 w = 0; w < 4; w++) block[w] ^= stream[w];
+}
+
+/* The IV is the number; of CBC it is encrypted with a key for that alone. It is left in `block`. */
+FUNCTION void write_iv(Esp e, const LOCAL u32 *encrypting, u32 *block)
+{
+    block[0] = block[1] = 0;
+    block[2] = swap_bytes(e.high);
+    block[3] = swap_bytes(e.low);
+    GLOBAL u8 *iv = e.esp + ESP_HEADER_LEN;
+    if (e.sa[SA_CIPHER] == CIPHER_CBC) {
+        aes_encrypt(block, e.sa + SA_IV_KEYS, 10, encrypting);
+        for (u32 w = 0; w < 4; w++) store_word(iv + 4 * w, block[w]);
+    } else if (e.sa[SA_CIPHER] != CIPHER_NULL) {
+        store_word(iv, block[2]);
+        store_word(iv + 4, block[3]);
+    }
+}
+
+/* Writes the IV and enciphers the text. */
+FUNCTION void seal_text(Esp e, const LOCAL u32 *encrypting)
+{
+    u32 before[4], block[4];
+    write_iv(e, encrypting, before);
+    u32 cipher = e.sa[SA_CIPHER], blocks = cipher == CIPHER_NULL ? 0 : blocks_of(e);
+    for (u32 i = 0; i < blocks; i++) {
+        if (cipher == CIPHER_CBC) {
+            load_block(e, i, block);
+            for (u32 w = 0; w < 4; w++) before[w] ^= block[w];
+            aes_encrypt(before, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
+            store_block(e, i, before);
+        } else {
+            add_key_stream(e, i, encrypting, block);
+            store_block(e, i, block);
+        }
+    }
+}
+
+/* Block `i` as it is in the clear. It and the one before it are not deciphered yet. */
+FUNCTION void plain_block(
+    Esp e, u32 i, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box, u32 *block)
+{
+    u32 cipher = e.sa[SA_CIPHER];
+    if (cipher == CIPHER_CTR || cipher == CIPHER_GCM) {
+        add_key_stream(e, i, encrypting, block);
+        return;
+    }
+    load_block(e, i, block);
+    if (cipher != CIPHER_CBC) return;
+    aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], decrypting, box);
+    /* The IV lies right in front of the text. */
+    const GLOBAL u8 *before = e.esp + e.text_at + 16 * i - 16;
+    for (u32 w = 0; w < 4; w++) block[w] ^= load_word(before + 4 * w);
+}
+
+/* Deciphers the text in place: from its end, as a block of CBC needs the one before as it came. */
+FUNCTION void open_text(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box)
+{
+    if (e.sa[SA_CIPHER] == CIPHER_NULL) return;
+    for (u32 i = blocks_of(e); i > 0; i--) {
+        u32 block[4];
+        plain_block(e, i - 1, encrypting, decrypting, box, block);
+        store_block(e, i - 1, block);
+    }
+}
+
+/* The ICV of GCM (RFC 4106, 5; NIST SP 800-38D, 7.1), as words in network order. */
+FUNCTION void gcm_icv(Esp e, const LOCAL u32 *encrypting, u32 *icv)
+{
+    const GLOBAL u8 *table = e.sa + SA_HASH_TABLE;
+    u32 block[4], has_high = e.sa[SA_ESN];
+    u32 spi = get_be32(e.esp), low = get_be32(e.esp + 4);
+    for (u32 w = 0; w < 4; w++) icv[w] = 0;
+    block[0] = spi;
+    block[1] = has_high ? e.high : low;
+    block[2] = has_high ? low : 0;
+    block[3] = 0;
+    ghash_block(icv, block, table);
+    u32 blocks = blocks_of(e);
+    for (u32 i = 0; i <= blocks; i++) {
+        if (i < blocks) {
+            load_block(e, i, block);
+            for (u32 w = 0; w < 4; w++) block[w] = swap_bytes(block[w]);
+        } else {
+            block[0] = block[2] = 0;
+            block[1] = has_high ? 96 : 64;
+            block[3] = 8 * e.text_len;
+        }
+        ghash_block(icv, block, table);
+    }
+    key_stream(e, 1, encrypting, block);
+    for (u32 w = 0; w < 4; w++) icv[w] ^= swap_bytes(block[w]);
+}
+
+/* The ICV over the text as it was sent, as words in network order; as many of the four as the SA has count. */
+FUNCTION void icv_of(Esp e, const LOCAL u32 *encrypting, u32 *icv)
+{
+    if (e.sa[SA_CIPHER] == CIPHER_GCM) {
+        gcm_icv(e, encrypting, icv);
+        return;
+    }
+    Message message;
+    message.bytes = e.esp;
+    message.words = (e.text_at + e.text_len) / 4;
+    message.has_last = e.sa[SA_ESN];
+    message.last = e.high;
+    message.before = 64;
+    const GLOBAL u32 *inner = (const GLOBAL u32 *)(e.sa + SA_HMAC_INNER), *outer = (const GLOBAL u32 *)(e.sa + SA_HMAC_OUTER);
+    u32 mac[8];
+    if (e.sa[SA_AUTH] == AUTH_SHA1) hmac_sha1(message, inner, outer, mac);
+    if (e.sa[SA_AUTH] == AUTH_SHA256) hmac_sha256(message, inner, outer, mac);
+    for (u32 w = 0; w < 4; w++) icv[w] = e.sa[SA_AUTH] == AUTH_NONE ? 0 : mac[w];
+}
+
+FUNCTION void write_icv(Esp e, const LOCAL u32 *encrypting)
+{
+    u32 icv[4], words = e.sa[SA_ICV_LEN] / 4;
+    if (words == 0) return;
+    icv_of(e, encrypting, icv);
+    for (u32 w = 0; w < words; w++) put_be32(e.esp + e.text_at + e.text_len + 4 * w, icv[w]);
+}
+
+FUNCTION int is_authentic(Esp e, const LOCAL u32 *encrypting)
+{
+    u32 icv[4], words = e.sa[SA_ICV_LEN] / 4, wrong = 0;
+    if (words == 0) return 1;
+    icv_of(e, encrypting, icv);
+    for (u32 w = 0; w < words; w++) wrong |= icv[w] ^ get_be32(e.esp + e.text_at + e.text_len + 4 * w);
+    return wrong == 0;
+}

@@ -1,0 +1,105 @@
+/* SAs as kernels see them, and what is to be done with a packet.
+ *
+ * The table of SAs is the number of its rows, little-endian, in the first of `SA_HEAD` bytes, then a row of `SA_LEN` bytes for each. All
+ * is aligned to 16 bytes. `SA_*` are places in a row. It begins with the row of keys; behind it is what ESP of this SA looks like:
+ * lengths, one byte each, and the headers in front of ESP with zeroes for what differs from packet to packet. */
+
+typedef struct {
+    Packet packet;
+    const GLOBAL u8 *sa;
+    /* The halves of the sequence number. */
+    u32 low, high;
+} Task;
+
+/* Where ESP lies in a frame: from the SPI to the end of the ICV. */
+typedef struct {
+    u32 at, len;
+} Stretch;
+
+/* Whether the word of packet `p` asks for `work` here, and if so, the task. What only a CPU does is left to it. */
+FUNCTION int has_task(Packet p, const GLOBAL u8 *sas, u32 work, u32 place, Task *task)
+{
+    u32 what = scratch(p, WORD_WHAT), row = what & 0xffff;
+    if ((what >> 16 & 255) != work) return 0;
+    task->packet = p;
+    task->sa = sas + SA_HEAD + SA_LEN * row;
+    task->low = scratch(p, WORD_LOW);
+    task->high = scratch(p, WORD_HIGH);
+    /* What the capture cut keeps the length that it had; such packets don't come so far. */
+    int is_known = row < *(const GLOBAL u32 *)sas && task->sa[SA_DIRECTION] == work
+        && task->sa[SA_CIPHER] <= CIPHER_GCM && wire_len(p) <= frame_len(p);
+    if (!is_known) leave(p, place);
+    return is_known;
+}
+
+FUNCTION void set_outcome(Packet p, u32 outcome)
+{
+    set_scratch(p, WORD_WHAT, (scratch(p, WORD_WHAT) & 0x00ffffff) | outcome << 24);
+}
+
+/* Bytes of an IP header without options. */
+FUNCTION u32 ip_header_len(u32 version) { return version == 4 ? 20 : 40; }
+
+/* Whether an IPv6 packet goes on behind the header of this number (RFC 8200, 4.1). */
+FUNCTION int is_extension(u32 protocol)
+{
+    return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING || protocol == IP_PROTOCOL_FRAGMENT
+        || protocol == IP_PROTOCOL_AH || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
+}
+
+/* Whether the IP header lies where it should; in transport mode also whether ESP's place is right behind it. */
+FUNCTION int is_plain_shape(Task t)
+{
+    Packet p = t.packet;
+    u32 version = ip_version(p), l3 = l3_offset(p), l4 = l4_offset(p), end = ip_end(p);
+    if (version == 0 || end > frame_len(p) || l3 + ip_header_len(version) > end) return 0;
+    if (header_flags(p) & FLAG_FRAGMENT || l4 < l3 + ip_header_len(version) || l4 > end) {
+        /* A tunnel takes fragments. */
+        return t.sa[SA_OUTER_LEN] != 0 && t.sa[SA_DIRECTION] == WORK_SEAL;
+    }
+    return t.sa[SA_OUTER_LEN] != 0 || version == 4 || l4 == l3 + ip_header_len(version);
+}
+
+/* Traffic class of the IP header at `ip`. */
+FUNCTION u32 class_of(const GLOBAL u8 *ip, u32 version)
+{
+    return version == 4 ? ip[V4_TRAFFIC_CLASS] : get_be32(ip + V6_TRAFFIC_CLASS) >> 20 & 255;
+}
+
+/* Tells the link header in front of `l3` which version follows, where it has a place for that. */
+FUNCTION void set_kind(GLOBAL u8 *frame, u32 link, u32 l3, u32 version)
+{
+    u32 at = link == LINKTYPE_ETHERNET ? l3 - 2 : link == LINKTYPE_LINUX_SLL ? SLL_KIND : SLL2_KIND;
+    int has_kind = link == LINKTYPE_ETHERNET || link == LINKTYPE_LINUX_SLL || link == LINKTYPE_LINUX_SLL2;
+    if (has_kind && l3 >= 2 && at + 2 <= l3) put_be16(frame + at, version == 4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+}
+
+/* Tells the IP header at `ip` its packet's length, and that it carries `protocol` now. */
+FUNCTION void mend_ip_header(GLOBAL u8 *ip, u32 version, u32 len, u32 protocol)
+{
+    if (version == 6) {
+        put_be16(ip + V6_IP_LEN, len - 40);
+        ip[V6_IP_PROTOCOL] = (u8)protocol;
+        return;
+    }
+    u32 sum = update_sum(get_be16(ip + V4_IP_CHECKSUM), get_be16(ip + V4_IP_LEN), len & 0xffff);
+    put_be16(ip + V4_IP_CHECKSUM, update_sum(sum, ip[V4_IP_PROTOCOL], protocol));
+    put_be16(ip + V4_IP_LEN, len);
+    ip[V4_IP_PROTOCOL] = (u8)protocol;
+}
+
+/* The sum of the pseudo-header of `len` bytes behind the IP header at `ip`. */
+FUNCTION u32 sum_pseudo_of(const GLOBAL u8 *ip, u32 version, u32 protocol, u32 len)
+{
+    return version == 4 ? sum_pseudo(ip + V4_SRC_ADDR, 8, protocol, len) : sum_pseudo(ip + V6_SRC_ADDR, 32, protocol, len);
+}
+
+/* Fills in the sum, `sum_at` bytes behind the transport header at `l4`, over `len` bytes. */
+FUNCTION void fill_sum(const GLOBAL u8 *ip, u32 version, u32 protocol, GLOBAL u8 *l4, u32 len, u32 sum_at)
+{
+    put_be16(l4 + sum_at, 0);
+    u32 sum = sum_pseudo_of(ip, version, protocol, len) + fold_sum(sum_bytes(l4, len));
+    sum = ~fold_sum(sum) & 0xffff;
+    /* RFC 768: zero would say that there is no sum. */
+    put_be16(l4 + sum_at, sum == 0 && protocol == IP_PROTOCOL_UDP ? 0xffff : sum);
+}

@@ -1,0 +1,218 @@
+/* Takes ESP off a packet that authenticated (RFC 4303, 3.4.4.1; RFC 4301, 5.2). What comes of it is known before a byte is
+ * changed: from the text's first blocks and its last, which are deciphered aside. Shapes that only the CPU knows are left to it
+ * then, as they came. */
+
+/* Blocks of a text that are deciphered aside: IPv6 and as much of TCP as says how long it is fill less. */
+#define PEEKED 4
+
+typedef struct {
+    /* The text's first bytes. */
+    u32 head[4 * PEEKED];
+    u32 pad_len, protocol;
+} Peek;
+
+/* What a packet is without ESP. */
+typedef struct {
+    /* An `OUTCOME_*`, or `OUTCOME_NOT_HERE` for what the CPU is to do. */
+    u32 outcome;
+    u32 version, protocol;
+    /* Where its headers lie in the new frame, which ends where the packet does. */
+    u32 l4, payload, end;
+    u32 flags;
+} Plain;
+
+#define OUTCOME_NOT_HERE 255
+
+FUNCTION u32 head_byte(const Peek *peek, u32 at) { return peek->head[at / 4] >> 8 * (at % 4) & 255; }
+FUNCTION u32 head_be16(const Peek *peek, u32 at) { return head_byte(peek, at) << 8 | head_byte(peek, at + 1); }
+
+FUNCTION Peek peek_at(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box)
+{
+    Peek peek;
+    u32 block[4], blocks = blocks_of(e);
+    for (u32 i = 0; i <= PEEKED; i++) {
+        /* The last block is the last one that is looked at. */
+        u32 number = i < PEEKED ? i : blocks - 1;
+        for (u32 w = 0; w < 4; w++) block[w] = 0;
+        if (number < blocks) plain_block(e, number, encrypting, decrypting, box, block);
+        for (u32 w = 0; w < 4 && i < PEEKED; w++) peek.head[4 * i + w] = block[w];
+    }
+    u32 trailer = blocks == 0 ? 0 : block[words_of(e, blocks - 1) - 1];
+    peek.pad_len = trailer >> 16 & 255;
+    peek.protocol = trailer >> 24;
+    return peek;
+}
+
+/* Finds the transport header `at` bytes behind the text's start, of `len` bytes with what it carries; `plain->l4` is set. */
+FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
+{
+    u32 header_len = 8, protocol = plain->protocol;
+    plain->payload = plain->l4;
+    if (plain->flags & FLAG_LATER_FRAGMENT) return;
+    if (protocol == IP_PROTOCOL_TCP) {
+        header_len = len < 20 ? 0 : (head_byte(peek, at + TCP_TCP_FLAGS) >> 4) * 4;
+        if (header_len < 20 || header_len > len) plain->outcome = OUTCOME_NOT_HERE;
+    } else if (protocol == IP_PROTOCOL_UDP) {
+        u32 own = len < 8 ? 0 : head_be16(peek, at + UDP_UDP_LEN);
+        if (own < 8 || (own > len && !(plain->flags & FLAG_FRAGMENT))) plain->outcome = OUTCOME_NOT_HERE;
+    } else if (protocol == (plain->version == 4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6) || protocol == IP_PROTOCOL_ESP) {
+        if (len < 8) plain->outcome = OUTCOME_NOT_HERE;
+    } else {
+        return;
+    }
+    plain->payload = plain->l4 + header_len;
+    plain->flags |= FLAG_TRANSPORT;
+}
+
+/* An IPv4 header without options at the text's start, of a packet of `len` bytes. */
+FUNCTION void find_v4(const Peek *peek, u32 l3, u32 len, Plain *plain)
+{
+    u32 fragment = head_be16(peek, V4_IP_FRAGMENT), offset = (fragment & 0x1fff) * 8;
+    /* Options; a fragment that ends beyond the largest packet. */
+    if (head_byte(peek, 0) != 0x45 || offset + len - 20 > 65535) plain->outcome = OUTCOME_NOT_HERE;
+    plain->protocol = head_byte(peek, V4_IP_PROTOCOL);
+    plain->l4 = l3 + 20;
+    if (offset > 0 || fragment & 0x2000) plain->flags |= FLAG_FRAGMENT;
+    if (offset > 0) plain->flags |= FLAG_LATER_FRAGMENT;
+    find_transport(peek, 20, len - 20, plain);
+}
+
+/* An IPv6 header there, without extension headers. */
+FUNCTION void find_v6(const Peek *peek, u32 l3, u32 len, Plain *plain)
+{
+    plain->protocol = head_byte(peek, V6_IP_PROTOCOL);
+    plain->l4 = l3 + 40;
+    int is_none = plain->protocol == IP_PROTOCOL_NO_NEXT_HEADER;
+    if (is_extension(plain->protocol) || (len == 40 && !is_none)) plain->outcome = OUTCOME_NOT_HERE;
+    find_transport(peek, 40, len - 40, plain);
+}
+
+/* The packet in the first `len` bytes of a tunnel's text. */
+FUNCTION void find_tunnelled(Task t, const Peek *peek, u32 len, Plain *plain)
+{
+    Packet p = t.packet;
+    u32 l3 = l3_offset(p), link = link_of(p), own = 0, version = len == 0 ? 0 : head_byte(peek, 0) >> 4;
+    if (peek->protocol == IP_PROTOCOL_IPV4 && version == 4 && len >= 20) own = head_be16(peek, V4_IP_LEN);
+    if (peek->protocol == IP_PROTOCOL_IPV6 && version == 6 && len >= 40) own = 40 + head_be16(peek, V6_IP_LEN);
+    if (own < 20 || own > len) {
+        plain->outcome = OUTCOME_MALFORMED;
+        return;
+    }
+    if (link == LINKTYPE_NULL || link == LINKTYPE_LOOP || (link == LINKTYPE_IPV4 && version != 4)
+        || (link == LINKTYPE_IPV6 && version != 6)) {
+        plain->outcome = OUTCOME_LINK;
+        return;
+    }
+    plain->version = version;
+    plain->end = l3 + own;
+    if (version == 4) find_v4(peek, l3, own, plain);
+    else find_v6(peek, l3, own, plain);
+}
+
+/* What is in the first `len` bytes of the text, behind the IP header in front of ESP. */
+FUNCTION void find_transported(Task t, const Peek *peek, u32 len, Plain *plain)
+{
+    Packet p = t.packet;
+    plain->version = ip_version(p);
+    plain->protocol = peek->protocol;
+    plain->l4 = l4_offset(p);
+    plain->end = plain->l4 + len;
+    plain->flags |= header_flags(p) & FLAG_IP_OPTIONS;
+    if (plain->version == 6 && (is_extension(peek->protocol) || len == 0)) plain->outcome = OUTCOME_NOT_HERE;
+    find_transport(peek, 0, len, plain);
+}
+
+/* What comes of the packet if its padding is right. */
+FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
+{
+    Plain plain;
+    plain.version = plain.protocol = plain.l4 = plain.payload = plain.end = 0;
+    plain.flags = header_flags(t.packet) & (FLAG_VLAN | FLAG_GENERATED);
+    plain.outcome = OUTCOME_PLAIN;
+    if (e.text_len < 2) {
+        plain.outcome = OUTCOME_MALFORMED;
+    } else if (peek->pad_len + 2 > e.text_len) {
+        plain.outcome = OUTCOME_BAD_PADDING;
+    } else if (peek->protocol == IP_PROTOCOL_NO_NEXT_HEADER) {
+        /* RFC 4303, 2.6: whatever the mode. */
+        plain.outcome = OUTCOME_DUMMY;
+    } else if (t.sa[SA_OUTER_LEN]) {
+        find_tunnelled(t, peek, e.text_len - 2 - peek->pad_len, &plain);
+    } else {
+        find_transported(t, peek, e.text_len - 2 - peek->pad_len, &plain);
+    }
+    return plain;
+}
+
+/* Whether the padding of the text, which is in the clear, is 1, 2, 3 and so on (RFC 4303, 2.4). */
+FUNCTION int is_padding_right(Esp e, u32 pad_len)
+{
+    const GLOBAL u8 *pad = e.esp + e.text_at + e.text_len - 2 - pad_len;
+    u32 wrong = 0;
+    for (u32 i = 0; i < pad_len; i++) wrong |= pad[i] ^ (i + 1);
+    return wrong == 0;
+}
+
+/* The congestion mark of a packet that leaves a tunnel (RFC 6040, 4.2); 4 where it is to be dropped. */
+FUNCTION u32 ecn_out(u32 inner, u32 outer)
+{
+    if (inner == 0) return outer == ECN ? 4 : 0;
+    if (outer == ECN) return ECN;
+    return inner == 2 && outer == 1 ? 1 : inner;
+}
+
+/* Gives the packet whose IP header is at `ip` its mark, and the outcome. */
+FUNCTION u32 take_ecn(GLOBAL u8 *ip, u32 version, u32 outer_class)
+{
+    u32 own_class = class_of(ip, version), ecn = ecn_out(own_class & ECN, outer_class & ECN);
+    if (ecn > ECN) return OUTCOME_CONGESTION;
+    u32 changed = (own_class & ~ECN) | ecn;
+    if (version == 6) {
+        put_be32(ip + V6_TRAFFIC_CLASS, (get_be32(ip + V6_TRAFFIC_CLASS) & ~(255u << 20)) | changed << 20);
+    } else if (changed != own_class) {
+        ip[V4_TRAFFIC_CLASS] = (u8)changed;
+        put_be16(ip + V4_IP_CHECKSUM, update_sum(get_be16(ip + V4_IP_CHECKSUM), own_class, changed));
+    }
+    return OUTCOME_PLAIN;
+}
+
+/* A NAT on the way changed the addresses that the sender summed (RFC 3948, 3.1.2). */
+FUNCTION void sum_anew(GLOBAL u8 *frame, u32 l3, const Plain *plain)
+{
+    u32 l4 = plain->l4, len = plain->end - l4, own = len;
+    if (!(plain->flags & FLAG_TRANSPORT)) return;
+    if (plain->protocol == IP_PROTOCOL_TCP) {
+        fill_sum(frame + l3, plain->version, IP_PROTOCOL_TCP, frame + l4, len, TCP_L4_CHECKSUM);
+    } else if (plain->protocol == IP_PROTOCOL_UDP) {
+        /* RFC 768: none was made; the datagram may end before its packet does. */
+        if (plain->version == 4 && get_be16(frame + l4 + UDP_L4_CHECKSUM) == 0) return;
+        own = get_be16(frame + l4 + UDP_UDP_LEN);
+        fill_sum(frame + l3, plain->version, IP_PROTOCOL_UDP, frame + l4, own < len ? own : len, UDP_L4_CHECKSUM);
+    }
+}
+
+/* Moves the headers that stay to the text, which is in the clear, ends the packet where `plain` says, and gives the outcome. */
+FUNCTION u32 strip(Task t, u32 text_at, const Plain *plain)
+{
+    Packet p = t.packet;
+    GLOBAL u8 *frame = frame_of(p);
+    u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0, l3 = l3_offset(p), kept = is_tunnel ? l3 : plain->l4;
+    u32 outer_version = ip_version(p), outer_class = class_of(frame + l3, outer_version), front = text_at - kept;
+    move_up(frame + front, frame, kept);
+    frame += front;
+    CELL(u16, p, COLUMN_START) = (u16)(CELL(u16, p, COLUMN_START) + front);
+    CELL(u32, p, COLUMN_FRAME_LEN) = CELL(u32, p, COLUMN_WIRE_LEN) = plain->end;
+    HEADERS_CELL(u32, p, HEADERS_END) = plain->end;
+    HEADERS_CELL(u16, p, HEADERS_L4) = (u16)plain->l4;
+    HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)plain->payload;
+    HEADERS_CELL(u16, p, HEADERS_FLAGS) = (u16)plain->flags;
+    HEADERS_CELL(u8, p, HEADERS_VERSION) = (u8)plain->version;
+    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) = (u8)plain->protocol;
+    if (is_tunnel) {
+        if (outer_version != plain->version) set_kind(frame, link_of(p), l3, plain->version);
+        return t.sa[SA_ECN] ? take_ecn(frame + l3, plain->version, outer_class) : OUTCOME_PLAIN;
+    }
+    mend_ip_header(frame + l3, plain->version, plain->end - l3, plain->protocol);
+    if (t.sa[SA_UDP_LEN]) sum_anew(frame, l3, plain);
+    return OUTCOME_PLAIN;
+}

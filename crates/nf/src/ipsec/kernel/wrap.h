@@ -1,0 +1,110 @@
+/* Puts ESP around a packet (RFC 4303, 3.3): everything but the cipher's work. */
+
+/* Congestion is told in the lower two bits of the traffic class (RFC 3168, 5). */
+#define ECN 3
+
+/* Writes the header of a tunnel packet of `len` bytes (RFC 4301, 5.1.2; RFC 6040, 4.1). */
+FUNCTION void write_outer(Task t, GLOBAL u8 *out, u32 inner_class, int inner_dont_fragment, u32 len)
+{
+    const GLOBAL u8 *sa = t.sa;
+    for (u32 i = 0; i < sa[SA_OUTER_LEN]; i++) out[i] = sa[SA_OUTER_HEADER + i];
+    u32 traffic = sa[SA_DSCP] == DSCP_COPY ? inner_class & ~ECN : sa[SA_DSCP];
+    if (sa[SA_ECN]) traffic |= inner_class & ECN;
+    if (sa[SA_OUTER_VERSION] == 6) {
+        put_be32(out + V6_TRAFFIC_CLASS, 6u << 28 | traffic << 20);
+        put_be16(out + V6_IP_LEN, len - 40);
+        return;
+    }
+    u32 how = sa[SA_DONT_FRAGMENT];
+    int dont_fragment = how == DONT_FRAGMENT_COPY ? inner_dont_fragment : how == DONT_FRAGMENT_SET;
+    out[V4_TRAFFIC_CLASS] = (u8)traffic;
+    put_be16(out + V4_IP_LEN, len);
+    put_be16(out + V4_IP_IDENT, dont_fragment ? 0 : t.low);
+    put_be16(out + V4_IP_FRAGMENT, dont_fragment ? IPV4_DONT_FRAGMENT : 0);
+    put_be16(out + V4_IP_CHECKSUM, 0);
+    put_be16(out + V4_IP_CHECKSUM, ~fold_sum(sum_bytes(out, 20)));
+}
+
+/* RFC 4303, 2.4: padding is 1, 2, 3 and so on. */
+FUNCTION void write_trailer(GLOBAL u8 *pad, u32 pad_len, u32 protocol)
+{
+    for (u32 i = 0; i < pad_len; i++) pad[i] = (u8)(i + 1);
+    pad[pad_len] = (u8)pad_len;
+    pad[pad_len + 1] = (u8)protocol;
+}
+
+/* Tells what the headers are that were written. */
+FUNCTION void set_sealed_headers(Task t, u32 len, u32 l4)
+{
+    Packet p = t.packet;
+    u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0, flags = header_flags(p) | FLAG_TRANSPORT;
+    if (is_tunnel) {
+        flags &= ~(FLAG_FRAGMENT | FLAG_LATER_FRAGMENT | FLAG_IP_OPTIONS);
+        HEADERS_CELL(u8, p, HEADERS_VERSION) = t.sa[SA_OUTER_VERSION];
+    }
+    HEADERS_CELL(u32, p, HEADERS_END) = len;
+    HEADERS_CELL(u16, p, HEADERS_L4) = (u16)l4;
+    /* UDP and ESP have headers of the same length. */
+    HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)(l4 + ESP_HEADER_LEN);
+    HEADERS_CELL(u16, p, HEADERS_FLAGS) = (u16)flags;
+    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) = (u8)(t.sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
+}
+
+/* Grows the packet by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of ESP, padding and
+ * trailer. Says where ESP lies; no bytes, and nothing is done, where there is no room or it is left to the CPU. */
+FUNCTION Stretch wrap(Task t, u32 place)
+{
+    Packet p = t.packet;
+    const GLOBAL u8 *sa = t.sa;
+    Stretch esp = {0, 0};
+    GLOBAL u8 *frame = frame_of(p);
+    u32 version = ip_version(p), l3 = l3_offset(p), end = ip_end(p), start = CELL(u16, p, COLUMN_START);
+    u32 outer_len = sa[SA_OUTER_LEN], is_tunnel = outer_len != 0;
+    u32 next_at = version == 4 ? V4_IP_PROTOCOL : V6_IP_PROTOCOL;
+    int is_plain = is_plain_shape(t);
+    if (!is_plain || (!is_tunnel && version == 6 && is_extension(frame[l3 + next_at]))) {
+        leave(p, place);
+        return esp;
+    }
+    u32 body = is_tunnel ? l3 : l4_offset(p), carried = end - body;
+    u32 protocol = !is_tunnel ? frame[l3 + next_at] : version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6;
+    u32 block = sa[SA_BLOCK_LEN], text_len = (carried + 2 + block - 1) / block * block;
+    u32 front = outer_len + sa[SA_UDP_LEN] + ESP_HEADER_LEN + sa[SA_IV_LEN];
+    u32 len = front + end - carried + text_len + sa[SA_ICV_LEN];
+    if (front > start || start - front + len > CELL(u32, p, COLUMN_ROOM_LEN)) {
+        drop(p, REASON_TOO_BIG, place);
+        return esp;
+    }
+    u32 inner_class = class_of(frame + l3, version);
+    int dont_fragment = version == 6 || (get_be16(frame + l3 + V4_IP_FRAGMENT) & IPV4_DONT_FRAGMENT) != 0;
+    write_trailer(frame + end, text_len - carried - 2, protocol);
+    frame -= front;
+    move_down(frame, frame + front, body);
+    u32 l4 = body + outer_len;
+    if (is_tunnel) {
+        write_outer(t, frame + l3, inner_class, dont_fragment, len - l3);
+        if (sa[SA_OUTER_VERSION] != version) set_kind(frame, link_of(p), l3, sa[SA_OUTER_VERSION]);
+    } else {
+        mend_ip_header(frame + l3, version, len - l3, sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
+    }
+    for (u32 i = 0; i < sa[SA_UDP_LEN]; i++) frame[l4 + i] = sa[SA_UDP_HEADER + i];
+    if (sa[SA_UDP_LEN]) put_be16(frame + l4 + UDP_UDP_LEN, len - l4);
+    esp.at = l4 + sa[SA_UDP_LEN];
+    esp.len = len - esp.at;
+    for (u32 i = 0; i < 4; i++) frame[esp.at + ESP_ESP_SPI + i] = sa[SA_SPI + i];
+    put_be32(frame + esp.at + ESP_ESP_SEQ, t.low);
+    CELL(u16, p, COLUMN_START) = (u16)(start - front);
+    CELL(u32, p, COLUMN_FRAME_LEN) = CELL(u32, p, COLUMN_WIRE_LEN) = len;
+    set_sealed_headers(t, len, l4);
+    return esp;
+}
+
+/* What can be written only now that the text is cipher: the sum of UDP over IPv6. */
+FUNCTION void finish(Task t)
+{
+    Packet p = t.packet;
+    if (!t.sa[SA_UDP_LEN] || ip_version(p) != 6) return;
+    GLOBAL u8 *frame = frame_of(p);
+    u32 l4 = l4_offset(p);
+    fill_sum(frame + l3_offset(p), 6, IP_PROTOCOL_UDP, frame + l4, ip_end(p) - l4, UDP_L4_CHECKSUM);
+}

@@ -1,0 +1,101 @@
+//! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name. Sealing and opening are a kernel each, an item
+//! a packet.
+
+use warpline_packet::LinkType;
+use warpline_packet::wire::{ethertype, ip_protocol, ipv4, sll};
+
+use super::cipher::{Auth, Cipher};
+use super::kernel_table::{self, DSCP_COPY, HEAD, ROW_LEN};
+use super::sa::DontFragment;
+use super::strip::Outcome;
+use super::traffic::NAT_T_PORT;
+use super::words::Work;
+use super::{Ipsec, reason};
+use crate::kernels::{KernelHeader, KernelStep, Kernels, PACKET, number_of};
+
+const STEPS: &[KernelStep] = &[
+    KernelStep { name: "ipsec_seal", group: 64, shared_big: 0, items_per_packet: 1 },
+    KernelStep { name: "ipsec_open", group: 64, shared_big: 0, items_per_packet: 1 },
+];
+
+macro_rules! headers {
+    ($($name:literal $path:literal)*) => {
+        &[PACKET, $(KernelHeader { name: $name, text: include_str!($path) }),*]
+    };
+}
+
+const HEADERS: &[KernelHeader] = headers! {
+    "bytes.h" "../../kernels/bytes.h"
+    "aes.h" "../../kernels/aes.h"
+    "sha_message.h" "../../kernels/sha_message.h"
+    "sha1.h" "../../kernels/sha1.h"
+    "sha256.h" "../../kernels/sha256.h"
+    "ghash.h" "../../kernels/ghash.h"
+    "sa.h" "kernel/sa.h"
+    "cipher.h" "kernel/cipher.h"
+    "wrap.h" "kernel/wrap.h"
+    "strip.h" "kernel/strip.h"
+};
+
+const NUMBERS: &[(&str, u64)] = &[
+    ("SA_HEAD", HEAD as u64),
+    ("SA_LEN", ROW_LEN as u64),
+    ("WORK_SEAL", Work::Seal as u64),
+    ("WORK_OPEN", Work::Open as u64),
+    ("CIPHER_NULL", Cipher::Null as u64),
+    ("CIPHER_CBC", Cipher::Cbc as u64),
+    ("CIPHER_CTR", Cipher::Ctr as u64),
+    ("CIPHER_GCM", Cipher::Gcm as u64),
+    ("AUTH_NONE", Auth::None as u64),
+    ("AUTH_SHA1", Auth::Sha1 as u64),
+    ("AUTH_SHA256", Auth::Sha256 as u64),
+    ("DSCP_COPY", DSCP_COPY as u64),
+    ("DONT_FRAGMENT_COPY", DontFragment::Copy as u64),
+    ("DONT_FRAGMENT_SET", DontFragment::Set as u64),
+    ("IPV4_DONT_FRAGMENT", ipv4::DONT_FRAGMENT as u64),
+    ("OUTCOME_PLAIN", Outcome::Plain as u64),
+    ("OUTCOME_DUMMY", Outcome::Dummy as u64),
+    ("OUTCOME_BAD_PADDING", Outcome::BadPadding as u64),
+    ("OUTCOME_MALFORMED", Outcome::Malformed as u64),
+    ("OUTCOME_CONGESTION", Outcome::Congestion as u64),
+    ("OUTCOME_LINK", Outcome::Link as u64),
+    ("REASON_TOO_BIG", reason::TOO_BIG.0 as u64),
+    ("NAT_T_PORT", NAT_T_PORT as u64),
+    ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
+    ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),
+    ("LINKTYPE_NULL", LinkType::NULL.0 as u64),
+    ("LINKTYPE_LOOP", LinkType::LOOP.0 as u64),
+    ("LINKTYPE_IPV4", LinkType::IPV4.0 as u64),
+    ("LINKTYPE_IPV6", LinkType::IPV6.0 as u64),
+    ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0 as u64),
+    ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0 as u64),
+    ("SLL_KIND", sll::field::ETHERTYPE.start as u64),
+    ("SLL2_KIND", sll::field_v2::ETHERTYPE.start as u64),
+    ("IP_PROTOCOL_HOP_BY_HOP", ip_protocol::HOP_BY_HOP as u64),
+    ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as u64),
+    ("IP_PROTOCOL_IPV4", ip_protocol::IPV4 as u64),
+    ("IP_PROTOCOL_TCP", ip_protocol::TCP as u64),
+    ("IP_PROTOCOL_UDP", ip_protocol::UDP as u64),
+    ("IP_PROTOCOL_IPV6", ip_protocol::IPV6 as u64),
+    ("IP_PROTOCOL_ROUTING", ip_protocol::ROUTING as u64),
+    ("IP_PROTOCOL_FRAGMENT", ip_protocol::FRAGMENT as u64),
+    ("IP_PROTOCOL_ESP", ip_protocol::ESP as u64),
+    ("IP_PROTOCOL_AH", ip_protocol::AH as u64),
+    ("IP_PROTOCOL_ICMPV6", ip_protocol::ICMPV6 as u64),
+    ("IP_PROTOCOL_NO_NEXT_HEADER", ip_protocol::NO_NEXT_HEADER as u64),
+    ("IP_PROTOCOL_DESTINATION_OPTIONS", ip_protocol::DESTINATION_OPTIONS as u64),
+];
+
+pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
+    let names = ["WORD_WHAT", "WORD_LOW", "WORD_HIGH"];
+    let words = names.into_iter().zip(ipsec.words.all().map(number_of));
+    let places = kernel_table::PLACES.iter().map(|&(name, place)| (name, place as u64));
+    Kernels {
+        name: "ipsec.cl",
+        text: include_str!("kernel.cl"),
+        headers: HEADERS,
+        defines: NUMBERS.iter().copied().chain(places).chain(words).collect(),
+        steps: STEPS,
+        tables: vec![kernel_table::build(&ipsec.tables)],
+    }
+}

@@ -1,0 +1,64 @@
+//! The kernels of `ipsec`. That `run` itself is right its own tests say, by published vectors and other implementations.
+
+mod gateway;
+mod opening;
+mod sealing;
+
+use warpline_nf::Function;
+use warpline_nf::harness::{Harness, Input};
+use warpline_packet::{LinkType, Verdict};
+
+use crate::driver::{Tally, compare_twins, devices};
+use crate::frames::{ethernet, on_link};
+use gateway::{Files, Sa};
+
+/// Lengths of payloads: around the ends of blocks, short and long.
+fn lens() -> impl Iterator<Item = usize> {
+    (0..=80).chain(1440..=1476)
+}
+
+/// The packet on one of the links that can have any, by `number`.
+fn on_some_link(number: usize, packet: &[u8]) -> Input {
+    match number % 7 {
+        0 => ethernet(&[0x81, 0, 0, 9], packet),
+        1 => on_link(LinkType::RAW, packet),
+        2 => on_link(LinkType::LINUX_SLL, packet),
+        3 => on_link(LinkType::LINUX_SLL2, packet),
+        4 => ethernet(&[0x88, 0xa8, 0, 8, 0x81, 0, 0, 9, 0x81, 0, 0, 1], packet),
+        _ => ethernet(&[], packet),
+    }
+}
+
+/// What the gateway makes of frames where it forwards them, on the same links.
+fn sent(harness: &mut Harness, inputs: &[Input]) -> Vec<Input> {
+    let mut sent = Vec::new();
+    for inputs in inputs.chunks(1024) {
+        for (outcome, input) in harness.process(inputs).into_iter().zip(inputs) {
+            assert_eq!(outcome.verdict, Verdict::Forward, "{input:?}");
+            sent.push(Input { link: input.link, ..Input::at(0, &outcome.bytes) });
+        }
+    }
+    sent
+}
+
+/// The sealed packets of `inputs`.
+fn sealed(sas: &[Sa], inputs: &[Input]) -> Vec<Input> {
+    let files = Files::new(sas, "out");
+    let (function, words) = files.function("nonces");
+    sent(&mut Harness::new(function, words), inputs)
+}
+
+/// Sends frames through kernels and `run` of a gateway, on every device; says how many were left.
+fn compare(sas: &[Sa], direction: &str, inputs: &[Input]) -> usize {
+    let files = Files::new(sas, direction);
+    let mut all_left = None;
+    for (number, device) in devices().iter().enumerate() {
+        let build = |side: &str| files.function(&format!("nonces-{number}-{side}"));
+        let ((ours, words), (theirs, _)) = (build("ours"), build("theirs"));
+        let twins: [&dyn Function; 2] = [&*ours, &*theirs];
+        let Tally { packets, left } = compare_twins(twins, words, inputs, &**device);
+        assert_eq!(packets, inputs.len());
+        assert_eq!(*all_left.get_or_insert(left), left, "all devices leave the same");
+    }
+    all_left.unwrap_or(0)
+}
