@@ -68,8 +68,9 @@ typedef uint u32;
 typedef ulong u64;
 typedef uint4 u32x4;
 
+/* Inlined always: PoCL 3.1 gives wrong results where a call that reads shared memory stays one. */
+# define FUNCTION static inline __attribute__((always_inline))
 # define KERNEL(name, group_size) __kernel __attribute__((reqd_work_group_size(group_size, 1, 1))) void name
-# define FUNCTION static inline
 # define GLOBAL __global
 # define LOCAL __local
 # define CONSTANT __constant

@@ -1,12 +1,13 @@
 /* Bytes of packets at any address: words, moves, sums. */
 
-/* A little-endian word. It is read as the one or two aligned words that hold a byte of it, which lie in the same room. */
+/* Little-endian words. Which type they are read and written by follows from the address alone, so that a compiler that tells
+ * types apart sees that a word is read that was written. */
 FUNCTION u32 load_word(const GLOBAL u8 *at)
 {
     u32 odd = (u32)(u64)at & 3;
-    const GLOBAL u32 *words = (const GLOBAL u32 *)(at - odd);
-    if (odd == 0) return words[0];
-    return words[0] >> 8 * odd | words[1] << (32 - 8 * odd);
+    if (odd == 0) return *(const GLOBAL u32 *)at;
+    if (odd == 2) return *(const GLOBAL u16 *)at | (u32)*(const GLOBAL u16 *)(at + 2) << 16;
+    return load_bytes(at);
 }
 
 FUNCTION void store_word(GLOBAL u8 *at, u32 word)

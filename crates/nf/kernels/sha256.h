@@ -43,14 +43,15 @@ FUNCTION void sha256_block(u32 *state, u32 *words)
 /* HMAC of `message` from the states behind the padded keys: eight words of `mac`. */
 FUNCTION void hmac_sha256(Message message, const GLOBAL u32 *inner, const GLOBAL u32 *outer, u32 *mac)
 {
-    u32 words[16], state[8];
-    for (u32 i = 0; i < 8; i++) state[i] = inner[i];
-    u32 blocks = message_blocks(message);
-    for (u32 block = 0; block < blocks; block++) {
-        message_block(message, block, words);
-        sha256_block(state, words);
+    u32 words[16], blocks = message_blocks(message);
+    for (u32 i = 0; i < 8; i++) mac[i] = inner[i];
+    for (u32 block = 0; block <= blocks; block++) {
+        if (block < blocks) {
+            message_block(message, block, words);
+        } else {
+            digest_block(mac, 8, words);
+            for (u32 i = 0; i < 8; i++) mac[i] = outer[i];
+        }
+        sha256_block(mac, words);
     }
-    digest_block(state, 8, words);
-    for (u32 i = 0; i < 8; i++) mac[i] = outer[i];
-    sha256_block(mac, words);
 }

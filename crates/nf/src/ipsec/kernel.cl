@@ -2,6 +2,16 @@
  * the CPU's `run` gives, byte for byte, or leave a packet to it as it came: those of unusable rows, with IPv6 extension headers or
  * IPv4 options where headers have to be found anew, and those that would come out malformed. */
 
+FUNCTION void seal_packet(Task t, u32 place, const LOCAL u32 *encrypting)
+{
+    Stretch stretch = wrap(t, place);
+    if (stretch.len == 0) return;
+    Esp e = esp_of(t, stretch);
+    seal_text(e, encrypting);
+    write_icv(e, encrypting);
+    finish(t);
+}
+
 KERNEL(ipsec_seal, 64)(
     GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
 {
@@ -11,13 +21,7 @@ KERNEL(ipsec_seal, 64)(
         Task t;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, index());
-        if (!is_ours(p) || !has_task(p, sas, WORK_SEAL, place, &t)) continue;
-        Stretch stretch = wrap(t, place);
-        if (stretch.len == 0) continue;
-        Esp e = esp_of(t, stretch);
-        seal_text(e, encrypting);
-        write_icv(e, encrypting);
-        finish(t);
+        if (is_ours(p) && has_task(p, sas, WORK_SEAL, place, &t)) seal_packet(t, place, encrypting);
     }
 }
 
@@ -50,6 +54,30 @@ FUNCTION int is_right_len(const GLOBAL u8 *sa, u32 len)
     return len >= around && (len - around) % sa[SA_BLOCK_LEN] == 0;
 }
 
+FUNCTION void open_packet(
+    Task t, u32 place, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box)
+{
+    Packet p = t.packet;
+    if (!is_usual_shape(t)) {
+        leave(p, place);
+        return;
+    }
+    Stretch stretch = find_esp(t);
+    if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) return;
+    Esp e = esp_of(t, stretch);
+    if (!is_authentic(e, encrypting)) return;
+    Peek peek = peek_at(e, encrypting, decrypting, box);
+    Plain plain = plain_of(t, e, &peek);
+    if (plain.outcome == OUTCOME_NOT_HERE) {
+        leave(p, place);
+        return;
+    }
+    open_text(e, encrypting, decrypting, box);
+    if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len)) plain.outcome = OUTCOME_BAD_PADDING;
+    if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, stretch.at + e.text_at, &plain);
+    set_outcome(p, plain.outcome);
+}
+
 KERNEL(ipsec_open, 64)(
     GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
 {
@@ -64,25 +92,6 @@ KERNEL(ipsec_open, 64)(
         Task t;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, index());
-        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t)) continue;
-        if (!is_plain_shape(t)) {
-            leave(p, place);
-            continue;
-        }
-        Stretch stretch = find_esp(t);
-        if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) continue;
-        Esp e = esp_of(t, stretch);
-        if (!is_authentic(e, encrypting)) continue;
-        Peek peek = peek_at(e, encrypting, decrypting, box);
-        Plain plain = plain_of(t, e, &peek);
-        if (plain.outcome == OUTCOME_NOT_HERE) {
-            leave(p, place);
-            continue;
-        }
-        open_text(e, encrypting, decrypting, box);
-        u32 outcome = plain.outcome;
-        if (e.text_len >= 2 && outcome != OUTCOME_BAD_PADDING && !is_padding_right(e, peek.pad_len)) outcome = OUTCOME_BAD_PADDING;
-        if (outcome == OUTCOME_PLAIN) outcome = strip(t, stretch.at + e.text_at, &plain);
-        set_outcome(p, outcome);
+        if (is_ours(p) && has_task(p, sas, WORK_OPEN, place, &t)) open_packet(t, place, encrypting, decrypting, box);
     }
 }

@@ -174,3 +174,64 @@ fn put_form(row: &mut [u8], sa: &Sa, shape: &Shape) {
         outer::write(out, sa, inner, shape.outer_len, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ipsec::cipher::cases::{self, Suite, hex};
+    use crate::ipsec::cipher::{Auth, KeyTable};
+    use crate::ipsec::sa::Database;
+
+    fn table(cipher: Cipher, key: &[u8]) -> Vec<u8> {
+        let suite = Suite { cipher, key_len: 0, auth: Auth::None, esn: true };
+        let sas = vec![cases::sa(suite, Direction::In, key, &[])];
+        build(&Tables::build(Database { sas, policies: Vec::new() }).unwrap())
+    }
+
+    /// The hash key of test case 1 of "The Galois/Counter Mode of Operation (GCM)" by McGrew and Viega, appendix B.
+    #[test]
+    fn multiples_of_a_hash_key_begin_with_the_published_one() {
+        let table = table(Cipher::Gcm, &[0; 20]);
+        let product = |number: usize| {
+            let words = table[HEAD + HASH_TABLE + 16 * (number - 1)..].as_chunks::<4>().0;
+            let word = |i: usize| u32::from_le_bytes(words[i]).to_be_bytes();
+            u128::from_be_bytes([0, 1, 2, 3].map(word).as_flattened().try_into().unwrap())
+        };
+        let key: [u8; 16] = hex("66e94bd4ef8a2c3b884cfa59ca342b2e").try_into().unwrap();
+        let key = u128::from_be_bytes(key);
+        assert_eq!(product(8), key);
+        assert_eq!(product(4), key >> 1, "no bit falls out");
+        assert_eq!(product(2), key >> 2 ^ 0xe1 << 120);
+        for number in 1..16 {
+            let parts = [8, 4, 2, 1].into_iter().filter(|part| number & part != 0);
+            assert_eq!(product(number), parts.fold(0, |sum, part| sum ^ product(part)));
+        }
+    }
+
+    #[test]
+    fn rows_lie_where_the_places_say() {
+        let table = table(Cipher::Cbc, &[7; 24]);
+        assert_eq!((table.len(), &table[..4]), (HEAD + ROW_LEN, &[1, 0, 0, 0][..]));
+        let suite = Suite { cipher: Cipher::Cbc, key_len: 24, auth: Auth::None, esn: true };
+        let keys = KeyTable::new(&[cases::sa(suite, Direction::In, &[7; 24], &[])]);
+        let at = |name: &str| {
+            let place = PLACES.iter().find(|(known, _)| *known == name).unwrap().1;
+            &table[HEAD + place..]
+        };
+        assert_eq!(at("SA_ROUND_KEYS")[..240], *keys.rows()[0].round_keys.as_flattened());
+        assert_eq!((at("SA_ROUNDS")[0], at("SA_ESN")[0], at("SA_CIPHER")[0]), (12, 1, 1));
+        assert_eq!(
+            (at("SA_OUTER_LEN")[0], at("SA_IV_LEN")[0], at("SA_BLOCK_LEN")[0]),
+            (20, 16, 16)
+        );
+        assert_eq!(at("SA_SPI")[..4], 0x4321_u32.to_be_bytes());
+        assert_eq!(at("SA_OUTER_HEADER")[..20][12..16], [192, 0, 2, 1]);
+    }
+
+    #[test]
+    fn rows_that_are_unusable_have_no_keys() {
+        let table = table(Cipher::Cbc, &[7; 5]);
+        assert_eq!(table[HEAD], KeyRow::UNUSABLE);
+        assert!(table[HEAD + 1..HEAD + DIRECTION].iter().all(|byte| [0, 1].contains(byte)));
+    }
+}

@@ -1,7 +1,8 @@
-/* Longest match over IPv4 (DIR-24-8) and IPv6 (Poptrie), and what is done for the next hop: an item a packet. The tables are
- * those that the CPU looks up, as `kernels.rs` lays them out; references in them are right by their making. */
+/* Longest match over IPv4 (DIR-24-8) and IPv6 (Poptrie), and what is done for the next hop: an item a packet. The tables
+ * are those that the CPU looks up, as `kernels.rs` lays them out; references in them are right by their making. */
 
-/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is the kind, 7 the drop reason. */
+/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is the kind, 7 the reason
+ * for which they are dropped. */
 #define ACTION_WORDS 2
 #define KIND_DROP 0
 #define KIND_REWRITE 2
@@ -44,7 +45,8 @@ FUNCTION u32 step(const GLOBAL u8 *node, u32 slot)
     return (*(const GLOBAL u32 *)(node + NODE_BEFORE_LEAVES) | LEAF) + count_ones64(runs & (before << 1 | 1));
 }
 
-FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves, const GLOBAL u8 *address)
+FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves,
+                         const GLOBAL u8 *address)
 {
     u64 high = (u64)get_be32(address) << 32 | get_be32(address + 4);
     u64 low = (u64)get_be32(address + 8) << 32 | get_be32(address + 12);

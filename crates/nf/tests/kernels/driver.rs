@@ -221,9 +221,10 @@ fn check_the_rest(side: &mut Side<'_>, before: &[u8], after: &[u8]) {
         own.push(batch.table_place());
         batch.spans(|span| own.push(span));
     }
+    own.push(before.len()..before.len());
     own.sort_by_key(|range| range.start);
     let mut at = 0;
-    for range in own.into_iter().chain([before.len()..before.len()]) {
+    for range in own {
         assert!(before[at..range.start] == after[at..range.start], "written outside of packets");
         at = range.end;
     }

@@ -30,9 +30,9 @@ impl Folder {
     fn new(name: &str, routes: &str) -> Self {
         let path = format!("warpline-kernels-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(path);
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("routes"), routes).unwrap();
-        std::fs::write(path.join("neighbours"), NEIGHBOURS).unwrap();
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join("routes"), routes).expect("a file");
+        std::fs::write(path.join("neighbours"), NEIGHBOURS).expect("a file");
         Self(path)
     }
 }
@@ -63,11 +63,11 @@ pub(crate) fn edges_on(device: Arc<dyn Device>) {
 }
 
 fn v4_of(text: &str) -> [u8; 4] {
-    text.parse::<Ipv4Addr>().unwrap().octets()
+    text.parse::<Ipv4Addr>().expect("an address").octets()
 }
 
 fn v6_of(text: &str) -> [u8; 16] {
-    text.parse::<Ipv6Addr>().unwrap().octets()
+    text.parse::<Ipv6Addr>().expect("an address").octets()
 }
 
 /// An address of every route above, and some of none.
@@ -165,8 +165,8 @@ fn nested(from: &mut Random) -> (String, Vec<[u8; 4]>, Vec<[u8; 16]>) {
     let (mut v4, mut v6) = (vec![[0; 4]], vec![[0; 16]]);
     for _ in 0..300 {
         let len = from.below(33) as u32;
-        let near =
-            (10 << 24 | from.next() % 4 << 8 | from.next() & 0xff_00ff) & !(from.next() & 0xff);
+        let near = ((10 << 24) | ((from.next() % 4) << 8) | (from.next() & 0xff_00ff))
+            & !(from.next() & 0xff);
         let host = u32::MAX.checked_shr(len).unwrap_or(0);
         routes.insert((u128::from(near & !host), len, 4), from.below(200));
         v4.extend([near & !host, near | host, (near | host).wrapping_add(1)].map(u32::to_be_bytes));

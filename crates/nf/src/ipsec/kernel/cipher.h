@@ -136,29 +136,32 @@ FUNCTION void open_text(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *dec
     }
 }
 
-/* The ICV of GCM (RFC 4106, 5; NIST SP 800-38D, 7.1), as words in network order. */
+/* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths (RFC 4106, 5; NIST SP 800-38D, 7.1). */
+FUNCTION void hashed_block(Esp e, u32 i, u32 *block)
+{
+    u32 has_high = e.sa[SA_ESN], low = get_be32(e.esp + ESP_ESP_SEQ);
+    if (i == 0) {
+        block[0] = get_be32(e.esp + ESP_ESP_SPI);
+        block[1] = has_high ? e.high : low;
+        block[2] = has_high ? low : 0;
+        block[3] = 0;
+    } else if (i <= blocks_of(e)) {
+        load_block(e, i - 1, block);
+        for (u32 w = 0; w < 4; w++) block[w] = swap_bytes(block[w]);
+    } else {
+        block[0] = block[2] = 0;
+        block[1] = has_high ? 96 : 64;
+        block[3] = 8 * e.text_len;
+    }
+}
+
 FUNCTION void gcm_icv(Esp e, const LOCAL u32 *encrypting, u32 *icv)
 {
-    const GLOBAL u8 *table = e.sa + SA_HASH_TABLE;
-    u32 block[4], has_high = e.sa[SA_ESN];
-    u32 spi = get_be32(e.esp), low = get_be32(e.esp + 4);
+    u32 block[4];
     for (u32 w = 0; w < 4; w++) icv[w] = 0;
-    block[0] = spi;
-    block[1] = has_high ? e.high : low;
-    block[2] = has_high ? low : 0;
-    block[3] = 0;
-    ghash_block(icv, block, table);
-    u32 blocks = blocks_of(e);
-    for (u32 i = 0; i <= blocks; i++) {
-        if (i < blocks) {
-            load_block(e, i, block);
-            for (u32 w = 0; w < 4; w++) block[w] = swap_bytes(block[w]);
-        } else {
-            block[0] = block[2] = 0;
-            block[1] = has_high ? 96 : 64;
-            block[3] = 8 * e.text_len;
-        }
-        ghash_block(icv, block, table);
+    for (u32 i = 0; i < blocks_of(e) + 2; i++) {
+        hashed_block(e, i, block);
+        ghash_block(icv, block, e.sa + SA_HASH_TABLE);
     }
     key_stream(e, 1, encrypting, block);
     for (u32 w = 0; w < 4; w++) icv[w] ^= swap_bytes(block[w]);

@@ -47,17 +47,17 @@ FUNCTION int is_extension(u32 protocol)
         || protocol == IP_PROTOCOL_AH || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
 }
 
-/* Whether the IP header lies where it should; in transport mode also whether ESP's place is right behind it. */
-FUNCTION int is_plain_shape(Task t)
+/* Whether the IP header lies where it should, and in transport mode the place of ESP where no header has to be walked over.
+ * Fragments are sealed by tunnels alone. */
+FUNCTION int is_usual_shape(Task t)
 {
     Packet p = t.packet;
-    u32 version = ip_version(p), l3 = l3_offset(p), l4 = l4_offset(p), end = ip_end(p);
-    if (version == 0 || end > frame_len(p) || l3 + ip_header_len(version) > end) return 0;
-    if (header_flags(p) & FLAG_FRAGMENT || l4 < l3 + ip_header_len(version) || l4 > end) {
-        /* A tunnel takes fragments. */
-        return t.sa[SA_OUTER_LEN] != 0 && t.sa[SA_DIRECTION] == WORK_SEAL;
-    }
-    return t.sa[SA_OUTER_LEN] != 0 || version == 4 || l4 == l3 + ip_header_len(version);
+    u32 version = ip_version(p), l4 = l4_offset(p), end = ip_end(p), behind = l3_offset(p) + ip_header_len(version);
+    int is_tunnel = t.sa[SA_OUTER_LEN] != 0;
+    if (version == 0 || end > frame_len(p) || behind > end) return 0;
+    if (is_tunnel && t.sa[SA_DIRECTION] == WORK_SEAL) return 1;
+    if (header_flags(p) & FLAG_FRAGMENT || l4 < behind || l4 > end) return 0;
+    return is_tunnel || version == 4 || l4 == behind;
 }
 
 /* Traffic class of the IP header at `ip`. */

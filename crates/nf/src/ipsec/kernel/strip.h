@@ -122,6 +122,9 @@ FUNCTION void find_transported(Task t, const Peek *peek, u32 len, Plain *plain)
     find_transport(peek, 0, len, plain);
 }
 
+/* Whether the text is as long as its last bytes say: padding, its length, and what is carried. */
+FUNCTION int has_padding(Esp e, const Peek *peek) { return e.text_len >= 2 && peek->pad_len + 2 <= e.text_len; }
+
 /* What comes of the packet if its padding is right. */
 FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
 {
@@ -129,10 +132,8 @@ FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
     plain.version = plain.protocol = plain.l4 = plain.payload = plain.end = 0;
     plain.flags = header_flags(t.packet) & (FLAG_VLAN | FLAG_GENERATED);
     plain.outcome = OUTCOME_PLAIN;
-    if (e.text_len < 2) {
-        plain.outcome = OUTCOME_MALFORMED;
-    } else if (peek->pad_len + 2 > e.text_len) {
-        plain.outcome = OUTCOME_BAD_PADDING;
+    if (!has_padding(e, peek)) {
+        plain.outcome = e.text_len < 2 ? OUTCOME_MALFORMED : OUTCOME_BAD_PADDING;
     } else if (peek->protocol == IP_PROTOCOL_NO_NEXT_HEADER) {
         /* RFC 4303, 2.6: whatever the mode. */
         plain.outcome = OUTCOME_DUMMY;

@@ -61,8 +61,7 @@ FUNCTION Stretch wrap(Task t, u32 place)
     u32 version = ip_version(p), l3 = l3_offset(p), end = ip_end(p), start = CELL(u16, p, COLUMN_START);
     u32 outer_len = sa[SA_OUTER_LEN], is_tunnel = outer_len != 0;
     u32 next_at = version == 4 ? V4_IP_PROTOCOL : V6_IP_PROTOCOL;
-    int is_plain = is_plain_shape(t);
-    if (!is_plain || (!is_tunnel && version == 6 && is_extension(frame[l3 + next_at]))) {
+    if (!is_usual_shape(t) || (!is_tunnel && version == 6 && is_extension(frame[l3 + next_at]))) {
         leave(p, place);
         return esp;
     }

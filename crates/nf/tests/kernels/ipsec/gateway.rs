@@ -63,8 +63,7 @@ pub(crate) struct Sa {
     pub(crate) more: &'static str,
 }
 
-/// The ends of tunnels.
-pub(crate) const HERE_V4: &str = "192.0.2.1";
+/// Where tunnels end.
 pub(crate) const THERE_V4: [u8; 4] = [203, 0, 113, 1];
 pub(crate) const THERE_V6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
@@ -118,7 +117,7 @@ impl Sa {
     fn text(&self, direction: &str) -> String {
         let Self { number, suite: Suite(cipher, enc_len, auth, auth_len), form, esn, more } = self;
         let mode = if form.is_tunnel { "tunnel" } else { "transport" };
-        let src = if form.version == 4 { HERE_V4 } else { "2001:db8::1" };
+        let src = if form.version == 4 { "192.0.2.1" } else { "2001:db8::1" };
         let mut text = format!(
             "[[sa]]\nname = 'sa-{number}'\ndirection = '{direction}'\nspi = {}\nsrc = '{src}'\ndst = '{}'\n\
              mode = '{mode}'\ncipher = '{cipher}'\nauth = '{auth}'\nesn = {esn}\n{more}\n",

@@ -4,6 +4,7 @@ mod gateway;
 mod opening;
 mod sealing;
 
+use warpline_device::Device;
 use warpline_nf::Function;
 use warpline_nf::harness::{Harness, Input};
 use warpline_packet::{LinkType, Verdict};
@@ -50,15 +51,19 @@ fn sealed(sas: &[Sa], inputs: &[Input]) -> Vec<Input> {
 
 /// Sends frames through kernels and `run` of a gateway, on every device; says how many were left.
 fn compare(sas: &[Sa], direction: &str, inputs: &[Input]) -> usize {
+    let left = devices().into_iter().map(|device| compare_on(&*device, sas, direction, inputs));
+    left.reduce(|one, other| {
+        assert_eq!(one, other, "all devices leave the same");
+        one
+    })
+    .unwrap_or(0)
+}
+
+fn compare_on(device: &dyn Device, sas: &[Sa], direction: &str, inputs: &[Input]) -> usize {
     let files = Files::new(sas, direction);
-    let mut all_left = None;
-    for (number, device) in devices().iter().enumerate() {
-        let build = |side: &str| files.function(&format!("nonces-{number}-{side}"));
-        let ((ours, words), (theirs, _)) = (build("ours"), build("theirs"));
-        let twins: [&dyn Function; 2] = [&*ours, &*theirs];
-        let Tally { packets, left } = compare_twins(twins, words, inputs, &**device);
-        assert_eq!(packets, inputs.len());
-        assert_eq!(*all_left.get_or_insert(left), left, "all devices leave the same");
-    }
-    all_left.unwrap_or(0)
+    let ((ours, words), (theirs, _)) = (files.function("ours"), files.function("theirs"));
+    let twins: [&dyn Function; 2] = [&*ours, &*theirs];
+    let Tally { packets, left } = compare_twins(twins, words, inputs, device);
+    assert_eq!(packets, inputs.len());
+    left
 }

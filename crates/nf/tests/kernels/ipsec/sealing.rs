@@ -3,11 +3,10 @@
 use warpline_nf::harness::Input;
 use warpline_packet::LinkType;
 
-use super::gateway::{Form, OPEN, Sa, suites};
+use super::gateway::{Files, Form, OPEN, Sa};
 use super::{compare, lens, on_some_link};
 use crate::driver::compile_for_cuda;
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, udp};
-use crate::ipsec::gateway::Files;
 
 /// UDP of every length for every SA, of the versions that it carries by turns.
 pub(super) fn packets(sas: &[Sa]) -> Vec<Input> {
@@ -74,9 +73,7 @@ fn outer_headers_are_made_as_the_sa_says() {
 /// Packets of all kinds, also such that can't be sealed.
 #[test]
 fn whatever_comes_is_sealed_or_not() {
-    let suites = suites();
     let sas: Vec<Sa> = Sa::all().into_iter().filter(|sa| sa.number % 5 == 0).collect();
-    assert!(suites.len() * 3 <= sas.len());
     let v4: Vec<_> = sas.iter().map(Sa::dst_v4).collect();
     let v6: Vec<_> = sas.iter().map(Sa::dst_v6).collect();
     let mut from = Random::new(4);
