@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy).
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy, NVRTC).
 # What tests can do without, libraries that are loaded at run time, is installed where it can be.
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
@@ -32,6 +32,9 @@ for group in "$@"; do
         want libIPSec_MB.so.1 libipsec-mb1
         want libOpenCL.so.1 ocl-icd-libopencl1
         want libpocl.so.2 pocl-opencl-icd
+        # For tools/nvrtc.sh, below.
+        python3 -m pip --version >/dev/null 2>&1 || /usr/bin/python3 -m pip --version >/dev/null 2>&1 ||
+            wanted+=(python3-pip)
         ;;
     *)
         echo "deps.sh: unknown group $group" >&2
@@ -60,6 +63,8 @@ if [ ${#wanted[@]} -gt 0 ] && command -v apt-get >/dev/null 2>&1 && [ "$(id -u)"
             echo "without $package: what needs it is left out" >&2
     done
 fi
+
+case " $* " in *" test "*) "$(dirname "$0")/nvrtc.sh" || true ;; esac
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "please install Rust $RUST_MIN or later with rustup, with the components rustfmt and clippy" >&2

@@ -35,6 +35,7 @@ pub fn chain(name: &str, table: &str, folder: &Path) -> Chain {
         function: Arc::from(function),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     };
     Chain::new(name, vec![instance], scratch_words).expect("a chain of one")

@@ -28,16 +28,23 @@ pub fn find() -> Found {
 /// # Errors
 /// There is none, with the reason and the ids of those that are there.
 pub fn open(id: &str) -> Result<Arc<dyn Device>, Missing> {
-    let found = find();
-    let is_meant = |known: &str| known == id || known.strip_suffix(":0") == Some(id);
-    let meant = found.devices.iter().find(|device| is_meant(&device.description().id));
-    meant.cloned().ok_or_else(|| found.why_not(id))
+    find().open(id)
 }
 
 /// The devices of one kind, each opened or with its id and the reason, or why there are none at all.
 pub(crate) type Kind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
 
 impl Found {
+    /// The device called `id`, as [`open`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(&self, id: &str) -> Result<Arc<dyn Device>, Missing> {
+        let is_meant = |known: &str| known == id || known.strip_suffix(":0") == Some(id);
+        let meant = self.devices.iter().find(|device| is_meant(&device.description().id));
+        meant.cloned().ok_or_else(|| self.why_not(id))
+    }
+
     fn add(&mut self, name: &str, kind: Kind<Arc<dyn Device>>) {
         match kind {
             Ok(devices) => {

@@ -1,5 +1,8 @@
-//! Power and energy: NVML for NVIDIA's GPUs, RAPL for the CPU where the system lets it be read. What no meter says is
+//! Power, energy and use: NVML for NVIDIA's GPUs, RAPL for the CPU where the system lets it be read. What no meter says is
 //! [`Missing`], with the reason.
+//!
+//! NVML is asked by the place on the bus, which a MIG instance shares with its GPU and the GPU's other instances. What it
+//! would say there is the whole GPU's, so for an instance all of it is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,17 +17,39 @@ pub struct Reading {
     pub power_w: Result<f64, Missing>,
     /// Joules counted since some moment in the past: differences mean something.
     pub energy_j: Result<f64, Missing>,
+    /// Bytes of its memory that are in use, by anyone.
+    pub memory_used: Result<u64, Missing>,
+    /// Share of the last moments, up to a second, in which a kernel ran, 0 to 1.
+    pub busy: Result<f64, Missing>,
+}
+
+impl Reading {
+    fn missing(why: &Missing) -> Self {
+        Self {
+            power_w: Err(why.clone()),
+            energy_j: Err(why.clone()),
+            memory_used: Err(why.clone()),
+            busy: Err(why.clone()),
+        }
+    }
 }
 
 /// Reads the meter of a device.
 pub fn of_device(device: &Description) -> Reading {
     let Some(bus) = &device.bus else {
-        let why = Missing("no meter is known for this kind of device".into());
-        return Reading { power_w: Err(why.clone()), energy_j: Err(why) };
+        return Reading::missing(&Missing("no meter is known for this kind of device".into()));
     };
     match Gpu::at(bus) {
-        Ok(gpu) => Reading { power_w: gpu.watts(), energy_j: gpu.joules() },
-        Err(why) => Reading { power_w: Err(why.clone()), energy_j: Err(why) },
+        Ok(gpu) if gpu.is_divided() => {
+            Reading::missing(&Missing("the GPU is divided (MIG), and NVML means all of it".into()))
+        }
+        Ok(gpu) => Reading {
+            power_w: gpu.watts(),
+            energy_j: gpu.joules(),
+            memory_used: gpu.memory_used(),
+            busy: gpu.busy(),
+        },
+        Err(why) => Reading::missing(&why),
     }
 }
 

@@ -1,10 +1,13 @@
 //! A service chain, built: its functions in order, cut into stages, with the one key that steers it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use warpline_device::Failure;
 use warpline_nf::{Definition, Function, Growth};
-use warpline_packet::{Shard, StateKey, Steering};
+use warpline_packet::{ArenaLayout, REASONS_MAX, Shard, StateKey, Steering};
+
+use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
 
 /// A function of a chain under its own name.
 pub struct Instance {
@@ -20,6 +23,25 @@ pub struct Instance {
     pub own_stage: bool,
     /// Batches that go through its stage together; 1 unless the stage is its own.
     pub launch_batches: usize,
+    /// Where it runs, if not on the CPU; the function has kernels then.
+    pub on_device: Option<OnDevice>,
+}
+
+impl Instance {
+    /// What its device is called.
+    pub fn device_id(&self) -> &str {
+        self.on_device.as_ref().map_or("cpu", |on| on.device.description().id.as_str())
+    }
+
+    /// What it dropped, by the names of the reasons; what devices lost only where they did.
+    pub fn named_drops(
+        &self,
+        drops: &[u64; REASONS_MAX],
+    ) -> impl Iterator<Item = (&'static str, u64)> {
+        let lost = drops[usize::from(DEVICE_LOST.0)];
+        let lost = (lost > 0).then_some((DEVICE_LOST_NAME, lost));
+        self.definition.drops.iter().copied().zip(*drops).chain(lost)
+    }
 }
 
 /// Instances between two queues: by default as many as follow each other on one device.
@@ -29,8 +51,10 @@ pub struct StagePlan {
     pub first: usize,
     /// How many.
     pub count: usize,
-    /// Batches that go through together.
+    /// Batches that go through together, on the CPU.
     pub launch_batches: usize,
+    /// Whether they are on a device: that of the first.
+    pub is_on_device: bool,
 }
 
 /// A chain, ready to be run.
@@ -47,6 +71,10 @@ pub struct Chain {
     pub disagreement: Option<[String; 2]>,
     /// Scratch words handed out.
     pub scratch_words: usize,
+    /// By function, what of it is on its device, once the chain runs or is to follow one that runs.
+    loaded: Vec<OnceLock<Arc<Loaded>>>,
+    /// The layout of the arenas that it was loaded for.
+    layout: OnceLock<ArenaLayout>,
 }
 
 /// Most instances of a chain.
@@ -103,8 +131,16 @@ impl Chain {
             Err(names) => (Steering::Single, Some(names)),
         };
         let stages = cut(&instances);
-        let chain =
-            Self { name: name.into(), instances, stages, steering, disagreement, scratch_words };
+        let chain = Self {
+            name: name.into(),
+            loaded: instances.iter().map(|_| OnceLock::new()).collect(),
+            layout: OnceLock::new(),
+            instances,
+            stages,
+            steering,
+            disagreement,
+            scratch_words,
+        };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
             (n, _) if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
@@ -146,6 +182,50 @@ impl Chain {
         }
     }
 
+    /// Compiles what is on devices for arenas of `layout`, and copies tables there, where that was not done yet.
+    ///
+    /// Gives what is to be told of those that stay on the CPU, as nobody said that they must not.
+    ///
+    /// # Errors
+    /// The instance, and what its device says.
+    pub(crate) fn load(&self, layout: &ArenaLayout) -> Result<Vec<String>, (String, Failure)> {
+        let _ = self.layout.set(*layout);
+        let mut told = Vec::new();
+        for (instance, slot) in self.instances.iter().zip(&self.loaded) {
+            let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
+            let kernels = instance.function.kernels();
+            let none = || Failure::Refused("it has no kernels".into());
+            let loaded = kernels
+                .ok_or_else(none)
+                .and_then(|kernels| device::load(&*on.device, &kernels, layout));
+            match loaded {
+                Ok(loaded) => {
+                    let _ = slot.set(Arc::new(loaded));
+                }
+                Err(why) if on.is_required => return Err((instance.name.clone(), why)),
+                Err(why) => told.push(format!("{} runs on the CPU: {why}", instance.name)),
+            }
+        }
+        Ok(told)
+    }
+
+    /// What of function `place` is on its device.
+    pub(crate) fn loaded(&self, place: usize) -> Option<&Arc<Loaded>> {
+        self.loaded.get(place)?.get()
+    }
+
+    /// Takes over from `old` what of function `place` is on its device: it is the same function.
+    pub(crate) fn keep_loaded(&mut self, old: &Self, place: usize) {
+        if let Some(loaded) = old.loaded(place) {
+            let _ = self.loaded[place].set(Arc::clone(loaded));
+        }
+    }
+
+    /// The layout of the arenas of a chain that runs or ran.
+    pub(crate) fn layout(&self) -> Option<&ArenaLayout> {
+        self.layout.get()
+    }
+
     /// How often time has to be told, in packet time: the shortest that any function asks for.
     pub fn tick(&self) -> Option<Duration> {
         self.instances.iter().filter_map(|i| i.function.tick()).min()
@@ -160,21 +240,31 @@ pub fn lane_of(shard: u8, lanes: usize) -> usize {
 
 fn cut(instances: &[Instance]) -> Vec<StagePlan> {
     let mut stages: Vec<StagePlan> = Vec::new();
-    let mut fusable = false;
     for (place, instance) in instances.iter().enumerate() {
         match stages.last_mut() {
-            Some(stage) if fusable && !instance.own_stage => stage.count += 1,
+            Some(stage) if can_join(instances, stage, instance) => stage.count += 1,
             _ => stages.push(StagePlan {
                 first: place,
                 count: 1,
                 launch_batches: instance.launch_batches.max(1),
+                is_on_device: instance.on_device.is_some(),
             }),
         }
-        fusable = !instance.own_stage;
     }
     // A chain without functions still has one stage, which passes packets on.
     if stages.is_empty() {
-        stages.push(StagePlan { first: 0, count: 0, launch_batches: 1 });
+        stages.push(StagePlan { first: 0, count: 0, launch_batches: 1, is_on_device: false });
     }
     stages
+}
+
+/// Whether `instance`, which follows those of `stage`, has no stage of its own.
+fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance) -> bool {
+    let own = &instances[stage.first..stage.first + stage.count];
+    let same_device = own.iter().all(|one| one.device_id() == instance.device_id());
+    let can_follow = |one: &Instance| device::can_follow(&*one.function, &*instance.function);
+    same_device
+        && !instance.own_stage
+        && !own.iter().any(|one| one.own_stage)
+        && (instance.on_device.is_none() || own.iter().all(can_follow))
 }

@@ -4,6 +4,7 @@
 use warpline_packet::{Malformed, Packet, Verdict};
 
 use crate::Chain;
+use crate::device::DEVICE_LOST;
 
 /// The comments of a chain.
 pub(crate) struct Comments {
@@ -40,6 +41,9 @@ impl Comments {
         match packet.verdict() {
             Verdict::Forward | Verdict::Return | Verdict::Absorbed => None,
             Verdict::Dropped => {
+                if packet.reason() == DEVICE_LOST {
+                    return Some("lost with a device");
+                }
                 let comment = function.and_then(|function| function.dropped.get(reason));
                 Some(comment.map_or("dropped", String::as_str))
             }

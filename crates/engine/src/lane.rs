@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use warpline_packet::{Batch, Kind, Placer};
 
 use crate::clock::Clock;
+use crate::device::Launches;
 use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Stage};
 use crate::{Chain, Control, Settings};
@@ -44,11 +46,12 @@ impl Lane {
         placer: Placer,
         made: Vec<Batch>,
         clock: Clock,
+        launches: Vec<Option<Launches>>,
     ) -> Self {
         let shards = chain.shards(lane, settings.lanes);
         let slots = settings.slots(chain);
-        let stages: Vec<Stage> =
-            chain.stages.iter().map(|plan| Stage::new(chain, plan, &shards, slots)).collect();
+        let stage = |(plan, launches)| Stage::new(chain, plan, &shards, slots, launches);
+        let stages: Vec<Stage> = chain.stages.iter().zip(launches).map(stage).collect();
         let queue = || VecDeque::with_capacity(settings.queue_batches);
         Self {
             queues: stages.iter().skip(1).map(|_| queue()).collect(),
@@ -71,16 +74,63 @@ impl Lane {
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
         for stage in (0..self.stages.len()).rev() {
+            worked |= self.advance(stage);
             while self.has_room_behind(stage) && self.take(stage) {
+                worked = true;
+                if self.is_for_device(stage) {
+                    self.admit(stage);
+                    continue;
+                }
                 if self.flights[0].batch.kind() == Kind::Reload {
                     self.stages[stage].reload(control);
                 }
                 self.stages[stage].work(&mut self.flights, &mut self.placer, &self.clock);
                 self.pass_on(stage);
-                worked = true;
             }
         }
         worked
+    }
+
+    /// How long it may rest when it has found nothing to do.
+    pub(crate) fn rest_at_most(&self) -> Duration {
+        let launches = self.stages.iter().filter_map(|stage| stage.launches.as_ref());
+        let now = self.clock.now();
+        launches.map(|launches| launches.rest_at_most(now)).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Looks after the launches of a stage on a device, and lets go on what is done. There is room behind it for all that
+    /// it has.
+    fn advance(&mut self, stage: usize) -> bool {
+        let own = &mut self.stages[stage];
+        let Some(launches) = &mut own.launches else { return false };
+        let mut worked = launches.advance(&self.clock);
+        while let Some(mut finished) =
+            self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
+        {
+            self.stages[stage].settle(&mut finished, &mut self.placer, &self.clock);
+            std::mem::swap(&mut self.flights, &mut finished.flights);
+            self.pass_on(stage);
+            std::mem::swap(&mut self.flights, &mut finished.flights);
+            if let Some(launches) = &mut self.stages[stage].launches {
+                launches.recycle(finished);
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    /// Whether what was taken is for a device: packets are, ticks and ends are not.
+    fn is_for_device(&self, stage: usize) -> bool {
+        self.stages[stage].launches.is_some() && self.flights[0].batch.kind() == Kind::Packets
+    }
+
+    fn admit(&mut self, stage: usize) {
+        for flight in self.flights.drain(..) {
+            self.stages[stage].admit(flight, &mut self.placer, &self.clock);
+        }
+        if let Some(launches) = &mut self.stages[stage].launches {
+            launches.advance(&self.clock);
+        }
     }
 
     /// Whether the end of the input passed the last stage.
@@ -93,9 +143,14 @@ impl Lane {
             Some(queue) => self.queue_batches - queue.len(),
             None => self.output.capacity() - self.output.len(),
         };
+        let has = self.stages[stage].launches.as_ref();
+        if has.is_some_and(|launches| !launches.has_room()) {
+            return false;
+        }
+        let held = has.map_or(0, Launches::batches);
         // What a function makes has to find room whatever comes: else wait for slabs to return.
         let slabs = !self.stages[stage].makes() || self.placer.has_free(self.launch_slabs);
-        room >= self.stages[stage].launch_batches && slabs
+        room >= held + self.stages[stage].launch_batches && slabs
     }
 
     /// Takes a launch for `stage`: batches of packets, or one tick or end.
@@ -103,7 +158,7 @@ impl Lane {
         while self.flights.len() < self.stages[stage].launch_batches {
             let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
             let alone = batch.kind() != Kind::Packets;
-            if alone && !self.flights.is_empty() {
+            if alone && !self.is_drained(stage) {
                 self.held[stage] = Some(batch);
                 break;
             }
@@ -114,6 +169,17 @@ impl Lane {
             }
         }
         !self.flights.is_empty()
+    }
+
+    /// Whether nothing that a tick or an end may not overtake is in `stage`.
+    fn is_drained(&mut self, stage: usize) -> bool {
+        let Some(launches) = &mut self.stages[stage].launches else {
+            return self.flights.is_empty();
+        };
+        if launches.batches() > 0 {
+            launches.flush();
+        }
+        launches.batches() == 0 && self.flights.is_empty()
     }
 
     fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
@@ -138,8 +204,14 @@ impl Lane {
     }
 
     /// What its functions did, and their state.
-    pub(crate) fn finish(self, functions: usize) -> Ended {
-        let mut ended = Ended::new(functions);
+    pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
+        let mut ended = Ended::new(chain.instances.len());
+        for stage in &mut self.stages {
+            if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
+                ended.part.transfers.add(&transfers);
+                ended.part.warnings.extend(failed.map(|why| stage.went_back(chain, &why)));
+            }
+        }
         for (place, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
             ended.part.packets.generated += stats.generated;
             ended.part.functions[place] = stats;

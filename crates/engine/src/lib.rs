@@ -9,6 +9,7 @@ mod chain;
 mod clock;
 mod comments;
 mod control;
+mod device;
 mod idle;
 mod ingress;
 mod lane;
@@ -25,6 +26,7 @@ pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
 };
 pub use control::Control;
+pub use device::{DEVICE_LOST, DEVICE_LOST_NAME, LaunchOptions, OnDevice};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;

@@ -30,9 +30,17 @@ impl Successor {
         }
         let mut refused = Vec::new();
         let mut changed = Vec::new();
-        for (old, new) in old.instances.iter().zip(&mut new.instances) {
+        let places = |chain: &Chain| -> Vec<String> {
+            chain.instances.iter().map(|i| i.device_id().into()).collect()
+        };
+        if places(old) != places(&new) {
+            refused.push("where functions run can't change while packets flow".into());
+        }
+        let mut kept = Vec::new();
+        for (place, (old, new)) in old.instances.iter().zip(&mut new.instances).enumerate() {
             if old.fingerprint == new.fingerprint {
                 new.function = Arc::clone(&old.function);
+                kept.push(place);
                 continue;
             }
             changed.push(new.name.clone());
@@ -53,6 +61,12 @@ impl Successor {
         let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
         if kind(old) != kind(&new) {
             refused.push("how state is divided can't change while packets flow".into());
+        }
+        kept.into_iter().for_each(|place| new.keep_loaded(old, place));
+        if let Some(layout) = old.layout().filter(|_| refused.is_empty())
+            && let Err((name, why)) = new.load(layout)
+        {
+            refused.push(format!("[{name}]: {why}"));
         }
         if refused.is_empty() { Ok(Self { chain: Arc::new(new), changed }) } else { Err(refused) }
     }

@@ -9,18 +9,21 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
+use warpline_device::Failure;
 use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
-use warpline_packet::{Arena, ArenaError, Batch, HeapMemory};
+use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;
+use crate::device::{Launches, Mirrors};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
 use crate::lane::{Lane, Queue};
 use crate::merge::Merge;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
-use crate::{Chain, Control, Settings};
+use crate::sys::lane_memory::LaneMemory;
+use crate::{Chain, Control, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -53,6 +56,8 @@ pub enum StartError {
     Report(String, String),
     /// The operating system gave no thread.
     Thread,
+    /// This instance can't run on its device, and why.
+    Device(String, Failure),
 }
 
 impl fmt::Display for StartError {
@@ -62,6 +67,7 @@ impl fmt::Display for StartError {
             Self::Arena(error) => write!(f, "{error}"),
             Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
             Self::Report(name, why) => write!(f, "[{name}]: {why}"),
+            Self::Device(name, why) => write!(f, "[{name}]: {why}"),
             Self::Thread => f.write_str("the operating system gave no thread"),
         }
     }
@@ -100,12 +106,14 @@ pub fn run_to(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
+    let loaded = chain.load(&settings.arena(chain));
+    let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
-        .map(|lane| build(chain, &settings, lane, clock))
+        .map(|lane| build(chain, &settings, lane, clock, &mut told))
         .collect::<Result<_, _>>()?;
-    let ended = match ports {
+    let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);
             run_shared(chain, &settings, built, (source, sink), reports, control, clock)?
@@ -120,6 +128,7 @@ pub fn run_to(
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
+    ended.part.warnings.splice(0..0, told);
     Ok(Report { part: ended.close(chain), lanes: settings.lanes })
 }
 
@@ -128,11 +137,15 @@ fn build(
     settings: &Settings,
     lane: usize,
     clock: Clock,
+    told: &mut Vec<String>,
 ) -> Result<Built, StartError> {
     let layout = settings.arena(chain);
     let bytes = layout.memory_len();
-    let memory = HeapMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
-    let arena = Arena::new(Box::new(memory), &layout).map_err(StartError::Arena)?;
+    let memory = LaneMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
+    let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
+    let mut mirrors = Mirrors::new(&memory, bytes);
+    let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);
+    let launches = chain.stages.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
@@ -150,8 +163,33 @@ fn build(
     }
     let io = (Arc::clone(&input), Arc::clone(&output));
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
-    let lane = Lane::new(chain, settings, lane, io, arena.emit, made, clock);
+    let lane = Lane::new(chain, settings, lane, io, arena.emit, made, clock, launches);
     Ok(Built { lane, feed, output, pool })
+}
+
+/// The launches of a lane for a stage that is on a device.
+fn launches_of(
+    chain: &Chain,
+    settings: &Settings,
+    stage: &StagePlan,
+    mirrors: &mut Mirrors<'_>,
+    told: &mut Vec<String>,
+) -> Result<Option<Launches>, StartError> {
+    let Some(limits) = settings.launch_limits(chain, stage) else { return Ok(None) };
+    let instance = &chain.instances[stage.first];
+    let Some(on) = &instance.on_device else { return Ok(None) };
+    let places = stage.first..stage.first + stage.count;
+    if places.into_iter().any(|place| chain.loaded(place).is_none()) {
+        return Ok(None);
+    }
+    match Launches::open(chain, settings, stage, on, &limits, mirrors) {
+        Ok(launches) => Ok(Some(launches)),
+        Err(why) if on.is_required => Err(StartError::Device(instance.name.clone(), why)),
+        Err(why) => {
+            told.push(format!("{} runs on the CPU: {why}", instance.name));
+            Ok(None)
+        }
+    }
 }
 
 fn run_shared(
@@ -176,7 +214,7 @@ fn run_shared(
     thread::scope(|scope| {
         let mut crew = Crew { scope, control, workers: Vec::new() };
         for (number, lane) in lanes.into_iter().enumerate() {
-            crew.hire(format!("lane-{number}"), move || work(lane, functions, control))?;
+            crew.hire(format!("lane-{number}"), move || work(lane, chain, control))?;
         }
         crew.hire("sender".into(), move || send(merge, control))?;
         let mut ended = Ended::new(functions);
@@ -235,13 +273,13 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 }
 
 /// A lane's thread.
-fn work(mut lane: Lane, functions: usize, control: &Control) -> Ended {
+fn work(mut lane: Lane, chain: &Chain, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
     while !lane.is_finished() && !control.has_failed() {
-        if lane.breathe(control) { idle.reset() } else { idle.wait(Duration::MAX) }
+        if lane.breathe(control) { idle.reset() } else { idle.wait(lane.rest_at_most()) }
     }
-    lane.finish(functions)
+    lane.finish(chain)
 }
 
 /// The sending thread.
@@ -284,7 +322,7 @@ fn run_per_lane(
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
             let reports = reports.take().unwrap_or_default();
             let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);
-            let lane_work = move || work_alone(ingress, built.lane, merge, control, functions);
+            let lane_work = move || work_alone(ingress, built.lane, merge, control, chain);
             crew.hire(format!("lane-{lane}"), lane_work)?;
         }
         let mut ended = Ended::new(functions);
@@ -299,7 +337,7 @@ fn work_alone(
     mut lane: Lane,
     mut merge: Merge,
     control: &Control,
-    functions: usize,
+    chain: &Chain,
 ) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
@@ -311,14 +349,16 @@ fn work_alone(
         }
         match step {
             _ if worked => idle.reset(),
-            Step::Idle(limit) => idle.wait(limit),
-            Step::Worked | Step::Finished => idle.wait(Duration::from_millis(1)),
+            Step::Idle(limit) => idle.wait(limit.min(lane.rest_at_most())),
+            Step::Worked | Step::Finished => {
+                idle.wait(lane.rest_at_most().min(Duration::from_millis(1)))
+            }
         }
         if merge.is_sink_closed() {
             control.stop();
         }
     }
-    let mut ended = lane.finish(functions);
+    let mut ended = lane.finish(chain);
     ended.part.add(ingress.finish());
     ended.add(merge.finish());
     ended

@@ -3,7 +3,9 @@
 use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
 use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB_LEN};
 
-use crate::Chain;
+use warpline_sched::LaunchLimits;
+
+use crate::{Chain, LaunchOptions, StagePlan};
 
 /// The dimensions of a running chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,15 @@ impl Default for Settings {
 /// Most lanes: one a shard.
 pub const LANES_MAX: usize = SHARDS;
 
+/// Bytes of a packet of middling size.
+const PACKET_LEN: usize = 256;
+/// Most batches of a launch.
+const LAUNCH_BATCHES_MAX: usize = 256;
+/// Most batches that a stage on a device has at once in a chain that makes packets.
+const HELD_MAX_MAKING: usize = 32;
+/// Most slabs that launches ask for.
+const DEVICE_SLABS_MAX: usize = 1024;
+
 impl Settings {
     /// The same for `chain`: no more lanes than it can use, queues that take its launches whole.
     #[must_use]
@@ -38,22 +49,59 @@ impl Settings {
             lanes: chain.lanes(self.lanes.clamp(1, LANES_MAX)),
             batch_packets: self.batch_packets.clamp(1, BATCH_MAX),
             queue_batches: self.queue_batches.max(2 * self.made_batches(chain)),
-            slabs: self.slabs.max(2),
+            slabs: self.slabs.max(2).max(self.device_slabs(chain)),
             alone: self.alone,
         }
     }
 
     /// Batches of a lane: what its queues and stages hold, and those being filled and sent.
     pub fn batches(&self, chain: &Chain) -> usize {
-        let in_stages: usize = chain.stages.iter().map(|s| s.launch_batches).sum();
+        let in_stages: usize = chain.stages.iter().map(|s| self.stage_batches(chain, s)).sum();
         let in_queues = self.queue_batches * (chain.stages.len() + 1);
         // Batches always get to the end of a lane, however few there are.
         if self.alone { in_stages + 2 } else { in_queues + in_stages + 4 }
     }
 
-    /// Batches that hold what functions make while a stage works.
+    /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices
+    /// all at once.
     pub fn made_batches(&self, chain: &Chain) -> usize {
-        chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1)
+        let on_cpu = chain.stages.iter().map(|stage| stage.launch_batches).max().unwrap_or(1);
+        let on_devices = chain.stages.iter().filter(|stage| stage.is_on_device);
+        on_cpu + on_devices.map(|stage| self.stage_batches(chain, stage)).sum::<usize>()
+    }
+
+    /// Batches that a stage has at once.
+    pub(crate) fn stage_batches(&self, chain: &Chain, stage: &StagePlan) -> usize {
+        let limits = self.launch_limits(chain, stage);
+        limits.map_or(stage.launch_batches, |limits| limits.waiting_batches_max)
+    }
+
+    /// How launches of a stage on a device are made.
+    pub(crate) fn launch_limits(&self, chain: &Chain, stage: &StagePlan) -> Option<LaunchLimits> {
+        let LaunchOptions { bytes, delay, streams, sync, timeout } =
+            chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
+        let launches_max = if sync { 1 } else { streams.max(1) };
+        // As many as fill a launch with packets of middling size.
+        let batches_max = (bytes / (self.batch_packets * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
+        // What functions make needs room for every batch that is there.
+        let held_max = if chain.multiply() > 1 { HELD_MAX_MAKING } else { usize::MAX };
+        Some(LaunchLimits {
+            bytes_max: bytes,
+            packets_max: batches_max * self.slots(chain),
+            batches_max,
+            delay_max_ns: delay.as_nanos() as u64,
+            launches_max,
+            waiting_bytes_max: bytes.saturating_mul(launches_max + 2),
+            waiting_batches_max: (batches_max * (launches_max + 2)).min(held_max),
+            timeout_ns: timeout.as_nanos() as u64,
+        })
+    }
+
+    /// Slabs for what stages on devices have under way: rooms are longer than frames.
+    fn device_slabs(&self, chain: &Chain) -> usize {
+        let limits = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
+        let bytes: usize = limits.map(|limits| limits.waiting_bytes_max.saturating_mul(2)).sum();
+        if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
     }
 
     /// Slabs that the packets made by one launch may fill at worst.

@@ -11,6 +11,7 @@ use warpline_nf::{Cause, Emit, Emits, Function};
 use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
 
 use crate::clock::Clock;
+use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
 use crate::stats::FunctionStats;
 use crate::{Chain, Control, StagePlan};
@@ -58,6 +59,13 @@ impl Bench {
         }
     }
 
+    /// Has no shard's state hear of the packets.
+    fn forget(&mut self) {
+        self.picks.clear();
+        self.ends.fill(0);
+        self.causes.clear();
+    }
+
     /// The packets of `shard`.
     fn picks(&self, shard: Shard) -> &[u16] {
         &self.picks[range_of(&self.ends, shard)]
@@ -87,16 +95,26 @@ pub(crate) struct Stage {
     slots: Vec<Slot>,
     pub(crate) launch_batches: usize,
     order: Vec<u16>,
+    /// Where its functions are on a device.
+    pub(crate) launches: Option<Launches>,
 }
 
 impl Stage {
     /// The functions of `plan`, with state for `shards`.
-    pub(crate) fn new(chain: &Chain, plan: &StagePlan, shards: &[Shard], slots: usize) -> Self {
+    pub(crate) fn new(
+        chain: &Chain,
+        plan: &StagePlan,
+        shards: &[Shard],
+        slots: usize,
+        launches: Option<Launches>,
+    ) -> Self {
         let places = plan.first..plan.first + plan.count;
         Self {
             slots: places.map(|place| Slot::new(chain, place, shards)).collect(),
-            launch_batches: plan.launch_batches,
+            // Launches for a device are collected batch by batch.
+            launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
+            launches,
         }
     }
 
@@ -116,11 +134,57 @@ impl Stage {
         }
     }
 
+    /// Takes a batch of packets through `before` and hands it to the launches.
+    pub(crate) fn admit(&mut self, mut flight: Flight, placer: &mut Placer, clock: &Clock) {
+        let (Some(launches), Some(slot)) = (&mut self.launches, self.slots.first_mut()) else {
+            return;
+        };
+        let then = clock.now();
+        slot.enter(&mut flight);
+        slot.begin(&mut flight, placer);
+        flight.batch.leave_phase();
+        launches.push(flight);
+        slot.stats.busy_ns += clock.now() - then;
+    }
+
+    /// Takes the batches of a launch, of which the device or nobody did the work, through the rest of their turns.
+    pub(crate) fn settle(&mut self, finished: &mut Finished, placer: &mut Placer, clock: &Clock) {
+        let mut flights = std::mem::take(&mut finished.flights);
+        for (index, flight) in flights.iter_mut().enumerate() {
+            let staged = self.launches.as_ref().and_then(|all| all.staged(finished, index));
+            match (finished.how, staged) {
+                (How::Done, Some(staged)) => flight.batch.accept_left(staged),
+                (How::Lost { is_written }, _) => lose(flight, is_written),
+                _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.place)),
+            }
+            let mut then = clock.now();
+            for (at, slot) in self.slots.iter_mut().enumerate() {
+                if at > 0 {
+                    slot.enter(flight);
+                    slot.begin(flight, placer);
+                }
+                slot.finish(flight, staged, placer, &mut self.order);
+                let now = clock.now();
+                slot.stats.busy_ns += now - then;
+                then = now;
+            }
+        }
+        finished.flights = flights;
+    }
+
     /// Puts the functions that were built anew in their places.
     pub(crate) fn reload(&mut self, control: &Control) {
         if let Some(chain) = control.reloads.chain() {
+            self.launches.iter_mut().for_each(|launches| launches.reload(&chain));
             self.slots.iter_mut().for_each(|slot| slot.reload(&chain));
         }
+    }
+
+    /// What is to be told where its device failed.
+    pub(crate) fn went_back(&self, chain: &Chain, why: &str) -> String {
+        let name = |slot: &Slot| chain.instances[usize::from(slot.place)].name.as_str();
+        let names: Vec<&str> = self.slots.iter().map(name).collect();
+        format!("{} went on on the CPU: {why}", names.join(", "))
     }
 
     /// What its functions did and their state, by their place in the chain.
@@ -154,9 +218,7 @@ impl Slot {
 
     fn work(&mut self, flights: &mut [Flight], placer: &mut Placer, order: &mut Vec<u16>) {
         for flight in flights.iter_mut() {
-            flight.batch.enter(self.place);
-            flight.bench.made.enter(self.place);
-            flight.batch.take_settled();
+            self.enter(flight);
             self.begin(flight, placer);
         }
         for flight in flights.iter_mut() {
@@ -167,6 +229,34 @@ impl Slot {
             self.end(flight, placer);
             self.account(flight, order);
         }
+    }
+
+    fn enter(&self, flight: &mut Flight) {
+        flight.batch.enter(self.place);
+        flight.bench.made.enter(self.place);
+        flight.batch.take_settled();
+    }
+
+    /// The rest of a turn of which a device did what is `staged`; what it left, and all where nothing is, the CPU does.
+    fn finish(
+        &mut self,
+        flight: &mut Flight,
+        staged: Option<&[u8]>,
+        placer: &mut Placer,
+        order: &mut Vec<u16>,
+    ) {
+        if let Some(staged) = staged {
+            flight.batch.accept_staged(staged, self.access.run.writes);
+        }
+        if flight.batch.hold_done() {
+            flight.batch.set_phase(self.access.run);
+            self.function.run(&mut flight.batch);
+        }
+        flight.batch.release();
+        self.end(flight, placer);
+        // What is made here goes on by the CPU alone, up to the end of the stage.
+        flight.bench.made.leave_from(self.place + 1);
+        self.account(flight, order);
     }
 
     /// Time, and `before`.
@@ -285,6 +375,15 @@ impl Slot {
         }
         self.function = Arc::clone(function);
     }
+}
+
+/// What the packets of a launch hold is not known: they are dropped, and no state hears of them.
+fn lose(flight: &mut Flight, is_written: bool) {
+    flight.batch.lose(DEVICE_LOST);
+    if is_written {
+        flight.batch.abandon();
+    }
+    flight.bench.forget();
 }
 
 fn range_of(ends: &[u16; SHARDS], shard: Shard) -> Range<usize> {

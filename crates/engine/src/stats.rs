@@ -136,6 +136,25 @@ pub(crate) fn latency_histogram() -> Histogram<u64> {
     bounds.unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits")))
 }
 
+/// What went to devices and came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Bytes copied to devices.
+    pub to_device_bytes: u64,
+    /// Bytes copied back.
+    pub to_host_bytes: u64,
+    /// Launches.
+    pub launches: u64,
+}
+
+impl Transfers {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.to_device_bytes += other.to_device_bytes;
+        self.to_host_bytes += other.to_host_bytes;
+        self.launches += other.launches;
+    }
+}
+
 /// What one thread counted of a chain; threads' parts add up to the chain's.
 #[derive(Clone, Debug)]
 pub struct Part {
@@ -149,6 +168,8 @@ pub struct Part {
     pub overload: BTreeMap<&'static str, u64>,
     /// By function, in the chain's order.
     pub functions: Vec<FunctionStats>,
+    /// What went to devices and came back.
+    pub transfers: Transfers,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
     pub latency: Histogram<u64>,
     /// What the operator should know.
@@ -168,6 +189,7 @@ impl Part {
             bytes_sent: 0,
             overload: BTreeMap::new(),
             functions: vec![FunctionStats::default(); functions],
+            transfers: Transfers::default(),
             latency: latency_histogram(),
             warnings: Vec::new(),
             errors: Vec::new(),
@@ -183,6 +205,7 @@ impl Part {
         for (queue, n) in other.overload {
             *self.overload.entry(queue).or_default() += n;
         }
+        self.transfers.add(&other.transfers);
         self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
         // Both have the same bounds, so that adding can't fail.
         let _ = self.latency.add(&other.latency);

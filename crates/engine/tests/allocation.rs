@@ -144,6 +144,7 @@ fn counted(chain: Chain) -> Chain {
         function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     };
     instances.insert(0, lane);

@@ -42,7 +42,12 @@ pub const COMMON_KEYS: &[Key] = &[
         default: "the table's name",
         help: "which function the instance is",
     },
-    Key { name: "device", allowed: "cpu | auto", default: "cpu", help: "where it runs" },
+    Key {
+        name: "device",
+        allowed: "cpu | auto | cuda:N | opencl:N | host",
+        default: "cpu",
+        help: "where it runs, if it has kernels; auto: the first GPU, or the CPU",
+    },
     Key {
         name: "stage",
         allowed: "fused | own",
@@ -54,6 +59,36 @@ pub const COMMON_KEYS: &[Key] = &[
         allowed: "1 to 64",
         default: "1",
         help: "batches that go through it together; takes stage = \"own\"",
+    },
+    Key {
+        name: "launch_kib",
+        allowed: "1 to 65536",
+        default: "1024",
+        help: "on a device: KiB of frames that a launch has at most",
+    },
+    Key {
+        name: "launch_delay_us",
+        allowed: "0 to 10000000",
+        default: "100",
+        help: "on a device: microseconds that a packet waits at most for its launch to fill",
+    },
+    Key {
+        name: "launch_timeout_ms",
+        allowed: "1 to 600000",
+        default: "2000",
+        help: "on a device: milliseconds after which a launch, and the device, is given up",
+    },
+    Key {
+        name: "streams",
+        allowed: "1 to 64",
+        default: "4",
+        help: "on a device: launches under way at once, by lane",
+    },
+    Key {
+        name: "sync",
+        allowed: "true | false",
+        default: "false",
+        help: "on a device: the lane waits for each launch, as systems without streams do",
     },
 ];
 

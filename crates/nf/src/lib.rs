@@ -46,6 +46,8 @@ pub struct Definition {
     pub summary: &'static str,
     /// Its manual, as text.
     pub manual: &'static str,
+    /// Whether instances have kernels for devices ([`Function::kernels`]).
+    pub has_kernels: bool,
     /// Keys of its table.
     pub keys: &'static [Key],
     /// Its drop reasons; a [`warpline_packet::Reason`] is a place in this list.

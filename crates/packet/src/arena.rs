@@ -823,6 +823,11 @@ impl Table {
         }
     }
 
+    /// Forgets which slabs it has pieces of, so that they are never given back.
+    pub(crate) fn abandon(&mut self) {
+        self.pieces.clear();
+    }
+
     /// Forgets every row and gives its pieces of slabs back.
     pub(crate) fn clear(&mut self) {
         self.reset();

@@ -45,7 +45,8 @@ impl ArenaLayout {
         self.slots() + TRAY_ROWS.next_multiple_of(ALIGN)
     }
 
-    pub(crate) fn table_len(&self) -> usize {
+    /// Bytes of a table.
+    pub fn table_len(&self) -> usize {
         (4 * self.scratch_words + ROW_LEN) * self.rows()
     }
 

@@ -272,6 +272,11 @@ impl Batch {
         tally
     }
 
+    /// Bytes of all its frames, whatever their verdict.
+    pub fn frame_bytes(&self) -> usize {
+        self.table.frame_lens().iter().map(|&len| len as usize).sum()
+    }
+
     /// Every packet that still goes to the next function.
     #[inline(always)]
     pub fn forward(&self) -> impl Iterator<Item = Packet<'_>> {

@@ -12,7 +12,7 @@ use core::ops::Range;
 use crate::arena::{
     Column, DroppedBy, Flagged, HeadersOf, Left, NextHop, ROW_LEN, ReasonOf, VerdictOf, WireLen,
 };
-use crate::{Batch, Field, FieldSet, Headers, SCRATCH_WORDS, Table, Verdict};
+use crate::{Batch, Field, FieldSet, Headers, Reason, SCRATCH_WORDS, Table, Verdict};
 
 /// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
 /// in different ones.
@@ -68,6 +68,25 @@ impl Batch {
     /// Says of all its packets that function `first` and those behind it are left to the CPU.
     pub fn leave_from(&mut self, first: u8) {
         self.table.column_mut(Left).fill(first.saturating_add(1));
+    }
+
+    /// Drops, for `reason` and by the function whose turn it is, all packets that are still forwarded: nobody knows what their frames
+    /// hold, so they have none from here on.
+    pub fn lose(&mut self, reason: Reason) {
+        for row in 0..self.len() {
+            if !self.is_forward(row) {
+                continue;
+            }
+            let start = self.table.start(row) as u16;
+            self.table.set_frame(row, start, 0);
+            self.set_headers(row, &Headers::default());
+            self.packet_mut(row).drop(reason);
+        }
+    }
+
+    /// Gives its packets' rooms up for good: somebody may still write there. The slabs that they lie in are not used again.
+    pub fn abandon(&mut self) {
+        self.table.abandon();
     }
 
     /// Looks at what a device left of the table.

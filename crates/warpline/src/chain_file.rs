@@ -10,6 +10,7 @@ use warpline_engine::{Chain, Instance, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
 
+use crate::device_keys;
 use crate::port_keys::PortKeys;
 
 /// Keys of a `[chain]` table.
@@ -44,12 +45,13 @@ struct Override {
 }
 
 /// Builds every chain of `source`, with `set` (`table.key=value`) on top. The file that `input` names
-/// must be there if `needs_input`.
+/// must be there if `needs_input`. Functions that have kernels run on `device` where one is named.
 pub(crate) fn load(
     source: &SourceText,
     folder: Folder<'_>,
     set: &[String],
     needs_input: bool,
+    device: Option<&str>,
 ) -> Result<Vec<Loaded>, Diagnostics> {
     let mut mistakes = Diagnostics::default();
     let (table, errors) = DeTable::parse_recoverable(&source.text);
@@ -64,7 +66,7 @@ pub(crate) fn load(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let file = File { source, table: &table, folder, overrides: &parsed, needs_input };
+    let file = File { source, table: &table, folder, overrides: &parsed, needs_input, device };
     let chains = file.build(&mut mistakes);
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
 }
@@ -93,6 +95,8 @@ struct File<'a> {
     folder: Folder<'a>,
     overrides: &'a [(&'a Override, Spanned<DeTable<'a>>)],
     needs_input: bool,
+    /// Where all functions are to run that can, as the command line says.
+    device: Option<&'a str>,
 }
 
 impl<'a> File<'a> {
@@ -262,13 +266,13 @@ impl<'a> File<'a> {
             return None;
         };
         section.refuse_unknown(definition.keys);
-        section.choice("device", &[("cpu", ()), ("auto", ())], ());
         let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
         let launch_batches = section.integer("launch_batches", 1..=64, 1) as usize;
         if launch_batches > 1 && !own_stage {
             section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
         }
         let function = (definition.build)(&mut section, resources)?;
+        let on_device = device_keys::read(&mut section, &*function, self.device);
         let fingerprint = section.fingerprint();
         let function = Arc::from(function);
         Some(Instance {
@@ -277,6 +281,7 @@ impl<'a> File<'a> {
             function,
             own_stage,
             launch_batches,
+            on_device,
             fingerprint,
         })
     }

@@ -39,7 +39,10 @@ pub(crate) enum Command {
         /// Measure copies each way and both at once
         #[arg(long)]
         measure: bool,
-        /// Write one JSON object instead of text
+        /// Read power, memory in use and utilisation once a second until Ctrl-C, a line a device
+        #[arg(long, conflicts_with = "measure")]
+        watch: bool,
+        /// Write one JSON object instead of text; with --watch, one a second, each on a line
         #[arg(long)]
         json: bool,
     },

@@ -10,6 +10,7 @@ mod chain_file;
 mod cli;
 mod commands;
 mod demo;
+mod device_keys;
 mod port_keys;
 mod ports;
 mod reload;
@@ -55,7 +56,8 @@ fn main() -> ExitCode {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
         cli::Command::Check { chain, json, set } => commands::check::check(&chain, &set, json),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
-        cli::Command::Devices { measure, json } => commands::devices::devices(measure, json),
+        cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
+        cli::Command::Devices { measure, json, .. } => commands::devices::devices(measure, json),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
     match outcome {

@@ -32,6 +32,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) path: Option<&'a Path>,
     /// What the command line sets on top.
     pub(crate) set: &'a [String],
+    /// Where it says that functions are to run.
+    pub(crate) device: Option<&'a str>,
 }
 
 /// A chain that runs.
@@ -71,7 +73,8 @@ fn reload(
     done: &AtomicBool,
 ) -> Result<String, String> {
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
-    let loaded = load_file(path, origin.set, false).map_err(|failure| failure.why().to_owned())?;
+    let loaded = load_file(path, origin.set, false, origin.device)
+        .map_err(|failure| failure.why().to_owned())?;
     let successors = succeed(chains, loaded)?;
     let (mut changed, mut told) = (Vec::new(), String::new());
     for (running, (successor, left_out)) in chains.iter_mut().zip(successors) {

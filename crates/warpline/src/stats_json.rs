@@ -32,7 +32,11 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
         "rate": rate(part),
         "latency_us": latency(part),
         "functions": functions,
-        "transfers": { "to_device_bytes": 0, "to_host_bytes": 0, "launches": 0 },
+        "transfers": {
+            "to_device_bytes": part.transfers.to_device_bytes,
+            "to_host_bytes": part.transfers.to_host_bytes,
+            "launches": part.transfers.launches,
+        },
         "warnings": part.warnings,
         "errors": part.errors,
     })
@@ -77,14 +81,14 @@ fn latency(part: &Part) -> Value {
 }
 
 fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
-    let drops = counts(instance.definition.drops.iter().copied().zip(stats.drops));
+    let drops = counts(instance.named_drops(&stats.drops));
     let malformed =
         Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
     let malformed = counts(malformed.filter(|(_, n)| *n > 0));
     json!({
         "name": instance.name,
         "function": instance.definition.name,
-        "device": "cpu",
+        "device": instance.device_id(),
         "packets_in": stats.packets_in,
         "packets_out": stats.packets_out,
         "generated": stats.generated,

@@ -99,7 +99,7 @@ fn functions(chain: &Chain, part: &Part) -> String {
             grouped(stats.packets_out),
         );
         text += &about(&instance.function.about());
-        text += &listed("dropped", instance.definition.drops.iter().copied().zip(stats.drops));
+        text += &listed("dropped", instance.named_drops(&stats.drops));
         let lies = Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
         text += &listed("malformed", lies);
         let made = [("packets", stats.generated)];

@@ -12,7 +12,8 @@ pub(crate) fn open(names: &[&str]) -> Result<&'static Library, Missing> {
     let mut reasons = Vec::new();
     for name in names {
         // SAFETY: these are names of drivers and compilers, whose loading does nothing to us; nothing can be
-        // proved of a foreign library, and it is loaded only when the user's system has it under that name.
+        // proved of a foreign library, and it is loaded only when the user's system has it under that name, or
+        // the user named it.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(Box::leak(Box::new(library))),
             Err(error) => reasons.push(reason_of(&error)),

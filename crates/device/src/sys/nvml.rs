@@ -1,4 +1,4 @@
-//! NVML: power and energy of NVIDIA's GPUs, with the numbers of nvml.h.
+//! NVML: power, energy, memory and use of NVIDIA's GPUs, with the numbers of nvml.h.
 
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ffi::CString;
@@ -15,6 +15,26 @@ functions! {
     by_bus = "nvmlDeviceGetHandleByPciBusId_v2"(*const c_char, *mut *mut c_void) -> c_int;
     power = "nvmlDeviceGetPowerUsage"(*mut c_void, *mut c_uint) -> c_int;
     energy = "nvmlDeviceGetTotalEnergyConsumption"(*mut c_void, *mut c_ulonglong) -> c_int;
+    memory = "nvmlDeviceGetMemoryInfo"(*mut c_void, *mut Memory) -> c_int;
+    utilisation = "nvmlDeviceGetUtilizationRates"(*mut c_void, *mut Utilisation) -> c_int;
+    mig_mode = "nvmlDeviceGetMigMode"(*mut c_void, *mut c_uint, *mut c_uint) -> c_int;
+}
+
+/// `nvmlMemory_t`, in bytes.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Memory {
+    total: c_ulonglong,
+    free: c_ulonglong,
+    used: c_ulonglong,
+}
+
+/// `nvmlUtilization_t`, in percent of the last sample's time, which is between a sixth of a second and a second.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Utilisation {
+    gpu: c_uint,
+    memory: c_uint,
 }
 
 /// Loaded and started once.
@@ -64,6 +84,30 @@ impl Gpu {
         let code = unsafe { (self.api.energy)(self.device, &mut millijoules) };
         right(code, "NVML does not say the energy")?;
         Ok(millijoules as f64 / 1e3)
+    }
+
+    /// Bytes in use by anyone, with what the driver keeps for itself.
+    pub(crate) fn memory_used(&self) -> Result<u64, Missing> {
+        let mut memory = Memory::default();
+        // SAFETY: the handle is NVML's; one struct of nvml.h's layout is written.
+        let code = unsafe { (self.api.memory)(self.device, &mut memory) };
+        right(code, "NVML does not say the memory in use").map(|()| memory.used)
+    }
+
+    /// The share of the last sample's time in which a kernel ran, 0 to 1.
+    pub(crate) fn busy(&self) -> Result<f64, Missing> {
+        let mut rates = Utilisation::default();
+        // SAFETY: as above.
+        let code = unsafe { (self.api.utilisation)(self.device, &mut rates) };
+        right(code, "NVML does not say the utilisation").map(|()| f64::from(rates.gpu) / 1e2)
+    }
+
+    /// Whether it is divided into MIG instances. A GPU that knows no MIG, or does not say, is not.
+    pub(crate) fn is_divided(&self) -> bool {
+        let (mut now, mut next) = (0, 0);
+        // SAFETY: the handle is NVML's; two numbers are written.
+        let code = unsafe { (self.api.mig_mode)(self.device, &mut now, &mut next) };
+        code == 0 && now == 1
     }
 }
 

@@ -6,4 +6,5 @@ mod common;
 mod cuda_calls;
 mod devices;
 mod failures;
+mod nvml_calls;
 mod sanitizers;

@@ -4,6 +4,8 @@
 
 mod background;
 mod huge_alloc;
+pub(crate) mod lane_memory;
+pub(crate) mod vouched;
 
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;

@@ -82,6 +82,7 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         function,
         own_stage: own,
         launch_batches: launch,
+        on_device: None,
         fingerprint: 0,
     }
 }
@@ -91,6 +92,7 @@ pub(crate) static DEFINITION: Definition = Definition {
     name: "test",
     summary: "a function of the engine's tests",
     manual: "",
+    has_kernels: false,
     keys: &[],
     drops: &["first", "second"],
     access: Access::run_only(warpline_packet::ReadWrite::NONE),

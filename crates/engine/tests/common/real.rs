@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use toml::de::DeTable;
-use warpline_engine::{Chain, Instance, Settings};
+use warpline_engine::{Chain, Instance, OnDevice, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText, definition};
 
@@ -26,6 +26,15 @@ pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
 /// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch
 /// are fused. Or why there is none: there are too few scratch words for all, say.
 pub(crate) fn try_chain_of(forms: &[Form], launches: &[usize]) -> Result<Chain, String> {
+    try_chain_on(forms, launches, |_| None)
+}
+
+/// The same; function `place` runs where `device` says, if it has kernels.
+pub(crate) fn try_chain_on(
+    forms: &[Form],
+    launches: &[usize],
+    device: impl Fn(usize) -> Option<OnDevice>,
+) -> Result<Chain, String> {
     let mut resources = Resources::default();
     let mut instances = Vec::new();
     for (place, form) in forms.iter().enumerate() {
@@ -33,6 +42,7 @@ pub(crate) fn try_chain_of(forms: &[Form], launches: &[usize]) -> Result<Chain, 
         let mut instance = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
         let launch = launches.get(place).copied().unwrap_or(0);
         (instance.own_stage, instance.launch_batches) = (launch > 0, launch.max(1));
+        instance.on_device = device(place).filter(|_| instance.function.kernels().is_some());
         instances.push(instance);
     }
     Chain::new("real", instances, resources.scratch_words()).map_err(|why| why.to_string())
@@ -60,6 +70,7 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
             function: Arc::from(function),
             own_stage: false,
             launch_batches: 1,
+            on_device: None,
             fingerprint,
         }),
         _ => Err(mistakes),

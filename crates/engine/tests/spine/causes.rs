@@ -136,6 +136,7 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
         }),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     });
     let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");

@@ -111,6 +111,7 @@ fn keys_that_disagree_leave_one_lane_and_right_results() {
         function: Arc::new(second),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     });
     let chain = warpline_engine::Chain::new("test", chain.instances, 3).expect("a chain");
@@ -138,6 +139,7 @@ fn clones(chain: &warpline_engine::Chain) -> Vec<warpline_engine::Instance> {
     let clone = |instance: &warpline_engine::Instance| warpline_engine::Instance {
         name: instance.name.clone(),
         function: Arc::clone(&instance.function),
+        on_device: instance.on_device.clone(),
         ..*instance
     };
     chain.instances.iter().map(clone).collect()

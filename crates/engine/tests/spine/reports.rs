@@ -30,6 +30,7 @@ fn among(specs: &[Spec], place: usize, noter: Noter, fingerprint: u64) -> Chain 
         function: Arc::new(noter),
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint,
     };
     chain.instances.insert(place, instance);

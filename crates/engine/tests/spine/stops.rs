@@ -169,6 +169,7 @@ fn panicking(batches: usize) -> Chain {
         function,
         own_stage: false,
         launch_batches: 1,
+        on_device: None,
         fingerprint: 0,
     };
     Chain::new("test", vec![instance], 0).expect("a chain")

@@ -1,7 +1,7 @@
 /* MD5 (RFC 1321) of payloads, an item a packet.
  *
- * Payloads begin at any address. Words are read where they are aligned and put together from two, and none is read that
- * holds no byte of the payload: so nothing outside of the packet's room is, which begins and ends at multiples of 64 bytes. */
+ * Payloads begin at any address. Words are read where they are aligned and put together from two, and none is read
+ * that holds no byte of the payload: so nothing outside of the packet's room is, whose ends are multiples of 64 bytes. */
 
 /* A payload as words: its first byte is `shift` bits into `words[0]`. */
 typedef struct {
@@ -49,7 +49,7 @@ FUNCTION u32 padded_word(Stream stream, u32 at, u32 len)
 #define MIX_3(x, y, z) (x ^ y ^ z)
 #define MIX_4(x, y, z) (y ^ (x | ~z))
 #define TURN(mix, p, q, r, s, word, sine, bits) p = q + rotate_left(p + mix(q, r, s) + block[word] + sine, bits)
-/* Four steps by words i to l of the block. w to z: the integer part of 2^32 times the absolute sine of the step's number. */
+/* Four steps by words i to l of the block; w to z are 2^32 times the absolute sines of their numbers, cut to integers. */
 #define FOUR(mix, bits_1, bits_2, bits_3, bits_4, i, j, k, l, w, x, y, z) \
     TURN(mix, a, b, c, d, i, w, bits_1); \
     TURN(mix, d, a, b, c, j, x, bits_2); \

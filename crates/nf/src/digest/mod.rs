@@ -24,6 +24,7 @@ pub const DEFINITION: Definition = Definition {
     name: "digest",
     summary: "MD5 of payloads; counts, tags or drops duplicates",
     manual: include_str!("manual.md"),
+    has_kernels: true,
     keys: KEYS,
     drops: &["duplicate"],
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },

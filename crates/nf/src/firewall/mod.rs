@@ -58,6 +58,7 @@ pub const DEFINITION: Definition = Definition {
     name: "firewall",
     summary: "accepts or drops packets by rules, first match, with or without connections",
     manual: MANUAL,
+    has_kernels: false,
     keys: KEYS,
     drops: &["rule", "default", "non-ip", "fragment", "snapped", "invalid", "table-full"],
     access: TRACKED,

@@ -35,6 +35,7 @@ pub const DEFINITION: Definition = Definition {
     name: "flow_monitor",
     summary: "meters bidirectional flows: IPFIX and CSV records, heavy hitters",
     manual: MANUAL,
+    has_kernels: false,
     keys: config::KEYS,
     drops: &[],
     access: ACCESS,

@@ -27,6 +27,7 @@ pub const DEFINITION: Definition = Definition {
     name: "ipcomp",
     summary: "IP payload compression with DEFLATE (RFC 3173, RFC 2394)",
     manual: include_str!("manual.md"),
+    has_kernels: false,
     keys: KEYS,
     drops: &["malformed", "unknown-cpi", "bad-deflate", "too-big"],
     access: ACCESS,

@@ -52,6 +52,7 @@ pub const DEFINITION: Definition = Definition {
     name: "ipsec",
     summary: "IPsec gateway: ESP in tunnel and transport mode (RFC 4301, RFC 4303)",
     manual: concat!(include_str!("manual.md"), "\n", include_str!("files/files.md")),
+    has_kernels: true,
     keys: KEYS,
     drops: &[
         "no-sa",

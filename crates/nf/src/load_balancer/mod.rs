@@ -37,6 +37,7 @@ pub const DEFINITION: Definition = Definition {
     name: "load_balancer",
     summary: "spreads connections to VIPs over backends (Maglev): DNAT, IP in IP, or by MAC",
     manual: MANUAL,
+    has_kernels: false,
     keys: config::KEYS,
     drops: Refusal::NAMES,
     access: access(RUN_DNAT),

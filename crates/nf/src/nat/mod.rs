@@ -41,6 +41,7 @@ pub const DEFINITION: Definition = Definition {
     name: "nat",
     summary: "translates inside addresses and ports to outside ones and back (NAPT)",
     manual: MANUAL,
+    has_kernels: false,
     keys: config::KEYS,
     drops: Refusal::NAMES,
     access: ACCESS,

@@ -42,6 +42,7 @@ pub const DEFINITION: Definition = Definition {
     name: "nids",
     summary: "intrusion detection: the rules of Suricata and Snort, alerts in EVE's form",
     manual: MANUAL,
+    has_kernels: false,
     keys: config::KEYS,
     drops: shard::DROPS,
     access: ACCESS,

@@ -11,7 +11,7 @@ use warpline_packet::{
 };
 
 use crate::icmp_errors::{self, Errors};
-use crate::{Definition, Emits, Function, State};
+use crate::{Definition, Emits, Function, Kernels, State};
 
 mod config;
 mod dir24_8;
@@ -19,6 +19,7 @@ mod fib;
 mod fib4;
 pub mod full_table;
 mod icmp;
+mod kernels;
 pub mod mrt;
 mod mrt_path;
 pub mod neighbours;
@@ -39,6 +40,7 @@ pub const DEFINITION: Definition = Definition {
     name: "router",
     summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",
     manual: include_str!("manual.md"),
+    has_kernels: true,
     keys: config::KEYS,
     drops: DROPS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
@@ -104,6 +106,10 @@ impl Function for Router {
         for start in (0..batch.len()).step_by(WAVE) {
             self.run_wave(batch, start..(start + WAVE).min(batch.len()));
         }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self))
     }
 
     fn state(&self, _: Shard) -> State {

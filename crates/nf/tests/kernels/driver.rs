@@ -56,7 +56,8 @@ pub(crate) fn compare_twins(
     inputs: &[Input],
     device: &dyn Device,
 ) -> Tally {
-    let layout = layout(function, scratch_words);
+    let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
+    let layout = layout(function, scratch_words, len_max);
     let program = Program::load(function, &layout, device);
     let (mut ours, mut theirs) = (Side::new(ours_of, &layout), Side::new(function, &layout));
     let mut tally = Tally::default();
@@ -91,8 +92,9 @@ pub(crate) fn compare_twins(
 /// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
 pub(crate) fn compile_for_cuda(function: &dyn Function, scratch_words: usize) {
     let kernels = function.kernels().expect("kernels");
+    let source = source(&kernels, &layout(function, scratch_words, 0));
     for arch in [80, 90, 100] {
-        match compile_cuda_for(&source(&kernels, &layout(function, scratch_words)), arch) {
+        match compile_cuda_for(&source, arch) {
             Ok(cubin) => assert_eq!(&cubin[..4], b"\x7fELF"),
             Err(Failure::NoCompiler(why)) => return println!("skipped: {why}"),
             Err(other) => panic!("{other}"),
@@ -219,9 +221,10 @@ fn check_the_rest(side: &mut Side<'_>, before: &[u8], after: &[u8]) {
         own.push(batch.table_place());
         batch.spans(|span| own.push(span));
     }
+    own.push(before.len()..before.len());
     own.sort_by_key(|range| range.start);
     let mut at = 0;
-    for range in own.into_iter().chain([before.len()..before.len()]) {
+    for range in own {
         assert!(before[at..range.start] == after[at..range.start], "written outside of packets");
         at = range.end;
     }

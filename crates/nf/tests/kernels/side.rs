@@ -3,7 +3,8 @@
 use warpline_nf::harness::Input;
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
-    ArenaLayout, Arrival, Batch, Headers, Placer, SHARDS, ScratchWord, Shard, Steering, Verdict,
+    ALIGN, ArenaLayout, Arrival, Batch, Headers, Placer, SHARDS, SLAB_LEN, ScratchWord, Shard,
+    Steering, Verdict,
 };
 
 use crate::sys::Reached;
@@ -28,11 +29,14 @@ pub(crate) const PACKETS_MAX: usize = 256 + 2 * MORE;
 /// Frames begin at so many places of a word, as functions in front may leave them.
 const MOVES: usize = 4;
 
-pub(crate) fn layout(function: &dyn Function, scratch_words: usize) -> ArenaLayout {
+/// An arena for the batches of one launch, of frames of up to `len_max` bytes.
+pub(crate) fn layout(function: &dyn Function, scratch_words: usize, len_max: usize) -> ArenaLayout {
     let growth = function.growth();
+    let room = len_max + growth.head + growth.tail + 3 * ALIGN;
     ArenaLayout {
-        slabs: 24,
-        emit_slabs: 2,
+        // A room that no longer fits in a slab begins in the next.
+        slabs: 1 + (PACKETS_MAX * room).div_ceil(SLAB_LEN - room.min(SLAB_LEN / 2)),
+        emit_slabs: 1,
         tables: BATCHES + 1,
         slots: 256 * (1 + function.emits().per_packet),
         scratch_words,

@@ -13,7 +13,7 @@ use crate::chain_file::Loaded;
 
 /// In words, or as JSON where `is_json`.
 pub(crate) fn check(path: &Path, set: &[String], is_json: bool) -> Result<(), Failure> {
-    let chains = super::load_file(path, set, true)?;
+    let chains = super::load_file(path, set, true, None)?;
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });
@@ -88,7 +88,12 @@ fn describe(chain: &Chain) -> String {
             let phases = [&access.before, &access.run, &access.after, &access.after_flagged];
             let reads = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.reads);
             let writes = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.writes);
-            text += &format!("    {:<14} {} on cpu\n", instance.name, instance.definition.name);
+            text += &format!(
+                "    {:<14} {} on {}\n",
+                instance.name,
+                instance.definition.name,
+                instance.device_id()
+            );
             text += &format!("      reads   {reads}\n      writes  {writes}\n");
             for (what, told) in instance.function.about().lines {
                 text += &format!("      {what:<7} {told}\n");

@@ -10,7 +10,7 @@ use super::say;
 use crate::Failure;
 
 /// Version of the JSON form; it grows when a meaning changes, not when something is added.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 pub(crate) fn devices(measured: bool, json: bool) -> Result<(), Failure> {
     let found = find();
@@ -100,7 +100,7 @@ fn in_words(speeds: &Speeds) -> String {
 }
 
 /// Bytes in the binary unit that keeps them short.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0 => "unknown".into(),
         1..0x10_0000 => format!("{:.0} KiB", bytes as f64 / 1024.0),
@@ -134,8 +134,7 @@ fn device_in_json(looked: &Looked) -> Value {
         "self_test": tested.as_ref().map_or_else(ToString::to_string, |()| "passed".into()),
     });
     if let Value::Object(object) = &mut object {
-        put(object, "power_w", "power_unknown", &power.power_w);
-        put(object, "energy_j", "energy_unknown", &power.energy_j);
+        put_reading(object, power);
         if let Some(Ok(speeds)) = speeds {
             let Speeds { copy_in, copy_out, both_in, both_out } = speeds;
             let rates =
@@ -149,8 +148,20 @@ fn device_in_json(looked: &Looked) -> Value {
     object
 }
 
+pub(super) fn put_reading(object: &mut Map<String, Value>, reading: &Reading) {
+    put(object, "power_w", "power_unknown", &reading.power_w);
+    put(object, "energy_j", "energy_unknown", &reading.energy_j);
+    put(object, "memory_used_bytes", "memory_used_unknown", &reading.memory_used);
+    put(object, "busy", "busy_unknown", &reading.busy);
+}
+
 /// A number under `name`, or why there is none under `unknown`.
-fn put(object: &mut Map<String, Value>, name: &str, unknown: &str, value: &Result<f64, Missing>) {
+pub(super) fn put<T: Copy + Into<Value>>(
+    object: &mut Map<String, Value>,
+    name: &str,
+    unknown: &str,
+    value: &Result<T, Missing>,
+) {
     match value {
         Ok(value) => object.insert(name.into(), (*value).into()),
         Err(why) => object.insert(unknown.into(), why.to_string().into()),

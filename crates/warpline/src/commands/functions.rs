@@ -31,7 +31,8 @@ fn manual(definition: &Definition) -> String {
     definition.keys.iter().for_each(|key| text += &describe(key));
     text += "\nKeys of every function\n";
     COMMON_KEYS.iter().for_each(|key| text += &describe(key));
-    text += "\nDevices\n  cpu\n\nFields\n";
+    let devices = if definition.has_kernels { "cpu cuda opencl host" } else { "cpu" };
+    text += &format!("\nDevices\n  {devices}\n\nFields\n");
     let access = &definition.access;
     for (name, phase) in [
         ("before", access.before),

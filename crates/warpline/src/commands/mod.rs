@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod functions;
+pub(crate) mod meters;
 pub(crate) mod run;
 
 use std::io::{ErrorKind, Write};
@@ -17,26 +18,31 @@ use crate::chain_file::{Loaded, load};
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
 fn say(text: &str) -> Result<(), Failure> {
+    is_heard(text).map(drop)
+}
+
+/// The same; says whether somebody still reads.
+fn is_heard(text: &str) -> Result<bool, Failure> {
     match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Run(format!("standard output: {}", plain(&error))))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Run(format!("standard output: {}", plain(&error)))),
     }
 }
 
 /// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
-/// `needs_input`.
+/// `needs_input`. Functions that have kernels run on `device` where one is named.
 pub(crate) fn load_file(
     path: &Path,
     set: &[String],
     needs_input: bool,
+    device: Option<&str>,
 ) -> Result<Vec<Loaded>, Failure> {
     let name = path.display().to_string();
     let text =
         read_text(path).map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
     let source = SourceText::new(name.as_str(), text);
-    load(&source, Folder::Disk(folder_of(path)), set, needs_input).map_err(|mistakes| {
+    load(&source, Folder::Disk(folder_of(path)), set, needs_input, device).map_err(|mistakes| {
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
         Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))

@@ -16,6 +16,7 @@ use warpline_nf::{Lines, Outputs, SourceText};
 
 use crate::chain_file::{Loaded, load};
 use crate::cli::RunArguments;
+use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
 use crate::reload::{self, Origin, Running};
 use crate::writes::{Claims, Writes};
@@ -30,14 +31,15 @@ struct Planned {
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let started = Instant::now();
-    refuse_device(arguments.device.as_deref())?;
+    arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let planned = plan(arguments)?;
     if arguments.annotate {
         check_annotate(&planned)?;
     }
     check_files(arguments, &planned)?;
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
-    let origin = Origin { path: arguments.chain.as_deref(), set: &arguments.set };
+    let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
+    let origin = Origin { path, set: &arguments.set, device };
     let (reports, failures) = run_all(ready, &outputs, &origin);
     let finished = finish(&reports, failures, stats, started);
     if outputs.alerts.is_some() && !reports.iter().any(|(loaded, _)| alerts(loaded)) {
@@ -46,25 +48,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     finished
 }
 
-fn refuse_device(device: Option<&str>) -> Result<(), Failure> {
-    match device {
-        None | Some("cpu" | "auto") => Ok(()),
-        Some(name) => {
-            let text =
-                format!("--device {name}: there is no such device; functions run on: cpu, auto");
-            Err(Failure::Usage(text))
-        }
-    }
-}
-
 /// Builds the chains and says where each one's packets come from and go to.
 fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
+    let device = arguments.device.as_deref();
     let chains = match &arguments.chain {
-        Some(path) => super::load_file(path, &arguments.set, arguments.input.is_none())?,
+        Some(path) => super::load_file(path, &arguments.set, arguments.input.is_none(), device)?,
         None => {
             let (name, text) = demo::chain();
             let source = SourceText::new(name, text);
-            load(&source, Folder::Bundled(demo::FILES), &arguments.set, false)
+            load(&source, Folder::Bundled(demo::FILES), &arguments.set, false, device)
                 .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?
         }
     };

@@ -1,7 +1,7 @@
 //! How a run ends: full disk, closed pipe, signals; and the memory that it takes meanwhile.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -139,6 +139,31 @@ fn a_signal_ends_a_run_whose_input_is_silent() {
     wait(child).expect(0);
     let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
     assert!(whole(&packets["read"]) > 0 && whole(&packets["sent"]) > 0, "{packets}");
+}
+
+/// Of two rounds at least, a line a device and one of the CPU.
+#[test]
+fn watched_devices_are_read_until_a_signal_or_until_nobody_reads() {
+    let demo = Demo::new();
+    for (arguments, round) in [
+        ("devices --watch", |line: &str| line.contains(" s  cpu ")),
+        ("devices --watch --json", |line: &str| line.starts_with("{\"schema\":1,\"seconds\":")),
+    ] as [(&str, fn(&str) -> bool); 2]
+    {
+        for by_signal in [true, false] {
+            let mut child = demo.start(arguments);
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let rounds = lines.by_ref().filter(|line| round(line.as_ref().unwrap()));
+            assert_eq!(rounds.take(2).count(), 2, "{arguments}");
+            if by_signal {
+                signal(&child, "INT");
+                lines.for_each(drop);
+            } else {
+                drop(lines);
+            }
+            assert_eq!(wait(child).expect(0).stderr, "", "{arguments}");
+        }
+    }
 }
 
 /// The first signal can't end it, since nobody reads what it writes; the second does.

@@ -1,8 +1,9 @@
 //! The functions of the CUDA driver and of NVRTC that are used, with the numbers of cuda.h and nvrtc.h.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
 
-use crate::sys::library::functions;
+use crate::sys::library::{self, functions};
 
 /// A driver's handle: context, stream, event, module, function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ functions! {
 
 functions! {
     /// nvrtc.h, version 11.2 and later.
-    Nvrtc in &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"];
+    Nvrtc in &nvrtc_names();
     version = "nvrtcVersion"(*mut c_int, *mut c_int) -> c_int;
     arch_count = "nvrtcGetNumSupportedArchs"(*mut c_int) -> c_int;
     archs = "nvrtcGetSupportedArchs"(*mut c_int) -> c_int;
@@ -69,6 +70,27 @@ functions! {
     log = "nvrtcGetProgramLog"(Handle, *mut c_char) -> c_int;
     cubin_size = "nvrtcGetCUBINSize"(Handle, *mut usize) -> c_int;
     cubin = "nvrtcGetCUBIN"(Handle, *mut c_char) -> c_int;
+}
+
+/// Where NVRTC is looked for: first what the environment names, as a wheel's lies where no linker looks.
+fn nvrtc_names() -> Vec<&'static str> {
+    let usual =
+        ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"];
+    // Asked once, and the library stays for good as well.
+    nvrtc_named().map(|path| &*path.leak()).into_iter().chain(usual).collect()
+}
+
+fn nvrtc_named() -> Option<String> {
+    std::env::var("WARPLINE_NVRTC").ok().filter(|path| !path.is_empty())
+}
+
+/// Loads the part of NVRTC that it asks the linker for when it compiles, from beside the library that the environment names.
+/// Where it is not there, the linker finds it or NVRTC says that it didn't.
+pub(crate) fn load_builtins((major, minor): (c_int, c_int)) {
+    let name = format!("libnvrtc-builtins.so.{major}.{minor}");
+    if let Some(path) = nvrtc_named().map(|library| Path::new(&library).with_file_name(name)) {
+        let _ = path.to_str().map(|path| library::open(&[path]));
+    }
 }
 
 pub(crate) const SUCCESS: c_int = 0;

@@ -31,6 +31,7 @@ fn load() -> Result<Compiler, Missing> {
         (api.archs)(archs.as_mut_ptr());
         archs
     };
+    api::load_builtins((major, minor));
     Ok(Compiler { api, version: (major, minor), archs })
 }
 

@@ -1,0 +1,277 @@
+//! The launches of one stage of one lane: those being collected, those under way, and those whose turn to go on has come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_device::Failure;
+use warpline_packet::{ALIGN, FieldSet};
+use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
+
+use super::OnDevice;
+use super::executor::{Dimensions, Executor, Placed};
+use super::mirror::Mirrors;
+use crate::clock::Clock;
+use crate::stage::Flight;
+use crate::stats::Transfers;
+use crate::{Chain, Settings, StagePlan};
+
+/// How long a lane sleeps at most while a device works: completions are asked for.
+const POLL_EVERY: Duration = Duration::from_micros(50);
+
+/// See the module.
+pub(crate) struct Launches {
+    executor: Executor,
+    batcher: Batcher,
+    /// Batches that are in no launch yet.
+    waiting: VecDeque<Flight>,
+    /// Launches that were given out and not released, by the slot that the batcher gave them.
+    flying: Vec<Flying>,
+    /// What the segment's functions write.
+    writes: FieldSet,
+    sync: bool,
+    /// Why nothing is given to the device any more.
+    failed: Option<String>,
+}
+
+struct Flying {
+    id: LaunchId,
+    flights: Vec<Flight>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Kernels are under way.
+    Running,
+    /// Frames are on their way back.
+    CopyingBack,
+    Over(How),
+}
+
+/// What became of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The device did it.
+    Done,
+    /// The CPU is to do it.
+    OnCpu,
+    /// What its packets hold is not known.
+    Lost {
+        /// Somebody may still write to their memory.
+        is_written: bool,
+    },
+}
+
+/// A launch whose turn to go on has come. Its `flights` go back by [`Launches::recycle`], empty.
+pub(crate) struct Finished {
+    pub(crate) flights: Vec<Flight>,
+    pub(crate) how: How,
+    slot: usize,
+}
+
+impl Launches {
+    /// For `stage` of a lane whose packets are in `memory`, and whose functions are loaded.
+    ///
+    /// # Errors
+    /// What the device says: it may have too little memory.
+    pub(crate) fn open(
+        chain: &Chain,
+        settings: &Settings,
+        stage: &StagePlan,
+        on: &OnDevice,
+        limits: &LaunchLimits,
+        mirrors: &mut Mirrors<'_>,
+    ) -> Result<Self, Failure> {
+        let places = stage.first..stage.first + stage.count;
+        let placed = |place: usize| {
+            let none = || Failure::Refused("its kernels are not loaded".into());
+            let loaded = Arc::clone(chain.loaded(place).ok_or_else(none)?);
+            Ok(Placed { place: place as u8, loaded })
+        };
+        let segment = places.clone().map(placed).collect::<Result<_, Failure>>()?;
+        let written = places.map(|place| chain.instances[place].function.access().run.writes);
+        let writes = written.fold(FieldSet::EMPTY, FieldSet::union);
+        let batcher = Batcher::new(limits);
+        let layout = settings.arena(chain);
+        let dimensions = Dimensions {
+            streams: limits.launches_max,
+            lots: batcher.slots(),
+            batches: limits.batches_max,
+            slots: layout.slots.next_multiple_of(ALIGN),
+            table_len: layout.table_len(),
+        };
+        let writes_frames = !(writes & FieldSet::FRAME).is_empty();
+        let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
+        let executor = Executor::new(device, mirror, segment, writes_frames, dimensions)?;
+        Ok(Self::new(executor, batcher, writes, on.launches.sync))
+    }
+
+    fn new(executor: Executor, batcher: Batcher, writes: FieldSet, sync: bool) -> Self {
+        let nothing =
+            || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
+        let flying = (0..batcher.slots()).map(|_| nothing()).collect();
+        let waiting = VecDeque::with_capacity(batcher.limits().waiting_batches_max);
+        Self { executor, batcher, waiting, flying, writes, sync, failed: None }
+    }
+
+    /// Whether it takes another batch.
+    pub(crate) fn has_room(&self) -> bool {
+        self.batcher.has_room()
+    }
+
+    /// Batches that it has.
+    pub(crate) fn batches(&self) -> usize {
+        self.batcher.held_batches()
+    }
+
+    /// Takes a batch that has been through `before`.
+    pub(crate) fn push(&mut self, flight: Flight) {
+        let batch = &flight.batch;
+        let (packets, oldest_ns) = (batch.len(), batch.opened());
+        self.batcher.handle_batch(&Load { packets, bytes: batch.frame_bytes(), oldest_ns });
+        self.waiting.push_back(flight);
+    }
+
+    /// Closes the launch that is being collected: nothing may overtake what comes next.
+    pub(crate) fn flush(&mut self) {
+        self.batcher.handle_flush();
+    }
+
+    /// Looks after what is under way and starts what is closed. Says whether anything happened.
+    pub(crate) fn advance(&mut self, clock: &Clock) -> bool {
+        let mut happened = self.look(clock);
+        while let Some(launch) = self.batcher.poll_launch(clock.now()) {
+            self.start(&launch);
+            happened = true;
+            while self.sync && self.batcher.in_flight() > 0 {
+                self.look(clock);
+                std::thread::yield_now();
+            }
+        }
+        happened
+    }
+
+    /// Takes completions, and gives up what takes too long.
+    fn look(&mut self, clock: &Clock) -> bool {
+        let mut happened = false;
+        while let Some((slot, outcome)) = self.executor.poll() {
+            self.completed(slot, outcome);
+            happened = true;
+        }
+        while let Some(launch) = self.batcher.poll_expired(clock.now()) {
+            self.expired(launch.slot);
+            happened = true;
+        }
+        happened
+    }
+
+    fn completed(&mut self, slot: usize, outcome: Result<(), Failure>) {
+        let is_first = self.flying[slot].state == State::Running;
+        match outcome {
+            Ok(()) if is_first => match self.ran(slot) {
+                Ok(true) => self.flying[slot].state = State::CopyingBack,
+                Ok(false) => self.end(slot, How::Done),
+                Err(why) => self.fail(slot, How::OnCpu, &why),
+            },
+            Ok(()) => self.end(slot, How::Done),
+            Err(why) if is_first => self.fail(slot, How::OnCpu, &why),
+            Err(why) => self.fail(slot, How::Lost { is_written: false }, &why),
+        }
+    }
+
+    /// The kernels of a launch are done: looks at what they left, and has frames copied back. Says whether any are. On an error nothing of the
+    /// host's was written.
+    fn ran(&mut self, slot: usize) -> Result<bool, Failure> {
+        let flights = &self.flying[slot].flights;
+        for (index, flight) in flights.iter().enumerate() {
+            let staged = self.executor.staged(slot, index);
+            flight.batch.check_staged(staged, self.writes).map_err(|broken| {
+                Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
+            })?;
+        }
+        if !self.executor.writes_frames() {
+            return Ok(false);
+        }
+        self.executor.copy_back(slot, flights).map(|()| true)
+    }
+
+    /// A launch takes too long: its stream is given up, and the device with it.
+    fn expired(&mut self, slot: usize) {
+        let how = match self.flying[slot].state {
+            State::Running => How::OnCpu,
+            State::CopyingBack => How::Lost { is_written: true },
+            State::Over(_) => return,
+        };
+        self.executor.give_up(slot);
+        self.fail(slot, how, &Failure::Launch("it took longer than `launch_timeout_ms`".into()));
+    }
+
+    fn start(&mut self, launch: &Launch) {
+        let slot = launch.slot;
+        let Flying { id, flights, state } = &mut self.flying[slot];
+        (*id, *state) = (launch.id, State::Running);
+        flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
+        flights.iter_mut().for_each(|flight| flight.batch.leave_none());
+        if self.failed.is_some() {
+            return self.end(slot, How::OnCpu);
+        }
+        match self.executor.start(slot, flights) {
+            Ok(true) => {}
+            // All its packets were dropped before.
+            Ok(false) => self.end(slot, How::OnCpu),
+            Err(why) => self.fail(slot, How::OnCpu, &why),
+        }
+    }
+
+    fn fail(&mut self, slot: usize, how: How, why: &Failure) {
+        self.failed.get_or_insert_with(|| why.to_string());
+        self.end(slot, how);
+    }
+
+    fn end(&mut self, slot: usize, how: How) {
+        self.flying[slot].state = State::Over(how);
+        self.batcher.handle_done(self.flying[slot].id);
+    }
+
+    /// The oldest launch, where it is over.
+    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
+        let slot = self.batcher.poll_release()?.slot;
+        let one = &mut self.flying[slot];
+        let State::Over(how) = one.state else { return None };
+        Some(Finished { flights: std::mem::take(&mut one.flights), how, slot })
+    }
+
+    /// What the device left of batch `index` of a launch, where it did it.
+    pub(crate) fn staged(&self, finished: &Finished, index: usize) -> Option<&[u8]> {
+        (finished.how == How::Done).then(|| self.executor.staged(finished.slot, index))
+    }
+
+    /// A finished launch went on.
+    pub(crate) fn recycle(&mut self, finished: Finished) {
+        self.flying[finished.slot].flights = finished.flights;
+    }
+
+    /// How long the lane may rest.
+    pub(crate) fn rest_at_most(&self, now: u64) -> Duration {
+        let next = self
+            .batcher
+            .poll_timeout()
+            .map_or(Duration::MAX, |next| Duration::from_nanos(next.saturating_sub(now)));
+        if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
+    }
+
+    /// What was copied, and why the device was given up, where it was.
+    pub(crate) fn finish(self) -> (Transfers, Option<String>) {
+        (self.executor.transfers, self.failed)
+    }
+
+    /// Launches from here on are of the functions of `chain`; nothing is under way.
+    pub(crate) fn reload(&mut self, chain: &Chain) {
+        for placed in self.executor.segment_mut() {
+            if let Some(loaded) = chain.loaded(placed.place.into()) {
+                placed.loaded = Arc::clone(loaded);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A function's kernels and tables on a device, ready to be launched; and which functions may follow each other there.
+
+use std::time::{Duration, Instant};
+
+use warpline_device::{
+    Argument, Buffer, Device, Failure, Kernel, Launch, Part, Slice, Step, Stream, Work,
+};
+use warpline_nf::{Function, KernelStep, Kernels};
+use warpline_packet::{ArenaLayout, Field, FieldSet, kernel_layout};
+
+use crate::sys::vouched;
+
+/// See the module. Shared by all lanes.
+pub(crate) struct Loaded {
+    /// The kernels in their order.
+    pub(crate) kernels: Vec<LoadedKernel>,
+    /// What they read besides packets.
+    pub(crate) tables: Vec<Buffer>,
+}
+
+impl Loaded {
+    /// A launch of `kernel` for the `count` packets that `names` names in `mirror`, as function `place` of its chain.
+    pub(crate) fn launch(
+        &self,
+        kernel: &LoadedKernel,
+        mirror: Slice,
+        names: Slice,
+        count: u32,
+        place: u8,
+    ) -> Launch {
+        let mut arguments = Vec::with_capacity(self.tables.len() + 4);
+        arguments.extend([Argument::Writes(mirror), Argument::Reads(names)]);
+        arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
+        arguments.extend([Argument::U32(count), Argument::U32(place.into())]);
+        vouched::launch(&kernel.kernel, kernel.groups(count), arguments)
+    }
+}
+
+/// A kernel with what a launch of it depends on.
+pub(crate) struct LoadedKernel {
+    pub(crate) kernel: Kernel,
+    group: u32,
+    items_per_packet: u32,
+}
+
+impl LoadedKernel {
+    /// Work-groups for `packets` packets, at least one.
+    pub(crate) fn groups(&self, packets: u32) -> u32 {
+        let items = u64::from(packets) * u64::from(self.items_per_packet.max(1));
+        items.div_ceil(self.group.max(1).into()).clamp(1, u32::MAX.into()) as u32
+    }
+}
+
+/// For how long a step of loading may take before it is given up.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Compiles a function's text for arenas of `layout` and copies its tables.
+///
+/// # Errors
+/// What the device says, or that it doesn't end.
+pub(crate) fn load(
+    device: &dyn Device,
+    kernels: &Kernels,
+    layout: &ArenaLayout,
+) -> Result<Loaded, Failure> {
+    let mut source = vouched::source(kernels);
+    for (name, value) in kernel_layout(layout) {
+        source = source.define(name, value);
+    }
+    for (name, value) in kernels.defines() {
+        source = source.define(*name, value);
+    }
+    let module = device.compile(&source)?;
+    let with_kernel = |step: &KernelStep| {
+        let kernel = module.kernel(step.name)?;
+        Ok(LoadedKernel { kernel, group: step.group, items_per_packet: step.items_per_packet })
+    };
+    let loaded = kernels.steps().iter().map(with_kernel).collect::<Result<_, Failure>>()?;
+    let mut stream = device.stream()?;
+    let copy = |table: &Vec<u8>| copy_table(device, &mut *stream, table);
+    let tables = kernels.tables().iter().map(copy).collect::<Result<_, Failure>>()?;
+    let loaded = Loaded { kernels: loaded, tables };
+    run_empty(device, &mut *stream, &loaded)?;
+    Ok(loaded)
+}
+
+/// Runs every kernel once without a packet: some compilers do the rest of their work at the first launch, which is not to be
+/// while packets wait.
+fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
+    let (mirror, names) = (device.allocate(64)?, device.allocate(64)?);
+    let launch = |kernel: &LoadedKernel| {
+        Step::Launch(loaded.launch(kernel, mirror.whole(), names.whole(), 0, 0))
+    };
+    let steps = loaded.kernels.iter().map(launch).collect();
+    finish(stream, Work { pieces: Vec::new(), steps })
+}
+
+fn copy_table(
+    device: &dyn Device,
+    stream: &mut dyn Stream,
+    table: &[u8],
+) -> Result<Buffer, Failure> {
+    let buffer = device.allocate(table.len())?;
+    let mut piece = device.host_memory(table.len())?;
+    piece.copy_from_slice(table);
+    let step = Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
+    let work = Work { pieces: vec![piece], steps: vec![step] };
+    finish(stream, work).map(|()| buffer)
+}
+
+fn finish(stream: &mut dyn Stream, work: Work) -> Result<(), Failure> {
+    stream.submit(work).map_err(|refused| refused.why)?;
+    let start = Instant::now();
+    loop {
+        if let Some(done) = stream.poll() {
+            return done.outcome;
+        }
+        if start.elapsed() > LOAD_TIMEOUT {
+            return Err(Failure::Launch("loading a function does not end".into()));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Whether `second` may run behind `first` on a device before the CPU has done what is behind `first`: it asks for nothing
+/// in front of it, and neither sees what the other's phases do.
+pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
+    let (one, two) = (first.access(), second.access());
+    let behind_reads = one.after.reads | one.after_flagged.reads;
+    let behind_writes = one.after.writes | one.after_flagged.writes;
+    let own = two.run.reads | two.run.writes | FieldSet::of(&[Field::Verdict]);
+    // Flags and findings are one function's at a time.
+    let one_at_a_time = FieldSet::of(&[Field::Flagged]);
+    two.before.is_none()
+        && (behind_writes & own).is_empty()
+        && (behind_reads & two.run.writes & !FieldSet::of(&[Field::Verdict])).is_empty()
+        && (one.run.writes & (two.run.writes | two.after.reads) & one_at_a_time).is_empty()
+        && second.emits().findings_per_packet == 0
+        && first.emits().findings_per_packet == 0
+}

@@ -1,0 +1,43 @@
+//! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory.
+
+use std::sync::Arc;
+
+use warpline_device::{Buffer, Device, Failure, Region};
+
+use crate::sys::lane_memory::LaneMemory;
+
+/// A lane's memory as one device knows it, and the copy there. What lies at an offset of one lies there in the other.
+#[derive(Clone)]
+pub(crate) struct Mirror {
+    pub(crate) region: Region,
+    pub(crate) buffer: Buffer,
+}
+
+/// The mirrors of a lane, by device: stages on the same device share one.
+pub(crate) struct Mirrors<'a> {
+    memory: &'a LaneMemory,
+    len: usize,
+    by_device: Vec<(String, Mirror)>,
+}
+
+impl<'a> Mirrors<'a> {
+    /// Of `memory`, of which `len` bytes are used; none so far.
+    pub(crate) fn new(memory: &'a LaneMemory, len: usize) -> Self {
+        Self { memory, len, by_device: Vec::new() }
+    }
+
+    /// The one on `device`.
+    ///
+    /// # Errors
+    /// What the device says: it may have too little memory.
+    pub(crate) fn of(&mut self, device: &dyn Device) -> Result<Mirror, Failure> {
+        let id = &device.description().id;
+        if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| own == id) {
+            return Ok(mirror.clone());
+        }
+        let region = device.register(Arc::new(self.memory.clone()))?;
+        let mirror = Mirror { region, buffer: device.allocate(self.len)? };
+        self.by_device.push((id.clone(), mirror.clone()));
+        Ok(mirror)
+    }
+}

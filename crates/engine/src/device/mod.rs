@@ -1,0 +1,69 @@
+//! Functions on a device: what is loaded there, how packets get there and back, and which launches are under way.
+//!
+//! A stage whose functions are on a device takes batches through `before` on the CPU, collects them into launches, gives a launch to
+//! a stream, and goes on with other work. When the kernels are done it looks at what they left of the tables, has
+//! frames that were written copied back, and takes the batches through `after`, launch by launch in the order in which
+//! they were closed. What a kernel left alone the CPU does there, too.
+//!
+//! Nothing of the host's is written before all kernels of a launch are done. So whatever fails up to there, the CPU does the launch's work from
+//! what the host has; what fails in copying frames back takes the launch's packets with it ([`DEVICE_LOST`]). After a first failure
+//! the stage stays on the CPU.
+
+mod executor;
+mod launches;
+mod loaded;
+mod mirror;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_device::Device;
+use warpline_packet::{REASONS_MAX, Reason};
+
+pub(crate) use launches::{Finished, How, Launches};
+pub(crate) use loaded::{Loaded, can_follow, load};
+pub(crate) use mirror::Mirrors;
+
+/// Where a function runs that does not run on the CPU, and how its launches are made.
+#[derive(Clone)]
+pub struct OnDevice {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// How launches are made; of a segment those of its first function.
+    pub launches: LaunchOptions,
+    /// Whether the chain can't start where the device can't be used; the function runs on the CPU otherwise.
+    pub is_required: bool,
+}
+
+/// How launches are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// A launch is closed before it has more bytes of frames than this, unless a single batch does.
+    pub bytes: usize,
+    /// It is closed when its oldest packet has waited for so long.
+    pub delay: Duration,
+    /// Launches that may be under way at once, each on a stream of its own.
+    pub streams: usize,
+    /// The lane waits for each launch: how systems without streams work.
+    pub sync: bool,
+    /// A launch that takes longer is given up, and the device with it.
+    pub timeout: Duration,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 20,
+            delay: Duration::from_micros(100),
+            streams: 4,
+            sync: false,
+            timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a packet was dropped whose only current copy was on a device that failed. The last of the reasons that a function
+/// may name; no function's list is as long.
+pub const DEVICE_LOST: Reason = Reason(REASONS_MAX as u8 - 1);
+/// Its name.
+pub const DEVICE_LOST_NAME: &str = "device-lost";

@@ -1,0 +1,128 @@
+//! I7: whatever fails on a device, each packet is processed once: on the CPU from what the host has, or dropped as lost where
+//! the device had the only current copy. The operator is told once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_device::faulty::{Fault, Faulty};
+use warpline_device::{Device, Failure};
+use warpline_engine::{Control, DEVICE_LOST, LaunchOptions, Ports, Settings, StartError, run};
+use warpline_nf::Kernels;
+
+use crate::common::forms::Form;
+use crate::common::frames::Input;
+use crate::common::ports::{Frames, Kept};
+use crate::common::real::{chain_of, forms, run_forms, traffic};
+use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::talk::Talk;
+use crate::placed::{chain_on, host, told};
+
+/// Launches of one batch each, which are given up soon.
+fn launches() -> LaunchOptions {
+    LaunchOptions {
+        bytes: 1,
+        delay: Duration::ZERO,
+        streams: 3,
+        timeout: Duration::from_millis(150),
+        ..LaunchOptions::default()
+    }
+}
+
+fn settings() -> Settings {
+    Settings { lanes: 2, batch_packets: 64, ..Settings::default() }
+}
+
+fn input_for(forms: &[Form]) -> Vec<Input> {
+    traffic(forms, Talk::new(5, 40, 900).take(2000), 7, 15)
+}
+
+fn lost() -> Failure {
+    Failure::Lost("it fell off the bus".into())
+}
+
+/// A run in which every work from launch work `first` on suffers `fault`.
+fn run_faulty(forms: &[Form], inputs: &[Input], first: u64, fault: Fault) -> Option<Outcome> {
+    let first = first + loading(forms);
+    let script = move |number| (number >= first).then(|| fault.clone());
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(host()?, script));
+    Some(run_whole(chain_on(forms, &device, launches()), settings(), inputs))
+}
+
+/// Works before the first launch: a table each, and the kernels without a packet.
+fn loading(forms: &[Form]) -> u64 {
+    let works = |kernels: Kernels| kernels.tables().len() as u64 + 1;
+    let chain = chain_of(forms);
+    chain.instances.iter().filter_map(|one| one.function.kernels()).map(works).sum()
+}
+
+/// What works are to suffer.
+fn faults() -> Vec<(&'static str, Fault)> {
+    vec![
+        ("refused", Fault::Refuse(Failure::Launch("no".into()))),
+        ("out of memory", Fault::Refuse(Failure::OutOfMemory { wanted: 1, free: None })),
+        ("failed", Fault::Fail(Failure::Launch("no".into()))),
+        ("lost", Fault::Fail(lost())),
+        ("hung", Fault::Hang),
+    ]
+}
+
+/// A function that writes no frames: nothing can be lost, so the run is as any other.
+#[test]
+fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
+    let forms = forms(&["digest-count"]);
+    let inputs = input_for(&forms);
+    let reference = run_forms(&forms, settings(), &inputs).summary();
+    for (what, fault) in faults() {
+        for first in [0, 1, 10] {
+            let Some(outcome) = run_faulty(&forms, &inputs, first, fault.clone()) else { return };
+            assert_same(&reference, &outcome.summary(), what);
+            let told = told(&outcome);
+            assert!((1..=2).contains(&told.len()), "{what}: once a lane: {told:?}");
+        }
+    }
+}
+
+/// Of a function that writes frames, every second work copies them back.
+#[test]
+fn what_fails_while_frames_come_back_is_lost_and_counted() {
+    let forms = forms(&["router-plain"]);
+    let inputs = input_for(&forms);
+    let reference = run_forms(&forms, settings(), &inputs);
+    for (what, fault) in faults() {
+        for first in [0, 9, 10] {
+            let Some(outcome) = run_faulty(&forms, &inputs, first, fault.clone()) else { return };
+            let lost = outcome.report.part.functions[0].drops[usize::from(DEVICE_LOST.0)];
+            // At most what was under way: three launches of 64 packets on each of two lanes.
+            assert!(lost <= 2 * 3 * 64, "{what}: {lost} lost");
+            let all = reference.sent.len() as u64;
+            assert!(outcome.sent.len() as u64 + lost >= all, "{what}: nothing else is missing");
+            let mut expected = reference.sent.iter();
+            for packet in &outcome.sent {
+                assert!(expected.any(|other| other == packet), "{what}: in order, none twice");
+            }
+            if first == 0 {
+                assert_eq!(lost, 0, "{what}: nothing was written yet");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_can_not_be_used_is_told_at_the_start() {
+    let Some(host) = host() else { return };
+    let forms = forms(&["digest-count"]);
+    let start = |device: Faulty| {
+        let device: Arc<dyn Device> = Arc::new(device);
+        let chain = chain_on(&forms, &device, launches());
+        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+        run(&chain, &settings(), ports, &Control::default()).expect_err("it can't start")
+    };
+    let compile = Failure::Compile { log: "digest.cl:7: no".into() };
+    let broken = Faulty::new(Arc::clone(&host), |_| None);
+    broken.fail_compiling(compile.clone());
+    assert_eq!(start(broken), StartError::Device("0-digest-count".into(), compile));
+    let small = Faulty::new(host, |_| None);
+    let none = Failure::OutOfMemory { wanted: 5, free: Some(1) };
+    small.fail_allocating(none.clone());
+    assert_eq!(start(small), StartError::Device("0-digest-count".into(), none));
+}

@@ -1,0 +1,8 @@
+//! Chains with functions on devices: I1, I2, I3 wherever functions run, and I7 whatever fails.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod failures;
+mod placed;
+mod same;

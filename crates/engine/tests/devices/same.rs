@@ -1,0 +1,139 @@
+//! I2: a function on a device gives what it gives on the CPU, whatever the lanes, batches, launches and streams.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use warpline_device::Device;
+use warpline_engine::{LaunchOptions, OnDevice, Settings};
+
+use crate::common::forms::{FORMS, Form, NARROW};
+use crate::common::real::{check_chain, check_shows, forms, run_forms, traffic, try_chain_on};
+use crate::common::run::{assert_same, run_whole};
+use crate::common::talk::Talk;
+use crate::placed::{chain_on, devices, has_kernels, told};
+
+/// OpenCL on a CPU compiles while it runs, and there is other work.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Lanes, packets of a batch, and how launches are made.
+fn ways() -> Vec<(usize, usize, LaunchOptions)> {
+    let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let one_batch = LaunchOptions { bytes: 1, streams: 2, ..default };
+    let patient = LaunchOptions { delay: Duration::from_millis(5), ..default };
+    let sync = LaunchOptions { sync: true, bytes: 64 << 10, ..default };
+    let at_once = LaunchOptions { delay: Duration::ZERO, streams: 8, ..default };
+    vec![
+        (1, 256, default),
+        (1, 1, at_once),
+        (2, 64, one_batch),
+        (4, 256, patient),
+        (2, 1024, sync),
+        (4, 16, at_once),
+    ]
+}
+
+fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
+    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
+    let inputs = traffic(forms, Talk::new(71, 60, 1400).take(count), 73, 15);
+    let reference = run_forms(forms, Settings::default(), &inputs);
+    check_chain(forms, &reference);
+    if forms.len() == 1 {
+        check_shows(forms, &reference);
+    }
+    let id = &device.description().id;
+    for (lanes, batch_packets, launches) in ways() {
+        let chain = chain_on(forms, device, launches);
+        let settings = Settings { lanes, batch_packets, ..Settings::default() };
+        let what = format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}");
+        let outcome = run_whole(chain, settings, &inputs);
+        let part = &outcome.report.part;
+        assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        assert!(part.transfers.launches > 0 && part.transfers.to_device_bytes > 0, "{what}");
+        assert_same(&reference.summary(), &outcome.summary(), &what);
+    }
+}
+
+#[test]
+fn each_function_is_the_same_on_every_device() {
+    for device in devices() {
+        for form in FORMS.iter().chain(NARROW).filter(|form| has_kernels(form, &device)) {
+            same_on(&device, &[*form], 3000);
+        }
+    }
+}
+
+#[test]
+fn functions_that_follow_each_other_on_a_device_are_the_same() {
+    for device in devices() {
+        for names in [
+            &["digest-count", "router-plain"][..],
+            &["router", "digest-count"],
+            &["nat", "digest-count", "firewall", "router"],
+            &["router-plain", "seal"],
+        ] {
+            same_on(&device, &forms(names), 2000);
+        }
+    }
+}
+
+/// How launches are made, anyhow.
+fn launches() -> impl Strategy<Value = LaunchOptions> {
+    let bytes = prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)];
+    (bytes, 0u64..3000, 1usize..6, prop::bool::weighted(0.2)).prop_map(
+        |(bytes, delay_us, streams, sync)| LaunchOptions {
+            bytes,
+            delay: Duration::from_micros(delay_us),
+            streams,
+            sync,
+            timeout: PATIENCE,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 12, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    /// Random chains, with a random device for each function.
+    #[test]
+    fn every_placement_of_a_chain_is_the_same(
+        picks in prop::collection::vec((0..FORMS.len() + NARROW.len(), 0usize..4), 1..6),
+        launches in launches(),
+        (lanes, batch) in (prop_oneof![Just(1usize), Just(2), Just(4)], 1usize..300),
+        (seed, odd, count) in (any::<u64>(), 0usize..40, 0usize..800),
+    ) {
+        let devices = devices();
+        let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
+        let forms: Vec<Form> = picks.iter().map(|pick| form(pick.0)).collect();
+        let on = |place: usize| {
+            let device = devices.get(picks[place].1)?;
+            Some(OnDevice { device: Arc::clone(device), launches, is_required: true })
+        };
+        let Ok(chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
+        prop_assume!(chain.multiply() <= 8);
+        let inputs = traffic(&forms, Talk::new(seed, 40, 900).take(count), seed, odd);
+        let reference = run_forms(&forms, Settings::default(), &inputs);
+        let settings = Settings { lanes, batch_packets: batch, ..Settings::default() };
+        let outcome = run_whole(chain, settings, &inputs);
+        let what = format!("{picks:?} {launches:?}");
+        prop_assert!(told(&outcome).is_empty(), "{what}");
+        assert_same(&reference.summary(), &outcome.summary(), &what);
+    }
+}
+
+#[test]
+#[ignore]
+fn debug_open() {
+    for device in devices() {
+        let forms = forms(&["open"]);
+        let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(3000), 73, 15);
+        let reference = run_forms(&forms, Settings::default(), &inputs);
+        let chain = chain_on(&forms, &device, ways()[0].2);
+        let outcome = run_whole(chain, Settings::default(), &inputs);
+        println!("{} {:?}", device.description().id, outcome.report.part.warnings);
+        println!("{:?}\n{:?}", reference.report.part.functions[0].drops, outcome.report.part.functions[0].drops);
+        println!("{:?}\n{:?}", reference.report.part.functions[0].counters, outcome.report.part.functions[0].counters);
+    }
+}

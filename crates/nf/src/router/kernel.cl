@@ -1,0 +1,149 @@
+/* Longest match over IPv4 (DIR-24-8) and IPv6 (Poptrie), and what is done for the next hop: an item a packet. The tables
+ * are those that the CPU looks up, as `kernels.rs` lays them out; references in them are right by their making. */
+
+/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is the kind, 7 the reason
+ * for which they are dropped. */
+#define ACTION_WORDS 2
+#define KIND_DROP 0
+#define KIND_REWRITE 2
+
+/* An entry of either table of DIR-24-8: a next hop or, where its top bit is set, the number of a group of 256 entries. */
+#if ENTRY_BITS == 16
+typedef u16 Entry;
+#else
+typedef u32 Entry;
+#endif
+#define ENTRY_GROUP ((u32)1 << (ENTRY_BITS - 1))
+
+FUNCTION u32 next_hop_v4(const GLOBAL Entry *tbl24, const GLOBAL Entry *tbl8, u32 address)
+{
+    u32 entry = tbl24[address >> 8];
+    return entry & ENTRY_GROUP ? tbl8[(entry - ENTRY_GROUP) * 256 + (address & 255)] : entry;
+}
+
+/* References in the Poptrie are numbers of nodes or, with the top bit set, of leaves, which are next hops. */
+#define LEAF 0x80000000u
+/* Bits of the flat table's index, and bits that a node decides on. */
+#define DIRECT_BITS 18
+#define STRIDE 6
+
+/* A node is 32 bytes: a vector of its slots that have a child, one of the slots where a run of equal next hops begins, both
+ * 64 bits; the first child; the leaf before the first run's. The last eight are zero. */
+#define NODE_LEN 32
+#define NODE_FIRST_CHILD 16
+#define NODE_BEFORE_LEAVES 20
+
+FUNCTION u32 count_ones64(u64 vector) { return count_ones((u32)vector) + count_ones((u32)(vector >> 32)); }
+
+/* What a slot of a node refers to. Runs are counted with the slot's own bit, children without. */
+FUNCTION u32 step(const GLOBAL u8 *node, u32 slot)
+{
+    u32x4 vectors = load16(node);
+    u64 children = (u64)vectors.y << 32 | vectors.x, runs = (u64)vectors.w << 32 | vectors.z;
+    u64 before = ((u64)1 << slot) - 1;
+    if (children >> slot & 1) return *(const GLOBAL u32 *)(node + NODE_FIRST_CHILD) + count_ones64(children & before);
+    return (*(const GLOBAL u32 *)(node + NODE_BEFORE_LEAVES) | LEAF) + count_ones64(runs & (before << 1 | 1));
+}
+
+FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves,
+                         const GLOBAL u8 *address)
+{
+    u64 high = (u64)get_be32(address) << 32 | get_be32(address + 4);
+    u64 low = (u64)get_be32(address + 8) << 32 | get_be32(address + 12);
+    u32 reference = direct[(u32)(high >> (64 - DIRECT_BITS))], bits = DIRECT_BITS;
+    while (!(reference & LEAF)) {
+        /* The bits that were decided on leave at the top; behind the last ones come zeros. */
+        high = high << bits | low >> (64 - bits);
+        low <<= bits;
+        bits = STRIDE;
+        reference = step(nodes + NODE_LEN * reference, (u32)(high >> (64 - STRIDE)));
+    }
+    return leaves[reference - LEAF];
+}
+
+/* Takes one off the TTL and mends the checksum (RFC 1624), whose word has the TTL as its upper half; says whether there was
+ * one to take: "If the TTL is reduced to zero (or less), the packet MUST be discarded" (RFC 1812, 5.3.1). */
+FUNCTION int decrement_v4(GLOBAL u8 *header)
+{
+    if (header[V4_TTL] <= 1) return 0;
+    header[V4_TTL] -= 1;
+    u32 old = get_be16(header + V4_IP_CHECKSUM);
+    /* The carry goes round. */
+    put_be16(header + V4_IP_CHECKSUM, old + 0x100 + (old >= 0xfeff));
+    return 1;
+}
+
+FUNCTION int decrement_v6(GLOBAL u8 *header)
+{
+    if (header[V6_TTL] <= 1) return 0;
+    header[V6_TTL] -= 1;
+    return 1;
+}
+
+FUNCTION void put_le32(GLOBAL u8 *at, u32 word)
+{
+    at[0] = (u8)word; at[1] = (u8)(word >> 8); at[2] = (u8)(word >> 16); at[3] = (u8)(word >> 24);
+}
+
+/* Writes an action's address and the router's own, whose first two bytes are OWN_MAC_START and the others OWN_MAC_REST. */
+FUNCTION void write_addresses(Packet p, u32 first, u32 second)
+{
+    if (link_of(p) != LINKTYPE_ETHERNET || frame_len(p) < 12) return;
+    GLOBAL u8 *frame = frame_of(p);
+    u32 middle = (second & 0xffff) | (u32)OWN_MAC_START << 16;
+    if ((frame - p.arena) % 4 == 0) {
+        GLOBAL u32 *words = (GLOBAL u32 *)frame;
+        words[0] = first;
+        words[1] = middle;
+        words[2] = (u32)OWN_MAC_REST;
+    } else {
+        put_le32(frame, first);
+        put_le32(frame + 4, middle);
+        put_le32(frame + 8, (u32)OWN_MAC_REST);
+    }
+}
+
+/* ANSWERED has a bit for each reason that ICMP errors tell of. */
+FUNCTION void refuse(Packet p, u32 reason, u32 place)
+{
+    if ((u32)ANSWERED >> reason & 1) flag(p);
+    set_next_hop(p, 0);
+    drop(p, reason, place);
+}
+
+/* What is not IP, or cut before the end of its IP header. */
+FUNCTION void refuse_other(Packet p, u32 place)
+{
+    u32 len = frame_len(p), l3 = l3_offset(p);
+    u32 captured = len > l3 ? len - l3 : 0;
+    int is_cut = header_flags(p) & FLAG_SNAPPED && captured < IP_HEADER_LEN_MAX;
+    refuse(p, is_cut ? REASON_SNAPPED : REASON_NON_IP, place);
+}
+
+KERNEL(route, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u32 *actions, const GLOBAL Entry *tbl24,
+                   const GLOBAL Entry *tbl8, const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves,
+                   u32 count, u32 place)
+{
+    ITEMS {
+        if (index() >= count) continue;
+        Packet p = packet_at(arena, packets, index());
+        if (!is_ours(p) || reject_malformed(p, place)) continue;
+        u32 version = ip_version(p), header_len = version == 4 ? V4_HEADER_LEN : V6_HEADER_LEN;
+        if (version != 4 && version != 6) { refuse_other(p, place); continue; }
+        /* Ingress found the whole header; what it found is believed within the frame only. */
+        if (l3_offset(p) + header_len > frame_len(p)) { leave(p, place); continue; }
+        GLOBAL u8 *header = frame_of(p) + l3_offset(p);
+        u32 hop = version == 4 ? next_hop_v4(tbl24, tbl8, get_be32(header + V4_DST_ADDR))
+                               : next_hop_v6(direct, nodes, leaves, header + V6_DST_ADDR);
+        if (hop >= HOPS) { refuse(p, REASON_NO_ROUTE, place); continue; }
+        u32 first = actions[ACTION_WORDS * hop], second = actions[ACTION_WORDS * hop + 1];
+        u32 kind = second >> 16 & 255;
+        if (kind == KIND_DROP) { refuse(p, second >> 24, place); continue; }
+        if (!(version == 4 ? decrement_v4(header) : decrement_v6(header))) {
+            refuse(p, REASON_TTL_EXCEEDED, place);
+            continue;
+        }
+        if (HAS_MAC && kind == KIND_REWRITE) write_addresses(p, first, second);
+        set_next_hop(p, hop);
+    }
+}

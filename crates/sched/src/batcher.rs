@@ -1,0 +1,213 @@
+//! The launch batcher: collects batches into launches for a device, and keeps their order (the packet buffer and the
+//! stream pool of the GPU IDS framework, section 4, without its CPU thread's wait; Simmer's batch_size).
+//!
+//! A launch is closed when it is full (the next batch would go over `bytes_max`, `packets_max` or `batches_max`, or
+//! one is reached), by [`Batcher::handle_flush`], or when its oldest packet waited for `delay_max_ns`. A full
+//! launch waits for a stream as it is. One that is due with every stream busy stays open: to close it would not
+//! make it leave earlier, and it may take more until it can. So launches become larger, not more, when the device
+//! falls behind.
+//!
+//! Nothing is dropped: batches are taken while [`Batcher::has_room`] says so. When that says no, and a stream is
+//! free, the launch that is forming goes as it is; a caller without room never waits for a launch that waits for
+//! the caller.
+//!
+//! The caller keeps batches in a queue, in the order in which it handed them over, and takes as many from its front
+//! as a launch says. What it needs until the launch is released it keeps in an array by [`Launch::slot`].
+//!
+//! ```
+//! use warpline_sched::{Batcher, LaunchLimits, Load};
+//!
+//! let limits = LaunchLimits { bytes_max: 2_000, delay_max_ns: 50, ..LaunchLimits::default() };
+//! let mut batcher = Batcher::new(&limits);
+//! batcher.handle_batch(&Load { packets: 1, bytes: 1_500, oldest_ns: 10 });
+//! assert_eq!(batcher.poll_launch(20), None);
+//! assert_eq!(batcher.poll_timeout(), Some(60));
+//!
+//! // One that does not fit any more closes it, and is the first of the next.
+//! batcher.handle_batch(&Load { packets: 1, bytes: 1_500, oldest_ns: 20 });
+//! let first = batcher.poll_launch(20).expect("a full one");
+//! let second = batcher.poll_launch(70).expect("one that is due");
+//! assert_eq!((first.batches, second.batches), (1, 1));
+//!
+//! // Completed in any order, released in this one.
+//! batcher.handle_done(second.id);
+//! assert_eq!(batcher.poll_release(), None);
+//! batcher.handle_done(first.id);
+//! assert_eq!(batcher.poll_release(), Some(first));
+//! assert_eq!(batcher.poll_release(), Some(second));
+//! assert!(batcher.is_empty());
+//! ```
+
+mod flights;
+mod forming;
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use flights::Flights;
+use forming::Forming;
+
+pub use forming::{Closed, Launch, LaunchId, Load};
+pub use limits::LaunchLimits;
+
+/// Collects batches into launches; the crate says how it is driven. Nothing is allocated after
+/// [`Batcher::new`].
+#[derive(Debug)]
+pub struct Batcher {
+    limits: LaunchLimits,
+    forming: Forming,
+    /// Closed, waiting for a stream.
+    closed: VecDeque<Launch>,
+    flights: Flights,
+    closed_ever: u64,
+    held_batches: usize,
+    held_bytes: usize,
+}
+
+impl Batcher {
+    /// An empty one.
+    pub fn new(limits: &LaunchLimits) -> Self {
+        let limits = limits.fit();
+        Self {
+            forming: Forming::default(),
+            // Each has a batch at least.
+            closed: VecDeque::with_capacity(limits.waiting_batches_max),
+            flights: Flights::new(limits.launches_max),
+            closed_ever: 0,
+            held_batches: 0,
+            held_bytes: 0,
+            limits,
+        }
+    }
+
+    /// Its bounds, as they are kept.
+    pub fn limits(&self) -> &LaunchLimits {
+        &self.limits
+    }
+
+    /// Places that launches take in turn, twice `launches_max`: every [`Launch::slot`] is below.
+    pub fn slots(&self) -> usize {
+        self.flights.slots()
+    }
+
+    /// Whether it takes another batch, of any size.
+    pub fn has_room(&self) -> bool {
+        self.held_batches < self.limits.waiting_batches_max
+            && self.held_bytes < self.limits.waiting_bytes_max
+    }
+
+    /// Whether every batch was released.
+    pub fn is_empty(&self) -> bool {
+        self.held_batches == 0
+    }
+
+    /// Batches taken and not released.
+    pub fn held_batches(&self) -> usize {
+        self.held_batches
+    }
+
+    /// Bytes taken and not released.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Launches given out and not done.
+    pub fn in_flight(&self) -> usize {
+        self.flights.in_flight()
+    }
+
+    /// Takes a batch; only when there is room.
+    pub fn handle_batch(&mut self, load: &Load) {
+        debug_assert!(self.has_room(), "room was asked for");
+        if !self.forming.fits(load, &self.limits) {
+            self.close(Closed::Full);
+        }
+        self.forming.add(load);
+        self.held_batches += 1;
+        self.held_bytes = self.held_bytes.saturating_add(load.bytes);
+        if self.forming.is_full(&self.limits) {
+            self.close(Closed::Full);
+        }
+    }
+
+    /// Closes what is forming, because what comes next must not overtake it: a tick, a reload, the end. All has come
+    /// through when [`Batcher::is_empty`] says so.
+    pub fn handle_flush(&mut self) {
+        if self.forming.batches > 0 {
+            self.close(Closed::Flushed);
+        }
+    }
+
+    /// A launch is complete, or was given up and done by other means: its stream is free. Says false, and does
+    /// nothing, if it isn't in flight.
+    pub fn handle_done(&mut self, id: LaunchId) -> bool {
+        self.flights.complete(id)
+    }
+
+    /// The next launch that finds a stream, in the order of closing.
+    pub fn poll_launch(&mut self, now_ns: u64) -> Option<Launch> {
+        if !self.flights.has_room() {
+            return None;
+        }
+        if self.closed.is_empty()
+            && let Some(why) = self.ripe(now_ns)
+        {
+            self.close(why);
+        }
+        let launch = self.closed.pop_front()?;
+        self.flights.add(launch, now_ns.saturating_add(self.limits.timeout_ns));
+        Some(launch)
+    }
+
+    /// A launch that was given out `timeout_ns` ago or earlier and isn't done; each is named once. It stays in
+    /// flight until [`Batcher::handle_done`].
+    pub fn poll_expired(&mut self, now_ns: u64) -> Option<Launch> {
+        self.flights.expire(now_ns)
+    }
+
+    /// The next launch in the order of closing, if it is done.
+    pub fn poll_release(&mut self) -> Option<Launch> {
+        let launch = self.flights.release()?;
+        self.held_batches -= launch.batches;
+        self.held_bytes = self.held_bytes.saturating_sub(launch.bytes);
+        Some(launch)
+    }
+
+    /// When to poll again if nothing happens before: for a launch that is due then, or for the watchdog. It is 0
+    /// while there is something to poll already.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let next_ns = match self.flights.has_room() {
+            _ if self.flights.has_release() => 0,
+            true if !self.closed.is_empty() => 0,
+            true => self.ripe_ns().min(self.flights.expires_ns()),
+            false => self.flights.expires_ns(),
+        };
+        (next_ns < u64::MAX).then_some(next_ns)
+    }
+
+    /// Why what is forming should go now, if it should.
+    fn ripe(&self, now_ns: u64) -> Option<Closed> {
+        match self.forming.batches {
+            0 => None,
+            _ if !self.has_room() => Some(Closed::NoRoom),
+            _ => (self.forming.due_ns(&self.limits) <= now_ns).then_some(Closed::Due),
+        }
+    }
+
+    /// When what is forming should go, as things are; `u64::MAX` is never.
+    fn ripe_ns(&self) -> u64 {
+        if self.forming.batches > 0 && !self.has_room() {
+            return 0;
+        }
+        self.forming.due_ns(&self.limits)
+    }
+
+    fn close(&mut self, why: Closed) {
+        let id = LaunchId(self.closed_ever);
+        let slot = (self.closed_ever % self.flights.slots() as u64) as usize;
+        self.closed_ever += 1;
+        self.closed.push_back(self.forming.close(id, slot, why));
+    }
+}

@@ -1,0 +1,99 @@
+//! Launches from being given out to being released: at most so many in flight, a watchdog for each, order.
+
+use std::collections::VecDeque;
+
+use super::{Launch, LaunchId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Under way; the watchdog names it at this moment.
+    Watched { until_ns: u64 },
+    /// Under way, and named by the watchdog.
+    Expired,
+    /// Complete, but perhaps not those before it.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    launch: Launch,
+    state: State,
+}
+
+/// Launches that were given out and not released, in the order in which they were closed.
+#[derive(Debug)]
+pub(super) struct Flights {
+    flights: VecDeque<Flight>,
+    slots: usize,
+    in_flight: usize,
+    in_flight_max: usize,
+}
+
+impl Flights {
+    pub(super) fn new(in_flight_max: usize) -> Self {
+        // A slow launch is passed by as many as are in flight together, not by any number: what is kept for them is
+        // bounded.
+        let slots = 2 * in_flight_max;
+        Self { flights: VecDeque::with_capacity(slots), slots, in_flight: 0, in_flight_max }
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether one more may be given out.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight < self.in_flight_max && self.flights.len() < self.slots
+    }
+
+    pub(super) fn add(&mut self, launch: Launch, until_ns: u64) {
+        self.flights.push_back(Flight { launch, state: State::Watched { until_ns } });
+        self.in_flight += 1;
+    }
+
+    /// Notes that `id` is complete. Says false if it isn't under way.
+    pub(super) fn complete(&mut self, id: LaunchId) -> bool {
+        let Some(first) = self.flights.front() else { return false };
+        let place = id.0.checked_sub(first.launch.id.0).and_then(|place| place.try_into().ok());
+        match place.and_then(|place: usize| self.flights.get_mut(place)) {
+            Some(flight) if flight.state != State::Done => {
+                flight.state = State::Done;
+                self.in_flight -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether [`Flights::release`] would give something.
+    pub(super) fn has_release(&self) -> bool {
+        self.flights.front().is_some_and(|flight| flight.state == State::Done)
+    }
+
+    /// The first, if it is complete.
+    pub(super) fn release(&mut self) -> Option<Launch> {
+        let first = self.flights.pop_front_if(|flight| flight.state == State::Done);
+        first.map(|flight| flight.launch)
+    }
+
+    /// One that is under way for too long, the first time that it is asked for.
+    pub(super) fn expire(&mut self, now_ns: u64) -> Option<Launch> {
+        let late = |state| matches!(state, State::Watched { until_ns } if until_ns <= now_ns);
+        let flight = self.flights.iter_mut().find(|flight| late(flight.state))?;
+        flight.state = State::Expired;
+        Some(flight.launch)
+    }
+
+    /// When the watchdog names the next, as things are; `u64::MAX` is never.
+    pub(super) fn expires_ns(&self) -> u64 {
+        let until = |flight: &Flight| match flight.state {
+            State::Watched { until_ns } => Some(until_ns),
+            State::Expired | State::Done => None,
+        };
+        self.flights.iter().filter_map(until).min().unwrap_or(u64::MAX)
+    }
+}

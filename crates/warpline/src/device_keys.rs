@@ -1,0 +1,93 @@
+//! Where a function is to run, as its table and the command line say: `device` and the keys about launches.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use warpline_device::{Found, find};
+use warpline_engine::{LaunchOptions, OnDevice};
+use warpline_nf::{Function, Section};
+
+/// Keys that only functions on devices have a use for.
+const LAUNCH_KEYS: [&str; 5] =
+    ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync"];
+
+/// The devices of this machine, looked for once.
+fn found() -> &'static Found {
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    FOUND.get_or_init(find)
+}
+
+/// Looks at a device that the command line names.
+///
+/// # Errors
+/// It is not there, with the reason and those that are.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if matches!(name, "cpu" | "auto") {
+        return Ok(());
+    }
+    let device =
+        found().open(name).map_err(|why| format!("--device {name}: {why}; also: cpu, auto"));
+    device.map(drop)
+}
+
+/// Where `function` is to run; `None` is the CPU. `forced` is what the command line says for all functions.
+pub(crate) fn read(
+    section: &mut Section<'_>,
+    function: &dyn Function,
+    forced: Option<&str>,
+) -> Option<OnDevice> {
+    let own = section.string("device");
+    let launches = read_launches(section);
+    // The command line's device is for those that can run there.
+    let (name, is_own) = forced.map_or((own.unwrap_or("cpu"), true), |name| (name, false));
+    let has_kernels = function.kernels().is_some();
+    let on = match name {
+        "cpu" => None,
+        "auto" => best().filter(|_| has_kernels).map(|device| (device, false)),
+        _ if !has_kernels => {
+            if is_own {
+                let text = format!(
+                    "`device`: the function has no kernels for {name:?}; it runs on \"cpu\""
+                );
+                section.mistake("device", text);
+            }
+            None
+        }
+        _ => match found().open(name) {
+            Ok(device) => Some((device, true)),
+            Err(why) => {
+                section.mistake("device", format!("`device`: {why}; also: cpu, auto"));
+                None
+            }
+        },
+    };
+    let on = on.map(|(device, is_required)| OnDevice { device, launches, is_required });
+    if on.is_none() && name == "cpu" {
+        for key in LAUNCH_KEYS.into_iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
+            section.mistake(key, format!("`{key}` takes a `device` other than \"cpu\""));
+        }
+    }
+    on
+}
+
+/// The first GPU that is not the host in disguise.
+fn best() -> Option<std::sync::Arc<dyn warpline_device::Device>> {
+    let mut devices = found().devices.iter();
+    devices.find(|device| !device.description().shares_host_memory).cloned()
+}
+
+fn read_launches(section: &mut Section<'_>) -> LaunchOptions {
+    let default = LaunchOptions::default();
+    let kib = section.integer("launch_kib", 1..=65_536, default.bytes as u64 >> 10);
+    let delay =
+        section.integer("launch_delay_us", 0..=10_000_000, default.delay.as_micros() as u64);
+    let timeout =
+        section.integer("launch_timeout_ms", 1..=600_000, default.timeout.as_millis() as u64);
+    LaunchOptions {
+        bytes: (kib as usize) << 10,
+        delay: Duration::from_micros(delay),
+        streams: section.integer("streams", 1..=64, default.streams as u64) as usize,
+        sync: section.boolean("sync", default.sync),
+        timeout: Duration::from_millis(timeout),
+    }
+}
