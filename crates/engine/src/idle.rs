@@ -7,6 +7,9 @@ const SPINS: u32 = 16;
 const YIELDS: u32 = 48;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// Of a thread that slept this often in a row, a second or more: to wake up costs more than the sleep.
+const LONG: u32 = 1000;
+const SLEEP_LONG: Duration = Duration::from_millis(5);
 
 /// How long a thread has been without work.
 #[derive(Debug, Default)]
@@ -34,7 +37,8 @@ impl Idle {
             n if n <= SPINS + YIELDS => thread::yield_now(),
             n => {
                 let doubled = SLEEP_MIN * 2u32.saturating_pow((n - SPINS - YIELDS).min(8));
-                thread::sleep(doubled.min(SLEEP_MAX).min(limit));
+                let max = if n > LONG { SLEEP_LONG } else { SLEEP_MAX };
+                thread::sleep(doubled.min(max).min(limit));
             }
         }
     }

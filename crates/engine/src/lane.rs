@@ -43,10 +43,9 @@ impl Lane {
         settings: &Settings,
         lane: usize,
         io: (Queue, Queue),
-        placer: Placer,
-        made: Vec<Batch>,
-        clock: Clock,
+        (placer, made): (Placer, Vec<Batch>),
         launches: Vec<Option<Launches>>,
+        clock: Clock,
     ) -> Self {
         let shards = chain.shards(lane, settings.lanes);
         let slots = settings.slots(chain);

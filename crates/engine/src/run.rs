@@ -163,7 +163,7 @@ fn build(
     }
     let io = (Arc::clone(&input), Arc::clone(&output));
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
-    let lane = Lane::new(chain, settings, lane, io, arena.emit, made, clock, launches);
+    let lane = Lane::new(chain, settings, lane, io, (arena.emit, made), launches, clock);
     Ok(Built { lane, feed, output, pool })
 }
 

@@ -16,11 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::forms::{FORMS, NARROW};
 use common::frames::{Input, START_NANOS, Traffic};
 use common::ports::Frames;
-use common::real::{chain_of, monitor_to_files, traffic};
+use common::real::{chain_of, forms, monitor_to_files, traffic, try_chain_on};
 use common::run::in_time;
 use common::talk::Talk;
 use common::{DEFINITION, all_four, chain};
-use warpline_engine::{Chain, Control, Instance, Ports, Report, Settings, run};
+use warpline_engine::{
+    Chain, Control, Instance, LaunchOptions, OnDevice, Ports, Report, Settings, run,
+};
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, Instant, ReadWrite};
@@ -193,4 +195,23 @@ fn no_thread_allocates_once_it_is_warm() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+    allocations_on_a_device();
+}
+
+/// What is given to a device allocates for a launch, by its number of kernels, never for a packet.
+fn allocations_on_a_device() {
+    let Ok(host) = warpline_device::open("host") else { return };
+    let forms = forms(&["digest-count"]);
+    let on = |_| {
+        let (device, launches) = (Arc::clone(&host), LaunchOptions::default());
+        Some(OnDevice { device, launches, is_required: true })
+    };
+    let chain = try_chain_on(&forms, &[], on).expect("a chain");
+    let inputs = traffic(&forms, Talk::new(59, 60, 1400).take(2000), 61, 10);
+    let settings = Settings { lanes: 2, ..Settings::default() };
+    let (report, counts) = allocations(chain, settings, &inputs);
+    let (packets, launches) = (report.part.packets.read, report.part.transfers.launches);
+    let [_, (_, reader), (_, lane), (_, sender)] = counts;
+    assert_eq!((reader, sender), (0, 0));
+    assert!(lane <= 8 * launches, "{lane} in {launches} launches of {packets} packets");
 }

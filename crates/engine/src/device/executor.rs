@@ -15,7 +15,7 @@ use crate::stats::Transfers;
 use crate::sys::lane_memory::{lend_rooms, lend_table};
 
 /// Bytes by which a launch's list names a packet: where its table lies, and the row.
-const NAME_LEN: usize = 8;
+pub(super) const NAME_LEN: usize = 8;
 
 /// A function of a segment.
 pub(crate) struct Placed {

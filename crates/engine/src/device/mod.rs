@@ -9,6 +9,7 @@
 //! what the host has; what fails in copying frames back takes the launch's packets with it ([`DEVICE_LOST`]). After a first failure
 //! the stage stays on the CPU.
 
+mod demand;
 mod executor;
 mod launches;
 mod loaded;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use warpline_device::Device;
 use warpline_packet::{REASONS_MAX, Reason};
 
+pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{Loaded, can_follow, load};
 pub(crate) use mirror::Mirrors;

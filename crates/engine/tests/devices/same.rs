@@ -122,18 +122,3 @@ proptest! {
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }
 }
-
-#[test]
-#[ignore]
-fn debug_open() {
-    for device in devices() {
-        let forms = forms(&["open"]);
-        let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(3000), 73, 15);
-        let reference = run_forms(&forms, Settings::default(), &inputs);
-        let chain = chain_on(&forms, &device, ways()[0].2);
-        let outcome = run_whole(chain, Settings::default(), &inputs);
-        println!("{} {:?}", device.description().id, outcome.report.part.warnings);
-        println!("{:?}\n{:?}", reference.report.part.functions[0].drops, outcome.report.part.functions[0].drops);
-        println!("{:?}\n{:?}", reference.report.part.functions[0].counters, outcome.report.part.functions[0].counters);
-    }
-}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Instance};
+use warpline_engine::{Chain, Instance, Settings, demands};
 use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
@@ -14,6 +14,7 @@ use crate::chain_file::Loaded;
 /// In words, or as JSON where `is_json`.
 pub(crate) fn check(path: &Path, set: &[String], is_json: bool) -> Result<(), Failure> {
     let chains = super::load_file(path, set, true, None)?;
+    chains.iter().try_for_each(|loaded| check_devices(&loaded.chain, &loaded.settings))?;
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });
@@ -26,6 +27,20 @@ pub(crate) fn check(path: &Path, set: &[String], is_json: bool) -> Result<(), Fa
         }
     }
     Ok(())
+}
+
+/// Devices have room for what a chain asks of them.
+///
+/// # Errors
+/// One has not, and what would help.
+pub(crate) fn check_devices(chain: &Chain, settings: &Settings) -> Result<(), Failure> {
+    match demands(chain, settings).iter().find(|demand| !demand.fits()) {
+        None => Ok(()),
+        Some(demand) => Err(Failure::Usage(format!(
+            "chain {:?}: {demand}\n  fewer `lanes`, a smaller `arena_mib` or a smaller `launch_kib` take less",
+            chain.name
+        ))),
+    }
 }
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.

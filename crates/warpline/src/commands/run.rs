@@ -94,6 +94,7 @@ fn plan_one(
     if let Some(lanes) = arguments.lanes {
         loaded.settings.lanes = lanes as usize;
     }
+    super::check::check_devices(&loaded.chain, &loaded.settings)?;
     Ok(Planned { input, output, loaded })
 }
 

@@ -4,6 +4,7 @@
 
 mod commands;
 mod demo;
+mod devices;
 mod ends;
 mod formats;
 mod harness;

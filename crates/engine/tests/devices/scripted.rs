@@ -1,0 +1,97 @@
+//! Launches on a scripted device, whose time is the test's: completions in any order, delays, and time limits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use warpline_device::Device;
+use warpline_device::fake::{Fake, Fate, Value};
+use warpline_engine::{LaunchOptions, Settings};
+use warpline_packet::kernel_layout;
+
+use crate::common::forms::Form;
+use crate::common::real::{forms, run_forms, traffic};
+use crate::common::run::{assert_same, run_whole};
+use crate::common::talk::Talk;
+use crate::placed::{chain_on, told};
+
+/// A kernel that leaves each packet to the CPU, in tables of this layout.
+fn leave_all(left_at: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
+    move |_, values| {
+        let Value::Number(place) = values[values.len() - 1] else { return };
+        let Value::Number(count) = values[values.len() - 2] else { return };
+        let [Value::Writes(mirror), Value::Reads(names), ..] = values else { return };
+        for name in names.chunks_exact(8).take(count as usize) {
+            let number = |at: usize| -> usize {
+                u32::from_ne_bytes(name[at..at + 4].try_into().expect("four bytes")) as usize
+            };
+            mirror[number(0) + left_at + number(4)] = place as u8 + 1;
+        }
+    }
+}
+
+/// Runs `forms` on a device whose works take as long as `takes_ns` says, while time passes; the result is that of the CPU.
+fn run_scripted(
+    forms: &[Form],
+    kernels: &[&'static str],
+    settings: Settings,
+    launches: LaunchOptions,
+    mut takes_ns: impl FnMut(u64) -> u64 + Send + 'static,
+) {
+    let inputs = traffic(forms, Talk::new(3, 40, 600).take(800), 5, 10);
+    let reference = run_forms(forms, settings, &inputs);
+    // What the layout is doesn't depend on which device it is.
+    let sketch: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
+    let chain = chain_on(forms, &sketch, launches);
+    let layout = kernel_layout(&settings.fit(&chain).arena(&chain));
+    let left = layout.iter().find(|(name, _)| name == "COLUMN_LEFT").expect("a column").1 as usize;
+    let mut fake = Fake::new(move |number| Fate::done_after(takes_ns(number)));
+    for name in kernels {
+        fake = fake.with_kernel(name, leave_all(left));
+    }
+    let device: Arc<dyn Device> = Arc::new(fake.clone());
+    let chain = chain_on(forms, &device, launches);
+    let is_over = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                fake.advance(20_000);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        });
+        let outcome = run_whole(chain, settings, &inputs);
+        is_over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    assert!(told(&outcome).is_empty(), "{:?}", told(&outcome));
+    assert!(outcome.report.part.transfers.launches > 5, "{:?}", outcome.report.part.transfers);
+    assert_same(&reference.summary(), &outcome.summary(), &format!("{settings:?} {launches:?}"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 8, max_shrink_iters: 10, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    /// Launches that take anything from nothing to long are complete in another order than they were started, and go on in that.
+    #[test]
+    fn launches_complete_in_any_order_and_go_on_in_theirs(
+        times in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5_000, Just(40_000u64)], 7..13),
+        (lanes, batch, streams) in (1usize..4, 16usize..100, 1usize..9),
+        bytes in prop_oneof![Just(1usize), Just(8000)],
+    ) {
+        let launches = LaunchOptions {
+            bytes,
+            streams,
+            delay: Duration::from_micros(200),
+            timeout: Duration::from_secs(60),
+            ..LaunchOptions::default()
+        };
+        // The scripted device copies its whole memory for each kernel: let it be small.
+        let settings =
+            Settings { lanes, batch_packets: batch, slabs: 2, ..Settings::default() };
+        let takes = move |number: u64| times[(number as usize) % times.len()];
+        run_scripted(&forms(&["digest-count"]), &["digest_payloads"], settings, launches, takes);
+    }
+}

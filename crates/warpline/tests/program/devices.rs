@@ -1,0 +1,89 @@
+//! Functions on devices, as a user asks for them. The reference device needs a C compiler; where there is none, its tests are skipped
+//! unless `WARPLINE_REQUIRE_DEVICES` names it.
+
+use std::fs;
+use std::io::Write;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::harness::{Demo, wait};
+use crate::stats::{self, whole};
+
+fn has_host(demo: &Demo) -> bool {
+    let listed = String::from_utf8(demo.warpline("devices").expect(0).stdout).unwrap();
+    let is_there = listed.lines().any(|line| line.starts_with("host"));
+    let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
+    assert!(is_there || !required.contains("host"), "{listed}");
+    is_there
+}
+
+#[test]
+fn the_demo_is_the_same_on_a_device() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let run = |more: &str, output: &str| {
+        demo.warpline(&format!("run chain.toml --output {output} --stats s.json {more}")).expect(0);
+        (demo.read(output), stats::read(&demo, "s.json"))
+    };
+    let (on_cpu, _) = run("", "cpu.pcap");
+    for more in ["--device host", "--device host --lanes 4 --set chain.batch_packets=32"] {
+        let (on_device, stats) = run(more, "device.pcap");
+        assert!(on_device == on_cpu, "{more}");
+        let chain = &stats["chains"][0];
+        assert!(whole(&chain["transfers"]["launches"]) > 0, "{chain}");
+        let places: Vec<_> = chain["functions"].as_array().unwrap().iter().collect();
+        let is_on = |name: &str, device: &str| {
+            places.iter().any(|f| f["function"] == name && f["device"] == device)
+        };
+        assert!(is_on("router", "host") && is_on("nat", "cpu"), "{places:?}");
+    }
+}
+
+#[test]
+fn what_can_not_be_asked_of_a_device_is_told() {
+    let demo = Demo::new();
+    let refused = |arguments: &str, why: &str| {
+        let ended = demo.warpline(&format!("run chain.toml --output none {arguments}")).expect(2);
+        assert!(ended.stderr.contains(why), "{arguments}: {}", ended.stderr);
+    };
+    refused("--device abacus", "no device \"abacus\"");
+    refused("--set router.device=abacus", "no device \"abacus\"");
+    refused("--set router.launch_kib=64", "`launch_kib` takes a `device` other than \"cpu\"");
+    if has_host(&demo) {
+        refused("--set nat.device=host", "the function has no kernels for \"host\"");
+        let huge = "--device host --lanes 64 --set chain.arena_mib=2048";
+        refused(huge, "fewer `lanes`, a smaller `arena_mib`");
+        let known = "devices here: ";
+        refused("--device abacus", known);
+    }
+}
+
+/// Ticks of processor time that a process used.
+fn used(child: &Child) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    // proc(5): utime and stime are fields 14 and 15, the third is the first behind the name.
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn an_engine_that_waits_hardly_works() {
+    let demo = Demo::new();
+    let device = if has_host(&demo) { "--device host" } else { "" };
+    let mut child = demo.start(&format!("run chain.toml --input - --output none {device}"));
+    let capture = demo.read("capture.pcap");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&capture[..20_000]).unwrap();
+    stdin.flush().unwrap();
+    sleep(Duration::from_secs(3));
+    let before = used(&child);
+    sleep(Duration::from_secs(4));
+    let ticks = used(&child) - before;
+    drop(stdin);
+    wait(child).expect(0);
+    // 100 ticks are a second: 2 % of four.
+    assert!(ticks <= 8, "{ticks} hundredths of a second in four");
+}
