@@ -159,6 +159,17 @@ fn usual_texts_are_stripped_here() {
         (carried, 3, protocol)
     });
     assert_eq!(compare(&sas, "in", &marked), 0);
+    // First pieces of datagrams that are longer than they.
+    let pieces = each_body(|_, protocol, mut carried| {
+        if protocol == 4 {
+            carried[6] = 0x20;
+            if carried[9] == 17 {
+                carried[24..26].copy_from_slice(&[7, 0xd0]);
+            }
+        }
+        (carried, 0, protocol)
+    });
+    assert_eq!(compare(&sas, "in", &pieces), 0);
     // Padding against traffic analysis (RFC 4303, 2.7), dummies, and texts of another kind.
     let longer = each_body(|number, protocol, carried| {
         let is_tunnel = matches!(protocol, 4 | 41);
@@ -217,6 +228,13 @@ fn wrong_and_unusual() -> Vec<Input> {
         }
     });
     inputs.extend(unusual);
+    // Pieces that end beyond the longest packet.
+    inputs.extend(each_body(|_, protocol, mut carried| {
+        if protocol == 4 {
+            carried[6..8].copy_from_slice(&[0x1f, 0xff]);
+        }
+        (carried, 0, protocol)
+    }));
     inputs
 }
 
