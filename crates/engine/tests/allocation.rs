@@ -203,12 +203,15 @@ fn allocations_on_a_device() {
     let Ok(host) = warpline_device::open("host") else { return };
     let forms = forms(&["digest-count"]);
     let on = |_| {
-        let (device, launches) = (Arc::clone(&host), LaunchOptions::default());
+        // Few packets are on their way, so that all is warm when it counts.
+        let launches = LaunchOptions { bytes: 16 << 10, streams: 2, ..LaunchOptions::default() };
+        let device = Arc::clone(&host);
         Some(OnDevice { device, launches, is_required: true })
     };
     let chain = try_chain_on(&forms, &[], on).expect("a chain");
     let inputs = traffic(&forms, Talk::new(59, 60, 1400).take(2000), 61, 10);
-    let settings = Settings { lanes: 2, ..Settings::default() };
+    let settings =
+        Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, alone: false };
     let (report, counts) = allocations(chain, settings, &inputs);
     let (packets, launches) = (report.part.packets.read, report.part.transfers.launches);
     let [_, (_, reader), (_, lane), (_, sender)] = counts;
