@@ -11,6 +11,7 @@
 
 mod buffer;
 mod cache;
+mod cubin;
 mod device;
 mod failure;
 pub mod fake;
@@ -26,6 +27,7 @@ mod sys;
 mod work;
 
 pub use buffer::{Buffer, Slice};
+pub use cubin::{Figures, figures};
 pub use device::{Description, Device, Stream};
 pub use failure::{Failure, Missing};
 pub use find::{Found, find, open};

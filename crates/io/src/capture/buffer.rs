@@ -168,4 +168,4 @@ impl ReadBuffer {
 /// Length of the buffer in bytes: four times the longest pcap record.
 const BUFFER_LEN: usize = 1 << 20;
 /// How long to wait for an input that has nothing yet and doesn't block.
-pub(super) const NAP: Duration = Duration::from_millis(1);
+pub(super) const NAP: Duration = Duration::from_millis(5);

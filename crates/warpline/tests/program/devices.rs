@@ -69,6 +69,9 @@ fn used(child: &Child) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
+/// A tick is a hundredth of a second: 2 % of three.
+const TICKS_MAX: u64 = 6;
+
 #[test]
 fn an_engine_that_waits_hardly_works() {
     let demo = Demo::new();
@@ -78,12 +81,14 @@ fn an_engine_that_waits_hardly_works() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&capture[..20_000]).unwrap();
     stdin.flush().unwrap();
-    sleep(Duration::from_secs(3));
-    let before = used(&child);
-    sleep(Duration::from_secs(4));
-    let ticks = used(&child) - before;
+    // When it has done what there is to do is not said: the quietest of some windows counts.
+    let window = || {
+        let before = used(&child);
+        sleep(Duration::from_secs(3));
+        used(&child) - before
+    };
+    let ticks = (0..4).map(|_| window()).find(|&ticks| ticks <= TICKS_MAX);
     drop(stdin);
     wait(child).expect(0);
-    // 100 ticks are a second: 2 % of four.
-    assert!(ticks <= 8, "{ticks} hundredths of a second in four");
+    assert!(ticks.is_some(), "more than {TICKS_MAX} hundredths of a second in each three");
 }
