@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::host::Host;
-use crate::sys::{cuda, opencl};
+use crate::sys::{cuda, opencl, signals};
 use crate::{Device, Missing};
 
 /// What was found.
@@ -17,8 +17,8 @@ pub struct Found {
 /// Looks for every kind of device. Takes a second or so where there is a GPU.
 pub fn find() -> Found {
     let mut found = Found { devices: Vec::new(), missing: Vec::new() };
-    found.add("cuda", cuda::find());
-    found.add("opencl", opencl::find());
+    found.add("cuda", signals::keeping(cuda::find));
+    found.add("opencl", signals::keeping(opencl::find));
     found.add("host", Host::open().map(|host| vec![Ok(Arc::new(host) as Arc<dyn Device>)]));
     found
 }

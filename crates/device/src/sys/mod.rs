@@ -7,4 +7,5 @@ mod library;
 pub(crate) mod nvml;
 pub(crate) mod opencl;
 pub(crate) mod self_test;
+pub(crate) mod signals;
 mod vouched;

@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
-use warpline_engine::{Control, DEVICE_LOST, LaunchOptions, Ports, Settings, StartError, run};
+use warpline_engine::{
+    Control, DEVICE_LOST, LaunchOptions, OnDevice, Ports, Settings, StartError, run,
+};
 use warpline_nf::Kernels;
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, Kept};
-use crate::common::real::{chain_of, forms, run_forms, traffic};
+use crate::common::real::{chain_of, forms, run_forms, traffic, try_chain_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, host, told};
+use crate::placed::{chain_on, devices, host, told};
 
 /// Launches of one batch each, which are given up soon.
 fn launches() -> LaunchOptions {
@@ -41,11 +43,29 @@ fn lost() -> Failure {
 }
 
 /// A run in which every work from launch work `first` on suffers `fault`.
-fn run_faulty(forms: &[Form], inputs: &[Input], first: u64, fault: Fault) -> Option<Outcome> {
-    let first = first + loading(forms);
+fn run_faulty(
+    device: &Arc<dyn Device>,
+    forms: &[Form],
+    inputs: &[Input],
+    first: u64,
+    fault: &Fault,
+) -> Outcome {
+    let (first, fault) = (first + loading(forms), fault.clone());
     let script = move |number| (number >= first).then(|| fault.clone());
-    let device: Arc<dyn Device> = Arc::new(Faulty::new(host()?, script));
-    Some(run_whole(chain_on(forms, &device, launches()), settings(), inputs))
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(device), script));
+    run_whole(chain_on(forms, &device, launches()), settings(), inputs)
+}
+
+/// Every device, every fault, and from which work on.
+fn each_case(firsts: &[u64], mut case: impl FnMut(&Arc<dyn Device>, &str, &Fault, u64)) {
+    for device in devices() {
+        for (what, fault) in faults() {
+            for &first in firsts {
+                let what = format!("{what} on {} from {first} on", device.description().id);
+                case(&device, &what, &fault, first);
+            }
+        }
+    }
 }
 
 /// Works before the first launch: a table each, and the kernels without a packet.
@@ -72,14 +92,12 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
     let forms = forms(&["digest-count"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs).summary();
-    for (what, fault) in faults() {
-        for first in [0, 1, 10] {
-            let Some(outcome) = run_faulty(&forms, &inputs, first, fault.clone()) else { return };
-            assert_same(&reference, &outcome.summary(), what);
-            let told = told(&outcome);
-            assert!((1..=2).contains(&told.len()), "{what}: once a lane: {told:?}");
-        }
-    }
+    each_case(&[0, 1, 10], |device, what, fault, first| {
+        let outcome = run_faulty(device, &forms, &inputs, first, fault);
+        assert_same(&reference, &outcome.summary(), what);
+        let told = told(&outcome);
+        assert!((1..=2).contains(&told.len()), "{what}: once a lane: {told:?}");
+    });
 }
 
 /// Of a function that writes frames, every second work copies them back.
@@ -88,23 +106,24 @@ fn what_fails_while_frames_come_back_is_lost_and_counted() {
     let forms = forms(&["router-plain"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs);
-    for (what, fault) in faults() {
-        for first in [0, 9, 10] {
-            let Some(outcome) = run_faulty(&forms, &inputs, first, fault.clone()) else { return };
-            let lost = outcome.report.part.functions[0].drops[usize::from(DEVICE_LOST.0)];
-            // At most what was under way: three launches of 64 packets on each of two lanes.
-            assert!(lost <= 2 * 3 * 64, "{what}: {lost} lost");
-            let all = reference.sent.len() as u64;
-            assert!(outcome.sent.len() as u64 + lost >= all, "{what}: nothing else is missing");
-            let mut expected = reference.sent.iter();
-            for packet in &outcome.sent {
-                assert!(expected.any(|other| other == packet), "{what}: in order, none twice");
-            }
-            if first == 0 {
-                assert_eq!(lost, 0, "{what}: nothing was written yet");
-            }
+    let (mut runs, mut all_lost) = (0, 0);
+    each_case(&[0, 8, 9, 10, 11], |device, what, fault, first| {
+        let outcome = run_faulty(device, &forms, &inputs, first, fault);
+        let lost = outcome.report.part.functions[0].drops[usize::from(DEVICE_LOST.0)];
+        // At most what was under way: three launches of 64 packets on each of two lanes.
+        assert!(lost <= 2 * 3 * 64, "{what}: {lost} lost");
+        let all = reference.sent.len() as u64;
+        assert!(outcome.sent.len() as u64 + lost >= all, "{what}: nothing else is missing");
+        let mut expected = reference.sent.iter();
+        for packet in &outcome.sent {
+            assert!(expected.any(|other| other == packet), "{what}: in order, none twice");
         }
-    }
+        if first == 0 {
+            assert_eq!(lost, 0, "{what}: nothing was written yet");
+        }
+        (runs, all_lost) = (runs + 1, all_lost + lost);
+    });
+    assert!(runs == 0 || all_lost > 0, "some fault met frames on their way back");
 }
 
 #[test]
@@ -125,4 +144,24 @@ fn a_device_that_can_not_be_used_is_told_at_the_start() {
     let none = Failure::OutOfMemory { wanted: 5, free: Some(1) };
     small.fail_allocating(none.clone());
     assert_eq!(start(small), StartError::Device("0-digest-count".into(), none));
+}
+
+#[test]
+fn a_device_that_nobody_insists_on_is_left_for_the_cpu() {
+    let Some(host) = host() else { return };
+    let forms = forms(&["digest-count"]);
+    let inputs = input_for(&forms);
+    let broken = Faulty::new(host, |_| None);
+    broken.fail_compiling(Failure::Compile { log: "digest.cl:7: no".into() });
+    let device: Arc<dyn Device> = Arc::new(broken);
+    let on = |_| {
+        let (device, launches) = (Arc::clone(&device), launches());
+        Some(OnDevice { device, launches, is_required: false })
+    };
+    let chain = try_chain_on(&forms, &[], on).expect("a chain");
+    let outcome = run_whole(chain, settings(), &inputs);
+    let reference = run_forms(&forms, settings(), &inputs);
+    assert_same(&reference.summary(), &outcome.summary(), "on the CPU");
+    let told = &outcome.report.part.warnings[0];
+    assert!(told.starts_with("0-digest-count runs on the CPU: the kernel text"), "{told}");
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::harness::{Demo, wait};
 use crate::stats::{self, whole};
 
-fn has_host(demo: &Demo) -> bool {
+/// Whether there is a reference device.
+pub(crate) fn has_host(demo: &Demo) -> bool {
     let listed = String::from_utf8(demo.warpline("devices").expect(0).stdout).unwrap();
     let is_there = listed.lines().any(|line| line.starts_with("host"));
     let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();

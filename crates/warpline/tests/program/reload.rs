@@ -5,6 +5,7 @@ use std::process::{Child, ChildStderr};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use crate::devices::has_host;
 use crate::ends::{signal, wait_until_running};
 use crate::harness::{Demo, LIMIT, wait};
 use crate::stats;
@@ -28,11 +29,11 @@ pub(crate) fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     receive
 }
 
-fn started(demo: &Demo) -> (Child, Receiver<String>) {
+fn started(demo: &Demo, more: &str) -> (Child, Receiver<String>) {
     demo.write("chain.toml", CHAIN);
     demo.write("rules", "accept from any to any\n");
     demo.write("routes", "0.0.0.0/0 192.0.2.1\n");
-    let mut child = demo.start(ENDLESS);
+    let mut child = demo.start(&format!("{ENDLESS} {more}"));
     let lines = lines_of(child.stderr.take().unwrap());
     wait_until_running(demo, &child, 1);
     (child, lines)
@@ -52,29 +53,43 @@ fn reload(
 
 #[test]
 fn rules_and_routes_change_while_packets_flow() {
+    change_rules_and_routes(&Demo::new(), "");
+}
+
+#[test]
+fn routes_change_on_a_device_while_packets_flow() {
     let demo = Demo::new();
-    let run = started(&demo);
-    assert_eq!(reload(&demo, "rules", "accept from any to any\n", &run), "reload: nothing changed");
-    let told = reload(&demo, "rules", "drop from any to any\n", &run);
+    if has_host(&demo) {
+        let chain = change_rules_and_routes(&demo, "--device host");
+        assert!(whole(&chain["transfers"]["launches"]) > 0, "{chain}");
+        assert_eq!(chain["warnings"], serde_json::json!([]));
+    }
+}
+
+fn change_rules_and_routes(demo: &Demo, more: &str) -> serde_json::Value {
+    let run = started(demo, more);
+    assert_eq!(reload(demo, "rules", "accept from any to any\n", &run), "reload: nothing changed");
+    let told = reload(demo, "rules", "drop from any to any\n", &run);
     assert_eq!(told, "reload: [firewall] in place");
-    let told = reload(&demo, "routes", "192.0.2.0/24 192.0.2.1\n", &run);
+    let told = reload(demo, "routes", "192.0.2.0/24 192.0.2.1\n", &run);
     assert_eq!(told, "reload: [router] in place");
-    let told = reload(&demo, "rules", "# connections of before are let through\n", &run);
+    let told = reload(demo, "rules", "# connections of before are let through\n", &run);
     assert_eq!(told, "reload: [firewall] in place");
     signal(&run.0, "INT");
     wait(run.0).expect(0);
-    let stats = stats::read(&demo, "s.json");
-    let functions = &stats["chains"][0]["functions"];
+    let chain = stats::read(demo, "s.json")["chains"][0].take();
+    let functions = &chain["functions"];
     assert!(whole(&functions[0]["packets_out"]) > 0, "{functions}");
     assert!(whole(&functions[1]["drops"]["no-route"]) > 0, "{functions}");
     assert!(whole(&functions[1]["packets_out"]) > 0, "{functions}");
-    assert_eq!(whole(&stats["chains"][0]["packets"]["overload"]), 0);
+    assert_eq!(whole(&chain["packets"]["overload"]), 0);
+    chain
 }
 
 #[test]
 fn what_is_wrong_is_told_and_what_ran_goes_on() {
     let demo = Demo::new();
-    let run = started(&demo);
+    let run = started(&demo, "");
     let mut told = vec![reload(&demo, "rules", "accept from any\ndrop form any to any\n", &run)];
     told.extend(run.1.recv_timeout(LIMIT));
     while told.last().is_some_and(|line| line != "reload: what ran before goes on") {

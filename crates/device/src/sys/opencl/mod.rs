@@ -148,7 +148,9 @@ impl Device for OpenCl {
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        let program = program::build(self.api, &self.context, self.device, &source.assemble()?)?;
+        let text = source.assemble()?;
+        let build = || program::build(self.api, &self.context, self.device, &text);
+        let program = super::signals::keeping(build)?;
         for kernel in source.kernels().iter() {
             program.kernel(kernel.name)?;
         }

@@ -1,0 +1,47 @@
+//! What is done on signals stays the program's own: compilers inside of OpenCL drivers take them over when they start, and end the
+//! program on some that it has a use for.
+
+use core::mem::MaybeUninit;
+
+/// Every signal but the two that nobody can catch.
+const SIGNALS: core::ops::Range<libc::c_int> = 1..32;
+
+/// Does `work`, and puts back what is done on signals as it was before.
+pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> T {
+    let before: Vec<_> = SIGNALS.map(|signal| (signal, of(signal))).collect();
+    let result = work();
+    for (signal, action) in before {
+        if let Some(action) = action {
+            // SAFETY: the action is one that the system gave for this signal; the old one is not asked for.
+            unsafe { libc::sigaction(signal, &action, core::ptr::null_mut()) };
+        }
+    }
+    result
+}
+
+/// What is done on `signal`; `None` where the system doesn't say.
+fn of(signal: libc::c_int) -> Option<libc::sigaction> {
+    let mut action = MaybeUninit::uninit();
+    // SAFETY: no new action is given; the old one is written to memory of its size.
+    let answer = unsafe { libc::sigaction(signal, core::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: written where the call says that it succeeded.
+    (answer == 0).then(|| unsafe { action.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_library_does_to_signals_is_undone() {
+        // A signal that nothing here uses.
+        let signal = libc::SIGWINCH;
+        let before = of(signal).expect("an action").sa_sigaction;
+        keeping(|| {
+            // SAFETY: to ignore a signal touches no memory.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+            assert_eq!(of(signal).expect("an action").sa_sigaction, libc::SIG_IGN);
+        });
+        assert_eq!(of(signal).expect("an action").sa_sigaction, before);
+    }
+}
