@@ -133,7 +133,13 @@ fn debug_open() {
         let chain = chain_on(&forms, &device, ways()[0].2);
         let outcome = run_whole(chain, Settings::default(), &inputs);
         println!("{} {:?}", device.description().id, outcome.report.part.warnings);
-        println!("{:?}\n{:?}", reference.report.part.functions[0].drops, outcome.report.part.functions[0].drops);
-        println!("{:?}\n{:?}", reference.report.part.functions[0].counters, outcome.report.part.functions[0].counters);
+        println!(
+            "{:?}\n{:?}",
+            reference.report.part.functions[0].drops, outcome.report.part.functions[0].drops
+        );
+        println!(
+            "{:?}\n{:?}",
+            reference.report.part.functions[0].counters, outcome.report.part.functions[0].counters
+        );
     }
 }
