@@ -8,6 +8,7 @@ use std::time::Duration;
 use warpline_device::Failure;
 use warpline_engine::LaunchOptions;
 
+use super::drive::Driven;
 use super::{Bench, LONGEST, cases, launches};
 
 /// Bytes of launches.
@@ -17,6 +18,8 @@ const BYTES: [usize; 8] =
 const SHARES: [f64; 3] = [0.5, 0.9, 1.2];
 /// Longer than any launch takes to fill.
 const DELAY: Duration = Duration::from_secs(5);
+/// A point lasts for so many launches at least.
+const LAUNCHES_MIN: f64 = 4.0;
 
 /// Prints the table.
 ///
@@ -24,7 +27,7 @@ const DELAY: Duration = Duration::from_secs(5);
 /// What the device says.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let config = format!("size={},payload=random,flows=1000", LONGEST + 42);
-    let free = run(bench, BYTES[2], &config)?.gbps();
+    let free = run(bench, BYTES[2], &config, bench.seconds)?.gbps();
     bench.head(
         "buffers",
         "function,payload_bytes,launch_kib,share,offered_gbps,gbps,loss_percent,lane_percent,device_percent,p50_us,p99_us",
@@ -33,7 +36,9 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     for bytes in BYTES {
         for share in SHARES {
             let rate = share * free;
-            let driven = run(bench, bytes, &format!("{config},rate_gbps={rate},on_full=drop"))?;
+            let config = format!("{config},rate_gbps={rate},on_full=drop");
+            let seconds = bench.seconds.max(LAUNCHES_MIN * 8.0 * bytes as f64 / (rate * 1e9));
+            let driven = run(bench, bytes, &config, seconds)?;
             let packets = &driven.reports[0].part.packets;
             println!(
                 "{},{LONGEST},{},{share},{rate:.3},{:.3},{:.2},{:.1},{},{:.0},{:.0}",
@@ -51,8 +56,8 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run(bench: &Bench, bytes: usize, config: &str) -> Result<super::drive::Driven, Failure> {
+fn run(bench: &Bench, bytes: usize, config: &str, seconds: f64) -> Result<Driven, Failure> {
     let options = LaunchOptions { bytes, delay: DELAY, ..launches() };
     let chain = bench.cases.chain(cases::DIGEST, 1, false, Some(bench.on(options)));
-    bench.drive_generated(&chain, config)
+    bench.drive_generated(&chain, config, seconds)
 }

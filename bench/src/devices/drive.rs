@@ -79,17 +79,22 @@ impl Bench {
             };
             Ports::PerLane(all.into_iter().map(port).collect())
         };
-        self.drive_ports(chains, &settings, chains.iter().map(ports).collect())
+        self.drive_ports(chains, &settings, chains.iter().map(ports).collect(), self.seconds)
     }
 
-    /// Runs `chain` on one lane with what the generator makes of `config`.
+    /// Runs `chain` on one lane with what the generator makes of `config`, for `seconds`.
     ///
     /// # Errors
     /// As [`Bench::drive`].
-    pub fn drive_generated(&self, chain: &Chain, config: &str) -> Result<Driven, Failure> {
+    pub fn drive_generated(
+        &self,
+        chain: &Chain,
+        config: &str,
+        seconds: f64,
+    ) -> Result<Driven, Failure> {
         let config = GeneratorConfig::parse(config).expect("a configuration without a mistake");
         let ports = Ports::Shared(Box::new(Generator::new(config)), Box::new(NullSink));
-        self.drive_ports(std::slice::from_ref(chain), &Settings::default(), vec![ports])
+        self.drive_ports(std::slice::from_ref(chain), &Settings::default(), vec![ports], seconds)
     }
 
     fn drive_ports(
@@ -97,12 +102,13 @@ impl Bench {
         chains: &[Chain],
         settings: &Settings,
         ports: Vec<Ports>,
+        seconds: f64,
     ) -> Result<Driven, Failure> {
         let controls: Vec<Control> = chains.iter().map(|_| Control::default()).collect();
         let (over, is_over) = channel::<()>();
         thread::scope(|scope| {
             let controls = &controls;
-            let meter = scope.spawn(move || self.watch(controls, is_over));
+            let meter = scope.spawn(move || self.watch(controls, is_over, seconds));
             let start = |((chain, control), ports)| {
                 let over = over.clone();
                 scope.spawn(move || {
@@ -122,8 +128,13 @@ impl Bench {
         })
     }
 
-    /// Waits until packets flow, and a part of the time more; looks at the meters for the time of a point; stops the chains.
-    fn watch(&self, controls: &[Control], is_over: Receiver<()>) -> (f64, f64, Option<f64>) {
+    /// Waits until packets flow, and a part of the time more; looks at the meters for `seconds`; stops the chains.
+    fn watch(
+        &self,
+        controls: &[Control],
+        is_over: Receiver<()>,
+        seconds: f64,
+    ) -> (f64, f64, Option<f64>) {
         // Says whether all runs are over.
         let rest = |seconds| {
             let heard = is_over.recv_timeout(Duration::from_secs_f64(seconds));
@@ -133,9 +144,9 @@ impl Bench {
         let is_flowing = || controls.iter().all(|control| control.read() > 0);
         let give_up = Instant::now() + Duration::from_secs(300);
         while !is_flowing() && Instant::now() < give_up && !rest(1e-3) {}
-        rest(self.seconds * WARM_UP);
+        rest(seconds * WARM_UP);
         let (start, cpu, packets) = (Instant::now(), lanes_ns(), read());
-        rest(self.seconds);
+        rest(seconds);
         let (spent, packets) = (lanes_ns().saturating_sub(cpu), read() - packets);
         let share = spent as f64 / start.elapsed().as_nanos() as f64;
         let device = power::of_device(self.device.description()).busy.ok();

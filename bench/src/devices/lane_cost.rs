@@ -27,7 +27,9 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let frames = case.load(LEN);
     let on_cpu = bench.cases.chain(case, 1, false, None);
     let settings = Settings::default().fit(&on_cpu);
-    let device = Arc::new(IdleDevice::new(settings.arena(&on_cpu).table_len()));
+    let table_len = settings.arena(&on_cpu).table_len();
+    println!("# tables have {} bytes a packet", table_len / settings.batch_packets);
+    let device = Arc::new(IdleDevice::new(table_len));
     let make: [(&str, &dyn Fn() -> Chain); 2] = [
         ("no function", &|| Chain::new("empty", Vec::new(), 0).expect("an empty chain")),
         ("digest on a device that costs nothing", &|| {
@@ -44,7 +46,7 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
             let nanos = |one: &warpline_engine::stats::FunctionStats| {
                 nanos_each(one.busy_ns as f64 / 1e9, one.packets_in)
             };
-            busy.push(functions.iter().map(nanos).sum());
+            busy.push(functions.iter().map(nanos).fold(0.0, |sum, one| sum + one));
         }
     }
     for ((name, _), times) in make.iter().zip(times) {

@@ -111,18 +111,41 @@ fn nanos_each(seconds: f64, count: u64) -> f64 {
 /// The date in UTC, as ISO 8601 writes it.
 fn today() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (mut year, mut day) = (1970, now.as_secs() / 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
+    date(now.as_secs() / 86_400)
+}
+
+/// The date `days` days behind 1970-01-01.
+fn date(mut days: u64) -> String {
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let february = |year| 28 + u64::from(leap(year));
+    let mut year = 1970;
+    while days >= 337 + february(year) {
+        days -= 337 + february(year);
         year += 1;
     }
-    let months = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= months[month] {
-        day -= months[month];
+    let mut month = 1;
+    for len in [31, february(year), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < len {
+            break;
+        }
+        days -= len;
         month += 1;
     }
-    format!("{year}-{:02}-{:02}", month + 1, day + 1)
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let known =
+            [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_453, "2025-12-31")];
+        for (days, text) in known {
+            assert_eq!(date(days), text);
+        }
+    }
 }

@@ -180,3 +180,42 @@ impl Resident {
 fn part(range: Range<usize>) -> Part {
     Part { piece: 0, range }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases;
+    use super::*;
+
+    /// What the kernels of each function left on the host's device, if there is a compiler for it.
+    fn left() -> Vec<Resident> {
+        let Ok(bench) = Bench::open(Some("host"), 0.01, 1) else {
+            println!("skipped: no C compiler");
+            return Vec::new();
+        };
+        let with = |case| {
+            let mut resident = Resident::new(&bench, case, 100, 60_000).expect("memory");
+            resident.copy_in().expect("copied in");
+            resident.run().expect("kernels run");
+            resident.copy_out().expect("copied out");
+            resident
+        };
+        cases::ALL.map(with).into()
+    }
+
+    #[test]
+    fn kernels_leave_what_the_cpu_makes() {
+        for mut resident in left() {
+            assert!(resident.count > 256 && resident.is_right());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_seen() {
+        for mut resident in left() {
+            let last = resident.places(resident.writes_frames).last().expect("a place");
+            // Of the first packet of the last batch: its frame, or what is known of it.
+            resident.back.as_mut().expect("it is back")[last.start + 64] ^= 1;
+            assert!(!resident.is_right());
+        }
+    }
+}
