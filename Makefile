@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long fuzz bench tunnels deps deps-test clean
+.PHONY: run test test-long fuzz bench tunnels gpu-pack gpu-test gpu-bench deps deps-test clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -32,6 +32,17 @@ bench: deps
 tunnels: deps
 	$(CARGO) build --release -p warpline
 	tools/tunnels/run.sh target/release/warpline
+
+# A folder for a machine with a GPU, which needs neither a network nor Rust.
+gpu-pack: deps
+	tools/gpu/pack.sh
+
+# On this machine's GPU: every test of kernels and devices, and the measurements (CSVs in target/gpu/out). WARPLINE_DEVICE=opencl
+# tries the same on OpenCL.
+gpu-test gpu-bench:
+	tools/gpu/run.sh check
+	$(MAKE) gpu-pack
+	target/gpu/run.sh $(@:gpu-%=%)
 
 deps:
 	tools/deps.sh build

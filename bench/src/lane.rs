@@ -5,9 +5,11 @@ use std::hint::black_box;
 
 use warpline_nf::{Emit, Function, State};
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
-    SHARDS, SLAB_LEN, Shard, Steering,
+    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, Instant, LinkType, SHARDS,
+    SLAB_LEN, Shard, Steering,
 };
+
+use crate::sys::Reached;
 
 /// A function's state on one lane, and batches of the usual size for it.
 pub struct Lane {
@@ -20,6 +22,8 @@ pub struct Lane {
     steering: Steering,
     made: Batch,
     arena: Arena,
+    layout: ArenaLayout,
+    reached: Reached,
     order: Vec<u16>,
     ends: [u16; SHARDS],
 }
@@ -41,8 +45,8 @@ impl Lane {
             headroom: growth.head,
             tailroom: growth.tail,
         };
-        let memory = HeapMemory::new(layout.memory_len()).expect("memory");
-        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
+        let (reached, memory) = Reached::new(layout.memory_len()).expect("memory");
+        let mut arena = Arena::new(memory, &layout).expect("a layout that fits");
         let mut made = Batch::new(arena.tables.remove(0));
         let emits = function.emits();
         let notes = BATCH_DEFAULT * emits.notes_per_packet;
@@ -56,8 +60,19 @@ impl Lane {
         let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
         let steering = Steering::serving(function.state_key());
         let (order, ends) = (Vec::new(), [0; SHARDS]);
-        let mut lane =
-            Self { batches, noted: 0, states, function, steering, made, arena, order, ends };
+        let mut lane = Self {
+            batches,
+            noted: 0,
+            states,
+            function,
+            steering,
+            made,
+            arena,
+            layout,
+            reached,
+            order,
+            ends,
+        };
         lane.fill(frames);
         lane
     }
@@ -94,6 +109,34 @@ impl Lane {
                 state.after.iter_mut().for_each(|half| half.after(batch, picks, emit));
             });
         }
+    }
+
+    /// What comes before the pure work, of every batch, and nothing is left to the CPU: as a launch begins.
+    pub fn before(&mut self) {
+        for at in 0..self.batches.len() {
+            self.half(at, |state, batch, picks, emit| {
+                state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
+            });
+            self.batches[at].leave_none();
+        }
+    }
+
+    /// The function.
+    pub fn function(&self) -> &dyn Function {
+        &*self.function
+    }
+
+    /// How its memory is laid out.
+    pub fn layout(&self) -> &ArenaLayout {
+        &self.layout
+    }
+
+    /// All of its memory, as it is now.
+    pub fn image(&mut self) -> Vec<u8> {
+        let mut image = vec![0; self.reached.len()];
+        let mut all: Vec<&mut Batch> = self.batches.iter_mut().chain([&mut self.made]).collect();
+        self.reached.copy_to(&mut image, &mut all, &mut self.arena);
+        image
     }
 
     /// Has one half of the state work on batch `at`. Every packet stays where it was, so both get the same.

@@ -3,10 +3,14 @@
 //! A bench is a program in `src/bin`. It prints what it measured and the ratio to a bare loop or a library
 //! in the same run; its record (command, machine, date, figures) is committed under `record/`.
 
+#![deny(unsafe_code)]
+
 pub mod chains;
+pub mod devices;
 pub mod lane;
 pub mod memory;
 pub mod payloads;
+mod sys;
 
 use std::time::Instant;
 

@@ -25,6 +25,13 @@ impl Frames {
         frames
     }
 
+    /// These frames.
+    pub fn of(frames: &[Vec<u8>]) -> Self {
+        let mut all = Self::default();
+        frames.iter().for_each(|frame| all.push(frame));
+        all
+    }
+
     fn push(&mut self, frame: &[u8]) {
         self.bytes.extend_from_slice(frame);
         self.ends.push(self.bytes.len() as u32);

@@ -1,0 +1,59 @@
+//! Where a packet's time goes: copies in, kernels, copies out, each alone and waited for, and the CPU's work before and behind
+//! (AdaptChain, figure 1).
+//!
+//! The first three are of a launch of 1 MiB by the device layer; what the CPU does for the function is what the engine
+//! counts for it (`busy_seconds`), before and behind in one number. All by packet, in nanoseconds.
+
+use std::time::Instant;
+
+use warpline_device::Failure;
+
+use super::resident::Resident;
+use super::{Bench, LONGEST, cases, launches, nanos_each};
+use crate::median;
+
+/// Bytes of the launch.
+const BYTES: usize = 1 << 20;
+
+/// Prints the table.
+///
+/// # Errors
+/// What the device says.
+pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
+    bench.head(
+        "breakdown",
+        "function,payload_bytes,launch_packets,copy_in_ns,kernels_ns,copy_out_ns,function_cpu_ns",
+    );
+    for case in cases::ALL {
+        for len in [64, 512, LONGEST] {
+            let mut resident = Resident::new(bench, case, len, BYTES)?;
+            let [copy_in, kernels, copy_out] = parts(bench, &mut resident)?;
+            let each = |seconds| nanos_each(seconds, resident.count);
+            let chain = bench.cases.chain(case, 1, false, Some(bench.on(launches())));
+            let driven = bench.drive(&[chain], &case.load(len), bench.lanes)?;
+            let function = &driven.reports[0].part.functions[0];
+            println!(
+                "{},{len},{},{:.1},{:.1},{:.1},{:.1}",
+                case.name,
+                resident.count,
+                each(copy_in),
+                each(kernels),
+                each(copy_out),
+                nanos_each(function.busy_ns as f64 / 1e9, function.packets_in)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Medians of the parts' seconds, measured in turn for the time of a point.
+fn parts(bench: &Bench, resident: &mut Resident) -> Result<[f64; 3], Failure> {
+    let mut times: [Vec<f64>; 3] = Default::default();
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < bench.seconds || times[0].is_empty() {
+        times[0].push(resident.copy_in()?);
+        times[1].push(resident.run()?);
+        times[2].push(resident.copy_out()?);
+    }
+    Ok(times.map(median))
+}

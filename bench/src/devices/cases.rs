@@ -1,0 +1,166 @@
+//! The functions that are measured, with files that they read, and packets for them.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warpline_engine::{Chain, Instance, OnDevice};
+use warpline_nf::{Definition, Function, definition, harness};
+use warpline_packet::hash::mix32;
+use warpline_packet::wire::checksum::checksum;
+
+/// A function with its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// What it is called in results.
+    pub name: &'static str,
+    function: &'static str,
+    table: &'static str,
+    /// What a payload is: where it begins, and how much longer it is than its frame from there on.
+    payload_at: usize,
+    trailer: usize,
+}
+
+/// Reads payloads, and leaves frames alone.
+pub const DIGEST: Case =
+    Case { name: "digest", function: "digest", table: "", payload_at: 42, trailer: 0 };
+/// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. What counts as payload is the text, of which two bytes are ESP's.
+pub const IPSEC_SEAL: Case = Case {
+    name: "ipsec-seal",
+    function: "ipsec",
+    table: "sas = 'sas'\npolicies = 'policies'",
+    payload_at: 14,
+    trailer: 2,
+};
+/// Reads and writes a few bytes of a header.
+pub const ROUTER: Case = Case {
+    name: "router",
+    function: "router",
+    table: "routes = 'routes'",
+    payload_at: 42,
+    trailer: 0,
+};
+
+/// All of them.
+pub const ALL: [Case; 3] = [DIGEST, IPSEC_SEAL, ROUTER];
+
+/// Networks that packets go to: each has a route, a policy and an SA of its own.
+const NETWORKS: u32 = 256;
+/// Different packets of a load.
+const PACKETS: u32 = 4096;
+
+impl Case {
+    fn definition(&self) -> &'static Definition {
+        definition(self.function).expect("a function of that name")
+    }
+
+    /// Packets whose payload has `len` bytes.
+    pub fn frames(&self, len: usize, count: usize) -> Vec<Vec<u8>> {
+        let frame_len = self.payload_at + len - self.trailer;
+        (0..count as u32).map(|number| frame(number % PACKETS, frame_len)).collect()
+    }
+
+    /// As many different packets as a load has.
+    pub fn load(&self, len: usize) -> Vec<Vec<u8>> {
+        self.frames(len, PACKETS as usize)
+    }
+}
+
+/// The folder of the functions' files, removed in the end.
+pub struct Cases {
+    folder: PathBuf,
+}
+
+impl Cases {
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> std::io::Result<Self> {
+        let name = format!("warpline-device-run-{}", std::process::id());
+        let own = Self { folder: std::env::temp_dir().join(name) };
+        write_files(&own.folder)?;
+        Ok(own)
+    }
+
+    /// The function, and how many scratch words it was handed.
+    pub fn build(&self, case: Case) -> (Box<dyn Function>, usize) {
+        harness::build(case.definition(), case.table, &self.folder)
+    }
+
+    /// A chain of it, `count` times, on a device or on the CPU.
+    pub fn chain(&self, case: Case, count: usize, own_stage: bool, on: Option<OnDevice>) -> Chain {
+        let mut words = 0;
+        let instance = |number| {
+            let (function, own_words) = self.build(case);
+            assert!(count == 1 || own_words == 0, "each would be handed the same words");
+            words = own_words;
+            Instance {
+                name: format!("{}-{number}", case.name),
+                definition: case.definition(),
+                function: Arc::from(function),
+                own_stage,
+                launch_batches: 1,
+                on_device: on.clone(),
+                fingerprint: 0,
+            }
+        };
+        let instances = (0..count).map(instance).collect();
+        Chain::new(case.name, instances, words).expect("a chain of few")
+    }
+}
+
+impl Drop for Cases {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// UDP over IPv4 to one of the networks.
+fn frame(number: u32, len: usize) -> Vec<u8> {
+    let network = (mix32(number) % NETWORKS) as u8;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+    frame.extend((len as u16 - 14).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0]);
+    frame.extend((number as u16).to_be_bytes());
+    frame.extend([11, 0, network, 1]);
+    let sum = checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend([0x13, 0x88, 0, 53]);
+    frame.extend((len as u16 - 34).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend((42..len as u32).map(|at| mix32(number << 12 ^ at) as u8));
+    frame
+}
+
+fn write_files(folder: &Path) -> std::io::Result<()> {
+    let (mut routes, mut policies, mut sas) = (String::new(), String::new(), String::new());
+    for network in 0..NETWORKS {
+        let (dst, hop) = (format!("11.0.{network}.0/24"), 1 + network % 200);
+        let _ = writeln!(routes, "{dst} 192.0.2.{hop}");
+        let _ = writeln!(
+            policies,
+            "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '{dst}'\naction = 'protect'\nsa = 'sa-{network}'"
+        );
+        let spi = 256 + network;
+        let [enc_key, auth_key] =
+            [(0, 16), (1, 20)].map(|(seed, len)| hex(network << 1 | seed, len));
+        let _ = writeln!(
+            sas,
+            "[[sa]]\nname = 'sa-{network}'\ndirection = 'out'\nspi = {spi}\nsrc = '192.0.2.1'\n\
+             dst = '192.0.2.2'\nmode = 'tunnel'\ncipher = 'aes-cbc'\nenc_key = '0x{enc_key}'\n\
+             auth = 'hmac-sha1-96'\nauth_key = '0x{auth_key}'"
+        );
+    }
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("routes"), routes)?;
+    std::fs::write(folder.join("policies"), policies)?;
+    std::fs::write(folder.join("sas"), sas)?;
+    std::fs::set_permissions(folder.join("sas"), std::fs::Permissions::from_mode(0o600))
+}
+
+/// `len` bytes of a key in hexadecimal.
+fn hex(seed: u32, len: u32) -> String {
+    (0..len).map(|at| format!("{:02x}", mix32(seed << 8 | at) as u8)).collect()
+}

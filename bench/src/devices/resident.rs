@@ -1,0 +1,221 @@
+//! Packets of one launch and a function's kernels on a device, without an engine: what each part of a launch takes.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
+use warpline_packet::FieldSet;
+
+use super::Bench;
+use super::cases::Case;
+use crate::lane::Lane;
+use crate::sys;
+
+/// See the module.
+pub struct Resident {
+    lane: Lane,
+    stream: Box<dyn Stream>,
+    /// Each with the work-items that a packet gets.
+    kernels: Vec<(Kernel, u32)>,
+    tables: Vec<Buffer>,
+    /// The lane's memory as it is in front of the kernels. Not here while a copy uses it.
+    image: Option<Piece>,
+    /// Where copies back go.
+    back: Option<Piece>,
+    arena: Buffer,
+    names: Buffer,
+    /// Packets.
+    pub count: u64,
+    writes_frames: bool,
+}
+
+impl Resident {
+    /// As many packets of `case` with payloads of `len` bytes as have `bytes` bytes of frames, at least one, on the device.
+    ///
+    /// # Errors
+    /// What the device says; it may have too little memory.
+    pub fn new(bench: &Bench, case: Case, len: usize, bytes: usize) -> Result<Self, Failure> {
+        let device = &*bench.device;
+        let (function, words) = bench.cases.build(case);
+        let frame_len = case.frames(len, 1)[0].len();
+        let frames = case.frames(len, (bytes / frame_len).max(1));
+        let mut lane = Lane::new(function, words, &frames);
+        lane.before();
+        let image = lane.image();
+        let kernels = lane.function().kernels().expect("a function with kernels");
+        let module = device.compile(&sys::source(&kernels, lane.layout()))?;
+        let with_items =
+            |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
+        let writes = lane.function().access().run.writes & FieldSet::FRAME;
+        let mut own = Self {
+            stream: device.stream()?,
+            kernels: kernels.steps().iter().map(with_items).collect::<Result<_, Failure>>()?,
+            tables: Vec::new(),
+            image: None,
+            back: Some(device.host_memory(image.len())?),
+            arena: device.allocate(image.len())?,
+            names: device.allocate(8 * frames.len())?,
+            count: frames.len() as u64,
+            writes_frames: !writes.is_empty(),
+            lane,
+        };
+        own.tables = kernels
+            .tables()
+            .iter()
+            .map(|table| own.there(device, table))
+            .collect::<Result<_, Failure>>()?;
+        own.names = own.there(device, &own.names_of_packets())?;
+        let mut piece = device.host_memory(image.len())?;
+        piece.copy_from_slice(&image);
+        own.image = Some(piece);
+        // Some compilers do the rest of their work at the first launch.
+        own.copy_in()?;
+        own.run()?;
+        Ok(own)
+    }
+
+    /// A table of rows by eight bytes: where the batch's table lies, and the row.
+    fn names_of_packets(&self) -> Vec<u8> {
+        let names = self.lane.batches.iter().flat_map(|batch| {
+            let table = batch.table_place().start as u32;
+            (0..batch.len() as u32).flat_map(move |row| [table, row])
+        });
+        names.flat_map(u32::to_ne_bytes).collect()
+    }
+
+    /// A copy of `bytes` on the device.
+    fn there(&mut self, device: &dyn Device, bytes: &[u8]) -> Result<Buffer, Failure> {
+        let buffer = device.allocate(bytes.len())?;
+        let mut piece = device.host_memory(bytes.len())?;
+        piece.copy_from_slice(bytes);
+        let step = Step::CopyIn { from: part(0..bytes.len()), to: buffer.whole() };
+        self.finish(Work { pieces: vec![piece], steps: vec![step] }).map(|_| buffer)
+    }
+
+    /// Copies the packets in as they are in front of the kernels, and gives the seconds.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn copy_in(&mut self) -> Result<f64, Failure> {
+        let copy = |place: Range<usize>| Step::CopyIn {
+            from: part(place.clone()),
+            to: self.arena.at(place),
+        };
+        let steps = self.places(true).map(copy).collect();
+        let pieces = self.image.take().into_iter().collect();
+        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        self.image = work.pieces.into_iter().next();
+        Ok(seconds)
+    }
+
+    /// Runs the kernels, and gives the seconds.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn run(&mut self) -> Result<f64, Failure> {
+        let count = self.count as u32;
+        let step = |(kernel, items): &(Kernel, u32)| {
+            let mut arguments =
+                vec![Argument::Writes(self.arena.whole()), Argument::Reads(self.names.whole())];
+            arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
+            arguments.extend([Argument::U32(count), Argument::U32(0)]);
+            let groups =
+                (u64::from(count) * u64::from(*items)).div_ceil(kernel.spec().group.into());
+            Step::Launch(sys::launch(kernel, groups as u32, arguments))
+        };
+        let steps = self.kernels.iter().map(step).collect();
+        Ok(self.finish(Work { pieces: Vec::new(), steps })?.1)
+    }
+
+    /// Copies back what the function writes, as the engine does, and gives the seconds.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn copy_out(&mut self) -> Result<f64, Failure> {
+        let copy = |place: Range<usize>| Step::CopyOut {
+            from: self.arena.at(place.clone()),
+            to: part(place),
+        };
+        let steps = self.places(self.writes_frames).map(copy).collect();
+        let pieces = self.back.take().into_iter().collect();
+        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        self.back = work.pieces.into_iter().next();
+        Ok(seconds)
+    }
+
+    /// Whether what the kernels left, which was copied back, is what the CPU makes of the same packets. Only once: the CPU's
+    /// packets are then as they are behind it.
+    pub fn is_right(&mut self) -> bool {
+        self.lane.run();
+        let ours = self.lane.image();
+        let Some(theirs) = self.back.as_deref() else { return false };
+        self.places(self.writes_frames).all(|place| ours[place.clone()] == theirs[place])
+    }
+
+    /// Where tables lie, and rooms.
+    fn places(&self, with_rooms: bool) -> impl Iterator<Item = Range<usize>> {
+        let mut all = Vec::new();
+        for batch in self.lane.batches.iter().filter(|batch| !batch.is_empty()) {
+            all.push(batch.table_place());
+            batch.spans(|span| all.extend(with_rooms.then_some(span)));
+        }
+        all.into_iter()
+    }
+
+    /// Waits as the engine does in `sync`: it asks again and again.
+    fn finish(&mut self, work: Work) -> Result<(Work, f64), Failure> {
+        let start = Instant::now();
+        self.stream.submit(work).map_err(|refused| refused.why)?;
+        loop {
+            if let Some(done) = self.stream.poll() {
+                let seconds = start.elapsed().as_secs_f64();
+                return done.outcome.map(|()| (done.work, seconds));
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Of a work's first piece.
+fn part(range: Range<usize>) -> Part {
+    Part { piece: 0, range }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases;
+    use super::*;
+
+    /// What the kernels of each function left on the host's device, if there is a compiler for it.
+    fn left() -> Vec<Resident> {
+        let Ok(bench) = Bench::open(Some("host"), 0.01, 1) else {
+            println!("skipped: no C compiler");
+            return Vec::new();
+        };
+        let with = |case| {
+            let mut resident = Resident::new(&bench, case, 100, 60_000).expect("memory");
+            resident.copy_in().expect("copied in");
+            resident.run().expect("kernels run");
+            resident.copy_out().expect("copied out");
+            resident
+        };
+        cases::ALL.map(with).into()
+    }
+
+    #[test]
+    fn kernels_leave_what_the_cpu_makes() {
+        for mut resident in left() {
+            assert!(resident.count > 256 && resident.is_right());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_seen() {
+        for mut resident in left() {
+            let last = resident.places(resident.writes_frames).last().expect("a place");
+            // Of the first packet of the last batch: its frame, or what is known of it.
+            resident.back.as_mut().expect("it is back")[last.start + 64] ^= 1;
+            assert!(!resident.is_right());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does, and the vouching for
+//! the kernels of functions.
+
+#![allow(unsafe_code)]
+
+use core::ptr::NonNull;
+use core::slice;
+use std::sync::Arc;
+
+use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
+use warpline_nf::{KernelStep, Kernels};
+use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, kernel_layout};
+
+/// The way to the bytes of a lane's arena.
+pub(crate) struct Reached(Arc<HeapMemory>);
+
+struct Shared(Arc<HeapMemory>);
+
+// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, reads only while it borrows the batches and the
+// arena, so that nobody writes.
+unsafe impl Memory for Shared {
+    fn base(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Reached {
+    /// Memory of `len` bytes for an arena, and the way to them.
+    pub(crate) fn new(len: usize) -> Option<(Self, Box<dyn Memory>)> {
+        let memory = Arc::new(HeapMemory::new(len)?);
+        Some((Self(Arc::clone(&memory)), Box::new(Shared(memory))))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Copies the first bytes of the memory, given all that else reaches them: the lane's `_batches` and its `_arena`.
+    pub(crate) fn copy_to(&self, to: &mut [u8], _batches: &mut [&mut Batch], _arena: &mut Arena) {
+        // SAFETY: the only caller is the lane that owns the memory, with its own batches and arena, which are borrowed for
+        // as long as the slice lives: nobody writes.
+        let bytes = unsafe { slice::from_raw_parts(self.0.base().as_ptr(), self.len()) };
+        to.copy_from_slice(&bytes[..to.len()]);
+    }
+}
+
+/// A function's kernels for arenas of a layout.
+pub(crate) fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
+    let header = |one: &warpline_nf::KernelHeader| Header { name: one.name, text: one.text };
+    let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
+    let tables = kernels.tables().len();
+    let specs: Vec<KernelSpec> = kernels.steps().iter().map(|step| spec(step, tables)).collect();
+    // SAFETY: functions vouch for their kernels, whose heads are as `spec` says.
+    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
+    let own = kernels.defines().iter().map(|&(name, value)| (name.to_string(), value));
+    let all = kernel_layout(layout).into_iter().chain(own);
+    all.fold(source, |source, (name, value)| source.define(name, value))
+}
+
+fn spec(step: &KernelStep, tables: usize) -> KernelSpec {
+    let mut parameters = vec![Parameter::Writes, Parameter::Reads];
+    parameters.extend(vec![Parameter::Reads; tables]);
+    parameters.extend([Parameter::U32, Parameter::U32]);
+    KernelSpec {
+        name: step.name,
+        group: step.group,
+        shared_big: step.shared_big,
+        parameters: parameters.leak(),
+    }
+}
+
+/// A launch on a copy of an arena, a list of packets in it and the function's tables.
+pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+    // SAFETY: the one caller gives a copy of a whole arena of the layout that the text was compiled for, packets of its
+    // batches, as many as the list names, and the tables of the function.
+    unsafe { Launch::vouched(kernel, groups, arguments) }
+}
