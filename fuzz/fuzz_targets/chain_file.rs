@@ -14,6 +14,9 @@ mod chain_file;
 #[path = "../../crates/warpline/src/demo/mod.rs"]
 mod demo;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/device_keys.rs"]
+mod device_keys;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/port_keys.rs"]
 mod port_keys;
 #[allow(dead_code, unreachable_pub)]
@@ -33,7 +36,7 @@ fuzz_target!(|text: &str| {
     let mut parts = text.split('\0');
     let source = SourceText::new("chain.toml", parts.next().unwrap_or_default());
     let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
-    match chain_file::load(&source, Folder::Bundled(FILES), &set, true) {
+    match chain_file::load(&source, Folder::Bundled(FILES), &set, true, None) {
         Ok(chains) => {
             for loaded in chains {
                 assert!((1..=64).contains(&loaded.settings.lanes));
