@@ -262,9 +262,13 @@ fn cut(instances: &[Instance]) -> Vec<StagePlan> {
 fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance) -> bool {
     let own = &instances[stage.first..stage.first + stage.count];
     let same_device = own.iter().all(|one| one.device_id() == instance.device_id());
+    let options = |on: &OnDevice| (on.launches, on.is_required);
     let can_follow = |one: &Instance| device::can_follow(&*one.function, &*instance.function);
     same_device
         && !instance.own_stage
         && !own.iter().any(|one| one.own_stage)
+        && own.iter().all(|one| {
+            one.on_device.as_ref().map(options) == instance.on_device.as_ref().map(options)
+        })
         && (instance.on_device.is_none() || own.iter().all(can_follow))
 }

@@ -129,6 +129,9 @@ pub fn run_to(
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
     ended.part.warnings.splice(0..0, told);
+    let mut seen = std::collections::HashSet::new();
+    // Lanes tell the same.
+    ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
     Ok(Report { part: ended.close(chain), lanes: settings.lanes })
 }
 
@@ -184,6 +187,7 @@ fn launches_of(
     }
     match Launches::open(chain, settings, stage, on, &limits, mirrors) {
         Ok(launches) => Ok(Some(launches)),
+        // Those of a stage agree in that.
         Err(why) if on.is_required => Err(StartError::Device(instance.name.clone(), why)),
         Err(why) => {
             told.push(format!("{} runs on the CPU: {why}", instance.name));

@@ -36,7 +36,9 @@ pub const LANES_MAX: usize = SHARDS;
 const PACKET_LEN: usize = 256;
 /// Most batches of a launch.
 const LAUNCH_BATCHES_MAX: usize = 256;
-/// Most batches that a stage on a device has at once in a chain that makes packets.
+/// Most batches that a stage on a device has at once.
+const HELD_MAX: usize = 1024;
+/// The same in a chain that makes packets.
 const HELD_MAX_MAKING: usize = 32;
 /// Most slabs that launches ask for.
 const DEVICE_SLABS_MAX: usize = 1024;
@@ -82,9 +84,10 @@ impl Settings {
             chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
         let launches_max = if sync { 1 } else { streams.max(1) };
         // As many as fill a launch with packets of middling size.
-        let batches_max = (bytes / (self.batch_packets * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
+        let batches_max =
+            (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
         // What functions make needs room for every batch that is there.
-        let held_max = if chain.multiply() > 1 { HELD_MAX_MAKING } else { usize::MAX };
+        let held_max = if chain.multiply() > 1 { HELD_MAX_MAKING } else { HELD_MAX };
         Some(LaunchLimits {
             bytes_max: bytes,
             packets_max: batches_max * self.slots(chain),
@@ -99,8 +102,14 @@ impl Settings {
 
     /// Slabs for what stages on devices have under way: rooms are longer than frames.
     fn device_slabs(&self, chain: &Chain) -> usize {
+        let Growth { head, tail } = chain.growth();
+        let around = head.next_multiple_of(ALIGN) + tail + ALIGN;
         let limits = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
-        let bytes: usize = limits.map(|limits| limits.waiting_bytes_max.saturating_mul(2)).sum();
+        let rooms = limits.map(|limits| {
+            let packets = limits.waiting_batches_max * self.batch_packets.max(1);
+            limits.waiting_bytes_max.saturating_add(packets.saturating_mul(around))
+        });
+        let bytes = rooms.fold(0, usize::saturating_add);
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
     }
 

@@ -721,6 +721,13 @@ impl Table {
         start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
     }
 
+    /// Copies the table as it lies in the arena to `to`, which is as long.
+    pub(crate) fn copy_to(&self, to: &mut [u8]) {
+        let len = to.len().min(self.place().len());
+        // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
+        unsafe { ptr::copy_nonoverlapping(self.base.as_ptr(), to.as_mut_ptr(), len) }
+    }
+
     /// Rows that every column has memory for.
     pub(crate) fn rows(&self) -> usize {
         self.rows

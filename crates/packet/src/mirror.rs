@@ -42,11 +42,16 @@ impl Batch {
         self.table.place()
     }
 
-    /// Names the stretches of the arena in which its packets' rooms lie, nobody else's among them.
+    /// Copies its table, as it lies in the arena, to `to`.
+    pub fn copy_table(&self, to: &mut [u8]) {
+        self.table.copy_to(to);
+    }
+
+    /// Names the stretches of the arena in which the rooms of its packets lie that are still forwarded, nobody else's among them.
     pub fn spans(&self, mut visit: impl FnMut(Range<usize>)) {
         let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
         let mut oldest = 0;
-        for row in 0..self.len() {
+        for row in (0..self.len()).filter(|&row| self.is_forward(row)) {
             let room = self.table.room(row);
             match open.iter_mut().find(|span| span.start < span.end && span.end == room.start) {
                 Some(span) => span.end = room.end,
@@ -98,7 +103,8 @@ impl Batch {
             return Err(Broken { row: 0, what: "the copy of the table has another length" });
         }
         let staged = Staged::of(staged, &self.table);
-        for row in (0..self.len()).filter(|_| moves(writes) || reparses(writes)) {
+        let looks = moves(writes) || reparses(writes);
+        for row in (0..self.len()).filter(|&row| looks && self.is_forward(row)) {
             let (start, len) = match moves(writes) {
                 true => staged.frame(row),
                 false => (self.table.start(row) as u16, self.table.frame_len(row) as u32),
@@ -125,14 +131,19 @@ impl Batch {
     /// function whose turn it is, and its verdicts.
     pub fn accept_staged(&mut self, staged: &[u8], writes: FieldSet) {
         let staged = Staged::of(staged, &self.table);
+        let is_written = |&word: &usize| Field::scratch(word).is_some_and(|w| writes.contains(w));
+        let mut written = [0; SCRATCH_WORDS];
+        let words = (0..SCRATCH_WORDS).filter(is_written).zip(&mut written);
+        let count = words.map(|(word, slot)| *slot = word).count();
         for row in 0..self.len() {
             if self.is_forward(row) && !self.is_left(row) {
-                self.accept_row(&staged, row, writes);
+                self.accept_row(&staged, row, writes, &written[..count]);
             }
         }
     }
 
-    fn accept_row(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet) {
+    /// `words` are the scratch words among `writes`.
+    fn accept_row(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet, words: &[usize]) {
         if moves(writes) {
             let (start, len) = staged.frame(row);
             if self.table.set_frame(row, start, len) {
@@ -145,10 +156,8 @@ impl Batch {
         if writes.contains(Field::NextHop) {
             self.table.column_mut(NextHop)[row] = u16::from_ne_bytes(staged.get(NextHop, row));
         }
-        for word in 0..SCRATCH_WORDS {
-            if Field::scratch(word).is_some_and(|field| writes.contains(field))
-                && let Some(own) = self.table.scratch_mut(word).get_mut(row)
-            {
+        for &word in words {
+            if let Some(own) = self.table.scratch_mut(word).get_mut(row) {
                 *own = staged.word(word, row);
             }
         }

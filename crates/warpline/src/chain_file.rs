@@ -272,7 +272,7 @@ impl<'a> File<'a> {
             section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
         }
         let function = (definition.build)(&mut section, resources)?;
-        let on_device = device_keys::read(&mut section, &*function, self.device);
+        let on_device = device_keys::read(&mut section, definition.has_kernels, self.device);
         let fingerprint = section.fingerprint();
         let function = Arc::from(function);
         Some(Instance {

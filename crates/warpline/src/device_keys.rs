@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpline_device::{Found, find};
 use warpline_engine::{LaunchOptions, OnDevice};
-use warpline_nf::{Function, Section};
+use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
 const LAUNCH_KEYS: [&str; 5] =
@@ -30,17 +30,16 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     device.map(drop)
 }
 
-/// Where `function` is to run; `None` is the CPU. `forced` is what the command line says for all functions.
+/// Where a function is to run; `None` is the CPU. `forced` is what the command line says for all functions.
 pub(crate) fn read(
     section: &mut Section<'_>,
-    function: &dyn Function,
+    has_kernels: bool,
     forced: Option<&str>,
 ) -> Option<OnDevice> {
     let own = section.string("device");
     let launches = read_launches(section);
     // The command line's device is for those that can run there.
     let (name, is_own) = forced.map_or((own.unwrap_or("cpu"), true), |name| (name, false));
-    let has_kernels = function.kernels().is_some();
     let on = match name {
         "cpu" => None,
         "auto" => best().filter(|_| has_kernels).map(|device| (device, false)),
@@ -62,7 +61,7 @@ pub(crate) fn read(
         },
     };
     let on = on.map(|(device, is_required)| OnDevice { device, launches, is_required });
-    if on.is_none() && name == "cpu" {
+    if on.is_none() && own.unwrap_or("cpu") == "cpu" && forced.is_none() {
         for key in LAUNCH_KEYS.into_iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
             section.mistake(key, format!("`{key}` takes a `device` other than \"cpu\""));
         }

@@ -22,7 +22,8 @@ impl Demand {
     /// Whether the mirrors take at most half of the device's memory, and all of it there is room for.
     pub fn fits(&self) -> bool {
         self.memory == 0
-            || (self.mirrors <= self.memory / 2 && self.mirrors + self.others <= self.memory)
+            || (self.mirrors <= self.memory / 2
+                && self.mirrors.saturating_add(self.others) <= self.memory)
     }
 }
 
@@ -56,14 +57,15 @@ pub fn demands(chain: &Chain, settings: &Settings) -> Vec<Demand> {
         let tables: usize =
             kernels.flat_map(|k| k.tables().iter().map(Vec::len).collect::<Vec<_>>()).sum();
         // Names of packets, in as many places as launches take in turn.
-        let names = 2 * limits.launches_max * limits.batches_max * layout.slots * NAME_LEN;
-        let others = tables as u64 + lanes * names as u64;
+        let places = (2 * limits.launches_max * limits.batches_max) as u64;
+        let names = places.saturating_mul((layout.slots * NAME_LEN) as u64);
+        let others = lanes.saturating_mul(names).saturating_add(tables as u64);
         match all.iter_mut().find(|one| one.device == description.id) {
-            Some(one) => one.others += others,
+            Some(one) => one.others = one.others.saturating_add(others),
             None => all.push(Demand {
                 device: description.id.clone(),
                 memory: description.memory,
-                mirrors: lanes * arena,
+                mirrors: lanes.saturating_mul(arena),
                 others,
             }),
         }

@@ -12,7 +12,7 @@ use super::Loaded;
 use super::mirror::Mirror;
 use crate::stage::Flight;
 use crate::stats::Transfers;
-use crate::sys::lane_memory::{lend_rooms, lend_table};
+use crate::sys::lane_memory::lend_rooms;
 
 /// Bytes by which a launch's list names a packet: where its table lies, and the row.
 pub(super) const NAME_LEN: usize = 8;
@@ -67,6 +67,9 @@ struct Lot {
     list_there: Buffer,
     /// What the device left of the tables. Not here while a stream has it.
     staged: Option<Piece>,
+    /// The tables as they were when the launch began: a stream that was given up may read them when they are used again. Not
+    /// here while a stream has it.
+    tables: Option<Piece>,
 }
 
 impl Executor {
@@ -89,6 +92,7 @@ impl Executor {
                 list: Some(device.host_memory(names_len)?),
                 list_there: device.allocate(names_len)?,
                 staged: Some(device.host_memory(by.batches * by.table_len)?),
+                tables: Some(device.host_memory(by.batches * by.table_len)?),
             })
         };
         Ok(Self {
@@ -100,6 +104,16 @@ impl Executor {
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
             transfers: Transfers::default(),
         })
+    }
+
+    /// Why nothing may be started on the lane's mirror any more, where that is so.
+    pub(crate) fn failed(&self) -> Option<&str> {
+        self.mirror.failed.get().map(String::as_str)
+    }
+
+    /// Starts nothing on the lane's mirror from here on, by any stage: what was given up may still use it.
+    pub(crate) fn fail(&self, why: String) {
+        let _ = self.mirror.failed.set(why);
     }
 
     /// Whether frames have to be copied back.
@@ -119,21 +133,28 @@ impl Executor {
     /// What the device says; then nothing is under way.
     pub(crate) fn start(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
         let own = &mut self.lots[lot];
-        let (Some(mut list), Some(staged)) = (own.list.take(), own.staged.take()) else {
+        let pieces = (own.list.take(), own.staged.take(), own.tables.take());
+        let (Some(mut list), Some(staged), Some(mut tables)) = pieces else {
             return Err(Failure::Refused("the launch before it has its memory".into()));
         };
         let count = name_packets(&mut list, flights);
         if count == 0 {
-            (own.list, own.staged) = (Some(list), Some(staged));
+            (own.list, own.staged, own.tables) = (Some(list), Some(staged), Some(tables));
             return Ok(false);
         }
         let names = own.list_there.at(0..NAME_LEN * count as usize);
         let on = self.idle()?;
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let from = Part { piece: LIST, range: 0..names.len() };
-        work.pieces.extend([list, staged]);
+        for (flight, to) in flights.iter().zip(tables.chunks_exact_mut(self.table_len)) {
+            flight.batch.copy_table(to);
+        }
+        work.pieces.extend([list, staged, tables]);
         work.steps.push(Step::CopyIn { from, to: names.clone() });
-        for flight in flights {
+        for (index, flight) in flights.iter().enumerate() {
+            let (at, to) = (index * self.table_len, flight.batch.table_place());
+            let from = Part { piece: TABLES, range: at..at + self.table_len };
+            work.steps.push(Step::CopyIn { from, to: self.mirror.buffer.at(to) });
             lend(&mut work, &self.mirror, &flight.batch)?;
         }
         self.add_kernels(&mut work, &names, count);
@@ -228,7 +249,7 @@ impl Executor {
         if let Some(lot) = own.busy_with.take().map(|lot| &mut self.lots[lot])
             && lot.list.is_none()
         {
-            (lot.list, lot.staged) = (pieces.next(), pieces.next());
+            (lot.list, lot.staged, lot.tables) = (pieces.next(), pieces.next(), pieces.next());
         }
         drop(pieces);
         own.spare = work;
@@ -254,6 +275,7 @@ impl Executor {
 /// Places of a first work's own pieces.
 const LIST: usize = 0;
 const STAGED: usize = 1;
+const TABLES: usize = 2;
 
 /// Writes the names of the packets that are still forwarded. Gives how many there are.
 fn name_packets(list: &mut [u8], flights: &[Flight]) -> u32 {
@@ -271,16 +293,16 @@ fn name_packets(list: &mut [u8], flights: &[Flight]) -> u32 {
     count
 }
 
-/// Lends a batch's table and rooms to `work`, which copies them to the mirror.
+/// Lends a batch's rooms to `work`, which copies them to the mirror.
 fn lend(work: &mut Work, mirror: &Mirror, batch: &Batch) -> Result<(), Failure> {
-    let outside = || Failure::Refused("a batch of another arena".into());
     let Work { pieces, steps } = work;
-    let mut copy = |piece: Piece, place: core::ops::Range<usize>| {
+    let copy = |piece: Piece, place: core::ops::Range<usize>| {
         let from = Part { piece: pieces.len(), range: 0..place.len() };
         pieces.push(piece);
         steps.push(Step::CopyIn { from, to: mirror.buffer.at(place) });
     };
-    let (table, place) = lend_table(&mirror.region, batch).ok_or_else(outside)?;
-    copy(table, place);
-    if lend_rooms(&mirror.region, batch, copy) { Ok(()) } else { Err(outside()) }
+    match lend_rooms(&mirror.region, batch, copy) {
+        true => Ok(()),
+        false => Err(Failure::Refused("a batch of another arena".into())),
+    }
 }

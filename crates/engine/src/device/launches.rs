@@ -30,8 +30,8 @@ pub(crate) struct Launches {
     /// What the segment's functions write.
     writes: FieldSet,
     sync: bool,
-    /// Why nothing is given to the device any more.
-    failed: Option<String>,
+    /// Whether it was this stage whose device failed, so that it tells.
+    tells: bool,
 }
 
 struct Flying {
@@ -112,7 +112,7 @@ impl Launches {
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
         let flying = (0..batcher.slots()).map(|_| nothing()).collect();
         let waiting = VecDeque::with_capacity(batcher.limits().waiting_batches_max);
-        Self { executor, batcher, waiting, flying, writes, sync, failed: None }
+        Self { executor, batcher, waiting, flying, writes, sync, tells: false }
     }
 
     /// Whether it takes another batch.
@@ -176,7 +176,11 @@ impl Launches {
             },
             Ok(()) => self.end(slot, How::Done),
             Err(why) if is_first => self.fail(slot, How::OnCpu, &why),
-            Err(why) => self.fail(slot, How::Lost { is_written: false }, &why),
+            Err(why) => {
+                // A device that is lost may still write.
+                let is_written = matches!(why, Failure::Lost(_));
+                self.fail(slot, How::Lost { is_written }, &why);
+            }
         }
     }
 
@@ -213,7 +217,7 @@ impl Launches {
         (*id, *state) = (launch.id, State::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
-        if self.failed.is_some() {
+        if self.executor.failed().is_some() {
             return self.end(slot, How::OnCpu);
         }
         match self.executor.start(slot, flights) {
@@ -225,8 +229,14 @@ impl Launches {
     }
 
     fn fail(&mut self, slot: usize, how: How, why: &Failure) {
-        self.failed.get_or_insert_with(|| why.to_string());
+        self.give_up(why.to_string());
         self.end(slot, how);
+    }
+
+    /// The lane uses the device no more.
+    fn give_up(&mut self, why: String) {
+        self.tells |= self.executor.failed().is_none();
+        self.executor.fail(why);
     }
 
     fn end(&mut self, slot: usize, how: How) {
@@ -263,15 +273,21 @@ impl Launches {
 
     /// What was copied, and why the device was given up, where it was.
     pub(crate) fn finish(self) -> (Transfers, Option<String>) {
-        (self.executor.transfers, self.failed)
+        let failed = self.executor.failed().filter(|_| self.tells).map(str::to_owned);
+        (self.executor.transfers, failed)
     }
 
     /// Launches from here on are of the functions of `chain`; nothing is under way.
     pub(crate) fn reload(&mut self, chain: &Chain) {
+        let mut missing = false;
         for placed in self.executor.segment_mut() {
-            if let Some(loaded) = chain.loaded(placed.place.into()) {
-                placed.loaded = Arc::clone(loaded);
+            match chain.loaded(placed.place.into()) {
+                Some(loaded) => placed.loaded = Arc::clone(loaded),
+                None => missing = true,
             }
+        }
+        if missing {
+            self.give_up("what a reload brought could not be loaded".into());
         }
     }
 }

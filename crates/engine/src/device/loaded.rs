@@ -92,7 +92,7 @@ fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> R
         Step::Launch(loaded.launch(kernel, mirror.whole(), names.whole(), 0, 0))
     };
     let steps = loaded.kernels.iter().map(launch).collect();
-    finish(stream, Work { pieces: Vec::new(), steps })
+    finish(stream, Work { pieces: Vec::new(), steps }).map(drop)
 }
 
 fn copy_table(
@@ -105,15 +105,19 @@ fn copy_table(
     piece.copy_from_slice(table);
     let step = Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
     let work = Work { pieces: vec![piece], steps: vec![step] };
-    finish(stream, work).map(|()| buffer)
+    // Tables may hold keys.
+    let mut work = finish(stream, work)?;
+    work.pieces.iter_mut().for_each(|piece| piece.fill(0));
+    Ok(buffer)
 }
 
-fn finish(stream: &mut dyn Stream, work: Work) -> Result<(), Failure> {
+/// Has a stream do `work`, and waits for it.
+fn finish(stream: &mut dyn Stream, work: Work) -> Result<Work, Failure> {
     stream.submit(work).map_err(|refused| refused.why)?;
     let start = Instant::now();
     loop {
         if let Some(done) = stream.poll() {
-            return done.outcome;
+            return done.outcome.map(|()| done.work);
         }
         if start.elapsed() > LOAD_TIMEOUT {
             return Err(Failure::Launch("loading a function does not end".into()));
@@ -132,6 +136,7 @@ pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
     // Flags and findings are one function's at a time.
     let one_at_a_time = FieldSet::of(&[Field::Flagged]);
     two.before.is_none()
+        && first.emits().per_packet == 0
         && (behind_writes & own).is_empty()
         && (behind_reads & two.run.writes & !FieldSet::of(&[Field::Verdict])).is_empty()
         && (one.run.writes & (two.run.writes | two.after.reads) & one_at_a_time).is_empty()

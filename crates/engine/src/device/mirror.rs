@@ -1,6 +1,6 @@
 //! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
 
@@ -11,6 +11,8 @@ use crate::sys::lane_memory::LaneMemory;
 pub(crate) struct Mirror {
     pub(crate) region: Region,
     pub(crate) buffer: Buffer,
+    /// Why nothing may be started on it any more, by any of the lane's stages.
+    pub(crate) failed: Arc<OnceLock<String>>,
 }
 
 /// The mirrors of a lane, by device: stages on the same device share one.
@@ -36,7 +38,8 @@ impl<'a> Mirrors<'a> {
             return Ok(mirror.clone());
         }
         let region = device.register(Arc::new(self.memory.clone()))?;
-        let mirror = Mirror { region, buffer: device.allocate(self.len)? };
+        let failed = Arc::default();
+        let mirror = Mirror { region, buffer: device.allocate(self.len)?, failed };
         self.by_device.push((id.clone(), mirror.clone()));
         Ok(mirror)
     }

@@ -39,17 +39,8 @@ unsafe impl HostMemory for LaneMemory {
     }
 }
 
-/// Lends the table of `batch`, which lies in `region`, and where it lies. The batch is not touched until the piece has
-/// come back or its stream was given up.
-pub(crate) fn lend_table(region: &Region, batch: &Batch) -> Option<(Piece, Range<usize>)> {
-    let place = batch.table_place();
-    // SAFETY: a table is its batch's alone, and the caller, who has the batch, leaves it alone. A stream that was given up may
-    // still read a table, never write it: what is copied out goes beside it; what it reads is then of no use to anybody.
-    let piece = unsafe { region.piece(place.clone()) };
-    piece.map(|piece| (piece, place))
-}
-
-/// Lends the rooms of the packets of `batch`, as [`lend_table`] does. Says whether all lie in `region`.
+/// Lends the rooms of the packets of `batch` that are still forwarded, and names where they lie. The batch is not touched until
+/// the pieces have come back or their stream was given up. Says whether all lie in `region`.
 pub(crate) fn lend_rooms(
     region: &Region,
     batch: &Batch,
@@ -59,7 +50,8 @@ pub(crate) fn lend_rooms(
     batch.spans(|span| {
         // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
         // the batch alone. Rooms that a stream which was given up may still write are never used again
-        // (`Batch::abandon`).
+        // (`Batch::abandon`). Such a stream may still read rooms that are used again; frames may hold anything, and what
+        // it makes of them goes to a mirror that nobody uses any more.
         match unsafe { region.piece(span.clone()) } {
             Some(piece) => take(piece, span),
             None => all = false,

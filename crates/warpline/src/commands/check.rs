@@ -37,7 +37,7 @@ pub(crate) fn check_devices(chain: &Chain, settings: &Settings) -> Result<(), Fa
     match demands(chain, settings).iter().find(|demand| !demand.fits()) {
         None => Ok(()),
         Some(demand) => Err(Failure::Usage(format!(
-            "chain {:?}: {demand}\n  fewer `lanes`, a smaller `arena_mib` or a smaller `launch_kib` take less",
+            "chain {:?}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` take less",
             chain.name
         ))),
     }

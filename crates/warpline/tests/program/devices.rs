@@ -56,7 +56,7 @@ fn what_can_not_be_asked_of_a_device_is_told() {
     if has_host(&demo) {
         refused("--set nat.device=host", "the function has no kernels for \"host\"");
         let huge = "--device host --lanes 64 --set chain.arena_mib=2048";
-        refused(huge, "fewer `lanes`, a smaller `arena_mib`");
+        refused(huge, "fewer `lanes` or `streams`, a smaller `arena_mib`");
         let known = "devices here: ";
         refused("--device abacus", known);
     }

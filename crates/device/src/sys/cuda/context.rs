@@ -50,6 +50,11 @@ impl Context {
     }
 
     /// Whether a call said so.
+    /// Nothing waits for the device any more.
+    pub(super) fn give_up(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -57,8 +62,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once, released once.
-        unsafe { (self.driver.release_context)(self.device) };
+        if !self.is_lost() {
+            // SAFETY: retained once, released once.
+            unsafe { (self.driver.release_context)(self.device) };
+        }
     }
 }
 
@@ -129,6 +136,11 @@ impl Registration for RegisteredPages {}
 
 impl Drop for RegisteredPages {
     fn drop(&mut self) {
+        if self.context.is_lost() {
+            // To end a registration waits, too; and the device may still write there.
+            core::mem::forget(Arc::clone(&self.memory));
+            return;
+        }
         let base = self.memory.base().as_ptr().cast();
         // SAFETY: registered in `new`, ended once; work in flight keeps its pieces and so the registration.
         let _ = self.context.call(|driver| unsafe { (driver.unregister)(base) });

@@ -183,6 +183,8 @@ impl Drop for CudaStream {
     fn drop(&mut self) {
         while self.poll().is_some() {}
         if !self.flying.is_empty() {
+            // It may never end, and what waits for the device would not either.
+            self.context.give_up();
             mem::forget(mem::take(&mut self.flying));
             return;
         }
