@@ -10,21 +10,29 @@ FOLDER=target/gpu
 
 command -v jq >/dev/null || { echo "pack.sh: please install jq" >&2 && exit 1; }
 
-# Copies the program that cargo made of the target named, without what only a debugger reads.
-pack() { # target's name, name in the folder, cargo's arguments
-    local made
-    made=$(cargo "${@:3}" --message-format=json-render-diagnostics |
-        jq -r --arg name "$1" 'select(.reason == "compiler-artifact" and .target.name == $name and .executable) | .executable')
-    [[ -n $made ]] || { echo "pack.sh: cargo made no $1" >&2 && exit 1; }
-    strip -o "$FOLDER/$2" "$made"
+# What cargo makes, as it tells it: the names of targets and their programs.
+made() { # cargo's arguments
+    cargo "$@" --message-format=json-render-diagnostics |
+        jq -r 'select(.reason == "compiler-artifact" and .executable) | "\(.target.name) \(.executable)"'
+}
+
+# Copies a program without what only a debugger reads.
+pack() { # what was made, the target's name, name in the folder
+    local program
+    program=$(sed -n "s/^$2 //p" <<<"$1")
+    [[ -n $program ]] || { echo "pack.sh: cargo made no $2" >&2 && exit 1; }
+    strip -o "$FOLDER/$3" "$program"
 }
 
 rm -rf "$FOLDER"
 mkdir -p "$FOLDER"
-pack device_run device_run build --release -p warpline-bench --bin device_run
-pack all device_layer test --no-run -p warpline-device --test all
-pack kernels kernels test --no-run -p warpline-nf --test kernels
-pack devices engine_devices test --no-run -p warpline-engine --test devices
+programs=$(made build --release -p warpline-bench --bin device_run)
+pack "$programs" device_run device_run
+# At once, so that what they share is built once.
+programs=$(made test --no-run -p warpline-device --test all -p warpline-nf --test kernels -p warpline-engine --test devices)
+pack "$programs" all device_layer
+pack "$programs" kernels kernels
+pack "$programs" devices engine_devices
 cp -r bench/probe "$FOLDER/probe"
 cp tools/gpu/run.sh "$FOLDER/"
 

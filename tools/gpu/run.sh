@@ -24,7 +24,8 @@ usage() {
 # Whether a library lies where the loader looks.
 is_found() {
     local folders folder
-    ! ldconfig -p 2>/dev/null | grep -qF "$1" || return 0
+    # Not `grep -q`, which may leave before ldconfig has said all: that counts as a failure here.
+    ! ldconfig -p 2>/dev/null | grep -F "$1" >/dev/null || return 0
     IFS=: read -ra folders <<<"${LD_LIBRARY_PATH:-}"
     for folder in "${folders[@]}"; do
         [[ ! -e $folder/$1 ]] || return 0
@@ -46,6 +47,11 @@ check() {
     fi
     [[ ! -x $here/device_run ]] || "$here/device_run" --device "$device" --check
 }
+
+# What tools/nvrtc.sh installed, where the folder was not carried away and nothing else is named.
+if [[ -z ${WARPLINE_NVRTC:-} && -e $here/../nvrtc/libnvrtc.so.13 ]]; then
+    export WARPLINE_NVRTC=$here/../nvrtc/libnvrtc.so.13
+fi
 
 # One program of tests, on the devices that must be there: the one asked for, and the host's, which some tests take.
 run_tests() { # program, further arguments
