@@ -69,7 +69,7 @@ fn each_case(firsts: &[u64], mut case: impl FnMut(&Arc<dyn Device>, &str, &Fault
 }
 
 /// Works before the first launch: a table each, and the kernels without a packet.
-fn loading(forms: &[Form]) -> u64 {
+pub(crate) fn loading(forms: &[Form]) -> u64 {
     let works = |kernels: Kernels| kernels.tables().len() as u64 + 1;
     let chain = chain_of(forms);
     chain.instances.iter().filter_map(|one| one.function.kernels()).map(works).sum()

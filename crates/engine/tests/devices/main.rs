@@ -6,6 +6,7 @@
 mod common;
 
 mod failures;
+mod late;
 mod placed;
 mod same;
 mod scripted;
