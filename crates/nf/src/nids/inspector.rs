@@ -78,6 +78,8 @@ struct At<'a> {
     is_alone: bool,
     /// Whether it is not the packet that is looked at but what a gap held back.
     is_behind_gap: bool,
+    /// Whether what is looked at went the other way than the packet, which closed a gap of its peer's.
+    is_against: bool,
     now: Instant,
 }
 
@@ -374,6 +376,7 @@ impl Inspector {
 
     fn reject(&mut self, at: &At<'_>, whom: Rejected, emit: &mut Emit<'_>) {
         if !at.seen.is_reassembled {
+            let whom = if at.is_against { whom.reversed() } else { whom };
             self.rejecter.reject(&at.seen.packet, whom, emit);
         }
     }
@@ -410,6 +413,7 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
         grew,
         is_alone,
         is_behind_gap: false,
+        is_against: false,
         now,
     }
 }
@@ -424,7 +428,8 @@ fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flo
         ..tracked.clone()
     };
     let subject = if is_own { at.subject } else { at.subject.reversed() };
-    At { subject, is_behind_gap: true, ..self::at(at.seen, Some(tracked), at.now) }
+    let is_against = !is_own;
+    At { subject, is_behind_gap: true, is_against, ..self::at(at.seen, Some(tracked), at.now) }
 }
 
 impl At<'_> {
