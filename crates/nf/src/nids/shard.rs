@@ -91,8 +91,12 @@ impl After for NidsShard {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
-        self.inspector.handle_timeout(now);
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        self.inspector.handle_timeout(now, emit);
+    }
+
+    fn finish(&mut self, emit: &mut Emit<'_>) {
+        self.inspector.finish(emit);
     }
 
     fn reload(&mut self, function: &dyn Function) {

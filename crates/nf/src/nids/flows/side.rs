@@ -51,6 +51,11 @@ impl Side {
         self.next + u64::from(self.ahead)
     }
 
+    /// Whether data wait behind a gap.
+    pub(super) fn waits(&self) -> bool {
+        !self.line.is_empty()
+    }
+
     pub(super) fn window<'a>(&self, memory: &'a Memory) -> Window<'a> {
         let bytes = self.block.and_then(|block| {
             let start = block.start() + self.head as usize;
