@@ -207,8 +207,8 @@ impl<V: Default + Clone> Flows<V> {
         self.len() == 0
     }
 
-    /// Frees what is over by `now`, in one place in sixteen each time, and forgets what waits there. [`Flows::take`] judges by
-    /// itself: this only gives memory back earlier.
+    /// Frees what is over by `now`, in one place in sixteen each time, and forgets what waits there. [`Flows::take`]
+    /// judges by itself: this only gives memory back earlier.
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut left = self.begin_sweep(now);
         while let Some(place) = self.next_over(&mut left) {

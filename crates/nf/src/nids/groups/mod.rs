@@ -179,8 +179,8 @@ impl Group {
         })
     }
 
-    /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind. `None` where
-    /// none does.
+    /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.
+    /// `None` where none does.
     #[inline]
     pub fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         self.seams.spanning(bytes, border)

@@ -60,8 +60,8 @@ impl Seams {
         }
     }
 
-    /// The part of `bytes` that holds every literal which begins before place `border` and ends behind it; `None` where there is
-    /// none.
+    /// The part of `bytes` that holds every literal which begins before place `border` and ends behind it; `None` where
+    /// there is none.
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let around = border.checked_sub(PART_LEN - 1).and_then(|start| bytes.get(start..));
