@@ -1,5 +1,6 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
+mod end;
 mod find;
 mod tell;
 
@@ -67,7 +68,10 @@ pub(super) struct Inspector {
 
 /// What is known of the packet at hand.
 struct At<'a> {
-    seen: &'a Seen<'a>,
+    /// Nothing where a flow ended.
+    seen: Option<&'a Seen<'a>>,
+    /// The number of the packet that makes it be looked at.
+    ingress: u64,
     subject: Subject<'a>,
     tracked: Option<Tracked>,
     /// Known once a rule is asked.
@@ -78,6 +82,8 @@ struct At<'a> {
     is_alone: bool,
     /// Whether it is not the packet that is looked at but what a gap held back.
     is_behind_gap: bool,
+    /// Whether what is looked at went the other way than the packet, which closed a gap of its peer's.
+    is_against: bool,
     now: Instant,
 }
 
@@ -119,10 +125,6 @@ impl Inspector {
         self.generation = tables.generation.number();
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        self.flows.handle_timeout(now);
-    }
-
     pub(super) fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.counts.visit(visit);
         self.flows.counters().visit(visit);
@@ -145,7 +147,7 @@ impl Inspector {
         }
         let now = seen.packet.timestamp();
         let packet = FlowPacket::new(seen.frame, &seen.headers, now);
-        let tracked = packet.as_ref().map(|packet| self.flows.take(packet));
+        let tracked = packet.as_ref().map(|packet| self.take(packet, seen, emit));
         let place = tracked.as_ref().and_then(|tracked| tracked.place);
         match place.map(|place| self.flows.vars(place).fate) {
             Some(Fate::Dropped) => return Verdict::ByFlow,
@@ -170,6 +172,17 @@ impl Inspector {
             asked.clear();
             verdict
         })
+    }
+
+    /// Takes a packet into its flow, when the flows that end with it were looked into for the last time.
+    #[inline]
+    fn take(&mut self, packet: &FlowPacket<'_>, seen: &Seen<'_>, emit: &mut Emit<'_>) -> Tracked {
+        loop {
+            match self.flows.try_take(packet) {
+                Ok(tracked) => return tracked,
+                Err(ended) => self.end(ended, seen.packet.ingress(), emit),
+            }
+        }
     }
 
     /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the packet reset
@@ -213,7 +226,7 @@ impl Inspector {
             is_established: tracked.is_some_and(|tracked| tracked.is_established),
             client_bytes: stream_len(0),
             server_bytes: stream_len(1),
-            is_reassembled: at.seen.is_reassembled,
+            is_reassembled: at.seen.is_some_and(|seen| seen.is_reassembled),
         }
     }
 
@@ -373,8 +386,9 @@ impl Inspector {
     }
 
     fn reject(&mut self, at: &At<'_>, whom: Rejected, emit: &mut Emit<'_>) {
-        if !at.seen.is_reassembled {
-            self.rejecter.reject(&at.seen.packet, whom, emit);
+        if let Some(seen) = at.seen.filter(|seen| !seen.is_reassembled) {
+            let whom = if at.is_against { whom.reversed() } else { whom };
+            self.rejecter.reject(&seen.packet, whom, emit);
         }
     }
 }
@@ -403,13 +417,15 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
         Some(Stream::Held | Stream::Old | Stream::Refused(_)) => (None, false),
     };
     At {
-        seen,
+        seen: Some(seen),
+        ingress: seen.packet.ingress(),
         subject: Subject::new(seen.frame, &seen.headers),
         tracked,
         facts: FlowFacts::default(),
         grew,
         is_alone,
         is_behind_gap: false,
+        is_against: false,
         now,
     }
 }
@@ -424,7 +440,10 @@ fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flo
         ..tracked.clone()
     };
     let subject = if is_own { at.subject } else { at.subject.reversed() };
-    At { subject, is_behind_gap: true, ..self::at(at.seen, Some(tracked), at.now) }
+    let is_against = !is_own;
+    let grew = Some((gap.from, gap.to));
+    let tracked = Some(tracked);
+    At { subject, tracked, grew, is_alone: false, is_behind_gap: true, is_against, ..*at }
 }
 
 impl At<'_> {

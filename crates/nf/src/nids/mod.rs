@@ -3,6 +3,7 @@
 #![doc = include_str!("manual.md")]
 
 mod asked;
+mod condemned;
 mod config;
 mod counts;
 pub mod detect;

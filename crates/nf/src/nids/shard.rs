@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use warpline_packet::{Batch, Flags, Found, Headers, Instant, Reason, ScratchWord, Shard};
 
+use super::condemned::{Condemned, Key};
 use super::inspector::{Inspector, Seen, Verdict};
 use super::tables::Tables;
 use super::{Nids, limits};
@@ -19,6 +20,7 @@ const BY_FLOW: Reason = Reason(1);
 pub(super) struct NidsShard {
     inspector: Inspector,
     reassembly: Reassembly,
+    condemned: Condemned,
     word: ScratchWord,
 }
 
@@ -28,6 +30,7 @@ impl NidsShard {
         Self {
             inspector: Inspector::new(tables, shard),
             reassembly: limits::reassembly(&tables.config, shard),
+            condemned: Condemned::new(shard.share(tables.config.datagrams)),
             word,
         }
     }
@@ -53,13 +56,22 @@ impl NidsShard {
         if !headers.flags.has(Flags::FRAGMENT) {
             return verdict;
         }
+        let now = seen.packet.timestamp();
+        let key = Key::of(seen.frame, &headers);
+        if let Some(before) = key.and_then(|key| self.condemned.verdict(&key, now)) {
+            return if verdict == Verdict::Forward { before } else { verdict };
+        }
         let Taken::Complete(frame) = self.reassembly.take(&seen.packet) else { return verdict };
         let headers = Headers::parse(frame, seen.packet.link(), frame.len());
         let whole = Seen { packet: seen.packet, frame, headers, is_reassembled: true };
-        match self.inspector.inspect(&whole, Found::NoRoom, emit) {
-            Verdict::Forward => verdict,
-            dropped => dropped,
+        let dropped = self.inspector.inspect(&whole, Found::NoRoom, emit);
+        if dropped == Verdict::Forward {
+            return verdict;
         }
+        if let Some(key) = key {
+            self.condemned.add(key, dropped, now);
+        }
+        dropped
     }
 }
 
@@ -79,8 +91,12 @@ impl After for NidsShard {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
-        self.inspector.handle_timeout(now);
+    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+        self.inspector.handle_timeout(now, emit);
+    }
+
+    fn finish(&mut self, emit: &mut Emit<'_>) {
+        self.inspector.finish(emit);
     }
 
     fn reload(&mut self, function: &dyn Function) {

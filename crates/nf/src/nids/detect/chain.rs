@@ -4,12 +4,15 @@
 //! A test that can match at several places is tried at each, from the left, as long as a later one fails and
 //! another place could change that: the payload fits a rule if there is any choice of places for which all tests hold
 //! (manual, "Payload Keywords"). Which tests depend on a choice is found when the rule is compiled ([`Step`]), so that
-//! independent contents are looked for once. The work on one payload is bounded by a number of steps.
+//! independent contents are looked for once. The work on one payload is bounded: by a number of steps, and by the bytes
+//! that their searches go over.
 //!
 //! All positions are offsets in the stream, of which the buffer holds the part from [`Buffer::start`] on (0 for
 //! packets). So `offset`, `depth`, `startswith`, and `isdataat` and `byte_*` that are not relative, count from the beginning
 //! of the stream, also when that has left the window: what they would have to see there is then not found, and
 //! a negated content whose whole range has left the window fails too, as nobody can say.
+
+use core::ops::Range;
 
 use warpline_native::regex::{Found, Match, Regex};
 
@@ -77,6 +80,8 @@ pub(super) enum Test {
         regex: Regex,
         is_negated: bool,
         is_relative: bool,
+        /// It is tried at the start of what it sees and nowhere else.
+        is_anchored: bool,
     },
     /// Any of the others.
     Plain(PayloadTest),
@@ -132,7 +137,10 @@ pub(super) fn holds(
     }
     scratch.slots[..chain.cleared].fill(0);
     let place = Place { bytes: buffer.bytes, start, last: 0 };
-    let mut run = Run { steps: &chain.steps, scratch, left: steps_max, is_given_up: false };
+    let once = chain.steps.len() as u64 * buffer.bytes.len() as u64;
+    let bytes_left = once + u64::from(steps_max) * BYTES_PER_STEP;
+    let mut run =
+        Run { steps: &chain.steps, scratch, left: steps_max, bytes_left, is_given_up: false };
     let outcome = run.from(0, place);
     if run.is_given_up {
         run.scratch.step_limit_hits += 1;
@@ -140,11 +148,15 @@ pub(super) fn holds(
     outcome == Outcome::Holds
 }
 
+/// Bytes that searches may go over for each step that may be taken, besides all of them once for each test.
+const BYTES_PER_STEP: u64 = 256;
+
 /// One evaluation.
 struct Run<'r> {
     steps: &'r [Step],
     scratch: &'r mut Scratch,
     left: u32,
+    bytes_left: u64,
     is_given_up: bool,
 }
 
@@ -153,7 +165,7 @@ impl<'r> Run<'r> {
     fn from(&mut self, mut at: usize, mut place: Place<'_>) -> Outcome {
         let steps = self.steps;
         while let Some(step) = steps.get(at) {
-            if self.left == 0 {
+            if self.left == 0 || self.bytes_left == 0 {
                 self.is_given_up = true;
                 return Outcome::FailsForGood;
             }
@@ -162,14 +174,12 @@ impl<'r> Run<'r> {
                 Test::Content(content) if !content.0.is_negated => {
                     return self.content(at, &content.0, &content.1, place);
                 }
-                Test::Regex { regex, is_negated: false, is_relative } => {
-                    return self.regex(at, regex, *is_relative, place);
-                }
+                Test::Regex { is_negated: false, .. } => return self.regex(at, place),
                 Test::Content(content) => {
                     self.is_absent(&content.0, &content.1, place).then_some(place.last)
                 }
-                Test::Regex { regex, is_relative, .. } => {
-                    let found = self.find(regex, subject(*is_relative, place), 0);
+                Test::Regex { is_relative, .. } => {
+                    let found = self.find_regex(at, subject(*is_relative, place), 0);
                     (found == Found::None).then_some(place.last)
                 }
                 Test::Plain(test) => match test {
@@ -201,7 +211,7 @@ impl<'r> Run<'r> {
         let Some((mut from, to)) = window.in_buffer(content, searcher, &place) else {
             return step.failure();
         };
-        while let Some(found) = searcher.find(place.bytes, from..to) {
+        while let Some(found) = self.find(searcher, place.bytes, from..to) {
             let last = place.start + (found + searcher.len()) as i64;
             match self.from(at + 1, Place { last, ..place }) {
                 Outcome::Fails if step.is_retried => from = found + 1,
@@ -218,16 +228,17 @@ impl<'r> Run<'r> {
             return false;
         }
         let within = window.in_buffer(content, searcher, &place);
-        within.is_none_or(|(from, to)| searcher.find(place.bytes, from..to).is_none())
+        within.is_none_or(|(from, to)| self.find(searcher, place.bytes, from..to).is_none())
     }
 
     /// Each match of an expression, and from there the rest.
-    fn regex(&mut self, at: usize, regex: &Regex, is_relative: bool, place: Place<'_>) -> Outcome {
+    fn regex(&mut self, at: usize, place: Place<'_>) -> Outcome {
         let step = &self.steps[at];
+        let is_relative = matches!(step.test, Test::Regex { is_relative: true, .. });
         let subject = subject(is_relative, place);
         let skipped = (place.bytes.len() - subject.len()) as i64;
         let mut from = 0;
-        while let Found::Match(found) = self.find(regex, subject, from) {
+        while let Found::Match(found) = self.find_regex(at, subject, from) {
             let last = place.start + skipped + found.end as i64;
             match self.from(at + 1, Place { last, ..place }) {
                 // The next starts at least one byte later, also where `\K` moved the start.
@@ -256,12 +267,32 @@ impl<'r> Run<'r> {
         outcome
     }
 
-    fn find(&mut self, regex: &Regex, subject: &[u8], from: usize) -> Found {
-        let found = regex.find_at(&mut self.scratch.regex, subject, from);
-        if found == Found::Limit {
-            self.scratch.regex_limit_hits += 1;
-        }
+    fn find(&mut self, searcher: &Searcher, bytes: &[u8], window: Range<usize>) -> Option<usize> {
+        let found = searcher.find(bytes, window.clone());
+        let end = found.map_or(window.end, |at| at + searcher.len());
+        self.spend(end.saturating_sub(window.start));
         found
+    }
+
+    /// A match of the expression of step `at`, at `from` or later.
+    fn find_regex(&mut self, at: usize, subject: &[u8], from: usize) -> Found {
+        let Test::Regex { regex, is_anchored, .. } = &self.steps[at].test else {
+            return Found::None;
+        };
+        let found = regex.find_at(&mut self.scratch.regex, subject, from);
+        let end = match &found {
+            Found::Match(found) => found.end,
+            Found::None if *is_anchored => from,
+            Found::None | Found::Limit => subject.len(),
+        };
+        self.spend(end.saturating_sub(from));
+        self.scratch.regex_limit_hits += u64::from(found == Found::Limit);
+        found
+    }
+
+    /// Counts bytes that were searched.
+    fn spend(&mut self, bytes: usize) {
+        self.bytes_left = self.bytes_left.saturating_sub(bytes as u64);
     }
 }
 

@@ -46,10 +46,41 @@ fn compile_one(test: &PayloadTest, limits: Limits) -> Result<Test, String> {
         PayloadTest::Pcre(pcre) => {
             let regex =
                 Regex::new(&pcre.pattern, flags(pcre), limits).map_err(|e| format!("pcre: {e}"))?;
-            Test::Regex { regex, is_negated: pcre.is_negated, is_relative: pcre.is_relative }
+            Test::Regex {
+                regex,
+                is_negated: pcre.is_negated,
+                is_relative: pcre.is_relative,
+                is_anchored: is_anchored(pcre),
+            }
         }
         other => Test::Plain(other.clone()),
     })
+}
+
+/// Whether it is tried at one place only: by its flag, or as it begins with `^` whatever it chooses.
+fn is_anchored(pcre: &Pcre) -> bool {
+    pcre.is_anchored
+        || (!pcre.is_multi_line
+            && pcre.pattern.first() == Some(&b'^')
+            && !has_choice(&pcre.pattern))
+}
+
+/// Whether there is a `|` outside of all groups.
+fn has_choice(pattern: &[u8]) -> bool {
+    let (mut depth, mut is_set, mut bytes) = (0, false, pattern.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b']' => is_set = false,
+            _ if is_set => {}
+            b'[' => is_set = true,
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            b'|' if depth == 0 => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn flags(pcre: &Pcre) -> Flags {

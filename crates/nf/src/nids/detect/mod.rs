@@ -44,7 +44,8 @@ pub use xbits::XBits;
 /// How much work one rule may be on one payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tests that are run, over all places that they are tried at.
+    /// Tests that are run, over all places that they are tried at. For each there are 256 bytes that searches may go
+    /// over, besides the whole payload once for each test of the rule.
     pub steps: u32,
     /// Of each search of an expression.
     pub regex: regex::Limits,

@@ -63,6 +63,22 @@ impl<'a> Subject<'a> {
         subject
     }
 
+    /// Of what came from no packet at hand, between these ends: it has neither headers nor a payload of its own.
+    pub fn between(protocol: u8, [src, dst]: [IpAddr; 2], [src_port, dst_port]: [u16; 2]) -> Self {
+        Self {
+            src,
+            dst,
+            version: if src.is_ipv4() { 4 } else { 6 },
+            protocol,
+            ports: Some((src_port, dst_port)),
+            payload: &[],
+            is_fragment: false,
+            is_malformed: false,
+            ip: &[],
+            transport: &[],
+        }
+    }
+
     /// As if it went the other way.
     #[must_use]
     pub fn reversed(self) -> Self {

@@ -59,6 +59,11 @@ impl Connection {
         segment.opens() && (is_unknown || (self.is_closed() && !is_repeated))
     }
 
+    /// Whether data wait behind a gap.
+    pub(super) fn waits(&self) -> bool {
+        self.halves.iter().any(|half| half.side.waits())
+    }
+
     /// By [`Direction`]: whether data wait behind a gap that nothing will close.
     pub(super) fn gaps(&self, memory: &Memory) -> [bool; 2] {
         let is_hopeless = |direction: Direction| {

@@ -1,7 +1,10 @@
 //! What names a flow: addresses, ports, protocol. VLAN tags are not looked at.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use warpline_packet::wire::icmpv4;
 
+use super::segment::Ends;
 use crate::nat::bindings::Protocol;
 use crate::nat::icmp::Quote;
 
@@ -58,12 +61,18 @@ impl Key {
         Self { addresses: [dst, src], ports: [to, from], ..*self }
     }
 
-    pub(super) fn addresses(&self) -> [u128; 2] {
-        self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low))
+    /// Between whom packets with it go.
+    pub(super) fn ends(&self) -> Ends {
+        let address = |bits: u128| match self.version {
+            4 => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
+            _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+        };
+        let addresses = self.addresses().map(address);
+        Ends { protocol: self.protocol, addresses, ports: self.ports }
     }
 
-    pub(super) fn ports(&self) -> [u16; 2] {
-        self.ports
+    pub(super) fn addresses(&self) -> [u128; 2] {
+        self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low))
     }
 
     pub(super) fn version(&self) -> u8 {

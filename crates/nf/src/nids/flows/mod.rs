@@ -104,18 +104,35 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// Takes a packet in, at its own time. Places that were given before are void from here on.
+    /// Takes a packet in, at its own time. Places that were given before are void from here on. What waits in a flow that
+    /// ends with it is forgotten.
     pub fn take(&mut self, packet: &FlowPacket<'_>) -> Tracked {
+        loop {
+            match self.try_take(packet) {
+                Ok(tracked) => return tracked,
+                Err(ended) => self.end(ended),
+            }
+        }
+    }
+
+    /// [`Flows::take`], unless another flow ends with the packet and data wait in that one. It is the error:
+    /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
+    pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
-        let found = self.find(packet);
+        let found = self.find(packet)?;
         if packet.is_error {
-            return self.take_error(found);
+            return Ok(self.take_error(found));
         }
-        let is_new = found.is_none();
-        match found.or_else(|| self.begin(packet)) {
-            Some((place, direction)) => self.track(place, direction, is_new, packet),
+        let known = if found.is_some() { found } else { self.begin(packet)? };
+        Ok(match known {
+            Some((place, direction)) => self.track(place, direction, found.is_none(), packet),
             None => self.without_flow(),
-        }
+        })
+    }
+
+    /// Forgets a flow that is over.
+    pub fn end(&mut self, place: Place) {
+        self.remove(place.0);
     }
 
     /// The last bytes of a direction: those that the last packet added, and at most `window_len` before them.
@@ -144,6 +161,26 @@ impl<V: Default + Clone> Flows<V> {
         connection.halves[direction as usize].side.next_gap(&mut self.memory, given_up)
     }
 
+    /// [`Flows::next_gap`] of a flow that ends: nothing closes any gap now.
+    pub fn next_gap_at_end(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.halves[direction as usize].side.next_gap(&mut self.memory, u64::MAX)
+    }
+
+    /// Between whom packets of a direction go.
+    pub fn ends(&self, place: Place, direction: Direction) -> Ends {
+        let key = self.table.get(place.0).key;
+        match direction {
+            Direction::ToServer => key.ends(),
+            Direction::ToClient => key.reversed().ends(),
+        }
+    }
+
+    /// The latest time that was told.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// What is known of a flow.
     pub fn facts(&self, place: Place) -> Facts {
         let flow = self.table.get(place.0);
@@ -170,16 +207,48 @@ impl<V: Default + Clone> Flows<V> {
         self.len() == 0
     }
 
-    /// Frees what is over by `now`, in one place in sixteen each time. [`Flows::take`] judges by itself: this only
-    /// gives memory back earlier.
+    /// Frees what is over by `now`, in one place in sixteen each time, and forgets what waits there. [`Flows::take`]
+    /// judges by itself: this only gives memory back earlier.
     pub fn handle_timeout(&mut self, now: Instant) {
+        let mut left = self.begin_sweep(now);
+        while let Some(place) = self.next_over(&mut left) {
+            self.end(place);
+        }
+    }
+
+    /// Begins what [`Flows::handle_timeout`] does at `now`: gives in how many places [`Flows::next_over`] is to look.
+    pub fn begin_sweep(&mut self, now: Instant) -> usize {
         self.now = self.now.max(now);
-        for _ in 0..self.table.len().div_ceil(16) {
+        self.table.len().div_ceil(16)
+    }
+
+    /// Frees what is over in the next of `left` places, up to a flow that data wait in: as with [`Flows::try_take`]'s
+    /// error.
+    pub fn next_over(&mut self, left: &mut usize) -> Option<Place> {
+        while *left > 0 {
+            *left -= 1;
             if let Some(place) = self.table.next_over(self.now, &self.timeouts) {
                 self.memory.counters.flows_expired += 1;
-                self.remove(place);
+                match self.remove_unless_waiting(place) {
+                    Ok(()) => {}
+                    Err(place) => return Some(place),
+                }
             }
         }
+        None
+    }
+
+    /// The next flow, from place `from` on, that data wait in; `from` is then behind it.
+    pub fn next_waiting(&self, from: &mut u32) -> Option<Place> {
+        while (*from as usize) < self.table.places() {
+            let place = *from;
+            *from += 1;
+            let flow = self.table.get(place);
+            if flow.number != 0 && flow.connection.waits() {
+                return Some(Place(place));
+            }
+        }
+        None
     }
 
     /// What was counted so far.
@@ -187,9 +256,10 @@ impl<V: Default + Clone> Flows<V> {
         self.memory.counters()
     }
 
-    /// The flow of a packet, unless that is over or the packet begins another.
-    fn find(&mut self, packet: &FlowPacket<'_>) -> Option<(u32, Direction)> {
-        let (place, direction) = self.table.find(&packet.key)?;
+    /// The flow of a packet, unless that is over or the packet begins another. The error is as with [`Flows::try_take`].
+    #[inline]
+    fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
+        let Some((place, direction)) = self.table.find(&packet.key) else { return Ok(None) };
         let connection = &self.table.get(place).connection;
         let begins = |segment: &Segment<'_>| connection.is_over_for(direction, segment);
         if self.table.is_over(place, self.now, &self.timeouts) {
@@ -197,27 +267,37 @@ impl<V: Default + Clone> Flows<V> {
         } else if packet.segment.as_ref().is_some_and(begins) && !self.is_corrupt(packet) {
             self.memory.counters.flows_reused += 1;
         } else {
-            return Some((place, direction));
+            return Ok(Some((place, direction)));
         }
-        self.remove(place);
-        None
+        self.remove_unless_waiting(place).map(|()| None)
     }
 
-    /// Starts the flow of a packet.
-    fn begin(&mut self, packet: &FlowPacket<'_>) -> Option<(u32, Direction)> {
+    /// Starts the flow of a packet. The error is as with [`Flows::try_take`].
+    fn begin(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
         let answers = packet.segment.is_some_and(|segment| segment.answers());
         let (key, direction) = match answers {
             true => (packet.key.reversed(), Direction::ToClient),
             false => (packet.key, Direction::ToServer),
         };
-        let place = self.table.insert(key, self.now).or_else(|| {
-            let idle = self.table.longest_idle()?;
+        let mut place = self.table.insert(key, self.now);
+        if place.is_none()
+            && let Some(idle) = self.table.longest_idle()
+        {
             self.memory.counters.flows_evicted += 1;
-            self.remove(idle);
-            self.table.insert(key, self.now)
-        })?;
-        self.memory.counters.flows += 1;
-        Some((place, direction))
+            self.remove_unless_waiting(idle)?;
+            place = self.table.insert(key, self.now);
+        }
+        self.memory.counters.flows += u64::from(place.is_some());
+        Ok(place.map(|place| (place, direction)))
+    }
+
+    /// Removes a flow, unless data wait in it.
+    fn remove_unless_waiting(&mut self, place: u32) -> Result<(), Place> {
+        if self.table.get(place).connection.waits() {
+            return Err(Place(place));
+        }
+        self.remove(place);
+        Ok(())
     }
 
     fn remove(&mut self, place: u32) {

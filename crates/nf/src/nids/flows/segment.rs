@@ -67,12 +67,7 @@ impl<'a> FlowPacket<'a> {
     pub fn ends(&self) -> Option<Ends> {
         let protocol = self.key.protocol();
         let is_either = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) && !self.is_error;
-        let address = |bits: u128| match self.key.version() {
-            4 => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
-            _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
-        };
-        let addresses = self.key.addresses().map(address);
-        is_either.then(|| Ends { protocol, addresses, ports: self.key.ports() })
+        is_either.then(|| self.key.ends())
     }
 
     /// Whether its TCP checksum is wrong, as far as can be told.

@@ -51,6 +51,11 @@ impl Side {
         self.next + u64::from(self.ahead)
     }
 
+    /// Whether data wait behind a gap.
+    pub(super) fn waits(&self) -> bool {
+        !self.line.is_empty()
+    }
+
     pub(super) fn window<'a>(&self, memory: &'a Memory) -> Window<'a> {
         let bytes = self.block.and_then(|block| {
             let start = block.start() + self.head as usize;
@@ -67,6 +72,9 @@ impl Side {
         payload: &[u8],
         acked: u64,
     ) -> Stream {
+        if start == self.next && self.extend(memory, payload) {
+            return Stream::Grew { from: start, to: self.next, is_packet: true, changed: None };
+        }
         let span = Span { start, end: start + payload.len() as u64 };
         let changed = self.replace(memory, span, payload);
         if span.end > self.next {
@@ -82,6 +90,27 @@ impl Side {
                 Stream::Old
             }
         }
+    }
+
+    /// Delivers what comes in order where nothing waits and there is room in the block, as with most segments.
+    #[inline]
+    fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
+        let Some(block) = self.block.filter(|_| self.ahead == 0 && !payload.is_empty()) else {
+            return false;
+        };
+        let at = (self.head + self.kept) as usize;
+        if at + payload.len() > block.len() || memory.is_too_long(block.len()) {
+            return false;
+        }
+        let start = block.start() + at;
+        let Some(room) = memory.blocks.bytes_mut().get_mut(start..start + payload.len()) else {
+            return false;
+        };
+        room.copy_from_slice(payload);
+        self.next += payload.len() as u64;
+        self.kept += payload.len() as u32;
+        self.drop_to((memory.window_len + payload.len()) as u32);
+        true
     }
 
     /// Whether what the receiver has, by its word, goes beyond a gap that data wait behind.
@@ -260,7 +289,7 @@ impl Side {
 
     /// Gives a block back that is larger than needed, now that nothing waits in it.
     fn shrink(&mut self, memory: &mut Memory) {
-        let is_large = |block: Block| block.len() > memory.full_len;
+        let is_large = |block: Block| memory.is_too_long(block.len());
         if self.ahead > 0
             || self.kept as usize > memory.full_len
             || !self.block.is_some_and(is_large)
@@ -282,7 +311,12 @@ impl Side {
         self.drop_to(memory.window_len as u32);
         let need = self.kept as usize + ahead;
         let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len);
-        if !is_roomy && let Some(block) = larger(memory, room, need) {
+        // A stream that went on for this long gets more, as every move copies a window.
+        let is_long = self.kept as usize == memory.window_len;
+        let gets_more = is_long && room < memory.long_len && memory.is_plenty();
+        if (!is_roomy || gets_more)
+            && let Some(block) = larger(memory, room, need)
+        {
             self.move_to(memory, block);
             return true;
         }

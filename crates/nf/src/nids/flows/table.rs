@@ -86,6 +86,11 @@ impl<V: Default> Table<V> {
         self.flows.len() - self.free.len()
     }
 
+    /// Places that were in use at some time.
+    pub(super) fn places(&self) -> usize {
+        self.flows.len()
+    }
+
     pub(super) fn get(&self, place: u32) -> &Flow<V> {
         &self.flows[place as usize]
     }

@@ -9,6 +9,7 @@ mod ports;
 mod seams;
 
 use core::net::IpAddr;
+use core::ops::Range;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -178,10 +179,11 @@ impl Group {
         })
     }
 
-    /// Whether a literal may lie across place `border` of `bytes`: it begins before and ends behind.
+    /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.
+    /// `None` where none does.
     #[inline]
-    pub fn may_span(&self, bytes: &[u8], border: usize) -> bool {
-        self.seams.may_span(bytes, border)
+    pub fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
+        self.seams.spanning(bytes, border)
     }
 
     /// Rules that have nothing to be found by, asked for every packet.

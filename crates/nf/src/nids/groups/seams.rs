@@ -1,76 +1,191 @@
-//! Whether a literal may lie across the seam of two segments: [`Seams`].
+//! Where a literal may lie across the seam of two segments: [`Seams`].
 //!
 //! What lies across a seam holds one of the three stretches of four bytes that do; if it is shorter, it is the stretch.
 //! A bit for each hash of four bytes in a row, in any literal, says of most seams that nothing lies across, in
-//! three looks instead of a scan.
+//! three looks instead of a scan. Text has many of these four bytes by chance. Then a literal that lies across begins
+//! and ends within the run of such stretches, and has its first four bytes and its last four there, which is seldom so.
+
+use core::ops::Range;
 
 use crate::nids::matcher::Pattern;
 
 /// See the module. Letters are folded.
 pub(super) struct Seams {
-    /// A power of two of them.
-    bits: Box<[u64]>,
-    /// Literals of two and of three bytes, which the bits have as well.
+    /// Stretches of four bytes, and literals of two and of three.
+    parts: Bits,
+    /// The first and the last four bytes of literals.
+    firsts: Bits,
+    lasts: Bits,
+    /// Whether there are literals of two and of three bytes.
     has_short: [bool; 2],
+    /// Bytes of the longest literal.
+    len_max: usize,
+}
+
+/// A set of hashes of up to four bytes.
+struct Bits {
+    /// A power of two of them.
+    words: Box<[u64]>,
 }
 
 /// Bits for each byte of a literal, at least.
 const SPARSE: usize = 8;
+/// Bits for the first and for the last bytes of each literal, at least.
+const SPARSE_ENDS: usize = 32;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
 
 impl Seams {
     pub(super) fn new(patterns: &[Pattern]) -> Self {
-        let len: usize = patterns.iter().map(|pattern| pattern.bytes.len()).sum();
-        let words = (len * SPARSE).div_ceil(64).next_power_of_two();
-        let has_short = [2, 3].map(|len| patterns.iter().any(|pattern| pattern.bytes.len() == len));
-        let mut seams = Self { bits: vec![0; words].into(), has_short };
-        for pattern in patterns {
-            for part in pattern.bytes.windows(pattern.bytes.len().clamp(2, PART_LEN)) {
-                let (word, bit) = seams.place(part);
-                seams.bits[word] |= 1 << bit;
-            }
-        }
+        let lens = patterns.iter().map(|pattern| pattern.bytes.len());
+        let mut seams = Self {
+            parts: Bits::new(lens.clone().sum::<usize>() * SPARSE),
+            firsts: Bits::new(patterns.len() * SPARSE_ENDS),
+            lasts: Bits::new(patterns.len() * SPARSE_ENDS),
+            has_short: [2, 3].map(|short| lens.clone().any(|len| len == short)),
+            len_max: lens.max().unwrap_or(0),
+        };
+        patterns.iter().for_each(|pattern| seams.insert(&pattern.bytes));
         seams
     }
 
-    /// Whether a literal may begin before place `border` of `bytes` and end behind it.
+    fn insert(&mut self, literal: &[u8]) {
+        let parts = literal.windows(literal.len().clamp(2, PART_LEN));
+        parts.for_each(|part| self.parts.insert(number(part)));
+        if let (Some(first), Some(last)) =
+            (literal.first_chunk::<PART_LEN>(), literal.last_chunk::<PART_LEN>())
+        {
+            self.firsts.insert(number(first));
+            self.lasts.insert(number(last));
+        }
+    }
+
+    /// The part of `bytes` that holds every literal which begins before place `border` and ends behind it; `None` where
+    /// there is none.
     #[inline]
-    pub(super) fn may_span(&self, bytes: &[u8], border: usize) -> bool {
-        let has = |before: usize, len: usize| {
-            let start = border.checked_sub(before);
-            let part = start.and_then(|start| bytes.get(start..start + len));
-            part.is_some_and(|part| self.has(part))
+    pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
+        let around = border.checked_sub(PART_LEN - 1).and_then(|start| bytes.get(start..));
+        let Some(&[a, b, c, d, e, f]) = around.and_then(|bytes| bytes.first_chunk()) else {
+            return self.spanning_at_edge(bytes, border);
         };
+        let all = fold(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        let has = |shift: u32, mask: u32| self.parts.has((all >> shift) as u32 & mask);
+        let is_long = has(16, u32::MAX) || has(8, u32::MAX) || has(0, u32::MAX);
+        let long = if is_long { self.spanning_long(bytes, border) } else { None };
         let [has_pairs, has_triples] = self.has_short;
-        has(1, 4)
-            || has(2, 4)
-            || has(3, 4)
-            || (has_triples && (has(1, 3) || has(2, 3)))
-            || (has_pairs && has(1, 2))
+        let is_short = (has_triples && (has(8, 0xff_ffff) || has(16, 0xff_ffff)))
+            || (has_pairs && has(16, 0xffff));
+        if !is_short {
+            return long;
+        }
+        let (start, end) = (border - 2, border + 2);
+        Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
+    }
+
+    /// The same where there are less than three bytes on a side.
+    fn spanning_at_edge(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
+        let stretches = (2..=PART_LEN).flat_map(|len| (1..len).map(move |before| (before, len)));
+        let mut parts = stretches.filter_map(|(before, len)| {
+            let start = border.checked_sub(before)?;
+            bytes.get(start..start + len)
+        });
+        let start = (border + 1).saturating_sub(self.len_max);
+        let end = bytes.len().min(border + self.len_max);
+        parts.any(|part| self.parts.has(number(part))).then_some(start..end)
+    }
+
+    /// Where what has four bytes or more may lie, at three bytes of each side or more.
+    fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
+        let is_in = |bits: &Bits, at: usize| {
+            let part = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<PART_LEN>());
+            part.is_some_and(|part| bits.has(fold(u32::from_be_bytes(*part).into()) as u32))
+        };
+        let is_part = |at: &usize| is_in(&self.parts, *at);
+        let across = border - (PART_LEN - 1)..border;
+        let (first, last) = (across.clone().find(is_part)?, across.clone().rfind(is_part)?);
+        let before = (0..first).rev().take(self.len_max).take_while(is_part).last();
+        let behind = (last + 1..bytes.len()).take(self.len_max).take_while(is_part).last();
+        let (first, last) = (before.unwrap_or(first), behind.unwrap_or(last));
+        let first = (first..border).find(|&at| is_in(&self.firsts, at))?;
+        let last = (first.max(across.start)..=last).rfind(|&at| is_in(&self.lasts, at))?;
+        Some(first..last + PART_LEN)
     }
 
     pub(super) fn memory_len(&self) -> usize {
-        8 * self.bits.len()
+        [&self.parts, &self.firsts, &self.lasts].iter().map(|bits| 8 * bits.words.len()).sum()
+    }
+}
+
+impl Bits {
+    fn new(count: usize) -> Self {
+        Self { words: vec![0; count.div_ceil(64).next_power_of_two()].into() }
     }
 
-    #[inline]
-    fn has(&self, part: &[u8]) -> bool {
+    fn insert(&mut self, part: u32) {
         let (word, bit) = self.place(part);
-        self.bits[word] >> bit & 1 == 1
+        self.words[word] |= 1 << bit;
     }
 
     #[inline]
-    fn place(&self, part: &[u8]) -> (usize, u32) {
-        let fold = |sum: u32, byte: &u8| sum << 8 | u32::from(byte.to_ascii_lowercase());
-        let hash = part.iter().fold(0, fold).wrapping_mul(0x9e37_79b1);
-        ((hash >> 6) as usize & (self.bits.len() - 1), hash & 63)
+    fn has(&self, part: u32) -> bool {
+        let (word, bit) = self.place(part);
+        self.words[word] >> bit & 1 == 1
     }
+
+    #[inline]
+    fn place(&self, part: u32) -> (usize, u32) {
+        // The upper bits of the product hang on all of its bytes, the lower ones on the last alone.
+        let hash = u64::from(part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((hash >> 32) as usize & (self.words.len() - 1), (hash >> 58) as u32)
+    }
+}
+
+/// Up to four bytes as one number, letters folded.
+fn number(part: &[u8]) -> u32 {
+    fold(part.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))) as u32
+}
+
+/// Eight bytes at once, capital letters made small.
+#[inline]
+fn fold(bytes: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Of the lower seven bits, the eighth then says whether they are `A` or more, and more than `Z`.
+    let low = bytes & (0x7f * EACH);
+    let from_a = low + (0x80 - b'A' as u64) * EACH;
+    let behind_z = low + (0x7f - b'Z' as u64) * EACH;
+    bytes | (from_a & !behind_z & !bytes & (0x80 * EACH)) >> 2
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Few letters, so that much lies across.
+        #[test]
+        fn nothing_that_lies_across_is_ruled_out(
+            literals in prop::collection::vec("[ab]{1,9}", 1..4),
+            text in "[abAB]{0,30}",
+        ) {
+            let literals: Vec<&str> = literals.iter().map(String::as_str).collect();
+            let (seams, text) = (seams(&literals), text.as_bytes());
+            for (literal, border) in literals.iter().flat_map(|l| (0..=text.len()).map(move |b| (l, b))) {
+                let spans = |start: usize| {
+                    start + literal.len() > border
+                        && text[start..].get(..literal.len()).is_some_and(|found| {
+                            found.eq_ignore_ascii_case(literal.as_bytes())
+                        })
+                };
+                let found = seams.spanning(text, border).unwrap_or(0..0);
+                for start in (0..border).filter(|&start| spans(start)) {
+                    let is_in = found.start <= start && start + literal.len() <= found.end;
+                    prop_assert!(is_in, "{} at {}, {}: {:?}", literal, start, border, found);
+                }
+            }
+        }
+    }
 
     fn seams(literals: &[&str]) -> Seams {
         let pattern = |text: &&str| Pattern { bytes: text.as_bytes().into(), is_nocase: true };
@@ -85,7 +200,7 @@ mod tests {
             for (before, behind) in [("", ""), ("--", "--"), ("a", "z"), ("abc", "")] {
                 let bytes = format!("{before}{}{behind}", literal.to_ascii_uppercase());
                 for border in before.len() + 1..before.len() + literal.len() {
-                    assert!(seams.may_span(bytes.as_bytes(), border), "{bytes} {border}");
+                    assert!(seams.spanning(bytes.as_bytes(), border).is_some(), "{bytes} {border}");
                 }
             }
         }
@@ -95,8 +210,28 @@ mod tests {
     fn most_else_is() {
         let one = seams(&["abcde", "x"]);
         let bytes: Vec<u8> = (0..=255).rev().collect();
-        let left = (0..=256).filter(|&border| one.may_span(&bytes, border)).count();
+        let left = (0..=256).filter(|&border| one.spanning(&bytes, border).is_some()).count();
         assert!(left < 40, "{left}");
-        assert!(!seams(&[]).may_span(b"abcd", 2));
+        assert!(seams(&[]).spanning(b"abcd", 2).is_none());
+    }
+
+    #[test]
+    fn a_part_of_a_literal_is_not_enough() {
+        let seams = seams(&["attention", "nation", "four"]);
+        assert_eq!(seams.spanning(b"a mention of", 6), None);
+        assert_eq!(seams.spanning(b"of attentive", 7), None);
+        assert_eq!(seams.spanning(b"a nation of", 5), Some(2..8));
+        assert_eq!(seams.spanning(b"of AttenTion", 7), Some(3..12));
+    }
+
+    #[test]
+    fn folds_as_one_byte_at_a_time() {
+        for byte in 0..=u8::MAX {
+            let bytes = [byte, b'Z', 0x80, byte, b'@', b'[', 0xff, byte];
+            assert_eq!(
+                fold(u64::from_be_bytes(bytes)).to_be_bytes(),
+                bytes.map(|b| b.to_ascii_lowercase())
+            );
+        }
     }
 }

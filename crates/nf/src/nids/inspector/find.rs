@@ -1,6 +1,8 @@
 //! Which rules a packet makes worth asking: by what was found in its payload and in its stream, by its addresses, and
 //! those that wait.
 
+use core::ops::Range;
+
 use warpline_packet::Found;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM};
@@ -30,10 +32,10 @@ impl Inspector {
         match tracked.stream {
             Stream::Grew { from, is_packet: true, changed: None, .. } => {
                 let (window, state) = flows.window_and_vars(place, tracked.direction);
-                let is_seam = group.may_span(window.bytes, (from - window.start) as usize);
+                let seam = group.spanning(window.bytes, (from - window.start) as usize);
                 let waiting = &state.waiting[tracked.direction as usize];
                 let known = state.generations[tracked.direction as usize];
-                !is_seam && waiting.is_empty() && known == *generation as u16
+                seam.is_none() && waiting.is_empty() && known == *generation as u16
             }
             Stream::Grew { .. } | Stream::Gap(_) => false,
             _ => true,
@@ -78,14 +80,15 @@ impl Inspector {
             waiting.forget(window.start);
             waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
             let border = (from - window.start.min(from)) as usize;
-            let end = if is_in_order {
-                border + group.pattern_len_max()
+            let stretch = if is_in_order {
+                group.spanning(window.bytes, border)
             } else {
-                (to - window.start) as usize
+                counts.rescans += 1;
+                let first = (border + 1).saturating_sub(group.pattern_len_max());
+                Some(first..(to - window.start) as usize)
             };
-            if !is_in_order || group.may_span(window.bytes, border) {
-                counts.rescans += u64::from(!is_in_order);
-                scan_behind(group, window.bytes, border, end, asked);
+            if let Some(stretch) = stretch {
+                scan_behind(group, window.bytes, stretch, border, asked);
             }
         }
         let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
@@ -100,11 +103,17 @@ impl Inspector {
     }
 }
 
-/// Asks the rules of every literal in `bytes` that ends behind place `border` and at `end` at the latest.
-fn scan_behind(group: &Group, bytes: &[u8], border: usize, end: usize, asked: &mut Asked) {
+/// Asks the rules of every literal in `stretch` of `bytes` that ends behind place `border` of them.
+fn scan_behind(
+    group: &Group,
+    bytes: &[u8],
+    stretch: Range<usize>,
+    border: usize,
+    asked: &mut Asked,
+) {
     let Some(matcher) = group.matcher() else { return };
-    let first = (border + 1).saturating_sub(group.pattern_len_max());
-    let Some(bytes) = bytes.get(first..end.min(bytes.len())) else { return };
+    let first = stretch.start;
+    let Some(bytes) = bytes.get(first..stretch.end.min(bytes.len())) else { return };
     let mut hits = asked.take_hits();
     matcher.scan(bytes, &mut hits);
     let is_asked = |id: u32| group.ends_behind(id, bytes, border - first);

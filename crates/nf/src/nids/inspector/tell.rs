@@ -28,13 +28,13 @@ impl Inspector {
         let alert = Alert {
             rule: matched.rule,
             generation: *generation,
-            captured: at.seen.packet.captured(),
+            captured: at.seen.map_or(at.now, |seen| seen.packet.captured()),
             now: at.now,
             ends: at.ends(),
             protocol: at.subject.protocol,
             src_port,
             dst_port,
-            vlans: vlans(&at.seen.packet),
+            vlans: at.seen.map_or([None; 3], |seen| vlans(&seen.packet)),
             flow: facts.map(|facts| FlowAt {
                 id: facts.id,
                 to_server: at.facts.to_server == Some(true),
@@ -51,7 +51,9 @@ impl Inspector {
             payload,
         };
         let len = alert.encode(note);
-        emit.note(at.seen.packet.ingress(), &note[..len]);
+        if !emit.note(at.ingress, &note[..len]) {
+            self.counts.alerts_over += 1;
+        }
     }
 }
 

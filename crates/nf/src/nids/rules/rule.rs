@@ -67,6 +67,18 @@ pub enum Rejected {
     Both,
 }
 
+impl Rejected {
+    /// The same of a packet that goes the other way.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::Source => Self::Destination,
+            Self::Destination => Self::Source,
+            Self::Both => Self::Both,
+        }
+    }
+}
+
 /// A rule's header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {

@@ -181,6 +181,24 @@ fn fragments_do_not_hide() {
     assert!(is_found("", &talk.frames));
 }
 
+/// The others went on before: with the last one their receiver would have it all.
+#[test]
+fn what_completes_a_dropped_datagram_never_goes_on() {
+    let rule = "drop udp any any -> any any (content:\"attack\"; sid:1;)\n";
+    let at = |frames: Vec<Frame>, start: u64| {
+        (start..).zip(frames).map(|(millis, frame)| frame.at(millis)).collect::<Vec<_>>()
+    };
+    let frames = at(fragments(&Frame::udp(b"some text and then the attack"), 16), 0);
+    let [first, middle, last] = &frames[..] else { panic!("three fragments") };
+    let again = [last.clone().at(3), middle.clone().at(4), last.clone().at(29_000)];
+    // Its receiver no longer waits, and these are of another datagram.
+    let later = at(fragments(&Frame::udp(b"only some text, and then more"), 16), 31_000);
+    let other = Frame { id: 78, ..first.clone() }.at(32_000);
+    let all = [&frames[..], &again, &later, &[other]].concat();
+    let ran = run(rule, "", &all);
+    assert_eq!((ran.alerts, ran.dropped), (vec![(2, 1)], vec![2, 3, 4, 5]));
+}
+
 #[test]
 fn fragments_overlap_by_policy() {
     let whole = Frame::udp(b"attack..xxxxxxxx");

@@ -1,7 +1,9 @@
 //! Data behind gaps: they are looked at when the gap is given up, whichever end's packet does that.
 
 use super::frames::{ACK, Frame, RST, Talk};
-use super::run::run;
+use super::run::{Temporary, run};
+use crate::harness::{Harness, Input, try_build};
+use crate::nids::DEFINITION;
 
 const RULES: &str = "alert tcp-stream any any -> any 80 (content:\"VERY\"; sid:1;)\n\
                      alert tcp-stream any any -> any 80 (content:\"DATA\"; sid:2;)\n\
@@ -68,4 +70,40 @@ fn a_rule_tells_once_of_a_packet() {
     talk.client(b"DATA");
     talk.server(b"");
     assert_eq!(run(RULES, "", &talk.frames).alerts, [(5, 2)]);
+}
+
+/// Of a packet that closes a gap of its peer's, the peer is who sent what matched.
+#[test]
+fn a_reject_behind_a_gap_resets_who_sent_it() {
+    let rule = |action| format!("{action} tcp any any -> any 80 (content:\"DATA\"; sid:2;)\n");
+    let ports = |frame: &[u8]| [frame[35], frame[37]];
+    let mut acknowledged = talk();
+    acknowledged.server(b"");
+    let mut pushed = Talk::new(&Frame::udp(b""));
+    pushed.client(b"DATA");
+    for (talk, what) in [(acknowledged, "behind a gap"), (pushed, "in order")] {
+        // The last bytes of both ports: of 80, and of 40,000.
+        for (action, expected) in [
+            ("rejectsrc", vec![[80, 64]]),
+            ("rejectdst", vec![[64, 80]]),
+            ("rejectboth", vec![[80, 64], [64, 80]]),
+        ] {
+            let mut made: Vec<[u8; 2]> =
+                made(&rule(action), &talk.frames).iter().map(|frame| ports(frame)).collect();
+            made.sort_by_key(|ports| ports[0] != 80);
+            assert_eq!(made, expected, "{action} {what}");
+        }
+    }
+}
+
+/// What the function makes of frames.
+fn made(rules: &str, frames: &[Frame]) -> Vec<Vec<u8>> {
+    let folder = Temporary::new();
+    std::fs::write(folder.0.join("test.rules"), rules).unwrap();
+    let table = "rules = \"test.rules\"\nmatcher = \"dense\"\nflows = 4096\n";
+    let (function, scratch_words) = try_build(&DEFINITION, table, &folder.0).unwrap();
+    let mut harness = Harness::new(function, scratch_words);
+    let inputs = (0..).zip(frames).map(|(at, frame)| Input::at(at * 1_000_000, &frame.bytes()));
+    let outcomes = harness.process(&inputs.collect::<Vec<_>>());
+    outcomes.into_iter().filter(|outcome| outcome.made).map(|outcome| outcome.bytes).collect()
 }

@@ -2,6 +2,7 @@
 //! batches of several sizes.
 
 mod actions;
+mod ends;
 mod evasions;
 mod flows;
 mod frames;

@@ -26,6 +26,27 @@ fn steps() {
     assert_eq!(run(behind, &[b'a'; 60_000]), (false, 0, 0));
 }
 
+/// Few searches that each go over all of the payload are as much work as many short ones.
+#[test]
+fn bytes() {
+    let bytes = [b'a'; 2900];
+    let retried = |expression| vec![c("a", ""), p(expression)];
+    assert_eq!(run(retried(r"/x\d+/R"), &bytes), (false, 1, 0));
+    assert_eq!(run(retried(r"!/b|a$/R"), &bytes), (false, 1, 0));
+    // Those that look at one place are not more than a step.
+    for expression in [r"/^x\d+/R", r"/x\d+/AR", r"/^(x|y)[(|]\|/R"] {
+        assert_eq!(run(retried(expression), &bytes), (false, 0, 0), "{expression}");
+    }
+    assert_eq!(run(retried("!/^a/R"), &bytes), (true, 0, 0));
+    let near = vec![c("a", ""), c("b", "within 1")];
+    assert_eq!(run(near, &bytes), (false, 0, 0));
+    // Nor is it too much to go over a long payload once for each test.
+    let mut long = vec![b'a'; 60_000];
+    long.extend(b"bc");
+    let tests = [vec![c("b", ""); 200], vec![p("/c/"), p("!/d/")]].concat();
+    assert_eq!(run(tests, &long), (true, 0, 0));
+}
+
 #[test]
 fn expressions() {
     let bytes = [b"a".repeat(64), b"!".to_vec()].concat();
