@@ -9,7 +9,7 @@ RUST_MIN=1.95
 missing=()
 wanted=()
 want() { # library package
-    ldconfig -p 2>/dev/null | grep -q "$1" || wanted+=("$2")
+    ldconfig -p 2>/dev/null | grep "$1" >/dev/null || wanted+=("$2")
 }
 need() { # command package
     command -v "$1" >/dev/null 2>&1 || missing+=("$2")

@@ -20,7 +20,7 @@ left_out() {
 has_pip() { "$1" -m pip --version >/dev/null 2>&1; }
 
 [ ! -e "$FOLDER/libnvrtc.so.13" ] || exit 0
-if ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so' || [ -e /usr/local/cuda/lib64/libnvrtc.so ]; then
+if ldconfig -p 2>/dev/null | grep 'libnvrtc\.so' >/dev/null || [ -e /usr/local/cuda/lib64/libnvrtc.so ]; then
     exit 0
 fi
 
