@@ -35,7 +35,7 @@ fn a_refused_run_touches_nothing() {
         ("--lanes 65", "65 is not in 1..=64"),
         ("--lanes=-1", "invalid value '-1'"),
         ("--lanes two", "invalid value 'two'"),
-        ("--device cuda:0", "there is no such device; functions run on: cpu"),
+        ("--device cuda:99", "no device \"cuda:99\""),
         ("--device", "a value is required for '--device"),
         ("--colour red", "unexpected argument '--colour'"),
         ("second.toml", "unexpected argument 'second.toml'"),
@@ -91,7 +91,7 @@ fn a_refused_run_touches_nothing() {
             "--set router.routes=missing.txt",
             "can't read \"missing.txt\": no such file or directory",
         ),
-        ("--set firewall.device=cuda:0", "`device` takes \"cpu\""),
+        ("--set firewall.device=cuda:0", "the function has no kernels for \"cuda:0\""),
         ("--set nat.launch_batches=2", "`launch_batches` takes `stage = \"own\"`"),
     ] {
         let ended = demo.warpline(&format!("{all} {options}")).expect(2);
