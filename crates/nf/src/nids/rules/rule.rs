@@ -24,7 +24,7 @@ pub struct Rule {
     pub flow: FlowTests,
     /// What the payload must hold, in the order of the rule.
     pub payload: Vec<PayloadTest>,
-    /// Names that `byte_extract` and `byte_math` write to: how many slots [`Value::Slot`] counts.
+    /// Names that `byte_extract` and `byte_math` write to: how many slots [`super::Value::Slot`] counts.
     pub slots: u8,
     /// `flowbits`, `flowint` and `xbits` that a match changes, in the order of the rule.
     pub effects: Vec<Effect>,
