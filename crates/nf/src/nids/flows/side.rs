@@ -99,7 +99,7 @@ impl Side {
             return false;
         };
         let at = (self.head + self.kept) as usize;
-        if at + payload.len() > block.len() || memory.is_too_long(block.len()) {
+        if at + payload.len() > block.len() || block.len() > memory.full_len {
             return false;
         }
         let start = block.start() + at;
@@ -289,7 +289,7 @@ impl Side {
 
     /// Gives a block back that is larger than needed, now that nothing waits in it.
     fn shrink(&mut self, memory: &mut Memory) {
-        let is_large = |block: Block| memory.is_too_long(block.len());
+        let is_large = |block: Block| block.len() > memory.full_len;
         if self.ahead > 0
             || self.kept as usize > memory.full_len
             || !self.block.is_some_and(is_large)
@@ -311,12 +311,7 @@ impl Side {
         self.drop_to(memory.window_len as u32);
         let need = self.kept as usize + ahead;
         let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len);
-        // A stream that went on for this long gets more, as every move copies a window.
-        let is_long = self.kept as usize == memory.window_len;
-        let gets_more = is_long && room < memory.long_len && memory.is_plenty();
-        if (!is_roomy || gets_more)
-            && let Some(block) = larger(memory, room, need)
-        {
+        if !is_roomy && let Some(block) = larger(memory, room, need) {
             self.move_to(memory, block);
             return true;
         }
