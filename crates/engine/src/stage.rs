@@ -251,8 +251,8 @@ impl Slot {
         if flight.batch.hold_done() {
             flight.batch.set_phase(self.access.run);
             self.function.run(&mut flight.batch);
+            flight.batch.release();
         }
-        flight.batch.release();
         self.end(flight, placer);
         // What is made here goes on by the CPU alone, up to the end of the stage.
         flight.bench.made.leave_from(self.place + 1);

@@ -62,7 +62,7 @@ pub use findings::{Findings, Found};
 pub use flags::Flags;
 pub use kernel_layout::kernel_layout;
 pub use link::LinkType;
-pub use mirror::{Broken, SPANS_OPEN};
+pub use mirror::Broken;
 pub use notes::{NOTE_LEN_MAX, Note, Notes};
 pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
 pub use parse::Headers;

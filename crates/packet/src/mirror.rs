@@ -16,7 +16,7 @@ use crate::{Batch, Field, FieldSet, Headers, Reason, SCRATCH_WORDS, Table, Verdi
 
 /// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
 /// in different ones.
-pub const SPANS_OPEN: usize = 2;
+const SPANS_OPEN: usize = 2;
 
 /// The verdict of a packet that is kept out of a function's sight for a while.
 const HELD: u8 = 7;
@@ -182,19 +182,18 @@ impl Batch {
     }
 
     /// Keeps out of sight the packets for which the device did the work of the function whose turn it is, until
-    /// [`Batch::release`]. Says whether any is left.
+    /// [`Batch::release`]. Says whether any is left; where none is, nothing is held.
     pub fn hold_done(&mut self) -> bool {
-        let mut any = false;
+        // Mostly none is.
+        if !(0..self.len()).any(|row| self.is_forward(row) && self.is_left(row)) {
+            return false;
+        }
         for row in 0..self.len() {
-            let is_left = self.is_left(row);
-            let verdict = &mut self.table.column_mut(VerdictOf)[row];
-            match (*verdict == Verdict::Forward as u8, is_left) {
-                (true, true) => any = true,
-                (true, false) => *verdict = HELD,
-                _ => {}
+            if self.is_forward(row) && !self.is_left(row) {
+                self.table.column_mut(VerdictOf)[row] = HELD;
             }
         }
-        any
+        true
     }
 
     /// Ends [`Batch::hold_done`].
