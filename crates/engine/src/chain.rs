@@ -53,8 +53,6 @@ pub struct StagePlan {
     pub count: usize,
     /// Batches that go through together, on the CPU.
     pub launch_batches: usize,
-    /// Whether they are on a device: that of the first.
-    pub is_on_device: bool,
 }
 
 /// A chain, ready to be run.
@@ -247,13 +245,12 @@ fn cut(instances: &[Instance]) -> Vec<StagePlan> {
                 first: place,
                 count: 1,
                 launch_batches: instance.launch_batches.max(1),
-                is_on_device: instance.on_device.is_some(),
             }),
         }
     }
     // A chain without functions still has one stage, which passes packets on.
     if stages.is_empty() {
-        stages.push(StagePlan { first: 0, count: 0, launch_batches: 1, is_on_device: false });
+        stages.push(StagePlan { first: 0, count: 0, launch_batches: 1 });
     }
     stages
 }
@@ -261,14 +258,11 @@ fn cut(instances: &[Instance]) -> Vec<StagePlan> {
 /// Whether `instance`, which follows those of `stage`, has no stage of its own.
 fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance) -> bool {
     let own = &instances[stage.first..stage.first + stage.count];
-    let same_device = own.iter().all(|one| one.device_id() == instance.device_id());
     let options = |on: &OnDevice| (on.launches, on.is_required);
-    let can_follow = |one: &Instance| device::can_follow(&*one.function, &*instance.function);
-    same_device
-        && !instance.own_stage
-        && !own.iter().any(|one| one.own_stage)
-        && own.iter().all(|one| {
-            one.on_device.as_ref().map(options) == instance.on_device.as_ref().map(options)
-        })
-        && (instance.on_device.is_none() || own.iter().all(can_follow))
+    let place = |one: &Instance| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
+    let can_follow = |one: &Instance| {
+        place(one) == place(instance)
+            && (one.on_device.is_none() || device::can_follow(&*one.function, &*instance.function))
+    };
+    !instance.own_stage && own.iter().all(|one| !one.own_stage && can_follow(one))
 }

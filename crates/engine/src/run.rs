@@ -146,7 +146,7 @@ fn build(
     let bytes = layout.memory_len();
     let memory = LaneMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
-    let mut mirrors = Mirrors::new(&memory, bytes);
+    let mut mirrors = Mirrors::new(&memory);
     let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);
     let launches = chain.stages.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();

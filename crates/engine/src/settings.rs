@@ -68,8 +68,8 @@ impl Settings {
     /// all at once.
     pub fn made_batches(&self, chain: &Chain) -> usize {
         let on_cpu = chain.stages.iter().map(|stage| stage.launch_batches).max().unwrap_or(1);
-        let on_devices = chain.stages.iter().filter(|stage| stage.is_on_device);
-        on_cpu + on_devices.map(|stage| self.stage_batches(chain, stage)).sum::<usize>()
+        let on_devices = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
+        on_cpu + on_devices.map(|limits| limits.waiting_batches_max).sum::<usize>()
     }
 
     /// Batches that a stage has at once.

@@ -71,7 +71,7 @@ pub(crate) struct Finished {
 }
 
 impl Launches {
-    /// For `stage` of a lane whose packets are in `memory`, and whose functions are loaded.
+    /// For `stage`, whose functions are loaded, of the lane that has `mirrors`.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use warpline_device::{Buffer, Device, Failure, Region};
+use warpline_device::{Buffer, Device, Failure, HostMemory, Region};
 
 use crate::sys::lane_memory::LaneMemory;
 
@@ -18,14 +18,13 @@ pub(crate) struct Mirror {
 /// The mirrors of a lane, by device: stages on the same device share one.
 pub(crate) struct Mirrors<'a> {
     memory: &'a LaneMemory,
-    len: usize,
     by_device: Vec<(String, Mirror)>,
 }
 
 impl<'a> Mirrors<'a> {
-    /// Of `memory`, of which `len` bytes are used; none so far.
-    pub(crate) fn new(memory: &'a LaneMemory, len: usize) -> Self {
-        Self { memory, len, by_device: Vec::new() }
+    /// Of `memory`; none so far.
+    pub(crate) fn new(memory: &'a LaneMemory) -> Self {
+        Self { memory, by_device: Vec::new() }
     }
 
     /// The one on `device`.
@@ -39,7 +38,8 @@ impl<'a> Mirrors<'a> {
         }
         let region = device.register(Arc::new(self.memory.clone()))?;
         let failed = Arc::default();
-        let mirror = Mirror { region, buffer: device.allocate(self.len)?, failed };
+        let mirror =
+            Mirror { region, buffer: device.allocate(HostMemory::len(self.memory))?, failed };
         self.by_device.push((id.clone(), mirror.clone()));
         Ok(mirror)
     }
