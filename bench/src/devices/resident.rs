@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
+use warpline_engine::sys::kernel_source;
 use warpline_packet::FieldSet;
 
 use super::Bench;
@@ -43,7 +44,7 @@ impl Resident {
         lane.before();
         let image = lane.image();
         let kernels = lane.function().kernels().expect("a function with kernels");
-        let module = device.compile(&sys::source(&kernels, lane.layout()))?;
+        let module = device.compile(&kernel_source(&kernels, lane.layout()))?;
         let with_items =
             |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
         let writes = lane.function().access().run.writes & FieldSet::FRAME;

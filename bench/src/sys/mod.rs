@@ -1,5 +1,5 @@
 //! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does, and the vouching for
-//! the kernels of functions.
+//! launches.
 
 #![allow(unsafe_code)]
 
@@ -7,9 +7,8 @@ use core::ptr::NonNull;
 use core::slice;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
-use warpline_nf::{KernelStep, Kernels};
-use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, kernel_layout};
+use warpline_device::{Argument, Kernel, Launch};
+use warpline_packet::{Arena, Batch, HeapMemory, Memory};
 
 /// The way to the bytes of a lane's arena.
 pub(crate) struct Reached(Arc<HeapMemory>);
@@ -44,31 +43,6 @@ impl Reached {
         // as long as the slice lives: nobody writes.
         let bytes = unsafe { slice::from_raw_parts(self.0.base().as_ptr(), self.len()) };
         to.copy_from_slice(&bytes[..to.len()]);
-    }
-}
-
-/// A function's kernels for arenas of a layout.
-pub(crate) fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
-    let header = |one: &warpline_nf::KernelHeader| Header { name: one.name, text: one.text };
-    let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
-    let tables = kernels.tables().len();
-    let specs: Vec<KernelSpec> = kernels.steps().iter().map(|step| spec(step, tables)).collect();
-    // SAFETY: functions vouch for their kernels, whose heads are as `spec` says.
-    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
-    let own = kernels.defines().iter().map(|&(name, value)| (name.to_string(), value));
-    let all = kernel_layout(layout).into_iter().chain(own);
-    all.fold(source, |source, (name, value)| source.define(name, value))
-}
-
-fn spec(step: &KernelStep, tables: usize) -> KernelSpec {
-    let mut parameters = vec![Parameter::Writes, Parameter::Reads];
-    parameters.extend(vec![Parameter::Reads; tables]);
-    parameters.extend([Parameter::U32, Parameter::U32]);
-    KernelSpec {
-        name: step.name,
-        group: step.group,
-        shared_big: step.shared_big,
-        parameters: parameters.leak(),
     }
 }
 

@@ -6,7 +6,7 @@ use warpline_device::{
     Argument, Buffer, Device, Failure, Kernel, Launch, Part, Slice, Step, Stream, Work,
 };
 use warpline_nf::{Function, KernelStep, Kernels};
-use warpline_packet::{ArenaLayout, Field, FieldSet, kernel_layout};
+use warpline_packet::{ArenaLayout, Field, FieldSet};
 
 use crate::sys::vouched;
 
@@ -63,14 +63,7 @@ pub(crate) fn load(
     kernels: &Kernels,
     layout: &ArenaLayout,
 ) -> Result<Loaded, Failure> {
-    let mut source = vouched::source(kernels);
-    for (name, value) in kernel_layout(layout) {
-        source = source.define(name, value);
-    }
-    for (name, value) in kernels.defines() {
-        source = source.define(*name, value);
-    }
-    let module = device.compile(&source)?;
+    let module = device.compile(&vouched::source(kernels, layout))?;
     let with_kernel = |step: &KernelStep| {
         let kernel = module.kernel(step.name)?;
         Ok(LoadedKernel { kernel, group: step.group, items_per_packet: step.items_per_packet })

@@ -9,3 +9,4 @@ pub(crate) mod vouched;
 
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
+pub use vouched::source as kernel_source;

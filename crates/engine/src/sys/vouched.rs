@@ -2,6 +2,7 @@
 
 use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
 use warpline_nf::{KERNEL_TABLES_MAX, KernelHeader, KernelStep, Kernels};
+use warpline_packet::{ArenaLayout, kernel_layout};
 
 /// What every kernel of a function takes: the mirror, the packets, its tables, how many packets there are, and its place.
 fn parameters(tables: usize) -> &'static [Parameter] {
@@ -21,8 +22,8 @@ fn parameters(tables: usize) -> &'static [Parameter] {
 
 const _: () = assert!(KERNEL_TABLES_MAX == 8);
 
-/// The text of a function.
-pub(crate) fn source(kernels: &Kernels) -> Source {
+/// The text of a function, for arenas of `layout`.
+pub fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
     let tables = kernels.tables().len();
     let spec = |step: &KernelStep| KernelSpec {
         name: step.name,
@@ -35,7 +36,10 @@ pub(crate) fn source(kernels: &Kernels) -> Source {
     let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
     // SAFETY: `Kernels` are made by the functions of one crate only, whose texts have the heads that it says they
     // have and nothing that runs when they are loaded.
-    unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) }
+    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
+    let own = kernels.defines().iter().map(|&(name, value)| (name.to_owned(), value));
+    let all = kernel_layout(layout).into_iter().chain(own);
+    all.fold(source, |source, (name, value)| source.define(name, value))
 }
 
 /// A launch with the arguments that `device::executor` makes.
