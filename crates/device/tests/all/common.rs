@@ -1,27 +1,11 @@
 //! Kernels for the tests, and the devices that every case is run on.
 
-use std::sync::Arc;
-
+pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
-    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work,
-    find,
+    Argument, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work,
 };
 
 use Parameter::{Reads, U32, U64, Writes};
-
-/// Every device of this machine. With `WARPLINE_REQUIRE_DEVICES=host,opencl` those kinds must be there.
-pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
-    let found = find();
-    for (kind, why) in &found.missing {
-        println!("skipped: {kind}: {why}");
-    }
-    let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
-    for kind in required.split(',').filter(|kind| !kind.is_empty()) {
-        let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
-        assert!(is_there, "{kind} is required and not there");
-    }
-    found.devices
-}
 
 /// `scale`: out[i] = in[i] * factor + add, for `count` words. `sum_groups`: the sum of each group's 32 words through
 /// shared memory, in two steps that see each other.

@@ -1,7 +1,5 @@
 //! Chains with functions on devices: I1, I2, I3 wherever functions run, and I7 whatever fails.
 
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-
 #[path = "../common/mod.rs"]
 mod common;
 

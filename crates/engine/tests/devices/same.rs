@@ -8,7 +8,9 @@ use warpline_device::Device;
 use warpline_engine::{LaunchOptions, OnDevice, Settings};
 
 use crate::common::forms::{FORMS, Form, NARROW};
-use crate::common::real::{check_chain, check_shows, forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{
+    chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_on,
+};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{chain_on, devices, has_kernels, told};
@@ -55,9 +57,18 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
 }
 
 #[test]
+fn definitions_say_which_functions_have_kernels() {
+    for form in FORMS.iter().chain(NARROW) {
+        let instance = &chain_of(&[*form]).instances[0];
+        let has_kernels = instance.function.kernels().is_some();
+        assert_eq!(instance.definition.has_kernels, has_kernels, "{}", form.name);
+    }
+}
+
+#[test]
 fn each_function_is_the_same_on_every_device() {
     for device in devices() {
-        for form in FORMS.iter().chain(NARROW).filter(|form| has_kernels(form, &device)) {
+        for form in FORMS.iter().chain(NARROW).filter(|form| has_kernels(form)) {
             same_on(&device, &[*form], 3000);
         }
     }

@@ -4,11 +4,9 @@
 //! arena to the device and back, has the CPU do what kernels left to it, and wants every packet to be what it is behind
 //! `run` alone. Several batches share a launch; some packets in it are not the kernels' business.
 
-use std::sync::Arc;
-
+pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Figures, Kernel, Part, Step, Work, compile_cuda_for,
-    figures, find,
+    Argument, Buffer, Device, Failure, Figures, Kernel, Part, Step, Work, compile_cuda_for, figures,
 };
 use warpline_nf::harness::Input;
 use warpline_nf::{Function, Kernels};
@@ -22,20 +20,6 @@ use crate::sys::{launch, source};
 pub(crate) struct Tally {
     pub(crate) packets: usize,
     pub(crate) left: usize,
-}
-
-/// Every device of this machine. With `WARPLINE_REQUIRE_DEVICES=host,opencl` those kinds must be there.
-pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
-    let found = find();
-    for (kind, why) in &found.missing {
-        println!("skipped: {kind}: {why}");
-    }
-    let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
-    for kind in required.split(',').filter(|kind| !kind.is_empty()) {
-        let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
-        assert!(is_there, "{kind} is required and not there");
-    }
-    found.devices
 }
 
 /// Sends `inputs` through the function's kernels on `device` and through `run`; panics where a packet differs.
@@ -97,7 +81,10 @@ pub(crate) fn compile_for_cuda(function: &dyn Function, scratch_words: usize) {
     for arch in [80, 90, 100] {
         match compile_cuda_for(&source, arch) {
             Ok(cubin) => judge(arch, &kernels, &figures(&cubin)),
-            Err(Failure::NoCompiler(why)) => return println!("skipped: {why}"),
+            Err(Failure::NoCompiler(why)) => {
+                assert!(std::env::var_os("WARPLINE_REQUIRE_NVRTC").is_none(), "{why}");
+                return println!("skipped: {why}");
+            }
             Err(other) => panic!("{other}"),
         }
     }
