@@ -16,12 +16,14 @@ use warpline_native::ipsec_mb::{self as native, Hash, Library, Manager, Outcome}
 use warpline_nf::digest;
 use warpline_nf::digest::md5::{BLOCK_LEN, Block, LANES, States, compress, pad};
 use warpline_nf::harness::build;
-use warpline_packet::BATCH_DEFAULT;
 use warpline_packet::hash::mix32;
+use warpline_packet::{BATCH_DEFAULT, prefetch};
 
 const ROUNDS: usize = 101;
 const GROUPS: usize = 3;
 const WIDTH: usize = GROUPS * LANES;
+/// Blocks by which memory is asked for a payload ahead of its turn.
+const AHEAD: usize = 4;
 
 fn main() {
     for batches in [1, 64] {
@@ -160,7 +162,10 @@ fn bare(payloads: &[Vec<u8>], digests: &mut [[u32; 4]]) {
         for (payload, tail) in payloads.iter().zip(&mut tails) {
             blocks = pad(payload.as_chunks::<BLOCK_LEN>().1, payload.len(), tail);
         }
-        (0..parts[0].len()).for_each(|step| step_of(&mut states, |lane| &parts[lane][step]));
+        for step in 0..parts[0].len() {
+            step_of(&mut states, |lane| &parts[lane][step]);
+            parts.iter().filter_map(|part| part.get(step + AHEAD)).for_each(prefetch);
+        }
         (0..blocks).for_each(|step| step_of(&mut states, |lane| &tails[lane][step]));
         for (lane, digest) in digests.iter_mut().enumerate() {
             *digest = states[lane / LANES].lane(lane % LANES);
