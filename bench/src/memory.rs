@@ -54,18 +54,6 @@ impl Frames {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// `count` frames from `first` on.
-    #[inline]
-    fn run(&self, first: usize, count: usize) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &self.bytes[if first == 0 { 0 } else { self.ends[first - 1] as usize }..];
-        let mut start = self.bytes.len() - rest.len();
-        self.ends[first..first + count].iter().map(move |&end| {
-            let (bytes, behind) = rest.split_at(end as usize - start);
-            (rest, start) = (behind, end as usize);
-            bytes
-        })
-    }
-
     /// The frames of each of `lanes` lanes, by `steering`.
     pub fn split(&self, lanes: usize, steering: &Steering) -> Vec<Self> {
         let mut split: Vec<Self> = (0..lanes).map(|_| Self::default()).collect();
@@ -81,22 +69,31 @@ impl Frames {
 
 /// Gives frames in turn, over and over, until so many were given; a microsecond apart.
 pub struct MemorySource {
-    frames: Arc<Frames>,
+    /// As they are given, but for their time.
+    frames: Vec<Frame<'static>>,
     at: usize,
     left: u64,
     now: u64,
 }
 
 impl MemorySource {
-    /// `count` frames out of `frames`.
+    /// `count` frames out of `frames`, which stay in memory for good.
     pub fn new(frames: Arc<Frames>, count: u64) -> Self {
+        let all: &'static Arc<Frames> = Box::leak(Box::new(frames));
+        let frame = |index| {
+            let bytes = all.get(index);
+            let wire_len = bytes.len() as u32;
+            let link = LinkType::ETHERNET;
+            Frame { bytes, timestamp: Instant::ZERO, wire_len, link, interface: 0 }
+        };
+        let frames = (0..all.len()).map(frame).collect();
         Self { frames, at: 0, left: count, now: 1_700_000_000_000_000_000 }
     }
 }
 
 impl Source for MemorySource {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        let mut one = Burst::EMPTY;
+        let mut one = Burst::new();
         self.fill(&mut one, 1);
         Ok(one.frames().first().map_or(Next::End, |frame| Next::Frame(*frame)))
     }
@@ -112,21 +109,12 @@ impl MemorySource {
     #[inline]
     fn fill<'a>(&'a mut self, burst: &mut Burst<'a>, count: usize) {
         let count = self.left.min(count as u64).min((self.frames.len() - self.at) as u64);
-        let first = self.at;
+        let from = self.at;
         self.left -= count;
-        self.at = (first + count as usize) % self.frames.len();
-        let places = burst.room(count as usize).iter_mut();
-        let mut now = self.now;
-        for (place, bytes) in places.zip(self.frames.run(first, count as usize)) {
-            now += 1_000;
-            *place = Frame {
-                bytes,
-                timestamp: Instant::from_nanos(now),
-                wire_len: bytes.len() as u32,
-                link: LinkType::ETHERNET,
-                interface: 0,
-            };
+        self.at = (from + count as usize) % self.frames.len();
+        for frame in &self.frames[from..from + count as usize] {
+            self.now += 1_000;
+            burst.push(Frame { timestamp: Instant::from_nanos(self.now), ..*frame });
         }
-        self.now = now;
     }
 }

@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
 /// Frames longer than this are cut, as libpcap's largest snap length (`MAXIMUM_SNAPLEN`) does.
@@ -27,17 +28,6 @@ pub struct Frame<'a> {
     pub interface: u16,
 }
 
-impl Frame<'_> {
-    /// No frame: without bytes, at no time.
-    pub const EMPTY: Self = Self {
-        bytes: &[],
-        timestamp: Instant::ZERO,
-        wire_len: 0,
-        link: LinkType::ETHERNET,
-        interface: 0,
-    };
-}
-
 /// What a source has to say.
 #[derive(Debug)]
 pub enum Next<'a> {
@@ -53,36 +43,24 @@ pub enum Next<'a> {
 pub const BURST_MAX: usize = 32;
 
 /// Frames that a source gives together, borrowed from it until the next call.
-#[derive(Clone, Debug)]
-pub struct Burst<'a> {
-    frames: [Frame<'a>; BURST_MAX],
-    len: usize,
-}
+#[derive(Clone, Debug, Default)]
+pub struct Burst<'a>(ArrayVec<Frame<'a>, BURST_MAX>);
 
 impl<'a> Burst<'a> {
     /// None yet.
-    pub const EMPTY: Self = Self { frames: [Frame::EMPTY; BURST_MAX], len: 0 };
+    pub const fn new() -> Self {
+        Self(ArrayVec::new_const())
+    }
 
     /// The frames.
     pub fn frames(&self) -> &[Frame<'a>] {
-        &self.frames[..self.len]
+        &self.0
     }
 
     /// Takes a frame; says whether there was room.
+    #[inline]
     pub fn push(&mut self, frame: Frame<'a>) -> bool {
-        let place = self.room(1).first_mut();
-        place.is_some_and(|place| {
-            *place = frame;
-            true
-        })
-    }
-
-    /// Places for the next `count` frames, as far as there is room: they are the burst's from here on,
-    /// and are to be written.
-    pub fn room(&mut self, count: usize) -> &mut [Frame<'a>] {
-        let first = self.len;
-        self.len = BURST_MAX.min(first + count);
-        &mut self.frames[first..self.len]
+        self.0.try_push(frame).is_ok()
     }
 }
 

@@ -32,11 +32,6 @@ impl Kept {
         self.heads.is_empty()
     }
 
-    /// How many are kept, at most a burst.
-    pub(super) fn len(&self) -> usize {
-        self.heads.len()
-    }
-
     /// Keeps a frame; one that is too long for a slab is cut.
     pub(super) fn keep(&mut self, frame: &Frame<'_>) {
         let start = self.bytes.len();

@@ -142,7 +142,7 @@ impl Ingress {
             return desk.blocked();
         }
         for _ in 0..BURSTS {
-            let mut burst = Burst::EMPTY;
+            let mut burst = Burst::new();
             match self.source.burst(&mut burst) {
                 Ok(Given::Frames) => {
                     if !desk.take_all(burst.frames()) {
@@ -217,8 +217,8 @@ impl Desk {
         }
         let mut kept = std::mem::take(&mut self.kept);
         let taken = {
-            let mut burst = Burst::EMPTY;
-            burst.room(kept.len()).iter_mut().zip(kept.frames()).for_each(|(to, own)| *to = own);
+            let mut burst = Burst::new();
+            kept.frames().for_each(|frame| _ = burst.push(frame));
             self.find(burst.frames());
             self.take(burst.frames())
         };
