@@ -1,5 +1,5 @@
 //! The engine by itself: an empty chain over packets in memory, beside a bare loop that parses and hashes the
-//! same packets and does nothing else; and one lane beside two.
+//! same packets and does nothing else; and two lanes beside one, as two bare loops beside one.
 //!
 //! `empty_chain` prints rates and ratios. `empty_chain bare N` and `empty_chain chain N` do just that work
 //! on N packets, to count instructions: `valgrind --tool=callgrind target/release/empty_chain chain 2000000`.
@@ -15,6 +15,8 @@ use warpline_packet::{Headers, LinkType, Steering};
 
 const ROUNDS: usize = 9;
 const PACKETS: u64 = 8_000_000;
+/// Of a lane, where two are compared with one: starting a thread should not count.
+const LANE_PACKETS: u64 = 32_000_000;
 
 fn main() {
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
@@ -66,14 +68,26 @@ fn compare(frames: &Arc<Frames>, chain: &Chain) {
     let halves: Vec<Arc<Frames>> =
         frames.split(2, &Steering::AddressPair).into_iter().map(Arc::new).collect();
     let one = [Arc::clone(frames)];
-    let pairs: Vec<(f64, f64)> = (0..ROUNDS)
+    let rounds: Vec<[f64; 4]> = (0..ROUNDS)
         .map(|_| {
-            (seconds_in_memory(chain, &one, PACKETS), seconds_in_memory(chain, &halves, PACKETS))
+            [
+                seconds_in_memory(chain, &one, LANE_PACKETS),
+                seconds_in_memory(chain, &halves, LANE_PACKETS),
+                seconds(|| bare(frames, LANE_PACKETS)),
+                seconds(|| bare_on_two(&halves)),
+            ]
         })
         .collect();
-    // Two lanes take twice the packets.
-    println!(
-        "two lanes / one lane: {:.2}",
-        median(pairs.iter().map(|p| 2.0 * p.0 / p.1).collect())
-    );
+    // Two take twice the packets.
+    let of = |one: usize| median(rounds.iter().map(|r| 2.0 * r[one] / r[one + 1]).collect());
+    println!("two lanes / one lane: {:.2}; two bare loops / one: {:.2}", of(0), of(2));
+}
+
+/// The bare loop on two threads at once: what this machine's processors give at best.
+fn bare_on_two(halves: &[Arc<Frames>]) {
+    std::thread::scope(|scope| {
+        for frames in halves {
+            scope.spawn(|| bare(frames, LANE_PACKETS));
+        }
+    });
 }
