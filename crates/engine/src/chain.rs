@@ -180,17 +180,25 @@ impl Chain {
         }
     }
 
-    /// Compiles what is on devices for arenas of `layout`, and copies tables there, where that was not done yet.
+    /// Compiles what is on devices for arenas of `layout`, and copies tables there, where that was not done yet. What is to follow a
+    /// chain that gave a device up stays on the CPU, as that does.
     ///
     /// Gives what is to be told of those that stay on the CPU, as nobody said that they must not.
     ///
     /// # Errors
     /// The instance, and what its device says.
-    pub(crate) fn load(&self, layout: &ArenaLayout) -> Result<Vec<String>, (String, Failure)> {
+    pub(crate) fn load(
+        &self,
+        layout: &ArenaLayout,
+        old: Option<&Self>,
+    ) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.layout.set(*layout);
         let mut told = Vec::new();
         for (instance, slot) in self.instances.iter().zip(&self.loaded) {
             let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
+            if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
+                continue;
+            }
             let kernels = instance.function.kernels();
             let none = || Failure::Refused("it has no kernels".into());
             let loaded = kernels
@@ -210,6 +218,16 @@ impl Chain {
     /// What of function `place` is on its device.
     pub(crate) fn loaded(&self, place: usize) -> Option<&Arc<Loaded>> {
         self.loaded.get(place)?.get()
+    }
+
+    /// Whether a lane of this chain, which runs or ran, uses device `id` no more.
+    fn has_given_up(&self, id: &str) -> bool {
+        let mut all = self.instances.iter().zip(&self.loaded).filter(|(i, _)| i.device_id() == id);
+        all.any(|(instance, slot)| match slot.get() {
+            Some(loaded) => loaded.is_given_up(),
+            // The chain could not have started like this: a reload left it out.
+            None => instance.on_device.as_ref().is_some_and(|on| on.is_required),
+        })
     }
 
     /// Takes over from `old` what of function `place` is on its device: it is the same function.

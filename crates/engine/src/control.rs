@@ -1,6 +1,7 @@
 //! What threads outside a running chain may read and ask of it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::Successor;
 use crate::reload::Reloads;
@@ -17,6 +18,15 @@ pub struct Control {
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
     pub(crate) reloads: Reloads,
+    news: Mutex<News>,
+}
+
+/// What an operator should hear of at once; at most one of each stage and lane.
+#[derive(Default)]
+struct News {
+    all: Vec<String>,
+    /// Of which so many were given.
+    given: usize,
 }
 
 impl Control {
@@ -39,6 +49,23 @@ impl Control {
     /// Whether a lane may still hold functions of the chain before the last [`Control::reload`].
     pub fn is_reloading(&self) -> bool {
         self.reloads.is_pending()
+    }
+
+    /// What an operator should hear of at once: that a function no longer runs where it was put. Each is given once; all are among
+    /// the warnings of the report, too.
+    pub fn take_news(&self) -> Vec<String> {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = news.all[news.given..].to_vec();
+        news.given = news.all.len();
+        fresh
+    }
+
+    /// Tells an operator, unless another lane has told the same.
+    pub(crate) fn tell(&self, what: String) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if !news.all.contains(&what) {
+            news.all.push(what);
+        }
     }
 
     /// Whether a thread of the chain panicked or did not start: the others end too.

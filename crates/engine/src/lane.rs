@@ -73,7 +73,7 @@ impl Lane {
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
         for stage in (0..self.stages.len()).rev() {
-            worked |= self.advance(stage);
+            worked |= self.advance(stage, control);
             while self.has_room_behind(stage) && self.take(stage) {
                 worked = true;
                 if self.is_for_device(stage) {
@@ -99,10 +99,13 @@ impl Lane {
 
     /// Looks after the launches of a stage on a device, and lets go on what is done. There is room behind it for all that
     /// it has.
-    fn advance(&mut self, stage: usize) -> bool {
+    fn advance(&mut self, stage: usize, control: &Control) -> bool {
         let own = &mut self.stages[stage];
         let Some(launches) = &mut own.launches else { return false };
         let mut worked = launches.advance(&self.clock);
+        if let Some(news) = launches.take_news() {
+            control.tell(news);
+        }
         while let Some(mut finished) =
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
         {
@@ -208,7 +211,7 @@ impl Lane {
         for stage in &mut self.stages {
             if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
                 ended.part.transfers.add(&transfers);
-                ended.part.warnings.extend(failed.map(|why| stage.went_back(chain, &why)));
+                ended.part.warnings.extend(failed);
             }
         }
         for (place, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {

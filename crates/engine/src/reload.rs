@@ -64,7 +64,7 @@ impl Successor {
         }
         kept.into_iter().for_each(|place| new.keep_loaded(old, place));
         if let Some(layout) = old.layout().filter(|_| refused.is_empty())
-            && let Err((name, why)) = new.load(layout)
+            && let Err((name, why)) = new.load(layout, Some(old))
         {
             refused.push(format!("[{name}]: {why}"));
         }

@@ -106,13 +106,14 @@ pub fn run_to(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
-    let loaded = chain.load(&settings.arena(chain));
+    let loaded = chain.load(&settings.arena(chain), None);
     let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
         .map(|lane| build(chain, &settings, lane, clock, &mut told))
         .collect::<Result<_, _>>()?;
+    told.iter().for_each(|news| control.tell(news.clone()));
     let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);

@@ -180,13 +180,6 @@ impl Stage {
         }
     }
 
-    /// What is to be told where its device failed.
-    pub(crate) fn went_back(&self, chain: &Chain, why: &str) -> String {
-        let name = |slot: &Slot| chain.instances[usize::from(slot.place)].name.as_str();
-        let names: Vec<&str> = self.slots.iter().map(name).collect();
-        format!("{} went on on the CPU: {why}", names.join(", "))
-    }
-
     /// What its functions did and their state, by their place in the chain.
     pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
         self.slots.into_iter().map(|mut slot| {

@@ -1,4 +1,4 @@
-//! Watching a run from outside: signals that end it in order, and the progress bar.
+//! Watching a run from outside: signals that end it in order, the progress bar, and news of its devices.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -27,15 +27,28 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
-/// Looks after running chains until `done`: passes the stop on, draws the bar on a terminal.
-pub(crate) fn watch(controls: &[Control], stop: &AtomicBool, done: &AtomicBool) {
+/// Looks after running chains, each with its name, until `done`: passes the stop on, tells what can't wait for the
+/// summary, draws the bar on a terminal.
+pub(crate) fn watch(
+    chains: &[(String, &Control)],
+    stop: &AtomicBool,
+    done: &AtomicBool,
+    tell: impl Fn(&str),
+) {
     let bar = std::io::stderr().is_terminal().then(bar);
+    let controls: Vec<&Control> = chains.iter().map(|(_, control)| *control).collect();
     while !done.load(Ordering::Acquire) {
         if stop.load(Ordering::Relaxed) {
-            controls.iter().for_each(Control::stop);
+            controls.iter().for_each(|control| control.stop());
+        }
+        for (name, control) in chains {
+            for news in control.take_news() {
+                let tell = || tell(&format!("warning: chain {name:?}: {news}\n"));
+                bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
+            }
         }
         if let Some(bar) = &bar {
-            draw(bar, controls);
+            draw(bar, &controls);
         }
         thread::park_timeout(LOOK_EVERY);
     }
@@ -53,10 +66,10 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn draw(bar: &ProgressBar, controls: &[Control]) {
-    let shares: Vec<f64> = controls.iter().filter_map(Control::progress).collect();
+fn draw(bar: &ProgressBar, controls: &[&Control]) {
+    let shares: Vec<f64> = controls.iter().filter_map(|control| control.progress()).collect();
     let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     bar.set_position((share * STEPS as f64) as u64);
-    let read: u64 = controls.iter().map(Control::read).sum();
+    let read: u64 = controls.iter().map(|control| control.read()).sum();
     bar.set_message(format!("{} packets", crate::summary::grouped(read)));
 }

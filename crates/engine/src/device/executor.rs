@@ -114,6 +114,7 @@ impl Executor {
     /// Starts nothing on the lane's mirror from here on, by any stage: what was given up may still use it.
     pub(crate) fn fail(&self, why: String) {
         let _ = self.mirror.failed.set(why);
+        self.segment.iter().for_each(|placed| placed.loaded.set_given_up());
     }
 
     /// Whether frames have to be copied back.

@@ -30,8 +30,11 @@ pub(crate) struct Launches {
     /// What the segment's functions write.
     writes: FieldSet,
     sync: bool,
-    /// Whether it was this stage whose device failed, so that it tells.
-    tells: bool,
+    /// Names of the segment's functions.
+    names: String,
+    /// What is to be told of its device, where it failed at this stage.
+    failed: Option<String>,
+    is_told: bool,
 }
 
 struct Flying {
@@ -90,7 +93,8 @@ impl Launches {
             Ok(Placed { place: place as u8, loaded })
         };
         let segment = places.clone().map(placed).collect::<Result<_, Failure>>()?;
-        let written = places.map(|place| chain.instances[place].function.access().run.writes);
+        let written =
+            places.clone().map(|place| chain.instances[place].function.access().run.writes);
         let writes = written.fold(FieldSet::EMPTY, FieldSet::union);
         let batcher = Batcher::new(limits);
         let layout = settings.arena(chain);
@@ -102,17 +106,22 @@ impl Launches {
             table_len: layout.table_len(),
         };
         let writes_frames = !(writes & FieldSet::FRAME).is_empty();
+        let names: Vec<&str> = places.map(|place| chain.instances[place].name.as_str()).collect();
         let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
         let executor = Executor::new(device, mirror, segment, writes_frames, dimensions)?;
-        Ok(Self::new(executor, batcher, writes, on.launches.sync))
-    }
-
-    fn new(executor: Executor, batcher: Batcher, writes: FieldSet, sync: bool) -> Self {
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
-        let flying = (0..batcher.slots()).map(|_| nothing()).collect();
-        let waiting = VecDeque::with_capacity(batcher.limits().waiting_batches_max);
-        Self { executor, batcher, waiting, flying, writes, sync, tells: false }
+        Ok(Self {
+            executor,
+            waiting: VecDeque::with_capacity(limits.waiting_batches_max),
+            flying: (0..batcher.slots()).map(|_| nothing()).collect(),
+            batcher,
+            writes,
+            sync: on.launches.sync,
+            names: names.join(", "),
+            failed: None,
+            is_told: false,
+        })
     }
 
     /// Whether it takes another batch.
@@ -235,8 +244,17 @@ impl Launches {
 
     /// The lane uses the device no more.
     fn give_up(&mut self, why: String) {
-        self.tells |= self.executor.failed().is_none();
+        if self.executor.failed().is_none() {
+            self.failed = Some(format!("{} went on on the CPU: {why}", self.names));
+        }
         self.executor.fail(why);
+    }
+
+    /// What is to be told of its device; once.
+    pub(crate) fn take_news(&mut self) -> Option<String> {
+        let news = self.failed.clone().filter(|_| !self.is_told);
+        self.is_told |= news.is_some();
+        news
     }
 
     fn end(&mut self, slot: usize, how: How) {
@@ -271,10 +289,9 @@ impl Launches {
         if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
     }
 
-    /// What was copied, and why the device was given up, where it was.
+    /// What was copied, and what is to be told of the device, where it failed at this stage.
     pub(crate) fn finish(self) -> (Transfers, Option<String>) {
-        let failed = self.executor.failed().filter(|_| self.tells).map(str::to_owned);
-        (self.executor.transfers, failed)
+        (self.executor.transfers, self.failed)
     }
 
     /// Launches from here on are of the functions of `chain`; nothing is under way.
@@ -287,7 +304,7 @@ impl Launches {
             }
         }
         if missing {
-            self.give_up("what a reload brought could not be loaded".into());
+            self.give_up("what a reload brought is not on its device".into());
         }
     }
 }

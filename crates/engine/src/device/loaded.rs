@@ -1,5 +1,6 @@
 //! A function's kernels and tables on a device, ready to be launched; and which functions may follow each other there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpline_device::{
@@ -16,9 +17,21 @@ pub(crate) struct Loaded {
     pub(crate) kernels: Vec<LoadedKernel>,
     /// What they read besides packets.
     pub(crate) tables: Vec<Buffer>,
+    /// Whether a lane uses them no more, as their device failed.
+    given_up: AtomicBool,
 }
 
 impl Loaded {
+    /// A lane uses them no more.
+    pub(crate) fn set_given_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a lane uses them no more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
     /// A launch of `kernel` for the `count` packets that `names` names in `mirror`, as function `place` of its chain.
     pub(crate) fn launch(
         &self,
@@ -72,7 +85,7 @@ pub(crate) fn load(
     let mut stream = device.stream()?;
     let copy = |table: &Vec<u8>| copy_table(device, &mut *stream, table);
     let tables = kernels.tables().iter().map(copy).collect::<Result<_, Failure>>()?;
-    let loaded = Loaded { kernels: loaded, tables };
+    let loaded = Loaded { kernels: loaded, tables, given_up: AtomicBool::new(false) };
     run_empty(device, &mut *stream, &loaded)?;
     Ok(loaded)
 }

@@ -20,7 +20,7 @@ use crate::common::talk::Talk;
 use crate::placed::{chain_on, devices, host, told};
 
 /// Launches of one batch each, which are given up soon.
-fn launches() -> LaunchOptions {
+pub(crate) fn launches() -> LaunchOptions {
     LaunchOptions {
         bytes: 1,
         delay: Duration::ZERO,

@@ -8,3 +8,4 @@ mod late;
 mod placed;
 mod same;
 mod scripted;
+mod told;

@@ -266,9 +266,11 @@ fn run_all(
         left_out: loaded.left_out.clone(),
     };
     let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
+    let name = |((loaded, ..), control): (&Ready, _)| (loaded.chain.name.clone(), control);
+    let watched: Vec<(String, &Control)> = ready.iter().zip(&controls).map(name).collect();
     type Ended = (Loaded, Result<Report, StartError>);
     let outcomes: Vec<Ended> = thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch::watch(&controls, &stop, &done));
+        let watcher = scope.spawn(|| watch::watch(&watched, &stop, &done, tell));
         let reloader = scope.spawn(|| reload::serve(origin, running, &hangup, &done, tell));
         let runs: Vec<_> = ready
             .into_iter()

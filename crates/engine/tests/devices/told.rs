@@ -1,0 +1,83 @@
+//! An operator hears of a device that failed while packets flow, and can reload what went on on the CPU.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use warpline_device::faulty::{Fault, Faulty};
+use warpline_device::{Device, Failure};
+use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
+use warpline_io::{Next, Source, SourceError};
+
+use crate::common::ports::{Frames, Kept};
+use crate::common::real::{forms, run_forms, traffic};
+use crate::common::run::{Outcome, assert_same, check_balance, in_time};
+use crate::common::talk::Talk;
+use crate::failures::{launches, loading};
+use crate::placed::{chain_on, host};
+
+/// Waits in the middle until there is news, and then asks for a reload.
+struct Waiting {
+    frames: Frames,
+    control: Arc<Control>,
+    running: Arc<Chain>,
+    next: Option<Chain>,
+    news: Arc<Mutex<Vec<String>>>,
+}
+
+impl Source for Waiting {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        if self.frames.next < self.frames.inputs.len() / 2 || self.next.is_none() {
+            return self.frames.next();
+        }
+        let mut news = self.news.lock().expect("news");
+        news.extend(self.control.take_news());
+        if !news.is_empty()
+            && let Some(next) = self.next.take()
+        {
+            let successor = Successor::new(&self.running, next).expect("a chain that can follow");
+            assert!(self.control.reload(&successor));
+        }
+        Ok(Next::Idle(Duration::from_millis(1)))
+    }
+}
+
+#[test]
+fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloaded() {
+    let Some(host) = host() else { return };
+    let forms = forms(&["router-plain"]);
+    let inputs = traffic(&forms, Talk::new(5, 40, 900).take(2000), 7, 15);
+    for lanes in [1, 2] {
+        let settings = Settings { lanes, batch_packets: 64, ..Settings::default() };
+        let reference = run_forms(&forms, settings, &inputs).summary();
+        let first = loading(&forms);
+        let lost = Fault::Fail(Failure::Lost("it fell off the bus".into()));
+        let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(&host), move |number| {
+            (number >= first).then(|| lost.clone())
+        }));
+        let running = Arc::new(chain_on(&forms, &device, launches()));
+        let mut next = chain_on(&forms, &device, launches());
+        next.instances[0].fingerprint ^= 1;
+        let (control, news) = (Arc::new(Control::default()), Arc::default());
+        let source = Waiting {
+            frames: Frames::new(&inputs),
+            control: Arc::clone(&control),
+            running: Arc::clone(&running),
+            next: Some(next),
+            news: Arc::clone(&news),
+        };
+        let sink = Kept::default();
+        let sent = Arc::clone(&sink.sent);
+        let report = in_time(move || {
+            let ports = Ports::Shared(Box::new(source), Box::new(sink));
+            run(&running, &settings, ports, &control).expect("a chain that starts")
+        });
+        let outcome = Outcome { sent: std::mem::take(&mut sent.lock().expect("sent")), report };
+        check_balance(&outcome);
+        assert_same(&reference, &outcome.summary(), "on the CPU");
+        let news = news.lock().expect("news");
+        assert_eq!(
+            *news,
+            ["0-router-plain went on on the CPU: the device is lost: it fell off the bus"]
+        );
+    }
+}
