@@ -30,9 +30,9 @@
 //! assert_eq!((first.batches, second.batches), (1, 1));
 //!
 //! // Completed in any order, released in this one.
-//! batcher.handle_done(second.id);
+//! batcher.handle_done(second.id, 80);
 //! assert_eq!(batcher.poll_release(), None);
-//! batcher.handle_done(first.id);
+//! batcher.handle_done(first.id, 90);
 //! assert_eq!(batcher.poll_release(), Some(first));
 //! assert_eq!(batcher.poll_release(), Some(second));
 //! assert!(batcher.is_empty());
@@ -49,6 +49,8 @@ use std::collections::VecDeque;
 use flights::Flights;
 use forming::Forming;
 
+use crate::StreamCount;
+
 pub use forming::{Closed, Launch, LaunchId, Load};
 pub use limits::LaunchLimits;
 
@@ -61,6 +63,7 @@ pub struct Batcher {
     /// Closed, waiting for a stream.
     closed: VecDeque<Launch>,
     flights: Flights,
+    streams: StreamCount,
     closed_ever: u64,
     held_batches: usize,
     held_bytes: usize,
@@ -75,6 +78,10 @@ impl Batcher {
             // Each has a batch at least.
             closed: VecDeque::with_capacity(limits.waiting_batches_max),
             flights: Flights::new(limits.launches_max),
+            streams: match limits.measures {
+                true => StreamCount::measured(limits.launches_max),
+                false => StreamCount::fixed(limits.launches_max),
+            },
             closed_ever: 0,
             held_batches: 0,
             held_bytes: 0,
@@ -118,6 +125,11 @@ impl Batcher {
         self.flights.in_flight()
     }
 
+    /// Launches that may be in flight together, as things are.
+    pub fn streams(&self) -> usize {
+        self.streams.count()
+    }
+
     /// Takes a batch; only when there is room.
     pub fn handle_batch(&mut self, load: &Load) {
         debug_assert!(self.has_room(), "room was asked for");
@@ -142,13 +154,22 @@ impl Batcher {
 
     /// A launch is complete, or was given up and done by other means: its stream is free. Says false, and does
     /// nothing, if it isn't in flight.
-    pub fn handle_done(&mut self, id: LaunchId) -> bool {
-        self.flights.complete(id)
+    pub fn handle_done(&mut self, id: LaunchId, now_ns: u64) -> bool {
+        let done = self.flights.complete(id);
+        if let Some(launch) = &done {
+            self.streams.handle_done(launch.bytes, now_ns);
+        }
+        done.is_some()
+    }
+
+    /// A launch goes on with a second work on its stream, for which the watchdog gives it as long again.
+    pub fn handle_next_work(&mut self, id: LaunchId, now_ns: u64) {
+        self.flights.watch(id, now_ns.saturating_add(self.limits.timeout_ns));
     }
 
     /// The next launch that finds a stream, in the order of closing.
     pub fn poll_launch(&mut self, now_ns: u64) -> Option<Launch> {
-        if !self.flights.has_room() {
+        if !self.has_stream() {
             return None;
         }
         if self.closed.is_empty()
@@ -156,7 +177,10 @@ impl Batcher {
         {
             self.close(why);
         }
-        let launch = self.closed.pop_front()?;
+        let Some(launch) = self.closed.pop_front() else {
+            self.streams.handle_idle();
+            return None;
+        };
         self.flights.add(launch, now_ns.saturating_add(self.limits.timeout_ns));
         Some(launch)
     }
@@ -178,13 +202,18 @@ impl Batcher {
     /// When to poll again if nothing happens before: for a launch that is due then, or for the watchdog. It is 0
     /// while there is something to poll already.
     pub fn poll_timeout(&self) -> Option<u64> {
-        let next_ns = match self.flights.has_room() {
+        let next_ns = match self.has_stream() {
             _ if self.flights.has_release() => 0,
             true if !self.closed.is_empty() => 0,
             true => self.ripe_ns().min(self.flights.expires_ns()),
             false => self.flights.expires_ns(),
         };
         (next_ns < u64::MAX).then_some(next_ns)
+    }
+
+    /// Whether one more may be in flight.
+    fn has_stream(&self) -> bool {
+        self.flights.has_room() && self.flights.in_flight() < self.streams.count()
     }
 
     /// Why what is forming should go now, if it should.

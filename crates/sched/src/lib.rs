@@ -6,10 +6,12 @@
 //!
 //! There is no clock, thread, I/O or randomness in here; `clippy.toml` names what is forbidden.
 //!
-//! [`Batcher`] collects batches into launches for a device.
+//! [`Batcher`] collects batches into launches for a device; [`StreamCount`] says how many of them to have in flight.
 
 #![forbid(unsafe_code)]
 
 mod batcher;
+mod stream_count;
 
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
+pub use stream_count::StreamCount;

@@ -43,7 +43,7 @@ fn fill_and_empty(batcher: &mut Batcher, given: &mut Vec<Launch>) {
         }
         while batcher.poll_expired(u64::MAX).is_some() {}
         for launch in given.drain(..).rev() {
-            batcher.handle_done(launch.id);
+            batcher.handle_done(launch.id, 0);
         }
         while batcher.poll_release().is_some() {}
     }

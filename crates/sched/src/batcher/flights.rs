@@ -55,18 +55,28 @@ impl Flights {
         self.in_flight += 1;
     }
 
-    /// Notes that `id` is complete. Says false if it isn't under way.
-    pub(super) fn complete(&mut self, id: LaunchId) -> bool {
-        let Some(first) = self.flights.front() else { return false };
-        let place = id.0.checked_sub(first.launch.id.0).and_then(|place| place.try_into().ok());
-        match place.and_then(|place: usize| self.flights.get_mut(place)) {
-            Some(flight) if flight.state != State::Done => {
-                flight.state = State::Done;
-                self.in_flight -= 1;
-                true
-            }
-            _ => false,
+    /// Notes that `id` is complete. Gives its launch if it was under way.
+    pub(super) fn complete(&mut self, id: LaunchId) -> Option<Launch> {
+        let flight = self.under_way(id)?;
+        flight.state = State::Done;
+        let launch = flight.launch;
+        self.in_flight -= 1;
+        Some(launch)
+    }
+
+    /// Has the watchdog name `id` at `until_ns` and not earlier, if it didn't yet.
+    pub(super) fn watch(&mut self, id: LaunchId, until_ns: u64) {
+        if let Some(flight) = self.under_way(id)
+            && flight.state != State::Expired
+        {
+            flight.state = State::Watched { until_ns };
         }
+    }
+
+    fn under_way(&mut self, id: LaunchId) -> Option<&mut Flight> {
+        let place = id.0.checked_sub(self.flights.front()?.launch.id.0)?;
+        let flight = self.flights.get_mut(usize::try_from(place).ok()?)?;
+        (flight.state != State::Done).then_some(flight)
     }
 
     /// Whether [`Flights::release`] would give something.

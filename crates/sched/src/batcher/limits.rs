@@ -14,6 +14,8 @@ pub struct LaunchLimits {
     pub delay_max_ns: u64,
     /// Launches in flight together: the streams of the pool, up to 256.
     pub launches_max: usize,
+    /// Whether fewer may be better, and how many is found by measuring ([`StreamCount`](crate::StreamCount)).
+    pub measures: bool,
     /// Bytes taken and not released, whether they wait, are in flight or are done out of turn. A batch is taken
     /// while fewer are there, so the last may go over it.
     pub waiting_bytes_max: usize,
@@ -37,6 +39,7 @@ impl Default for LaunchLimits {
             batches_max: 64,
             delay_max_ns: 100_000,
             launches_max: 4,
+            measures: false,
             waiting_bytes_max: 16 << 20,
             waiting_batches_max: 512,
             timeout_ns: 2_000_000_000,

@@ -14,6 +14,7 @@ fn wide() -> LaunchLimits {
         batches_max: 1_000,
         delay_max_ns: NEVER,
         launches_max: 8,
+        measures: false,
         waiting_bytes_max: usize::MAX,
         waiting_batches_max: 1_000,
         timeout_ns: NEVER,
@@ -122,7 +123,7 @@ fn a_closed_launch_waits_for_a_stream() {
     let (first, second) = (batcher.poll_launch(0).unwrap(), batcher.poll_launch(0).unwrap());
     assert_eq!((batcher.in_flight(), batcher.poll_launch(0)), (2, None));
     assert_eq!(batcher.poll_timeout(), None);
-    assert!(batcher.handle_done(second.id));
+    assert!(batcher.handle_done(second.id, 0));
     assert_eq!(batcher.poll_timeout(), Some(0));
     assert_eq!(batcher.poll_launch(0).map(|third| third.id), Some(LaunchId(2)));
     assert_eq!((batcher.in_flight(), first.id), (2, LaunchId(0)));
@@ -136,7 +137,7 @@ fn what_is_due_with_every_stream_busy_takes_more_until_one_is_free() {
     batcher.handle_batch(&load(1, 1, 100));
     assert_eq!((batcher.poll_timeout(), batcher.poll_launch(300)), (None, None));
     batcher.handle_batch(&load(1, 1, 300));
-    batcher.handle_done(first.id);
+    batcher.handle_done(first.id, 0);
     assert_eq!(given(&mut batcher, 301), [(2, Closed::Due)]);
 }
 
@@ -151,7 +152,7 @@ fn room_ends_at_the_bounds_and_comes_back_with_release() {
     assert_eq!(batcher.poll_timeout(), Some(0));
     let launch = batcher.poll_launch(0).unwrap();
     assert_eq!((launch.batches, launch.closed), (2, Closed::NoRoom));
-    batcher.handle_done(launch.id);
+    batcher.handle_done(launch.id, 0);
     assert!(!batcher.has_room());
     assert_eq!(batcher.poll_release(), Some(launch));
     assert!(batcher.has_room() && batcher.is_empty());
@@ -168,10 +169,10 @@ fn launches_are_released_in_the_order_of_closing() {
     let mut batcher = holding(&LaunchLimits { batches_max: 1, ..wide() }, &[(1, 1); 3]);
     let launches: Vec<Launch> = std::iter::from_fn(|| batcher.poll_launch(0)).collect();
     for done in [2, 1] {
-        assert!(batcher.handle_done(launches[done].id));
+        assert!(batcher.handle_done(launches[done].id, 0));
         assert_eq!(batcher.poll_release(), None);
     }
-    assert!(batcher.handle_done(launches[0].id));
+    assert!(batcher.handle_done(launches[0].id, 0));
     assert_eq!(batcher.poll_timeout(), Some(0));
     let released: Vec<Launch> = std::iter::from_fn(|| batcher.poll_release()).collect();
     assert_eq!(released, launches);
@@ -180,14 +181,14 @@ fn launches_are_released_in_the_order_of_closing() {
 #[test]
 fn a_launch_is_done_once_and_only_after_it_was_given_out() {
     let mut batcher = holding(&LaunchLimits { batches_max: 1, ..wide() }, &[(1, 1); 2]);
-    assert!(!batcher.handle_done(LaunchId(0)));
+    assert!(!batcher.handle_done(LaunchId(0), 0));
     let first = batcher.poll_launch(0).unwrap();
-    assert!(!batcher.handle_done(LaunchId(1)));
-    assert!(!batcher.handle_done(LaunchId(u64::MAX)));
-    assert!(batcher.handle_done(first.id) && !batcher.handle_done(first.id));
+    assert!(!batcher.handle_done(LaunchId(1), 0));
+    assert!(!batcher.handle_done(LaunchId(u64::MAX), 0));
+    assert!(batcher.handle_done(first.id, 0) && !batcher.handle_done(first.id, 0));
     batcher.poll_release().unwrap();
     batcher.poll_launch(0).unwrap();
-    assert!(!batcher.handle_done(first.id));
+    assert!(!batcher.handle_done(first.id, 0));
     assert_eq!(batcher.in_flight(), 1);
 }
 
@@ -199,11 +200,11 @@ fn a_slow_launch_is_passed_by_a_bounded_number() {
     let mut slots = vec![slow.slot];
     while let Some(launch) = batcher.poll_launch(0) {
         slots.push(launch.slot);
-        batcher.handle_done(launch.id);
+        batcher.handle_done(launch.id, 0);
     }
     assert_eq!((slots, batcher.slots()), (vec![0, 1, 2, 3], 4));
     assert_eq!(batcher.poll_timeout(), None);
-    batcher.handle_done(slow.id);
+    batcher.handle_done(slow.id, 0);
     batcher.poll_release().unwrap();
     assert_eq!(batcher.poll_launch(0).map(|launch| launch.slot), Some(0));
 }
@@ -214,7 +215,7 @@ fn the_watchdog_names_a_launch_once() {
     let mut batcher = holding(&limits, &[(1, 1); 3]);
     let launches = [10, 20, 30].map(|now_ns| batcher.poll_launch(now_ns).unwrap());
     assert_eq!(batcher.poll_timeout(), Some(110));
-    batcher.handle_done(launches[0].id);
+    batcher.handle_done(launches[0].id, 0);
     batcher.poll_release().unwrap();
     assert_eq!(batcher.poll_timeout(), Some(120));
     assert_eq!(batcher.poll_expired(119), None);
@@ -222,10 +223,46 @@ fn the_watchdog_names_a_launch_once() {
     assert_eq!((batcher.poll_expired(120), batcher.poll_timeout()), (None, Some(130)));
     // It still holds its stream, until someone says that it is done.
     assert_eq!(batcher.in_flight(), 2);
-    assert!(batcher.handle_done(launches[1].id));
+    assert!(batcher.handle_done(launches[1].id, 0));
     assert_eq!(batcher.poll_release(), Some(launches[1]));
     assert_eq!(batcher.poll_expired(130), Some(launches[2]));
     assert_eq!(batcher.poll_timeout(), None);
+}
+
+#[test]
+fn a_second_work_is_watched_as_long_as_the_first() {
+    let limits = LaunchLimits { batches_max: 1, timeout_ns: 100, ..wide() };
+    let mut batcher = holding(&limits, &[(1, 1); 2]);
+    let launches = [10, 20].map(|now_ns| batcher.poll_launch(now_ns).unwrap());
+    batcher.handle_next_work(launches[0].id, 90);
+    assert_eq!((batcher.poll_expired(119), batcher.poll_expired(120)), (None, Some(launches[1])));
+    // One that was named is not watched any more.
+    batcher.handle_next_work(launches[1].id, 130);
+    assert_eq!(batcher.poll_timeout(), Some(190));
+    batcher.handle_done(launches[0].id, 180);
+    batcher.handle_next_work(launches[0].id, 180);
+    batcher.handle_next_work(LaunchId(7), 180);
+    assert_eq!(batcher.poll_expired(u64::MAX), None);
+}
+
+#[test]
+fn as_many_are_in_flight_as_measuring_allows() {
+    let limits = LaunchLimits { batches_max: 1, launches_max: 8, measures: true, ..wide() };
+    let (mut batcher, mut flying, mut now) = (Batcher::new(&limits), VecDeque::new(), 0);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..2_000 {
+        while batcher.held_batches() < 20 {
+            batcher.handle_batch(&load(1, 1_000, now));
+        }
+        flying.extend(std::iter::from_fn(|| batcher.poll_launch(now)));
+        seen.insert(batcher.streams());
+        assert!(batcher.in_flight() >= batcher.streams(), "none that may go waits");
+        // One at a time, whatever is in flight.
+        now += 1_000;
+        batcher.handle_done(flying.pop_front().map(|one: Launch| one.id).unwrap(), now);
+        batcher.poll_release().unwrap();
+    }
+    assert_eq!((Vec::from_iter(seen), batcher.streams()), (vec![1, 2, 4, 8], 1));
 }
 
 #[test]
@@ -236,6 +273,7 @@ fn limits_that_nothing_could_keep_are_raised() {
         batches_max: 0,
         delay_max_ns: 0,
         launches_max: 0,
+        measures: false,
         waiting_bytes_max: 0,
         waiting_batches_max: 0,
         timeout_ns: 0,
@@ -243,7 +281,7 @@ fn limits_that_nothing_could_keep_are_raised() {
     let mut batcher = holding(&zero, &[(0, 0)]);
     let launch = batcher.poll_launch(0).unwrap();
     assert_eq!(batcher.poll_expired(0), Some(launch));
-    batcher.handle_done(launch.id);
+    batcher.handle_done(launch.id, 0);
     assert_eq!(batcher.poll_release(), Some(launch));
     assert!(batcher.is_empty() && batcher.has_room());
     let most = LaunchLimits { launches_max: usize::MAX, waiting_batches_max: usize::MAX, ..wide() };

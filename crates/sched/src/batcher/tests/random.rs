@@ -47,6 +47,7 @@ fn limits() -> impl Strategy<Value = LaunchLimits> {
             batches_max,
             delay_max_ns,
             launches_max,
+            measures: false,
             waiting_bytes_max,
             waiting_batches_max,
             timeout_ns,
@@ -120,8 +121,8 @@ impl World {
     fn complete(&mut self, which: usize) {
         self.given[which].done = true;
         let id = self.given[which].launch.id;
-        assert!(self.batcher.handle_done(id));
-        assert!(!self.batcher.handle_done(id));
+        assert!(self.batcher.handle_done(id, 0));
+        assert!(!self.batcher.handle_done(id, 0));
     }
 
     fn drain(&mut self) {
