@@ -26,7 +26,9 @@ pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
 };
 pub use control::Control;
-pub use device::{DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, demands};
+pub use device::{
+    DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
+};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;

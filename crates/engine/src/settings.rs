@@ -5,7 +5,7 @@ use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB
 
 use warpline_sched::LaunchLimits;
 
-use crate::{Chain, LaunchOptions, StagePlan};
+use crate::{Chain, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ impl Settings {
     pub(crate) fn launch_limits(&self, chain: &Chain, stage: &StagePlan) -> Option<LaunchLimits> {
         let LaunchOptions { bytes, delay, streams, sync, timeout } =
             chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
-        let launches_max = if sync { 1 } else { streams.max(1) };
+        let streams = if sync { Streams::Count(1) } else { streams };
+        let launches_max = streams.most().max(1);
         // As many as fill a launch with packets of middling size.
         let batches_max =
             (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
@@ -94,6 +95,7 @@ impl Settings {
             batches_max,
             delay_max_ns: delay.as_nanos() as u64,
             launches_max,
+            measures: streams == Streams::Measured,
             waiting_bytes_max: bytes.saturating_mul(launches_max + 2),
             waiting_batches_max: (batches_max * (launches_max + 2)).min(held_max),
             timeout_ns: timeout.as_nanos() as u64,

@@ -145,6 +145,8 @@ pub struct Transfers {
     pub to_host_bytes: u64,
     /// Launches.
     pub launches: u64,
+    /// Streams that stages on devices used in the end, of all lanes.
+    pub streams: u64,
 }
 
 impl Transfers {
@@ -152,6 +154,7 @@ impl Transfers {
         self.to_device_bytes += other.to_device_bytes;
         self.to_host_bytes += other.to_host_bytes;
         self.launches += other.launches;
+        self.streams += other.streams;
     }
 }
 

@@ -21,7 +21,7 @@ use common::run::in_time;
 use common::talk::Talk;
 use common::{DEFINITION, all_four, chain};
 use warpline_engine::{
-    Chain, Control, Instance, LaunchOptions, OnDevice, Ports, Report, Settings, run,
+    Chain, Control, Instance, LaunchOptions, OnDevice, Ports, Report, Settings, Streams, run,
 };
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::Function;
@@ -204,7 +204,11 @@ fn allocations_on_a_device() {
     let forms = forms(&["digest-count"]);
     let on = |_| {
         // Few packets are on their way, so that all is warm when it counts.
-        let launches = LaunchOptions { bytes: 16 << 10, streams: 2, ..LaunchOptions::default() };
+        let launches = LaunchOptions {
+            bytes: 16 << 10,
+            streams: Streams::Count(2),
+            ..LaunchOptions::default()
+        };
         let device = Arc::clone(&host);
         Some(OnDevice { device, launches, is_required: true })
     };

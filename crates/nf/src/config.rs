@@ -153,15 +153,29 @@ impl<'a> Section<'a> {
     /// A whole number in `range`.
     pub fn integer(&mut self, key: &str, range: RangeInclusive<u64>, default: u64) -> u64 {
         let Some(value) = self.value(key) else { return default };
-        if let DeValue::Integer(number) = value.get_ref()
-            && let Ok(number) = u64::from_str_radix(number.as_str(), number.radix())
-            && range.contains(&number)
-        {
+        if let Some(number) = whole(value.get_ref(), &range) {
             return number;
         }
-        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
-        self.wrong(value.span(), key, &allowed, describe(value.get_ref()));
+        self.wrong(value.span(), key, &allowed(&range), describe(value.get_ref()));
         default
+    }
+
+    /// A whole number, or `None` for the one `word` that may stand in its place.
+    pub fn integer_or(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        word: &str,
+        default: u64,
+    ) -> Option<u64> {
+        let Some(value) = self.value(key) else { return Some(default) };
+        let number = whole(value.get_ref(), &range);
+        let is_word = matches!(value.get_ref(), DeValue::String(text) if text.as_ref() == word);
+        if number.is_none() && !is_word {
+            let allowed = format!("{} or {word:?}", allowed(&range));
+            self.wrong(value.span(), key, &allowed, describe(value.get_ref()));
+        }
+        number
     }
 
     /// One of the named choices.
@@ -318,6 +332,17 @@ impl<'a> Section<'a> {
             self.mistake_of_table(format!("[{}] needs `{key}`: {why}", self.name));
         }
     }
+}
+
+/// The number that `value` is, where it is one in `range`.
+fn whole(value: &DeValue<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+    let DeValue::Integer(number) = value else { return None };
+    let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
+    range.contains(&number).then_some(number)
+}
+
+fn allowed(range: &RangeInclusive<u64>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
 }
 
 fn describe(value: &DeValue<'_>) -> &'static str {

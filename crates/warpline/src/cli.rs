@@ -25,6 +25,9 @@ pub(crate) enum Command {
         /// Say it as JSON
         #[arg(long)]
         json: bool,
+        /// Check it as `run --device NAME` would have it
+        #[arg(long, value_name = "NAME")]
+        device: Option<String>,
         /// Set a key of a table
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use warpline_device::{Found, find};
-use warpline_engine::{LaunchOptions, OnDevice};
+use warpline_engine::{LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
@@ -82,10 +82,11 @@ fn read_launches(section: &mut Section<'_>) -> LaunchOptions {
         section.integer("launch_delay_us", 0..=10_000_000, default.delay.as_micros() as u64);
     let timeout =
         section.integer("launch_timeout_ms", 1..=600_000, default.timeout.as_millis() as u64);
+    let streams = section.integer_or("streams", 1..=64, "auto", default.streams.most() as u64);
     LaunchOptions {
         bytes: (kib as usize) << 10,
         delay: Duration::from_micros(delay),
-        streams: section.integer("streams", 1..=64, default.streams as u64) as usize,
+        streams: streams.map_or(Streams::Measured, |count| Streams::Count(count as usize)),
         sync: section.boolean("sync", default.sync),
         timeout: Duration::from_millis(timeout),
     }

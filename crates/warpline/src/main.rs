@@ -54,7 +54,9 @@ fn main() -> ExitCode {
     }
     let outcome = match cli::Arguments::parse().command {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
-        cli::Command::Check { chain, json, set } => commands::check::check(&chain, &set, json),
+        cli::Command::Check { chain, json, device, set } => {
+            commands::check::check(&chain, &set, device.as_deref(), json)
+        }
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
         cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
         cli::Command::Devices { measure, json, .. } => commands::devices::devices(measure, json),

@@ -36,6 +36,7 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
             "to_device_bytes": part.transfers.to_device_bytes,
             "to_host_bytes": part.transfers.to_host_bytes,
             "launches": part.transfers.launches,
+            "streams": part.transfers.streams,
         },
         "warnings": part.warnings,
         "errors": part.errors,

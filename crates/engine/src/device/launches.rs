@@ -151,7 +151,7 @@ impl Launches {
     pub(crate) fn advance(&mut self, clock: &Clock) -> bool {
         let mut happened = self.look(clock);
         while let Some(launch) = self.batcher.poll_launch(clock.now()) {
-            self.start(&launch);
+            self.start(&launch, clock);
             happened = true;
             while self.sync && self.batcher.in_flight() > 0 {
                 self.look(clock);
@@ -165,30 +165,33 @@ impl Launches {
     fn look(&mut self, clock: &Clock) -> bool {
         let mut happened = false;
         while let Some((slot, outcome)) = self.executor.poll() {
-            self.completed(slot, outcome);
+            self.completed(slot, outcome, clock);
             happened = true;
         }
         while let Some(launch) = self.batcher.poll_expired(clock.now()) {
-            self.expired(launch.slot);
+            self.expired(launch.slot, clock);
             happened = true;
         }
         happened
     }
 
-    fn completed(&mut self, slot: usize, outcome: Result<(), Failure>) {
+    fn completed(&mut self, slot: usize, outcome: Result<(), Failure>, clock: &Clock) {
         let is_first = self.flying[slot].state == State::Running;
         match outcome {
             Ok(()) if is_first => match self.ran(slot) {
-                Ok(true) => self.flying[slot].state = State::CopyingBack,
-                Ok(false) => self.end(slot, How::Done),
-                Err(why) => self.fail(slot, How::OnCpu, &why),
+                Ok(true) => {
+                    self.flying[slot].state = State::CopyingBack;
+                    self.batcher.handle_next_work(self.flying[slot].id, clock.now());
+                }
+                Ok(false) => self.end(slot, How::Done, clock),
+                Err(why) => self.fail(slot, How::OnCpu, &why, clock),
             },
-            Ok(()) => self.end(slot, How::Done),
-            Err(why) if is_first => self.fail(slot, How::OnCpu, &why),
+            Ok(()) => self.end(slot, How::Done, clock),
+            Err(why) if is_first => self.fail(slot, How::OnCpu, &why, clock),
             Err(why) => {
                 // A device that is lost may still write.
                 let is_written = matches!(why, Failure::Lost(_));
-                self.fail(slot, How::Lost { is_written }, &why);
+                self.fail(slot, How::Lost { is_written }, &why, clock);
             }
         }
     }
@@ -210,36 +213,37 @@ impl Launches {
     }
 
     /// A launch takes too long: its stream is given up, and the device with it.
-    fn expired(&mut self, slot: usize) {
+    fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
             State::Running => How::OnCpu,
             State::CopyingBack => How::Lost { is_written: true },
             State::Over(_) => return,
         };
         self.executor.give_up(slot);
-        self.fail(slot, how, &Failure::Launch("it took longer than `launch_timeout_ms`".into()));
+        let why = Failure::Launch("it took longer than `launch_timeout_ms`".into());
+        self.fail(slot, how, &why, clock);
     }
 
-    fn start(&mut self, launch: &Launch) {
+    fn start(&mut self, launch: &Launch, clock: &Clock) {
         let slot = launch.slot;
         let Flying { id, flights, state } = &mut self.flying[slot];
         (*id, *state) = (launch.id, State::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
         if self.executor.failed().is_some() {
-            return self.end(slot, How::OnCpu);
+            return self.end(slot, How::OnCpu, clock);
         }
         match self.executor.start(slot, flights) {
             Ok(true) => {}
             // All its packets were dropped before.
-            Ok(false) => self.end(slot, How::OnCpu),
-            Err(why) => self.fail(slot, How::OnCpu, &why),
+            Ok(false) => self.end(slot, How::OnCpu, clock),
+            Err(why) => self.fail(slot, How::OnCpu, &why, clock),
         }
     }
 
-    fn fail(&mut self, slot: usize, how: How, why: &Failure) {
+    fn fail(&mut self, slot: usize, how: How, why: &Failure, clock: &Clock) {
         self.give_up(why.to_string());
-        self.end(slot, how);
+        self.end(slot, how, clock);
     }
 
     /// The lane uses the device no more.
@@ -257,9 +261,9 @@ impl Launches {
         news
     }
 
-    fn end(&mut self, slot: usize, how: How) {
+    fn end(&mut self, slot: usize, how: How, clock: &Clock) {
         self.flying[slot].state = State::Over(how);
-        self.batcher.handle_done(self.flying[slot].id);
+        self.batcher.handle_done(self.flying[slot].id, clock.now());
     }
 
     /// The oldest launch, where it is over.
@@ -291,7 +295,8 @@ impl Launches {
 
     /// What was copied, and what is to be told of the device, where it failed at this stage.
     pub(crate) fn finish(self) -> (Transfers, Option<String>) {
-        (self.executor.transfers, self.failed)
+        let streams = self.batcher.streams() as u64;
+        (Transfers { streams, ..self.executor.transfers }, self.failed)
     }
 
     /// Launches from here on are of the functions of `chain`; nothing is under way.

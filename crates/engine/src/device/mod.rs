@@ -45,11 +45,33 @@ pub struct LaunchOptions {
     /// It is closed when its oldest packet has waited for so long.
     pub delay: Duration,
     /// Launches that may be under way at once, each on a stream of its own.
-    pub streams: usize,
+    pub streams: Streams,
     /// The lane waits for each launch: how systems without streams work.
     pub sync: bool,
     /// A launch that takes longer is given up, and the device with it.
     pub timeout: Duration,
+}
+
+/// How many streams a stage has on each lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// So many.
+    Count(usize),
+    /// As many as measuring finds best, up to [`Streams::MEASURED_MAX`].
+    Measured,
+}
+
+impl Streams {
+    /// Most streams that measuring tries: each has buffers of its own, and a device does not do more at once.
+    pub const MEASURED_MAX: usize = 8;
+
+    /// How many there are at most.
+    pub const fn most(self) -> usize {
+        match self {
+            Self::Count(count) => count,
+            Self::Measured => Self::MEASURED_MAX,
+        }
+    }
 }
 
 impl Default for LaunchOptions {
@@ -57,7 +79,7 @@ impl Default for LaunchOptions {
         Self {
             bytes: 1 << 20,
             delay: Duration::from_micros(100),
-            streams: 4,
+            streams: Streams::Count(4),
             sync: false,
             timeout: Duration::from_secs(2),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
 use warpline_engine::{
-    Control, DEVICE_LOST, LaunchOptions, OnDevice, Ports, Settings, StartError, run,
+    Control, DEVICE_LOST, LaunchOptions, OnDevice, Ports, Settings, StartError, Streams, run,
 };
 use warpline_nf::Kernels;
 
@@ -24,7 +24,7 @@ pub(crate) fn launches() -> LaunchOptions {
     LaunchOptions {
         bytes: 1,
         delay: Duration::ZERO,
-        streams: 3,
+        streams: Streams::Count(3),
         timeout: Duration::from_millis(150),
         ..LaunchOptions::default()
     }

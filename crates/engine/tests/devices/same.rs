@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use warpline_device::Device;
-use warpline_engine::{LaunchOptions, OnDevice, Settings};
+use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::real::{
@@ -21,10 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lanes, packets of a batch, and how launches are made.
 fn ways() -> Vec<(usize, usize, LaunchOptions)> {
     let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
-    let one_batch = LaunchOptions { bytes: 1, streams: 2, ..default };
+    let one_batch = LaunchOptions { bytes: 1, streams: Streams::Count(2), ..default };
     let patient = LaunchOptions { delay: Duration::from_millis(5), ..default };
     let sync = LaunchOptions { sync: true, bytes: 64 << 10, ..default };
-    let at_once = LaunchOptions { delay: Duration::ZERO, streams: 8, ..default };
+    let at_once = LaunchOptions { delay: Duration::ZERO, streams: Streams::Measured, ..default };
     vec![
         (1, 256, default),
         (1, 1, at_once),
@@ -95,7 +95,7 @@ fn launches() -> impl Strategy<Value = LaunchOptions> {
         |(bytes, delay_us, streams, sync)| LaunchOptions {
             bytes,
             delay: Duration::from_micros(delay_us),
-            streams,
+            streams: Streams::Count(streams),
             sync,
             timeout: PATIENCE,
         },

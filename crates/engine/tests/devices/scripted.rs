@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
-use warpline_engine::{LaunchOptions, Settings};
+use warpline_engine::{LaunchOptions, Settings, Streams};
 use warpline_packet::kernel_layout;
 
 use crate::common::forms::Form;
@@ -83,7 +83,7 @@ proptest! {
     ) {
         let launches = LaunchOptions {
             bytes,
-            streams,
+            streams: Streams::Count(streams),
             delay: Duration::from_micros(200),
             timeout: Duration::from_secs(60),
             ..LaunchOptions::default()

@@ -59,9 +59,9 @@ pub const COMMON_KEYS: &[Key] = &[
     },
     Key {
         name: "streams",
-        allowed: "1 to 64",
+        allowed: "1 to 64 | auto",
         default: "4",
-        help: "on a device: launches under way at once, by lane",
+        help: "on a device: launches under way at once, by lane; auto: up to 8, as measured",
     },
     Key {
         name: "sync",

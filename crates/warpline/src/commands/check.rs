@@ -10,10 +10,17 @@ use warpline_packet::FieldSet;
 use super::say;
 use crate::Failure;
 use crate::chain_file::Loaded;
+use crate::device_keys::check_name;
 
-/// In words, or as JSON where `is_json`.
-pub(crate) fn check(path: &Path, set: &[String], is_json: bool) -> Result<(), Failure> {
-    let chains = super::load_file(path, set, true, None)?;
+/// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named.
+pub(crate) fn check(
+    path: &Path,
+    set: &[String],
+    device: Option<&str>,
+    is_json: bool,
+) -> Result<(), Failure> {
+    device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
+    let chains = super::load_file(path, set, true, device)?;
     chains.iter().try_for_each(|loaded| check_devices(&loaded.chain, &loaded.settings))?;
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();

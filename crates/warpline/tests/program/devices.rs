@@ -30,11 +30,16 @@ fn the_demo_is_the_same_on_a_device() {
         (demo.read(output), stats::read(&demo, "s.json"))
     };
     let (on_cpu, _) = run("", "cpu.pcap");
-    for more in ["--device host", "--device host --lanes 4 --set chain.batch_packets=32"] {
+    for more in [
+        "--device host",
+        "--device host --lanes 4 --set chain.batch_packets=32",
+        "--device host --set router.streams=auto --set router.launch_kib=16",
+    ] {
         let (on_device, stats) = run(more, "device.pcap");
         assert!(on_device == on_cpu, "{more}");
         let chain = &stats["chains"][0];
         assert!(whole(&chain["transfers"]["launches"]) > 0, "{chain}");
+        assert!(whole(&chain["transfers"]["streams"]) > 0, "{chain}");
         let places: Vec<_> = chain["functions"].as_array().unwrap().iter().collect();
         let is_on = |name: &str, device: &str| {
             places.iter().any(|f| f["function"] == name && f["device"] == device)
@@ -52,6 +57,8 @@ fn what_can_not_be_asked_of_a_device_is_told() {
     };
     refused("--device abacus", "no device \"abacus\"");
     refused("--set router.device=abacus", "no device \"abacus\"");
+    let streams = "`streams` takes a whole number from 1 to 64 or \"auto\"";
+    refused("--set router.streams=many", streams);
     refused("--set router.launch_kib=64", "`launch_kib` takes a `device` other than \"cpu\"");
     if has_host(&demo) {
         refused("--set nat.device=host", "the function has no kernels for \"host\"");
@@ -59,7 +66,11 @@ fn what_can_not_be_asked_of_a_device_is_told() {
         refused(huge, "fewer `lanes` or `streams`, a smaller `arena_mib`");
         let known = "devices here: ";
         refused("--device abacus", known);
+        let checked = demo.warpline("check chain.toml --device host").expect(0);
+        assert!(String::from_utf8_lossy(&checked.stdout).contains("router on host"));
     }
+    let checked = demo.warpline("check chain.toml --device abacus").expect(2);
+    assert!(checked.stderr.contains("no device \"abacus\""), "{}", checked.stderr);
 }
 
 /// Ticks of processor time that a process used.

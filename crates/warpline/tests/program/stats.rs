@@ -42,7 +42,12 @@ const TABLES: &[(&str, &[(&str, &str)])] = &[
     ("latency_us", &[("p50", "number"), ("p95", "number"), ("p99", "number"), ("max", "number")]),
     (
         "transfers",
-        &[("to_device_bytes", "whole"), ("to_host_bytes", "whole"), ("launches", "whole")],
+        &[
+            ("to_device_bytes", "whole"),
+            ("to_host_bytes", "whole"),
+            ("launches", "whole"),
+            ("streams", "whole"),
+        ],
     ),
 ];
 
