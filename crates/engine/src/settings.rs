@@ -32,8 +32,8 @@ impl Default for Settings {
 /// Most lanes: one a shard.
 pub const LANES_MAX: usize = SHARDS;
 
-/// Bytes of a packet of middling size.
-const PACKET_LEN: usize = 256;
+/// Bytes of the shortest packets.
+const PACKET_LEN: usize = 64;
 /// Most batches of a launch.
 const LAUNCH_BATCHES_MAX: usize = 256;
 /// Most batches that a stage on a device has at once.
@@ -84,7 +84,7 @@ impl Settings {
             chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
         let streams = if sync { Streams::Count(1) } else { streams };
         let launches_max = streams.most().max(1);
-        // As many as fill a launch with packets of middling size.
+        // As many as fill a launch with the shortest packets.
         let batches_max =
             (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
         // What functions make needs room for every batch that is there.
