@@ -203,7 +203,7 @@ impl Chain {
             let none = || Failure::Refused("it has no kernels".into());
             let loaded = kernels
                 .ok_or_else(none)
-                .and_then(|kernels| device::load(&*on.device, &kernels, layout));
+                .and_then(|kernels| device::load(&on.device, &kernels, layout));
             match loaded {
                 Ok(loaded) => {
                     let _ = slot.set(Arc::new(loaded));

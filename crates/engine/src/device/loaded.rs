@@ -1,5 +1,6 @@
 //! A function's kernels and tables on a device, ready to be launched; and which functions may follow each other there.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,9 @@ use warpline_packet::{ArenaLayout, Field, FieldSet};
 
 use crate::sys::vouched;
 
-/// See the module. Shared by all lanes.
+/// See the module. Shared by all lanes. Tables may hold keys: they are zeroed before their memory is given back.
 pub(crate) struct Loaded {
+    device: Arc<dyn Device>,
     /// The kernels in their order.
     pub(crate) kernels: Vec<LoadedKernel>,
     /// What they read besides packets.
@@ -49,6 +51,37 @@ impl Loaded {
     }
 }
 
+impl Drop for Loaded {
+    /// On a device that was given up nothing can be zeroed: its memory is never given back, or goes with the program.
+    fn drop(&mut self) {
+        if !self.is_given_up() {
+            let _ = self.zero_tables();
+        }
+    }
+}
+
+impl Loaded {
+    fn zero_tables(&self) -> Result<(), Failure> {
+        let Some(longest) = self.tables.iter().map(Buffer::len).max() else { return Ok(()) };
+        let zeroes = self.device.host_memory(longest.min(ZEROES_LEN))?;
+        let mut steps = Vec::new();
+        for table in &self.tables {
+            for start in (0..table.len()).step_by(zeroes.len()) {
+                let end = table.len().min(start + zeroes.len());
+                let from = Part { piece: 0, range: 0..end - start };
+                steps.push(Step::CopyIn { from, to: table.at(start..end) });
+            }
+        }
+        let work = Work { pieces: vec![zeroes], steps };
+        finish(&mut *self.device.stream()?, work, ZERO_TIMEOUT).map(drop)
+    }
+}
+
+/// Bytes that are zeroed by one step.
+const ZEROES_LEN: usize = 1 << 20;
+/// For how long that may take altogether.
+const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A kernel with what a launch of it depends on.
 pub(crate) struct LoadedKernel {
     pub(crate) kernel: Kernel,
@@ -72,7 +105,7 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// # Errors
 /// What the device says, or that it doesn't end.
 pub(crate) fn load(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     kernels: &Kernels,
     layout: &ArenaLayout,
 ) -> Result<Loaded, Failure> {
@@ -83,10 +116,18 @@ pub(crate) fn load(
     };
     let loaded = kernels.steps().iter().map(with_kernel).collect::<Result<_, Failure>>()?;
     let mut stream = device.stream()?;
-    let copy = |table: &Vec<u8>| copy_table(device, &mut *stream, table);
-    let tables = kernels.tables().iter().map(copy).collect::<Result<_, Failure>>()?;
-    let loaded = Loaded { kernels: loaded, tables, given_up: AtomicBool::new(false) };
-    run_empty(device, &mut *stream, &loaded)?;
+    let mut loaded = Loaded {
+        device: Arc::clone(device),
+        kernels: loaded,
+        tables: Vec::new(),
+        given_up: AtomicBool::new(false),
+    };
+    for table in kernels.tables() {
+        let buffer = device.allocate(table.len())?;
+        loaded.tables.push(buffer.clone());
+        copy_table(&**device, &mut *stream, table, &buffer)?;
+    }
+    run_empty(&**device, &mut *stream, &loaded)?;
     Ok(loaded)
 }
 
@@ -98,34 +139,34 @@ fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> R
         Step::Launch(loaded.launch(kernel, mirror.whole(), names.whole(), 0, 0))
     };
     let steps = loaded.kernels.iter().map(launch).collect();
-    finish(stream, Work { pieces: Vec::new(), steps }).map(drop)
+    finish(stream, Work { pieces: Vec::new(), steps }, LOAD_TIMEOUT).map(drop)
 }
 
 fn copy_table(
     device: &dyn Device,
     stream: &mut dyn Stream,
     table: &[u8],
-) -> Result<Buffer, Failure> {
-    let buffer = device.allocate(table.len())?;
+    buffer: &Buffer,
+) -> Result<(), Failure> {
     let mut piece = device.host_memory(table.len())?;
     piece.copy_from_slice(table);
     let step = Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
     let work = Work { pieces: vec![piece], steps: vec![step] };
     // Tables may hold keys.
-    let mut work = finish(stream, work)?;
+    let mut work = finish(stream, work, LOAD_TIMEOUT)?;
     work.pieces.iter_mut().for_each(|piece| piece.fill(0));
-    Ok(buffer)
+    Ok(())
 }
 
-/// Has a stream do `work`, and waits for it.
-fn finish(stream: &mut dyn Stream, work: Work) -> Result<Work, Failure> {
+/// Has a stream do `work`, and waits for it, no longer than `timeout`.
+fn finish(stream: &mut dyn Stream, work: Work, timeout: Duration) -> Result<Work, Failure> {
     stream.submit(work).map_err(|refused| refused.why)?;
     let start = Instant::now();
     loop {
         if let Some(done) = stream.poll() {
             return done.outcome.map(|()| done.work);
         }
-        if start.elapsed() > LOAD_TIMEOUT {
+        if start.elapsed() > timeout {
             return Err(Failure::Launch("loading a function does not end".into()));
         }
         std::thread::sleep(Duration::from_micros(50));

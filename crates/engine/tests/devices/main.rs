@@ -4,6 +4,7 @@
 mod common;
 
 mod failures;
+mod keys;
 mod late;
 mod placed;
 mod same;

@@ -1,0 +1,112 @@
+//! Tables on a device may hold keys: nothing of them is left when a chain is gone.
+
+use std::sync::{Arc, Mutex};
+
+use warpline_device::{
+    Buffer, Description, Device, Done, Failure, HostMemory, Module, Part, Refused, Region, Slice,
+    Source, Step, Stream, Work,
+};
+use warpline_engine::{LaunchOptions, Settings};
+
+use crate::common::real::{forms, traffic};
+use crate::common::run::run_whole;
+use crate::common::talk::Talk;
+use crate::failures::loading;
+use crate::placed::{chain_on, devices};
+
+/// A device that keeps what was copied to it by its first works: the memory outlives its owners.
+struct Keeping {
+    inner: Arc<dyn Device>,
+    /// How many works are kept.
+    first: u64,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    works: u64,
+    copied: Vec<(Slice, Vec<u8>)>,
+}
+
+struct KeepingStream {
+    inner: Box<dyn Stream>,
+    first: u64,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Device for Keeping {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+    fn compile(&self, source: &Source) -> Result<Module, Failure> {
+        self.inner.compile(source)
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate(bytes)
+    }
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        self.inner.register(memory)
+    }
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        let (inner, kept) = (self.inner.stream()?, Arc::clone(&self.kept));
+        Ok(Box::new(KeepingStream { inner, first: self.first, kept }))
+    }
+}
+
+impl Stream for KeepingStream {
+    fn submit(&mut self, work: Work) -> Result<(), Refused> {
+        let mut kept = self.kept.lock().expect("kept");
+        if kept.works < self.first {
+            for step in &work.steps {
+                if let Step::CopyIn { from, to } = step {
+                    let bytes = work.pieces[from.piece][from.range.clone()].to_vec();
+                    kept.copied.push((to.clone(), bytes));
+                }
+            }
+        }
+        kept.works += 1;
+        self.inner.submit(work)
+    }
+    fn poll(&mut self) -> Option<Done> {
+        self.inner.poll()
+    }
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+}
+
+fn read(device: &dyn Device, from: Slice) -> Vec<u8> {
+    let len = from.len();
+    let pieces = vec![device.host_memory(len).expect("memory")];
+    let to = Part { piece: 0, range: 0..len };
+    let mut stream = device.stream().expect("a stream");
+    let work = Work { pieces, steps: vec![Step::CopyOut { from, to }] };
+    assert!(stream.submit(work).is_ok());
+    let done = stream.wait().expect("a work that ends");
+    assert_eq!(done.outcome, Ok(()));
+    done.work.pieces[0].to_vec()
+}
+
+#[test]
+fn tables_are_zeroed_before_their_memory_is_given_back() {
+    for inner in devices() {
+        let forms = forms(&["seal", "router-plain"]);
+        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let (first, device) = (loading(&forms), Arc::clone(&inner));
+        let device: Arc<dyn Device> =
+            Arc::new(Keeping { inner: device, first, kept: Arc::clone(&kept) });
+        let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
+        run_whole(
+            chain_on(&forms, &device, LaunchOptions::default()),
+            Settings::default(),
+            &inputs,
+        );
+        let copied = std::mem::take(&mut kept.lock().expect("kept").copied);
+        assert!(copied.len() > 4, "tables of both: {}", copied.len());
+        assert!(copied.iter().any(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)));
+        for (slice, bytes) in copied {
+            let left = read(&*inner, slice);
+            assert!(left.iter().all(|&byte| byte == 0), "of {} bytes", bytes.len());
+        }
+    }
+}
