@@ -7,7 +7,9 @@
 //! counts, and beside none. What building costs a lane on a machine with a core for each, and what the machine
 //! takes because two cores are busy, is the difference of the first and the fourth. Times of 0.5 ms and more
 //! are shown one by one with their place in a period of 100 ms: where a hypervisor or a container limits
-//! how much of its cores a machine may use, it stops them at the same place of that period.
+//! how much of its cores a machine may use, it stops them at the same place of that period. `+N` says that the system took the
+//! core from the lane N times since the time before, or had it wait for memory; a time without it is none of the system's:
+//! the core itself stood still.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -119,7 +121,14 @@ struct Gaps {
     beside: AtomicU64,
     /// The longest, in nanoseconds, by what went on beside.
     longest: [AtomicU64; Beside::Counting as usize + 1],
-    long: Mutex<Vec<(Duration, Duration)>>,
+    long: Mutex<Vec<Long>>,
+}
+
+struct Long {
+    at: Duration,
+    gap: Duration,
+    /// How often the lane was interrupted since the one before.
+    interruptions: u64,
 }
 
 impl Gaps {
@@ -128,14 +137,14 @@ impl Gaps {
     }
 
     /// One that ended just now.
-    fn note(&self, gap: Duration, since: Instant) {
+    fn note(&self, gap: Duration, since: Instant, interruptions: impl FnOnce() -> u64) {
         let beside = self.beside.load(Ordering::SeqCst) as usize;
         self.longest[beside].fetch_max(gap.as_nanos() as u64, Ordering::Relaxed);
         if gap >= LONG
             && let Ok(mut long) = self.long.lock()
             && long.len() < LONG_MAX
         {
-            long.push((since.elapsed(), gap));
+            long.push(Long { at: since.elapsed(), gap, interruptions: interruptions() });
         }
     }
 
@@ -146,9 +155,10 @@ impl Gaps {
 
     fn show_long(&self, name: &str) {
         let Ok(long) = self.long.lock() else { return };
-        let one = |(at, gap): &(Duration, Duration)| {
+        let one = |Long { at, gap, interruptions }: &Long| {
             let at = at.as_nanos() % 100_000_000;
-            format!("{:.2} at {:.1}", gap.as_nanos() as f64 / 1e6, at as f64 / 1e6)
+            let by = if *interruptions == 0 { String::new() } else { format!("+{interruptions}") };
+            format!("{:.2}{by} at {:.1}", gap.as_nanos() as f64 / 1e6, at as f64 / 1e6)
         };
         if !long.is_empty() {
             let list: Vec<String> = long.iter().map(one).collect();
@@ -172,6 +182,7 @@ fn gaps(
         last: started,
         gaps: Arc::clone(&gaps),
         armed: Arc::clone(&armed),
+        interruptions: None,
     };
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -202,6 +213,23 @@ struct Timed {
     last: Instant,
     gaps: Arc<Gaps>,
     armed: Arc<AtomicBool>,
+    /// Of the lane's thread so far, once it is armed.
+    interruptions: Option<u64>,
+}
+
+/// How often the system took the core from this thread or had it wait for a page: proc(5), `nonvoluntary_ctxt_switches` and
+/// `voluntary_ctxt_switches` of `status`, fields 10 and 12 of `stat`.
+fn interruptions() -> u64 {
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default()
+    };
+    let (status, stat) = (read("status"), read("stat"));
+    let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+    let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse().ok());
+    let behind_name = stat.rsplit(')').next().unwrap_or("");
+    let faults = [7, 9].map(|field| behind_name.split_whitespace().nth(field));
+    let faults = faults.into_iter().flatten().filter_map(|field| field.parse().ok());
+    switches.chain(faults).fold(0, |sum: u64, one: u64| sum + one)
 }
 
 impl Source for Timed {
@@ -213,7 +241,13 @@ impl Source for Timed {
         let now = Instant::now();
         let gap = now - std::mem::replace(&mut self.last, now);
         if self.armed.load(Ordering::Relaxed) {
-            self.gaps.note(gap, self.started);
+            let before = self.interruptions.get_or_insert_with(interruptions);
+            self.gaps.note(gap, self.started, || {
+                let now = interruptions();
+                now - std::mem::replace(before, now)
+            });
+            // Not what reading them took.
+            self.last = if gap >= LONG { Instant::now() } else { self.last };
         }
         self.source.burst(burst)
     }
