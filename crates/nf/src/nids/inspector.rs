@@ -21,6 +21,7 @@ use super::limits;
 use super::report::{Alert, Decision, Match, Rejecter, RuleId, Thresholds};
 use super::rules::{Action, Rejected};
 use super::tables::{Known, Tables};
+use super::waiting::Pool;
 use crate::Emit;
 
 /// Alerts that a packet may cause, as many as Suricata has by default; more are counted.
@@ -56,6 +57,7 @@ pub(super) struct Inspector {
     tables: Arc<Tables>,
     generation: u32,
     flows: Flows<FlowState>,
+    waiting: Pool,
     xbits: XBits,
     thresholds: Option<Thresholds>,
     rejecter: Rejecter,
@@ -102,7 +104,9 @@ impl Inspector {
         let decides = tables.known.iter().any(|known| known.decides);
         Self {
             generation: tables.generation.number(),
-            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8),
+            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8)
+                .telling_ends_of(FlowState::has_shared),
+            waiting: Pool::new(limits::waiting(config, shard)),
             xbits: XBits::new(share(config.xbits)),
             thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
@@ -270,7 +274,7 @@ impl Inspector {
 
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
-        let Self { tables, flows, xbits, scratch, counts, .. } = self;
+        let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
         let Known { reach, has_literal, is_stream_only, .. } = *tables.known.get(rule as usize)?;
         let number = rule as usize;
         let is_tcp = at.subject.protocol == ip_protocol::TCP;
@@ -314,19 +318,20 @@ impl Inspector {
             && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
         {
             // The packet is in the stream as well, where the rule would match again.
-            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal));
+            let was_full =
+                grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal, pool));
             counts.waiting_full += u64::from(was_full);
             return Some(Matched { rule, is_stream: false });
         }
         let (_, to) = grew?;
-        if !has_literal && waiting.has_matched(rule) {
+        if !has_literal && waiting.has_matched(rule, pool) {
             return None;
         }
         let buffer = Buffer { bytes: window.bytes, start: window.start };
         let holds = tables.detector.payload_matches(number, buffer, scratch);
         let was_full = match holds {
-            true => waiting.matched(rule, to, !has_literal),
-            false => how & FRESH != 0 && waiting.wait(rule, to),
+            true => waiting.matched(rule, to, !has_literal, pool),
+            false => how & FRESH != 0 && waiting.wait(rule, to, pool),
         };
         counts.waiting_full += u64::from(was_full);
         holds.then_some(Matched { rule, is_stream: true })

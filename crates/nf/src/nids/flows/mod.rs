@@ -51,6 +51,8 @@ pub struct Flows<V> {
     picks_up: bool,
     checks: bool,
     shard: u8,
+    /// Whether the caller is to hear of a flow's end because of what it keeps of it.
+    is_told: fn(&V) -> bool,
     /// The latest time that was told.
     now: Instant,
 }
@@ -86,8 +88,15 @@ impl<V: Default + Clone> Flows<V> {
             picks_up: limits.midstream,
             checks: limits.checksum,
             shard,
+            is_told: |_| false,
             now: Instant::ZERO,
         }
+    }
+
+    /// Flows of which the caller keeps what `is_told` holds of don't end unheard, as those that data wait in.
+    #[must_use]
+    pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
+        Self { is_told, ..self }
     }
 
     /// Bytes that [`Flows::new`] takes with these limits.
@@ -115,7 +124,8 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// [`Flows::take`], unless another flow ends with the packet and data wait in that one. It is the error:
+    /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
+    /// [`Flows::telling_ends_of`]. It is the error:
     /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
@@ -291,9 +301,10 @@ impl<V: Default + Clone> Flows<V> {
         Ok(place.map(|place| (place, direction)))
     }
 
-    /// Removes a flow, unless data wait in it.
+    /// Removes a flow, unless data wait in it or the caller is to hear of it.
     fn remove_unless_waiting(&mut self, place: u32) -> Result<(), Place> {
-        if self.table.get(place).connection.waits() {
+        let flow = self.table.get(place);
+        if flow.connection.waits() || (self.is_told)(&flow.vars) {
             return Err(Place(place));
         }
         self.remove(place);

@@ -45,6 +45,7 @@ impl Inspector {
             }
             asked.clear();
         });
+        self.flows.vars(place).release(&mut self.waiting);
         self.flows.end(place);
     }
 

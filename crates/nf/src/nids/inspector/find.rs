@@ -45,7 +45,7 @@ impl Inspector {
     /// Finds the rules that are worth asking.
     pub(super) fn find_rules(&mut self, at: &At<'_>, found: Found<'_>, asked: &mut Asked) {
         let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
-        let Self { tables, flows, counts, generation, .. } = self;
+        let Self { tables, flows, waiting: pool, counts, generation, .. } = self;
         let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
         let on_packet = if at.is_behind_gap { 0 } else { PACKET };
         let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
@@ -75,10 +75,10 @@ impl Inspector {
                 && !is_new_set;
             let from = if is_new_set { window.start } else { from };
             if is_new_set {
-                waiting.clear();
+                waiting.clear(pool);
             }
-            waiting.forget(window.start);
-            waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
+            waiting.forget(window.start, pool);
+            waiting.rules(pool).for_each(|rule| asked.ask(rule, STREAM));
             let border = (from - window.start.min(from)) as usize;
             let stretch = if is_in_order {
                 group.spanning(window.bytes, border)

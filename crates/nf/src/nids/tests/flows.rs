@@ -157,3 +157,27 @@ fn what_matched_a_packet_is_not_told_of_the_stream_again() {
     }
     assert_eq!(alerts(rule, &talk.frames), [(4, 1)]);
 }
+
+/// More rules than a direction keeps by itself wait for the end; and again, when flows before have ended unheard.
+#[test]
+fn many_rules_wait_for_more() {
+    let rule = |n: u32| {
+        format!(
+            "alert tcp-stream any any -> any any (content:\"begin{n:02}\"; content:\"end\"; distance:0; sid:{n};)\n"
+        )
+    };
+    let rules: String = (1..=14).map(rule).collect();
+    let begin: String = (1..=14).map(|n: u32| format!("begin{n:02} ")).collect();
+    let mut frames = Vec::new();
+    for round in 0..20_u64 {
+        let mut talk = Talk::new(&Frame::udp(b""));
+        talk.client(begin.as_bytes());
+        if round == 19 {
+            talk.client(b"end");
+        }
+        frames.extend((round * 700_000..).zip(talk.frames).map(|(at, frame)| frame.at(at)));
+    }
+    let last = frames.len() - 1;
+    let expected: Vec<Told> = (1..=14).map(|sid| (last, sid)).collect();
+    assert_eq!(alerts(&rules, &frames), expected);
+}
