@@ -10,6 +10,8 @@ pub(super) const STREAM: u8 = 2;
 pub(super) const FRESH: u8 = 4;
 /// It matched the packet, and is not asked again.
 const MATCHED: u8 = 8;
+/// It waited for more of the stream.
+pub(super) const WAITED: u8 = 16;
 
 /// See the module. Memory that is used again for every packet; each thread has its own.
 pub(super) struct Asked {
@@ -89,6 +91,16 @@ impl Asked {
     pub(super) fn set_matched(&mut self, rule: u32) {
         self.how[rule as usize] |= MATCHED;
         self.matched.push(rule);
+    }
+
+    /// Whether `rule` waited for more of the stream.
+    pub(super) fn waited(&self, rule: u32) -> bool {
+        self.how.get(rule as usize).is_some_and(|how| how & WAITED != 0)
+    }
+
+    /// Those that waited for more of the stream and matched.
+    pub(super) fn waited_and_matched(&self) -> impl Iterator<Item = u32> {
+        self.matched.iter().copied().filter(|&rule| self.waited(rule))
     }
 
     /// Forgets them, but not which matched: these are not asked again.

@@ -1,5 +1,6 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
+mod dropped;
 mod end;
 mod find;
 mod tell;
@@ -172,6 +173,9 @@ impl Inspector {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             self.find_rules(&at, found, asked);
             let verdict = self.ask_all(&mut at, asked, Verdict::Forward, emit);
+            if verdict == Verdict::ByRule {
+                self.take_back(&at, asked);
+            }
             let verdict = self.inspect_gaps(&at, asked, verdict, emit);
             asked.clear();
             verdict

@@ -112,6 +112,18 @@ impl Waiting {
         false
     }
 
+    /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
+    /// something before.
+    pub(super) fn take_back(&mut self, next: u64, pool: &mut Pool, waited: impl Fn(u32) -> bool) {
+        self.retain(pool, |entry| {
+            if entry.ends_by(next) {
+                return true;
+            }
+            entry.end = next as u32;
+            waited(entry.rule)
+        });
+    }
+
     fn entries(&self, pool: &Pool) -> impl Iterator<Item = Entry> {
         let own = self.own.iter().copied().take_while(Entry::is_some);
         own.chain(pool.from(self.more).map(|node| node.entry))
@@ -150,24 +162,25 @@ impl Waiting {
     }
 
     /// Leaves those that `keeps` wants, in their order.
-    fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&Entry) -> bool) {
+    fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&mut Entry) -> bool) {
         let mut kept = 0;
         for at in 0..OWN_MAX {
-            let entry = self.own[at];
+            let mut entry = self.own[at];
             if !entry.is_some() {
                 break;
             }
             self.own[at] = Entry::NONE;
-            if keeps(&entry) {
+            if keeps(&mut entry) {
                 self.own[kept] = entry;
                 kept += 1;
             }
         }
         let mut next = core::mem::replace(&mut self.more, NONE);
         let mut last = NONE;
-        while let Some(&Node { entry, next: behind }) = pool.nodes.get(next as usize) {
-            let at = core::mem::replace(&mut next, behind);
-            let is_kept = keeps(&entry);
+        while let Some(node) = pool.nodes.get_mut(next as usize) {
+            let at = core::mem::replace(&mut next, node.next);
+            let is_kept = keeps(&mut node.entry);
+            let entry = node.entry;
             if is_kept && kept == OWN_MAX {
                 self.link(last, at, pool);
                 last = at;

@@ -42,6 +42,10 @@ counters! {
     segments_old,
     /// Segments that replaced bytes that had been delivered.
     segments_changed_delivered,
+    /// Segments that were dropped, and taken out of their streams.
+    segments_taken_back,
+    /// Segments that were dropped and could not be taken out.
+    segments_mixed,
     /// Keep-alives with a byte of data.
     keep_alives,
     /// Packets refused, by [`Why`].

@@ -32,14 +32,15 @@ use warpline_packet::{Headers, Instant};
 
 pub use counters::Counters;
 pub use limits::{Limits, Timeout, Timeouts};
-pub use outcome::{Direction, Fate, Gap, Place, Stream, Tracked, Why};
+pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
 pub use overlap::Overlap;
 pub use segment::{Ends, FlowPacket};
 pub use side::Window;
 
 use blocks::Blocks;
+use connection::End;
 use held::Held;
-use memory::Memory;
+use memory::{Memory, Wrote};
 use segment::Segment;
 use table::{Flow, Table};
 
@@ -53,6 +54,8 @@ pub struct Flows<V> {
     shard: u8,
     /// Whether the caller is to hear of a flow's end because of what it keeps of it.
     is_told: fn(&V) -> bool,
+    /// How the connection of the packet at hand had ended before that.
+    end_before: Option<End>,
     /// The latest time that was told.
     now: Instant,
 }
@@ -89,6 +92,7 @@ impl<V: Default + Clone> Flows<V> {
             checks: limits.checksum,
             shard,
             is_told: |_| false,
+            end_before: None,
             now: Instant::ZERO,
         }
     }
@@ -129,6 +133,7 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
+        self.end_before = None;
         let found = self.find(packet)?;
         if packet.is_error {
             return Ok(self.take_error(found));
@@ -138,6 +143,24 @@ impl<V: Default + Clone> Flows<V> {
             Some((place, direction)) => self.track(place, direction, found.is_none(), packet),
             None => self.without_flow(),
         })
+    }
+
+    /// The packet at hand, of this flow and direction, was dropped: takes its payload out of the stream, and what it said of
+    /// the connection's end, as its receiver never sees it.
+    pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
+        let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.take_end_back(direction, &before);
+        let side = &mut connection.halves[direction as usize].side;
+        let taken = match self.memory.wrote {
+            Wrote::Nothing => return TakenBack::Nothing,
+            Wrote::Alone(span) => side.take_back(&mut self.memory, span),
+            Wrote::Mixed => None,
+        };
+        let counters = &mut self.memory.counters;
+        counters.segments_taken_back += u64::from(taken.is_some());
+        counters.segments_mixed += u64::from(taken.is_none());
+        taken.unwrap_or(TakenBack::Mixed)
     }
 
     /// Forgets a flow that is over.
@@ -360,6 +383,8 @@ impl<V: Default + Clone> Flows<V> {
         };
         if let Some(segment) = &packet.segment {
             let connection = &mut flow.connection;
+            self.memory.wrote = Wrote::Nothing;
+            self.end_before = Some(connection.end(direction));
             tracked.stream = match is_corrupt {
                 true => Stream::Refused(Why::Checksum),
                 false => connection.take(&mut self.memory, direction, segment, self.picks_up),

@@ -101,6 +101,17 @@ pub enum Fate {
     Alone,
 }
 
+/// What is left of a stream when a packet's payload was taken out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// Nothing of the payload had been delivered.
+    Nothing,
+    /// The next byte in order is this one again.
+    To(u64),
+    /// The payload is still there: its bytes are mixed with those of other packets, or a gap was given up for it.
+    Mixed,
+}
+
 /// Why a TCP packet changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {

@@ -7,8 +7,8 @@ use core::ops::Range;
 
 use super::blocks::Block;
 use super::held::{Line, Span};
-use super::memory::Memory;
-use super::outcome::{Fate, Gap, Stream};
+use super::memory::{Memory, Wrote};
+use super::outcome::{Fate, Gap, Stream, TakenBack};
 use super::overlap::Overlap;
 
 /// Segments of one direction that may wait at a time, so that no look at them is long.
@@ -107,6 +107,8 @@ impl Side {
             return false;
         };
         room.copy_from_slice(payload);
+        let end = self.next + payload.len() as u64;
+        memory.wrote = Wrote::Alone(Span { start: self.next, end });
         self.next += payload.len() as u64;
         self.kept += payload.len() as u32;
         self.drop_to((memory.window_len + payload.len()) as u32);
@@ -125,6 +127,28 @@ impl Side {
         }
         memory.counters.gaps_acknowledged += 1;
         Some(self.skip(memory))
+    }
+
+    /// Takes out bytes that one segment alone had; what was delivered behind them waits again. `None` where that finds no
+    /// room, and nothing is changed.
+    pub(super) fn take_back(&mut self, memory: &mut Memory, span: Span) -> Option<TakenBack> {
+        let farthest = self.farthest();
+        let is_delivered = span.start < self.next;
+        if is_delivered {
+            let behind = Span { start: span.end, end: self.next };
+            if behind.start < behind.end && !memory.held.insert(&mut self.line, behind) {
+                return None;
+            }
+            // Where there was no memory the window is empty.
+            self.kept = self.kept.saturating_sub((self.next - span.start) as u32);
+            self.next = span.start;
+        } else {
+            memory.held.remove(&mut self.line, span);
+        }
+        let ends = memory.held.spans(&self.line).map(|span| span.end);
+        let end = if is_delivered && self.waits() { Some(farthest) } else { ends.max() };
+        self.ahead = end.map_or(0, |end| (end - self.next) as u32);
+        Some(if is_delivered { TakenBack::To(self.next) } else { TakenBack::Nothing })
     }
 
     /// Forgets all bytes, those that wait too.
@@ -151,6 +175,7 @@ impl Side {
         let last = old.iter().zip(new).rposition(differs)?;
         old[first..=last].copy_from_slice(&new[first..=last]);
         memory.counters.segments_changed_delivered += 1;
+        memory.wrote = Wrote::Mixed;
         Some(start + first as u64..start + last as u64 + 1)
     }
 
@@ -166,6 +191,7 @@ impl Side {
         if !self.reserve(memory, span.end) {
             self.release(memory);
             self.next = span.end;
+            memory.wrote = Wrote::Alone(Span { start: from, ..span });
             memory.counters.stream_memory_exhausted += 1;
             return Stream::Untracked;
         }
@@ -352,9 +378,11 @@ impl Side {
         let next_at = block.start() + (self.head + self.kept) as usize;
         let mut at = span.start.max(self.next);
         let from = at;
-        let Memory { blocks, held, overlap, .. } = memory;
+        let Memory { blocks, held, overlap, wrote, .. } = memory;
         let bytes = blocks.bytes_mut();
+        let mut has_put = false;
         let mut put = |start: u64, end: u64| {
+            has_put = true;
             let to = next_at + (start - self.next) as usize;
             let data = &payload[(start - span.start) as usize..(end - span.start) as usize];
             bytes[to..to + data.len()].copy_from_slice(data);
@@ -376,6 +404,10 @@ impl Side {
         }
         if at < span.end {
             put(at, span.end);
+        }
+        if has_put && *wrote != Wrote::Mixed {
+            let own = Wrote::Alone(Span { start: from, end: span.end });
+            *wrote = if overlaps { Wrote::Mixed } else { own };
         }
         memory.counters.segments_overlapping += u64::from(overlaps);
         written

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use warpline_packet::Found;
 
-use super::super::asked::{Asked, FRESH, PACKET, STREAM};
+use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
 use super::super::flows::{FlowPacket, Stream, Tracked};
 use super::super::groups::Group;
 use super::{At, Inspector, was_asked};
@@ -78,7 +78,7 @@ impl Inspector {
                 waiting.clear(pool);
             }
             waiting.forget(window.start, pool);
-            waiting.rules(pool).for_each(|rule| asked.ask(rule, STREAM));
+            waiting.rules(pool).for_each(|rule| asked.ask(rule, STREAM | WAITED));
             let border = (from - window.start.min(from)) as usize;
             let stretch = if is_in_order {
                 group.spanning(window.bytes, border)
