@@ -296,9 +296,11 @@ impl Turn<'_> {
     /// What may belong in a gap that was given up though nobody acknowledged it: its receiver takes it still, so that it
     /// has to be looked at by itself.
     fn late(&mut self, stream: Stream) -> Stream {
+        self.memory.counters.segments_late += 1;
         match stream {
             Stream::Old => self.untracked(),
-            Stream::Grew { from, to, changed: None, .. } => {
+            Stream::Grew { from, to, changed, .. } => {
+                let from = changed.map_or(from, |changed| changed.start.min(from));
                 Stream::Gap(Gap { lost: 0, from, to, packet: Fate::Alone })
             }
             other => other,

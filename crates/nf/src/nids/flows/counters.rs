@@ -64,6 +64,8 @@ counters! {
     gaps_acknowledged,
     /// Gaps given up, as what waited behind them was more than there is room for.
     gaps_no_room,
+    /// Segments that may fill a gap which was given up for lack of room.
+    segments_late,
     /// Bytes that were missing in gaps.
     gap_bytes,
     /// Segments that found no stream memory.

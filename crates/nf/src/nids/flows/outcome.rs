@@ -82,9 +82,9 @@ pub enum Stream {
 pub struct Gap {
     /// Bytes that nobody saw; 0 where the packet may fill a gap that was given up before, and goes beyond it.
     pub lost: u64,
-    /// Where the bytes behind it start: the window's start.
+    /// Where the bytes behind it start: the window's start, or with nothing lost the first that is new or changed.
     pub from: u64,
-    /// Where they end; `from` where they were lost for lack of memory.
+    /// Where they end.
     pub to: u64,
     /// What became of the packet's own payload.
     pub packet: Fate,

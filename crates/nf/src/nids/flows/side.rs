@@ -179,7 +179,7 @@ impl Side {
         Some(start + first as u64..start + last as u64 + 1)
     }
 
-    /// Delivers a segment that is in order.
+    /// Delivers a segment that is in order. Where there is no memory for it, the next that wait are delivered instead.
     fn append(
         &mut self,
         memory: &mut Memory,
@@ -189,6 +189,10 @@ impl Side {
     ) -> Stream {
         let from = self.next;
         if !self.reserve(memory, span.end) {
+            if self.waits() {
+                memory.counters.stream_memory_exhausted += 1;
+                return Stream::Gap(self.skip(memory));
+            }
             self.release(memory);
             self.next = span.end;
             memory.wrote = Wrote::Alone(Span { start: from, ..span });
@@ -242,12 +246,13 @@ impl Side {
             } else {
                 memory.counters.stream_memory_exhausted += 1;
             }
-        } else if matches!(self.append(memory, span, payload, None), Stream::Grew { .. }) {
+        } else if self.reserve(memory, span.end) {
+            self.append(memory, span, payload, None);
             packet = Fate::Delivered;
+        } else {
+            memory.counters.stream_memory_exhausted += 1;
         }
-        // Without memory the window is gone, and what was behind the gap with it.
-        let from = gap.from.max(self.next - u64::from(self.kept));
-        Gap { from, to: self.next, packet, ..gap }
+        Gap { to: self.next, packet, ..gap }
     }
 
     /// Keeps a segment that is ahead of its turn, where there is room.
