@@ -387,7 +387,9 @@ impl Inspector {
             Action::Pass => Fate::Passed,
             Action::Drop | Action::Reject(_) => Fate::Dropped,
         };
-        let is_ip_only = self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
+        let is_error = at.tracked.as_ref().is_some_and(|tracked| tracked.is_error);
+        let is_ip_only =
+            !is_error && self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
         if let Some(place) = at.place().filter(|_| matched.is_stream || is_ip_only) {
             self.flows.vars(place).fate = fate;
         }

@@ -345,6 +345,7 @@ impl<V: Default + Clone> Flows<V> {
             place: Some(Place(place)),
             direction,
             is_established: is_established(self.table.get(place)),
+            is_error: true,
             ..NO_FLOW
         }
     }
@@ -407,6 +408,7 @@ const NO_FLOW: Tracked = Tracked {
     is_first_of_direction: false,
     is_established: false,
     stream: Stream::None,
+    is_error: false,
     gaps: [false; 2],
 };
 

@@ -43,6 +43,8 @@ pub struct Tracked {
     pub is_established: bool,
     /// What it did to the stream of its direction.
     pub stream: Stream,
+    /// Whether it is an ICMP error: it belongs to the flow, and its addresses need not.
+    pub is_error: bool,
     /// By [`Direction`]: data wait behind a gap that won't be closed, as the receiver acknowledged them or the
     /// connection was reset: [`super::Flows::next_gap`] gives them.
     pub gaps: [bool; 2],

@@ -52,8 +52,11 @@ impl Inspector {
         let generation = *generation as u16;
         let is_first = !at.is_behind_gap
             && at.tracked.as_ref().is_none_or(|tracked| {
-                let was_asked = was_asked(flows, tracked, generation);
-                tracked.is_first_of_direction || !was_asked
+                // An error may come from anywhere.
+                tracked.is_error || {
+                    let was_asked = was_asked(flows, tracked, generation);
+                    tracked.is_first_of_direction || !was_asked
+                }
             });
         group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
         let (src, dst) = (at.subject.src, at.subject.dst);

@@ -137,6 +137,19 @@ fn errors_belong_to_the_flow_that_they_quote() {
     assert_eq!(alerts(rules, &[error]), []);
 }
 
+/// Whose addresses may be those of any router: rules on addresses are asked of each, and decide of it alone.
+#[test]
+fn rules_on_addresses_see_errors() {
+    let asked = Frame::udp(b"abc");
+    let answer = asked.clone().back();
+    let error = Frame { hosts: [7, 1], ..Frame::icmp(3, 3, &asked.packet()) };
+    let frames = [asked.clone(), answer, error.clone(), error, asked.clone(), asked.back()];
+    let ran = run("drop ip 10.0.0.7 any -> any any (sid:1;)\n", "", &frames);
+    assert_eq!((ran.alerts, ran.dropped), (vec![(2, 1), (3, 1)], vec![2, 3]));
+    let ran = run("alert icmp any any -> 10.0.0.1 any (sid:1;)\n", "", &frames);
+    assert_eq!(ran.alerts, [(2, 1), (3, 1)]);
+}
+
 #[test]
 fn flows_picked_up_in_the_middle() {
     let frames = &talk().frames[3..];
