@@ -14,6 +14,8 @@
 mod blocks;
 mod connection;
 mod counters;
+mod dropped;
+mod facts;
 mod half;
 mod handshake;
 mod held;
@@ -31,6 +33,7 @@ mod tests;
 use warpline_packet::{Headers, Instant};
 
 pub use counters::Counters;
+pub use facts::Facts;
 pub use limits::{Limits, Timeout, Timeouts};
 pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
 pub use overlap::Overlap;
@@ -58,27 +61,6 @@ pub struct Flows<V> {
     end_before: Option<End>,
     /// The latest time that was told.
     now: Instant,
-}
-
-/// What is known of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Its name: no other flow of the run has it, and it doesn't depend on lanes.
-    pub id: u64,
-    /// See [`Tracked::is_established`], without regard to the packet.
-    pub is_established: bool,
-    /// Whether a TCP connection was reset or finished from both ends.
-    pub is_closed: bool,
-    /// The time of its first packet.
-    pub started: Instant,
-    /// The time of its last packet.
-    pub last: Instant,
-    /// Packets, by [`Direction`].
-    pub packets: [u64; 2],
-    /// Bytes of IP packets, by [`Direction`].
-    pub bytes: [u64; 2],
-    /// Bytes of the streams that were delivered, gaps included, by [`Direction`].
-    pub stream_len: [u64; 2],
 }
 
 impl<V: Default + Clone> Flows<V> {
@@ -143,24 +125,6 @@ impl<V: Default + Clone> Flows<V> {
             Some((place, direction)) => self.track(place, direction, found.is_none(), packet),
             None => self.without_flow(),
         })
-    }
-
-    /// The packet at hand, of this flow and direction, was dropped: takes its payload out of the stream, and what it said of
-    /// the connection's end, as its receiver never sees it.
-    pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
-        let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
-        let connection = &mut self.table.get_mut(place.0).connection;
-        connection.take_end_back(direction, &before);
-        let side = &mut connection.halves[direction as usize].side;
-        let taken = match self.memory.wrote {
-            Wrote::Nothing => return TakenBack::Nothing,
-            Wrote::Alone(span) => side.take_back(&mut self.memory, span),
-            Wrote::Mixed => None,
-        };
-        let counters = &mut self.memory.counters;
-        counters.segments_taken_back += u64::from(taken.is_some());
-        counters.segments_mixed += u64::from(taken.is_none());
-        taken.unwrap_or(TakenBack::Mixed)
     }
 
     /// Forgets a flow that is over.

@@ -3,12 +3,15 @@
 //! Both lie in one block, each byte where its place in the stream says, so that what waits is delivered without being
 //! copied. Data are delivered on the packet that makes them contiguous.
 
+mod dropped;
+mod room;
+
 use core::ops::Range;
 
 use super::blocks::Block;
 use super::held::{Line, Span};
 use super::memory::{Memory, Wrote};
-use super::outcome::{Fate, Gap, Stream, TakenBack};
+use super::outcome::{Fate, Gap, Stream};
 use super::overlap::Overlap;
 
 /// Segments of one direction that may wait at a time, so that no look at them is long.
@@ -127,28 +130,6 @@ impl Side {
         }
         memory.counters.gaps_acknowledged += 1;
         Some(self.skip(memory))
-    }
-
-    /// Takes out bytes that one segment alone had; what was delivered behind them waits again. `None` where that finds no
-    /// room, and nothing is changed.
-    pub(super) fn take_back(&mut self, memory: &mut Memory, span: Span) -> Option<TakenBack> {
-        let farthest = self.farthest();
-        let is_delivered = span.start < self.next;
-        if is_delivered {
-            let behind = Span { start: span.end, end: self.next };
-            if behind.start < behind.end && !memory.held.insert(&mut self.line, behind) {
-                return None;
-            }
-            // Where there was no memory the window is empty.
-            self.kept = self.kept.saturating_sub((self.next - span.start) as u32);
-            self.next = span.start;
-        } else {
-            memory.held.remove(&mut self.line, span);
-        }
-        let ends = memory.held.spans(&self.line).map(|span| span.end);
-        let end = if is_delivered && self.waits() { Some(farthest) } else { ends.max() };
-        self.ahead = end.map_or(0, |end| (end - self.next) as u32);
-        Some(if is_delivered { TakenBack::To(self.next) } else { TakenBack::Nothing })
     }
 
     /// Forgets all bytes, those that wait too.
@@ -318,64 +299,6 @@ impl Side {
         self.kept -= dropped;
     }
 
-    /// Gives a block back that is larger than needed, now that nothing waits in it.
-    fn shrink(&mut self, memory: &mut Memory) {
-        let is_large = |block: Block| block.len() > memory.full_len;
-        if self.ahead > 0
-            || self.kept as usize > memory.full_len
-            || !self.block.is_some_and(is_large)
-        {
-            return;
-        }
-        if let Some(block) = memory.blocks.take(memory.full_len) {
-            self.move_to(memory, block);
-        }
-    }
-
-    /// Makes room for bytes up to `end`; `false` where there is no memory for them.
-    fn reserve(&mut self, memory: &mut Memory, end: u64) -> bool {
-        let room = self.block.map_or(0, Block::len);
-        let ahead = (end.max(self.farthest()) - self.next) as usize;
-        if (self.head + self.kept) as usize + ahead <= room {
-            return true;
-        }
-        self.drop_to(memory.window_len as u32);
-        let need = self.kept as usize + ahead;
-        let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len);
-        if !is_roomy && let Some(block) = larger(memory, room, need) {
-            self.move_to(memory, block);
-            return true;
-        }
-        if ahead > room {
-            return false;
-        }
-        if need > room {
-            memory.counters.windows_cut += 1;
-            self.drop_to((room - ahead) as u32);
-        }
-        if let Some(block) = self.block {
-            self.copy_to(memory, block);
-        }
-        true
-    }
-
-    fn move_to(&mut self, memory: &mut Memory, block: Block) {
-        self.copy_to(memory, block);
-        if let Some(old) = self.block.replace(block) {
-            memory.blocks.give(old);
-        }
-    }
-
-    /// Copies all to the start of a block that has room for it, the own one or another.
-    fn copy_to(&mut self, memory: &mut Memory, block: Block) {
-        if let Some(own) = self.block {
-            let from = own.start() + self.head as usize;
-            let len = (self.kept + self.ahead) as usize;
-            memory.blocks.bytes_mut().copy_within(from..from + len, block.start());
-        }
-        self.head = 0;
-    }
-
     /// Writes what the policy gives to a segment, from `next` on, to where it belongs.
     fn write(&self, memory: &mut Memory, span: Span, payload: &[u8]) -> Written {
         let mut written = Written { is_whole: true, is_twin: false };
@@ -425,10 +348,4 @@ struct Written {
     is_whole: bool,
     /// Whether one with the very same bounds waits.
     is_twin: bool,
-}
-
-/// A block for `need` bytes, larger than one of `room` bytes, and not needed to be moved from soon.
-fn larger(memory: &mut Memory, room: usize, need: usize) -> Option<Block> {
-    let exact = |memory: &mut Memory| (need > room).then(|| memory.blocks.take(need)).flatten();
-    memory.blocks.take(need.max(2 * room)).or_else(|| exact(memory))
 }
