@@ -1,5 +1,6 @@
 //! The rules that a packet makes worth asking, each once, and on what.
 
+use super::fit::Fit;
 use super::matcher::Hits;
 
 /// On the packet's payload.
@@ -10,6 +11,8 @@ pub(super) const STREAM: u8 = 2;
 pub(super) const FRESH: u8 = 4;
 /// It matched the packet, and is not asked again.
 const MATCHED: u8 = 8;
+/// It waited for more of the stream.
+pub(super) const WAITED: u8 = 16;
 
 /// See the module. Memory that is used again for every packet; each thread has its own.
 pub(super) struct Asked {
@@ -19,8 +22,12 @@ pub(super) struct Asked {
     matched: Vec<u32>,
     /// What literals were found where `run` didn't look, or found more than it could keep.
     hits: Hits,
-    patterns: usize,
+    rules_len: Fit,
+    patterns_len: Fit,
 }
+
+/// Packets after which memory that none of them needed is given back.
+const ROUND: u32 = 1 << 16;
 
 impl Asked {
     /// No memory yet.
@@ -30,20 +37,20 @@ impl Asked {
             rules: Vec::new(),
             matched: Vec::new(),
             hits: Hits::new(0, 0),
-            patterns: 0,
+            rules_len: Fit::new(ROUND),
+            patterns_len: Fit::new(ROUND),
         }
     }
 
-    /// Takes memory for this many rules and literals, where it has less.
+    /// Has memory for this many rules and literals, while no rule is asked. See [`Fit`].
     pub(super) fn fit(&mut self, rules: usize, patterns: usize) {
-        if self.how.len() < rules {
-            self.how.resize(rules, 0);
-            self.rules.reserve(rules);
-            self.matched.reserve(rules);
+        if let Some(len) = self.rules_len.again(rules) {
+            self.how = vec![0; len];
+            self.rules = Vec::with_capacity(len);
+            self.matched = Vec::with_capacity(len);
         }
-        if self.patterns < patterns {
-            self.hits = Hits::new(patterns, patterns);
-            self.patterns = patterns;
+        if let Some(len) = self.patterns_len.again(patterns) {
+            self.hits = Hits::new(len, len);
         }
     }
 
@@ -91,6 +98,16 @@ impl Asked {
         self.matched.push(rule);
     }
 
+    /// Whether `rule` waited for more of the stream.
+    pub(super) fn waited(&self, rule: u32) -> bool {
+        self.how.get(rule as usize).is_some_and(|how| how & WAITED != 0)
+    }
+
+    /// Those that waited for more of the stream and matched.
+    pub(super) fn waited_and_matched(&self) -> impl Iterator<Item = u32> {
+        self.matched.iter().copied().filter(|&rule| self.waited(rule))
+    }
+
     /// Forgets them, but not which matched: these are not asked again.
     pub(super) fn clear_unmatched(&mut self) {
         for rule in self.rules.drain(..) {
@@ -104,5 +121,23 @@ impl Asked {
         for rule in self.matched.drain(..) {
             self.how[rule as usize] = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the largest rule set that there ever was, and of many packets of a smaller.
+    #[test]
+    fn memory_follows_the_rule_set() {
+        let mut asked = Asked::new();
+        asked.fit(50_000, 9000);
+        (0..2 * ROUND).for_each(|_| asked.fit(10, 10));
+        let lens = [asked.how.capacity(), asked.rules.capacity(), asked.matched.capacity()];
+        assert_eq!(lens, [10; 3]);
+        asked.fit(11, 10);
+        asked.ask(10, PACKET);
+        assert_eq!(asked.get(0), Some((10, PACKET)));
     }
 }

@@ -2,7 +2,7 @@
 //! what was decided of the flow as a whole.
 
 use super::detect::FlowVars;
-use super::waiting::Waiting;
+use super::waiting::{Pool, Waiting};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,18 @@ pub(super) struct FlowState {
     pub(super) generations: [u16; 2],
     /// By direction, the rule set whose rules on addresses were asked, in the same way.
     pub(super) asked_once: [u16; 2],
+}
+
+impl FlowState {
+    /// Whether it has memory that [`FlowState::release`] gives back.
+    pub(super) fn has_shared(&self) -> bool {
+        self.waiting.iter().any(Waiting::has_shared)
+    }
+
+    /// Forgets which rules wait.
+    pub(super) fn release(&mut self, pool: &mut Pool) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.clear(pool));
+    }
 }
 
 /// What was decided of a flow.

@@ -1,5 +1,7 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
+mod act;
+mod dropped;
 mod end;
 mod find;
 mod tell;
@@ -18,9 +20,10 @@ use super::detect::{Buffer, FlowFacts, FlowVars, Reach, Scratch, Subject, XBits}
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
 use super::limits;
-use super::report::{Alert, Decision, Match, Rejecter, RuleId, Thresholds};
-use super::rules::{Action, Rejected};
+use super::report::{Alert, Decision, Rejecter, Thresholds};
+use super::rules::Action;
 use super::tables::{Known, Tables};
+use super::waiting::Pool;
 use crate::Emit;
 
 /// Alerts that a packet may cause, as many as Suricata has by default; more are counted.
@@ -56,6 +59,7 @@ pub(super) struct Inspector {
     tables: Arc<Tables>,
     generation: u32,
     flows: Flows<FlowState>,
+    waiting: Pool,
     xbits: XBits,
     thresholds: Option<Thresholds>,
     rejecter: Rejecter,
@@ -102,7 +106,9 @@ impl Inspector {
         let decides = tables.known.iter().any(|known| known.decides);
         Self {
             generation: tables.generation.number(),
-            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8),
+            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8)
+                .telling_ends_of(FlowState::has_shared),
+            waiting: Pool::new(limits::waiting(config, shard)),
             xbits: XBits::new(share(config.xbits)),
             thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
@@ -168,6 +174,9 @@ impl Inspector {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             self.find_rules(&at, found, asked);
             let verdict = self.ask_all(&mut at, asked, Verdict::Forward, emit);
+            if verdict == Verdict::ByRule {
+                self.take_back(&at, asked);
+            }
             let verdict = self.inspect_gaps(&at, asked, verdict, emit);
             asked.clear();
             verdict
@@ -270,7 +279,7 @@ impl Inspector {
 
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
-        let Self { tables, flows, xbits, scratch, counts, .. } = self;
+        let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
         let Known { reach, has_literal, is_stream_only, .. } = *tables.known.get(rule as usize)?;
         let number = rule as usize;
         let is_tcp = at.subject.protocol == ip_protocol::TCP;
@@ -314,82 +323,23 @@ impl Inspector {
             && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
         {
             // The packet is in the stream as well, where the rule would match again.
-            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal));
+            let was_full =
+                grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal, pool));
             counts.waiting_full += u64::from(was_full);
             return Some(Matched { rule, is_stream: false });
         }
         let (_, to) = grew?;
-        if !has_literal && waiting.has_matched(rule) {
+        if !has_literal && waiting.has_matched(rule, pool) {
             return None;
         }
         let buffer = Buffer { bytes: window.bytes, start: window.start };
         let holds = tables.detector.payload_matches(number, buffer, scratch);
         let was_full = match holds {
-            true => waiting.matched(rule, to, !has_literal),
-            false => how & FRESH != 0 && waiting.wait(rule, to),
+            true => waiting.matched(rule, to, !has_literal, pool),
+            false => how & FRESH != 0 && waiting.wait(rule, to, pool),
         };
         counts.waiting_full += u64::from(was_full);
         holds.then_some(Matched { rule, is_stream: true })
-    }
-
-    /// What a threshold says of the match where the verdict hangs on it, and what the rule does.
-    fn decide(&mut self, at: &At<'_>, rule: u32) -> (Option<Decision>, Action) {
-        let Self { tables, thresholds, flows, .. } = self;
-        let Known { action, decides, .. } = tables.known[rule as usize];
-        let reported = tables.reported().get(rule as usize);
-        let (true, Some(thresholds), Some(reported)) = (decides, thresholds, reported) else {
-            return (None, action);
-        };
-        let about = &reported.about;
-        let flow = at.place().map(|place| flows.facts(place).id);
-        let what = Match {
-            rule: RuleId { gid: about.gid, sid: about.sid, rev: about.rev },
-            ends: at.ends(),
-            flow,
-            now: at.now,
-        };
-        let (decision, action) = thresholds.decide(&reported.policy, action, &what);
-        (Some(decision), action)
-    }
-
-    /// What a match changes of flow and hosts.
-    fn apply(&mut self, at: &At<'_>, matched: &Matched) {
-        let Self { tables, flows, xbits, .. } = self;
-        let vars = at.place().map(|place| &mut flows.vars(place).vars);
-        tables.detector.apply(matched.rule as usize, &at.subject, vars, xbits, at.now);
-    }
-
-    /// What a match does to the packet, and to its flow where the stream matched or the rule is about addresses.
-    fn act(
-        &mut self,
-        at: &At<'_>,
-        matched: &Matched,
-        action: Action,
-        so_far: Verdict,
-        emit: &mut Emit<'_>,
-    ) -> Verdict {
-        if let Action::Reject(whom) = action
-            && so_far == Verdict::Forward
-        {
-            self.reject(at, whom, emit);
-        }
-        let fate = match action {
-            Action::Alert => return so_far,
-            Action::Pass => Fate::Passed,
-            Action::Drop | Action::Reject(_) => Fate::Dropped,
-        };
-        let is_ip_only = self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
-        if let Some(place) = at.place().filter(|_| matched.is_stream || is_ip_only) {
-            self.flows.vars(place).fate = fate;
-        }
-        if fate == Fate::Dropped { Verdict::ByRule } else { so_far }
-    }
-
-    fn reject(&mut self, at: &At<'_>, whom: Rejected, emit: &mut Emit<'_>) {
-        if let Some(seen) = at.seen.filter(|seen| !seen.is_reassembled) {
-            let whom = if at.is_against { whom.reversed() } else { whom };
-            self.rejecter.reject(&seen.packet, whom, emit);
-        }
     }
 }
 

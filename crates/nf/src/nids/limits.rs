@@ -4,6 +4,7 @@ use warpline_packet::Shard;
 
 use super::config::{Config, Overlap};
 use super::flows;
+use super::waiting;
 use crate::reassembly::{self, Reassembly};
 
 /// Bytes of the longest frame that fragments are put together to.
@@ -32,6 +33,11 @@ pub(super) fn flows(config: &Config, shard: Shard) -> flows::Limits {
         checksum: config.checks_checksums,
         timeouts: flows::Timeouts::default(),
     }
+}
+
+/// How many rules may wait in a shard beyond those that each flow keeps by itself: two a flow, and as many as one may have.
+pub(super) fn waiting(config: &Config, shard: Shard) -> usize {
+    (2 * shard.share(config.flows)).max(waiting::RULES_MAX)
 }
 
 /// A shard's fragments.

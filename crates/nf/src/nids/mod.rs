@@ -7,6 +7,7 @@ mod condemned;
 mod config;
 mod counts;
 pub mod detect;
+mod fit;
 mod flow_state;
 pub mod flows;
 pub mod groups;

@@ -5,6 +5,7 @@ use core::cell::RefCell;
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Batch, Findings, Flags, Packet, ScratchWord};
 
+use super::fit::Fit;
 use super::groups::{Group, Groups};
 use super::matcher::Hits;
 
@@ -12,19 +13,20 @@ use super::matcher::Hits;
 const KEPT_MAX: usize = 32;
 /// Numbers of findings that there is room for, for each packet of a batch.
 pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
+/// Batches after which memory that none of them needed is given back.
+const ROUND: u32 = 1 << 10;
 
 thread_local! {
     /// What the matcher writes to. Every thread has its own, as `run` is shared by all.
-    static HITS: RefCell<(usize, Hits)> = RefCell::new((0, Hits::new(0, 0)));
+    static HITS: RefCell<(Fit, Hits)> = RefCell::new((Fit::new(ROUND), Hits::new(0, 0)));
 }
 
 /// Scans every packet that is still `Forward`, and leaves in `word` where what was found is kept.
 pub(super) fn scan(groups: &Groups, batch: &mut Batch, word: ScratchWord) {
     let mut findings = batch.take_findings();
     HITS.with_borrow_mut(|(patterns, hits)| {
-        if *patterns < groups.patterns_max() {
-            *patterns = groups.patterns_max();
-            *hits = Hits::new(KEPT_MAX, *patterns);
+        if let Some(len) = patterns.again(groups.patterns_max()) {
+            *hits = Hits::new(KEPT_MAX, len);
         }
         for index in 0..batch.len() {
             if batch.is_forward(index) {

@@ -61,6 +61,10 @@ impl NidsShard {
         if let Some(before) = key.and_then(|key| self.condemned.verdict(&key, now)) {
             return if verdict == Verdict::Forward { before } else { verdict };
         }
+        if verdict != Verdict::Forward {
+            // Its receiver won't put it together with the others.
+            return verdict;
+        }
         let Taken::Complete(frame) = self.reassembly.take(&seen.packet) else { return verdict };
         let headers = Headers::parse(frame, seen.packet.link(), frame.len());
         let whole = Seen { packet: seen.packet, frame, headers, is_reassembled: true };

@@ -10,6 +10,7 @@ use super::flows::Flows;
 use super::limits;
 use super::rules::{RuleSet, grouped};
 use super::tables::Tables;
+use super::waiting::Pool;
 use crate::{About, Diagnostics};
 
 /// Of `set`, of which `tables` were made in `took`.
@@ -50,7 +51,11 @@ pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
 
 /// Bytes of all shards' flows and streams.
 fn flows_len(tables: &Tables) -> usize {
-    let of = |shard| Flows::<FlowState>::memory_len(&limits::flows(&tables.config, shard));
+    let config = &tables.config;
+    let of = |shard| {
+        Flows::<FlowState>::memory_len(&limits::flows(config, shard))
+            + Pool::memory_len(limits::waiting(config, shard))
+    };
     if tables.is_whole { of(Shard::WHOLE) } else { (0..SHARDS).map(Shard::new).map(of).sum() }
 }
 

@@ -1,19 +1,37 @@
 //! Rules that a stream may still match: their literal was seen and the rest was not, yet.
 //!
-//! A direction of a flow keeps a few. One is forgotten when its literal leaves the window, or to make room for another. Rules
-//! without a literal that matched are kept here as well, so that what they found is not found again in the same window.
+//! A direction of a flow keeps a few by itself and more in memory that all flows of a shard share ([`Pool`]). One is forgotten
+//! when its literal leaves the window, or to make room for another. Rules without a literal that matched are kept here
+//! as well, so that what they found is not found again in the same window.
 
-/// Rules that a direction keeps.
-const RULES_MAX: usize = 6;
+/// Rules that a direction keeps by itself.
+const OWN_MAX: usize = 6;
+/// Rules that it keeps at all: as many may be asked again of each packet.
+pub(super) const RULES_MAX: usize = 128;
 
 /// See the module. Stream offsets are kept as their lower 32 bits: windows are far smaller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
-    rules: [Entry; RULES_MAX],
-    len: u8,
+    /// The oldest first; behind the last there is none.
+    own: [Entry; OWN_MAX],
+    /// The node of the next newer, once all of `own` are in use.
+    more: u32,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What directions of flows keep beyond what each has by itself: single entries, each with the next.
+#[derive(Debug)]
+pub(super) struct Pool {
+    nodes: Box<[Node]>,
+    free: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    entry: Entry,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     /// The rule, and in [`MATCHED`] whether it matched and is not asked again until the window has left `end` behind.
     rule: u32,
@@ -22,115 +40,276 @@ struct Entry {
 }
 
 const MATCHED: u32 = 1 << 31;
+/// No node.
+const NONE: u32 = u32::MAX;
+
+impl Entry {
+    const NONE: Self = Self { rule: u32::MAX, end: 0 };
+
+    fn is_some(&self) -> bool {
+        self.rule != Self::NONE.rule
+    }
+
+    fn is_of(&self, rule: u32) -> bool {
+        (self.rule ^ rule) & !MATCHED == 0
+    }
+
+    /// Whether it ends before `start` or there.
+    fn ends_by(&self, start: u64) -> bool {
+        (self.end.wrapping_sub(start as u32) as i32) <= 0
+    }
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { own: [Entry::NONE; OWN_MAX], more: NONE }
+    }
+}
 
 impl Waiting {
     /// Forgets what ended before `start`, the stream offset at which the window begins now.
-    pub(super) fn forget(&mut self, start: u64) {
-        let is_left = |entry: &Entry| (entry.end.wrapping_sub(start as u32) as i32) <= 0;
-        let mut kept = 0;
-        for at in 0..usize::from(self.len) {
-            if !is_left(&self.rules[at]) {
-                self.rules[kept] = self.rules[at];
-                kept += 1;
-            }
-        }
-        self.len = kept as u8;
+    pub(super) fn forget(&mut self, start: u64, pool: &mut Pool) {
+        self.retain(pool, |entry| !entry.ends_by(start));
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
+    pub(super) fn clear(&mut self, pool: &mut Pool) {
+        self.retain(pool, |_| false);
     }
 
     /// Whether nothing is kept.
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        !self.own[0].is_some()
+    }
+
+    /// Whether it has memory of the pool, which [`Waiting::clear`] gives back.
+    pub(super) fn has_shared(&self) -> bool {
+        self.more != NONE
     }
 
     /// Rules to ask again.
-    pub(super) fn rules(&self) -> impl Iterator<Item = u32> {
-        self.entries().iter().map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)
+    pub(super) fn rules(&self, pool: &Pool) -> impl Iterator<Item = u32> {
+        self.entries(pool).map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)
     }
 
     /// Whether `rule` matched in what the window still holds.
-    pub(super) fn has_matched(&self, rule: u32) -> bool {
-        self.entries().iter().any(|entry| entry.rule == rule | MATCHED)
+    pub(super) fn has_matched(&self, rule: u32, pool: &Pool) -> bool {
+        self.entries(pool).any(|entry| entry.rule == rule | MATCHED)
     }
 
     /// Keeps `rule`, whose literal was seen before offset `end`; says whether another had to make room.
-    pub(super) fn wait(&mut self, rule: u32, end: u64) -> bool {
-        self.put(Entry { rule, end: end as u32 })
+    pub(super) fn wait(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
+        self.put(Entry { rule, end: end as u32 }, pool)
     }
 
     /// `rule` matched, with all before offset `end`: it no longer waits. Where `is_kept`, it is not asked again in this
     /// window. Says whether another had to make room.
-    pub(super) fn matched(&mut self, rule: u32, end: u64, is_kept: bool) -> bool {
+    pub(super) fn matched(&mut self, rule: u32, end: u64, is_kept: bool, pool: &mut Pool) -> bool {
         if is_kept {
-            return self.put(Entry { rule: rule | MATCHED, end: end as u32 });
+            return self.put(Entry { rule: rule | MATCHED, end: end as u32 }, pool);
         }
-        if let Some(at) = self.entries().iter().position(|own| own.rule & !MATCHED == rule) {
-            self.remove(at);
-        }
+        self.retain(pool, |entry| !entry.is_of(rule));
         false
     }
 
-    fn entries(&self) -> &[Entry] {
-        &self.rules[..usize::from(self.len)]
+    /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
+    /// something before.
+    pub(super) fn take_back(&mut self, next: u64, pool: &mut Pool, waited: impl Fn(u32) -> bool) {
+        self.retain(pool, |entry| {
+            if entry.ends_by(next) {
+                return true;
+            }
+            entry.end = next as u32;
+            waited(entry.rule)
+        });
     }
 
-    fn remove(&mut self, at: usize) {
-        self.rules.copy_within(at + 1..usize::from(self.len), at);
-        self.len -= 1;
+    fn entries(&self, pool: &Pool) -> impl Iterator<Item = Entry> {
+        let own = self.own.iter().copied().take_while(Entry::is_some);
+        own.chain(pool.from(self.more).map(|node| node.entry))
     }
 
     /// The newest is last; the oldest makes room.
-    fn put(&mut self, entry: Entry) -> bool {
-        if let Some(at) =
-            self.entries().iter().position(|own| (own.rule ^ entry.rule) & !MATCHED == 0)
-        {
-            self.remove(at);
+    fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
+        self.retain(pool, |old| !old.is_of(entry.rule));
+        if self.push(entry, pool) {
+            return false;
         }
-        let is_full = usize::from(self.len) == RULES_MAX;
-        if is_full {
-            self.remove(0);
+        let mut is_oldest = true;
+        self.retain(pool, |_| !core::mem::take(&mut is_oldest));
+        self.push(entry, pool);
+        true
+    }
+
+    /// `false` where there is no room.
+    fn push(&mut self, entry: Entry, pool: &mut Pool) -> bool {
+        if let Some(place) = self.own.iter_mut().find(|own| !own.is_some()) {
+            *place = entry;
+            return true;
         }
-        self.rules[usize::from(self.len)] = entry;
-        self.len += 1;
-        is_full
+        let (mut last, mut len) = (NONE, OWN_MAX);
+        let mut at = self.more;
+        while let Some(node) = pool.nodes.get(at as usize) {
+            (last, at) = (at, node.next);
+            len += 1;
+        }
+        if len == RULES_MAX {
+            return false;
+        }
+        let Some(new) = pool.take(entry) else { return false };
+        self.link(last, new, pool);
+        true
+    }
+
+    /// Leaves those that `keeps` wants, in their order.
+    fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&mut Entry) -> bool) {
+        let mut kept = 0;
+        for at in 0..OWN_MAX {
+            let mut entry = self.own[at];
+            if !entry.is_some() {
+                break;
+            }
+            self.own[at] = Entry::NONE;
+            if keeps(&mut entry) {
+                self.own[kept] = entry;
+                kept += 1;
+            }
+        }
+        let mut next = core::mem::replace(&mut self.more, NONE);
+        let mut last = NONE;
+        while let Some(node) = pool.nodes.get_mut(next as usize) {
+            let at = core::mem::replace(&mut next, node.next);
+            let is_kept = keeps(&mut node.entry);
+            let entry = node.entry;
+            if is_kept && kept == OWN_MAX {
+                self.link(last, at, pool);
+                last = at;
+                continue;
+            }
+            pool.give(at);
+            if is_kept {
+                self.own[kept] = entry;
+                kept += 1;
+            }
+        }
+    }
+
+    /// Makes node `at` the one behind `last`, and the end.
+    fn link(&mut self, last: u32, at: u32, pool: &mut Pool) {
+        match pool.nodes.get_mut(last as usize) {
+            Some(node) => node.next = at,
+            None => self.more = at,
+        }
+        pool.nodes[at as usize].next = NONE;
+    }
+}
+
+impl Pool {
+    /// Bytes of room for `count` rules.
+    pub(super) fn memory_len(count: usize) -> usize {
+        count * size_of::<Node>()
+    }
+
+    /// With room for `count` rules.
+    pub(super) fn new(count: usize) -> Self {
+        let count = count.min(i32::MAX as usize) as u32;
+        let next = |at: u32| if at + 1 < count { at + 1 } else { NONE };
+        let node = |at| Node { entry: Entry::NONE, next: next(at) };
+        Self { nodes: (0..count).map(node).collect(), free: if count == 0 { NONE } else { 0 } }
+    }
+
+    /// Node `at` and those behind it.
+    fn from(&self, at: u32) -> impl Iterator<Item = &Node> {
+        let node = |at: u32| self.nodes.get(at as usize);
+        core::iter::successors(node(at), move |last| node(last.next))
+    }
+
+    fn take(&mut self, entry: Entry) -> Option<u32> {
+        let at = self.free;
+        let node = self.nodes.get_mut(at as usize)?;
+        self.free = node.next;
+        *node = Node { entry, next: NONE };
+        Some(at)
+    }
+
+    fn give(&mut self, at: u32) {
+        self.nodes[at as usize].next = core::mem::replace(&mut self.free, at);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn rules_wait_until_their_literal_leaves_the_window() {
-        let mut waiting = Waiting::default();
-        assert!(!waiting.wait(7, 100) && !waiting.wait(8, 200) && !waiting.wait(7, 150));
-        assert_eq!(waiting.rules().collect::<Vec<_>>(), [8, 7]);
-        waiting.forget(149);
-        assert_eq!(waiting.rules().count(), 2);
-        waiting.forget(150);
-        assert_eq!(waiting.rules().collect::<Vec<_>>(), [8]);
-        waiting.matched(8, 300, true);
-        assert!(waiting.has_matched(8) && waiting.rules().next().is_none());
-        waiting.forget(299);
-        assert!(waiting.has_matched(8));
-        waiting.matched(8, 300, false);
-        assert!(!waiting.has_matched(8));
-        // Offsets go on behind 2^32.
-        waiting.wait(9, (1 << 32) + 5);
-        waiting.forget((1 << 32) - 10);
-        assert_eq!(waiting.rules().collect::<Vec<_>>(), [9]);
+    fn listed(waiting: &Waiting, pool: &Pool) -> Vec<u32> {
+        waiting.rules(pool).collect()
     }
 
     #[test]
-    fn the_oldest_makes_room() {
-        let mut waiting = Waiting::default();
-        let full: Vec<bool> =
-            (0..RULES_MAX as u32 + 2).map(|rule| waiting.wait(rule, 10)).collect();
-        assert_eq!(full.iter().filter(|&&full| full).count(), 2);
-        assert_eq!(waiting.rules().next(), Some(2));
+    fn rules_wait_until_their_literal_leaves_the_window() {
+        let (mut waiting, pool) = (Waiting::default(), &mut Pool::new(0));
+        for (rule, end) in [(7, 100), (8, 200), (7, 150)] {
+            assert!(!waiting.wait(rule, end, pool));
+        }
+        assert_eq!(listed(&waiting, pool), [8, 7]);
+        waiting.forget(149, pool);
+        assert_eq!(listed(&waiting, pool).len(), 2);
+        waiting.forget(150, pool);
+        assert_eq!(listed(&waiting, pool), [8]);
+        waiting.matched(8, 300, true, pool);
+        assert!(waiting.has_matched(8, pool) && listed(&waiting, pool).is_empty());
+        waiting.forget(299, pool);
+        assert!(waiting.has_matched(8, pool));
+        waiting.matched(8, 300, false, pool);
+        assert!(!waiting.has_matched(8, pool));
+        // Offsets go on behind 2^32.
+        waiting.wait(9, (1 << 32) + 5, pool);
+        waiting.forget((1 << 32) - 10, pool);
+        assert_eq!(listed(&waiting, pool), [9]);
+    }
+
+    #[test]
+    fn no_direction_takes_all() {
+        let (mut waiting, pool) = (Waiting::default(), &mut Pool::new(2 * RULES_MAX));
+        let mut over = |rule: u32| waiting.wait(rule, 10, pool);
+        assert_eq!((0..RULES_MAX as u32 + 3).filter(|&rule| over(rule)).count(), 3);
+        assert_eq!(waiting.rules(pool).next(), Some(3));
+        waiting.clear(pool);
+        assert!(waiting.is_empty() && !waiting.has_shared());
+    }
+
+    proptest! {
+        /// Two directions that share a pool, against lists.
+        #[test]
+        fn the_oldest_makes_room(steps in prop::collection::vec((0..2usize, 0..16u32, 0..5u64), 1..150)) {
+            const ROOM: usize = 5;
+            let mut pool = Pool::new(ROOM);
+            let mut waiting = [Waiting::default(); 2];
+            let mut model: [Vec<(u32, u64)>; 2] = Default::default();
+            for (which, rule, end) in steps {
+                let own = &mut model[which];
+                if rule == 15 {
+                    waiting[which].forget(end, &mut pool);
+                    own.retain(|&(_, old)| old > end);
+                } else {
+                    let made_room = waiting[which].wait(rule, end, &mut pool);
+                    own.retain(|&(old, _)| old != rule);
+                    own.push((rule, end));
+                    let shared: usize =
+                        model.iter().map(|list| list.len().saturating_sub(OWN_MAX)).sum();
+                    prop_assert_eq!(made_room, shared > ROOM);
+                    if made_room {
+                        model[which].remove(0);
+                    }
+                }
+                for (waiting, list) in waiting.iter().zip(&model) {
+                    let rules: Vec<u32> = list.iter().map(|&(rule, _)| rule).collect();
+                    prop_assert_eq!(listed(waiting, &pool), rules);
+                    prop_assert_eq!(waiting.has_shared(), list.len() > OWN_MAX);
+                }
+            }
+        }
     }
 }

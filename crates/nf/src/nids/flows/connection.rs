@@ -6,7 +6,7 @@
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 use super::half::{FINISHED, HAS_WINDOW, Half, LOST};
-use super::memory::Memory;
+use super::memory::{Memory, Wrote};
 use super::outcome::{Direction, Fate, Gap, Stream, Why};
 use super::overlap::Overlap;
 use super::segment::Segment;
@@ -21,6 +21,14 @@ pub(super) struct Connection {
     pub(super) varied: u8,
     /// Directions of which a packet was seen, as bits.
     pub(super) seen: u8,
+}
+
+/// How a connection ended, as far as one direction tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    state: State,
+    is_finished: bool,
+    fin: u32,
 }
 
 /// How far a connection is.
@@ -79,6 +87,22 @@ impl Connection {
             State::Reset => u64::MAX,
             _ => self.halves[direction as usize].acked,
         }
+    }
+
+    /// What a packet of a direction may tell of the connection's end.
+    pub(super) fn end(&self, direction: Direction) -> End {
+        let own = &self.halves[direction as usize];
+        End { state: self.state, is_finished: own.has(FINISHED), fin: own.fin }
+    }
+
+    /// Forgets an end that was told of since it was like this.
+    pub(super) fn take_end_back(&mut self, direction: Direction, before: &End) {
+        if self.state == State::Reset {
+            self.state = before.state;
+        }
+        let own = &mut self.halves[direction as usize];
+        own.flags = own.flags & !FINISHED | if before.is_finished { FINISHED } else { 0 };
+        own.fin = before.fin;
     }
 
     pub(super) fn release(&mut self, memory: &mut Memory) {
@@ -264,6 +288,7 @@ impl Turn<'_> {
         let stream = side.add(self.memory, start, payload, *acked);
         if matches!(&stream, Stream::Gap(gap) if gap.lost > 0 && gap.from > *acked) {
             *flags |= LOST;
+            self.memory.wrote = Wrote::Mixed;
         }
         if is_late { self.late(stream) } else { stream }
     }
@@ -271,9 +296,11 @@ impl Turn<'_> {
     /// What may belong in a gap that was given up though nobody acknowledged it: its receiver takes it still, so that it
     /// has to be looked at by itself.
     fn late(&mut self, stream: Stream) -> Stream {
+        self.memory.counters.segments_late += 1;
         match stream {
             Stream::Old => self.untracked(),
-            Stream::Grew { from, to, changed: None, .. } => {
+            Stream::Grew { from, to, changed, .. } => {
+                let from = changed.map_or(from, |changed| changed.start.min(from));
                 Stream::Gap(Gap { lost: 0, from, to, packet: Fate::Alone })
             }
             other => other,

@@ -42,6 +42,10 @@ counters! {
     segments_old,
     /// Segments that replaced bytes that had been delivered.
     segments_changed_delivered,
+    /// Segments that were dropped, and taken out of their streams.
+    segments_taken_back,
+    /// Segments that were dropped and could not be taken out.
+    segments_mixed,
     /// Keep-alives with a byte of data.
     keep_alives,
     /// Packets refused, by [`Why`].
@@ -60,6 +64,8 @@ counters! {
     gaps_acknowledged,
     /// Gaps given up, as what waited behind them was more than there is room for.
     gaps_no_room,
+    /// Segments that may fill a gap which was given up for lack of room.
+    segments_late,
     /// Bytes that were missing in gaps.
     gap_bytes,
     /// Segments that found no stream memory.

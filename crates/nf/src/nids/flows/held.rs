@@ -127,6 +127,28 @@ impl Held {
         }
     }
 
+    /// Takes out the one with these bounds.
+    pub(super) fn remove(&mut self, line: &mut Line, span: Span) {
+        let mut at = line.first;
+        while let Some(&Node { start, end, before, next }) = self.nodes.get(at as usize) {
+            if (Span { start, end }) != span {
+                at = next;
+                continue;
+            }
+            match self.nodes.get_mut(before as usize) {
+                Some(node) => node.next = next,
+                None => line.first = next,
+            }
+            match self.nodes.get_mut(next as usize) {
+                Some(node) => node.before = before,
+                None => line.last = before,
+            }
+            self.nodes[at as usize].next = core::mem::replace(&mut self.free, at);
+            line.len -= 1;
+            return;
+        }
+    }
+
     /// Takes all out.
     pub(super) fn clear(&mut self, line: &mut Line) {
         while !line.is_empty() {
@@ -143,12 +165,17 @@ mod tests {
     proptest! {
         /// Two lists of the same nodes, against sorted vectors.
         #[test]
-        fn keeps_lists_in_order(steps in prop::collection::vec((0..2usize, 0..9u64, any::<bool>()), 1..60)) {
+        fn keeps_lists_in_order(steps in prop::collection::vec((0..2usize, 0..9u64, 0..4u8), 1..60)) {
             let mut held = Held::new(8);
             let mut lines = [Line::EMPTY; 2];
             let mut model: [Vec<u64>; 2] = Default::default();
-            for (which, start, pops) in steps {
-                if pops {
+            for (which, start, what) in steps {
+                if what == 0 {
+                    held.remove(&mut lines[which], Span { start, end: start + 1 });
+                    if let Some(at) = model[which].iter().position(|own| *own == start) {
+                        model[which].remove(at);
+                    }
+                } else if what == 1 {
                     held.pop(&mut lines[which]);
                     if !model[which].is_empty() {
                         model[which].remove(0);

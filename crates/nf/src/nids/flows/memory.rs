@@ -3,7 +3,7 @@
 use super::Limits;
 use super::blocks::{Blocks, UNIT};
 use super::counters::Counters;
-use super::held::Held;
+use super::held::{Held, Span};
 use super::overlap::Overlap;
 
 pub(super) struct Memory {
@@ -17,6 +17,18 @@ pub(super) struct Memory {
     /// How far ahead of its turn data may come, in bytes.
     pub(super) hold_len: u64,
     pub(super) counters: Counters,
+    pub(super) wrote: Wrote,
+}
+
+/// What the packet at hand put into its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wrote {
+    #[default]
+    Nothing,
+    /// These bytes, which no other segment had.
+    Alone(Span),
+    /// What can't be taken out again: bytes in the place of others', or data far ahead, for which a gap was given up.
+    Mixed,
 }
 
 impl Memory {
@@ -30,6 +42,7 @@ impl Memory {
             full_len: (2 * window_len).next_power_of_two().max(UNIT),
             hold_len: limits.hold_len.min(LEN_MAX) as u64,
             counters: Counters::default(),
+            wrote: Wrote::Nothing,
         }
     }
 

@@ -14,6 +14,8 @@
 mod blocks;
 mod connection;
 mod counters;
+mod dropped;
+mod facts;
 mod half;
 mod handshake;
 mod held;
@@ -31,15 +33,17 @@ mod tests;
 use warpline_packet::{Headers, Instant};
 
 pub use counters::Counters;
+pub use facts::Facts;
 pub use limits::{Limits, Timeout, Timeouts};
-pub use outcome::{Direction, Fate, Gap, Place, Stream, Tracked, Why};
+pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
 pub use overlap::Overlap;
 pub use segment::{Ends, FlowPacket};
 pub use side::Window;
 
 use blocks::Blocks;
+use connection::End;
 use held::Held;
-use memory::Memory;
+use memory::{Memory, Wrote};
 use segment::Segment;
 use table::{Flow, Table};
 
@@ -51,29 +55,12 @@ pub struct Flows<V> {
     picks_up: bool,
     checks: bool,
     shard: u8,
+    /// Whether the caller is to hear of a flow's end because of what it keeps of it.
+    is_told: fn(&V) -> bool,
+    /// How the connection of the packet at hand had ended before that.
+    end_before: Option<End>,
     /// The latest time that was told.
     now: Instant,
-}
-
-/// What is known of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Its name: no other flow of the run has it, and it doesn't depend on lanes.
-    pub id: u64,
-    /// See [`Tracked::is_established`], without regard to the packet.
-    pub is_established: bool,
-    /// Whether a TCP connection was reset or finished from both ends.
-    pub is_closed: bool,
-    /// The time of its first packet.
-    pub started: Instant,
-    /// The time of its last packet.
-    pub last: Instant,
-    /// Packets, by [`Direction`].
-    pub packets: [u64; 2],
-    /// Bytes of IP packets, by [`Direction`].
-    pub bytes: [u64; 2],
-    /// Bytes of the streams that were delivered, gaps included, by [`Direction`].
-    pub stream_len: [u64; 2],
 }
 
 impl<V: Default + Clone> Flows<V> {
@@ -86,8 +73,16 @@ impl<V: Default + Clone> Flows<V> {
             picks_up: limits.midstream,
             checks: limits.checksum,
             shard,
+            is_told: |_| false,
+            end_before: None,
             now: Instant::ZERO,
         }
+    }
+
+    /// Flows of which the caller keeps what `is_told` holds of don't end unheard, as those that data wait in.
+    #[must_use]
+    pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
+        Self { is_told, ..self }
     }
 
     /// Bytes that [`Flows::new`] takes with these limits.
@@ -115,10 +110,12 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// [`Flows::take`], unless another flow ends with the packet and data wait in that one. It is the error:
+    /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
+    /// [`Flows::telling_ends_of`]. It is the error:
     /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
+        self.end_before = None;
         let found = self.find(packet)?;
         if packet.is_error {
             return Ok(self.take_error(found));
@@ -291,9 +288,10 @@ impl<V: Default + Clone> Flows<V> {
         Ok(place.map(|place| (place, direction)))
     }
 
-    /// Removes a flow, unless data wait in it.
+    /// Removes a flow, unless data wait in it or the caller is to hear of it.
     fn remove_unless_waiting(&mut self, place: u32) -> Result<(), Place> {
-        if self.table.get(place).connection.waits() {
+        let flow = self.table.get(place);
+        if flow.connection.waits() || (self.is_told)(&flow.vars) {
             return Err(Place(place));
         }
         self.remove(place);
@@ -311,6 +309,7 @@ impl<V: Default + Clone> Flows<V> {
             place: Some(Place(place)),
             direction,
             is_established: is_established(self.table.get(place)),
+            is_error: true,
             ..NO_FLOW
         }
     }
@@ -349,6 +348,8 @@ impl<V: Default + Clone> Flows<V> {
         };
         if let Some(segment) = &packet.segment {
             let connection = &mut flow.connection;
+            self.memory.wrote = Wrote::Nothing;
+            self.end_before = Some(connection.end(direction));
             tracked.stream = match is_corrupt {
                 true => Stream::Refused(Why::Checksum),
                 false => connection.take(&mut self.memory, direction, segment, self.picks_up),
@@ -371,6 +372,7 @@ const NO_FLOW: Tracked = Tracked {
     is_first_of_direction: false,
     is_established: false,
     stream: Stream::None,
+    is_error: false,
     gaps: [false; 2],
 };
 

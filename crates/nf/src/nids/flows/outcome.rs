@@ -43,6 +43,8 @@ pub struct Tracked {
     pub is_established: bool,
     /// What it did to the stream of its direction.
     pub stream: Stream,
+    /// Whether it is an ICMP error: it belongs to the flow, and its addresses need not.
+    pub is_error: bool,
     /// By [`Direction`]: data wait behind a gap that won't be closed, as the receiver acknowledged them or the
     /// connection was reset: [`super::Flows::next_gap`] gives them.
     pub gaps: [bool; 2],
@@ -82,9 +84,9 @@ pub enum Stream {
 pub struct Gap {
     /// Bytes that nobody saw; 0 where the packet may fill a gap that was given up before, and goes beyond it.
     pub lost: u64,
-    /// Where the bytes behind it start: the window's start.
+    /// Where the bytes behind it start: the window's start, or with nothing lost the first that is new or changed.
     pub from: u64,
-    /// Where they end; `from` where they were lost for lack of memory.
+    /// Where they end.
     pub to: u64,
     /// What became of the packet's own payload.
     pub packet: Fate,
@@ -99,6 +101,17 @@ pub enum Fate {
     Held,
     /// It isn't in the stream: there was no room, or others had its bytes. It has to be looked at by itself.
     Alone,
+}
+
+/// What is left of a stream when a packet's payload was taken out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// Nothing of the payload had been delivered.
+    Nothing,
+    /// The next byte in order is this one again.
+    To(u64),
+    /// The payload is still there: its bytes are mixed with those of other packets, or a gap was given up for it.
+    Mixed,
 }
 
 /// Why a TCP packet changed nothing.

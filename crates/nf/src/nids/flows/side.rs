@@ -3,11 +3,14 @@
 //! Both lie in one block, each byte where its place in the stream says, so that what waits is delivered without being
 //! copied. Data are delivered on the packet that makes them contiguous.
 
+mod dropped;
+mod room;
+
 use core::ops::Range;
 
 use super::blocks::Block;
 use super::held::{Line, Span};
-use super::memory::Memory;
+use super::memory::{Memory, Wrote};
 use super::outcome::{Fate, Gap, Stream};
 use super::overlap::Overlap;
 
@@ -107,6 +110,8 @@ impl Side {
             return false;
         };
         room.copy_from_slice(payload);
+        let end = self.next + payload.len() as u64;
+        memory.wrote = Wrote::Alone(Span { start: self.next, end });
         self.next += payload.len() as u64;
         self.kept += payload.len() as u32;
         self.drop_to((memory.window_len + payload.len()) as u32);
@@ -151,10 +156,11 @@ impl Side {
         let last = old.iter().zip(new).rposition(differs)?;
         old[first..=last].copy_from_slice(&new[first..=last]);
         memory.counters.segments_changed_delivered += 1;
+        memory.wrote = Wrote::Mixed;
         Some(start + first as u64..start + last as u64 + 1)
     }
 
-    /// Delivers a segment that is in order.
+    /// Delivers a segment that is in order. Where there is no memory for it, the next that wait are delivered instead.
     fn append(
         &mut self,
         memory: &mut Memory,
@@ -164,8 +170,13 @@ impl Side {
     ) -> Stream {
         let from = self.next;
         if !self.reserve(memory, span.end) {
+            if self.waits() {
+                memory.counters.stream_memory_exhausted += 1;
+                return Stream::Gap(self.skip(memory));
+            }
             self.release(memory);
             self.next = span.end;
+            memory.wrote = Wrote::Alone(Span { start: from, ..span });
             memory.counters.stream_memory_exhausted += 1;
             return Stream::Untracked;
         }
@@ -216,12 +227,13 @@ impl Side {
             } else {
                 memory.counters.stream_memory_exhausted += 1;
             }
-        } else if matches!(self.append(memory, span, payload, None), Stream::Grew { .. }) {
+        } else if self.reserve(memory, span.end) {
+            self.append(memory, span, payload, None);
             packet = Fate::Delivered;
+        } else {
+            memory.counters.stream_memory_exhausted += 1;
         }
-        // Without memory the window is gone, and what was behind the gap with it.
-        let from = gap.from.max(self.next - u64::from(self.kept));
-        Gap { from, to: self.next, packet, ..gap }
+        Gap { to: self.next, packet, ..gap }
     }
 
     /// Keeps a segment that is ahead of its turn, where there is room.
@@ -287,64 +299,6 @@ impl Side {
         self.kept -= dropped;
     }
 
-    /// Gives a block back that is larger than needed, now that nothing waits in it.
-    fn shrink(&mut self, memory: &mut Memory) {
-        let is_large = |block: Block| block.len() > memory.full_len;
-        if self.ahead > 0
-            || self.kept as usize > memory.full_len
-            || !self.block.is_some_and(is_large)
-        {
-            return;
-        }
-        if let Some(block) = memory.blocks.take(memory.full_len) {
-            self.move_to(memory, block);
-        }
-    }
-
-    /// Makes room for bytes up to `end`; `false` where there is no memory for them.
-    fn reserve(&mut self, memory: &mut Memory, end: u64) -> bool {
-        let room = self.block.map_or(0, Block::len);
-        let ahead = (end.max(self.farthest()) - self.next) as usize;
-        if (self.head + self.kept) as usize + ahead <= room {
-            return true;
-        }
-        self.drop_to(memory.window_len as u32);
-        let need = self.kept as usize + ahead;
-        let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len);
-        if !is_roomy && let Some(block) = larger(memory, room, need) {
-            self.move_to(memory, block);
-            return true;
-        }
-        if ahead > room {
-            return false;
-        }
-        if need > room {
-            memory.counters.windows_cut += 1;
-            self.drop_to((room - ahead) as u32);
-        }
-        if let Some(block) = self.block {
-            self.copy_to(memory, block);
-        }
-        true
-    }
-
-    fn move_to(&mut self, memory: &mut Memory, block: Block) {
-        self.copy_to(memory, block);
-        if let Some(old) = self.block.replace(block) {
-            memory.blocks.give(old);
-        }
-    }
-
-    /// Copies all to the start of a block that has room for it, the own one or another.
-    fn copy_to(&mut self, memory: &mut Memory, block: Block) {
-        if let Some(own) = self.block {
-            let from = own.start() + self.head as usize;
-            let len = (self.kept + self.ahead) as usize;
-            memory.blocks.bytes_mut().copy_within(from..from + len, block.start());
-        }
-        self.head = 0;
-    }
-
     /// Writes what the policy gives to a segment, from `next` on, to where it belongs.
     fn write(&self, memory: &mut Memory, span: Span, payload: &[u8]) -> Written {
         let mut written = Written { is_whole: true, is_twin: false };
@@ -352,9 +306,11 @@ impl Side {
         let next_at = block.start() + (self.head + self.kept) as usize;
         let mut at = span.start.max(self.next);
         let from = at;
-        let Memory { blocks, held, overlap, .. } = memory;
+        let Memory { blocks, held, overlap, wrote, .. } = memory;
         let bytes = blocks.bytes_mut();
+        let mut has_put = false;
         let mut put = |start: u64, end: u64| {
+            has_put = true;
             let to = next_at + (start - self.next) as usize;
             let data = &payload[(start - span.start) as usize..(end - span.start) as usize];
             bytes[to..to + data.len()].copy_from_slice(data);
@@ -377,6 +333,10 @@ impl Side {
         if at < span.end {
             put(at, span.end);
         }
+        if has_put && *wrote != Wrote::Mixed {
+            let own = Wrote::Alone(Span { start: from, end: span.end });
+            *wrote = if overlaps { Wrote::Mixed } else { own };
+        }
         memory.counters.segments_overlapping += u64::from(overlaps);
         written
     }
@@ -388,10 +348,4 @@ struct Written {
     is_whole: bool,
     /// Whether one with the very same bounds waits.
     is_twin: bool,
-}
-
-/// A block for `need` bytes, larger than one of `room` bytes, and not needed to be moved from soon.
-fn larger(memory: &mut Memory, room: usize, need: usize) -> Option<Block> {
-    let exact = |memory: &mut Memory| (need > room).then(|| memory.blocks.take(need)).flatten();
-    memory.blocks.take(need.max(2 * room)).or_else(|| exact(memory))
 }

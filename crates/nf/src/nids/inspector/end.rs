@@ -45,6 +45,7 @@ impl Inspector {
             }
             asked.clear();
         });
+        self.flows.vars(place).release(&mut self.waiting);
         self.flows.end(place);
     }
 
@@ -62,6 +63,7 @@ impl Inspector {
                 is_first_of_direction: false,
                 is_established: self.flows.facts(place).is_established,
                 stream: Stream::Gap(gap),
+                is_error: false,
                 gaps: [false; 2],
             }),
             facts: FlowFacts::default(),

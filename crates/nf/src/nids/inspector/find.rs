@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use warpline_packet::Found;
 
-use super::super::asked::{Asked, FRESH, PACKET, STREAM};
+use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
 use super::super::flows::{FlowPacket, Stream, Tracked};
 use super::super::groups::Group;
 use super::{At, Inspector, was_asked};
@@ -45,15 +45,18 @@ impl Inspector {
     /// Finds the rules that are worth asking.
     pub(super) fn find_rules(&mut self, at: &At<'_>, found: Found<'_>, asked: &mut Asked) {
         let (src_port, dst_port) = at.subject.ports.unwrap_or((0, 0));
-        let Self { tables, flows, counts, generation, .. } = self;
+        let Self { tables, flows, waiting: pool, counts, generation, .. } = self;
         let group = tables.groups.of(at.subject.protocol, src_port, dst_port);
         let on_packet = if at.is_behind_gap { 0 } else { PACKET };
         let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
         let generation = *generation as u16;
         let is_first = !at.is_behind_gap
             && at.tracked.as_ref().is_none_or(|tracked| {
-                let was_asked = was_asked(flows, tracked, generation);
-                tracked.is_first_of_direction || !was_asked
+                // An error may come from anywhere.
+                tracked.is_error || {
+                    let was_asked = was_asked(flows, tracked, generation);
+                    tracked.is_first_of_direction || !was_asked
+                }
             });
         group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
         let (src, dst) = (at.subject.src, at.subject.dst);
@@ -75,10 +78,10 @@ impl Inspector {
                 && !is_new_set;
             let from = if is_new_set { window.start } else { from };
             if is_new_set {
-                waiting.clear();
+                waiting.clear(pool);
             }
-            waiting.forget(window.start);
-            waiting.rules().for_each(|rule| asked.ask(rule, STREAM));
+            waiting.forget(window.start, pool);
+            waiting.rules(pool).for_each(|rule| asked.ask(rule, STREAM | WAITED));
             let border = (from - window.start.min(from)) as usize;
             let stretch = if is_in_order {
                 group.spanning(window.bytes, border)

@@ -121,9 +121,13 @@ fn segments_ahead_do_not_hide_what_is_before_them() {
     let mut many: Vec<(i32, &[u8])> = (6..520).map(|at| (at, &b"x"[..])).collect();
     let far: &[u8] = &[b'x'; 1000];
     let long = [&b"attack"[..], &[b'x'; 600]].concat();
-    for late in [&b"attack"[..], &long] {
+    let other = [&b"attack"[..], &[b'y'; 600]].concat();
+    for late in [&b"attack"[..], &long, &other] {
         let pieces = [&many[..], &[(0, late)]].concat();
-        assert!(is_found("", &talk(&pieces)), "{}", late.len());
+        for policy in ["first", "last", "bsd", "linux"] {
+            let table = format!("overlap = \"{policy}\"");
+            assert!(is_found(&table, &talk(&pieces)), "{} {policy}", late.len());
+        }
     }
     many.truncate(9);
     assert!(is_found("", &talk(&[&many[..], &[(0, b"attack")]].concat())));

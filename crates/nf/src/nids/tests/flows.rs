@@ -137,6 +137,19 @@ fn errors_belong_to_the_flow_that_they_quote() {
     assert_eq!(alerts(rules, &[error]), []);
 }
 
+/// Whose addresses may be those of any router: rules on addresses are asked of each, and decide of it alone.
+#[test]
+fn rules_on_addresses_see_errors() {
+    let asked = Frame::udp(b"abc");
+    let answer = asked.clone().back();
+    let error = Frame { hosts: [7, 1], ..Frame::icmp(3, 3, &asked.packet()) };
+    let frames = [asked.clone(), answer, error.clone(), error, asked.clone(), asked.back()];
+    let ran = run("drop ip 10.0.0.7 any -> any any (sid:1;)\n", "", &frames);
+    assert_eq!((ran.alerts, ran.dropped), (vec![(2, 1), (3, 1)], vec![2, 3]));
+    let ran = run("alert icmp any any -> 10.0.0.1 any (sid:1;)\n", "", &frames);
+    assert_eq!(ran.alerts, [(2, 1), (3, 1)]);
+}
+
 #[test]
 fn flows_picked_up_in_the_middle() {
     let frames = &talk().frames[3..];
@@ -156,4 +169,28 @@ fn what_matched_a_packet_is_not_told_of_the_stream_again() {
         talk.client(data);
     }
     assert_eq!(alerts(rule, &talk.frames), [(4, 1)]);
+}
+
+/// More rules than a direction keeps by itself wait for the end; and again, when flows before have ended unheard.
+#[test]
+fn many_rules_wait_for_more() {
+    let rule = |n: u32| {
+        format!(
+            "alert tcp-stream any any -> any any (content:\"begin{n:02}\"; content:\"end\"; distance:0; sid:{n};)\n"
+        )
+    };
+    let rules: String = (1..=14).map(rule).collect();
+    let begin: String = (1..=14).map(|n: u32| format!("begin{n:02} ")).collect();
+    let mut frames = Vec::new();
+    for round in 0..20_u64 {
+        let mut talk = Talk::new(&Frame::udp(b""));
+        talk.client(begin.as_bytes());
+        if round == 19 {
+            talk.client(b"end");
+        }
+        frames.extend((round * 700_000..).zip(talk.frames).map(|(at, frame)| frame.at(at)));
+    }
+    let last = frames.len() - 1;
+    let expected: Vec<Told> = (1..=14).map(|sid| (last, sid)).collect();
+    assert_eq!(alerts(&rules, &frames), expected);
 }

@@ -43,10 +43,10 @@ fn test() -> impl Strategy<Value = String> {
     prop_oneof![4 => content(), 1 => other.prop_map(str::to_owned)]
 }
 
-/// Options of a few rules, each of which has a content.
-fn options() -> impl Strategy<Value = Vec<String>> {
+/// Options of up to `count` rules, each of which has a content.
+fn options(count: usize) -> impl Strategy<Value = Vec<String>> {
     let rule = (content(), vec(test(), 0..3)).prop_map(|(first, rest)| first + &rest.concat());
-    vec(rule, 1..4)
+    vec(rule, 1..=count)
 }
 
 fn text(protocol: &str, options: &[String]) -> String {
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn streams(options in options(), stream in payload(), cuts in cuts(), end in 0..2usize) {
+    fn streams(options in options(12), stream in payload(), cuts in cuts(), end in 0..2usize) {
         let mut pieces: Vec<(usize, usize, &[u8])> = Vec::new();
         let mut at = 0;
         for (number, (len, later)) in cuts.iter().enumerate() {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn datagrams(options in options(), payloads in vec(payload(), 1..5)) {
+    fn datagrams(options in options(3), payloads in vec(payload(), 1..5)) {
         let frames: Vec<Frame> = payloads.iter().map(|payload| Frame::udp(payload)).collect();
         let rules = text("udp", &options);
         let ran = run(&rules, "", &frames);

@@ -1,7 +1,7 @@
 //! What flows take, and floods.
 
 use super::super::table::Flow;
-use super::super::{Fate, Flows, Limits, Stream};
+use super::super::{Fate, Flows, Gap, Limits, Stream};
 use super::Listener;
 use super::frames::{ACK, Frame, SYN};
 
@@ -66,6 +66,30 @@ fn what_waits_is_bounded() {
     listener.open(0, 0);
     let Stream::Gap(gap) = listener.stream(&frame(9000)) else { panic!("no gap") };
     assert_eq!((gap.lost, gap.from, gap.to, gap.packet), (9000, 9000, 9003, Fate::Delivered));
+    // What fills it is too late to be joined with anything.
+    assert_eq!(listener.stream(&frame(0)), Stream::Untracked);
+    assert_eq!(listener.stream(&frame(8999).data(b"uvwxyz")), LATE);
+    assert_eq!(listener.flows.counters().segments_late, 2);
+    assert_eq!(listener.seen(&frame(9005)).1, 9000);
+}
+
+const LATE: Stream = Stream::Gap(Gap { lost: 0, from: 9003, to: 9005, packet: Fate::Alone });
+
+/// What waits is delivered where there is no memory to join it with what comes before.
+#[test]
+fn what_waits_is_not_lost_for_lack_of_memory() {
+    let limits = Limits { stream_memory: 512, ..Limits::default() };
+    for (first, waits) in [(0, 400), (101, 100)] {
+        let mut listener = Listener::new(&limits);
+        listener.open(0, 0);
+        let frame = |at: u32| Frame::to_server().seq(1 + at).ack(1);
+        assert_eq!(listener.stream(&frame(waits).data(b"xyz")), Stream::Held);
+        let (from, to) = (u64::from(waits), u64::from(waits) + 3);
+        let gap = Stream::Gap(Gap { lost: from, from, to, packet: Fate::Alone });
+        assert_eq!(listener.stream(&frame(first).data(&[b'a'; 600])), gap, "{first}");
+        let counters = listener.flows.counters();
+        assert_eq!((counters.stream_memory_exhausted, counters.stream_memory_peak), (1, 512));
+    }
 }
 
 /// Whatever a flow did, its memory is free when it is gone.

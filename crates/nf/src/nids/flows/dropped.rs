@@ -1,0 +1,24 @@
+//! What a packet did to its flow is undone where it was dropped.
+
+use super::memory::Wrote;
+use super::{Direction, Flows, Place, TakenBack};
+
+impl<V: Default + Clone> Flows<V> {
+    /// The packet at hand, of this flow and direction, was dropped: takes its payload out of the stream, and what it said of
+    /// the connection's end, as its receiver never sees it.
+    pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
+        let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.take_end_back(direction, &before);
+        let side = &mut connection.halves[direction as usize].side;
+        let taken = match self.memory.wrote {
+            Wrote::Nothing => return TakenBack::Nothing,
+            Wrote::Alone(span) => side.take_back(&mut self.memory, span),
+            Wrote::Mixed => None,
+        };
+        let counters = &mut self.memory.counters;
+        counters.segments_taken_back += u64::from(taken.is_some());
+        counters.segments_mixed += u64::from(taken.is_none());
+        taken.unwrap_or(TakenBack::Mixed)
+    }
+}

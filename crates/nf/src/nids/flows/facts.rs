@@ -1,0 +1,24 @@
+//! What a flow is and has been: [`Facts`].
+
+use warpline_packet::Instant;
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name: no other flow of the run has it, and it doesn't depend on lanes.
+    pub id: u64,
+    /// See [`super::Tracked::is_established`], without regard to the packet.
+    pub is_established: bool,
+    /// Whether a TCP connection was reset or finished from both ends.
+    pub is_closed: bool,
+    /// The time of its first packet.
+    pub started: Instant,
+    /// The time of its last packet.
+    pub last: Instant,
+    /// Packets, by [`super::Direction`].
+    pub packets: [u64; 2],
+    /// Bytes of IP packets, by [`super::Direction`].
+    pub bytes: [u64; 2],
+    /// Bytes of the streams that were delivered, gaps included, by [`super::Direction`].
+    pub stream_len: [u64; 2],
+}
