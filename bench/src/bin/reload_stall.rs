@@ -225,11 +225,11 @@ fn interruptions() -> u64 {
     };
     let (status, stat) = (read("status"), read("stat"));
     let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
-    let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse().ok());
+    let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
     let behind_name = stat.rsplit(')').next().unwrap_or("");
     let faults = [7, 9].map(|field| behind_name.split_whitespace().nth(field));
     let faults = faults.into_iter().flatten().filter_map(|field| field.parse().ok());
-    switches.chain(faults).fold(0, |sum: u64, one: u64| sum + one)
+    switches.chain(faults).sum()
 }
 
 impl Source for Timed {
