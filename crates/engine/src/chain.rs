@@ -164,6 +164,11 @@ impl Chain {
         self.instances.iter().map(|i| i.function.emits().len_max).max().unwrap_or(0)
     }
 
+    /// Bytes of the longest frame that each of its functions may give a packet, of those that give any.
+    pub fn replace_lens(&self) -> impl Iterator<Item = usize> {
+        self.instances.iter().map(|i| i.function.emits().replace_len_max).filter(|&len| len > 0)
+    }
+
     /// Lanes that it can use of the `asked`.
     pub fn lanes(&self, asked: usize) -> usize {
         if self.steering == Steering::Single { 1 } else { asked }

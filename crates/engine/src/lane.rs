@@ -150,8 +150,8 @@ impl Lane {
             return false;
         }
         let held = has.map_or(0, Launches::batches);
-        // What a function makes has to find room whatever comes: else wait for slabs to return.
-        let slabs = !self.stages[stage].makes() || self.placer.has_free(self.launch_slabs);
+        // What a function makes or replaces has to find room whatever comes: else wait for slabs to return.
+        let slabs = !self.stages[stage].places() || self.placer.has_free(self.launch_slabs);
         room >= held + self.stages[stage].launch_batches && slabs
     }
 

@@ -67,9 +67,8 @@ impl Settings {
     /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices
     /// all at once.
     pub fn made_batches(&self, chain: &Chain) -> usize {
-        let on_cpu = chain.stages.iter().map(|stage| stage.launch_batches).max().unwrap_or(1);
         let on_devices = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
-        on_cpu + on_devices.map(|limits| limits.waiting_batches_max).sum::<usize>()
+        cpu_batches(chain) + on_devices.map(|limits| limits.waiting_batches_max).sum::<usize>()
     }
 
     /// Batches that a stage has at once.
@@ -115,17 +114,39 @@ impl Settings {
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
     }
 
-    /// Slabs that the packets made by one launch may fill at worst.
+    /// Slabs that one launch may fill at worst with packets that functions make and frames that they give others.
     pub fn launch_slabs(&self, chain: &Chain) -> usize {
-        if chain.multiply() == 1 {
+        // Frames are replaced before their packets go to a device.
+        self.placed_slabs(chain, cpu_batches(chain))
+    }
+
+    /// Slabs for what functions place: as many as keep launches going, and as many as devices may hold.
+    fn emit_slabs(&self, chain: &Chain) -> usize {
+        let launch = self.launch_slabs(chain);
+        let held = self.placed_slabs(chain, self.made_batches(chain));
+        2 * launch + held.min(DEVICE_SLABS_MAX).max(launch)
+    }
+
+    /// Slabs for all packets that functions make at worst, and for the frames that they give others in as many batches as
+    /// `replaced`.
+    fn placed_slabs(&self, chain: &Chain, replaced: usize) -> usize {
+        let Growth { head, tail } = chain.growth();
+        let around = head.next_multiple_of(ALIGN) + tail;
+        let room = |len: usize| (around + len).next_multiple_of(ALIGN);
+        let slots = self.slots(chain);
+        let made = (chain.multiply() > 1)
+            .then(|| (room(chain.made_len_max()), slots * self.made_batches(chain)));
+        let replaced = chain.replace_lens().map(|len| (room(len), slots * replaced));
+        let (longest, bytes) = made
+            .into_iter()
+            .chain(replaced)
+            .fold((0, 0), |(longest, bytes), (room, n)| (room.max(longest), bytes + room * n));
+        if bytes == 0 {
             return 0;
         }
-        let Growth { head, tail } = chain.growth();
-        let room =
-            (head.next_multiple_of(ALIGN) + chain.made_len_max() + tail).next_multiple_of(ALIGN);
-        let packets = self.slots(chain) * self.made_batches(chain);
         // A slab's end may stay empty for want of one room.
-        packets.div_ceil((SLAB_LEN / room).max(1)) + 1
+        let filled = (SLAB_LEN + ALIGN).saturating_sub(longest).max(ALIGN);
+        bytes.div_ceil(filled) + 1
     }
 
     /// Packets that a batch may become on its way.
@@ -161,7 +182,7 @@ impl Settings {
         let growth = chain.growth();
         ArenaLayout {
             slabs: self.slabs,
-            emit_slabs: 3 * self.launch_slabs(chain),
+            emit_slabs: self.emit_slabs(chain),
             tables: self.batches(chain) + self.made_batches(chain),
             slots: self.slots(chain),
             scratch_words: chain.scratch_words,
@@ -169,4 +190,9 @@ impl Settings {
             tailroom: growth.tail,
         }
     }
+}
+
+/// Batches that a stage works on at once on the CPU.
+fn cpu_batches(chain: &Chain) -> usize {
+    chain.stages.iter().map(|stage| stage.launch_batches).max().unwrap_or(1)
 }

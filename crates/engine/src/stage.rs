@@ -118,9 +118,9 @@ impl Stage {
         }
     }
 
-    /// Whether it may make packets.
-    pub(crate) fn makes(&self) -> bool {
-        self.slots.iter().any(|slot| slot.emits.per_packet > 0)
+    /// Whether it may place packets: such that it makes, or others' frames.
+    pub(crate) fn places(&self) -> bool {
+        self.slots.iter().any(|slot| slot.emits.per_packet > 0 || slot.emits.replace_len_max > 0)
     }
 
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.

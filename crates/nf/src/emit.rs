@@ -109,6 +109,13 @@ impl<'a> Emit<'a> {
         made.is_some()
     }
 
+    /// Gives packet `index` of `batch`, one of those at hand in `before`, the frame `bytes` in place of its own, as
+    /// [`Batch::replace`]. Says whether it has it: there is room for one such frame for each packet, as long as the function declared.
+    #[must_use]
+    pub fn replace(&mut self, batch: &mut Batch, index: usize, bytes: &[u8]) -> bool {
+        bytes.len() <= self.emits.replace_len_max && batch.replace(index, bytes, self.placer)
+    }
+
     /// Notes something about packet `ingress`, one of those at hand, for the function's
     /// [`crate::Report`]; for what time causes, `ingress` says nothing. Says whether there was room: there is
     /// for as many notes as the function declared, and at a tick for [`TICK_NOTES_MAX`].

@@ -42,7 +42,7 @@ pub trait Function: Any + Send + Sync {
         Growth::NONE
     }
 
-    /// The packets and notes that it may make.
+    /// The packets, frames and notes that it may make.
     fn emits(&self) -> Emits {
         Emits::NONE
     }
@@ -89,7 +89,8 @@ pub trait Function: Any + Send + Sync {
     }
 }
 
-/// Bytes by which a frame may grow.
+/// Bytes by which a frame may grow where it lies. Every packet's room is larger by them; what only few need is asked
+/// for by [`Emit::replace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     /// At the front.
@@ -103,7 +104,7 @@ impl Growth {
     pub const NONE: Self = Self { head: 0, tail: 0 };
 }
 
-/// Packets and notes that a function may make, at most. One that makes some at ticks only declares one.
+/// What a function may make, at most. One that makes packets at ticks only declares one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Emits {
     /// Packets for each packet that it gets, in `before` and `after` together.
@@ -117,6 +118,8 @@ pub struct Emits {
     /// Numbers that `run` may leave for `after` ([`warpline_packet::Findings`]), for each packet of a batch on
     /// average; each list takes one more.
     pub findings_per_packet: usize,
+    /// Bytes of the longest frame that a packet may be given by [`Emit::replace`], in `before` and once; 0: none is.
+    pub replace_len_max: usize,
 }
 
 impl Emits {
@@ -127,6 +130,7 @@ impl Emits {
         notes_per_packet: 0,
         note_len_max: 0,
         findings_per_packet: 0,
+        replace_len_max: 0,
     };
 
     /// `per_packet` packets of at most `len_max` bytes for each packet, and no notes.

@@ -3,7 +3,8 @@
 //! A [`Memory`] is divided once, when the chain is built: first the tables of descriptors (structure
 //! of arrays, no pointers), then slabs of 1 MiB. A [`Placer`] copies frames into its current slab, 64 B
 //! aligned, each in a *room* that nobody else gets; the descriptor that names the room lives in a
-//! [`Table`], which is moved, never shared. A slab is free again when the last table with a piece
+//! [`Table`], which is moved, never shared. A row may be given another room; nobody gets the old one before the
+//! table is cleared. A slab is free again when the last table with a piece
 //! of it is cleared; that count is the only thing that threads share.
 //!
 //! Safety rests on three facts, all kept in this file (how long things are is summed up in `arena_layout.rs`): a room is handed to one descriptor only; the
@@ -226,10 +227,51 @@ impl Placer {
         assert!(table.len + self.tray.len <= table.slots, "rows are staged for one table");
         // All of them lie in the current slab: they are settled before another is opened.
         if table.pieces.last() != Some(&self.slab) {
-            self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
-            table.pieces.push(self.slab);
+            self.take_piece(table);
         }
         table.append(&mut self.tray);
+    }
+
+    /// Gives `table` a piece of the current slab.
+    fn take_piece(&self, table: &mut Table) {
+        self.shared.live[self.slab as usize].fetch_add(1, Ordering::Relaxed);
+        table.pieces.push(self.slab);
+    }
+
+    /// Gives row `row` of `table` another room, with `bytes` as its frame, and says nothing else of it. Where there is no
+    /// room, nothing changed.
+    pub(crate) fn replace(
+        &mut self,
+        table: &mut Table,
+        row: usize,
+        bytes: &[u8],
+    ) -> Result<(), Full> {
+        // A room of another arena would lie outside of this table's memory.
+        assert!(Arc::ptr_eq(&self.shared, &table.shared), "placer and table of one arena");
+        // Those that are staged have rooms in the current slab and no piece of it yet.
+        assert!(self.tray.len == 0, "rows are settled before one is replaced");
+        assert!(row < table.len);
+        let need = (bytes.len() + self.around) & !(ALIGN - 1);
+        self.rewind();
+        if self.cursor + need > SLAB_LEN {
+            self.open(need)?;
+        }
+        let at = self.slab_at + self.cursor;
+        self.cursor += need;
+        // SAFETY: the room ends within a slab that only this placer hands out, behind all rooms that it handed out of it
+        // since it was free; `need` holds the frame behind its headroom.
+        unsafe {
+            copy_frame(bytes, self.base.as_ptr().add(at + self.headroom));
+        }
+        // One piece a slab, so that there are no more than slabs besides those of rows that were placed.
+        if !table.pieces.contains(&self.slab) {
+            self.take_piece(table);
+        }
+        table.column_mut(RoomAt)[row] = at as u32;
+        table.column_mut(RoomLen)[row] = need as u32;
+        table.column_mut(Start)[row] = self.headroom as u16;
+        table.column_mut(FrameLen)[row] = bytes.len() as u32;
+        Ok(())
     }
 
     /// Makes room for a frame that needs `need` bytes, and for its row in an empty tray.
@@ -496,7 +538,7 @@ pub struct Table {
     /// Headers and link of the first row, and whether all are like them in what [`Table::alike`] says.
     first: (Headers, u16),
     alike: bool,
-    /// Slabs this table holds a piece of; never more than rows.
+    /// Slabs this table holds a piece of: never more than rows, and slabs where rows got other rooms.
     pieces: Vec<u32>,
 }
 
@@ -529,7 +571,7 @@ impl Table {
             len: 0,
             first: (Headers::default(), 0),
             alike: false,
-            pieces: Vec::with_capacity(layout.slots()),
+            pieces: Vec::with_capacity(layout.slots() + layout.emit_slabs),
         }
     }
 

@@ -136,6 +136,64 @@ fn rooms_bound_reshaping() {
 }
 
 #[test]
+fn a_replaced_row_has_another_room_and_stays_what_it_was() {
+    let mut arena = arena(1, 64);
+    let table = &mut arena.tables[0];
+    for byte in 0..3 {
+        let row = place(&mut arena.ingress, table, &[byte; 100]).unwrap();
+        table.column_mut(Ingress)[row] = u64::from(byte) + 40;
+        table.scratch_mut(1)[row] = u32::from(byte) + 50;
+    }
+    let rooms = [0, 2].map(|row| table.room(row));
+    arena.emit.replace(table, 1, &[7; 3000]).unwrap();
+    assert_eq!((table.frame(1), table.start(1)), (&[7; 3000][..], ALIGN));
+    assert_eq!(table.room(1).len(), (ALIGN + 3000 + 4usize).next_multiple_of(ALIGN));
+    assert_eq!((table.len(), table.column(Ingress)[1], table.scratch(1)[1]), (3, 41, 51));
+    assert!(table.reshape(1, -64, 4), "head- and tailroom are there");
+    table.frame_mut(1).fill(9);
+    assert_eq!([0, 2].map(|row| table.room(row)), rooms);
+    assert_eq!([table.frame(0), table.frame(2)], [[0; 100], [2; 100]]);
+    // Twice in one slab: two rooms.
+    arena.emit.replace(table, 0, &[5; 10]).unwrap();
+    assert!(table.room(0).start >= table.room(1).end);
+    assert_eq!((table.frame(0), table.frame(1)), (&[5; 10][..], &[9; 3068][..]));
+}
+
+#[test]
+fn slabs_of_replaced_rows_return_with_the_table() {
+    let mut arena = arena(1, 64);
+    let (first, rest) = arena.tables.split_at_mut(1);
+    let (a, b) = (&mut first[0], &mut rest[0]);
+    let half = vec![1; SLAB_LEN / 2 - 2 * ALIGN];
+    for table in [&mut *a, &mut *b] {
+        place(&mut arena.ingress, table, &[2; 100]).unwrap();
+        assert!(arena.emit.replace(table, 0, &half).is_ok());
+    }
+    let room = a.room(0);
+    assert_eq!(arena.emit.replace(a, 0, &half), Err(Full::Arena), "each has half of the only slab");
+    assert_eq!((a.room(0), a.frame(0)), (room, &half[..]), "nothing changed");
+    assert_eq!(arena.emit.replace(a, 0, &[0; SLAB_LEN]), Err(Full::Frame));
+    assert!(!arena.emit.has_free(1));
+    a.clear();
+    place(&mut arena.ingress, a, &[3; 100]).unwrap();
+    assert_eq!(arena.emit.replace(a, 0, &half), Err(Full::Arena), "b still has its half");
+    b.clear();
+    assert!(arena.emit.replace(a, 0, &half).is_ok());
+    // Of two pieces, one by a replaced row, none is left when the table is cleared.
+    a.clear();
+    assert_eq!(place(&mut arena.ingress, a, &vec![0; SLAB_LEN - 2 * ALIGN]), Ok(0));
+    assert!(arena.emit.replace(a, 0, &vec![0; SLAB_LEN - 2 * ALIGN]).is_ok());
+}
+
+#[test]
+#[should_panic(expected = "placer and table of one arena")]
+fn a_row_gets_no_room_of_another_arena() {
+    let (mut one, mut other) = (arena(1, 64), arena(1, 64));
+    place(&mut other.ingress, &mut other.tables[0], b"x").unwrap();
+    let _ = one.emit.replace(&mut other.tables[0], 0, b"y");
+}
+
+#[test]
 fn slabs_return_when_the_last_piece_is_cleared() {
     let mut arena = arena(2, 64);
     let big = vec![1u8; 400_000];

@@ -4,7 +4,7 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
 //! are in ingress order, those that a function made right behind their cause.
 
-use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf};
+use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen};
 use crate::{
     Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut,
     Placer, ReadWrite, Table, Verdict,
@@ -218,6 +218,22 @@ impl Batch {
         placer: &mut Placer,
     ) -> Result<(), Full> {
         placer.stage(&mut self.table, bytes, &Row { headers, arrival })
+    }
+
+    /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Its headers are to
+    /// be found next ([`PacketMut::reparse`]); it keeps all else that it is. Says whether there was room; where not, nothing changed.
+    #[must_use]
+    pub fn replace(&mut self, index: usize, bytes: &[u8], placer: &mut Placer) -> bool {
+        FieldSet::FRAME.iter().for_each(|field| self.check_write(field));
+        [Field::Start, Field::Len].into_iter().for_each(|field| self.check_write(field));
+        // What the capture cut off stays cut off.
+        let cut =
+            self.table.column(WireLen)[index].saturating_sub(self.table.frame_len(index) as u32);
+        let fits = placer.replace(&mut self.table, index, bytes).is_ok();
+        if fits {
+            self.table.column_mut(WireLen)[index] = bytes.len() as u32 + cut;
+        }
+        fits
     }
 
     /// Takes the packets that were staged.

@@ -134,6 +134,12 @@ pub(crate) const FORMS: &[Form] = &[
         ],
     ),
     form(
+        "open-pieces",
+        "ipsec",
+        "sas = 'sas-in'\ndefault = 'bypass'",
+        &["opened", "fragments", "reassembled"],
+    ),
+    form(
         "balancer-dnat",
         "load_balancer",
         "services = 'services'\ntcp_transitory_timeout_s = 20\nudp_timeout_s = 20",

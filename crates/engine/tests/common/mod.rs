@@ -10,6 +10,7 @@ pub(crate) mod nat_like;
 pub(crate) mod noter;
 pub(crate) mod ports;
 pub(crate) mod real;
+pub(crate) mod replace;
 pub(crate) mod run;
 pub(crate) mod sensor;
 pub(crate) mod talk;
@@ -38,6 +39,10 @@ pub(crate) enum Spec {
     },
     /// In a stage of its own, with this many batches together; fused with its neighbours for 0.
     ThreePhase {
+        launch: usize,
+    },
+    /// The same of stages.
+    Replace {
         launch: usize,
     },
 }
@@ -73,6 +78,9 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         Spec::ThreePhase { launch } => {
             let function = Arc::new(three_phase::ThreePhase::new(word()));
             (function, *launch > 0, (*launch).max(1))
+        }
+        Spec::Replace { launch } => {
+            (Arc::new(replace::Replace::new()), *launch > 0, (*launch).max(1))
         }
     };
     let name = format!("{place}-{spec:?}");

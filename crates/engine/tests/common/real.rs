@@ -13,6 +13,7 @@ use super::frames::Input;
 use super::ports::Sent;
 use super::run::{Outcome, run_whole};
 use super::talk::{converse, with_odd, without_flows};
+use super::wire::pieces_of_esp;
 
 /// The forms called so.
 pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
@@ -105,7 +106,7 @@ pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize)
     let mut copies = without_flows(&inputs);
     let other_end = match forms.first().map(|form| form.name) {
         Some("decompress") => Some("compress-all"),
-        Some("open") => Some("seal"),
+        Some("open" | "open-pieces") => Some("seal"),
         _ => None,
     };
     if let Some(name) = other_end {
@@ -114,7 +115,17 @@ pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize)
             *inputs = sent.into_iter().map(Input::from).collect();
         }
     }
+    if forms.first().is_some_and(|form| form.name == "open-pieces") {
+        for inputs in [&mut inputs, &mut copies] {
+            *inputs = inputs.iter().flat_map(in_pieces).collect();
+        }
+    }
     with_odd(inputs, copies, seed, odd)
+}
+
+fn in_pieces(input: &Input) -> Vec<Input> {
+    let piece = |bytes: Vec<u8>| Input { wire_len: bytes.len() as u32, bytes, ..input.clone() };
+    pieces_of_esp(&input.bytes, input.link).into_iter().map(piece).collect()
 }
 
 /// What leaves a function is what the next one gets, but for what is sent back.

@@ -103,6 +103,32 @@ impl Packet {
     }
 }
 
+/// What an IPv4 packet of ESP without options, in a frame of `link`, comes in when a router cuts it in two; other frames as
+/// they are.
+pub(crate) fn pieces_of_esp(frame: &[u8], link: LinkType) -> Vec<Vec<u8>> {
+    let l3 = match link {
+        LinkType::ETHERNET if frame.get(12..14) == Some(&[0x81, 0]) => 18,
+        LinkType::ETHERNET => 14,
+        LinkType::LINUX_SLL => 16,
+        _ => 0,
+    };
+    let Some((head, body)) = frame.split_at_checked(l3 + 20) else { return vec![frame.to_vec()] };
+    if head[l3] != 0x45 || head[l3 + 9] != 50 || body.len() < 64 {
+        return vec![frame.to_vec()];
+    }
+    let piece = |part: &[u8], word: usize| {
+        let (link_header, mut header) = (&head[..l3], head[l3..].to_vec());
+        header[2..4].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
+        header[6..8].copy_from_slice(&(word as u16).to_be_bytes());
+        header[10..12].fill(0);
+        let sum = checksum(&header).to_be_bytes();
+        header[10..12].copy_from_slice(&sum);
+        [link_header, &header, part].concat()
+    };
+    let at = body.len() / 16 * 8;
+    vec![piece(&body[..at], 1 << 13), piece(&body[at..], at / 8)]
+}
+
 fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(a) => a.octets().to_vec(),

@@ -8,7 +8,7 @@ use warpline_engine::{Control, Settings};
 use crate::common::frames::{Input, Traffic};
 use crate::common::ports::{Frames, Kept};
 use crate::common::run::{assert_same, check_functions, lost_at_ingress, run_ports, run_specs};
-use crate::common::{Spec, all_four, chain, nat_like};
+use crate::common::{Spec, all_four, chain, nat_like, replace};
 
 fn tiny(lanes: usize, batch_packets: usize) -> Settings {
     Settings { lanes, batch_packets, queue_batches: 1, slabs: 2, alone: false }
@@ -38,6 +38,19 @@ fn little_room_changes_nothing() {
         for launch in [0, 4] {
             let one = run_specs(&all_four(launch), tiny(lanes, batch), &inputs).summary();
             assert_same(&reference, &one, &format!("{lanes} lanes of {batch}, launch {launch}"));
+        }
+    }
+}
+
+#[test]
+fn every_packet_of_every_batch_gets_its_frame() {
+    let inputs = Traffic::new(37, 40, 0, 1400).take(3000);
+    for launch in [0, 1, 4] {
+        let specs = [Spec::Replace { launch }, Spec::Grow, Spec::Replace { launch: 0 }];
+        for (lanes, batch) in [(1, 1), (1, 1024), (2, 256), (4, 7)] {
+            let outcome = run_specs(&specs, tiny(lanes, batch), &inputs);
+            assert_eq!(outcome.counter(0, "replaced"), inputs.len() as u64);
+            assert!(outcome.sent.iter().all(|sent| sent.bytes.len() >= replace::LEN));
         }
     }
 }

@@ -102,6 +102,14 @@ fn functions_that_make_packets_of_made_packets_are_the_same() {
 }
 
 #[test]
+fn frames_in_other_places_are_the_same() {
+    let twice = |launch| {
+        vec![Spec::EmitAbsorb, Spec::Replace { launch }, Spec::Grow, Spec::Replace { launch: 0 }]
+    };
+    same_everywhere(twice, &[0, 4], 2000);
+}
+
+#[test]
 fn what_is_made_comes_right_behind_its_cause() {
     const MARKS: [&[u8]; 7] =
         [b"back", b"copy-1", b"copy-2", b"both-1", b"both-2", b"after", b"answer"];

@@ -23,6 +23,7 @@ fn spec() -> impl Strategy<Value = Spec> {
         (0usize..300, any::<bool>())
             .prop_map(|(bindings, inside)| Spec::NatLike { bindings, inside }),
         (0usize..8).prop_map(|launch| Spec::ThreePhase { launch }),
+        (0usize..8).prop_map(|launch| Spec::Replace { launch }),
     ]
 }
 

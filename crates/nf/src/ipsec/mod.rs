@@ -359,13 +359,13 @@ impl Function for Ipsec {
     }
 
     fn growth(&self) -> Growth {
-        // Whatever SAs a reload brings: it can't make packets' places longer.
-        let tail = if self.options.reassembly > 0 { self.options.frame_len_max() } else { 0 };
-        Growth { head: SEAL_GROWTH.head, tail: tail.max(SEAL_GROWTH.tail) }
+        SEAL_GROWTH
     }
 
     fn emits(&self) -> Emits {
-        self.options.icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS)
+        let Options { icmp, reassembly, .. } = self.options;
+        let replace_len_max = if reassembly > 0 { self.options.frame_len_max() } else { 0 };
+        Emits { replace_len_max, ..icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS) }
     }
 
     /// Opens the file of used numbers, too: from here on they are used.

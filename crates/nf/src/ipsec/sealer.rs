@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use warpline_packet::wire::ipv4;
-use warpline_packet::{Batch, Flags, Instant, PacketMut, Shard};
+use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard};
 
 use super::counts::{Counts, Refused};
 use super::nonce_state::Reserve;
@@ -88,17 +88,18 @@ impl Sealer {
     }
 
     /// Says what becomes of a packet: drops it, or gives what is to be done with it.
-    fn decide(&mut self, packet: &mut PacketMut<'_>) -> Task {
-        if packet.reject_malformed() {
+    fn decide(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) -> Task {
+        if batch.packet_mut(index).reject_malformed() {
             return Task::NONE;
         }
-        let mut class = self.classify(packet);
+        let mut class = self.classify(&batch.packet(index));
         if class == Class::Fragment {
-            if !self.reassemble(packet) {
+            if !self.reassemble(batch, index, emit) {
                 return Task::NONE;
             }
-            class = self.classify(packet);
+            class = self.classify(&batch.packet(index));
         }
+        let packet = &mut batch.packet_mut(index);
         let is_cut = packet.has(Flags::SNAPPED);
         match class {
             Class::NotIp if self.options.forwards_non_ip => {}
@@ -130,27 +131,26 @@ impl Sealer {
         Task::NONE
     }
 
-    fn classify(&self, packet: &PacketMut<'_>) -> Class {
-        self.tables.classify(packet.as_packet().into_frame(), &packet.headers())
+    fn classify(&self, packet: &Packet<'_>) -> Class {
+        self.tables.classify(packet.frame(), &packet.headers())
     }
 
-    /// Takes a fragment in; says whether `packet` is the whole datagram now.
-    fn reassemble(&mut self, packet: &mut PacketMut<'_>) -> bool {
+    /// Takes a fragment in; says whether packet `index` is the whole datagram now.
+    fn reassemble(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) -> bool {
         let Some(reassembly) = &mut self.reassembly else {
-            packet.drop(reason::FRAGMENT);
+            batch.packet_mut(index).drop(reason::FRAGMENT);
             return false;
         };
-        match reassembly.take(&packet.as_packet()) {
-            Taken::Complete(frame) => {
-                let more = frame.len() as isize - packet.len() as isize;
-                if !packet.reshape(0, more) {
-                    packet.drop(reason::TOO_BIG);
-                    return false;
-                }
-                packet.frame_mut().copy_from_slice(frame);
+        let taken = reassembly.take(&batch.packet(index));
+        let is_placed =
+            matches!(taken, Taken::Complete(frame) if emit.replace(batch, index, frame));
+        let packet = &mut batch.packet_mut(index);
+        match taken {
+            Taken::Complete(_) if is_placed => {
                 packet.reparse();
                 return !packet.reject_malformed();
             }
+            Taken::Complete(_) => packet.drop(reason::TOO_BIG),
             Taken::Stored => packet.absorb(),
             Taken::Refused(Why::TooLong) => packet.drop(reason::TOO_BIG),
             Taken::Refused(Why::Malformed) => packet.drop(reason::MALFORMED),
@@ -244,11 +244,11 @@ fn may_fragment(packet: &PacketMut<'_>, sa: &Sa) -> bool {
 }
 
 impl Before for Sealer {
-    fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         for &index in picks {
-            let packet = &mut batch.packet_mut(usize::from(index));
-            let task = self.decide(packet);
-            self.words.put(packet, task);
+            let index = usize::from(index);
+            let task = self.decide(batch, index, emit);
+            self.words.put(&mut batch.packet_mut(index), task);
         }
     }
 

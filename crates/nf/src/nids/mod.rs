@@ -117,6 +117,7 @@ impl Function for Nids {
             notes_per_packet: inspector::ALERTS_MAX,
             note_len_max: Alert::LEN + self.tables.config.payload_len,
             findings_per_packet: scan::FINDINGS_PER_PACKET,
+            ..Emits::NONE
         }
     }
 
