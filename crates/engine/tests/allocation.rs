@@ -205,7 +205,7 @@ fn allocations_on_a_device() {
     let on = |_| {
         // Few packets are on their way, so that all is warm when it counts.
         let launches = LaunchOptions {
-            bytes: 16 << 10,
+            bytes: 4 << 10,
             streams: Streams::Count(2),
             ..LaunchOptions::default()
         };
