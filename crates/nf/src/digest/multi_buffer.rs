@@ -38,6 +38,11 @@ pub fn digest_all(messages: &[&[u8]], digests: &mut [Digest]) {
                 digests[lane.message] = state.lane(at % LANES);
                 state.restart(at % LANES);
                 lane.take(waiting.next(), messages, tail);
+                // The one that its lane takes next, or one beside it.
+                if let Some(message) = waiting.clone().nth(WIDTH - 1) {
+                    let (blocks, _) = messages[message].as_chunks::<BLOCK_LEN>();
+                    blocks.iter().take(AHEAD).for_each(prefetch);
+                }
             }
         }
     }
