@@ -21,6 +21,10 @@ pub struct Control {
     news: Mutex<News>,
 }
 
+/// Packets after which a busy thread tells how many it had: each time takes the line of memory that all threads look at
+/// from them.
+pub(crate) const TELL_EVERY: u64 = 16_384;
+
 /// What an operator should hear of at once; at most one of each stage and lane.
 #[derive(Default)]
 struct News {
@@ -91,12 +95,12 @@ impl Control {
         Guard(&self.failed)
     }
 
-    /// Packets read so far.
+    /// Packets read so far, by all threads; a busy one may have had some thousands more.
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Packets that reached the end of the chain so far.
+    /// Packets that reached the end of the chain so far, told as those that were read.
     pub fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }

@@ -11,6 +11,7 @@ use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
 
 use crate::clock::Clock;
 use crate::comments::Comments;
+use crate::control::TELL_EVERY;
 use crate::lane::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
@@ -72,6 +73,8 @@ pub(crate) struct Merge {
     turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
+    /// Packets that ended and were not told of.
+    untold: u64,
 }
 
 impl Merge {
@@ -100,6 +103,7 @@ impl Merge {
             reloaded: 0,
             sink_open: true,
             unflushed: false,
+            untold: 0,
             unsuitable: Vec::new(),
             reports,
             heads: Vec::with_capacity(lanes_len),
@@ -120,6 +124,9 @@ impl Merge {
         let mut worked = false;
         while !self.finished && self.send_next(control) {
             worked = true;
+        }
+        if self.untold >= TELL_EVERY || (self.untold > 0 && (self.finished || !worked)) {
+            control.ended.fetch_add(std::mem::take(&mut self.untold), Ordering::Relaxed);
         }
         worked
     }
@@ -163,7 +170,7 @@ impl Merge {
             }
             let Some(head) = &exit.head else { continue };
             match head.batch.kind() {
-                Kind::Packets if self.send_run(lane, control) => return true,
+                Kind::Packets if self.send_run(lane) => return true,
                 Kind::Packets => {}
                 // Its turn comes when all lanes have it and all before it was sent.
                 Kind::Tick(_) | Kind::Reload | Kind::Finish => {}
@@ -173,13 +180,13 @@ impl Merge {
     }
 
     /// Sends the packets of `lane`'s head batch that are next in order; says whether there were any.
-    fn send_run(&mut self, lane: usize, control: &Control) -> bool {
+    fn send_run(&mut self, lane: usize) -> bool {
         let Some(mut head) = self.exits[lane].head.take() else { return false };
         if self.exits.len() == 1 && !self.wants_frames {
             // On one lane whatever comes is next.
             self.next = head.batch.last_ingress() + 1;
             self.count(&head.batch);
-            self.release(lane, head, control);
+            self.release(lane, head);
             return true;
         }
         let start = head.at;
@@ -198,7 +205,7 @@ impl Merge {
         }
         let worked = head.at > start;
         if head.at == head.batch.len() {
-            self.release(lane, head, control);
+            self.release(lane, head);
         } else {
             head.note = self.reports.take(&head.batch, head.note, self.next, self.announced);
             self.exits[lane].head = Some(head);
@@ -236,7 +243,7 @@ impl Merge {
         heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
         turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].batch.packet(at)));
         for (lane, head) in heads.drain(..).enumerate() {
-            self.release(lane, head, control);
+            self.release(lane, head);
         }
         (self.turns, self.heads) = (turns, heads);
         self.next += 1;
@@ -320,7 +327,7 @@ impl Merge {
     }
 
     /// Notes how long a batch took, and gives it back to its lane.
-    fn release(&mut self, lane: usize, head: Head, control: &Control) {
+    fn release(&mut self, lane: usize, head: Head) {
         let Head { mut batch, note, .. } = head;
         self.reports.take(&batch, note, u64::MAX, self.announced);
         let now = self.clock.now();
@@ -329,7 +336,7 @@ impl Merge {
             let latency = now.saturating_sub(batch.opened()).max(1);
             self.part.latency.saturating_record_n(latency, count);
             self.part.touch(now);
-            control.ended.fetch_add(count, Ordering::Relaxed);
+            self.untold += count;
         }
         batch.clear();
         let returned = self.exits[lane].pool.push(batch);

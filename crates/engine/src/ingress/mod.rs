@@ -18,6 +18,7 @@ pub(crate) use self::feed::Feed;
 use self::feed::{Found, Position};
 use self::kept::Kept;
 use crate::clock::Clock;
+use crate::control::TELL_EVERY;
 use crate::stats::Part;
 use crate::{Chain, Control, Settings, lane_of};
 
@@ -50,6 +51,8 @@ struct Announcement {
 pub(crate) struct Ingress {
     source: Box<dyn Source>,
     desk: Desk,
+    /// Packets read that were told of.
+    told: u64,
 }
 
 /// Where frames are numbered, timed and handed out.
@@ -100,7 +103,7 @@ impl Ingress {
             clock,
             part: Part::new(chain.instances.len()),
         };
-        Self { source, desk }
+        Self { source, desk, told: 0 }
     }
 
     /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
@@ -110,8 +113,12 @@ impl Ingress {
         let step = self.burst(control);
         if self.desk.part.packets.read > read {
             self.desk.part.touch(self.desk.clock.now());
-            control.read.store(self.desk.part.packets.read, Ordering::Relaxed);
+        }
+        let untold = self.desk.part.packets.read - self.told;
+        if untold >= TELL_EVERY || (untold > 0 && step != Step::Worked) {
+            control.read.fetch_add(untold, Ordering::Relaxed);
             control.set_progress(self.source.progress());
+            self.told += untold;
         }
         match step {
             // Whoever just had work looks again before it rests.
