@@ -9,7 +9,10 @@
 //! are shown one by one with their place in a period of 100 ms: where a hypervisor or a container limits
 //! how much of its cores a machine may use, it stops them at the same place of that period. `+N` says that the system took the
 //! core from the lane N times since the time before, or had it wait for memory; a time without it is none of the system's:
-//! the core itself stood still.
+//! the core itself stood still. Whom the system gave the core, a trace of its scheduler says; the thread that reloads is
+//! called `reloading`:
+//!
+//! `perf record -a -e sched:sched_switch -o FILE target/release/reload_stall && tools/who_ran.py FILE lane-0`
 
 use std::error::Error;
 use std::fmt::Write;
@@ -65,7 +68,7 @@ fn measure(function: &str, table: &str, folder: &Path, what: &str) {
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
     let mut building = Duration::ZERO;
     let started = Instant::now();
-    let reloading = gaps(&old, &frames, |control, gaps| {
+    let reloading = gaps(&old, &frames, "reloading", |control, gaps| {
         let mut kept = Vec::new();
         for number in 0..RELOADS {
             let started = Instant::now();
@@ -86,14 +89,14 @@ fn measure(function: &str, table: &str, folder: &Path, what: &str) {
         }
     });
     let elapsed = started.elapsed();
-    let counting = gaps(&old, &frames, |_, gaps| {
+    let counting = gaps(&old, &frames, "counting", |_, gaps| {
         gaps.enter(Beside::Counting);
         let started = Instant::now();
         while started.elapsed() < elapsed {
             std::hint::black_box(&elapsed);
         }
     });
-    let alone = gaps(&old, &frames, |_, _| thread::sleep(elapsed));
+    let alone = gaps(&old, &frames, "asleep", |_, _| thread::sleep(elapsed));
     println!(
         "{what}: longest stall while building {}, replacing {}, freeing {} ({RELOADS} times in {:.1} s; \
          built in {:.0} ms); beside a thread that counts {}; alone {}",
@@ -167,10 +170,11 @@ impl Gaps {
     }
 }
 
-/// Runs `chain` while `meanwhile` does; gives the times between two calls of the source.
+/// Runs `chain` while `meanwhile` does on a thread of this name; gives the times between two calls of the source.
 fn gaps(
     chain: &Chain,
     frames: &Arc<Frames>,
+    name: &str,
     meanwhile: impl FnOnce(&Control, &Gaps) + Send,
 ) -> Arc<Gaps> {
     let (control, gaps) = (Control::default(), Arc::new(Gaps::default()));
@@ -197,9 +201,11 @@ fn gaps(
             stand_back();
             meanwhile(&control, &gaps);
         };
-        thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| {
-            std::panic::resume_unwind(panic);
-        });
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
+            thread.unwrap_or_else(|why| panic!("{why}")).join()
+        })
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         armed.store(false, Ordering::Relaxed);
         control.stop();
     });
