@@ -3,7 +3,7 @@
 //! As Suricata does (user guide, "Suricata Fast Pattern Determination Explained"): the one that the rule marks, or else
 //! the longest, and of the longest the most varied, the first of those. Unlike there a negated `content` is
 //! never taken, as its absence rules nothing out; bytes that are all the same count as `RUN_LEN_MAX` at most; and of
-//! a long one the most varied [`LEN_MAX`] bytes do.
+//! a long one [`LEN_MAX`] bytes do ([`cut`]).
 
 use core::ops::Range;
 
@@ -36,7 +36,7 @@ pub fn choose(rule: &Rule) -> Option<Chosen> {
     let (test, content) =
         marked.or_else(|| contents().max_by_key(|(_, content)| worth(&content.bytes)))?;
     let part = marked_part(content);
-    let cut = most_varied(&content.bytes[part.clone()]);
+    let cut = cut(&content.bytes[part.clone()]);
     let chosen = Chosen { test, part: part.start + cut.start..part.start + cut.end };
     (!chosen.part.is_empty()).then_some(chosen)
 }
@@ -53,12 +53,14 @@ fn marked_part(content: &Content) -> Range<usize> {
     }
 }
 
-/// The first of the most varied stretches of at most [`LEN_MAX`] bytes.
-fn most_varied(bytes: &[u8]) -> Range<usize> {
-    let len = bytes.len().min(LEN_MAX);
-    let starts = (0..=bytes.len() - len).rev();
-    let start = starts.max_by_key(|&start| variety(&bytes[start..start + len])).unwrap_or(0);
-    start..start + len
+/// The last [`LEN_MAX`] of a literal's bytes, or those before: of a run of one byte at its end as few as can be, but
+/// `RUN_LEN_MAX`. Hyperscan looks for the ends of literals first, so that a rule's words stay as seldom as whoever wrote
+/// it meant them to be; where literals end within their words instead, text is full of such ends.
+pub fn cut(bytes: &[u8]) -> Range<usize> {
+    let run = bytes.iter().rev().take_while(|byte| Some(*byte) == bytes.last()).count();
+    let least = bytes.len().min(LEN_MAX);
+    let end = (bytes.len() - run.saturating_sub(RUN_LEN_MAX)).max(least);
+    end - least..end
 }
 
 /// What a literal is worth: its length, then its variety.
@@ -141,7 +143,7 @@ mod tests {
             (&["+AAAAAAAAAAAA", "+xy"], Some((0, 0..12))),
             (&["*ab", "+abcdef"], Some((0, 0..2))),
             (&["!*", "+abcdef"], Some((1, 0..6))),
-            (&[&long], Some((0, 22..54))),
+            (&[&long], Some((0, 24..56))),
         ] {
             let payload = contents.iter().map(|text| {
                 let is_marked = text.starts_with('*');
