@@ -347,8 +347,11 @@ impl Inspector {
 /// never was.
 fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -> bool {
     tracked.place.is_some_and(|place| {
-        let known = &mut flows.vars(place).asked_once[tracked.direction as usize];
-        core::mem::replace(known, generation) == generation
+        let (state, direction) = (flows.vars(place), tracked.direction as usize);
+        let was_asked =
+            core::mem::replace(&mut state.asked_once[direction], generation) == generation;
+        state.is_bare[direction] &= was_asked;
+        was_asked
     })
 }
 

@@ -223,7 +223,7 @@ impl Turn<'_> {
         is_short && start == self.own().side.next() as i64 - 1
     }
 
-    fn check(&mut self, start: i64, end: i64) -> Result<(), Why> {
+    pub(super) fn check(&mut self, start: i64, end: i64) -> Result<(), Why> {
         let ack = self.segment.ack;
         let other = self.other();
         let acked = other.offset(ack);
@@ -246,7 +246,7 @@ impl Turn<'_> {
     }
 
     /// Notes what the segment acknowledges and the window that it announces.
-    fn note_ack(&mut self) {
+    pub(super) fn note_ack(&mut self) {
         let ack = self.segment.ack;
         let other = self.other();
         let acked = other.offset(ack).max(0) as u64;

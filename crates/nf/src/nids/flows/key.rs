@@ -75,6 +75,10 @@ impl Key {
         self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low))
     }
 
+    pub(super) fn ports(&self) -> [u16; 2] {
+        self.ports
+    }
+
     pub(super) fn version(&self) -> u8 {
         self.version
     }

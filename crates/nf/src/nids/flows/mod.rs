@@ -15,6 +15,7 @@ mod blocks;
 mod connection;
 mod counters;
 mod dropped;
+mod expected;
 mod facts;
 mod half;
 mod handshake;
@@ -113,7 +114,16 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
     /// [`Flows::telling_ends_of`]. It is the error:
     /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
+    #[inline]
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
+        match self.take_expected(packet) {
+            Some(tracked) => Ok(tracked),
+            None => self.take_any(packet),
+        }
+    }
+
+    /// [`Flows::try_take`], whatever the packet is.
+    fn take_any(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
         self.end_before = None;
         let found = self.find(packet)?;

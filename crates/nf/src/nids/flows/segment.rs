@@ -51,6 +51,7 @@ pub(super) struct Segment<'a> {
 
 impl<'a> FlowPacket<'a> {
     /// Of a frame, by its headers. `None` for what has no flow: not IP, a fragment, malformed.
+    #[inline]
     pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant) -> Option<Self> {
         let (packet, l4) = parts(frame, headers)?;
         let (key, is_error) = key_of(packet, l4, headers)?;
@@ -62,12 +63,17 @@ impl<'a> FlowPacket<'a> {
         Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32 })
     }
 
-    /// Between whom it goes; `None` where it is neither TCP nor UDP.
+    /// Its protocol and its ports, source and destination; `None` where it is neither TCP nor UDP.
     #[inline]
-    pub fn ends(&self) -> Option<Ends> {
+    pub fn ports(&self) -> Option<(u8, [u16; 2])> {
         let protocol = self.key.protocol();
         let is_either = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) && !self.is_error;
-        is_either.then(|| self.key.ends())
+        is_either.then(|| (protocol, self.key.ports()))
+    }
+
+    /// Its addresses, source and destination; of an ICMP error those of the packet that it quotes, turned around.
+    pub fn addresses(&self) -> [IpAddr; 2] {
+        self.key.ends().addresses
     }
 
     /// Whether its TCP checksum is wrong, as far as can be told.

@@ -95,24 +95,25 @@ impl Side {
         }
     }
 
-    /// Delivers what comes in order where nothing waits and there is room in the block, as with most segments.
+    /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
     #[inline]
-    fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
-        let Some(block) = self.block.filter(|_| self.ahead == 0 && !payload.is_empty()) else {
-            return false;
-        };
-        let at = (self.head + self.kept) as usize;
-        if at + payload.len() > block.len() || block.len() > memory.full_len {
+    pub(super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
+        let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len();
+        if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
             return false;
         }
-        let start = block.start() + at;
+        let end = self.next + payload.len() as u64;
+        if !self.reserve(memory, end) {
+            return false;
+        }
+        let Some(block) = self.block else { return false };
+        let start = block.start() + (self.head + self.kept) as usize;
         let Some(room) = memory.blocks.bytes_mut().get_mut(start..start + payload.len()) else {
             return false;
         };
         room.copy_from_slice(payload);
-        let end = self.next + payload.len() as u64;
         memory.wrote = Wrote::Alone(Span { start: self.next, end });
-        self.next += payload.len() as u64;
+        self.next = end;
         self.kept += payload.len() as u32;
         self.drop_to((memory.window_len + payload.len()) as u32);
         true

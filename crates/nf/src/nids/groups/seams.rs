@@ -22,7 +22,7 @@ pub(super) struct Seams {
     len_max: usize,
 }
 
-/// A set of hashes of up to four bytes.
+/// A set of hashes of up to four bytes: three bits of one word for each (a Bloom filter in blocks of a word).
 struct Bits {
     /// A power of two of them.
     words: Box<[u64]>,
@@ -122,21 +122,23 @@ impl Bits {
     }
 
     fn insert(&mut self, part: u32) {
-        let (word, bit) = self.place(part);
-        self.words[word] |= 1 << bit;
+        let (word, bits) = self.place(part);
+        self.words[word] |= bits;
     }
 
     #[inline]
     fn has(&self, part: u32) -> bool {
-        let (word, bit) = self.place(part);
-        self.words[word] >> bit & 1 == 1
+        let (word, bits) = self.place(part);
+        self.words[word] & bits == bits
     }
 
+    /// The word of a part, and its bits there.
     #[inline]
-    fn place(&self, part: u32) -> (usize, u32) {
-        // The upper bits of the product hang on all of its bytes, the lower ones on the last alone.
+    fn place(&self, part: u32) -> (usize, u64) {
+        // The upper half of the product hangs on all bytes of the part; its lowest bits say which word.
         let hash = u64::from(part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((hash >> 32) as usize & (self.words.len() - 1), (hash >> 58) as u32)
+        let bits = 1 << (hash >> 58) | 1 << (hash >> 52 & 63) | 1 << (hash >> 46 & 63);
+        ((hash >> 26) as usize & (self.words.len() - 1), bits)
     }
 }
 

@@ -19,23 +19,27 @@ impl Inspector {
         else {
             return false;
         };
-        let Some(ends) = packet.ends() else { return false };
+        let Some((protocol, [src_port, dst_port])) = packet.ports() else { return false };
         let Self { tables, flows, generation, .. } = self;
-        let group = tables.groups.of(ends.protocol, ends.ports[0], ends.ports[1]);
-        let [src, dst] = ends.addresses;
-        let has_rules = !group.always().is_empty()
-            || tables.groups.by_address(src, dst, false).next().is_some();
-        let asked_once = flows.vars(place).asked_once[tracked.direction as usize];
-        if has_rules || asked_once != *generation as u16 {
+        let group = tables.groups.of(protocol, src_port, dst_port);
+        let (generation, direction) = (*generation as u16, tracked.direction as usize);
+        let (window, state) = flows.window_and_vars(place, tracked.direction);
+        if state.asked_once[direction] != generation {
             return false;
+        }
+        if !state.is_bare[direction] {
+            let [src, dst] = packet.addresses();
+            let mut by_address = tables.groups.by_address(src, dst, false);
+            if !group.always().is_empty() || by_address.next().is_some() {
+                return false;
+            }
+            state.is_bare[direction] = true;
         }
         match tracked.stream {
             Stream::Grew { from, is_packet: true, changed: None, .. } => {
-                let (window, state) = flows.window_and_vars(place, tracked.direction);
                 let seam = group.spanning(window.bytes, (from - window.start) as usize);
-                let waiting = &state.waiting[tracked.direction as usize];
-                let known = state.generations[tracked.direction as usize];
-                seam.is_none() && waiting.is_empty() && known == *generation as u16
+                let is_same_set = state.generations[direction] == generation;
+                seam.is_none() && state.waiting[direction].is_empty() && is_same_set
             }
             Stream::Grew { .. } | Stream::Gap(_) => false,
             _ => true,

@@ -3,6 +3,7 @@
 mod bounds;
 mod connections;
 mod delivery;
+mod expected;
 mod flows;
 mod frames;
 mod overlaps;

@@ -1,0 +1,76 @@
+//! What most packets are, in few steps: the next segment of an established connection, or one more packet of another flow.
+//!
+//! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990): a few comparisons say that
+//! nothing begins, ends, waits, overlaps or is lost, and then what [`Flows::try_take`] would do is to copy the payload
+//! and move three numbers.
+
+use warpline_packet::wire::tcp::flags::{ACK, PSH};
+
+use super::connection::{Connection, State, Turn};
+use super::half::{FINISHED, LOST};
+use super::memory::{Memory, Wrote};
+use super::outcome::{Direction, Place, Stream, Tracked};
+use super::segment::{FlowPacket, Segment};
+use super::{Flows, NO_FLOW, count, is_established};
+
+impl<V: Default + Clone> Flows<V> {
+    /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and nothing was done.
+    #[inline]
+    pub(super) fn take_expected(&mut self, packet: &FlowPacket<'_>) -> Option<Tracked> {
+        if packet.is_error || self.checks {
+            return None;
+        }
+        let (place, direction) = self.table.find(&packet.key)?;
+        let now = self.now.max(packet.timestamp);
+        if self.table.is_over(place, now, &self.timeouts) {
+            return None;
+        }
+        let flow = self.table.get_mut(place);
+        if flow.connection.seen & 1 << direction as usize == 0 {
+            return None;
+        }
+        let stream = match &packet.segment {
+            None => Stream::None,
+            Some(segment) => {
+                let end = flow.connection.end(direction);
+                let stream = flow.connection.take_expected(&mut self.memory, direction, segment)?;
+                self.end_before = Some(end);
+                stream
+            }
+        };
+        self.now = now;
+        count(flow, direction, packet.len, now);
+        let is_established = is_established(flow);
+        Some(Tracked { place: Some(Place(place)), direction, is_established, stream, ..NO_FLOW })
+    }
+}
+
+impl Connection {
+    /// [`Connection::take`] of data that come in order, while nothing waits and nobody has ended.
+    #[inline]
+    fn take_expected(
+        &mut self,
+        memory: &mut Memory,
+        direction: Direction,
+        segment: &Segment<'_>,
+    ) -> Option<Stream> {
+        let is_plain = segment.flags & !PSH == ACK && self.state == State::Established;
+        let own = &self.halves[direction as usize];
+        if !is_plain || own.has(FINISHED | LOST) || self.waits() {
+            return None;
+        }
+        let (from, to) = (own.side.next(), own.side.next() + segment.payload.len() as u64);
+        if own.offset(segment.seq) != from as i64 {
+            return None;
+        }
+        let mut turn = Turn { connection: self, memory, direction, segment, picks_up: false };
+        turn.check(from as i64, to as i64).ok()?;
+        turn.memory.wrote = Wrote::Nothing;
+        let Turn { connection, memory, .. } = &mut turn;
+        if !connection.halves[direction as usize].side.extend(memory, segment.payload) {
+            return None;
+        }
+        turn.note_ack();
+        Some(Stream::Grew { from, to, is_packet: true, changed: None })
+    }
+}

@@ -1,0 +1,103 @@
+//! What is taken in few steps is what all steps would have made of it.
+
+use proptest::prelude::*;
+
+use super::super::{FlowPacket, Flows, Limits, Overlap, Tracked};
+use super::frames::{ACK, FIN, Frame, RST, SYN};
+use super::{BOTH, Listener};
+
+/// One packet: whose, how far from the next byte in order, its length, flags, how far from what came its
+/// acknowledgement, seconds since the one before, whether it is dropped.
+type Step = (usize, i32, usize, u16, i32, u64, bool);
+
+fn step() -> impl Strategy<Value = Step> {
+    let mostly = |usual: BoxedStrategy<i32>, others: BoxedStrategy<i32>| {
+        prop_oneof![12 => usual, 1 => others].boxed()
+    };
+    let none = || Just(0).boxed();
+    let flags = prop_oneof![20 => Just(ACK), 4 => Just(ACK | PSH), 1 => Just(ACK | FIN),
+        1 => Just(RST), 1 => Just(SYN), 1 => Just(0)];
+    let seconds = prop_oneof![30 => Just(0_u64), 1 => 1..700_u64];
+    (
+        0..2usize,
+        mostly(none(), (-900..900i32).boxed()),
+        prop_oneof![1 => Just(0), 6 => 1..700usize],
+        flags,
+        mostly(none(), (-3000..3000i32).boxed()),
+        seconds,
+        prop::bool::weighted(0.05),
+    )
+}
+
+const PSH: u16 = warpline_packet::wire::tcp::flags::PSH;
+
+/// Has `take` take a packet in, and drops it where that is wanted. Gives what is told of it then.
+fn told(
+    flows: &mut Flows<u32>,
+    take: impl Fn(&mut Flows<u32>, &FlowPacket<'_>) -> Result<Tracked, super::super::Place>,
+    packet: &FlowPacket<'_>,
+    is_dropped: bool,
+) -> String {
+    let tracked = loop {
+        match take(flows, packet) {
+            Ok(tracked) => break tracked,
+            Err(ended) => flows.end(ended),
+        }
+    };
+    let Some(place) = tracked.place else { return format!("{tracked:?}") };
+    let taken_back = is_dropped.then(|| flows.take_back(place, tracked.direction));
+    let windows = BOTH.map(|direction| format!("{:?}", flows.window(place, direction)));
+    let (facts, counters) = (flows.facts(place), flows.counters());
+    format!("{tracked:?} {taken_back:?} {windows:?} {facts:?} {counters:?} {:?}", flows.now())
+}
+
+proptest! {
+    #[test]
+    fn equals_all_steps(
+        steps in prop::collection::vec(step(), 1..120),
+        window_len in prop::sample::select(vec![0, 100, 512]),
+        stream_memory in prop::sample::select(vec![0, 2048, 1 << 16]),
+        overlap in prop::sample::select(vec![Overlap::Last, Overlap::Linux]),
+        checksum: bool,
+        isn in prop::sample::select(vec![7, u32::MAX - 500]),
+    ) {
+        let limits =
+            Limits { flows: 4, window_len, overlap, stream_memory, checksum, ..Limits::default() };
+        let mut both = [Listener::new(&limits), Listener::new(&limits)];
+        both.iter_mut().for_each(|listener| listener.open(isn, isn));
+        let [short, long] = &mut both;
+        let (mut next, mut nanos) = ([isn.wrapping_add(1); 2], 0);
+        for (way, off, len, flags, ack_off, seconds, is_dropped) in steps {
+            nanos += seconds * 1_000_000_000;
+            let data: Vec<u8> = (0..len as u32).map(|at| next[way].wrapping_add(at) as u8).collect();
+            let frame = Frame { nanos, ..Frame::to(BOTH[way]) }
+                .seq(next[way].wrapping_add_signed(off))
+                .ack(next[1 - way].wrapping_add_signed(ack_off))
+                .flags(flags)
+                .data(&data);
+            if off == 0 {
+                next[way] = next[way].wrapping_add(len as u32);
+            }
+            let bytes = frame.bytes();
+            let packet = frame.packet(&bytes).expect("a packet of a flow");
+            let in_short = told(&mut short.flows, |f, p| f.try_take(p), &packet, is_dropped);
+            let in_long = told(&mut long.flows, |f, p| f.take_any(p), &packet, is_dropped);
+            prop_assert_eq!(in_short, in_long, "{:?}", frame);
+        }
+    }
+}
+
+#[test]
+fn is_the_usual_way() {
+    let mut listener = Listener::new(&Limits { stream_memory: 1 << 20, ..Limits::default() });
+    listener.open(0, 0);
+    for (number, is_expected) in [false, true, true, true, true, true].into_iter().enumerate() {
+        let data = [5; 1460];
+        let frame = Frame::to_server().seq(1 + 1460 * number as u32).ack(1).data(&data);
+        let bytes = frame.bytes();
+        let packet = frame.packet(&bytes).expect("a packet of a flow");
+        let tracked = listener.flows.take_expected(&packet);
+        assert_eq!(tracked.is_some(), is_expected, "the first one has no block yet: {number}");
+        tracked.unwrap_or_else(|| listener.flows.take(&packet));
+    }
+}
