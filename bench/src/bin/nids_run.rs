@@ -1,15 +1,14 @@
 //! What the whole of `nids` costs next to the bare matcher of the same group over the same bytes.
 //!
 //! Payloads of 1460 bytes, in UDP packets and in TCP segments that come in order on established flows; 147, 1,000 and
-//! 10,000 rules of one content each, made by a seeded generator, about all addresses and ports. The bare matcher has the
-//! literals that the rules' group has, scans each payload and does nothing else. The function does what a lane does: `run`, packets by shard, `fetch`, `after` with flows,
+//! 10,000 rules of one content each, made by a seeded generator, about all addresses and ports. The bare matcher is
+//! that of the rules' group; it scans each payload and does nothing else. The function does what a lane does: `run`, packets by shard, `fetch`, `after` with flows,
 //! streams, rules and notes. Text-like and random payloads match few rules; floods are parts of the literals and
 //! show the floor.
 //!
 //! `nids_run [WORD...]`: only what has all the words, such as `udp`, `text`, `1000` or `dense`. For a profile:
 //! `valgrind --tool=callgrind --toggle-collect='*NidsShard*after*' nids_run tcp text 1000 hyperscan`.
 
-use std::collections::HashSet;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use warpline_bench::payloads::{flood, literal, random, text};
 use warpline_bench::{median, seconds};
 use warpline_nf::harness::build;
 use warpline_nf::nids;
-use warpline_nf::nids::matcher::{self, Choice, Hits, Matcher, Pattern, fast_pattern};
+use warpline_nf::nids::matcher::{self, Choice, Hits, Pattern};
 
 const LEN: usize = 1460;
 const FLOWS: usize = 64;
@@ -61,9 +60,8 @@ fn measure(
     protocol: &str,
     kinds: &[&str],
 ) {
-    let searched = searched(literals);
     let mut built = None;
-    let time = seconds(|| built = matcher::build(choice, &searched, None).ok());
+    let time = seconds(|| built = matcher::build(choice, literals, None).ok());
     let Some(matcher) = built else { return println!("{name} is missing") };
     let count = literals.len();
     println!(
@@ -86,24 +84,9 @@ fn measure(
             .collect();
         let mut traffic = Traffic { is_tcp: protocol == "tcp", payloads, sent: 0 };
         let mut lane = Lane::new(function, scratch_words, &traffic.frames());
-        compare(
-            &mut lane,
-            &mut traffic,
-            &*matcher,
-            count,
-            &format!("{count:6} rules, {name:9}, {protocol}, {kind:6}"),
-        );
+        let what = format!("{count:6} rules, {name:9}, {protocol}, {kind:6}");
+        compare(&mut lane, &mut traffic, count, &what);
     }
-}
-
-/// What is searched for to find the rules of `literals`: a part of long ones, and each once.
-fn searched(literals: &[Pattern]) -> Vec<Pattern> {
-    let mut seen = HashSet::new();
-    let part = |literal: &Pattern| Pattern {
-        bytes: literal.bytes[fast_pattern::cut(&literal.bytes)].into(),
-        is_nocase: literal.is_nocase,
-    };
-    literals.iter().map(part).filter(|pattern| seen.insert(pattern.clone())).collect()
 }
 
 /// A file of a rule for each literal.
@@ -120,28 +103,20 @@ fn rules(folder: &Path, protocol: &str, literals: &[Pattern]) -> PathBuf {
     path
 }
 
-fn compare(
-    lane: &mut Lane,
-    traffic: &mut Traffic,
-    matcher: &dyn Matcher,
-    count: usize,
-    what: &str,
-) {
+fn compare(lane: &mut Lane, traffic: &mut Traffic, count: usize, what: &str) {
     let mut hits = Hits::new(32, count);
     let mut times: [Vec<f64>; 3] = Default::default();
     traffic.open(lane);
-    bare(lane, matcher, &mut hits);
     let counters = ["rules_asked", "candidates", "alerts_over"];
     let start = counters.map(|name| lane.counter(name));
     let noted = lane.noted;
     for _ in 0..ROUNDS {
         traffic.refill(lane);
-        // Each once before, as the tables of both are in the caches while packets flow.
-        bare(lane, matcher, &mut hits);
-        times[0].push(seconds(|| bare(lane, matcher, &mut hits)));
-        lane.run();
-        times[2].push(seconds(|| lane.run()));
+        // Once before, so that the matcher's tables are in the caches for both.
+        bare(lane, traffic, &mut hits);
+        times[0].push(seconds(|| bare(lane, traffic, &mut hits)));
         times[1].push(seconds(|| lane.all()));
+        times[2].push(seconds(|| lane.run()));
     }
     let per_packet = |sum: u64| sum as f64 / (ROUNDS * PACKETS) as f64;
     let ratio = median(times[0].iter().zip(&times[1]).map(|(bare, all)| bare / all).collect());
@@ -162,7 +137,10 @@ fn compare(
 }
 
 #[inline(never)]
-fn bare(lane: &Lane, matcher: &dyn Matcher, hits: &mut Hits) {
+fn bare(lane: &Lane, traffic: &Traffic, hits: &mut Hits) {
+    let protocol = if traffic.is_tcp { 6 } else { 17 };
+    let matcher = nids::matcher_of(lane.function(), protocol, [CLIENT_PORT, SERVER_PORT]);
+    let matcher = matcher.expect("rules with literals");
     for packet in lane.batches.iter().flat_map(|batch| batch.forward()) {
         hits.clear();
         matcher.scan(packet.payload(), hits);
@@ -229,7 +207,8 @@ impl Traffic {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
         frame.extend(((20 + header_len + payload.len()) as u16).to_be_bytes());
         frame.extend([0, 0, 0, 0, 64, if self.is_tcp { 6 } else { 17 }, 0, 0]);
-        let mut ends = [([10, 0, 0, flow as u8], 40_000 + flow as u16), ([198, 51, 100, 7], 9)];
+        let mut ends =
+            [([10, 0, 0, flow as u8], CLIENT_PORT + flow as u16), ([198, 51, 100, 7], SERVER_PORT)];
         if !is_client {
             ends.reverse();
         }
@@ -249,5 +228,8 @@ impl Traffic {
     }
 }
 
+/// Of the first flow; rules are about all of them.
+const CLIENT_PORT: u16 = 40_000;
+const SERVER_PORT: u16 = 9;
 const SYN: u8 = 2;
 const ACK: u8 = 16;

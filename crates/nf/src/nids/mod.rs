@@ -79,6 +79,17 @@ pub(crate) struct Nids {
     about: About,
 }
 
+/// What payloads of packets of `protocol` between these ports are scanned with; `None` where `function` is another one, or no
+/// rule about them has a literal.
+pub fn matcher_of(
+    function: &dyn Function,
+    protocol: u8,
+    [src, dst]: [u16; 2],
+) -> Option<&dyn matcher::Matcher> {
+    let function: &dyn core::any::Any = function;
+    function.downcast_ref::<Nids>()?.tables.groups.of(protocol, src, dst).matcher()
+}
+
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let (tables, about) = load::tables(section, resources)?;
     let Some([word]) = resources.scratch() else {

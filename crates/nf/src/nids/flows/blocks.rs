@@ -102,12 +102,6 @@ impl Blocks {
         (self.used, self.peak)
     }
 
-    /// Whether at most half of them are lent.
-    #[inline]
-    pub(super) fn is_half_free(&self) -> bool {
-        self.used <= self.bytes.len() / 2
-    }
-
     /// Lends a block of at least `len` bytes; `None` where there is none in one piece.
     pub(super) fn take(&mut self, len: usize) -> Option<Block> {
         let wanted = len.div_ceil(UNIT).max(1).next_power_of_two().ilog2() as usize;

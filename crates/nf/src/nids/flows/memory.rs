@@ -12,8 +12,8 @@ pub(super) struct Memory {
     pub(super) overlap: Overlap,
     /// Bytes kept before the newest.
     pub(super) window_len: usize,
-    /// Bytes of a block that has room for a window and at least as much again.
-    full_len: usize,
+    /// Bytes of a block with which a window seldom moves.
+    pub(super) full_len: usize,
     /// How far ahead of its turn data may come, in bytes.
     pub(super) hold_len: u64,
     pub(super) counters: Counters,
@@ -44,13 +44,6 @@ impl Memory {
             counters: Counters::default(),
             wrote: Wrote::Nothing,
         }
-    }
-
-    /// Bytes of a block with which a window seldom moves, and more seldom while half of the memory is free: to move it takes
-    /// many lines of memory that nobody touched for long.
-    #[inline]
-    pub(super) fn full_len(&self) -> usize {
-        if self.blocks.is_half_free() { 2 * self.full_len } else { self.full_len }
     }
 
     /// What was counted.

@@ -98,7 +98,7 @@ impl Side {
     /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
     #[inline]
     pub(super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
-        let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len();
+        let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
         if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
             return false;
         }

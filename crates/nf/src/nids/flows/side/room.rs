@@ -7,12 +7,12 @@ use super::Side;
 impl Side {
     /// Gives a block back that is larger than needed, now that nothing waits in it.
     pub(super) fn shrink(&mut self, memory: &mut Memory) {
-        let full_len = memory.full_len();
+        let full_len = memory.full_len;
         let is_large = |block: Block| block.len() > full_len;
         if self.ahead > 0 || self.kept as usize > full_len || !self.block.is_some_and(is_large) {
             return;
         }
-        if let Some(block) = memory.blocks.take(full_len) {
+        if let Some(block) = memory.blocks.take(memory.full_len) {
             self.move_to(memory, block);
         }
     }
@@ -29,7 +29,7 @@ impl Side {
     fn make_room(&mut self, memory: &mut Memory, room: usize, ahead: usize) -> bool {
         self.drop_to(memory.window_len as u32);
         let need = self.kept as usize + ahead;
-        let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len());
+        let is_roomy = need <= room && (room - need >= room / 4 || room >= memory.full_len);
         if !is_roomy && let Some(block) = larger(memory, room, need) {
             self.move_to(memory, block);
             return true;
