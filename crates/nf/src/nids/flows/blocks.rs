@@ -30,28 +30,34 @@ struct Unit {
     order: u8,
 }
 
-/// A block: its first unit, and the power of two of units that it has.
+/// A block: the number of its first unit, counted from 1, and in the lower five bits the power of two of units that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    /// The number of its first unit, counted from 1.
-    number: NonZeroU32,
-    order: u8,
-}
+pub(super) struct Block(NonZeroU32);
 
-const _: () = assert!(size_of::<Option<Block>>() == 8);
+const ORDER_BITS: u32 = 5;
+/// Units of all blocks together.
+const UNITS_MAX: usize = (1 << (u32::BITS - ORDER_BITS)) - 1;
+
+const _: () = assert!(ORDERS <= 1 << ORDER_BITS && size_of::<Option<Block>>() == 4);
 
 impl Block {
     fn new(at: u32, order: u8) -> Self {
-        Self { number: NonZeroU32::MIN.saturating_add(at), order }
+        let word = (at + 1) << ORDER_BITS | u32::from(order);
+        // It is not zero, as there are less units than would make it so.
+        Self(NonZeroU32::new(word).unwrap_or(NonZeroU32::MIN))
     }
 
     fn at(self) -> u32 {
-        self.number.get() - 1
+        (self.0.get() >> ORDER_BITS) - 1
+    }
+
+    fn order(self) -> u8 {
+        (self.0.get() & ((1 << ORDER_BITS) - 1)) as u8
     }
 
     /// Bytes of it.
     pub(super) fn len(self) -> usize {
-        UNIT << self.order
+        UNIT << self.order()
     }
 
     /// Where it starts.
@@ -66,9 +72,9 @@ impl Blocks {
         memory / UNIT * (UNIT + size_of::<Unit>())
     }
 
-    /// With `memory` bytes, rounded down to units; 1 TiB at most.
+    /// With `memory` bytes, rounded down to units; 64 GiB at most.
     pub(super) fn new(memory: usize) -> Self {
-        let count = (memory / UNIT).min(i32::MAX as usize);
+        let count = (memory / UNIT).min(UNITS_MAX);
         let unit = Unit { before: NONE, next: NONE, order: u8::MAX };
         let mut blocks = Self {
             bytes: vec![0; count * UNIT].into_boxed_slice(),
@@ -120,7 +126,7 @@ impl Blocks {
     /// Takes a block back.
     pub(super) fn give(&mut self, block: Block) {
         self.used -= block.len();
-        let (mut at, mut order) = (block.at(), block.order);
+        let (mut at, mut order) = (block.at(), block.order());
         while usize::from(order) + 1 < ORDERS {
             let other = at ^ (1 << order);
             if self.units.get(other as usize).is_none_or(|unit| unit.order != order) {

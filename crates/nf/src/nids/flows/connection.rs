@@ -283,7 +283,7 @@ impl Turn<'_> {
     pub(super) fn add(&mut self, start: u64, payload: &[u8]) -> Stream {
         let Half { side, acked, flags, .. } = &mut self.connection.halves[self.direction as usize];
         let is_late = *flags & LOST != 0
-            && start < side.window(self.memory).start
+            && start < side.window_start()
             && start + payload.len() as u64 > *acked;
         let stream = side.add(self.memory, start, payload, *acked);
         if matches!(&stream, Stream::Gap(gap) if gap.lost > 0 && gap.from > *acked) {

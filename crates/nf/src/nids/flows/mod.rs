@@ -143,8 +143,9 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// The last bytes of a direction: those that the last packet added, and at most `window_len` before them.
-    pub fn window(&self, place: Place, direction: Direction) -> Window<'_> {
-        self.table.get(place.0).connection.halves[direction as usize].side.window(&self.memory)
+    pub fn window(&mut self, place: Place, direction: Direction) -> Window<'_> {
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.halves[direction as usize].side.window(&mut self.memory)
     }
 
     /// What the caller keeps of a flow.
@@ -155,8 +156,24 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::window`] and [`Flows::vars`] at once.
     pub fn window_and_vars(&mut self, place: Place, direction: Direction) -> (Window<'_>, &mut V) {
         let flow = self.table.get_mut(place.0);
+        let side = &mut flow.connection.halves[direction as usize].side;
+        (side.window(&mut self.memory), &mut flow.vars)
+    }
+
+    /// At most `reach` bytes of a direction on each side of the place where its last `len` bytes begin, and that place among them;
+    /// `room`, where they may be put, has twice as many. With [`Flows::vars`].
+    #[inline]
+    pub fn seam_and_vars<'a>(
+        &'a mut self,
+        place: Place,
+        direction: Direction,
+        len: usize,
+        reach: usize,
+        room: &'a mut [u8],
+    ) -> ((&'a [u8], usize), &'a mut V) {
+        let flow = self.table.get_mut(place.0);
         let side = &flow.connection.halves[direction as usize].side;
-        (side.window(&self.memory), &mut flow.vars)
+        (side.around(&self.memory, len, reach, room), &mut flow.vars)
     }
 
     /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left; the window begins anew

@@ -4,6 +4,7 @@
 //! copied. Data are delivered on the packet that makes them contiguous.
 
 mod dropped;
+mod parts;
 mod room;
 
 use core::ops::Range;
@@ -25,6 +26,8 @@ pub(super) struct Side {
     /// Bytes in the window, and before it in the block.
     kept: u32,
     head: u32,
+    /// Bytes of the window that lie from `head` on while the others lie at the block's start; 0 where all lie together.
+    older: u32,
     /// How far behind `next` the last byte that waits ends; 0 where none does.
     ahead: u32,
     block: Option<Block>,
@@ -42,7 +45,7 @@ pub struct Window<'a> {
 
 impl Side {
     pub(super) const EMPTY: Self =
-        Self { next: 0, kept: 0, head: 0, ahead: 0, block: None, line: Line::EMPTY };
+        Self { next: 0, kept: 0, head: 0, older: 0, ahead: 0, block: None, line: Line::EMPTY };
 
     /// Where the next byte in order belongs.
     pub(super) fn next(&self) -> u64 {
@@ -59,12 +62,18 @@ impl Side {
         !self.line.is_empty()
     }
 
-    pub(super) fn window<'a>(&self, memory: &'a Memory) -> Window<'a> {
+    /// Where the window begins.
+    pub(super) fn window_start(&self) -> u64 {
+        self.next - u64::from(self.kept)
+    }
+
+    pub(super) fn window<'a>(&mut self, memory: &'a mut Memory) -> Window<'a> {
+        self.join(memory);
         let bytes = self.block.and_then(|block| {
             let start = block.start() + self.head as usize;
             memory.blocks.bytes().get(start..start + self.kept as usize)
         });
-        Window { start: self.next - u64::from(self.kept), bytes: bytes.unwrap_or(&[]) }
+        Window { start: self.window_start(), bytes: bytes.unwrap_or(&[]) }
     }
 
     /// Takes a segment in. `acked` is where the bytes end that the receiver said it has.
@@ -78,6 +87,7 @@ impl Side {
         if start == self.next && self.extend(memory, payload) {
             return Stream::Grew { from: start, to: self.next, is_packet: true, changed: None };
         }
+        self.join(memory);
         let span = Span { start, end: start + payload.len() as u64 };
         let changed = self.replace(memory, span, payload);
         if span.end > self.next {
@@ -93,30 +103,6 @@ impl Side {
                 Stream::Old
             }
         }
-    }
-
-    /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
-    #[inline]
-    pub(super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
-        let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
-        if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
-            return false;
-        }
-        let end = self.next + payload.len() as u64;
-        if !self.reserve(memory, end) {
-            return false;
-        }
-        let Some(block) = self.block else { return false };
-        let start = block.start() + (self.head + self.kept) as usize;
-        let Some(room) = memory.blocks.bytes_mut().get_mut(start..start + payload.len()) else {
-            return false;
-        };
-        room.copy_from_slice(payload);
-        memory.wrote = Wrote::Alone(Span { start: self.next, end });
-        self.next = end;
-        self.kept += payload.len() as u32;
-        self.drop_to((memory.window_len + payload.len()) as u32);
-        true
     }
 
     /// Whether what the receiver has, by its word, goes beyond a gap that data wait behind.
@@ -139,12 +125,12 @@ impl Side {
         if let Some(block) = self.block.take() {
             memory.blocks.give(block);
         }
-        (self.kept, self.head, self.ahead) = (0, 0, 0);
+        (self.kept, self.head, self.older, self.ahead) = (0, 0, 0, 0);
     }
 
     /// Writes over what was delivered, where the policy says so; gives from the first to the last byte that changed.
     fn replace(&mut self, memory: &mut Memory, span: Span, payload: &[u8]) -> Option<Range<u64>> {
-        let window_start = self.next - u64::from(self.kept);
+        let window_start = self.window_start();
         let (start, end) = (span.start.max(window_start), span.end.min(self.next));
         if memory.overlap != Overlap::Last || start >= end {
             return None;
@@ -296,8 +282,13 @@ impl Side {
     /// Leaves at most `len` bytes in the window.
     fn drop_to(&mut self, len: u32) {
         let dropped = self.kept.saturating_sub(len);
-        self.head += dropped;
         self.kept -= dropped;
+        if self.older > 0 && dropped >= self.older {
+            (self.head, self.older) = (dropped - self.older, 0);
+        } else {
+            self.head += dropped;
+            self.older = self.older.saturating_sub(dropped);
+        }
     }
 
     /// Writes what the policy gives to a segment, from `next` on, to where it belongs.

@@ -8,6 +8,7 @@ use warpline_packet::Found;
 use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
 use super::super::flows::{FlowPacket, Stream, Tracked};
 use super::super::groups::Group;
+use super::super::matcher::fast_pattern::LEN_MAX;
 use super::{At, Inspector, was_asked};
 
 impl Inspector {
@@ -23,7 +24,7 @@ impl Inspector {
         let Self { tables, flows, generation, .. } = self;
         let group = tables.groups.of(protocol, src_port, dst_port);
         let (generation, direction) = (*generation as u16, tracked.direction as usize);
-        let (window, state) = flows.window_and_vars(place, tracked.direction);
+        let state = flows.vars(place);
         if state.asked_once[direction] != generation {
             return false;
         }
@@ -36,10 +37,14 @@ impl Inspector {
             state.is_bare[direction] = true;
         }
         match tracked.stream {
-            Stream::Grew { from, is_packet: true, changed: None, .. } => {
-                let seam = group.spanning(window.bytes, (from - window.start) as usize);
+            Stream::Grew { from, to, is_packet: true, changed: None } => {
+                let (len, mut room) = ((to - from) as usize, [0; 2 * LEN_MAX]);
+                let ((bytes, border), state) =
+                    flows.seam_and_vars(place, tracked.direction, len, LEN_MAX, &mut room);
                 let is_same_set = state.generations[direction] == generation;
-                seam.is_none() && state.waiting[direction].is_empty() && is_same_set
+                is_same_set
+                    && state.waiting[direction].is_empty()
+                    && group.spanning(bytes, border).is_none()
             }
             Stream::Grew { .. } | Stream::Gap(_) => false,
             _ => true,

@@ -13,6 +13,7 @@ impl Side {
         memory: &mut Memory,
         span: Span,
     ) -> Option<TakenBack> {
+        self.join(memory);
         let farthest = self.farthest();
         let is_delivered = span.start < self.next;
         if is_delivered {

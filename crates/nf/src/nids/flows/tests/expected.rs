@@ -101,3 +101,36 @@ fn is_the_usual_way() {
         tracked.unwrap_or_else(|| listener.flows.take(&packet));
     }
 }
+
+proptest! {
+    /// The window is in one part or in two, as the lengths fall.
+    #[test]
+    fn seams_are_what_was_sent(
+        lens in prop::collection::vec((1..1500usize, prop::bool::weighted(0.1)), 1..80),
+        window_len in prop::sample::select(vec![0, 5, 100, 700, 4096]),
+        reach in prop::sample::select(vec![1, 32, 200]),
+    ) {
+        let limits = Limits { flows: 4, window_len, stream_memory: 1 << 20, ..Limits::default() };
+        let mut listener = Listener::new(&limits);
+        listener.open(0, 0);
+        let text: Vec<u8> = (0..120_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+        let (mut from, mut room) = (0, vec![0; 2 * reach]);
+        for (len, is_looked_at) in lens {
+            let data = &text[from..from + len];
+            let acked = Frame::to_client().seq(1).ack(1 + from as u32);
+            listener.take(&acked);
+            let tracked = listener.take(&Frame::to_server().seq(1 + from as u32).ack(1).data(data));
+            let (place, direction) = (tracked.place.expect("a flow"), tracked.direction);
+            let ((bytes, border), _) =
+                listener.flows.seam_and_vars(place, direction, len, reach, &mut room);
+            let first = from - from.min(window_len).min(reach);
+            prop_assert_eq!((bytes, border), (&text[first..from + len.min(reach)], from - first));
+            if is_looked_at {
+                let window = listener.flows.window(place, direction);
+                let start = from - from.min(window_len);
+                prop_assert_eq!((window.start, window.bytes), (start as u64, &text[start..from + len]));
+            }
+            from += len;
+        }
+    }
+}

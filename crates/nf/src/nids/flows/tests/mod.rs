@@ -37,8 +37,9 @@ impl Listener {
     fn seen(&mut self, frame: &Frame) -> (Facts, u64, Vec<u8>) {
         let tracked = self.take(frame);
         let place = tracked.place.expect("a flow");
+        let facts = self.flows.facts(place);
         let window = self.flows.window(place, tracked.direction);
-        (self.flows.facts(place), window.start, window.bytes.to_vec())
+        (facts, window.start, window.bytes.to_vec())
     }
 
     /// Client and server shake hands: from here on both have sent nothing but their SYN.
