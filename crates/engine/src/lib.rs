@@ -9,6 +9,7 @@ mod chain;
 mod clock;
 mod comments;
 mod control;
+mod crew;
 mod device;
 mod idle;
 mod ingress;

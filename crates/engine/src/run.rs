@@ -15,6 +15,7 @@ use warpline_nf::Outputs;
 use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;
+use crate::crew::Crew;
 use crate::device::{Launches, Mirrors};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
@@ -217,7 +218,7 @@ fn run_shared(
     let merge =
         Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
-        let mut crew = Crew { scope, control, workers: Vec::new() };
+        let mut crew = Crew::new(scope, control);
         for (number, lane) in lanes.into_iter().enumerate() {
             crew.hire(format!("lane-{number}"), move || work(lane, chain, control))?;
         }
@@ -227,40 +228,6 @@ fn run_shared(
         crew.join(&mut ended);
         Ok(ended)
     })
-}
-
-/// The threads of a run.
-struct Crew<'scope, 'env> {
-    scope: &'scope thread::Scope<'scope, 'env>,
-    control: &'scope Control,
-    workers: Vec<thread::ScopedJoinHandle<'scope, Ended>>,
-}
-
-impl<'scope> Crew<'scope, '_> {
-    /// Starts a thread; where there is none to be had, those that run end.
-    fn hire(
-        &mut self,
-        name: String,
-        work: impl FnOnce() -> Ended + Send + 'scope,
-    ) -> Result<(), StartError> {
-        let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
-        let worker = started.map_err(|_| {
-            self.control.fail();
-            StartError::Thread
-        })?;
-        self.workers.push(worker);
-        Ok(())
-    }
-
-    /// Waits for all and adds what they left; a panic goes on here.
-    fn join(self, ended: &mut Ended) {
-        for worker in self.workers {
-            match worker.join() {
-                Ok(left) => ended.add(left),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    }
 }
 
 /// The reading thread.
@@ -320,7 +287,7 @@ fn run_per_lane(
     // There are some on a single lane only.
     let mut reports = Some(reports);
     thread::scope(|scope| {
-        let mut crew = Crew { scope, control, workers: Vec::new() };
+        let mut crew = Crew::new(scope, control);
         for (lane, (built, (source, sink))) in built.into_iter().zip(ports).enumerate() {
             let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
