@@ -24,7 +24,7 @@ use crate::merge::Merge;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 use crate::sys::lane_memory::LaneMemory;
-use crate::{Chain, Control, Settings, StagePlan};
+use crate::{Chain, Control, Cores, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -41,6 +41,8 @@ pub struct Report {
     pub part: Part,
     /// Lanes that were used.
     pub lanes: usize,
+    /// The cores that they were put on.
+    pub cores: Cores,
 }
 
 /// Why a run could not start.
@@ -57,6 +59,8 @@ pub enum StartError {
     Report(String, String),
     /// The operating system gave no thread.
     Thread,
+    /// This lane can't run on this core, and why.
+    Core(usize, u16, String),
     /// This instance can't run on its device, and why.
     Device(String, Failure),
 }
@@ -69,6 +73,7 @@ impl fmt::Display for StartError {
             Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
             Self::Report(name, why) => write!(f, "[{name}]: {why}"),
             Self::Device(name, why) => write!(f, "[{name}]: {why}"),
+            Self::Core(lane, core, why) => write!(f, "lane {lane} can't run on core {core}: {why}"),
             Self::Thread => f.write_str("the operating system gave no thread"),
         }
     }
@@ -134,7 +139,7 @@ pub fn run_to(
     let mut seen = std::collections::HashSet::new();
     // Lanes tell the same.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
-    Ok(Report { part: ended.close(chain), lanes: settings.lanes })
+    Ok(Report { part: ended.close(chain), lanes: settings.lanes, cores: settings.cores })
 }
 
 fn build(
@@ -220,7 +225,7 @@ fn run_shared(
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, control);
         for (number, lane) in lanes.into_iter().enumerate() {
-            crew.hire(format!("lane-{number}"), move || work(lane, chain, control))?;
+            crew.hire_lane(number, settings, move || work(lane, chain, control))?;
         }
         crew.hire("sender".into(), move || send(merge, control))?;
         let mut ended = Ended::new(functions);
@@ -295,7 +300,7 @@ fn run_per_lane(
             let reports = reports.take().unwrap_or_default();
             let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);
             let lane_work = move || work_alone(ingress, built.lane, merge, control, chain);
-            crew.hire(format!("lane-{lane}"), lane_work)?;
+            crew.hire_lane(lane, settings, lane_work)?;
         }
         let mut ended = Ended::new(functions);
         crew.join(&mut ended);
