@@ -11,6 +11,9 @@ use warpline_nf::config::Folder;
 #[path = "../../crates/warpline/src/chain_file.rs"]
 mod chain_file;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/core_keys.rs"]
+mod core_keys;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/demo/mod.rs"]
 mod demo;
 #[allow(dead_code, unreachable_pub)]
@@ -36,10 +39,14 @@ fuzz_target!(|text: &str| {
     let mut parts = text.split('\0');
     let source = SourceText::new("chain.toml", parts.next().unwrap_or_default());
     let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
+    let set = chain_file::Setting::of_set(&set);
     match chain_file::load(&source, Folder::Bundled(FILES), &set, true, None) {
         Ok(chains) => {
             for loaded in chains {
+                let cores = loaded.settings.cores.numbers();
                 assert!((1..=64).contains(&loaded.settings.lanes));
+                assert!(cores.is_empty() || loaded.settings.lanes <= cores.len());
+                assert!(cores.iter().all(|core| *core <= warpline_engine::CORE_MAX));
                 assert!((1..=1024).contains(&loaded.settings.batch_packets));
             }
         }

@@ -1,8 +1,9 @@
 //! How long a lane stands still when functions are replaced while packets flow: 10,000 firewall rules, and
 //! a million routes, built beside by another thread and put in place again and again.
 //!
-//! One lane reads, works and sends, as fast as it can; its source notes the time between two calls, which is
-//! 32 packets' work. Shown are the longest of those times: while the other thread builds, while the new
+//! One lane reads, works and sends, as fast as it can, on the last core that the process may use; everything else
+//! is kept off that core where there is another. The lane's source notes the time between two calls, which is 32
+//! packets' work. Shown are the longest of those times: while the other thread builds, while the new
 //! function is put in place, while the old one is freed; then, over as long, beside a thread that only
 //! counts, and beside none. What building costs a lane on a machine with a core for each, and what the machine
 //! takes because two cores are busy, is the difference of the first and the fourth. Times of 0.5 ms and more
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use warpline_bench::chains::chain;
 use warpline_bench::memory::{Frames, MemorySource};
-use warpline_engine::sys::stand_back;
+use warpline_engine::sys::{allowed, leave, stand_back};
 use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
 use warpline_io::{Burst, Given, Next, NullSink, Source, SourceError};
 use warpline_nf::router::full_table::{routes, to_text};
@@ -32,15 +33,24 @@ use warpline_nf::router::full_table::{routes, to_text};
 const RELOADS: usize = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let settings = on_last_core()?;
     let folder = std::env::temp_dir().join(format!("warpline-reload-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("rules"), rules(10_000)?)?;
     std::fs::write(folder.join("routes"), to_text(&routes(7, 1_000_000, 0)))?;
     let firewall = "rules = \"rules\"\nestablished = true\n";
-    measure("firewall", firewall, &folder, "10,000 rules");
-    measure("router", "routes = \"routes\"\n", &folder, "1,000,000 routes");
+    measure(&settings, "firewall", firewall, &folder, "10,000 rules");
+    measure(&settings, "router", "routes = \"routes\"\n", &folder, "1,000,000 routes");
     std::fs::remove_dir_all(&folder)?;
     Ok(())
+}
+
+/// A lane on the last core that this process may use, and nothing else there if there is another core.
+fn on_last_core() -> Result<Settings, Box<dyn Error>> {
+    let core =
+        *allowed().last().ok_or("the system doesn't say which cores this process may use")?;
+    leave(&[core]);
+    Ok(Settings { cores: core.to_string().parse()?, ..Settings::default() })
 }
 
 fn rules(count: u32) -> Result<String, std::fmt::Error> {
@@ -63,12 +73,12 @@ enum Beside {
     Counting,
 }
 
-fn measure(function: &str, table: &str, folder: &Path, what: &str) {
+fn measure(settings: &Settings, function: &str, table: &str, folder: &Path, what: &str) {
     let old = chain(function, table, folder);
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
     let mut building = Duration::ZERO;
     let started = Instant::now();
-    let reloading = gaps(&old, &frames, "reloading", |control, gaps| {
+    let reloading = gaps(settings, &old, &frames, "reloading", |control, gaps| {
         let mut kept = Vec::new();
         for number in 0..RELOADS {
             let started = Instant::now();
@@ -89,14 +99,14 @@ fn measure(function: &str, table: &str, folder: &Path, what: &str) {
         }
     });
     let elapsed = started.elapsed();
-    let counting = gaps(&old, &frames, "counting", |_, gaps| {
+    let counting = gaps(settings, &old, &frames, "counting", |_, gaps| {
         gaps.enter(Beside::Counting);
         let started = Instant::now();
         while started.elapsed() < elapsed {
             std::hint::black_box(&elapsed);
         }
     });
-    let alone = gaps(&old, &frames, "asleep", |_, _| thread::sleep(elapsed));
+    let alone = gaps(settings, &old, &frames, "asleep", |_, _| thread::sleep(elapsed));
     println!(
         "{what}: longest stall while building {}, replacing {}, freeing {} ({RELOADS} times in {:.1} s; \
          built in {:.0} ms); beside a thread that counts {}; alone {}",
@@ -172,6 +182,7 @@ impl Gaps {
 
 /// Runs `chain` while `meanwhile` does on a thread of this name; gives the times between two calls of the source.
 fn gaps(
+    settings: &Settings,
     chain: &Chain,
     frames: &Arc<Frames>,
     name: &str,
@@ -191,7 +202,7 @@ fn gaps(
     thread::scope(|scope| {
         scope.spawn(|| {
             let ports = Ports::PerLane(vec![(Box::new(source), Box::new(NullSink))]);
-            run(chain, &Settings::default(), ports, &control).unwrap_or_else(|why| panic!("{why}"));
+            run(chain, settings, ports, &control).unwrap_or_else(|why| panic!("{why}"));
         });
         // Not what starting costs.
         thread::sleep(Duration::from_millis(500));

@@ -9,6 +9,8 @@ mod chain;
 mod clock;
 mod comments;
 mod control;
+mod cores;
+mod crew;
 mod device;
 mod idle;
 mod ingress;
@@ -26,6 +28,8 @@ pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
 };
 pub use control::Control;
+pub use cores::{CORE_MAX, Cores, CoresError};
+pub use crew::try_cores;
 pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };

@@ -15,6 +15,7 @@ use warpline_nf::Outputs;
 use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;
+use crate::crew::Crew;
 use crate::device::{Launches, Mirrors};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
@@ -23,7 +24,7 @@ use crate::merge::Merge;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 use crate::sys::lane_memory::LaneMemory;
-use crate::{Chain, Control, Settings, StagePlan};
+use crate::{Chain, Control, Cores, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -40,6 +41,8 @@ pub struct Report {
     pub part: Part,
     /// Lanes that were used.
     pub lanes: usize,
+    /// The cores that they were put on.
+    pub cores: Cores,
 }
 
 /// Why a run could not start.
@@ -56,6 +59,8 @@ pub enum StartError {
     Report(String, String),
     /// The operating system gave no thread.
     Thread,
+    /// This lane can't run on this core, and why.
+    Core(usize, u16, String),
     /// This instance can't run on its device, and why.
     Device(String, Failure),
 }
@@ -68,6 +73,7 @@ impl fmt::Display for StartError {
             Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
             Self::Report(name, why) => write!(f, "[{name}]: {why}"),
             Self::Device(name, why) => write!(f, "[{name}]: {why}"),
+            Self::Core(lane, core, why) => write!(f, "lane {lane} can't run on core {core}: {why}"),
             Self::Thread => f.write_str("the operating system gave no thread"),
         }
     }
@@ -133,7 +139,7 @@ pub fn run_to(
     let mut seen = std::collections::HashSet::new();
     // Lanes tell the same.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
-    Ok(Report { part: ended.close(chain), lanes: settings.lanes })
+    Ok(Report { part: ended.close(chain), lanes: settings.lanes, cores: settings.cores })
 }
 
 fn build(
@@ -217,9 +223,9 @@ fn run_shared(
     let merge =
         Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
-        let mut crew = Crew { scope, control, workers: Vec::new() };
+        let mut crew = Crew::new(scope, control);
         for (number, lane) in lanes.into_iter().enumerate() {
-            crew.hire(format!("lane-{number}"), move || work(lane, chain, control))?;
+            crew.hire_lane(number, settings, move || work(lane, chain, control))?;
         }
         crew.hire("sender".into(), move || send(merge, control))?;
         let mut ended = Ended::new(functions);
@@ -227,40 +233,6 @@ fn run_shared(
         crew.join(&mut ended);
         Ok(ended)
     })
-}
-
-/// The threads of a run.
-struct Crew<'scope, 'env> {
-    scope: &'scope thread::Scope<'scope, 'env>,
-    control: &'scope Control,
-    workers: Vec<thread::ScopedJoinHandle<'scope, Ended>>,
-}
-
-impl<'scope> Crew<'scope, '_> {
-    /// Starts a thread; where there is none to be had, those that run end.
-    fn hire(
-        &mut self,
-        name: String,
-        work: impl FnOnce() -> Ended + Send + 'scope,
-    ) -> Result<(), StartError> {
-        let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
-        let worker = started.map_err(|_| {
-            self.control.fail();
-            StartError::Thread
-        })?;
-        self.workers.push(worker);
-        Ok(())
-    }
-
-    /// Waits for all and adds what they left; a panic goes on here.
-    fn join(self, ended: &mut Ended) {
-        for worker in self.workers {
-            match worker.join() {
-                Ok(left) => ended.add(left),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    }
 }
 
 /// The reading thread.
@@ -320,7 +292,7 @@ fn run_per_lane(
     // There are some on a single lane only.
     let mut reports = Some(reports);
     thread::scope(|scope| {
-        let mut crew = Crew { scope, control, workers: Vec::new() };
+        let mut crew = Crew::new(scope, control);
         for (lane, (built, (source, sink))) in built.into_iter().zip(ports).enumerate() {
             let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
@@ -328,7 +300,7 @@ fn run_per_lane(
             let reports = reports.take().unwrap_or_default();
             let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);
             let lane_work = move || work_alone(ingress, built.lane, merge, control, chain);
-            crew.hire(format!("lane-{lane}"), lane_work)?;
+            crew.hire_lane(lane, settings, lane_work)?;
         }
         let mut ended = Ended::new(functions);
         crew.join(&mut ended);

@@ -5,13 +5,15 @@ use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB
 
 use warpline_sched::LaunchLimits;
 
-use crate::{Chain, LaunchOptions, StagePlan, Streams};
+use crate::{Chain, Cores, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Lanes: worker threads with their own arena, queues and shards.
     pub lanes: usize,
+    /// The cores that they run on, one each. A lane beyond these runs wherever the system puts it.
+    pub cores: Cores,
     /// Packets of a batch, 1 to 1024.
     pub batch_packets: usize,
     /// Batches a queue between stages holds.
@@ -25,7 +27,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { lanes: 1, batch_packets: BATCH_DEFAULT, queue_batches: 8, slabs: 48, alone: false }
+        Self {
+            lanes: 1,
+            cores: Cores::ANY,
+            batch_packets: BATCH_DEFAULT,
+            queue_batches: 8,
+            slabs: 48,
+            alone: false,
+        }
     }
 }
 
@@ -44,11 +53,13 @@ const HELD_MAX_MAKING: usize = 32;
 const DEVICE_SLABS_MAX: usize = 1024;
 
 impl Settings {
-    /// The same for `chain`: no more lanes than it can use, queues that take its launches whole.
+    /// The same for `chain`: no more lanes than it can use, the cores of those, queues that take its launches whole.
     #[must_use]
     pub fn fit(&self, chain: &Chain) -> Self {
+        let lanes = chain.lanes(self.lanes.clamp(1, LANES_MAX));
         Self {
-            lanes: chain.lanes(self.lanes.clamp(1, LANES_MAX)),
+            lanes,
+            cores: self.cores.first(lanes),
             batch_packets: self.batch_packets.clamp(1, BATCH_MAX),
             queue_batches: self.queue_batches.max(2 * self.made_batches(chain)),
             slabs: self.slabs.max(2).max(self.device_slabs(chain)),

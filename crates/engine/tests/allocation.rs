@@ -177,7 +177,8 @@ fn all_are_zero(counts: &[(Role, u64); 4]) -> bool {
 fn no_thread_allocates_once_it_is_warm() {
     let inputs = Traffic::new(53, 200, 10, 1400).take(10_000);
     let lavish = Settings { lanes: 2, ..Settings::default() };
-    let tiny = Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, alone: false };
+    let tiny =
+        Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, ..Settings::default() };
     for settings in [lavish, tiny] {
         let (report, counts) = allocations(chain(&all_four(3)), settings, &inputs);
         assert!(report.part.packets.generated > 1000, "it is a chain that makes packets");
@@ -215,7 +216,7 @@ fn allocations_on_a_device() {
     let chain = try_chain_on(&forms, &[], on).expect("a chain");
     let inputs = traffic(&forms, Talk::new(59, 60, 1400).take(2000), 61, 10);
     let settings =
-        Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, alone: false };
+        Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, ..Settings::default() };
     let (report, counts) = allocations(chain, settings, &inputs);
     let (packets, launches) = (report.part.packets.read, report.part.transfers.launches);
     let [_, (_, reader), (_, lane), (_, sender)] = counts;

@@ -10,6 +10,7 @@ use warpline_engine::{Chain, Instance, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
 
+use crate::core_keys;
 use crate::device_keys;
 use crate::port_keys::PortKeys;
 
@@ -20,6 +21,7 @@ const CHAIN_KEYS: &[&str] = &[
     "input",
     "output",
     "lanes",
+    "cores",
     "batch_packets",
     "queue_batches",
     "arena_mib",
@@ -38,18 +40,34 @@ pub(crate) struct Loaded {
     pub(crate) left_out: Diagnostics,
 }
 
+/// What an option of the command line sets on top of the chain file.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// The option, as it is typed.
+    pub(crate) option: &'static str,
+    /// `TABLE.KEY=VALUE`.
+    pub(crate) text: String,
+}
+
+impl Setting {
+    /// Those of `--set`.
+    pub(crate) fn of_set(set: &[String]) -> Vec<Self> {
+        set.iter().map(|text| Self { option: "--set", text: text.clone() }).collect()
+    }
+}
+
 /// A table's key set on the command line.
 struct Override {
     table: String,
     source: SourceText,
 }
 
-/// Builds every chain of `source`, with `set` (`table.key=value`) on top. The file that `input` names
+/// Builds every chain of `source`, with `set` on top, of which the last counts. The file that `input` names
 /// must be there if `needs_input`. Functions that have kernels run on `device` where one is named.
 pub(crate) fn load(
     source: &SourceText,
     folder: Folder<'_>,
-    set: &[String],
+    set: &[Setting],
     needs_input: bool,
     device: Option<&str>,
 ) -> Result<Vec<Loaded>, Diagnostics> {
@@ -60,7 +78,7 @@ pub(crate) fn load(
         mistakes.push(source.mistake(span, error.message().to_lowercase()));
     }
     let overrides: Vec<Override> =
-        set.iter().filter_map(|text| parse_override(text, &mut mistakes)).collect();
+        set.iter().filter_map(|setting| parse_override(setting, &mut mistakes)).collect();
     let parsed: Vec<(&Override, Spanned<DeTable<'_>>)> =
         overrides.iter().filter_map(|o| Some((o, DeTable::parse(&o.source.text).ok()?))).collect();
     if !mistakes.is_empty() {
@@ -72,13 +90,14 @@ pub(crate) fn load(
 }
 
 /// `table.key=value` as a text of its own; a value that is no TOML is a string.
-fn parse_override(text: &str, mistakes: &mut Diagnostics) -> Option<Override> {
+fn parse_override(setting: &Setting, mistakes: &mut Diagnostics) -> Option<Override> {
+    let Setting { option, text } = setting;
     let parts = text.split_once('=').and_then(|(path, value)| {
         let (table, key) = path.trim().split_once('.')?;
         (!table.is_empty() && !key.is_empty()).then_some((table, key, value))
     });
     let Some((table, key, value)) = parts else {
-        let mistake = Diagnostic::bare(format!("--set {text}: not of the form TABLE.KEY=VALUE"));
+        let mistake = Diagnostic::bare(format!("{option} {text}: not of the form TABLE.KEY=VALUE"));
         mistakes.push(mistake);
         return None;
     };
@@ -86,7 +105,7 @@ fn parse_override(text: &str, mistakes: &mut Diagnostics) -> Option<Override> {
     let plain = format!("{key} = {value}");
     let quoted = || format!("{key} = {}", serde_json::Value::String(value.into()));
     let body = if DeTable::parse(&plain).is_ok() { plain } else { quoted() };
-    Some(Override { table: table.into(), source: SourceText::new("--set", body) })
+    Some(Override { table: table.into(), source: SourceText::new(*option, body) })
 }
 
 struct File<'a> {
@@ -105,7 +124,8 @@ impl<'a> File<'a> {
         let mut used: Vec<String> = Vec::new();
         let mut loaded: Vec<Loaded> = Vec::new();
         for (table, span) in &chains {
-            let Some(chain) = self.build_chain(table, span.clone(), &mut used, mistakes) else {
+            let Some(chain) = self.build_chain(table, span.clone(), &loaded, &mut used, mistakes)
+            else {
                 continue;
             };
             if loaded.iter().any(|other| other.chain.name == chain.chain.name) {
@@ -145,10 +165,12 @@ impl<'a> File<'a> {
         std::iter::once(Layer { source: self.source, table, span }).chain(set).collect()
     }
 
+    /// The chain of `table`, which comes behind those `before`.
     fn build_chain(
         &self,
         table: &'a DeTable<'a>,
         span: Range<usize>,
+        before: &[Loaded],
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
@@ -156,9 +178,12 @@ impl<'a> File<'a> {
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(CHAIN_KEYS);
         let default = Settings::default();
+        let (lanes, cores) = core_keys::read(&mut section, default.lanes);
+        core_keys::refuse_taken(&mut section, &cores, before);
         let mut number = |key, max, default| section.integer(key, 1..=max, default as u64) as usize;
         let settings = Settings {
-            lanes: number("lanes", 64, default.lanes),
+            lanes,
+            cores,
             batch_packets: number("batch_packets", 1024, default.batch_packets),
             queue_batches: number("queue_batches", 1024, default.queue_batches),
             slabs: number("arena_mib", 2048, default.slabs).max(2),

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::chain_file::Setting;
+
 /// Service chains of network functions on CPUs and GPUs.
 #[derive(Parser)]
 #[command(name = "warpline", version, arg_required_else_help = true)]
@@ -80,10 +82,28 @@ pub(crate) struct RunArguments {
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,
+    /// The processor cores that lanes run on, one each, in this order: 2-5,8. As many lanes as cores, unless --lanes says
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cores: Option<String>,
     /// Run every function on this device
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// Set a key of a table
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+impl RunArguments {
+    /// What is set on top of the chain file: by `--set`, then by options that have a key.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut settings = Setting::of_set(&self.set);
+        let lanes = self.lanes.map(|lanes| lanes.to_string());
+        // A list of one is a string, too.
+        let cores = self.cores.as_deref().map(|cores| serde_json::Value::from(cores).to_string());
+        for (option, key, value) in [("--lanes", "lanes", lanes), ("--cores", "cores", cores)] {
+            let text = value.map(|value| format!("chain.{key}={value}"));
+            settings.extend(text.map(|text| Setting { option, text }));
+        }
+        settings
+    }
 }

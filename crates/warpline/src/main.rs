@@ -9,6 +9,7 @@
 mod chain_file;
 mod cli;
 mod commands;
+mod core_keys;
 mod demo;
 mod device_keys;
 mod port_keys;

@@ -13,7 +13,7 @@ use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Successor};
 use warpline_nf::Diagnostics;
 
-use crate::chain_file::Loaded;
+use crate::chain_file::{Loaded, Setting};
 use crate::commands::load_file;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ pub(crate) struct Origin<'a> {
     /// The chain file; the bundled demo has none.
     pub(crate) path: Option<&'a Path>,
     /// What the command line sets on top.
-    pub(crate) set: &'a [String],
+    pub(crate) set: &'a [Setting],
     /// Where it says that functions are to run.
     pub(crate) device: Option<&'a str>,
 }

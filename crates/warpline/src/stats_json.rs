@@ -25,6 +25,7 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
         "name": chain.name,
         "duration": duration(part),
         "lanes": report.lanes,
+        "cores": report.cores.numbers(),
         "packets": packets(part),
         // A queue that lost nothing is left out: which ones were looked at depends on chance.
         "overload": counts(part.overload.iter().map(|(name, n)| (*name, *n)).filter(|(_, n)| *n > 0)),

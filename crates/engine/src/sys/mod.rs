@@ -2,11 +2,14 @@
 
 #![allow(unsafe_code)]
 
+mod affinity;
 mod background;
 mod huge_alloc;
 pub(crate) mod lane_memory;
 pub(crate) mod vouched;
 
+pub(crate) use affinity::pin;
+pub use affinity::{allowed, leave};
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
 pub use vouched::source as kernel_source;

@@ -11,7 +11,7 @@ use crate::common::run::{assert_same, check_functions, lost_at_ingress, run_port
 use crate::common::{Spec, all_four, chain, nat_like, replace};
 
 fn tiny(lanes: usize, batch_packets: usize) -> Settings {
-    Settings { lanes, batch_packets, queue_batches: 1, slabs: 2, alone: false }
+    Settings { lanes, batch_packets, queue_batches: 1, slabs: 2, ..Settings::default() }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod common;
 
 mod causes;
+mod cores;
 mod exhaustion;
 mod functions;
 mod matrix;

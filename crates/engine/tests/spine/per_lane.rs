@@ -13,7 +13,7 @@ use crate::common::run::{Outcome, assert_same, check_balance, check_flows, in_ti
 use crate::common::{NAT, Spec, chain, nat_like};
 
 fn settings(lanes: usize) -> Settings {
-    Settings { lanes, batch_packets: 64, queue_batches: 2, slabs: 4, alone: false }
+    Settings { lanes, batch_packets: 64, queue_batches: 2, slabs: 4, ..Settings::default() }
 }
 
 /// Packets by flow, with what may differ between one clock and several left out.

@@ -43,7 +43,7 @@ pub(super) fn settings() -> impl Strategy<Value = Settings> {
             batch_packets,
             queue_batches,
             slabs,
-            alone: false,
+            ..Settings::default()
         },
     )
 }

@@ -19,7 +19,7 @@ fn inputs() -> Vec<Input> {
 }
 
 fn settings(lanes: usize) -> Settings {
-    Settings { lanes, batch_packets: 32, queue_batches: 2, slabs: 4, alone: false }
+    Settings { lanes, batch_packets: 32, queue_batches: 2, slabs: 4, ..Settings::default() }
 }
 
 fn with(lanes: usize, source: Frames, sink: Kept) -> Outcome {

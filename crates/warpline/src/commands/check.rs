@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Instance, Settings, demands};
+use warpline_engine::{Chain, Instance, Settings, demands, try_cores};
 use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
 use super::say;
 use crate::Failure;
-use crate::chain_file::Loaded;
+use crate::chain_file::{Loaded, Setting};
 use crate::device_keys::check_name;
 
 /// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named.
@@ -20,8 +20,8 @@ pub(crate) fn check(
     is_json: bool,
 ) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
-    let chains = super::load_file(path, set, true, device)?;
-    chains.iter().try_for_each(|loaded| check_devices(&loaded.chain, &loaded.settings))?;
+    let chains = super::load_file(path, &Setting::of_set(set), true, device)?;
+    chains.iter().try_for_each(|loaded| check_machine(&loaded.chain, &loaded.settings))?;
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });
@@ -36,11 +36,13 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Devices have room for what a chain asks of them.
+/// The machine has the cores that a chain's lanes are to run on, and devices have room for what it asks of them.
 ///
 /// # Errors
-/// One has not, and what would help.
-pub(crate) fn check_devices(chain: &Chain, settings: &Settings) -> Result<(), Failure> {
+/// One is not there or has none, and what would help.
+pub(crate) fn check_machine(chain: &Chain, settings: &Settings) -> Result<(), Failure> {
+    try_cores(chain, settings)
+        .map_err(|why| Failure::Usage(format!("chain {:?}: {why}", chain.name)))?;
     match demands(chain, settings).iter().find(|demand| !demand.fits()) {
         None => Ok(()),
         Some(demand) => Err(Failure::Usage(format!(

@@ -14,7 +14,7 @@ use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain, read_text};
 
 use crate::Failure;
-use crate::chain_file::{Loaded, load};
+use crate::chain_file::{Loaded, Setting, load};
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
 fn say(text: &str) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ fn is_heard(text: &str) -> Result<bool, Failure> {
 /// `needs_input`. Functions that have kernels run on `device` where one is named.
 pub(crate) fn load_file(
     path: &Path,
-    set: &[String],
+    set: &[Setting],
     needs_input: bool,
     device: Option<&str>,
 ) -> Result<Vec<Loaded>, Failure> {

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use warpline_engine::sys::leave;
 use warpline_engine::{Control, Instance, Ports, Report, StartError};
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Lines, Outputs, SourceText};
 
-use crate::chain_file::{Loaded, load};
+use crate::chain_file::{Loaded, Setting, load};
 use crate::cli::RunArguments;
 use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
@@ -32,14 +33,15 @@ struct Planned {
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let started = Instant::now();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
-    let planned = plan(arguments)?;
+    let set = arguments.settings();
+    let planned = plan(arguments, &set)?;
     if arguments.annotate {
         check_annotate(&planned)?;
     }
     check_files(arguments, &planned)?;
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
-    let origin = Origin { path, set: &arguments.set, device };
+    let origin = Origin { path, set: &set, device };
     let (reports, failures) = run_all(ready, &outputs, &origin);
     let finished = finish(&reports, failures, stats, started);
     if outputs.alerts.is_some() && !reports.iter().any(|(loaded, _)| alerts(loaded)) {
@@ -49,14 +51,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// Builds the chains and says where each one's packets come from and go to.
-fn plan(arguments: &RunArguments) -> Result<Vec<Planned>, Failure> {
+fn plan(arguments: &RunArguments, set: &[Setting]) -> Result<Vec<Planned>, Failure> {
     let device = arguments.device.as_deref();
     let chains = match &arguments.chain {
-        Some(path) => super::load_file(path, &arguments.set, arguments.input.is_none(), device)?,
+        Some(path) => super::load_file(path, set, arguments.input.is_none(), device)?,
         None => {
             let (name, text) = demo::chain();
             let source = SourceText::new(name, text);
-            load(&source, Folder::Bundled(demo::FILES), &arguments.set, false, device)
+            load(&source, Folder::Bundled(demo::FILES), set, false, device)
                 .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?
         }
     };
@@ -91,10 +93,7 @@ fn plan_one(
         (None, Some(output)) if !is_demo => output,
         (None, _) => Output::None,
     };
-    if let Some(lanes) = arguments.lanes {
-        loaded.settings.lanes = lanes as usize;
-    }
-    super::check::check_devices(&loaded.chain, &loaded.settings)?;
+    super::check::check_machine(&loaded.chain, &loaded.settings)?;
     Ok(Planned { input, output, loaded })
 }
 
@@ -251,12 +250,20 @@ fn named(input: &Input) -> String {
     }
 }
 
+/// Keeps all threads but lanes off the cores that lanes run on: also those that building the chains and opening the ports started.
+fn leave_cores(ready: &[Ready]) {
+    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.chain).cores;
+    let cores: Vec<u16> = ready.iter().map(of).flat_map(|cores| cores.numbers().to_vec()).collect();
+    leave(&cores);
+}
+
 /// Runs all chains side by side; gives what those did that could start, and why others could not.
 fn run_all(
     ready: Vec<Ready>,
     outputs: &Outputs,
     origin: &Origin<'_>,
 ) -> (Vec<(Loaded, Report)>, Vec<String>) {
+    leave_cores(&ready);
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
     let (stop, hangup) = (watch::stop_flag(), reload::flag());
     let done = AtomicBool::new(false);

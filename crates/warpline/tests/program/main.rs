@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod commands;
+mod cores;
 mod demo;
 mod devices;
 mod ends;

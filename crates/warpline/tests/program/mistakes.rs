@@ -136,6 +136,25 @@ fn chain_files_with_one_mistake() {
         ),
         (&format!("{chain}output = \"\"\n"), &["bad.toml:4:10: `output`: the output has no name"]),
         (&format!("{chain}tap = 1\n"), &["bad.toml:4:7: `tap` takes a string"]),
+        // Cores.
+        (
+            &format!("{chain}cores = \"\"\n"),
+            &["bad.toml:4:9: `cores`: \"\": there is no core in it"],
+        ),
+        (&format!("{chain}cores = \"5-2\"\n"), &["`cores`: \"5-2\": 5-2 runs backwards"]),
+        (
+            &format!("{chain}cores = 2\n"),
+            &["bad.toml:4:9: `cores` takes a string, not this number"],
+        ),
+        (
+            &format!("{chain}cores = \"4,2\"\nlanes = 3\n"),
+            &["bad.toml:5:9: `lanes` asks for 3, and `cores` names 2: a lane has one"],
+        ),
+        (
+            "[[chain]]\nname = \"a\"\nfunctions = []\ncores = \"2-5\"\n\
+             [[chain]]\nname = \"b\"\nfunctions = []\ncores = \"6,4\"\n",
+            &["bad.toml:8:9: `cores`: chain \"a\" names core 4, too"],
+        ),
     ] {
         let all = refused(&demo, text);
         for told in told {

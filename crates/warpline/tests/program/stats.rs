@@ -11,6 +11,7 @@ const CHAIN: &[(&str, &str)] = &[
     ("name", "string"),
     ("duration", "number"),
     ("lanes", "whole"),
+    ("cores", "list"),
     ("packets", "table"),
     ("overload", "counts"),
     ("bytes", "table"),
