@@ -1,8 +1,8 @@
 //! Where a literal may lie across the seam of two segments: [`Seams`].
 //!
 //! What lies across a seam holds one of the three stretches of four bytes that do; if it is shorter, it is the stretch.
-//! A bit for each hash of four bytes in a row, in any literal, says of most seams that nothing lies across, in
-//! three looks instead of a scan. Text has many of these four bytes by chance. Then a literal that lies across begins
+//! A bit for each two bytes in a row, then some for each hash of four, in any literal, say of most seams that nothing
+//! lies across, in one look or four instead of a scan. Text has many of these four bytes by chance. Then a literal that lies across begins
 //! and ends within the run of such stretches, and has its first four bytes and its last four there, which is seldom so.
 
 use core::ops::Range;
@@ -11,6 +11,8 @@ use crate::nids::matcher::Pattern;
 
 /// See the module. Letters are folded.
 pub(super) struct Seams {
+    /// A bit for each two bytes in a row that are in a literal: small enough to stay in a core's first cache.
+    pairs: Box<[u64; PAIRS / 64]>,
     /// Stretches of four bytes, and literals of two and of three.
     parts: Bits,
     /// The first and the last four bytes of literals.
@@ -34,11 +36,14 @@ const SPARSE: usize = 8;
 const SPARSE_ENDS: usize = 32;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
+/// Two bytes in a row that there may be.
+const PAIRS: usize = 1 << 16;
 
 impl Seams {
     pub(super) fn new(patterns: &[Pattern]) -> Self {
         let lens = patterns.iter().map(|pattern| pattern.bytes.len());
         let mut seams = Self {
+            pairs: Box::new([0; PAIRS / 64]),
             parts: Bits::new(lens.clone().sum::<usize>() * SPARSE),
             firsts: Bits::new(patterns.len() * SPARSE_ENDS),
             lasts: Bits::new(patterns.len() * SPARSE_ENDS),
@@ -50,6 +55,9 @@ impl Seams {
     }
 
     fn insert(&mut self, literal: &[u8]) {
+        for pair in literal.windows(2).map(number) {
+            self.pairs[pair as usize / 64] |= 1 << (pair % 64);
+        }
         let parts = literal.windows(literal.len().clamp(2, PART_LEN));
         parts.for_each(|part| self.parts.insert(number(part)));
         if let (Some(first), Some(last)) =
@@ -69,9 +77,17 @@ impl Seams {
             return self.spanning_at_edge(bytes, border);
         };
         let all = fold(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        let pair = (all >> 16) as usize & (PAIRS - 1);
+        if self.pairs[pair / 64] >> (pair % 64) & 1 == 0 {
+            return None;
+        }
         let has = |shift: u32, mask: u32| self.parts.has((all >> shift) as u32 & mask);
-        let is_long = has(16, u32::MAX) || has(8, u32::MAX) || has(0, u32::MAX);
-        let long = if is_long { self.spanning_long(bytes, border) } else { None };
+        let across = [16, 8, 0].map(|shift| has(shift, u32::MAX));
+        let long = match across {
+            [false, false, false] => None,
+            _ if self.is_any(all, across) => self.spanning_long(bytes, border),
+            _ => None,
+        };
         let [has_pairs, has_triples] = self.has_short;
         let is_short = (has_triples && (has(8, 0xff_ffff) || has(16, 0xff_ffff)))
             || (has_pairs && has(16, 0xffff));
@@ -94,6 +110,16 @@ impl Seams {
         parts.any(|part| self.parts.has(number(part))).then_some(start..end)
     }
 
+    /// Whether something of four bytes or more may lie across the middle of six bytes, of whose three stretches it is known
+    /// whether each is in some literal. What has three bytes on both sides holds all of them; what has less on one begins or
+    /// ends with one.
+    #[inline]
+    fn is_any(&self, all: u64, across: [bool; 3]) -> bool {
+        let begins = |at: usize| across[at] && self.firsts.has((all >> (16 - 8 * at)) as u32);
+        let ends = |at: usize| across[at] && self.lasts.has((all >> (16 - 8 * at)) as u32);
+        across == [true; 3] || begins(1) || begins(2) || ends(0) || ends(1)
+    }
+
     /// Where what has four bytes or more may lie, at three bytes of each side or more.
     fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let is_in = |bits: &Bits, at: usize| {
@@ -112,7 +138,8 @@ impl Seams {
     }
 
     pub(super) fn memory_len(&self) -> usize {
-        [&self.parts, &self.firsts, &self.lasts].iter().map(|bits| 8 * bits.words.len()).sum()
+        let bits = [&self.parts, &self.firsts, &self.lasts].map(|bits| bits.words.len());
+        8 * (self.pairs.len() + bits.iter().sum::<usize>())
     }
 }
 
