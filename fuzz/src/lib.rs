@@ -8,6 +8,7 @@ pub mod ipfix;
 pub mod ipsec;
 pub mod rules;
 pub mod seeds;
+pub mod sensors;
 mod texts;
 
 use std::net::IpAddr;

@@ -5,6 +5,7 @@ use warpline_packet::LinkType;
 use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp};
 
 use crate::frames::{ANSWER, FLUSH, QUOTE, REPAIR, TICK, put, repair};
+use crate::sensors::RULE_SETS;
 use crate::texts::TEXTS;
 
 /// An input: the target's name, its own, and its bytes.
@@ -332,7 +333,7 @@ fn of_reassembly(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// Rules of most kinds, each in front of every packet, sent twice and answered.
+/// Rules of most kinds, each in front of every packet, sent twice and answered; and the packets with the rules of `sensors`.
 fn of_nids(seeds: &mut Vec<Seed>) {
     const HEAD: &str = "alert ip any any -> any any (sid:1; ";
     const OPTIONS: [&str; 8] = [
@@ -353,8 +354,12 @@ fn of_nids(seeds: &mut Vec<Seed>) {
     for (number, options) in OPTIONS.iter().enumerate() {
         let rejecting = HEAD.replace("alert", "reject").replace("sid:1", "sid:2");
         let rules = format!("{HEAD}{options}\n{rejecting}content:\"0\";)\n");
-        let seed = [rules.as_bytes(), &[0], &input[..]].concat();
+        let seed = [&[RULE_SETS as u8], rules.as_bytes(), &[0], &input].concat();
         seeds.push(("nids", format!("options-{number}"), seed));
+    }
+    for number in 0..RULE_SETS {
+        let seed = [&[number as u8], &input[..]].concat();
+        seeds.push(("nids", format!("rules-{number}"), seed));
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`Library::load`] gives it, or the reason why it can't be used. [`Database::compile`] makes a database of
 //! [`Literal`]s, which all threads can [`scan`](Database::scan) with. Each thread has scratch memory of its own, made
-//! at its first scan and again when databases came that need more; otherwise a scan neither allocates nor locks.
+//! at its first scan and again when databases came that need more, or went so that less is needed; otherwise a scan neither
+//! allocates nor locks.
 //!
 //! Compiling takes seconds for many literals: a [`Cache`] keeps databases on disk for the next process.
 //!

@@ -68,6 +68,7 @@ pub struct Harness {
     steering: Steering,
     /// Where packets go in place of what `steering` says.
     steered_to: Option<u8>,
+    shards: usize,
     states: Vec<State>,
     arena: Arena,
     batch: Batch,
@@ -77,15 +78,38 @@ pub struct Harness {
     ingress: u64,
 }
 
+/// What a harness has room for.
+struct Room {
+    shards: usize,
+    /// Of a batch.
+    packets: usize,
+    slabs: usize,
+    emit_slabs: usize,
+}
+
 impl Harness {
     /// Around `function`, which was handed `scratch_words` scratch words.
     pub fn new(function: Box<dyn Function>, scratch_words: usize) -> Self {
+        let room = Room { shards: SHARDS, packets: 1024, slabs: 80, emit_slabs: 8 };
+        Self::with_room(function, scratch_words, &room)
+    }
+
+    /// The same in little memory and soon made: for batches of up to 256 frames of at most 4 KiB, all of which go to
+    /// shard 0, the only one that there is.
+    pub fn small(function: Box<dyn Function>, scratch_words: usize) -> Self {
+        let room = Room { shards: 1, packets: 256, slabs: 4, emit_slabs: 4 };
+        let mut harness = Self::with_room(function, scratch_words, &room);
+        harness.steer_to(Some(0));
+        harness
+    }
+
+    fn with_room(function: Box<dyn Function>, scratch_words: usize, room: &Room) -> Self {
         let growth = function.growth();
         let layout = ArenaLayout {
-            slabs: 80,
-            emit_slabs: 8,
+            slabs: room.slabs,
+            emit_slabs: room.emit_slabs,
             tables: 2,
-            slots: 1024 * (1 + function.emits().per_packet),
+            slots: room.packets * (1 + function.emits().per_packet),
             scratch_words,
             headroom: growth.head,
             tailroom: growth.tail,
@@ -101,13 +125,32 @@ impl Harness {
             batch.take_notes(notes, notes * emits.note_len_max);
             batch.take_findings_room(layout.slots * emits.findings_per_packet);
         }
-        let states = match steering {
-            Steering::Single => vec![function.state(Shard::WHOLE)],
-            _ => (0..SHARDS).map(|s| function.state(Shard::new(s))).collect(),
+        let mut harness = Self {
+            function,
+            steering,
+            steered_to: None,
+            shards: room.shards,
+            states: Vec::new(),
+            arena,
+            batch,
+            made,
+            order: Vec::new(),
+            notes: Vec::new(),
+            ingress: 0,
         };
-        let (order, notes) = (Vec::new(), Vec::new());
-        let (steered_to, ingress) = (None, 0);
-        Self { function, steering, steered_to, states, arena, batch, made, order, notes, ingress }
+        harness.restart();
+        harness
+    }
+
+    /// Forgets all state, and what was counted, as if the function had just been built.
+    pub fn restart(&mut self) {
+        self.states.clear();
+        self.states.extend(match self.steering {
+            Steering::Single => vec![self.function.state(Shard::WHOLE)],
+            _ => (0..self.shards).map(|s| self.function.state(Shard::new(s))).collect(),
+        });
+        self.notes.clear();
+        self.ingress = 0;
     }
 
     /// The function.

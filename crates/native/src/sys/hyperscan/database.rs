@@ -29,7 +29,8 @@ unsafe impl Sync for Database {}
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: it came from the library and is freed once; scans borrow it.
+        scratch::forget(self.library, self.compiled);
+        // SAFETY: it came from the library and is freed once; scans borrow it, and scratch no longer knows it.
         unsafe { (self.library.free_database)(self.compiled.as_ptr()) };
     }
 }
@@ -52,10 +53,10 @@ impl Database {
     /// Of a database that the library made just now, which nobody else knows, with scratch for it; `None`, and then it
     /// is freed, where there is no memory.
     pub(super) fn fitted(library: &'static Library, compiled: NonNull<c_void>) -> Option<Self> {
-        // SAFETY: the database is whole.
+        // SAFETY: the database is whole, and forgotten before it is freed.
         let generation = unsafe { scratch::fit(library, compiled) };
         if generation.is_none() {
-            // SAFETY: it came from the library, and nobody else knows it.
+            // SAFETY: it came from the library, and nobody else knows it: it was not fitted.
             unsafe { (library.free_database)(compiled.as_ptr()) };
         }
         Some(Self { library, compiled, generation: generation? })

@@ -57,6 +57,7 @@ type FreeDatabase = unsafe extern "C" fn(*mut c_void) -> c_int;
 type AllocScratch = unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int;
 type CloneScratch = unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int;
 type FreeScratch = unsafe extern "C" fn(*mut c_void) -> c_int;
+type ScratchSize = unsafe extern "C" fn(*const c_void, *mut usize) -> c_int;
 type Scan = unsafe extern "C" fn(
     database: *const c_void,
     text: *const c_char,
@@ -78,6 +79,7 @@ pub struct Library {
     alloc_scratch: AllocScratch,
     clone_scratch: CloneScratch,
     free_scratch: FreeScratch,
+    scratch_size: ScratchSize,
     scan: Scan,
     populate_platform: PopulatePlatform,
     serialize: Serialize,
@@ -105,7 +107,9 @@ impl Library {
             (address(c"hs_compile_lit_multi")?, address(c"hs_free_compile_error")?);
         let (size, free_database) = (address(c"hs_database_size")?, address(c"hs_free_database")?);
         let (alloc, clone) = (address(c"hs_alloc_scratch")?, address(c"hs_clone_scratch")?);
-        let (free_scratch, scan) = (address(c"hs_free_scratch")?, address(c"hs_scan")?);
+        let (free_scratch, scratch_size) =
+            (address(c"hs_free_scratch")?, address(c"hs_scratch_size")?);
+        let scan = address(c"hs_scan")?;
         let platform = address(c"hs_populate_platform")?;
         let (serialize, deserialize) =
             (address(c"hs_serialize_database")?, address(c"hs_deserialize_database")?);
@@ -120,6 +124,7 @@ impl Library {
                 alloc_scratch: transmute::<*mut c_void, AllocScratch>(alloc),
                 clone_scratch: transmute::<*mut c_void, CloneScratch>(clone),
                 free_scratch: transmute::<*mut c_void, FreeScratch>(free_scratch),
+                scratch_size: transmute::<*mut c_void, ScratchSize>(scratch_size),
                 scan: transmute::<*mut c_void, Scan>(scan),
                 populate_platform: transmute::<*mut c_void, PopulatePlatform>(platform),
                 serialize: transmute::<*mut c_void, Serialize>(serialize),
@@ -131,6 +136,12 @@ impl Library {
     /// What the library says of itself: its version and the date of its build.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Bytes of scratch memory that a thread which scans needs for the databases that there are, and that the calling
+    /// thread has; 0 before its first scan.
+    pub fn scratch_lens(&self) -> [usize; 2] {
+        scratch::lens()
     }
 }
 

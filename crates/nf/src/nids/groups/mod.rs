@@ -7,6 +7,7 @@
 mod addresses;
 mod ports;
 mod seams;
+mod stretches;
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -14,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use self::addresses::AddressIndex;
-use self::ports::{GroupKey, PortClasses, Sides};
+use self::ports::{GroupSet, PortClasses, Sides};
 use self::seams::Seams;
 use super::matcher::{self, Cache, Choice, Matcher, Pattern};
 use super::rules::{Addresses, Protocol, Rule};
@@ -343,15 +344,13 @@ impl UpperGroups {
             true => members.iter().map(|member| member.sides).collect(),
             false => Vec::new(),
         };
-        let classes = PortClasses::new(&sides);
-        let fits = |key: GroupKey, member: &Member<'_>| {
-            !upper.has_ports() || classes.has(key, &member.sides)
+        let (classes, mut sets) = PortClasses::new(&sides);
+        sets.resize(members.len(), GroupSet::ALL);
+        let group = |at: usize| {
+            let own = members.iter().zip(&sets).filter(|(_, set)| set.has(at));
+            built.group(&own.map(|(member, _)| *member).collect::<Vec<_>>())
         };
-        let group = |key: GroupKey| {
-            let own: Vec<&Member<'_>> = members.iter().copied().filter(|m| fits(key, m)).collect();
-            built.group(&own)
-        };
-        let groups = classes.keys().map(group).collect::<Result<_, _>>()?;
+        let groups = (0..classes.len()).map(group).collect::<Result<_, _>>()?;
         Ok(Self { classes, groups })
     }
 }

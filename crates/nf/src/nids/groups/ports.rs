@@ -5,8 +5,7 @@
 //! many rules ask for get groups of their own; the rest share one, because every group's matcher holds the rules about
 //! all packets again: a few more literals cost a scan little, and each matcher costs memory and time to build.
 
-use std::collections::HashMap;
-
+use super::stretches::Stretches;
 use crate::nids::rules::{Header, Ports};
 
 /// Classes of a side that get groups of their own, at most.
@@ -28,7 +27,7 @@ pub(super) enum GroupKey {
         /// The destination's.
         is_dst: bool,
         /// Which class of that side.
-        class: u16,
+        class: u8,
     },
     /// Ports that few rules ask for, on one side.
     Rest,
@@ -38,15 +37,32 @@ pub(super) enum GroupKey {
 
 /// The classes of both sides of a protocol's ports.
 pub(super) struct PortClasses {
-    /// By port, for source and for destination.
-    of_port: [Box<[u16]>; 2],
-    /// How many classes have groups of their own; a side's classes are those first, then the rest, with the
-    /// last for ports that no rule asks for.
-    own: [u16; 2],
+    /// By port, for source and for destination; nothing on a side where no rule asks for ports.
+    of_port: [Box<[u8]>; 2],
+    /// How many classes of a side have groups of their own.
+    own: [u8; 2],
 }
 
-/// A port that no rule asks for.
-const UNASKED: u16 = u16::MAX;
+/// Classes that have no groups of their own: of ports that few rules ask for, and that none asks for.
+const REST: u8 = u8::MAX - 1;
+const UNASKED: u8 = u8::MAX;
+
+/// The groups that a rule is in: bits, by [`PortClasses::index`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupSet(u64);
+
+impl GroupSet {
+    /// Every group.
+    pub(super) const ALL: Self = Self(u64::MAX);
+
+    /// Whether the group at this place is one.
+    pub(super) fn has(self, index: usize) -> bool {
+        self.0 >> index & 1 == 1
+    }
+}
+
+/// As many groups as a set has bits.
+const _: () = assert!(3 + 2 * OWN_GROUPS_MAX <= u64::BITS as usize);
 
 /// On which sides a rule stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +98,41 @@ fn few(ports: &Ports) -> Option<&Ports> {
 }
 
 impl PortClasses {
-    /// Of rules that stand on these sides.
-    pub(super) fn new(rules: &[Sides<'_>]) -> Self {
+    /// Of rules that stand on these sides; and the groups of each.
+    pub(super) fn new(rules: &[Sides<'_>]) -> (Self, Vec<GroupSet>) {
         let general = rules.iter().filter(|sides| sides.is_general()).count() as u32;
         let least = OWN_RULES_MIN.max(general / GENERAL_RULES_SHARE);
-        let (by_src, own_src) = classes(rules.iter().map(|sides| sides.by_src), least);
-        let (by_dst, own_dst) = classes(rules.iter().map(|sides| sides.by_dst), least);
-        Self { of_port: [by_src, by_dst], own: [own_src, own_dst] }
+        let by_src = Stretches::new(rules.iter().filter_map(|sides| sides.by_src));
+        let by_dst = Stretches::new(rules.iter().filter_map(|sides| sides.by_dst));
+        let sides = [by_src, by_dst];
+        let own = sides.each_ref().map(|side| side.most_asked(least, OWN_GROUPS_MAX));
+        let classes = Self {
+            of_port: [0, 1].map(|side| table(&sides[side], &own[side])),
+            own: own.each_ref().map(|own| own.len() as u8),
+        };
+        let bits = [false, true].map(|is_dst| classes.bits(&sides, &own, is_dst));
+        let of_side = |side: usize, ports: Option<&Ports>| {
+            ports.and_then(|ports| bits[side].get(sides[side].place(ports)?)).copied().unwrap_or(0)
+        };
+        let groups = rules.iter().map(|rule| match rule.is_general() {
+            true => GroupSet::ALL,
+            false => GroupSet(of_side(0, rule.by_src) | of_side(1, rule.by_dst)),
+        });
+        let groups = groups.collect();
+        (classes, groups)
+    }
+
+    /// The groups of each set of ports that rules of a side ask for.
+    fn bits(&self, sides: &[Stretches<'_>; 2], own: &[Vec<u32>; 2], is_dst: bool) -> Vec<u64> {
+        let (side, own) = (&sides[usize::from(is_dst)], &own[usize::from(is_dst)]);
+        let bit = |class: u32| match place(own, class) {
+            REST => GroupKey::Rest,
+            class => GroupKey::Own { is_dst, class },
+        };
+        let all = 1 << self.index(GroupKey::All);
+        let bits = |class: u32| 1 << self.index(bit(class));
+        let of_set = |ports| side.classes_of(ports).map(bits).fold(all, |all, bit| all | bit);
+        side.sets().map(of_set).collect()
     }
 
     /// The group of a packet from port `src` to port `dst`.
@@ -102,32 +146,9 @@ impl PortClasses {
         }
     }
 
-    /// Whether a rule on these sides may match a packet of the group.
-    pub(super) fn has(&self, key: GroupKey, sides: &Sides<'_>) -> bool {
-        if sides.is_general() {
-            return true;
-        }
-        match key {
-            GroupKey::General => false,
-            GroupKey::All => true,
-            GroupKey::Own { is_dst, class } => {
-                let ports = if is_dst { sides.by_dst } else { sides.by_src };
-                self.any(usize::from(is_dst), ports, |own| own == class)
-            }
-            GroupKey::Rest => [sides.by_src, sides.by_dst]
-                .into_iter()
-                .enumerate()
-                .any(|(side, ports)| self.any(side, ports, |class| class >= self.own[side])),
-        }
-    }
-
-    /// Every group that there is, in the order of [`PortClasses::index`].
-    pub(super) fn keys(&self) -> impl Iterator<Item = GroupKey> {
-        let own = |is_dst: bool| {
-            (0..self.own[usize::from(is_dst)]).map(move |class| GroupKey::Own { is_dst, class })
-        };
-        let shared = [GroupKey::General, GroupKey::Rest, GroupKey::All];
-        shared.into_iter().chain(own(false)).chain(own(true))
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        3 + usize::from(self.own[0]) + usize::from(self.own[1])
     }
 
     /// The place of a group among all.
@@ -142,53 +163,32 @@ impl PortClasses {
         }
     }
 
-    fn class(&self, side: usize, port: u16) -> u16 {
-        self.of_port[side][usize::from(port)]
+    #[inline]
+    fn class(&self, side: usize, port: u16) -> u8 {
+        self.of_port[side].get(usize::from(port)).copied().unwrap_or(UNASKED)
     }
 
-    fn one(&self, side: usize, class: u16) -> GroupKey {
-        if class < self.own[side] {
-            GroupKey::Own { is_dst: side == 1, class }
-        } else {
-            GroupKey::Rest
+    #[inline]
+    fn one(&self, side: usize, class: u8) -> GroupKey {
+        match class {
+            REST => GroupKey::Rest,
+            class => GroupKey::Own { is_dst: side == 1, class },
         }
-    }
-
-    fn any(&self, side: usize, ports: Option<&Ports>, is: impl Fn(u16) -> bool) -> bool {
-        let ranges = ports.map_or(&[][..], |ports| &ports.0);
-        ranges.iter().any(|&(first, last)| (first..=last).any(|port| is(self.class(side, port))))
     }
 }
 
-/// The class of every port on a side, the most asked for first, and how many have groups of their own: at least `least`
-/// rules ask for them.
-fn classes<'a>(rules: impl Iterator<Item = Option<&'a Ports>>, least: u32) -> (Box<[u16]>, u16) {
-    // Two ports are one class when the same rules ask for them: split step by step, as each rule divides classes.
-    let mut of_port = vec![0u32; PORTS];
-    let mut asked = vec![0u32];
-    for ports in rules.flatten() {
-        let mut split: HashMap<u32, u32> = HashMap::new();
-        for port in ports.0.iter().flat_map(|&(first, last)| first..=last) {
-            let class = &mut of_port[usize::from(port)];
-            *class = *split.entry(*class).or_insert_with(|| {
-                asked.push(asked[*class as usize] + 1);
-                asked.len() as u32 - 1
-            });
-        }
+/// The class of every port on a side of which these have groups of their own.
+fn table(side: &Stretches<'_>, own: &[u32]) -> Box<[u8]> {
+    let mut of_port = Vec::new();
+    for (first, last, class) in side.iter() {
+        of_port.resize(PORTS, UNASKED);
+        of_port[usize::from(first)..=usize::from(last)].fill(place(own, class));
     }
-    let mut found: Vec<u32> = of_port.iter().copied().filter(|&class| class > 0).collect();
-    found.sort_unstable();
-    found.dedup();
-    found.sort_by_key(|&class| (core::cmp::Reverse(asked[class as usize]), class));
-    let places: HashMap<u32, u16> =
-        found.iter().zip(0..UNASKED).map(|(&class, at)| (class, at)).collect();
-    let place = |class: &u32| match class {
-        0 => UNASKED,
-        // More classes than places: there are 65,536 ports, so one at most; it shares the last.
-        class => places.get(class).copied().unwrap_or(UNASKED - 1),
-    };
-    let own = found.iter().take_while(|&&class| asked[class as usize] >= least);
-    (of_port.iter().map(place).collect(), own.take(OWN_GROUPS_MAX).count() as u16)
+    of_port.into()
+}
+
+fn place(own: &[u32], class: u32) -> u8 {
+    own.iter().position(|&known| known == class).map_or(REST, |at| at as u8)
 }
 
 #[cfg(test)]
@@ -227,25 +227,31 @@ mod tests {
                 (Some(src), None) => Sides { by_src: Some(src), by_dst: both.then_some(src) },
             })
             .collect();
-        let classes = PortClasses::new(&sides);
+        let (classes, groups) = PortClasses::new(&sides);
         let has = |ports: &Ports, port: u16| ports.0.iter().any(|&(a, b)| a <= port && port <= b);
         let mut looked_at = 0;
         for src in [0, 79, 80, 81, 443, 1024, 3000, 3001, 3050, 3118, 5000, u16::MAX] {
             for dst in [0, 80, 81, 443, 2000, 2001, 3010, 3059, 3099, 40_000, u16::MAX] {
                 let key = classes.key(src, dst);
-                assert!(classes.keys().any(|known| known == key));
-                for ((from, to, both), sides) in rules.iter().zip(&sides) {
+                assert!(classes.index(key) < classes.len());
+                for ((from, to, both), groups) in rules.iter().zip(&groups) {
                     let fits = (has(from, src) && has(to, dst))
                         || (*both && has(from, dst) && has(to, src));
-                    assert!(!fits || classes.has(key, sides), "{src} {dst} {key:?} {sides:?}");
+                    let is_in = groups.has(classes.index(key));
+                    assert!(!fits || is_in, "{src} {dst} {key:?} {groups:?}");
                     looked_at += usize::from(fits);
                 }
             }
         }
         assert!(looked_at > 500);
-        assert_eq!(PortClasses::new(&[]).key(80, 80), GroupKey::General);
-        let places: Vec<usize> = classes.keys().map(|key| classes.index(key)).collect();
-        assert!(places.iter().copied().eq(0..places.len()));
+        assert_eq!(PortClasses::new(&[]).0.key(80, 80), GroupKey::General);
+        let own = |is_dst: bool| {
+            let classes = 0..classes.own[usize::from(is_dst)];
+            classes.map(move |class| GroupKey::Own { is_dst, class })
+        };
+        let shared = [GroupKey::General, GroupKey::Rest, GroupKey::All];
+        let keys = shared.into_iter().chain(own(false)).chain(own(true));
+        assert!(keys.map(|key| classes.index(key)).eq(0..classes.len()));
     }
 
     #[test]
@@ -258,10 +264,17 @@ mod tests {
             ([to(&many, 40), to(&few, 39), general(40 * 32)], 1),
             ([to(&many, 40), to(&few, 39), general(42 * 32)], 0),
         ] {
-            let classes = PortClasses::new(&rules.concat());
+            let (classes, groups) = PortClasses::new(&rules.concat());
             assert_eq!(classes.own, [0, own]);
             assert_eq!(classes.key(1, 80) == GroupKey::Rest, own == 0);
             assert_eq!(classes.key(1, 90), GroupKey::Rest);
+            let of = |port| classes.index(classes.key(1, port));
+            let set = |places: [usize; 2]| GroupSet(places.map(|at| 1 << at).iter().sum());
+            let expected = [(0, of(80)), (rules[0].len(), of(90))];
+            for (rule, group) in expected {
+                assert_eq!(groups[rule], set([classes.index(GroupKey::All), group]));
+            }
+            assert!(groups[rules[0].len() + rules[1].len()..].iter().all(|g| *g == GroupSet::ALL));
         }
     }
 }

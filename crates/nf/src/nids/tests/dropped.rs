@@ -100,6 +100,45 @@ fn a_dropped_fragment_is_not_put_together() {
     assert_eq!((ran.alerts, ran.dropped), (vec![(0, 9), (2, 1)], vec![0]));
 }
 
+/// What Suricata 7.0.10 tells of the same packets and rules with `--simulate-ips`: what a match sets is set, whatever becomes of
+/// the packet.
+#[test]
+fn what_rules_set_on_them_stays_set() {
+    for (sets, asks) in [
+        ("flowbits:set,x;", "flowbits:isset,x;"),
+        ("flowint:nn,+,1;", "flowint:nn,==,1;"),
+        ("xbits:set,x,track ip_pair,expire 60;", "xbits:isset,x,track ip_pair;"),
+        ("xbits:set,x,track ip_src,expire 60;", "xbits:isset,x,track ip_src;"),
+    ] {
+        for protocol in ["udp", "tcp-pkt"] {
+            let rule = |action, content, options, sid| {
+                format!(
+                    "{action} {protocol} any any -> any any (content:\"{content}\"; {options} sid:{sid};)\n"
+                )
+            };
+            let asking = rule("alert", "ask", asks, 3);
+            let by_another = rule("drop", "bad", "", 1) + &rule("alert", "set", sets, 2);
+            let by_itself = rule("drop", "bad", sets, 1);
+            let mut talk = Talk::new(&Frame::udp(b""));
+            let first = talk.frames.len();
+            talk.client(b"set and bad");
+            talk.client(b"ask");
+            let (frames, first) = match protocol {
+                "udp" => (vec![Frame::udp(b"set and bad"), Frame::udp(b"ask")], 0),
+                _ => (talk.frames, first),
+            };
+            let told = |sids: &[u32]| {
+                let dropped = sids.iter().map(|sid| (first, *sid));
+                dropped.chain([(first + 1, 3)]).collect::<Vec<Told>>()
+            };
+            for (rules, alerts) in [(by_another, told(&[1, 2])), (by_itself, told(&[1]))] {
+                let expected = Ran { alerts, dropped: vec![first], made: 0 };
+                assert_eq!(run(&(rules + &asking), "", &frames), expected, "{sets} {protocol}");
+            }
+        }
+    }
+}
+
 /// Rules that know of a place by a literal only.
 fn options() -> impl Strategy<Value = String> {
     let text = vec(select(b"abc".to_vec()), 1..4);

@@ -141,6 +141,26 @@ fn segments_ahead_do_not_hide_what_is_before_them() {
     assert!(is_found("", &talk.frames));
 }
 
+/// What comes for a gap that was given up for lack of room is looked at by itself: that what it shares with others is missed is in
+/// the manual.
+#[test]
+fn what_is_split_at_a_gap_that_was_given_up_is_missed() {
+    type Pieces<'a> = &'a [(i32, &'a [u8])];
+    let cases: &[(Pieces<'_>, Pieces<'_>, bool)] = &[
+        (&[], &[(0, b"attack")], true),
+        (&[], &[(0, b"att"), (3, b"ack")], false),
+        (&[(3, b"ack")], &[(0, b"att")], false),
+        (&[(0, b"att")], &[(3, b"ack")], false),
+    ];
+    for (first, late, is_told) in cases {
+        for (count, expected) in [(10, true), (520, *is_told)] {
+            let ahead: Vec<(i32, &[u8])> = (6..6 + count).map(|at| (at, &b"x"[..])).collect();
+            let pieces = [first, &ahead[..], late].concat();
+            assert_eq!(is_found("", &talk(&pieces)), expected, "{first:?} {late:?} {count}");
+        }
+    }
+}
+
 /// One whose checksum is wrong is not looked into, and takes nothing from the one that follows.
 #[test]
 fn a_corrupt_packet_is_not_the_first() {

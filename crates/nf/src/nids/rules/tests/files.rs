@@ -116,17 +116,6 @@ fn long_files_are_read() {
     assert!(set.rules.len() > 12_000 && set.held.count() > 6_000);
 }
 
-#[test]
-#[ignore = "100 MB"]
-fn very_long_files_are_read() {
-    let set = read_text(&long(100_000_000), Dialect::Suricata);
-    assert!(set.rules.len() > 600_000);
-    for byte in [b'x', b'(', b'[', b';', b'\\', b'\n', b'\xff'] {
-        let set = read_text(&vec![byte; 100_000_000], Dialect::Suricata);
-        assert!(set.rules.is_empty() && set.broken.count() <= 1);
-    }
-}
-
 proptest! {
     #[test]
     fn any_text_is_read(parts in prop::collection::vec(part(), 0..40), is_snort: bool) {
