@@ -30,10 +30,10 @@ struct Bits {
     words: Box<[u64]>,
 }
 
-/// Bits for each byte of a literal, at least.
+/// Bits for each different stretch, at least.
 const SPARSE: usize = 8;
-/// Bits for the first and for the last bytes of each literal, at least.
-const SPARSE_ENDS: usize = 32;
+/// Bits for each different stretch that literals begin or end with, at least.
+const SPARSE_ENDS: usize = 16;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
 /// Two bytes in a row that there may be.
@@ -41,30 +41,24 @@ const PAIRS: usize = 1 << 16;
 
 impl Seams {
     pub(super) fn new(patterns: &[Pattern]) -> Self {
-        let lens = patterns.iter().map(|pattern| pattern.bytes.len());
-        let mut seams = Self {
-            pairs: Box::new([0; PAIRS / 64]),
-            parts: Bits::new(lens.clone().sum::<usize>() * SPARSE),
-            firsts: Bits::new(patterns.len() * SPARSE_ENDS),
-            lasts: Bits::new(patterns.len() * SPARSE_ENDS),
-            has_short: [2, 3].map(|short| lens.clone().any(|len| len == short)),
-            len_max: lens.max().unwrap_or(0),
-        };
-        patterns.iter().for_each(|pattern| seams.insert(&pattern.bytes));
-        seams
-    }
-
-    fn insert(&mut self, literal: &[u8]) {
-        for pair in literal.windows(2).map(number) {
-            self.pairs[pair as usize / 64] |= 1 << (pair % 64);
+        let literals = || patterns.iter().map(|pattern| &*pattern.bytes);
+        let parts = literals()
+            .flat_map(|literal| literal.windows(literal.len().clamp(2, PART_LEN)).map(number));
+        let firsts =
+            literals().filter_map(|literal| Some(number(literal.first_chunk::<PART_LEN>()?)));
+        let lasts =
+            literals().filter_map(|literal| Some(number(literal.last_chunk::<PART_LEN>()?)));
+        let mut pairs = Box::new([0; PAIRS / 64]);
+        for pair in literals().flat_map(|literal| literal.windows(2).map(number)) {
+            pairs[pair as usize / 64] |= 1 << (pair % 64);
         }
-        let parts = literal.windows(literal.len().clamp(2, PART_LEN));
-        parts.for_each(|part| self.parts.insert(number(part)));
-        if let (Some(first), Some(last)) =
-            (literal.first_chunk::<PART_LEN>(), literal.last_chunk::<PART_LEN>())
-        {
-            self.firsts.insert(number(first));
-            self.lasts.insert(number(last));
+        Self {
+            pairs,
+            parts: Bits::new(parts.collect(), SPARSE),
+            firsts: Bits::new(firsts.collect(), SPARSE_ENDS),
+            lasts: Bits::new(lasts.collect(), SPARSE_ENDS),
+            has_short: [2, 3].map(|short| literals().any(|literal| literal.len() == short)),
+            len_max: literals().map(<[u8]>::len).max().unwrap_or(0),
         }
     }
 
@@ -120,21 +114,32 @@ impl Seams {
         across == [true; 3] || begins(1) || begins(2) || ends(0) || ends(1)
     }
 
-    /// Where what has four bytes or more may lie, at three bytes of each side or more.
+    /// Where what has four bytes or more may lie, at three bytes of each side or more: from the farthest place where one may begin,
+    /// all of whose stretches up to the border are in some literal, to the farthest where one may end.
     fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
-        let is_in = |bits: &Bits, at: usize| {
+        let stretch = |at: usize| {
             let part = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<PART_LEN>());
-            part.is_some_and(|part| bits.has(fold(u32::from_be_bytes(*part).into()) as u32))
+            part.map(|part| fold(u32::from_be_bytes(*part).into()) as u32)
         };
-        let is_part = |at: &usize| is_in(&self.parts, *at);
-        let across = border - (PART_LEN - 1)..border;
-        let (first, last) = (across.clone().find(is_part)?, across.clone().rfind(is_part)?);
-        let before = (0..first).rev().take(self.len_max).take_while(is_part).last();
-        let behind = (last + 1..bytes.len()).take(self.len_max).take_while(is_part).last();
-        let (first, last) = (before.unwrap_or(first), behind.unwrap_or(last));
-        let first = (first..border).find(|&at| is_in(&self.firsts, at))?;
-        let last = (first.max(across.start)..=last).rfind(|&at| is_in(&self.lasts, at))?;
-        Some(first..last + PART_LEN)
+        let is_part = |part: &u32| self.parts.has(*part);
+        let (mut begin, mut end) = (None, None);
+        for at in (0..border).rev().take(self.len_max) {
+            match stretch(at).filter(is_part) {
+                Some(part) if self.firsts.has(part) => begin = Some(at),
+                // What begins before has this one in it.
+                None if at + PART_LEN <= border + 1 => break,
+                _ => {}
+            }
+        }
+        let begin = begin?;
+        for at in (border + 1 - PART_LEN..bytes.len()).take(self.len_max) {
+            match stretch(at).filter(is_part) {
+                Some(part) if self.lasts.has(part) => end = Some(at),
+                None if at + 1 >= border => break,
+                _ => {}
+            }
+        }
+        end.filter(|&end| begin <= end).map(|end| begin..end + PART_LEN)
     }
 
     pub(super) fn memory_len(&self) -> usize {
@@ -144,13 +149,17 @@ impl Seams {
 }
 
 impl Bits {
-    fn new(count: usize) -> Self {
-        Self { words: vec![0; count.div_ceil(64).next_power_of_two()].into() }
-    }
-
-    fn insert(&mut self, part: u32) {
-        let (word, bits) = self.place(part);
-        self.words[word] |= bits;
+    /// Of these, with at least so many bits for each different one.
+    fn new(mut parts: Vec<u32>, sparse: usize) -> Self {
+        parts.sort_unstable();
+        parts.dedup();
+        let len = (parts.len() * sparse).div_ceil(64).next_power_of_two();
+        let mut bits = Self { words: vec![0; len].into() };
+        for part in parts {
+            let (word, own) = bits.place(part);
+            bits.words[word] |= own;
+        }
+        bits
     }
 
     #[inline]
