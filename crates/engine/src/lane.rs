@@ -1,21 +1,16 @@
 //! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its whole loop.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_queue::ArrayQueue;
 use warpline_packet::{Batch, Kind, Placer};
 
 use crate::clock::Clock;
 use crate::device::Launches;
+use crate::queue::Queue;
 use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Stage};
 use crate::{Chain, Control, Settings};
-
-/// A bounded queue of batches between two threads. Boxed, as a batch with its columns' places is longer than
-/// what is copied at each hand-over without being felt.
-pub(crate) type Queue = Arc<ArrayQueue<Box<Batch>>>;
 
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
@@ -143,7 +138,7 @@ impl Lane {
     fn has_room_behind(&self, stage: usize) -> bool {
         let room = match self.queues.get(stage) {
             Some(queue) => self.queue_batches - queue.len(),
-            None => self.output.capacity() - self.output.len(),
+            None => self.output.room(),
         };
         let has = self.stages[stage].launches.as_ref();
         if has.is_some_and(|launches| !launches.has_room()) {

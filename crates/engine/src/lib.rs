@@ -16,6 +16,7 @@ mod idle;
 mod ingress;
 mod lane;
 mod merge;
+mod queue;
 mod reload;
 mod reports;
 mod run;

@@ -12,7 +12,7 @@ use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
 use crate::clock::Clock;
 use crate::comments::Comments;
 use crate::control::TELL_EVERY;
-use crate::lane::Queue;
+use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 use crate::{Chain, Control};

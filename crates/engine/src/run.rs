@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_queue::ArrayQueue;
 use warpline_device::Failure;
 use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
@@ -19,8 +18,9 @@ use crate::crew::Crew;
 use crate::device::{Launches, Mirrors};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
-use crate::lane::{Lane, Queue};
+use crate::lane::Lane;
 use crate::merge::Merge;
+use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
 use crate::sys::lane_memory::LaneMemory;
@@ -162,12 +162,15 @@ fn build(
     let made = batches.split_off(settings.batches(chain));
     let findings = settings.findings(chain);
     batches.iter_mut().for_each(|batch| batch.take_findings_room(findings));
-    let queue = |len: usize| Arc::new(ArrayQueue::new(len.max(1)));
     // A queue takes a launch of its stage whole, however small it is asked to be.
     let deepest = chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1);
-    let (input, output) =
-        (queue(settings.queue_batches), queue(settings.queue_batches.max(deepest)));
-    let pool: Queue = queue(batches.len());
+    let packets_max = settings.queue_batches * settings.batch_packets;
+    let queue = |least| {
+        let batches = settings.ends_batches().max(least);
+        Arc::new(BatchQueue::holding(batches, packets_max.max(least * settings.batch_packets)))
+    };
+    let (input, output) = (queue(1), queue(deepest));
+    let pool: Queue = Arc::new(BatchQueue::new(batches.len()));
     for batch in batches {
         let _ = pool.push(Box::new(batch));
     }

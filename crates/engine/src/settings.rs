@@ -16,7 +16,7 @@ pub struct Settings {
     pub cores: Cores,
     /// Packets of a batch, 1 to 1024.
     pub batch_packets: usize,
-    /// Batches a queue between stages holds.
+    /// Full batches that a queue between stages or threads holds.
     pub queue_batches: usize,
     /// Slabs of 1 MiB for packets from outside, per lane.
     pub slabs: usize,
@@ -38,6 +38,8 @@ impl Default for Settings {
     }
 }
 
+/// Batches that may wait between threads where they hold few packets.
+const SPARSE_BATCHES: usize = 64;
 /// Most lanes: one a shard.
 pub const LANES_MAX: usize = SHARDS;
 
@@ -70,9 +72,15 @@ impl Settings {
     /// Batches of a lane: what its queues and stages hold, and those being filled and sent.
     pub fn batches(&self, chain: &Chain) -> usize {
         let in_stages: usize = chain.stages.iter().map(|s| self.stage_batches(chain, s)).sum();
-        let in_queues = self.queue_batches * (chain.stages.len() + 1);
+        let between_stages = chain.stages.len().saturating_sub(1);
+        let in_queues = self.queue_batches * between_stages + 2 * self.ends_batches();
         // Batches always get to the end of a lane, however few there are.
         if self.alone { in_stages + 2 } else { in_queues + in_stages + 4 }
+    }
+
+    /// Batches that wait before a lane at most, and behind it, where they are not full.
+    pub(crate) fn ends_batches(&self) -> usize {
+        if self.alone { self.queue_batches } else { self.queue_batches.max(SPARSE_BATCHES) }
     }
 
     /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices

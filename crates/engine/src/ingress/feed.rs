@@ -4,12 +4,15 @@ use warpline_io::Frame;
 use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steered};
 
 use crate::clock::Clock;
-use crate::lane::Queue;
+use crate::queue::Queue;
 
 /// A lane as ingress sees it.
 pub(crate) struct Feed {
     placer: Placer,
     pool: Queue,
+    /// What came back from the pool: the last first, so that few are used while few are under way.
+    #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
+    idle: Vec<Box<Batch>>,
     queue: Queue,
     pub(super) open: Option<Box<Batch>>,
     /// Packets that the open batch still takes.
@@ -21,7 +24,8 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
-        Self { placer, pool, queue, open: None, room: 0, first: 0, batch_packets }
+        let idle = Vec::with_capacity(pool.len());
+        Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets }
     }
 
     /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
@@ -32,7 +36,9 @@ impl Feed {
         if batch.kind() == Kind::Packets && batch.is_empty() {
             return true;
         }
-        self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
+        if self.queue.room() > 0 {
+            self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
+        }
         let open = self.open.as_ref().filter(|batch| batch.kind() == Kind::Packets);
         self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
         self.open.is_none()
@@ -97,12 +103,20 @@ impl Feed {
             return false;
         }
         if self.open.is_none() {
-            self.open = self.pool.pop();
+            self.open = self.take_idle();
         }
         let Some(batch) = &mut self.open else { return false };
         batch.set_opened(clock.now());
         self.room = self.batch_packets;
         true
+    }
+
+    /// A batch that nobody uses.
+    fn take_idle(&mut self) -> Option<Box<Batch>> {
+        while let Some(batch) = self.pool.pop() {
+            self.idle.push(batch);
+        }
+        self.idle.pop()
     }
 
     /// Hands over a batch that says `kind`, behind what the lane got so far; says whether there was room.
@@ -111,7 +125,7 @@ impl Feed {
             return false;
         }
         // A batch that was opened and found no room for a frame is still empty.
-        let Some(mut batch) = self.open.take().or_else(|| self.pool.pop()) else { return false };
+        let Some(mut batch) = self.open.take().or_else(|| self.take_idle()) else { return false };
         batch.set_opened(clock.now());
         batch.mark(kind, ingress);
         self.open = Some(batch);
