@@ -29,16 +29,15 @@ impl<V: Default + Clone> Flows<V> {
         if flow.connection.seen & 1 << direction as usize == 0 {
             return None;
         }
-        let stream = match &packet.segment {
-            None => Stream::None,
+        let (stream, end) = match &packet.segment {
+            None => (Stream::None, None),
             Some(segment) => {
                 let end = flow.connection.end(direction);
-                let stream = flow.connection.take_expected(&mut self.memory, direction, segment)?;
-                self.end_before = Some(end);
-                stream
+                let connection = &mut flow.connection;
+                (connection.take_expected(&mut self.memory, direction, segment)?, Some(end))
             }
         };
-        self.now = now;
+        (self.now, self.end_before) = (now, end);
         count(flow, direction, packet.len, now);
         let is_established = is_established(flow);
         Some(Tracked { place: Some(Place(place)), direction, is_established, stream, ..NO_FLOW })

@@ -1,12 +1,13 @@
 //! What is taken in few steps is what all steps would have made of it.
 
 use proptest::prelude::*;
+use warpline_packet::wire::ip_protocol;
 
 use super::super::{FlowPacket, Flows, Limits, Overlap, Tracked};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{BOTH, Listener};
 
-/// One packet: whose, how far from the next byte in order, its length, flags, how far from what came its
+/// One packet: whose, or of a UDP flow, how far from the next byte in order, its length, flags, how far from what came its
 /// acknowledgement, seconds since the one before, whether it is dropped.
 type Step = (usize, i32, usize, u16, i32, u64, bool);
 
@@ -19,7 +20,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(RST), 1 => Just(SYN), 1 => Just(0)];
     let seconds = prop_oneof![30 => Just(0_u64), 1 => 1..700_u64];
     (
-        0..2usize,
+        0..3usize,
         mostly(none(), (-900..900i32).boxed()),
         prop_oneof![1 => Just(0), 6 => 1..700usize],
         flags,
@@ -67,15 +68,17 @@ proptest! {
         both.iter_mut().for_each(|listener| listener.open(isn, isn));
         let [short, long] = &mut both;
         let (mut next, mut nanos) = ([isn.wrapping_add(1); 2], 0);
-        for (way, off, len, flags, ack_off, seconds, is_dropped) in steps {
+        for (whose, off, len, flags, ack_off, seconds, is_dropped) in steps {
             nanos += seconds * 1_000_000_000;
+            let (way, is_tcp) = (whose % 2, whose < 2);
             let data: Vec<u8> = (0..len as u32).map(|at| next[way].wrapping_add(at) as u8).collect();
-            let frame = Frame { nanos, ..Frame::to(BOTH[way]) }
+            let protocol = if is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
+            let frame = Frame { nanos, protocol, ..Frame::to(BOTH[way]) }
                 .seq(next[way].wrapping_add_signed(off))
                 .ack(next[1 - way].wrapping_add_signed(ack_off))
                 .flags(flags)
                 .data(&data);
-            if off == 0 {
+            if off == 0 && is_tcp {
                 next[way] = next[way].wrapping_add(len as u32);
             }
             let bytes = frame.bytes();

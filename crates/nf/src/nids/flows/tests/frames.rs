@@ -163,7 +163,8 @@ impl Frame {
         let mut bytes = vec![0; udp::HEADER_LEN];
         bytes[0..2].copy_from_slice(&self.ports[0].to_be_bytes());
         bytes[2..4].copy_from_slice(&self.ports[1].to_be_bytes());
-        bytes[5] = (udp::HEADER_LEN + self.payload.len()) as u8;
+        let len = (udp::HEADER_LEN + self.payload.len()) as u16;
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
         bytes.extend_from_slice(&self.payload);
         bytes
     }
