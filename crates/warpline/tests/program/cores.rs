@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Child;
 
 use serde_json::json;
 
 use crate::devices::has_host;
 use crate::ends::{signal, wait_until_running};
-use crate::harness::{Demo, LIMIT, wait};
+use crate::harness::{Child, Demo, LIMIT, wait};
 use crate::reload::lines_of;
 use crate::stats;
 

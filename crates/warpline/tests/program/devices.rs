@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::Child;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::harness::{Demo, wait};
+use crate::harness::{Child, Demo, wait};
 use crate::stats::{self, whole};
 
 /// Whether there is a reference device.

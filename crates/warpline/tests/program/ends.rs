@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Demo, LIMIT, output_of, wait};
+use crate::harness::{Child, Demo, LIMIT, output_of, wait};
 use crate::stats::whole;
 use crate::{pcap, stats};
 

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,17 +83,42 @@ impl Demo {
     }
 }
 
+/// A started program, which does not outlive the test that has it.
+pub(crate) struct Child(std::process::Child);
+
+impl Deref for Child {
+    type Target = std::process::Child;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Child {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // One that has ended is none to kill.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn start(folder: &Path, arguments: &str, environment: &[(&str, &OsStr)]) -> Child {
     let words = arguments.split_whitespace().map(|word| word.replace('\u{b7}', " "));
-    Command::new(env!("CARGO_BIN_EXE_warpline"))
+    let child = Command::new(env!("CARGO_BIN_EXE_warpline"))
         .current_dir(folder)
         .args(words)
         .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .spawn();
+    Child(child.unwrap())
 }
 
 /// Waits until `child` ends, at most [`LIMIT`].

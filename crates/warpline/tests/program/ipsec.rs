@@ -3,11 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Child;
 
 use serde_json::Value;
 
-use crate::harness::{Demo, Ended, wait};
+use crate::harness::{Child, Demo, Ended, wait};
 use crate::stats;
 use crate::stats::whole;
 

@@ -1,11 +1,10 @@
 //! Rekeying an IPsec gateway by SIGHUP while packets flow: old and new SA side by side, and nothing lost.
 
 use std::io::Write;
-use std::process::Child;
 use std::sync::mpsc::Receiver;
 
 use crate::ends::{signal, wait_until_running};
-use crate::harness::{LIMIT, wait};
+use crate::harness::{Child, LIMIT, wait};
 use crate::ipsec::{CBC, Site, has_no_key, policies, sa};
 use crate::pcap;
 use crate::reload::lines_of;

@@ -1,13 +1,13 @@
 //! Reload on SIGHUP: new rules hold for what comes next, broken ones are told, and nothing is lost.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStderr};
+use std::process::ChildStderr;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::devices::has_host;
 use crate::ends::{signal, wait_until_running};
-use crate::harness::{Demo, LIMIT, wait};
+use crate::harness::{Child, Demo, LIMIT, wait};
 use crate::stats;
 use crate::stats::whole;
 
