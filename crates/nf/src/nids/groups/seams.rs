@@ -76,7 +76,7 @@ impl Seams {
             return None;
         }
         let has = |shift: u32, mask: u32| self.parts.has((all >> shift) as u32 & mask);
-        let across = [16, 8, 0].map(|shift| has(shift, u32::MAX));
+        let across = [has(16, u32::MAX), has(8, u32::MAX), has(0, u32::MAX)];
         let long = match across {
             [false, false, false] => None,
             _ if self.is_any(all, across) => self.spanning_long(bytes, border),
@@ -162,14 +162,14 @@ impl Bits {
         bits
     }
 
-    #[inline]
+    #[inline(always)]
     fn has(&self, part: u32) -> bool {
         let (word, bits) = self.place(part);
         self.words[word] & bits == bits
     }
 
     /// The word of a part, and its bits there.
-    #[inline]
+    #[inline(always)]
     fn place(&self, part: u32) -> (usize, u64) {
         // The upper half of the product hangs on all bytes of the part; its lowest bits say which word.
         let hash = u64::from(part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
