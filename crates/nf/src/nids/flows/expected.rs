@@ -1,4 +1,4 @@
-//! What most packets are, in few steps: the next segment of an established connection, or one more packet of another flow.
+//! What most packets are, in few steps: the next segment or acknowledgement of an established connection, or one more packet of another flow.
 //!
 //! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990): a few comparisons say that
 //! nothing begins, ends, waits, overlaps or is lost, and then what [`Flows::try_take`] would do is to copy the payload
@@ -45,7 +45,7 @@ impl<V: Default + Clone> Flows<V> {
 }
 
 impl Connection {
-    /// [`Connection::take`] of data that come in order, while nothing waits and nobody has ended.
+    /// [`Connection::take`] of data that come in order or of an acknowledgement, while nothing waits and nobody has ended.
     #[inline]
     fn take_expected(
         &mut self,
@@ -65,6 +65,10 @@ impl Connection {
         let mut turn = Turn { connection: self, memory, direction, segment, picks_up: false };
         turn.check(from as i64, to as i64).ok()?;
         turn.memory.wrote = Wrote::Nothing;
+        if segment.payload.is_empty() {
+            turn.note_ack();
+            return Some(Stream::None);
+        }
         let Turn { connection, memory, .. } = &mut turn;
         if !connection.halves[direction as usize].side.extend(memory, segment.payload) {
             return None;

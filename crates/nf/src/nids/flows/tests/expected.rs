@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warpline_packet::wire::ip_protocol;
 
-use super::super::{FlowPacket, Flows, Limits, Overlap, Tracked};
+use super::super::{FlowPacket, Flows, Limits, Overlap, Stream, Tracked};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{BOTH, Listener};
 
@@ -102,6 +102,11 @@ fn is_the_usual_way() {
         let tracked = listener.flows.take_expected(&packet);
         assert_eq!(tracked.is_some(), is_expected, "the first one has no block yet: {number}");
         tracked.unwrap_or_else(|| listener.flows.take(&packet));
+        let acked = Frame::to_client().seq(1).ack(1 + 1460 * (number as u32 + 1));
+        let bytes = acked.bytes();
+        let packet = acked.packet(&bytes).expect("a packet of a flow");
+        let tracked = listener.flows.take_expected(&packet).expect("an acknowledgement is");
+        assert_eq!((tracked.stream, tracked.direction), (Stream::None, BOTH[1]));
     }
 }
 
