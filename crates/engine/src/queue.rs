@@ -61,3 +61,74 @@ impl BatchQueue {
         Some(batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warpline_packet::{Arena, ArenaLayout, Arrival, Headers, HeapMemory, Instant, LinkType};
+
+    use super::*;
+
+    /// Batches with so many packets.
+    fn batches(lens: &[usize]) -> Vec<Batch> {
+        let layout = ArenaLayout {
+            slabs: 2,
+            emit_slabs: 1,
+            tables: lens.len(),
+            slots: 4,
+            scratch_words: 0,
+            headroom: 0,
+            tailroom: 0,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).expect("memory");
+        let mut arena = Arena::new(Box::new(memory), &layout).expect("a layout that fits");
+        let arrival = Arrival {
+            timestamp: Instant::ZERO,
+            captured: Instant::ZERO,
+            ingress: 0,
+            wire_len: 60,
+            link: LinkType::ETHERNET,
+            interface: 0,
+            shard: 0,
+            flow_hash: 0,
+        };
+        let fill = |(table, &len): (_, &usize)| {
+            let mut batch = Batch::new(table);
+            for _ in 0..len {
+                batch
+                    .push(&[0; 60], &Headers::default(), &arrival, &mut arena.ingress)
+                    .expect("room");
+            }
+            batch
+        };
+        arena.tables.drain(..).zip(lens).map(fill).collect()
+    }
+
+    #[test]
+    fn full_batches_leave_less_room_than_others() {
+        let rooms = |lens: &[usize]| -> Vec<usize> {
+            let queue = BatchQueue::holding(3, 8);
+            let room = |batch| {
+                assert!(queue.push(Box::new(batch)).is_ok());
+                queue.room()
+            };
+            let rooms = batches(lens).into_iter().map(room).collect();
+            while queue.pop().is_some() {}
+            assert_eq!((queue.room(), queue.len()), (3, 0));
+            rooms
+        };
+        assert_eq!(rooms(&[4, 4]), [2, 0]);
+        assert_eq!(rooms(&[0, 1, 4]), [2, 1, 0]);
+        assert_eq!(rooms(&[4, 3, 1]), [2, 1, 0]);
+    }
+
+    #[test]
+    fn a_batch_beyond_all_comes_back_and_counts_nothing() {
+        let queue = BatchQueue::holding(1, 8);
+        let mut batches = batches(&[1, 4]).into_iter();
+        let [first, second] = [batches.next(), batches.next()].map(|batch| batch.expect("two"));
+        assert!(queue.push(Box::new(first)).is_ok());
+        let back = queue.push(Box::new(second)).expect_err("one is all");
+        assert_eq!((back.len(), queue.pop().map(|batch| batch.len())), (4, Some(1)));
+        assert_eq!(queue.packets.load(Ordering::Relaxed), 0);
+    }
+}
