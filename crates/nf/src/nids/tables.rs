@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use warpline_packet::wire::tcp;
+
 use super::config::Config;
 use super::detect::{self, Broken, Detector, Reach, reach};
-use super::groups::{Anchor, Groups};
+use super::groups::{Anchor, Groups, When};
 use super::matcher::{Pattern, fast_pattern};
 use super::report::{Generation, Policy, Reported};
-use super::rules::{Action, Effect, FlowTest, PayloadTest, Rule, ThresholdFile, Track, XTrack};
+use super::rules::{
+    Action, Bits, BitsHow, Effect, FlowTest, PacketTest, PayloadTest, Rule, ThresholdFile, Track,
+    XTrack,
+};
 
 /// See the module. Rules go by their number, in the order in which they are asked.
 pub(super) struct Tables {
@@ -85,7 +90,23 @@ fn anchor(rule: &Rule) -> Anchor {
         let bytes = content.bytes.get(chosen.part)?;
         Some(Pattern { bytes: bytes.into(), is_nocase: content.is_nocase })
     });
-    Anchor { pattern, is_once: reach(rule) == Reach::IpOnly, is_dead: false }
+    let when = match reach(rule) {
+        Reach::IpOnly => When::Direction,
+        _ if rule.packet.iter().any(needs_syn) => When::Syn,
+        _ => When::Packet,
+    };
+    Anchor { pattern, when, is_dead: false }
+}
+
+/// Whether no packet is as said but one with SYN.
+fn needs_syn(test: &PacketTest) -> bool {
+    const SYN: u8 = tcp::flags::SYN as u8;
+    let PacketTest::TcpFlags { bits: Bits { how, bits }, .. } = *test else { return false };
+    match how {
+        BitsHow::Exactly | BitsHow::All => bits & SYN != 0,
+        BitsHow::Any => bits == SYN,
+        BitsHow::NotAll => false,
+    }
 }
 
 /// Whether a rule needs state of hosts, or has its verdict hang on what several pairs of hosts did.

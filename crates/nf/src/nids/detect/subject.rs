@@ -131,6 +131,13 @@ impl<'a> Subject<'a> {
         self.transport.get(..len).filter(|header| header.len() >= tcp::HEADER_LEN)
     }
 
+    /// Whether it is a TCP packet with SYN.
+    pub fn is_syn(&self) -> bool {
+        let flags =
+            self.tcp_header().and_then(|header| be16(header, tcp::field::OFFSET_FLAGS.start));
+        flags.is_some_and(|flags| flags & tcp::flags::SYN != 0)
+    }
+
     /// The first 8 bytes of an ICMP message.
     pub fn icmpv4_header(&self) -> Option<&'a [u8]> {
         let is_icmp = self.version == 4 && self.protocol == ip_protocol::ICMP;

@@ -1,10 +1,10 @@
 //! Rules by address: which of them name an address, for rules that have nothing else to be found by.
 //!
-//! Sorted ranges that don't overlap, each with the rules that name all of it. Most packets are of nobody that a rule names:
-//! a bit for each /16 says so without a search.
+//! Most packets are of nobody that a rule names: a bit for each /16 says so without a search.
 
 use core::net::IpAddr;
 
+use super::ranges::Ranges;
 use crate::nids::rules::Addresses;
 
 /// See the module.
@@ -14,21 +14,6 @@ pub(super) struct AddressIndex {
     v6: Ranges<u128>,
     /// A bit for each possible first half of an IPv4 address: some range has part of it.
     named: Box<[u64]>,
-}
-
-/// Where ranges begin, and the rules of each; the next one's beginning is its end.
-#[derive(Debug)]
-struct Ranges<A> {
-    firsts: Vec<A>,
-    /// One more than there are ranges.
-    starts: Vec<u32>,
-    rules: Vec<u32>,
-}
-
-impl<A> Default for Ranges<A> {
-    fn default() -> Self {
-        Self { firsts: Vec::new(), starts: vec![0], rules: Vec::new() }
-    }
 }
 
 impl AddressIndex {
@@ -64,42 +49,6 @@ impl AddressIndex {
             }
             IpAddr::V6(address) => self.v6.of(address.to_bits()),
         }
-    }
-}
-
-impl<A: Ord + Copy> Ranges<A> {
-    /// Of ranges with both ends in them, each with its rule.
-    fn new(ranges: Vec<(A, A, u32)>, next: impl Fn(A) -> Option<A>) -> Self {
-        // Where a rule begins or ends to be named; ends first, so that nothing is named twice at a border.
-        let mut turns: Vec<(A, bool, u32)> = Vec::with_capacity(2 * ranges.len());
-        for (first, last, rule) in ranges {
-            turns.push((first, true, rule));
-            turns.extend(next(last).map(|behind| (behind, false, rule)));
-        }
-        turns.sort_unstable();
-        let mut all = Self::default();
-        let mut now: Vec<u32> = Vec::new();
-        for turns in turns.chunk_by(|a, b| a.0 == b.0) {
-            for &(_, begins, rule) in turns {
-                match (now.binary_search(&rule), begins) {
-                    (Err(at), true) => now.insert(at, rule),
-                    (Ok(at), false) => drop(now.remove(at)),
-                    _ => {}
-                }
-            }
-            all.firsts.push(turns[0].0);
-            all.rules.extend(&now);
-            all.starts.push(all.rules.len() as u32);
-        }
-        all
-    }
-
-    fn of(&self, address: A) -> &[u32] {
-        let Some(at) = self.firsts.partition_point(|&first| first <= address).checked_sub(1) else {
-            return &[];
-        };
-        let range = self.starts.get(at).zip(self.starts.get(at + 1));
-        range.and_then(|(&a, &b)| self.rules.get(a as usize..b as usize)).unwrap_or(&[])
     }
 }
 

@@ -1,32 +1,35 @@
 //! Which rules may match which packet, found without asking each.
 //!
 //! A rule with a literal is found by it: packets fall into groups by protocol and ports, and a group's matcher looks for
-//! the literals of all rules that may match there, so that a packet is scanned by one matcher. A rule without is
-//! found by the addresses that it names, where these are few; what is left is asked for every packet of its groups.
+//! the literals of all rules that may match there, so that a packet is scanned by one matcher. For rules without see
+//! [`Unanchored`].
 
 mod addresses;
 mod ports;
+mod ranges;
 mod seams;
 mod stretches;
+mod unanchored;
 
 use core::net::IpAddr;
 use core::ops::Range;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use self::addresses::AddressIndex;
 use self::ports::{GroupSet, PortClasses, Sides};
 use self::seams::Seams;
+use self::unanchored::Unanchored;
+pub use self::unanchored::When;
 use super::matcher::{self, Cache, Choice, Matcher, Pattern};
-use super::rules::{Addresses, Protocol, Rule};
+use super::rules::{PacketTest, Protocol, Rule};
 
 /// What a rule is found by.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     /// A literal that has to be in the payload, where there is one.
     pub pattern: Option<Pattern>,
-    /// It is asked once for each direction of a flow: it is about addresses only.
-    pub is_once: bool,
+    /// Which packets it is asked on where there is none.
+    pub when: When,
     /// It never matches, and is asked of nothing.
     pub is_dead: bool,
 }
@@ -35,9 +38,8 @@ pub struct Anchor {
 pub struct Groups {
     /// By [`Upper`].
     uppers: [UpperGroups; 4],
-    /// Rules without a literal that name few sources, few destinations: those asked for every packet, then those asked
-    /// once a direction.
-    by_address: [[AddressIndex; 2]; 2],
+    /// By [`When`].
+    unanchored: [Unanchored; 3],
     memory_len: usize,
     patterns_max: usize,
 }
@@ -65,8 +67,6 @@ pub struct Group {
     /// Where the rules of each literal begin; one more than there are literals.
     starts: Vec<u32>,
     rules: Vec<u32>,
-    always: Vec<u32>,
-    once: Vec<u32>,
     patterns: Vec<Pattern>,
     pattern_len_max: usize,
     seams: Seams,
@@ -83,11 +83,11 @@ impl Groups {
     ) -> Result<Self, String> {
         let all = (0..).zip(rules.iter().zip(anchors)).filter(|(_, (_, anchor))| !anchor.is_dead);
         let all: Vec<Member<'_>> = all.map(Member::new).collect();
-        let (by_address, all): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_by_address);
-        let index = |is_once: bool, is_dst: bool| {
-            let members = by_address.iter().filter(move |member| member.anchor.is_once == is_once);
-            AddressIndex::new(members.filter_map(move |member| member.indexed(is_dst)))
-        };
+        let (all, unanchored): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|member| member.anchor.pattern.is_some());
+        let unanchored = WHENS.map(|when| {
+            Unanchored::new(unanchored.iter().filter(|member| member.anchor.when == when))
+        });
         let mut built = Built { choice, cache, groups: HashMap::new() };
         let mut uppers = Vec::with_capacity(UPPERS.len());
         for upper in UPPERS {
@@ -99,9 +99,7 @@ impl Groups {
         let patterns_max =
             built.groups.values().map(|group| group.patterns.len()).max().unwrap_or(0);
         let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
-        let by_address =
-            [[index(false, false), index(false, true)], [index(true, false), index(true, true)]];
-        Ok(Self { uppers, by_address, memory_len, patterns_max })
+        Ok(Self { uppers, unanchored, memory_len, patterns_max })
     }
 
     /// The group of a packet of `protocol` between these ports; both 0 where it has none.
@@ -111,10 +109,17 @@ impl Groups {
         &upper.groups[upper.classes.index(upper.classes.key(src_port, dst_port))]
     }
 
-    /// Rules without a literal that name one of these addresses; with `is_once`, those asked once a direction.
-    pub fn by_address(&self, src: IpAddr, dst: IpAddr, is_once: bool) -> impl Iterator<Item = u32> {
-        let [by_src, by_dst] = &self.by_address[usize::from(is_once)];
-        by_src.of(src).iter().chain(by_dst.of(dst)).copied()
+    /// Rules without a literal that may match a packet of `protocol` from and to these addresses and ports, some more than
+    /// once; ports are 0 where it has none.
+    #[inline]
+    pub fn unanchored(
+        &self,
+        when: When,
+        protocol: u8,
+        addresses: [IpAddr; 2],
+        ports: [u16; 2],
+    ) -> impl Iterator<Item = u32> {
+        self.unanchored[when as usize].rules(Upper::of(protocol), addresses, ports)
     }
 
     /// How many groups have a matcher of their own.
@@ -187,18 +192,6 @@ impl Group {
         self.seams.spanning(bytes, border)
     }
 
-    /// Rules that have nothing to be found by, asked for every packet.
-    #[inline]
-    pub fn always(&self) -> &[u32] {
-        &self.always
-    }
-
-    /// The same, asked once for each direction of a flow.
-    #[inline]
-    pub fn once(&self) -> &[u32] {
-        &self.once
-    }
-
     /// Bytes of the longest literal.
     #[inline]
     pub fn pattern_len_max(&self) -> usize {
@@ -206,7 +199,7 @@ impl Group {
     }
 
     fn memory_len(&self) -> usize {
-        let lists = self.starts.len() + self.rules.len() + self.always.len() + self.once.len();
+        let lists = self.starts.len() + self.rules.len();
         let matcher = self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len());
         matcher + self.seams.memory_len() + 4 * lists
     }
@@ -214,16 +207,8 @@ impl Group {
     fn new(members: &[&Member<'_>], choice: Choice, cache: Option<&Cache>) -> Result<Self, String> {
         let mut ids: HashMap<(&[u8], bool), usize> = HashMap::new();
         let (mut patterns, mut lists): (Vec<Pattern>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
-        let (mut always, mut once) = (Vec::new(), Vec::new());
         for member in members {
-            let Some(pattern) = &member.anchor.pattern else {
-                if member.anchor.is_once {
-                    once.push(member.at)
-                } else {
-                    always.push(member.at)
-                }
-                continue;
-            };
+            let Some(pattern) = &member.anchor.pattern else { continue };
             let id = *ids.entry((&pattern.bytes, pattern.is_nocase)).or_insert_with(|| {
                 patterns.push(pattern.clone());
                 lists.push(Vec::new());
@@ -244,8 +229,6 @@ impl Group {
             matcher,
             starts: core::iter::once(0).chain(ends).collect(),
             rules: lists.concat(),
-            always,
-            once,
             seams: Seams::new(&patterns),
             pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
             patterns,
@@ -253,6 +236,7 @@ impl Group {
     }
 }
 
+const WHENS: [When; 3] = [When::Packet, When::Direction, When::Syn];
 const UPPERS: [Upper; 4] = [Upper::Tcp, Upper::Udp, Upper::Icmp, Upper::Other];
 
 impl Upper {
@@ -286,38 +270,24 @@ impl<'a> Member<'a> {
     }
 
     fn is_of(&self, upper: Upper) -> bool {
-        match self.rule.header.protocol {
+        let of_header = match self.rule.header.protocol {
             Protocol::Ip | Protocol::Ipv4 | Protocol::Ipv6 | Protocol::PacketHeader => true,
             Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => upper == Upper::Tcp,
             Protocol::Udp => upper == Upper::Udp,
             Protocol::Icmp | Protocol::Icmpv4 | Protocol::Icmpv6 => upper == Upper::Icmp,
             Protocol::Sctp => upper == Upper::Other,
-        }
-    }
-
-    fn is_by_address(&self) -> bool {
-        let header = &self.rule.header;
-        self.anchor.pattern.is_none() && (is_few(&header.src) || is_few(&header.dst))
-    }
-
-    /// The rule and the addresses that it is found by at the source or the destination.
-    fn indexed(&self, is_dst: bool) -> Option<(u32, &'a Addresses)> {
-        let header = &self.rule.header;
-        let (by_src, addresses) =
-            if is_few(&header.src) { (true, &header.src) } else { (false, &header.dst) };
-        (by_src != is_dst || header.is_bidirectional).then_some((self.at, &**addresses))
+        };
+        of_header && self.rule.packet.iter().all(|test| may_hold(test, upper))
     }
 }
 
-/// Whether a set names so few addresses that being one of them says much.
-fn is_few(addresses: &Addresses) -> bool {
-    let v4: u64 = addresses.v4.iter().map(|(a, b)| u64::from(b.to_bits() - a.to_bits()) + 1).sum();
-    let v6 = addresses.v6.iter().map(|(a, b)| b.to_bits() - a.to_bits()).max().unwrap_or(0);
-    v4 <= FEW_V4 && v6 <= FEW_V6
+/// Whether a packet of `upper` may be as `test` says, as far as its protocol goes.
+fn may_hold(test: &PacketTest, upper: Upper) -> bool {
+    let PacketTest::IpProto(spans) = test else { return true };
+    (0..=u8::MAX).any(|protocol| {
+        Upper::of(protocol) == upper && spans.iter().all(|span| span.contains(protocol))
+    })
 }
-
-const FEW_V4: u64 = 1 << 20;
-const FEW_V6: u128 = 1 << 96;
 
 /// The groups made so far, by the rules in them: many ports have the same.
 struct Built<'c> {

@@ -6,8 +6,9 @@ use core::ops::Range;
 use warpline_packet::Found;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
+use super::super::detect::Subject;
 use super::super::flows::{FlowPacket, Stream, Tracked};
-use super::super::groups::Group;
+use super::super::groups::{Group, When};
 use super::super::matcher::fast_pattern::LEN_MAX;
 use super::{At, Inspector, was_asked};
 
@@ -20,7 +21,10 @@ impl Inspector {
         else {
             return false;
         };
-        let Some((protocol, [src_port, dst_port])) = packet.ports() else { return false };
+        let Some((protocol, [src_port, dst_port])) = packet.ports().filter(|_| !packet.is_syn())
+        else {
+            return false;
+        };
         let Self { tables, flows, generation, .. } = self;
         let group = tables.groups.of(protocol, src_port, dst_port);
         let (generation, direction) = (*generation as u16, tracked.direction as usize);
@@ -29,9 +33,9 @@ impl Inspector {
             return false;
         }
         if !state.is_bare[direction] {
-            let [src, dst] = packet.addresses();
-            let mut by_address = tables.groups.by_address(src, dst, false);
-            if !group.always().is_empty() || by_address.next().is_some() {
+            let ports = [src_port, dst_port];
+            let addresses = packet.addresses();
+            if tables.groups.unanchored(When::Packet, protocol, addresses, ports).next().is_some() {
                 return false;
             }
             state.is_bare[direction] = true;
@@ -67,12 +71,17 @@ impl Inspector {
                     tracked.is_first_of_direction || !was_asked
                 }
             });
-        group.always().iter().for_each(|&rule| asked.ask(rule, on_both));
-        let (src, dst) = (at.subject.src, at.subject.dst);
-        tables.groups.by_address(src, dst, false).for_each(|rule| asked.ask(rule, on_both));
+        let mut ask = |when: When, how: u8| {
+            let Subject { protocol, src, dst, .. } = at.subject;
+            let rules = tables.groups.unanchored(when, protocol, [src, dst], [src_port, dst_port]);
+            rules.for_each(|rule| asked.ask(rule, how));
+        };
+        ask(When::Packet, on_both);
+        if at.subject.is_syn() {
+            ask(When::Syn, on_both);
+        }
         if is_first {
-            group.once().iter().for_each(|&rule| asked.ask(rule, PACKET));
-            tables.groups.by_address(src, dst, true).for_each(|rule| asked.ask(rule, PACKET));
+            ask(When::Direction, PACKET);
         }
         let mut is_in_order = false;
         if let Some((place, Tracked { direction, stream, .. })) =

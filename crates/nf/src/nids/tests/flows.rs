@@ -40,6 +40,30 @@ fn directions_and_states() {
 }
 
 #[test]
+fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
+    let late_syn = talk().frames[0].clone();
+    let frames = [talk().frames, vec![late_syn, Frame::tcp(SYN, b"").ports([9, 80])]].concat();
+    let cases: &[(&str, &[usize])] = &[
+        ("any any -> any any (flags:S;", &[0, 6, 7]),
+        ("any any -> any 80 (flags:S;", &[0, 6, 7]),
+        ("any any -> any any (flags:S+;", &[0, 1, 6, 7]),
+        ("any any <> any 80 (flags:S+;", &[0, 1, 6, 7]),
+        ("any 80 -> any any (flags:A+;", &[1, 4]),
+        ("any any -> any 80 (flags:A+;", &[2, 3, 5]),
+        ("any any -> any 80 (dsize:>6; flow:established;", &[3, 5]),
+        ("any any -> 10.0.0.2 any (dsize:>0;", &[3, 5]),
+        ("any 80 -> any any (ttl:64;", &[1, 4]),
+    ];
+    for (rule, expected) in cases {
+        let rules = format!(
+            "alert tcp {rule} sid:1;)\nalert ip any any -> any any (ip_proto:!6; sid:2;)\n"
+        );
+        let places: Vec<usize> = alerts(&rules, &frames).iter().map(|told| told.0).collect();
+        assert_eq!(places, *expected, "{rule}");
+    }
+}
+
+#[test]
 fn datagrams_are_established_by_an_answer() {
     let there = Frame::udp(b"abc");
     let frames = [there.clone(), there.clone(), there.clone().back(), there];

@@ -73,6 +73,7 @@ fn ip_headers() {
         ("ip any any -> any any (sameip;)", same(), &[1]),
         ("ip any any -> any any (ip_proto:17;)", ids(), &[0, 1, 2]),
         ("ip any any -> any any (ip_proto:!17;)", ids(), &[]),
+        ("ip any any -> any any (ip_proto:<18; ip_proto:!6;)", ids(), &[0, 1, 2]),
         ("ip any any -> any any (ip_proto:PIM;)", vec![Frame::new(103, b"abc")], &[0]),
     ]);
 }
@@ -98,6 +99,11 @@ fn tcp_headers() {
         ("tcp any any -> any any (flags:!S;)", all(), &[2, 3, 4]),
         ("tcp any any -> any any (flags:S,A;)", all(), &[0, 1]),
         ("tcp any any -> any any (tcp.flags:SA;)", all(), &[1]),
+        ("tcp any any -> any any (flags:*SF;)", all(), &[0, 1, 3, 5]),
+        ("tcp any any -> any any (flags:*S;)", all(), &[0, 1, 5]),
+        ("tcp any any -> any 80 (flags:SF+;)", all(), &[5]),
+        ("tcp any any -> any [22,80] (flags:SA,R;)", all(), &[1]),
+        ("tcp any any -> any 81 (flags:S+;)", all(), &[]),
         ("tcp any any -> any any (seq:1000;)", set(|f, value| f.seq = value), &[1]),
         ("tcp any any -> any any (ack:1000;)", set(|f, value| f.ack = value), &[1]),
         ("tcp any any -> any any (window:50000;)", set(|f, value| f.window = value as u16), &[2]),
@@ -153,6 +159,13 @@ fn protocols_addresses_and_ports() {
         ("udp any any -> any !80 (content:\"data\";)", ports(), &[1, 2]),
         ("udp any any -> any [81:,!1002] (content:\"data\";)", ports(), &[1]),
         ("udp any any <> any 80 (content:\"data\";)", ports(), &[0, 2]),
+        ("udp any any -> any 80 (ttl:64;)", ports(), &[0]),
+        ("udp any any <> any 80 (ttl:64;)", ports(), &[0, 2]),
+        ("udp any 1000:1001 -> any any (ttl:64;)", ports(), &[0, 1]),
+        ("udp any [80,1001] -> any [79:81,1002] (ttl:64;)", ports(), &[1, 2]),
+        ("udp any any -> any !80 (ttl:64;)", ports(), &[1, 2]),
+        ("tcp any any -> any 80 (ttl:64;)", ports(), &[]),
+        ("udp 10.0.0.1 any -> any 80 (ttl:64;)", ports(), &[0]),
     ]);
 }
 
