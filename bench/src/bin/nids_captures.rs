@@ -1,7 +1,7 @@
 //! `nids` over real captures beside Suricata, with the same rules and packets, one thread each, load time apart.
 //!
 //! `nids_captures RULES CAPTURE...`: the Ethernet frames of all captures are written to one file, behind each other and over
-//! again until there are 64 MiB, each time of other hosts, so that flows begin anew. `warpline` is looked for beside
+//! again until there are 512 MiB, each time of other hosts, so that flows begin anew. `warpline` is looked for beside
 //! this program (`cargo build --release -p warpline`), `suricata` where the shell does; one that is missing is said and
 //! left out. Suricata runs as it is installed, and once more without its application layer, which packet rules don't
 //! need; both times without EVE. Its time is what it says has elapsed once it had loaded.
@@ -14,7 +14,7 @@ use warpline_bench::median;
 use warpline_io::{CaptureReader, Frame, Next, PcapWriter, Sink, Source};
 use warpline_packet::{Instant, LinkType};
 
-const LEN: usize = 64 << 20;
+const LEN: usize = 512 << 20;
 const ROUNDS: usize = 2;
 /// Between captures, and between packets at most: functions are told of each second that passes.
 const GAP_MAX: Duration = Duration::from_secs(1);

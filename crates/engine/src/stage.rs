@@ -66,6 +66,11 @@ impl Bench {
         self.causes.clear();
     }
 
+    /// Whether there are packets of `shard`.
+    fn has(&self, shard: Shard) -> bool {
+        !range_of(&self.ends, shard).is_empty()
+    }
+
     /// The packets of `shard`.
     fn picks(&self, shard: Shard) -> &[u16] {
         &self.picks[range_of(&self.ends, shard)]
@@ -268,18 +273,17 @@ impl Slot {
         }
         flight.batch.set_phase(self.access.before);
         for (shard, state) in &self.states {
-            let picks = flight.bench.picks(*shard);
             if let Some(before) = &state.before
-                && !picks.is_empty()
+                && flight.bench.has(*shard)
             {
-                before.fetch(&flight.batch, picks);
+                before.fetch(&flight.batch, flight.bench.picks(*shard));
             }
         }
         for (shard, state) in &mut self.states {
-            let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
             if let Some(before) = &mut state.before
-                && !picks.is_empty()
+                && flight.bench.has(*shard)
             {
+                let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
@@ -293,18 +297,17 @@ impl Slot {
                 writes: all.writes | flagged.writes,
             });
             for (shard, state) in &self.states {
-                let picks = flight.bench.picks(*shard);
                 if let Some(after) = &state.after
-                    && !picks.is_empty()
+                    && flight.bench.has(*shard)
                 {
-                    after.fetch(&flight.batch, picks);
+                    after.fetch(&flight.batch, flight.bench.picks(*shard));
                 }
             }
             for (shard, state) in &mut self.states {
-                let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
                 if let Some(after) = &mut state.after
-                    && !picks.is_empty()
+                    && flight.bench.has(*shard)
                 {
+                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }

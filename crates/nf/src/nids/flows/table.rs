@@ -173,10 +173,17 @@ impl<V: Default> Table<V> {
     /// Looks at the next place for a flow whose time is over. Told as often as there are places, it looks at all.
     pub(super) fn next_over(&mut self, now: Instant, timeouts: &Timeouts) -> Option<u32> {
         self.sweep = if self.sweep + 1 < self.flows.len() { self.sweep + 1 } else { 0 };
+        if let Some(flow) = self.flows.get(self.sweep + AHEAD) {
+            prefetch(&flow.number);
+            prefetch(&flow.connection);
+        }
         let flow = self.flows.get(self.sweep)?;
         (flow.number != 0 && flow.is_over(now, timeouts)).then_some(self.sweep as u32)
     }
 }
+
+/// How many places ahead the memory of those to be looked at is asked for.
+const AHEAD: usize = 4;
 
 /// How many flows are looked at for one to make room.
 const CANDIDATES: usize = 16;
