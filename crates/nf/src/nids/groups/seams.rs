@@ -14,26 +14,35 @@ pub(super) struct Seams {
     /// A bit for each two bytes in a row that are in a literal: small enough to stay in a core's first cache.
     pairs: Box<[u64; PAIRS / 64]>,
     /// Stretches of four bytes, and literals of two and of three.
-    parts: Bits,
-    /// The first and the last four bytes of literals.
-    firsts: Bits,
-    lasts: Bits,
+    parts: Parts,
     /// Whether there are literals of two and of three bytes.
     has_short: [bool; 2],
     /// Bytes of the longest literal.
     len_max: usize,
 }
 
-/// A set of hashes of up to four bytes: three bits of one word for each (a Bloom filter in blocks of a word).
-struct Bits {
-    /// A power of two of them.
+/// A set of up to four bytes each, and of those among them that literals begin or end with: for each three bits of one
+/// word, and the same turned for each end (a Bloom filter in blocks of a word), so that one look tells all.
+struct Parts {
     words: Box<[u64]>,
 }
 
-/// Bits for each different stretch, at least.
-const SPARSE: usize = 8;
-/// Bits for each different stretch that literals begin or end with, at least.
-const SPARSE_ENDS: usize = 16;
+/// What is known of a stretch, as far as a filter knows.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    /// Whether it is in some literal.
+    is_in: bool,
+    /// Whether one begins with it.
+    begins: bool,
+    /// Whether one ends with it.
+    ends: bool,
+}
+
+/// Bits for each different stretch.
+const SPARSE: usize = 12;
+/// By how much a stretch's bits are turned where a literal begins with it, and where one ends with it.
+const BEGINS: u32 = 21;
+const ENDS: u32 = 42;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
 /// Two bytes in a row that there may be.
@@ -44,19 +53,20 @@ impl Seams {
         let literals = || patterns.iter().map(|pattern| &*pattern.bytes);
         let parts = literals()
             .flat_map(|literal| literal.windows(literal.len().clamp(2, PART_LEN)).map(number));
-        let firsts =
-            literals().filter_map(|literal| Some(number(literal.first_chunk::<PART_LEN>()?)));
-        let lasts =
-            literals().filter_map(|literal| Some(number(literal.last_chunk::<PART_LEN>()?)));
+        let mut parts = Parts::new(parts.collect());
+        for literal in literals() {
+            let (first, last) =
+                (literal.first_chunk::<PART_LEN>(), literal.last_chunk::<PART_LEN>());
+            first.into_iter().for_each(|part| parts.add(number(part), BEGINS));
+            last.into_iter().for_each(|part| parts.add(number(part), ENDS));
+        }
         let mut pairs = Box::new([0; PAIRS / 64]);
         for pair in literals().flat_map(|literal| literal.windows(2).map(number)) {
             pairs[pair as usize / 64] |= 1 << (pair % 64);
         }
         Self {
             pairs,
-            parts: Bits::new(parts.collect(), SPARSE),
-            firsts: Bits::new(firsts.collect(), SPARSE_ENDS),
-            lasts: Bits::new(lasts.collect(), SPARSE_ENDS),
+            parts,
             has_short: [2, 3].map(|short| literals().any(|literal| literal.len() == short)),
             len_max: literals().map(<[u8]>::len).max().unwrap_or(0),
         }
@@ -75,13 +85,10 @@ impl Seams {
         if self.pairs[pair / 64] >> (pair % 64) & 1 == 0 {
             return None;
         }
-        let has = |shift: u32, mask: u32| self.parts.has((all >> shift) as u32 & mask);
-        let across = [has(16, u32::MAX), has(8, u32::MAX), has(0, u32::MAX)];
-        let long = match across {
-            [false, false, false] => None,
-            _ if self.is_any(all, across) => self.spanning_long(bytes, border),
-            _ => None,
-        };
+        let part = |shift: u32| self.parts.get((all >> shift) as u32);
+        let is_any = is_any([part(16), part(8), part(0)]);
+        let long = if is_any { self.spanning_long(bytes, border) } else { None };
+        let has = |shift: u32, mask: u32| self.parts.get((all >> shift) as u32 & mask).is_in;
         let [has_pairs, has_triples] = self.has_short;
         let is_short = (has_triples && (has(8, 0xff_ffff) || has(16, 0xff_ffff)))
             || (has_pairs && has(16, 0xffff));
@@ -101,17 +108,7 @@ impl Seams {
         });
         let start = (border + 1).saturating_sub(self.len_max);
         let end = bytes.len().min(border + self.len_max);
-        parts.any(|part| self.parts.has(number(part))).then_some(start..end)
-    }
-
-    /// Whether something of four bytes or more may lie across the middle of six bytes, of whose three stretches it is known
-    /// whether each is in some literal. What has three bytes on both sides holds all of them; what has less on one begins or
-    /// ends with one.
-    #[inline]
-    fn is_any(&self, all: u64, across: [bool; 3]) -> bool {
-        let begins = |at: usize| across[at] && self.firsts.has((all >> (16 - 8 * at)) as u32);
-        let ends = |at: usize| across[at] && self.lasts.has((all >> (16 - 8 * at)) as u32);
-        across == [true; 3] || begins(1) || begins(2) || ends(0) || ends(1)
+        parts.any(|part| self.parts.get(number(part)).is_in).then_some(start..end)
     }
 
     /// Where what has four bytes or more may lie, at three bytes of each side or more: from the farthest place where one may begin,
@@ -119,13 +116,13 @@ impl Seams {
     fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let stretch = |at: usize| {
             let part = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<PART_LEN>());
-            part.map(|part| fold(u32::from_be_bytes(*part).into()) as u32)
+            let part = part.map(|part| fold(u32::from_be_bytes(*part).into()) as u32);
+            part.map(|part| self.parts.get(part)).filter(|part| part.is_in)
         };
-        let is_part = |part: &u32| self.parts.has(*part);
         let (mut begin, mut end) = (None, None);
         for at in (0..border).rev().take(self.len_max) {
-            match stretch(at).filter(is_part) {
-                Some(part) if self.firsts.has(part) => begin = Some(at),
+            match stretch(at) {
+                Some(Part { begins: true, .. }) => begin = Some(at),
                 // What begins before has this one in it.
                 None if at + PART_LEN <= border + 1 => break,
                 _ => {}
@@ -133,8 +130,8 @@ impl Seams {
         }
         let begin = begin?;
         for at in (border + 1 - PART_LEN..bytes.len()).take(self.len_max) {
-            match stretch(at).filter(is_part) {
-                Some(part) if self.lasts.has(part) => end = Some(at),
+            match stretch(at) {
+                Some(Part { ends: true, .. }) => end = Some(at),
                 None if at + 1 >= border => break,
                 _ => {}
             }
@@ -143,38 +140,52 @@ impl Seams {
     }
 
     pub(super) fn memory_len(&self) -> usize {
-        let bits = [&self.parts, &self.firsts, &self.lasts].map(|bits| bits.words.len());
-        8 * (self.pairs.len() + bits.iter().sum::<usize>())
+        8 * (self.pairs.len() + self.parts.words.len())
     }
 }
 
-impl Bits {
-    /// Of these, with at least so many bits for each different one.
-    fn new(mut parts: Vec<u32>, sparse: usize) -> Self {
+/// Whether something of four bytes or more may lie across the middle of six bytes that hold these stretches: it begins one
+/// byte before or two, or ends one behind or two, or else holds all three.
+#[inline(always)]
+fn is_any([before, middle, behind]: [Part; 3]) -> bool {
+    let begins = middle.begins & (behind.is_in | middle.ends);
+    let ends = middle.ends & (before.is_in | middle.begins);
+    before.ends | behind.begins | begins | ends | (before.is_in & middle.is_in & behind.is_in)
+}
+
+impl Parts {
+    /// Of these stretches; which of them begin or end something is [`Parts::add`]ed.
+    fn new(mut parts: Vec<u32>) -> Self {
         parts.sort_unstable();
         parts.dedup();
-        let len = (parts.len() * sparse).div_ceil(64).next_power_of_two();
-        let mut bits = Self { words: vec![0; len].into() };
-        for part in parts {
-            let (word, own) = bits.place(part);
-            bits.words[word] |= own;
-        }
-        bits
+        let mut all = Self { words: vec![0; (parts.len() * SPARSE).div_ceil(64).max(1)].into() };
+        parts.into_iter().for_each(|part| all.add(part, 0));
+        all
+    }
+
+    /// Sets the bits of a stretch, turned by `by`.
+    fn add(&mut self, part: u32, by: u32) {
+        let (word, bits) = self.place(part);
+        self.words[word] |= bits.rotate_left(by);
     }
 
     #[inline(always)]
-    fn has(&self, part: u32) -> bool {
+    fn get(&self, part: u32) -> Part {
         let (word, bits) = self.place(part);
-        self.words[word] & bits == bits
+        let missing = !self.words[word];
+        let is_in = missing & bits == 0;
+        let has = |by: u32| is_in & (missing & bits.rotate_left(by) == 0);
+        Part { is_in, begins: has(BEGINS), ends: has(ENDS) }
     }
 
-    /// The word of a part, and its bits there.
+    /// The word of a stretch, and its bits there.
     #[inline(always)]
     fn place(&self, part: u32) -> (usize, u64) {
-        // The upper half of the product hangs on all bytes of the part; its lowest bits say which word.
+        // The upper half of the product hangs on all bytes of the part.
         let hash = u64::from(part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = 1 << (hash >> 58) | 1 << (hash >> 52 & 63) | 1 << (hash >> 46 & 63);
-        ((hash >> 26) as usize & (self.words.len() - 1), bits)
+        let named = (hash >> 14) as u32;
+        ((u64::from(named) * self.words.len() as u64 >> 32) as usize, bits)
     }
 }
 
