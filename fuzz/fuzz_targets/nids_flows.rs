@@ -88,8 +88,10 @@ struct Listener {
 impl Listener {
     fn take(&mut self, frame: &[u8], link: LinkType, wire_len: usize, now: Instant) {
         let headers = Headers::parse(frame, link, wire_len);
-        let Some(packet) = FlowPacket::new(frame, &headers, now) else { return };
-        self.flows.fetch(frame, &headers);
+        let Some(packet) = FlowPacket::new(frame, &headers, now, wire_len as u32 % 3) else {
+            return;
+        };
+        self.flows.fetch(wire_len as u32 % 3);
         self.flows.handle_timeout(now);
         let tracked = self.flows.take(&packet);
         let Some(place) = tracked.place else { return };

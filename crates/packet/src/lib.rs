@@ -54,7 +54,7 @@ mod verdict;
 pub mod wire;
 
 pub use access::{Access, ReadWrite};
-pub use arena::{Arena, HeapMemory, Memory, Placer, Table, prefetch};
+pub use arena::{Arena, HeapMemory, Memory, Placer, Table, prefetch, prefetch_all};
 pub use arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN};
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};

@@ -12,7 +12,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Found, Headers, Instant, Packet, Shard};
+use warpline_packet::{Found, Headers, Instant, Packet, Shard, prefetch};
 
 use super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::counts::Counts;
@@ -120,9 +120,11 @@ impl Inspector {
         }
     }
 
-    /// Asks for the memory of a packet's flow.
+    /// Asks for a packet's headers and for the memory of its flow.
+    #[inline]
     pub(super) fn fetch(&self, packet: &Packet<'_>) {
-        self.flows.fetch(packet.into_frame(), &packet.headers());
+        packet.into_frame().first().into_iter().for_each(prefetch);
+        self.flows.fetch(packet.flow_hash());
     }
 
     /// Other rules, for packets from here on.
@@ -152,7 +154,8 @@ impl Inspector {
             self.alerts = 0;
         }
         let now = seen.packet.timestamp();
-        let packet = FlowPacket::new(seen.frame, &seen.headers, now);
+        let hint = seen.packet.flow_hash();
+        let packet = FlowPacket::new(seen.frame, &seen.headers, now, hint);
         let tracked = packet.as_ref().map(|packet| self.take(packet, seen, emit));
         let place = tracked.as_ref().and_then(|tracked| tracked.place);
         match place.map(|place| self.flows.vars(place).fate) {

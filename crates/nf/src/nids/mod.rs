@@ -58,9 +58,11 @@ const ACCESS: Access = Access {
     before: ReadWrite::NONE,
     run: ReadWrite::new(SCANNED, FieldSet::EMPTY),
     after: ReadWrite::new(
-        FieldSet::FRAME
-            .union(FieldSet::HEADERS)
-            .union(FieldSet::of(&[Field::Timestamp, Field::Ingress])),
+        FieldSet::FRAME.union(FieldSet::HEADERS).union(FieldSet::of(&[
+            Field::Timestamp,
+            Field::Ingress,
+            Field::FlowHash,
+        ])),
         FieldSet::of(&[Field::Verdict]),
     ),
     after_flagged: ReadWrite::NONE,

@@ -20,7 +20,7 @@ impl<V: Default + Clone> Flows<V> {
         if packet.is_error || self.checks {
             return None;
         }
-        let (place, direction) = self.table.find(&packet.key)?;
+        let (place, direction) = self.table.find(&packet.key, packet.hint)?;
         let now = self.now.max(packet.timestamp);
         if self.table.is_over(place, now, &self.timeouts) {
             return None;

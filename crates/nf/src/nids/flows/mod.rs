@@ -31,7 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use warpline_packet::{Headers, Instant};
+use warpline_packet::Instant;
 
 pub use counters::Counters;
 pub use facts::Facts;
@@ -92,12 +92,10 @@ impl<V: Default + Clone> Flows<V> {
         Table::<V>::memory_len(limits.flows) + streams + Held::memory_len(limits.held_segments)
     }
 
-    /// Asks for the memory that [`Flows::take`] will read for the packet in `frame`, which has these headers.
+    /// Asks for the memory that [`Flows::take`] will probably read for a packet with this hint.
     #[inline]
-    pub fn fetch(&self, frame: &[u8], headers: &Headers) {
-        if let Some(key) = segment::key(frame, headers) {
-            self.table.fetch(&key);
-        }
+    pub fn fetch(&self, hint: u32) {
+        self.table.fetch(hint);
     }
 
     /// Takes a packet in, at its own time. Places that were given before are void from here on. What waits in a flow that
@@ -283,7 +281,9 @@ impl<V: Default + Clone> Flows<V> {
     /// The flow of a packet, unless that is over or the packet begins another. The error is as with [`Flows::try_take`].
     #[inline]
     fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
-        let Some((place, direction)) = self.table.find(&packet.key) else { return Ok(None) };
+        let Some((place, direction)) = self.table.find(&packet.key, packet.hint) else {
+            return Ok(None);
+        };
         let connection = &self.table.get(place).connection;
         let begins = |segment: &Segment<'_>| connection.is_over_for(direction, segment);
         if self.table.is_over(place, self.now, &self.timeouts) {

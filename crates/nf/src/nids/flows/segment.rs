@@ -20,6 +20,7 @@ pub struct FlowPacket<'a> {
     pub(super) timestamp: Instant,
     /// Bytes of the IP packet, as far as captured.
     pub(super) len: u32,
+    pub(super) hint: u32,
 }
 
 /// Between whom a TCP or UDP packet goes.
@@ -50,9 +51,10 @@ pub(super) struct Segment<'a> {
 }
 
 impl<'a> FlowPacket<'a> {
-    /// Of a frame, by its headers. `None` for what has no flow: not IP, a fragment, malformed.
+    /// Of a frame, by its headers. `hint` is what packets of a flow have in common and others mostly don't, such as a hash
+    /// made before; nothing but time depends on it. `None` for what has no flow: not IP, a fragment, malformed.
     #[inline]
-    pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant) -> Option<Self> {
+    pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant, hint: u32) -> Option<Self> {
         let (packet, l4) = parts(frame, headers)?;
         let (key, is_error) = key_of(packet, l4, headers)?;
         let is_cut = headers.flags.has(Flags::SNAPPED);
@@ -60,7 +62,7 @@ impl<'a> FlowPacket<'a> {
             ip_protocol::TCP => Some(Segment::read(l4, is_cut)?),
             _ => None,
         };
-        Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32 })
+        Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32, hint })
     }
 
     /// Its protocol and its ports, source and destination; `None` where it is neither TCP nor UDP.
@@ -102,6 +104,7 @@ impl<'a> FlowPacket<'a> {
 }
 
 impl<'a> Segment<'a> {
+    #[inline(always)]
     fn read(l4: &'a [u8], is_cut: bool) -> Option<Self> {
         let tcp = Tcp::new_checked(l4).ok()?;
         let mut segment = Self {
@@ -148,13 +151,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The key of a packet's flow; `None` as for [`FlowPacket::new`].
-pub(super) fn key(frame: &[u8], headers: &Headers) -> Option<Key> {
-    let (packet, l4) = parts(frame, headers)?;
-    key_of(packet, l4, headers).map(|(key, _)| key)
-}
-
 /// The IP packet, and what is behind its headers.
+#[inline(always)]
 fn parts<'a>(frame: &'a [u8], headers: &Headers) -> Option<(&'a [u8], &'a [u8])> {
     if headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
         return None;
@@ -164,6 +162,7 @@ fn parts<'a>(frame: &'a [u8], headers: &Headers) -> Option<(&'a [u8], &'a [u8])>
 }
 
 /// The key, and whether the packet is an ICMP error.
+#[inline(always)]
 fn key_of(packet: &[u8], l4: &[u8], headers: &Headers) -> Option<(Key, bool)> {
     let (src, dst) = addresses(packet, headers.version)?;
     let own = Key::new(headers.version, headers.protocol, [src, dst]);

@@ -3,7 +3,7 @@
 use core::hash::BuildHasher;
 use std::hash::RandomState;
 
-use warpline_packet::{Instant, prefetch};
+use warpline_packet::{Instant, prefetch, prefetch_all};
 
 use super::connection::Connection;
 use super::key::Key;
@@ -53,6 +53,8 @@ pub(super) struct Table<V> {
     /// Places that were in use.
     free: Vec<u32>,
     index: Index,
+    /// By packets' hints, where the flow of one was found last.
+    guesses: Box<[u32]>,
     /// Where the next one to make room is looked for, and where flows that are over are.
     hand: usize,
     sweep: usize,
@@ -70,6 +72,7 @@ impl<V: Default> Table<V> {
             capacity,
             free: Vec::with_capacity(capacity),
             index: Index::new(capacity),
+            guesses: vec![0; guesses_of(capacity)].into(),
             hand: 0,
             sweep: 0,
             seed: RandomState::new().hash_one(0_u8),
@@ -79,7 +82,8 @@ impl<V: Default> Table<V> {
 
     /// Bytes of a table with room for `capacity` flows.
     pub(super) fn memory_len(capacity: usize) -> usize {
-        capacity * (size_of::<Flow<V>>() + size_of::<u32>()) + Index::memory_len(capacity)
+        let guesses = guesses_of(capacity) * size_of::<u32>();
+        capacity * (size_of::<Flow<V>>() + size_of::<u32>()) + Index::memory_len(capacity) + guesses
     }
 
     pub(super) fn len(&self) -> usize {
@@ -99,22 +103,33 @@ impl<V: Default> Table<V> {
         &mut self.flows[place as usize]
     }
 
-    /// Asks for what [`Table::find`] will read.
-    pub(super) fn fetch(&self, key: &Key) {
-        if let Some(flow) = self.flows.get(self.index.glance(key.hash(self.seed)) as usize) {
-            prefetch(&flow.key);
-            prefetch(&flow.connection);
+    /// Asks for what [`Table::find`] will probably read.
+    pub(super) fn fetch(&self, hint: u32) {
+        let guess = self.guesses.get(hint as usize & (self.guesses.len() - 1));
+        if let Some(flow) = guess.and_then(|&place| self.flows.get(place as usize)) {
+            prefetch_all(flow);
         }
     }
 
-    /// The flow of a key, and which way of it the key goes.
-    pub(super) fn find(&self, key: &Key) -> Option<(u32, Direction)> {
-        let place = self.index.find(key.hash(self.seed), |place| {
-            let own = &self.flows[place as usize].key;
-            own == key || *own == key.reversed()
-        })?;
-        let is_own = self.flows[place as usize].key == *key;
-        Some((place, if is_own { Direction::ToServer } else { Direction::ToClient }))
+    /// The flow of a key, and which way of it the key goes. Packets of a flow mostly have the same hint, which no result
+    /// depends on.
+    #[inline]
+    pub(super) fn find(&mut self, key: &Key, hint: u32) -> Option<(u32, Direction)> {
+        let at = hint as usize & (self.guesses.len() - 1);
+        let guess = self.guesses[at];
+        let flow = self.flows.get(guess as usize).filter(|flow| flow.number != 0);
+        if let Some(direction) = flow.and_then(|flow| key.direction_in(&flow.key)) {
+            return Some((guess, direction));
+        }
+        self.find_anywhere(key, at)
+    }
+
+    /// [`Table::find`] by the index; the next guess at place `at` is what it finds.
+    fn find_anywhere(&mut self, key: &Key, at: usize) -> Option<(u32, Direction)> {
+        let direction = |place: u32| key.direction_in(&self.flows[place as usize].key);
+        let place = self.index.find(key.hash(self.seed), |place| direction(place).is_some())?;
+        self.guesses[at] = place;
+        Some((place, direction(place)?))
     }
 
     /// Whether its time is over.
@@ -180,6 +195,11 @@ impl<V: Default> Table<V> {
         let flow = self.flows.get(self.sweep)?;
         (flow.number != 0 && flow.is_over(now, timeouts)).then_some(self.sweep as u32)
     }
+}
+
+/// How many guesses there are of a table's flows: a power of two.
+fn guesses_of(capacity: usize) -> usize {
+    capacity.max(1).next_power_of_two()
 }
 
 /// How many places ahead the memory of those to be looked at is asked for.

@@ -10,7 +10,6 @@ mod overlaps;
 
 use super::{Direction, Facts, Flows, Limits, Stream, Tracked};
 use frames::Frame;
-use warpline_packet::{Headers, LinkType};
 
 /// Flows that are given frames.
 struct Listener {
@@ -25,7 +24,7 @@ impl Listener {
     fn take(&mut self, frame: &Frame) -> Tracked {
         let bytes = frame.bytes();
         let packet = frame.packet(&bytes).expect("a packet of a flow");
-        self.flows.fetch(&bytes, &Headers::parse(&bytes, LinkType::RAW, bytes.len()));
+        self.flows.fetch(packet.hint);
         self.flows.take(&packet)
     }
 
