@@ -306,7 +306,7 @@ impl Inspector {
                 );
             return holds.then_some(Matched { rule, is_stream: false });
         };
-        let (window, state) = flows.window_and_vars(place, direction);
+        let state = flows.vars(place);
         if !tables.detector.header_matches(
             number,
             &at.subject,
@@ -335,6 +335,8 @@ impl Inspector {
         if !has_literal && waiting.has_matched(rule, pool) {
             return None;
         }
+        let (window, state) = flows.window_and_vars(place, direction);
+        let waiting = &mut state.waiting[direction as usize];
         let buffer = Buffer { bytes: window.bytes, start: window.start };
         let holds = tables.detector.payload_matches(number, buffer, scratch);
         let was_full = match holds {

@@ -158,6 +158,12 @@ impl<V: Default + Clone> Flows<V> {
         (side.window(&mut self.memory), &mut flow.vars)
     }
 
+    /// Where [`Flows::window`] would start, and [`Flows::vars`].
+    pub fn window_start_and_vars(&mut self, place: Place, direction: Direction) -> (u64, &mut V) {
+        let flow = self.table.get_mut(place.0);
+        (flow.connection.halves[direction as usize].side.window_start(), &mut flow.vars)
+    }
+
     /// At most `reach` bytes of a direction on each side of the place where its last `len` bytes begin, and that place among them;
     /// `room`, where they may be put, has twice as many. With [`Flows::vars`].
     #[inline]

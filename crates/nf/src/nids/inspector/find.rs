@@ -88,27 +88,31 @@ impl Inspector {
             at.tracked.as_ref().and_then(|t| Some((t.place?, t)))
             && let Some((from, to)) = at.grew
         {
-            let (window, state) = flows.window_and_vars(place, *direction);
+            let (start, state) = flows.window_start_and_vars(place, *direction);
             let waiting = &mut state.waiting[*direction as usize];
             let known = &mut state.generations[*direction as usize];
             let is_new_set = core::mem::replace(known, generation) != generation;
             is_in_order = matches!(stream, Stream::Grew { is_packet: true, changed: None, .. })
                 && !is_new_set;
-            let from = if is_new_set { window.start } else { from };
             if is_new_set {
                 waiting.clear(pool);
             }
-            waiting.forget(window.start, pool);
+            waiting.forget(start, pool);
             waiting.rules(pool).for_each(|rule| asked.ask(rule, STREAM | WAITED));
-            let border = (from - window.start.min(from)) as usize;
-            let stretch = if is_in_order {
-                group.spanning(window.bytes, border)
+            if is_in_order {
+                let (len, mut room) = ((to - from) as usize, [0; 2 * LEN_MAX]);
+                let ((bytes, border), _) =
+                    flows.seam_and_vars(place, *direction, len, LEN_MAX, &mut room);
+                if let Some(stretch) = group.spanning(bytes, border) {
+                    scan_behind(group, bytes, stretch, border, asked);
+                }
             } else {
                 counts.rescans += 1;
+                let window = flows.window(place, *direction);
+                let from = if is_new_set { window.start } else { from };
+                let border = (from - window.start.min(from)) as usize;
                 let first = (border + 1).saturating_sub(group.pattern_len_max());
-                Some(first..(to - window.start) as usize)
-            };
-            if let Some(stretch) = stretch {
+                let stretch = first..(to - window.start) as usize;
                 scan_behind(group, window.bytes, stretch, border, asked);
             }
         }
