@@ -2,8 +2,9 @@
 //!
 //! What lies across a seam holds one of the three stretches of four bytes that do; if it is shorter, it is the stretch.
 //! A bit for each two bytes in a row, then some for each hash of four, in any literal, say of most seams that nothing
-//! lies across, in one look or four instead of a scan. Text has many of these four bytes by chance. Then a literal that lies across begins
-//! and ends within the run of such stretches, and has its first four bytes and its last four there, which is seldom so.
+//! lies across, in one look or four instead of a scan. Text has many of these four bytes by chance, and fewer of six. Then a
+//! literal that lies across begins and ends within the run of such stretches, and has its first four bytes and its last
+//! four there, which is seldom so.
 
 use core::ops::Range;
 
@@ -12,16 +13,21 @@ use crate::nids::matcher::Pattern;
 /// See the module. Letters are folded.
 pub(super) struct Seams {
     /// A bit for each two bytes in a row that are in a literal: small enough to stay in a core's first cache.
-    pairs: Box<[u64; PAIRS / 64]>,
+    pairs: Pairs,
     /// Stretches of four bytes, and literals of two and of three.
     parts: Parts,
-    /// Whether there are literals of two and of three bytes.
-    has_short: [bool; 2],
+    /// Stretches of six bytes.
+    sixes: Parts,
+    /// Literals of two bytes, of three; nothing where there are none.
+    shorts: [Option<Pairs>; 2],
     /// Bytes of the longest literal.
     len_max: usize,
 }
 
-/// A set of up to four bytes each, and of those among them that literals begin or end with: for each three bits of one
+/// A bit for each two bytes in a row.
+struct Pairs(Box<[u64; PAIRS / 64]>);
+
+/// A set of four bytes each, of less or of six, and of those among them that literals begin or end with: for each three bits of one
 /// word, and the same turned for each end (a Bloom filter in blocks of a word), so that one look tells all.
 struct Parts {
     words: Box<[u64]>,
@@ -45,6 +51,8 @@ const BEGINS: u32 = 21;
 const ENDS: u32 = 42;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
+/// Bytes around a seam that are looked at first.
+const AROUND: usize = 6;
 /// Two bytes in a row that there may be.
 const PAIRS: usize = 1 << 16;
 
@@ -60,14 +68,17 @@ impl Seams {
             first.into_iter().for_each(|part| parts.add(number(part), BEGINS));
             last.into_iter().for_each(|part| parts.add(number(part), ENDS));
         }
-        let mut pairs = Box::new([0; PAIRS / 64]);
-        for pair in literals().flat_map(|literal| literal.windows(2).map(number)) {
-            pairs[pair as usize / 64] |= 1 << (pair % 64);
-        }
+        let sixes = literals().flat_map(|literal| literal.windows(AROUND).map(number));
+        let shorts = [2, 3].map(|len| {
+            let mut shorts = literals().filter(|literal| literal.len() == len).peekable();
+            shorts.peek()?;
+            Some(Pairs::new(shorts.map(|short| short_hash(number(short)))))
+        });
         Self {
-            pairs,
+            pairs: Pairs::new(literals().flat_map(|literal| literal.windows(2).map(number))),
             parts,
-            has_short: [2, 3].map(|short| literals().any(|literal| literal.len() == short)),
+            sixes: Parts::new(sixes.collect()),
+            shorts,
             len_max: literals().map(<[u8]>::len).max().unwrap_or(0),
         }
     }
@@ -81,18 +92,19 @@ impl Seams {
             return self.spanning_at_edge(bytes, border);
         };
         let all = fold(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        let pair = (all >> 16) as usize & (PAIRS - 1);
-        if self.pairs[pair / 64] >> (pair % 64) & 1 == 0 {
+        if !self.pairs.has(all >> 16 & 0xffff) {
             return None;
         }
-        let part = |shift: u32| self.parts.get((all >> shift) as u32);
-        let is_any = is_any([part(16), part(8), part(0)]);
+        let part = |shift: u32| self.parts.get(all >> shift & u64::from(u32::MAX));
+        let is_any = may_touch([part(16), part(8), part(0)], || self.sixes.get(all).is_in);
         let long = if is_any { self.spanning_long(bytes, border) } else { None };
-        let has = |shift: u32, mask: u32| self.parts.get((all >> shift) as u32 & mask).is_in;
-        let [has_pairs, has_triples] = self.has_short;
-        let is_short = (has_triples && (has(8, 0xff_ffff) || has(16, 0xff_ffff)))
-            || (has_pairs && has(16, 0xffff));
-        if !is_short {
+        let [pairs, triples] = &self.shorts;
+        let is_pair =
+            pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(all >> 16 & 0xffff)));
+        let triple = |shift: u32| short_hash(all >> shift & 0xff_ffff);
+        let is_triple =
+            triples.as_ref().is_some_and(|all_of| all_of.has(triple(8)) | all_of.has(triple(16)));
+        if !(is_pair | is_triple) {
             return long;
         }
         let (start, end) = (border - 2, border + 2);
@@ -116,7 +128,7 @@ impl Seams {
     fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let stretch = |at: usize| {
             let part = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<PART_LEN>());
-            let part = part.map(|part| fold(u32::from_be_bytes(*part).into()) as u32);
+            let part = part.map(|part| fold(u32::from_be_bytes(*part).into()));
             part.map(|part| self.parts.get(part)).filter(|part| part.is_in)
         };
         let (mut begin, mut end) = (None, None);
@@ -140,22 +152,43 @@ impl Seams {
     }
 
     pub(super) fn memory_len(&self) -> usize {
-        8 * (self.pairs.len() + self.parts.words.len())
+        let shorts = self.shorts.iter().flatten().count();
+        8 * ((1 + shorts) * PAIRS / 64 + self.parts.words.len() + self.sixes.words.len())
     }
 }
 
 /// Whether something of four bytes or more may lie across the middle of six bytes that hold these stretches: it begins one
-/// byte before or two, or ends one behind or two, or else holds all three.
+/// byte before or two, or ends one behind or two, or else holds all six.
 #[inline(always)]
-fn is_any([before, middle, behind]: [Part; 3]) -> bool {
+fn may_touch([before, middle, behind]: [Part; 3], has_six: impl Fn() -> bool) -> bool {
     let begins = middle.begins & (behind.is_in | middle.ends);
     let ends = middle.ends & (before.is_in | middle.begins);
-    before.ends | behind.begins | begins | ends | (before.is_in & middle.is_in & behind.is_in)
+    before.ends | behind.begins | begins | ends
+        || (before.is_in & middle.is_in & behind.is_in && has_six())
+}
+
+impl Pairs {
+    fn new(numbers: impl Iterator<Item = u64>) -> Self {
+        let mut words = Box::new([0; PAIRS / 64]);
+        numbers.for_each(|number| words[number as usize % PAIRS / 64] |= 1 << (number % 64));
+        Self(words)
+    }
+
+    #[inline(always)]
+    fn has(&self, number: u64) -> bool {
+        self.0[number as usize % PAIRS / 64] >> (number % 64) & 1 == 1
+    }
+}
+
+/// Two bytes of two or three.
+#[inline(always)]
+fn short_hash(number: u64) -> u64 {
+    number ^ number >> 9
 }
 
 impl Parts {
     /// Of these stretches; which of them begin or end something is [`Parts::add`]ed.
-    fn new(mut parts: Vec<u32>) -> Self {
+    fn new(mut parts: Vec<u64>) -> Self {
         parts.sort_unstable();
         parts.dedup();
         let mut all = Self { words: vec![0; (parts.len() * SPARSE).div_ceil(64).max(1)].into() };
@@ -164,13 +197,13 @@ impl Parts {
     }
 
     /// Sets the bits of a stretch, turned by `by`.
-    fn add(&mut self, part: u32, by: u32) {
+    fn add(&mut self, part: u64, by: u32) {
         let (word, bits) = self.place(part);
         self.words[word] |= bits.rotate_left(by);
     }
 
     #[inline(always)]
-    fn get(&self, part: u32) -> Part {
+    fn get(&self, part: u64) -> Part {
         let (word, bits) = self.place(part);
         let missing = !self.words[word];
         let is_in = missing & bits == 0;
@@ -180,18 +213,18 @@ impl Parts {
 
     /// The word of a stretch, and its bits there.
     #[inline(always)]
-    fn place(&self, part: u32) -> (usize, u64) {
+    fn place(&self, part: u64) -> (usize, u64) {
         // The upper half of the product hangs on all bytes of the part.
-        let hash = u64::from(part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = part.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = 1 << (hash >> 58) | 1 << (hash >> 52 & 63) | 1 << (hash >> 46 & 63);
         let named = (hash >> 14) as u32;
-        ((u64::from(named) * self.words.len() as u64 >> 32) as usize, bits)
+        (((u64::from(named) * self.words.len() as u64) >> 32) as usize, bits)
     }
 }
 
-/// Up to four bytes as one number, letters folded.
-fn number(part: &[u8]) -> u32 {
-    fold(part.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))) as u32
+/// Up to eight bytes as one number, letters folded.
+fn number(part: &[u8]) -> u64 {
+    fold(part.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
 /// Eight bytes at once, capital letters made small.
