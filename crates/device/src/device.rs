@@ -30,6 +30,13 @@ pub trait Device: Send + Sync {
     /// What the device says, for memory that can't be page-locked for one.
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure>;
 
+    /// New zeroed memory of at least `bytes`, on a boundary of 64 bytes, in which its kernels work where it lies once it is
+    /// registered, on a device that does so in memory of its own making only. `None` where there is none; others may do so in
+    /// any memory ([`Region::is_in_place`]).
+    fn shared_memory(&self, _bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        None
+    }
+
     /// New host memory of `bytes`, zeroed and registered; all of it as one piece.
     ///
     /// # Errors
@@ -93,7 +100,8 @@ pub struct Description {
     pub group_max: u32,
     /// Shared memory of a group, in bytes.
     pub shared: u32,
-    /// Whether its memory is the host's: kernels then work in pieces in place, and copies are for nothing.
+    /// Whether its memory is the host's: kernels then work in regions in place ([`crate::Argument::InPlace`]) where the device
+    /// can, and copies are for nothing.
     pub shares_host_memory: bool,
     /// Whether kernels reach host memory, over the bus where it is not shared.
     pub reaches_host_memory: bool,

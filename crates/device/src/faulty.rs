@@ -87,6 +87,10 @@ impl Device for Faulty {
         self.inner.register(memory)
     }
 
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        self.inner.shared_memory(bytes)
+    }
+
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         self.fails(|_| None)?;
         let (inner, state) = (self.inner.stream()?, self.state.clone());

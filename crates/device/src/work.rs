@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::{Failure, Kernel, Parameter, Piece, Slice};
+use crate::{Failure, Kernel, Parameter, Piece, Region, Slice};
 
 /// Work for a stream. The pieces are the stream's until the work is [`Done`], which brings them back.
 #[derive(Debug, Default)]
@@ -62,6 +62,9 @@ pub enum Argument {
     HostReads(Part),
     /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other argument of the launch.
     HostWrites(Part),
+    /// For [`Parameter::Writes`]: a region in which the device works in place ([`Region::is_in_place`]), from its first byte on. The
+    /// kernel touches the work's pieces of it, and nothing else.
+    InPlace(Region),
     /// For [`Parameter::U32`].
     U32(u32),
     /// For [`Parameter::U64`].
@@ -72,7 +75,7 @@ impl Argument {
     fn parameter(&self) -> Parameter {
         match self {
             Self::Reads(_) | Self::HostReads(_) => Parameter::Reads,
-            Self::Writes(_) | Self::HostWrites(_) => Parameter::Writes,
+            Self::Writes(_) | Self::HostWrites(_) | Self::InPlace(_) => Parameter::Writes,
             Self::U32(_) => Parameter::U32,
             Self::U64(_) => Parameter::U64,
         }
@@ -163,6 +166,10 @@ impl Work {
                 Err(EMPTY.into())
             }
             Argument::HostReads(part) | Argument::HostWrites(part) => self.check_part(part),
+            Argument::InPlace(region) if !region.is_in_place_for(device) => {
+                Err("the device does not work in the region in place".into())
+            }
+            Argument::InPlace(_) => Ok(()),
             Argument::U32(_) | Argument::U64(_) => Ok(()),
         }
     }

@@ -78,7 +78,7 @@ impl Device for Host {
     }
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        Ok(Region::new(memory, None))
+        Ok(Region::new(memory, None).in_place_for(self.number))
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {

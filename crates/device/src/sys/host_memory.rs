@@ -78,6 +78,8 @@ pub struct Region {
     // Before `memory`: a registration ends while the memory is still there.
     _registration: Option<Arc<dyn Registration>>,
     memory: Arc<dyn HostMemory>,
+    /// The device whose kernels work in it where it lies.
+    in_place: Option<u64>,
 }
 
 impl Region {
@@ -85,7 +87,27 @@ impl Region {
         memory: Arc<dyn HostMemory>,
         registration: Option<Arc<dyn Registration>>,
     ) -> Self {
-        Self { _registration: registration, memory }
+        Self { _registration: registration, memory, in_place: None }
+    }
+
+    /// The same, in which kernels of the device of this number work where it lies.
+    pub(crate) fn in_place_for(self, device: u64) -> Self {
+        Self { in_place: Some(device), ..self }
+    }
+
+    /// Whether kernels of its device work in it where it lies ([`crate::Argument::InPlace`]).
+    pub fn is_in_place(&self) -> bool {
+        self.in_place.is_some()
+    }
+
+    /// Whether kernels of the device of this number work in it where it lies.
+    pub(crate) fn is_in_place_for(&self, device: u64) -> bool {
+        self.in_place == Some(device)
+    }
+
+    /// Its first byte. Whoever uses the pointer keeps to pieces that it has.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.memory.base()
     }
 
     /// How many bytes.
@@ -151,7 +173,12 @@ impl Piece {
 
     /// Where its region begins, and how far on the piece does.
     pub(crate) fn place(&self) -> (NonNull<u8>, usize) {
-        (self.region.memory.base(), self.start)
+        (self.region.base(), self.start)
+    }
+
+    /// What it is a piece of.
+    pub fn region(&self) -> &Region {
+        &self.region
     }
 
     /// Where the piece is. The pointer may be used as long as the piece is held, by its holder.

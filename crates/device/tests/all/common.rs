@@ -2,7 +2,8 @@
 
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
-    Argument, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Source, Stream, Work,
+    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Piece, Source, Stream,
+    Work,
 };
 
 use Parameter::{Reads, U32, U64, Writes};
@@ -64,6 +65,16 @@ pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> 
     // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32 words
     // a group and a word of result; where they don't, the arguments are refused before anything runs.
     unsafe { Launch::vouched(kernel, groups, arguments) }
+}
+
+/// Host memory in which the device works in place, if it does in any.
+pub(crate) fn in_place_piece(device: &dyn Device, len: usize) -> Piece {
+    let Some(memory) = device.shared_memory(len) else {
+        return device.host_memory(len).expect("memory");
+    };
+    let region = device.register(memory).expect("a region");
+    // SAFETY: nobody else knows the memory.
+    unsafe { region.piece(0..len) }.expect("it has so many bytes")
 }
 
 pub(crate) fn do_now(stream: &mut dyn Stream, work: Work) -> Done {

@@ -1,12 +1,14 @@
 //! One table of cases for every device of this machine.
 
-use crate::common::{broken, bytes, devices, do_now, launch, refused, source, words};
+use crate::common::{
+    broken, bytes, devices, do_now, in_place_piece, launch, refused, source, words,
+};
 use warpline_device::{
     Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open,
     self_test,
 };
 
-use Argument::{HostReads, HostWrites, Reads, U32, U64, Writes};
+use Argument::{HostReads, HostWrites, InPlace, Reads, U32, U64, Writes};
 
 pub(crate) type Case = (&'static str, fn(&dyn Device));
 
@@ -15,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("copies keep to their ranges", copies_keep_to_their_ranges),
     ("a kernel works on parts of buffers", parts_of_buffers),
     ("a kernel works in host memory in place", host_memory_in_place),
+    ("a kernel works in pieces of a region in place", region_in_place),
     ("groups see their shared memory", shared_memory),
     ("work of a stream is done in its order", order_in_a_stream),
     ("streams don't disturb each other", many_streams),
@@ -120,6 +123,34 @@ fn host_memory_in_place(device: &dyn Device) {
     want.extend(input.iter().map(|&word| scaled(word).wrapping_add(7)));
     want[124..].fill(0xeeee_eeee);
     assert_eq!(words(&done.work.pieces[1]), want);
+}
+
+/// Of a region the kernel gets the first byte, and the work the piece that it writes; the rest is the program's meanwhile.
+fn region_in_place(device: &dyn Device) {
+    let module = device.compile(&source()).expect("it compiles");
+    let mut stream = device.stream().expect("a stream");
+    let input: Vec<u32> = (0..64).map(|i| i << 24 | i).collect();
+    let mut to = in_place_piece(device, 4096);
+    let (region, mut from) = (to.region().clone(), to.split_off(256));
+    let mut ours = from.split_off(256);
+    from.copy_from_slice(&bytes(&input));
+    to.fill(0xee);
+    let step = scale(&module, 60, HostReads(part(0, 0..256)), InPlace(region.clone()));
+    let work = Work { pieces: vec![from, to], steps: vec![step] };
+    if !region.is_in_place() {
+        let why = refused(&mut *stream, work);
+        assert_eq!(why, "step 1: the device does not work in the region in place");
+        return;
+    }
+    stream.submit(work).expect("taken");
+    ours.fill(0x22);
+    let done = stream.wait().expect("work");
+    assert_eq!(done.outcome, Ok(()));
+    let mut want: Vec<u32> = input.iter().map(|&word| scaled(word).wrapping_add(7)).collect();
+    want[60..].fill(0xeeee_eeee);
+    assert_eq!(words(&done.work.pieces[1]), want);
+    assert_eq!(words(&done.work.pieces[0]), input);
+    assert!(ours.iter().all(|&byte| byte == 0x22));
 }
 
 fn shared_memory(device: &dyn Device) {

@@ -117,6 +117,9 @@ impl CudaStream {
                 })?;
                 Ok(there + (start + part.range.start) as u64)
             }
+            Argument::InPlace(_) => {
+                Err(Failure::Refused("CUDA works in no region in place".into()))
+            }
             Argument::U32(value) => Ok(u64::from(*value)),
             Argument::U64(value) => Ok(*value),
         }

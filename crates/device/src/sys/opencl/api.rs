@@ -55,10 +55,20 @@ functions! {
     release_event = "clReleaseEvent"(Id) -> i32;
 }
 
+functions! {
+    /// The functions of OpenCL 2.0 for memory that host and device share; older loaders lack them.
+    SharedApi in &["libOpenCL.so.1", "libOpenCL.so"];
+    alloc = "clSVMAlloc"(Id, u64, usize, u32) -> *mut c_void;
+    free = "clSVMFree"(Id, *mut c_void);
+    set_pointer = "clSetKernelArgSVMPointer"(Id, u32, *const c_void) -> i32;
+}
+
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const DEVICE_TYPE_ALL: u64 = 0xffff_ffff;
 pub(crate) const MEM_READ_WRITE: u64 = 1;
 pub(crate) const MEM_USE_HOST_PTR: u64 = 1 << 3;
+pub(crate) const MEM_SVM_FINE_GRAIN_BUFFER: u64 = 1 << 10;
+pub(crate) const SVM_FINE_GRAIN_BUFFER: u64 = 1 << 1;
 pub(crate) const MAP_READ: u64 = 1;
 pub(crate) const BUFFER_CREATE_TYPE_REGION: u32 = 0x1220;
 pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;
@@ -77,6 +87,7 @@ pub(crate) mod info {
     pub(crate) const DRIVER_VERSION: u32 = 0x102d;
     pub(crate) const VERSION: u32 = 0x102f;
     pub(crate) const HOST_UNIFIED_MEMORY: u32 = 0x1035;
+    pub(crate) const SVM_CAPABILITIES: u32 = 0x1053;
 }
 
 impl Api {

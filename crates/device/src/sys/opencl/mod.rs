@@ -3,6 +3,7 @@
 mod api;
 mod memory;
 mod program;
+mod shared;
 mod stream;
 
 use core::ffi::c_void;
@@ -10,6 +11,7 @@ use core::ptr;
 use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
+use shared::{SharedMemory, Sharing};
 
 use crate::device::next_number;
 use crate::find::Kind;
@@ -30,6 +32,8 @@ pub(crate) struct OpenCl {
 pub(crate) struct Context {
     api: &'static Api,
     context: Id,
+    /// Where host and device share memory byte by byte.
+    sharing: Option<Sharing>,
 }
 
 impl Drop for Context {
@@ -111,7 +115,8 @@ impl Known {
         if code != api::SUCCESS {
             return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
         }
-        Ok(Self { api, device, context: Arc::new(Context { api, context }), description })
+        let context = Context { api, context, sharing: Sharing::of(api, device) };
+        Ok(Self { api, device, context: Arc::new(context), description })
     }
 }
 
@@ -173,9 +178,17 @@ impl Device for OpenCl {
         Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
     }
 
-    /// Memory needs no registration: a buffer that is the host's is made where a launch names it.
+    /// Memory needs no registration: a buffer that is the host's is made where a launch names it. Kernels work in place in
+    /// what was made to be shared.
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        Ok(Region::new(memory, None))
+        let is_shared = self.context.sharing.as_ref().is_some_and(|own| own.has(&*memory));
+        let region = Region::new(memory, None);
+        Ok(if is_shared { region.in_place_for(self.number) } else { region })
+    }
+
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        SharedMemory::new(&self.context, bytes)
+            .map(|memory| Arc::new(memory) as Arc<dyn HostMemory>)
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {

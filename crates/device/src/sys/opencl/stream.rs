@@ -1,6 +1,7 @@
 //! A stream: an in-order command queue, and what its commands use until they are done.
 
 use core::ffi::c_void;
+use core::ptr::NonNull;
 use core::{mem, ptr};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -171,6 +172,13 @@ impl ClStream {
                     let id = slice_memory(flying, slice)?;
                     self.set(kernel, index, &id)?;
                 }
+                Argument::InPlace(region) => self.set_pointer(kernel, index, region.base())?,
+                Argument::HostReads(part) | Argument::HostWrites(part)
+                    if flying.work.pieces[part.piece].region().is_in_place_for(self.number) =>
+                {
+                    let base = &flying.work.pieces[part.piece][part.range.clone()];
+                    self.set_pointer(kernel, index, NonNull::from_ref(base).cast())?;
+                }
                 Argument::HostReads(part) | Argument::HostWrites(part) => {
                     let memory = self.host_memory(&flying.work.pieces, part)?;
                     hosts.push((memory.id, part.range.len()));
@@ -242,6 +250,14 @@ impl ClStream {
             (self.api().set_kernel_arg)(kernel, index, size_of::<T>(), ptr::from_ref(value).cast())
         };
         done(code)
+    }
+
+    /// Gives the kernel an address in memory that host and device share, which the work keeps.
+    fn set_pointer(&self, kernel: Id, index: u32, at: NonNull<u8>) -> Result<(), Failure> {
+        let none = || Failure::Refused("the device shares no memory".into());
+        let sharing = self.queue.context.sharing.as_ref().ok_or_else(none)?;
+        // SAFETY: the kernel is this stream's own; the address is within memory of the context's `SharedMemory`.
+        done(unsafe { (sharing.api.set_pointer)(kernel, index, at.as_ptr().cast()) })
     }
 
     /// This stream's own object for the kernel: arguments are set in it, which two threads must not do at once.

@@ -1,0 +1,92 @@
+//! Memory that host and device share, byte by byte: fine-grained buffers of OpenCL 2.0 (5.6.1). What either writes the other sees
+//! once a command is done, and neither minds what the other does to other bytes meanwhile.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Context;
+use super::api::{self, Api, Id, SharedApi, info};
+use crate::HostMemory;
+
+/// Boundary of the memory.
+const ALIGN: usize = 64;
+
+/// What a context knows of the memory that it shares.
+pub(super) struct Sharing {
+    pub(super) api: SharedApi,
+    /// Where each memory begins, and its bytes.
+    ranges: Mutex<Vec<(usize, usize)>>,
+}
+
+impl Sharing {
+    /// `None` where the device shares no memory byte by byte.
+    pub(super) fn of(api: &Api, device: Id) -> Option<Self> {
+        let kinds = api.number(device, info::SVM_CAPABILITIES);
+        let is_fine = kinds & api::SVM_FINE_GRAIN_BUFFER != 0;
+        let shares = is_fine && api.flag(device, info::HOST_UNIFIED_MEMORY);
+        let api = shares.then(SharedApi::load)?.ok()?;
+        Some(Self { api, ranges: Mutex::default() })
+    }
+
+    /// Whether all of `memory` is shared.
+    pub(super) fn has(&self, memory: &dyn HostMemory) -> bool {
+        let (start, len) = (memory.base().as_ptr() as usize, memory.len());
+        self.ranges().iter().any(|&(own, own_len)| own <= start && start + len <= own + own_len)
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Vec<(usize, usize)>> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fine-grained buffer, zeroed, freed when it is dropped.
+pub(super) struct SharedMemory {
+    context: Arc<Context>,
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl SharedMemory {
+    /// Takes `len` bytes; `None` where there are none.
+    pub(super) fn new(context: &Arc<Context>, len: usize) -> Option<Self> {
+        let (sharing, len) = (context.sharing.as_ref()?, len.max(1));
+        let flags = api::MEM_READ_WRITE | api::MEM_SVM_FINE_GRAIN_BUFFER;
+        // SAFETY: the context is valid, and of one device, which has such memory.
+        let base = unsafe { (sharing.api.alloc)(context.context, flags, len, ALIGN as u32) };
+        let base = NonNull::new(base.cast::<u8>())?;
+        let own = Self { context: context.clone(), base, len };
+        if !(base.as_ptr() as usize).is_multiple_of(ALIGN) {
+            return None;
+        }
+        // SAFETY: `len` bytes that were just allocated, and nobody else knows.
+        unsafe { base.write_bytes(0, len) };
+        sharing.ranges().push((base.as_ptr() as usize, len));
+        Some(own)
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        let Some(sharing) = &self.context.sharing else { return };
+        let start = self.base.as_ptr() as usize;
+        sharing.ranges().retain(|&(own, _)| own != start);
+        // SAFETY: allocated in `new` of this context, freed once. Work in flight keeps the memory by its regions.
+        unsafe { (sharing.api.free)(self.context.context, self.base.as_ptr().cast::<c_void>()) }
+    }
+}
+
+// SAFETY: the memory stays where it is until it is dropped, may be used by the host at any time (fine-grained), and is zeroed.
+unsafe impl HostMemory for SharedMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+// SAFETY: the value owns its memory; the trait's methods only tell where it is.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
