@@ -151,7 +151,10 @@ fn build(
 ) -> Result<Built, StartError> {
     let layout = settings.arena(chain);
     let bytes = layout.memory_len();
-    let memory = LaneMemory::new(bytes).ok_or(StartError::Memory(bytes))?;
+    let devices = chain.instances.iter().filter_map(|instance| instance.on_device.as_ref());
+    let sharing = devices.map(|on| &*on.device).filter(|one| one.description().shares_host_memory);
+    let memory = LaneMemory::new(bytes, settings.spare_len(chain), sharing);
+    let memory = memory.ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
     let mut mirrors = Mirrors::new(&memory);
     let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);

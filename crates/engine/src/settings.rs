@@ -1,10 +1,11 @@
 //! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
 
 use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
-use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, SHARDS, SLAB_LEN};
+use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, SHARDS, SLAB_LEN};
 
 use warpline_sched::LaunchLimits;
 
+use crate::device::Dimensions;
 use crate::{Chain, Cores, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
@@ -43,6 +44,8 @@ const SPARSE_BATCHES: usize = 64;
 /// Most lanes: one a shard.
 pub const LANES_MAX: usize = SHARDS;
 
+/// Bytes of a long frame of Ethernet.
+const FRAME_LEN: usize = 1518;
 /// Bytes of the shortest packets.
 const PACKET_LEN: usize = 64;
 /// Most batches of a launch.
@@ -120,14 +123,56 @@ impl Settings {
         })
     }
 
-    /// Slabs for what stages on devices have under way: rooms are longer than frames.
-    fn device_slabs(&self, chain: &Chain) -> usize {
+    /// How launches are made of the stages whose devices share the host's memory.
+    fn in_place<'a>(
+        &'a self,
+        chain: &'a Chain,
+    ) -> impl Iterator<Item = (&'a StagePlan, LaunchLimits)> {
+        let shares = |stage: &&StagePlan| {
+            let on = chain.instances.get(stage.first).and_then(|one| one.on_device.as_ref());
+            on.is_some_and(|on| on.device.description().shares_host_memory)
+        };
+        let stages = chain.stages.iter().filter(shares);
+        stages.filter_map(|stage| Some((stage, self.launch_limits(chain, stage)?)))
+    }
+
+    /// Bytes of a lane's memory behind its arena: what launches need of their own on devices that work in place.
+    pub(crate) fn spare_len(&self, chain: &Chain) -> usize {
+        let layout = self.arena(chain);
+        let each = self.in_place(chain).map(|(_, limits)| Dimensions::new(&limits, &layout));
+        each.map(|dimensions| dimensions.spare_len()).sum()
+    }
+
+    /// Slabs for the packets of launches that are given up, from rooms that a device may still read in place.
+    fn refuge_slabs(&self, chain: &Chain) -> usize {
+        let reads_frames = |stage: &StagePlan| {
+            let own = &chain.instances[stage.first..stage.first + stage.count];
+            let writes = |one: &crate::Instance| one.function.access().run.writes;
+            own.iter().all(|one| (writes(one) & FieldSet::FRAME).is_empty())
+        };
+        let bytes =
+            self.in_place(chain).filter(|(stage, _)| reads_frames(stage)).map(|(_, limits)| {
+                let batch_len = self.batch_packets * FRAME_LEN;
+                let bytes = limits.launches_max * limits.bytes_max.max(batch_len);
+                self.rooms_len(chain, bytes, limits.launches_max * limits.packets_max)
+            });
+        let bytes = bytes.fold(0, usize::saturating_add);
+        if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 2).min(DEVICE_SLABS_MAX) }
+    }
+
+    /// Bytes of rooms for so many packets with so many bytes of frames.
+    fn rooms_len(&self, chain: &Chain, bytes: usize, packets: usize) -> usize {
         let Growth { head, tail } = chain.growth();
         let around = head.next_multiple_of(ALIGN) + tail + ALIGN;
+        bytes.saturating_add(packets.saturating_mul(around))
+    }
+
+    /// Slabs for what stages on devices have under way: rooms are longer than frames.
+    fn device_slabs(&self, chain: &Chain) -> usize {
         let limits = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
         let rooms = limits.map(|limits| {
             let packets = limits.waiting_batches_max * self.batch_packets.max(1);
-            limits.waiting_bytes_max.saturating_add(packets.saturating_mul(around))
+            self.rooms_len(chain, limits.waiting_bytes_max, packets)
         });
         let bytes = rooms.fold(0, usize::saturating_add);
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
@@ -201,7 +246,7 @@ impl Settings {
         let growth = chain.growth();
         ArenaLayout {
             slabs: self.slabs,
-            emit_slabs: self.emit_slabs(chain),
+            emit_slabs: self.emit_slabs(chain) + self.refuge_slabs(chain),
             tables: self.batches(chain) + self.made_batches(chain),
             slots: self.slots(chain),
             scratch_words: chain.scratch_words,

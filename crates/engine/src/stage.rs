@@ -159,7 +159,10 @@ impl Stage {
             let staged = self.launches.as_ref().and_then(|all| all.staged(finished, index));
             match (finished.how, staged) {
                 (How::Done, Some(staged)) => flight.batch.accept_left(staged),
-                (How::Lost { is_written }, _) => lose(flight, is_written),
+                (How::Lost { is_used }, _) => lose(flight, is_used),
+                (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(placer) => {
+                    lose(flight, true);
+                }
                 _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.place)),
             }
             let mut then = clock.now();
@@ -374,9 +377,9 @@ impl Slot {
 }
 
 /// What the packets of a launch hold is not known: they are dropped, and no state hears of them.
-fn lose(flight: &mut Flight, is_written: bool) {
+fn lose(flight: &mut Flight, is_used: bool) {
     flight.batch.lose(DEVICE_LOST);
-    if is_written {
+    if is_used {
         flight.batch.abandon();
     }
     flight.bench.forget();

@@ -12,7 +12,7 @@ use core::ops::Range;
 use crate::arena::{
     Column, DroppedBy, Flagged, HeadersOf, Left, NextHop, ROW_LEN, ReasonOf, VerdictOf, WireLen,
 };
-use crate::{Batch, Field, FieldSet, Headers, Reason, SCRATCH_WORDS, Table, Verdict};
+use crate::{Batch, Field, FieldSet, Headers, Placer, Reason, SCRATCH_WORDS, Table, Verdict};
 
 /// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
 /// in different ones.
@@ -92,6 +92,23 @@ impl Batch {
     /// Gives its packets' rooms up for good: somebody may still write there. The slabs that they lie in are not used again.
     pub fn abandon(&mut self) {
         self.table.abandon();
+    }
+
+    /// Gives its packets that are still forwarded other rooms with the same frames, and all their old ones up for good: somebody may
+    /// still read there. Says whether `placer` had room for all.
+    pub fn move_out(&mut self, placer: &mut Placer) -> bool {
+        self.abandon();
+        let mut frame = Vec::new();
+        for row in 0..self.len() {
+            if self.is_forward(row) {
+                frame.clear();
+                frame.extend_from_slice(self.table.frame(row));
+                if placer.replace(&mut self.table, row, &frame).is_err() {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Looks at what a device left of the table.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::executor::NAME_LEN;
+use super::lot::NAME_LEN;
 use crate::{Chain, Settings};
 
 /// What a chain asks of one device.

@@ -2,40 +2,29 @@
 //!
 //! A launch goes in two works. The first copies tables and rooms to the mirror, runs the kernels, and copies the tables back beside
 //! the host's. The second, where the segment writes frames, copies rooms back over the host's.
+//!
+//! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and tables of the
+//! launch's own in the same memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{Buffer, Device, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
-use warpline_packet::Batch;
+use warpline_device::{
+    Argument, Buffer, Device, Failure, Part, Piece, Refused, Slice, Step, Stream, Work,
+};
 
 use super::Loaded;
+use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::lend_rooms;
-
-/// Bytes by which a launch's list names a packet: where its table lies, and the row.
-pub(super) const NAME_LEN: usize = 8;
 
 /// A function of a segment.
 pub(crate) struct Placed {
     /// Its place in the chain.
     pub(crate) place: u8,
     pub(crate) loaded: Arc<Loaded>,
-}
-
-/// What an executor is dimensioned for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dimensions {
-    pub(crate) streams: usize,
-    /// Launches that are under way or wait for their turn to go on.
-    pub(crate) lots: usize,
-    /// Batches of a launch.
-    pub(crate) batches: usize,
-    /// Packets of a batch.
-    pub(crate) slots: usize,
-    /// Bytes of a batch's table.
-    pub(crate) table_len: usize,
 }
 
 /// See the module.
@@ -60,18 +49,6 @@ struct Own {
     spare: Work,
 }
 
-/// What a launch needs of its own until it is released.
-struct Lot {
-    /// Names of packets, on the host and on the device. Not here while a stream has it.
-    list: Option<Piece>,
-    list_there: Buffer,
-    /// What the device left of the tables. Not here while a stream has it.
-    staged: Option<Piece>,
-    /// The tables as they were when the launch began: a stream that was given up may read them when they are used again. Not
-    /// here while a stream has it.
-    tables: Option<Piece>,
-}
-
 impl Executor {
     /// For `segment` on `device`, where `mirror` is.
     ///
@@ -84,25 +61,17 @@ impl Executor {
         writes_frames: bool,
         by: Dimensions,
     ) -> Result<Self, Failure> {
-        let names_len = by.batches * by.slots * NAME_LEN;
         let own =
             |_| Ok(Own { stream: Some(device.stream()?), busy_with: None, spare: Work::default() });
-        let lot = |_| {
-            Ok(Lot {
-                list: Some(device.host_memory(names_len)?),
-                list_there: device.allocate(names_len)?,
-                staged: Some(device.host_memory(by.batches * by.table_len)?),
-                tables: Some(device.host_memory(by.batches * by.table_len)?),
-            })
-        };
+        let lot = |_| Lot::new(device, &mirror, &by);
         Ok(Self {
             segment,
             writes_frames,
-            mirror,
             table_len: by.table_len,
             streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
             transfers: Transfers::default(),
+            mirror,
         })
     }
 
@@ -118,8 +87,18 @@ impl Executor {
     }
 
     /// Whether frames have to be copied back.
-    pub(crate) fn writes_frames(&self) -> bool {
-        self.writes_frames
+    pub(crate) fn copies_back(&self) -> bool {
+        self.writes_frames && !self.is_in_place()
+    }
+
+    /// Whether kernels work on the packets themselves.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.mirror.copy.is_none()
+    }
+
+    /// Whether kernels that did not end well may have left frames half done.
+    pub(crate) fn spoils_frames(&self) -> bool {
+        self.writes_frames && self.is_in_place()
     }
 
     /// The functions, for those that are reloaded.
@@ -133,37 +112,31 @@ impl Executor {
     /// # Errors
     /// What the device says; then nothing is under way.
     pub(crate) fn start(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
+        let on = self.idle()?;
         let own = &mut self.lots[lot];
-        let pieces = (own.list.take(), own.staged.take(), own.tables.take());
-        let (Some(mut list), Some(staged), Some(mut tables)) = pieces else {
-            return Err(Failure::Refused("the launch before it has its memory".into()));
-        };
-        let count = name_packets(&mut list, flights);
+        let none = || Failure::Refused("the launch before it has its memory".into());
+        let count = own.fill(flights, self.table_len).ok_or_else(none)?;
         if count == 0 {
-            (own.list, own.staged, own.tables) = (Some(list), Some(staged), Some(tables));
             return Ok(false);
         }
-        let names = own.list_there.at(0..NAME_LEN * count as usize);
-        let on = self.idle()?;
         let mut work = std::mem::take(&mut self.streams[on].spare);
-        let from = Part { piece: LIST, range: 0..names.len() };
-        for (flight, to) in flights.iter().zip(tables.chunks_exact_mut(self.table_len)) {
-            flight.batch.copy_table(to);
-        }
-        work.pieces.extend([list, staged, tables]);
-        work.steps.push(Step::CopyIn { from, to: names.clone() });
-        for (index, flight) in flights.iter().enumerate() {
-            let (at, to) = (index * self.table_len, flight.batch.table_place());
-            let from = Part { piece: TABLES, range: at..at + self.table_len };
-            work.steps.push(Step::CopyIn { from, to: self.mirror.buffer.at(to) });
-            lend(&mut work, &self.mirror, &flight.batch)?;
-        }
-        self.add_kernels(&mut work, &names, count);
-        for (index, flight) in flights.iter().enumerate() {
-            let at = index * self.table_len;
-            let to = Part { piece: STAGED, range: at..at + self.table_len };
-            let from = self.mirror.buffer.at(flight.batch.table_place());
-            work.steps.push(Step::CopyOut { from, to });
+        work.pieces.extend(own.list.take().into_iter().chain(own.tables.take()));
+        let names = Part { piece: LIST, range: 0..NAME_LEN * count as usize };
+        match (&self.lots[lot].there, &self.mirror.copy) {
+            (There::Copied(list), Some(copy)) => {
+                let to = list.at(names.range.clone());
+                work.steps.push(Step::CopyIn { from: names, to: to.clone() });
+                copy_tables(&mut work, copy, flights, |from, to| Step::CopyIn { from, to });
+                self.lend(&mut work, flights)?;
+                let arena = Argument::Writes(copy.whole());
+                self.add_kernels(&mut work, &arena, &Argument::Reads(to), count);
+                copy_tables(&mut work, copy, flights, |to, from| Step::CopyOut { from, to });
+            }
+            _ => {
+                self.lend(&mut work, flights)?;
+                let arena = Argument::InPlace(self.mirror.region.clone());
+                self.add_kernels(&mut work, &arena, &Argument::HostReads(names), count);
+            }
         }
         self.submit(on, lot, work)?;
         self.transfers.launches += 1;
@@ -176,12 +149,28 @@ impl Executor {
         idle.ok_or_else(|| Failure::Refused("no stream is idle".into()))
     }
 
+    /// Lends the rooms of the packets to `work`, which copies them to the mirror where there is one.
+    fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<(), Failure> {
+        let Work { pieces, steps } = work;
+        let mut copy = |piece: Piece, place: Range<usize>| {
+            if let Some(mirror) = &self.mirror.copy {
+                let from = Part { piece: pieces.len(), range: 0..place.len() };
+                steps.push(Step::CopyIn { from, to: mirror.at(place) });
+            }
+            pieces.push(piece);
+        };
+        let mut batches = flights.iter().map(|flight| &flight.batch);
+        match batches.all(|batch| lend_rooms(&self.mirror.region, batch, &mut copy)) {
+            true => Ok(()),
+            false => Err(Failure::Refused("a batch of another arena".into())),
+        }
+    }
+
     /// The kernels of the segment, one after the other, for the packets that `names` names.
-    fn add_kernels(&self, work: &mut Work, names: &Slice, count: u32) {
+    fn add_kernels(&self, work: &mut Work, arena: &Argument, names: &Argument, count: u32) {
         for Placed { place, loaded } in &self.segment {
             for kernel in &loaded.kernels {
-                let mirror = self.mirror.buffer.whole();
-                let launch = loaded.launch(kernel, mirror, names.clone(), count, *place);
+                let launch = loaded.launch(kernel, arena.clone(), names.clone(), count, *place);
                 work.steps.push(Step::Launch(launch));
             }
         }
@@ -193,13 +182,14 @@ impl Executor {
     /// As for `start`.
     pub(crate) fn copy_back(&mut self, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
         let on = self.idle()?;
+        let Some(mirror) = &self.mirror.copy else { return Ok(()) };
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
         for flight in flights {
             lend_rooms(&self.mirror.region, &flight.batch, |piece, place| {
                 let to = Part { piece: pieces.len(), range: 0..place.len() };
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: self.mirror.buffer.at(place), to });
+                steps.push(Step::CopyOut { from: mirror.at(place), to });
             });
         }
         self.submit(on, lot, work)
@@ -250,7 +240,7 @@ impl Executor {
         if let Some(lot) = own.busy_with.take().map(|lot| &mut self.lots[lot])
             && lot.list.is_none()
         {
-            (lot.list, lot.staged, lot.tables) = (pieces.next(), pieces.next(), pieces.next());
+            (lot.list, lot.tables) = (pieces.next(), pieces.next());
         }
         drop(pieces);
         own.spare = work;
@@ -259,7 +249,7 @@ impl Executor {
     /// What the device left of the table of batch `index` of the launch of `lot`.
     pub(crate) fn staged(&self, lot: usize, index: usize) -> &[u8] {
         let at = index * self.table_len;
-        let staged = self.lots[lot].staged.as_deref().unwrap_or(&[]);
+        let staged = self.lots[lot].tables.as_deref().unwrap_or(&[]);
         staged.get(at..at + self.table_len).unwrap_or(&[])
     }
 
@@ -275,35 +265,19 @@ impl Executor {
 
 /// Places of a first work's own pieces.
 const LIST: usize = 0;
-const STAGED: usize = 1;
-const TABLES: usize = 2;
+const TABLES: usize = 1;
 
-/// Writes the names of the packets that are still forwarded. Gives how many there are.
-fn name_packets(list: &mut [u8], flights: &[Flight]) -> u32 {
-    let mut names = list.chunks_exact_mut(NAME_LEN);
-    let mut count = 0;
-    for Flight { batch, .. } in flights {
-        let table = batch.table_place().start as u32;
-        for row in (0..batch.len()).filter(|&row| batch.is_forward(row)) {
-            let Some(name) = names.next() else { return count };
-            name[..4].copy_from_slice(&table.to_ne_bytes());
-            name[4..].copy_from_slice(&(row as u32).to_ne_bytes());
-            count += 1;
-        }
-    }
-    count
-}
-
-/// Lends a batch's rooms to `work`, which copies them to the mirror.
-fn lend(work: &mut Work, mirror: &Mirror, batch: &Batch) -> Result<(), Failure> {
-    let Work { pieces, steps } = work;
-    let copy = |piece: Piece, place: core::ops::Range<usize>| {
-        let from = Part { piece: pieces.len(), range: 0..place.len() };
-        pieces.push(piece);
-        steps.push(Step::CopyIn { from, to: mirror.buffer.at(place) });
-    };
-    match lend_rooms(&mirror.region, batch, copy) {
-        true => Ok(()),
-        false => Err(Failure::Refused("a batch of another arena".into())),
+/// Copies between the launch's own tables and where the mirror has those of the batches.
+fn copy_tables(
+    work: &mut Work,
+    mirror: &Buffer,
+    flights: &[Flight],
+    step: impl Fn(Part, Slice) -> Step,
+) {
+    for (index, flight) in flights.iter().enumerate() {
+        let there = flight.batch.table_place();
+        let at = index * there.len();
+        let own = Part { piece: TABLES, range: at..at + there.len() };
+        work.steps.push(step(own, mirror.at(there)));
     }
 }

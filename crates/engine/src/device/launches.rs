@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::{ALIGN, FieldSet};
+use warpline_packet::FieldSet;
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
-use super::executor::{Dimensions, Executor, Placed};
+use super::executor::{Executor, Placed};
+use super::lot::Dimensions;
 use super::mirror::Mirrors;
 use crate::clock::Clock;
 use crate::stage::Flight;
@@ -58,12 +59,20 @@ pub(crate) enum How {
     /// The device did it.
     Done,
     /// The CPU is to do it.
-    OnCpu,
+    OnCpu {
+        /// Somebody may still read their memory.
+        is_used: bool,
+    },
     /// What its packets hold is not known.
     Lost {
         /// Somebody may still write to their memory.
-        is_written: bool,
+        is_used: bool,
     },
+}
+
+impl How {
+    /// Nothing was started.
+    const ON_CPU: Self = Self::OnCpu { is_used: false };
 }
 
 /// A launch whose turn to go on has come. Its `flights` go back by [`Launches::recycle`], empty.
@@ -97,14 +106,7 @@ impl Launches {
             places.clone().map(|place| chain.instances[place].function.access().run.writes);
         let writes = written.fold(FieldSet::EMPTY, FieldSet::union);
         let batcher = Batcher::new(limits);
-        let layout = settings.arena(chain);
-        let dimensions = Dimensions {
-            streams: limits.launches_max,
-            lots: batcher.slots(),
-            batches: limits.batches_max,
-            slots: layout.slots.next_multiple_of(ALIGN),
-            table_len: layout.table_len(),
-        };
+        let dimensions = Dimensions::new(limits, &settings.arena(chain));
         let writes_frames = !(writes & FieldSet::FRAME).is_empty();
         let names: Vec<&str> = places.map(|place| chain.instances[place].name.as_str()).collect();
         let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
@@ -177,6 +179,8 @@ impl Launches {
 
     fn completed(&mut self, slot: usize, outcome: Result<(), Failure>, clock: &Clock) {
         let is_first = self.flying[slot].state == State::Running;
+        // A device that is lost may still use what it was given.
+        let is_used = matches!(outcome, Err(Failure::Lost(_)));
         match outcome {
             Ok(()) if is_first => match self.ran(slot) {
                 Ok(true) => {
@@ -184,15 +188,20 @@ impl Launches {
                     self.batcher.handle_next_work(self.flying[slot].id, clock.now());
                 }
                 Ok(false) => self.end(slot, How::Done, clock),
-                Err(why) => self.fail(slot, How::OnCpu, &why, clock),
+                Err(why) => self.fail(slot, self.without_kernels(false), &why, clock),
             },
             Ok(()) => self.end(slot, How::Done, clock),
-            Err(why) if is_first => self.fail(slot, How::OnCpu, &why, clock),
-            Err(why) => {
-                // A device that is lost may still write.
-                let is_written = matches!(why, Failure::Lost(_));
-                self.fail(slot, How::Lost { is_written }, &why, clock);
-            }
+            Err(why) if is_first => self.fail(slot, self.without_kernels(is_used), &why, clock),
+            Err(why) => self.fail(slot, How::Lost { is_used }, &why, clock),
+        }
+    }
+
+    /// What becomes of a launch whose kernels did not end well, where `is_used` says whether they may still be at work.
+    fn without_kernels(&self, is_used: bool) -> How {
+        match self.executor.spoils_frames() {
+            true => How::Lost { is_used },
+            // Copies are the mirror's, of which nobody takes anything any more.
+            false => How::OnCpu { is_used: is_used && self.executor.is_in_place() },
         }
     }
 
@@ -206,7 +215,7 @@ impl Launches {
                 Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
             })?;
         }
-        if !self.executor.writes_frames() {
+        if !self.executor.copies_back() {
             return Ok(false);
         }
         self.executor.copy_back(slot, flights).map(|()| true)
@@ -215,8 +224,8 @@ impl Launches {
     /// A launch takes too long: its stream is given up, and the device with it.
     fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
-            State::Running => How::OnCpu,
-            State::CopyingBack => How::Lost { is_written: true },
+            State::Running => self.without_kernels(true),
+            State::CopyingBack => How::Lost { is_used: true },
             State::Over(_) => return,
         };
         self.executor.give_up(slot);
@@ -231,13 +240,13 @@ impl Launches {
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
         if self.executor.failed().is_some() {
-            return self.end(slot, How::OnCpu, clock);
+            return self.end(slot, How::ON_CPU, clock);
         }
         match self.executor.start(slot, flights) {
             Ok(true) => {}
             // All its packets were dropped before.
-            Ok(false) => self.end(slot, How::OnCpu, clock),
-            Err(why) => self.fail(slot, How::OnCpu, &why, clock),
+            Ok(false) => self.end(slot, How::ON_CPU, clock),
+            Err(why) => self.fail(slot, How::ON_CPU, &why, clock),
         }
     }
 

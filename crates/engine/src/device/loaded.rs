@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Kernel, Launch, Part, Slice, Step, Stream, Work,
+    Argument, Buffer, Device, Failure, Kernel, Launch, Part, Step, Stream, Work,
 };
 use warpline_nf::{Function, KernelStep, Kernels};
 use warpline_packet::{ArenaLayout, Field, FieldSet};
@@ -34,17 +34,17 @@ impl Loaded {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// A launch of `kernel` for the `count` packets that `names` names in `mirror`, as function `place` of its chain.
+    /// A launch of `kernel` for the `count` packets that `names` names in `arena`, as function `place` of its chain.
     pub(crate) fn launch(
         &self,
         kernel: &LoadedKernel,
-        mirror: Slice,
-        names: Slice,
+        arena: Argument,
+        names: Argument,
         count: u32,
         place: u8,
     ) -> Launch {
         let mut arguments = Vec::with_capacity(self.tables.len() + 4);
-        arguments.extend([Argument::Writes(mirror), Argument::Reads(names)]);
+        arguments.extend([arena, names]);
         arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
         arguments.extend([Argument::U32(count), Argument::U32(place.into())]);
         vouched::launch(&kernel.kernel, kernel.groups(count), arguments)
@@ -136,7 +136,8 @@ pub(crate) fn load(
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
     let (mirror, names) = (device.allocate(64)?, device.allocate(64)?);
     let launch = |kernel: &LoadedKernel| {
-        Step::Launch(loaded.launch(kernel, mirror.whole(), names.whole(), 0, 0))
+        let (arena, names) = (Argument::Writes(mirror.whole()), Argument::Reads(names.whole()));
+        Step::Launch(loaded.launch(kernel, arena, names, 0, 0))
     };
     let steps = loaded.kernels.iter().map(launch).collect();
     finish(stream, Work { pieces: Vec::new(), steps }, LOAD_TIMEOUT).map(drop)

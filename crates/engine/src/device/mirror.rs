@@ -1,16 +1,18 @@
-//! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory.
+//! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory, or that memory itself.
 
 use std::sync::{Arc, OnceLock};
 
-use warpline_device::{Buffer, Device, Failure, HostMemory, Region};
+use warpline_device::{Buffer, Device, Failure, Region};
 
 use crate::sys::lane_memory::LaneMemory;
 
 /// A lane's memory as one device knows it, and the copy there. What lies at an offset of one lies there in the other.
 #[derive(Clone)]
 pub(crate) struct Mirror {
+    pub(crate) memory: LaneMemory,
     pub(crate) region: Region,
-    pub(crate) buffer: Buffer,
+    /// The copy; none where kernels work in the region in place.
+    pub(crate) copy: Option<Buffer>,
     /// Why nothing may be started on it any more, by any of the lane's stages.
     pub(crate) failed: Arc<OnceLock<String>>,
 }
@@ -32,15 +34,17 @@ impl<'a> Mirrors<'a> {
     /// # Errors
     /// What the device says: it may have too little memory.
     pub(crate) fn of(&mut self, device: &dyn Device) -> Result<Mirror, Failure> {
-        let id = &device.description().id;
-        if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| own == id) {
+        let about = device.description();
+        if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| *own == about.id) {
             return Ok(mirror.clone());
         }
-        let region = device.register(Arc::new(self.memory.clone()))?;
-        let failed = Arc::default();
-        let mirror =
-            Mirror { region, buffer: device.allocate(HostMemory::len(self.memory))?, failed };
-        self.by_device.push((id.clone(), mirror.clone()));
+        let region = device.register(self.memory.all())?;
+        let is_in_place =
+            about.shares_host_memory && region.is_in_place() && self.memory.has_spare();
+        let copy = || device.allocate(self.memory.arena_len());
+        let copy = (!is_in_place).then(copy).transpose()?;
+        let mirror = Mirror { memory: self.memory.clone(), region, copy, failed: Arc::default() };
+        self.by_device.push((about.id.clone(), mirror.clone()));
         Ok(mirror)
     }
 }

@@ -8,11 +8,16 @@
 //! Nothing of the host's is written before all kernels of a launch are done. So whatever fails up to there, the CPU does the launch's work from
 //! what the host has; what fails in copying frames back takes the launch's packets with it ([`DEVICE_LOST`]). After a first failure
 //! the stage stays on the CPU.
+//!
+//! A device that shares the host's memory works on the packets themselves, and nothing is copied. Where kernels write frames, there
+//! is then nothing else to go on from: what fails takes the launch's packets with it. Where they only read, the CPU does the
+//! work; packets that somebody may still read late are moved to other rooms first.
 
 mod demand;
 mod executor;
 mod launches;
 mod loaded;
+mod lot;
 mod mirror;
 
 use std::sync::Arc;
@@ -24,6 +29,7 @@ use warpline_packet::{REASONS_MAX, Reason};
 pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{Loaded, can_follow, load};
+pub(crate) use lot::Dimensions;
 pub(crate) use mirror::Mirrors;
 
 /// Where a function runs that does not run on the CPU, and how its launches are made.

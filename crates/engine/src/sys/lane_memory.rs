@@ -2,40 +2,84 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use warpline_device::{HostMemory, Piece, Region};
-use warpline_packet::{Batch, HeapMemory, Memory};
+use warpline_device::{Device, HostMemory, Piece, Region};
+use warpline_packet::{ALIGN, Batch, HeapMemory, Memory};
 
-/// Memory that an arena is made of and that devices may be told of.
+/// Memory that an arena is made of and that devices may be told of, and behind the arena what launches have of their own where a
+/// device works in it in place.
 #[derive(Clone)]
-pub(crate) struct LaneMemory(Arc<HeapMemory>);
+pub(crate) struct LaneMemory {
+    all: Arc<dyn HostMemory>,
+    arena_len: usize,
+    /// Where what no launch has yet begins.
+    spare: Arc<AtomicUsize>,
+}
+
+/// Memory from the system.
+struct Heap(HeapMemory);
+
+// SAFETY: the heap's memory stays where it is while the value lives, and is zeroed at the start, so initialised.
+unsafe impl HostMemory for Heap {
+    fn base(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
 
 impl LaneMemory {
-    /// Takes `len` bytes from the system; `None` where there are none.
-    pub(crate) fn new(len: usize) -> Option<Self> {
-        HeapMemory::new(len).map(|memory| Self(Arc::new(memory)))
+    /// Takes `arena_len` bytes and `spare_len` behind them, if 32 bits can name all of them: of the first of `devices` that makes
+    /// memory to be shared, or of the system. `None` where there are none.
+    pub(crate) fn new<'a>(
+        arena_len: usize,
+        spare_len: usize,
+        mut devices: impl Iterator<Item = &'a dyn Device>,
+    ) -> Option<Self> {
+        let len = arena_len.saturating_add(spare_len);
+        let len = if u32::try_from(len).is_ok() { len } else { arena_len };
+        let heap = || HeapMemory::new(len).map(|memory| Arc::new(Heap(memory)) as _);
+        let all = devices.find_map(|device| device.shared_memory(len)).or_else(heap)?;
+        Some(Self { all, arena_len, spare: Arc::new(AtomicUsize::new(arena_len)) })
+    }
+
+    /// All of it, for devices.
+    pub(crate) fn all(&self) -> Arc<dyn HostMemory> {
+        Arc::clone(&self.all)
+    }
+
+    /// Bytes of the arena.
+    pub(crate) fn arena_len(&self) -> usize {
+        self.arena_len
+    }
+
+    /// Whether anything lies behind the arena.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.all.len() > self.arena_len
+    }
+
+    /// The right to `len` bytes behind the arena that nobody had yet, in `region`, which is all of this memory, and how far from
+    /// its start they lie. `None` where there are no more.
+    pub(crate) fn spare(&self, region: &Region, len: usize) -> Option<(Piece, usize)> {
+        let len = len.next_multiple_of(ALIGN);
+        let at = self.spare.fetch_add(len, Ordering::Relaxed);
+        let end = at.checked_add(len)?;
+        // SAFETY: the arena lies before it, and no range is given out twice.
+        unsafe { region.piece(at..end) }.map(|piece| (piece, at))
     }
 }
 
-// SAFETY: the heap's memory stays where it is while any copy lives. One copy becomes an arena; from the others come pieces
-// only, by the functions below, each for what the holder of a batch lends.
+// SAFETY: the memory stays where it is while any copy lives, and is on a boundary of 64 bytes. One copy becomes an arena, of the
+// first bytes; from the others come pieces only: of what lies behind, and by the function below each for what the holder of a batch lends.
 unsafe impl Memory for LaneMemory {
     fn base(&self) -> NonNull<u8> {
-        self.0.base()
+        self.all.base()
     }
     fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-// SAFETY: as above; the memory is zeroed at the start, so initialised.
-unsafe impl HostMemory for LaneMemory {
-    fn base(&self) -> NonNull<u8> {
-        self.0.base()
-    }
-    fn len(&self) -> usize {
-        self.0.len()
+        self.arena_len
     }
 }
 
@@ -49,9 +93,9 @@ pub(crate) fn lend_rooms(
     let mut all = true;
     batch.spans(|span| {
         // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
-        // the batch alone. Rooms that a stream which was given up may still write are never used again
-        // (`Batch::abandon`). Such a stream may still read rooms that are used again; frames may hold anything, and what
-        // it makes of them goes to a mirror that nobody uses any more.
+        // the batch alone. What a stream that was given up may still write, or read in place, is nobody's from then on: packets
+        // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy may be made
+        // late of rooms that are used again; frames may hold anything, and what comes of them goes to a mirror that nobody uses any more.
         match unsafe { region.piece(span.clone()) } {
             Some(piece) => take(piece, span),
             None => all = false,

@@ -47,6 +47,9 @@ impl Device for Keeping {
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.inner.register(memory)
     }
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        self.inner.shared_memory(bytes)
+    }
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         let (inner, kept) = (self.inner.stream()?, Arc::clone(&self.kept));
         Ok(Box::new(KeepingStream { inner, first: self.first, kept }))

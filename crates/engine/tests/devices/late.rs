@@ -1,4 +1,5 @@
-//! Launches that are given up and done all the same, later: nothing that anybody uses may change by them.
+//! Launches that are given up and done all the same, later: nothing that anybody uses may change by them, and of what they
+//! use in place nothing by anybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,22 +7,26 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use warpline_device::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source,
+    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source, Step,
     Stream, Work,
 };
-use warpline_engine::{LaunchOptions, Settings};
+use warpline_engine::{DEVICE_LOST, LaunchOptions, Settings};
 
+use crate::common::forms::Form;
+use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic};
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::failures::loading;
-use crate::placed::{chain_on, host, told};
+use crate::failures::{launches, loading};
+use crate::placed::{chain_on, devices, host, told};
 
 /// A device that begins works later, by their numbers over all streams.
 struct Late {
     inner: Arc<dyn Device>,
     submitted: Arc<AtomicU64>,
     delays: Arc<[(u64, Duration)]>,
+    /// Works whose memory in place was another when they began than when they were submitted.
+    touched: Arc<AtomicU64>,
 }
 
 struct LateStream {
@@ -45,13 +50,21 @@ impl Device for Late {
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.inner.register(memory)
     }
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        self.inner.shared_memory(bytes)
+    }
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         let mut inner = self.inner.stream()?;
         let (jobs, queue) = channel::<(Work, Duration)>();
         let (back, done) = channel();
+        let touched = Arc::clone(&self.touched);
         std::thread::spawn(move || {
             while let Ok((work, delay)) = queue.recv() {
+                let then = delay.is_zero().then(Vec::new).unwrap_or_else(|| in_place(&work));
                 std::thread::sleep(delay);
+                if !delay.is_zero() && then != in_place(&work) {
+                    touched.fetch_add(1, Ordering::Relaxed);
+                }
                 inner.submit(work).expect("a work that is taken");
                 let _ = back.send(inner.wait().expect("a work that ends"));
             }
@@ -80,23 +93,74 @@ impl Stream for LateStream {
     }
 }
 
+/// What work without copies finds in its pieces.
+fn in_place(work: &Work) -> Vec<Vec<u8>> {
+    let copies = work.steps.iter().any(|step| !matches!(step, Step::Launch(_)));
+    if copies { Vec::new() } else { work.pieces.iter().map(|piece| piece.to_vec()).collect() }
+}
+
+/// The host's device, as it is and apart.
+fn hosts() -> impl Iterator<Item = Arc<dyn Device>> {
+    devices().into_iter().filter(|device| device.description().id.starts_with("host"))
+}
+
+fn run_late(
+    inner: &Arc<dyn Device>,
+    forms: &[Form],
+    delays: &[(u64, u64)],
+    (settings, launches): (Settings, LaunchOptions),
+    inputs: &[Input],
+) -> Outcome {
+    let first = loading(forms);
+    let late = |&(number, ms)| (first + number, Duration::from_millis(ms));
+    let touched: Arc<AtomicU64> = Arc::default();
+    let device: Arc<dyn Device> = Arc::new(Late {
+        inner: Arc::clone(inner),
+        submitted: Arc::default(),
+        delays: delays.iter().map(late).collect(),
+        touched: Arc::clone(&touched),
+    });
+    let outcome = run_whole(chain_on(forms, &device, launches), settings, inputs);
+    // Those that were given up begin about now.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(touched.load(Ordering::Relaxed), 0, "what was given up was used by others");
+    outcome
+}
+
 /// The first work of the first stage is given up. The packets go on to another stage on the same device, whose copy back
 /// would be late enough to meet what the first does then.
 #[test]
 fn what_was_given_up_changes_nothing_when_it_is_done_later() {
+    for inner in hosts() {
+        let forms = forms(&["digest-count", "monitor", "router-plain"]);
+        let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
+        let settings = Settings { lanes: 1, ..Settings::default() };
+        let reference = run_forms(&forms, settings, &inputs).summary();
+        let launches =
+            LaunchOptions { timeout: Duration::from_millis(300), ..LaunchOptions::default() };
+        let delays = [(0, 450), (2, 250)];
+        let outcome = run_late(&inner, &forms, &delays, (settings, launches), &inputs);
+        assert_eq!(told(&outcome).len(), 1, "{:?}", told(&outcome));
+        assert_same(&reference, &outcome.summary(), "late");
+    }
+}
+
+/// Memory that a given-up launch has in place is not used again, though many packets come behind: neither where it reads
+/// nor where it writes frames, whose packets are lost.
+#[test]
+fn what_was_given_up_in_place_keeps_its_memory() {
     let Some(inner) = host() else { return };
-    let forms = forms(&["digest-count", "monitor", "router-plain"]);
-    let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
-    let settings = Settings { lanes: 1, ..Settings::default() };
-    let reference = run_forms(&forms, settings, &inputs).summary();
-    let first = loading(&forms);
-    let delays = [(first, 450), (first + 2, 250)];
-    let delays = delays.map(|(number, ms)| (number, Duration::from_millis(ms)));
-    let device: Arc<dyn Device> =
-        Arc::new(Late { inner, submitted: Arc::default(), delays: delays.into() });
-    let launches =
-        LaunchOptions { timeout: Duration::from_millis(300), ..LaunchOptions::default() };
-    let outcome = run_whole(chain_on(&forms, &device, launches), settings, &inputs);
-    assert_eq!(told(&outcome).len(), 1, "{:?}", told(&outcome));
-    assert_same(&reference, &outcome.summary(), "late");
+    for name in ["digest-count", "router-plain"] {
+        let forms = forms(&[name]);
+        let inputs = traffic(&forms, Talk::new(5, 40, 900).take(15_000), 7, 0);
+        let settings = Settings { lanes: 1, batch_packets: 16, slabs: 2, ..Settings::default() };
+        let reference = run_forms(&forms, settings, &inputs);
+        let outcome = run_late(&inner, &forms, &[(1, 600)], (settings, launches()), &inputs);
+        let drops = &outcome.report.part.functions[0].drops;
+        let lost = drops[usize::from(DEVICE_LOST.0)] as usize;
+        assert_eq!(lost > 0, name == "router-plain", "{name}: {lost} lost");
+        assert!(lost <= 16 && told(&outcome).len() == 1, "{name}: {lost} lost");
+        let (sent, all) = (outcome.sent.len(), reference.sent.len());
+        assert!((all..=all + lost).contains(&(sent + lost)), "{name}: {sent} of {all} sent");
+    }
 }

@@ -3,13 +3,66 @@
 use std::sync::Arc;
 
 use warpline_device::Device;
-pub(crate) use warpline_device::devices_for_tests as devices;
+use warpline_device::{
+    Buffer, Description, Failure, HostMemory, Module, Region, Source, Stream, devices_for_tests,
+};
 use warpline_engine::{Chain, LaunchOptions, OnDevice};
 use warpline_nf::definition;
 
 use crate::common::forms::Form;
 use crate::common::real::try_chain_on;
 use crate::common::run::Outcome;
+
+/// Every device of this machine; one that shares the host's memory once more, as one that doesn't.
+pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
+    let mut all = devices_for_tests();
+    let sharing = all.iter().filter(|device| device.description().shares_host_memory);
+    let apart: Vec<_> =
+        sharing.map(|device| Arc::new(Apart::new(device)) as Arc<dyn Device>).collect();
+    all.extend(apart);
+    all
+}
+
+/// A device that has a memory of its own, as far as it says.
+pub(crate) struct Apart {
+    inner: Arc<dyn Device>,
+    description: Description,
+}
+
+impl Apart {
+    pub(crate) fn new(inner: &Arc<dyn Device>) -> Self {
+        let mut description = inner.description().clone();
+        description.id += "-apart";
+        description.shares_host_memory = false;
+        Self { inner: Arc::clone(inner), description }
+    }
+}
+
+impl Device for Apart {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+    fn compile(&self, source: &Source) -> Result<Module, Failure> {
+        self.inner.compile(source)
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate(bytes)
+    }
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        self.inner.register(memory)
+    }
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.inner.stream()
+    }
+}
+
+/// Whether packets are copied to the device and back. OpenCL's works in place where it shares single bytes.
+pub(crate) fn copies(device: &Arc<dyn Device>) -> bool {
+    let about = device.description();
+    let is_in_place =
+        || about.id == "host" || device.shared_memory(1).is_some() && about.shares_host_memory;
+    !(about.shares_host_memory && is_in_place())
+}
 
 /// The reference device, where there is a compiler for it.
 pub(crate) fn host() -> Option<Arc<dyn Device>> {

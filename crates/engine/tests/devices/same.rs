@@ -13,7 +13,7 @@ use crate::common::real::{
 };
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, devices, has_kernels, told};
+use crate::placed::{chain_on, copies, devices, has_kernels, told};
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,7 +51,9 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         let outcome = run_whole(chain, settings, &inputs);
         let part = &outcome.report.part;
         assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
-        assert!(part.transfers.launches > 0 && part.transfers.to_device_bytes > 0, "{what}");
+        assert!(part.transfers.launches > 0, "{what}");
+        assert_eq!(part.transfers.to_device_bytes > 0, copies(device), "{what}");
+        assert_eq!(part.transfers.to_host_bytes > 0, copies(device), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }
 }
@@ -110,7 +112,7 @@ proptest! {
     /// Random chains, with a random device for each function.
     #[test]
     fn every_placement_of_a_chain_is_the_same(
-        picks in prop::collection::vec((0..FORMS.len() + NARROW.len(), 0usize..4), 1..6),
+        picks in prop::collection::vec((0..FORMS.len() + NARROW.len(), 0usize..6), 1..6),
         launches in launches(),
         (lanes, batch) in (prop_oneof![Just(1usize), Just(2), Just(4)], 1usize..300),
         (seed, odd, count) in (any::<u64>(), 0usize..40, 0usize..800),
