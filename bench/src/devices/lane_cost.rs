@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use warpline_device::Failure;
-use warpline_engine::{Chain, OnDevice, Settings};
+use warpline_engine::{Chain, OnDevice};
 
 use super::idle_device::IdleDevice;
 use super::{Bench, cases, launches, nanos_each};
@@ -25,11 +25,7 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head("lane", "chain,frame_bytes,lane_ns,busy_ns");
     let case = cases::DIGEST;
     let frames = case.load(LEN);
-    let on_cpu = bench.cases.chain(case, 1, false, None);
-    let settings = Settings::default().fit(&on_cpu);
-    let table_len = settings.arena(&on_cpu).table_len();
-    println!("# tables have {} bytes a packet", table_len / settings.batch_packets);
-    let device = Arc::new(IdleDevice::new(table_len));
+    let device = Arc::new(IdleDevice::new());
     let make: [(&str, &dyn Fn() -> Chain); 2] = [
         ("no function", &|| Chain::new("empty", Vec::new(), 0).expect("an empty chain")),
         ("digest on a device that costs nothing", &|| {

@@ -381,7 +381,7 @@ struct Room {
 /// # Safety
 /// `Value` is what the table keeps behind `BEFORE` bytes of a row: integers, for which zeroes are a value;
 /// it is implemented by `columns!` only.
-pub(crate) unsafe trait Column {
+pub(crate) unsafe trait Column: Copy {
     type Value: Copy + 'static;
     const BEFORE: usize;
     /// Its place among the columns.
@@ -396,7 +396,7 @@ macro_rules! columns {
         /// Bytes of a row without its scratch words.
         pub(crate) const ROW_LEN: usize = 0 $(+ size_of::<$value>())*;
         /// The width of every column, in order.
-        const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
+        pub(crate) const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
         /// The name of every column, and the bytes of a row before it.
         pub(crate) const COLUMNS: &[(&str, usize)] = &[$((stringify!($name), $name::BEFORE)),*];
 
@@ -421,6 +421,7 @@ macro_rules! columns {
         }
     };
     (@step [$before:expr] [$index:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
+        #[derive(Clone, Copy)]
         $vis struct $name;
         // SAFETY: `BEFORE` sums up the columns before this one.
         unsafe impl Column for $name {
@@ -433,28 +434,29 @@ macro_rules! columns {
     (@step [$before:expr] [$index:expr]) => {};
 }
 
-// Widest first, so that every column is aligned when the rows are a multiple of 64. The private ones
-// name memory and are written in this file only.
+// Every column is aligned, as rows are a multiple of 64, and 32 in a tray. In the order in which devices want them: what they
+// have no use for, what they read, what they may write, so that either is one stretch. `RoomAt` and `RoomLen` name memory and
+// are written in this file only.
 columns! {
-    pub(crate) HeadersOf: Headers;
     pub(crate) Timestamp: u64;
     pub(crate) Captured: u64;
     pub(crate) Ingress: u64;
-    RoomAt: u32;
-    RoomLen: u32;
-    FrameLen: u32;
-    pub(crate) WireLen: u32;
     pub(crate) FlowHash: u32;
-    Start: u16;
-    pub(crate) NextHop: u16;
     pub(crate) Interface: u16;
+    pub(crate) ShardOf: u8;
+    RoomLen: u32;
     pub(crate) Link: u16;
+    pub(crate) RoomAt: u32;
+    pub(crate) HeadersOf: Headers;
+    pub(crate) WireLen: u32;
+    pub(crate) FrameLen: u32;
+    pub(crate) Start: u16;
+    pub(crate) NextHop: u16;
+    pub(crate) Left: u8;
     pub(crate) VerdictOf: u8;
     pub(crate) ReasonOf: u8;
     pub(crate) DroppedBy: u8;
-    pub(crate) ShardOf: u8;
     pub(crate) Flagged: u8;
-    pub(crate) Left: u8;
 }
 
 /// Rows of a tray.
@@ -593,7 +595,7 @@ impl Table {
     fn compare(&mut self, tray: &Tray) {
         let (headers, links) = (tray.rows(HeadersOf), tray.rows(Link));
         // SAFETY: headers are 16 bytes without padding, of which any is a value of integers, and begin
-        // where the tray does.
+        // at a multiple of 32 in the tray, which is aligned.
         let words =
             unsafe { slice::from_raw_parts(headers.as_ptr().cast::<[u64; 2]>(), headers.len()) };
         if self.len == 0 {
@@ -763,11 +765,17 @@ impl Table {
         start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
     }
 
-    /// Copies the table as it lies in the arena to `to`, which is as long.
-    pub(crate) fn copy_to(&self, to: &mut [u8]) {
-        let len = to.len().min(self.place().len());
-        // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
-        unsafe { ptr::copy_nonoverlapping(self.base.as_ptr(), to.as_mut_ptr(), len) }
+    /// Copies these bytes of the table, as they lie in the arena, to the same place in `to`; none where either lacks them.
+    #[inline(always)]
+    pub(crate) fn copy_bytes(&self, bytes: Range<usize>, to: &mut [u8]) {
+        let Some(to) = to.get_mut(bytes.clone()) else { return };
+        if bytes.end <= self.place().len() {
+            // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
+            unsafe {
+                let from = self.base.as_ptr().add(bytes.start);
+                ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
+            }
+        }
     }
 
     /// Rows that every column has memory for.
@@ -793,6 +801,10 @@ impl Table {
 
     /// Where the columns that [`Table::set_frame`] writes lie: start and length.
     pub(crate) const FRAME_COLUMNS: (usize, usize) = (Start::BEFORE, FrameLen::BEFORE);
+
+    /// Which columns say where a frame lies: where its room does, how long that is, where the frame starts in it and how long it is.
+    pub(crate) const FRAME_PLACE: [usize; 4] =
+        [RoomAt::INDEX, RoomLen::INDEX, Start::INDEX, FrameLen::INDEX];
 
     /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
     /// grows at the front, positive `tail` at the back. Says whether there was room.

@@ -101,8 +101,8 @@ mod tests {
         let of = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
         // 256 rows, and those that a tray writes behind the last.
         let rows = 256 + 64;
-        assert_eq!(of("COLUMN_HEADERS_OF"), Some(0));
-        assert_eq!(of("COLUMN_TIMESTAMP"), Some(16 * rows));
+        assert_eq!(of("COLUMN_TIMESTAMP"), Some(0));
+        assert_eq!(of("COLUMN_CAPTURED"), Some(8 * rows));
         assert_eq!(of("SCRATCH_STRIDE"), Some(4 * rows));
         assert_eq!((of("V4_TTL"), of("V6_TTL"), of("ESP_ESP_SEQ")), (Some(8), Some(7), Some(4)));
     }

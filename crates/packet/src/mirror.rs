@@ -42,11 +42,6 @@ impl Batch {
         self.table.place()
     }
 
-    /// Copies its table, as it lies in the arena, to `to`.
-    pub fn copy_table(&self, to: &mut [u8]) {
-        self.table.copy_to(to);
-    }
-
     /// Names the stretches of the arena in which the rooms of its packets lie that are still forwarded, nobody else's among them.
     pub fn spans(&self, mut visit: impl FnMut(Range<usize>)) {
         let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
@@ -129,7 +124,11 @@ impl Batch {
             if usize::from(start) + len as usize > self.table.room(row).len() {
                 return Err(Broken { row, what: "its frame would reach out of its room" });
             }
-            if Headers::from_bytes(staged.get(HeadersOf, row)).end > len {
+            let headers = match reparses(writes) {
+                true => Headers::from_bytes(staged.get(HeadersOf, row)),
+                false => self.table.column(HeadersOf)[row],
+            };
+            if headers.end > len {
                 return Err(Broken { row, what: "its headers end behind it" });
             }
         }

@@ -13,6 +13,8 @@ use warpline_device::{
     Argument, Buffer, Device, Failure, Part, Piece, Refused, Slice, Step, Stream, Work,
 };
 
+use warpline_packet::{Columns, FieldSet, ReadWrite};
+
 use super::Loaded;
 use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
@@ -32,6 +34,9 @@ pub(crate) struct Executor {
     segment: Vec<Placed>,
     /// Whether any of them writes frames.
     writes_frames: bool,
+    /// What of tables is there before kernels, and what of them is taken back.
+    read: Columns,
+    written: Columns,
     mirror: Mirror,
     table_len: usize,
     streams: Vec<Own>,
@@ -50,7 +55,7 @@ struct Own {
 }
 
 impl Executor {
-    /// For `segment` on `device`, where `mirror` is.
+    /// For `segment`, whose functions together have this `access`, on `device`, where `mirror` is.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
@@ -58,7 +63,7 @@ impl Executor {
         device: &dyn Device,
         mirror: Mirror,
         segment: Vec<Placed>,
-        writes_frames: bool,
+        access: ReadWrite,
         by: Dimensions,
     ) -> Result<Self, Failure> {
         let own =
@@ -66,7 +71,9 @@ impl Executor {
         let lot = |_| Lot::new(device, &mirror, &by);
         Ok(Self {
             segment,
-            writes_frames,
+            writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
+            read: Columns::read_by(access),
+            written: Columns::written_by(access.writes),
             table_len: by.table_len,
             streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
@@ -115,7 +122,7 @@ impl Executor {
         let on = self.idle()?;
         let own = &mut self.lots[lot];
         let none = || Failure::Refused("the launch before it has its memory".into());
-        let count = own.fill(flights, self.table_len).ok_or_else(none)?;
+        let count = own.fill(flights, self.read, self.table_len).ok_or_else(none)?;
         if count == 0 {
             return Ok(false);
         }
@@ -126,11 +133,13 @@ impl Executor {
             (There::Copied(list), Some(copy)) => {
                 let to = list.at(names.range.clone());
                 work.steps.push(Step::CopyIn { from: names, to: to.clone() });
-                copy_tables(&mut work, copy, flights, |from, to| Step::CopyIn { from, to });
+                let copy_in = |from, to| Step::CopyIn { from, to };
+                copy_tables(&mut work, copy, (flights, self.read), copy_in);
                 self.lend(&mut work, flights)?;
                 let arena = Argument::Writes(copy.whole());
                 self.add_kernels(&mut work, &arena, &Argument::Reads(to), count);
-                copy_tables(&mut work, copy, flights, |to, from| Step::CopyOut { from, to });
+                let copy_out = |to, from| Step::CopyOut { from, to };
+                copy_tables(&mut work, copy, (flights, self.written), copy_out);
             }
             _ => {
                 self.lend(&mut work, flights)?;
@@ -267,17 +276,20 @@ impl Executor {
 const LIST: usize = 0;
 const TABLES: usize = 1;
 
-/// Copies between the launch's own tables and where the mirror has those of the batches.
+/// Copies columns between the launch's own tables and where the mirror has those of the batches.
 fn copy_tables(
     work: &mut Work,
     mirror: &Buffer,
-    flights: &[Flight],
+    (flights, columns): (&[Flight], Columns),
     step: impl Fn(Part, Slice) -> Step,
 ) {
-    for (index, flight) in flights.iter().enumerate() {
-        let there = flight.batch.table_place();
-        let at = index * there.len();
-        let own = Part { piece: TABLES, range: at..at + there.len() };
-        work.steps.push(step(own, mirror.at(there)));
+    for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+        let there = batch.table_place();
+        let here = index * there.len();
+        batch.stretches(columns, |bytes| {
+            let own = Part { piece: TABLES, range: here + bytes.start..here + bytes.end };
+            let mirrored = mirror.at(there.start + bytes.start..there.start + bytes.end);
+            work.steps.push(step(own, mirrored));
+        });
     }
 }

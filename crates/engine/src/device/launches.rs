@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::FieldSet;
+use warpline_packet::{FieldSet, ReadWrite};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
@@ -102,15 +102,15 @@ impl Launches {
             Ok(Placed { place: place as u8, loaded })
         };
         let segment = places.clone().map(placed).collect::<Result<_, Failure>>()?;
-        let written =
-            places.clone().map(|place| chain.instances[place].function.access().run.writes);
-        let writes = written.fold(FieldSet::EMPTY, FieldSet::union);
+        let each = places.clone().map(|place| chain.instances[place].function.access().run);
+        let access = each.fold(ReadWrite::NONE, |all, one| {
+            ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
+        });
         let batcher = Batcher::new(limits);
         let dimensions = Dimensions::new(limits, &settings.arena(chain));
-        let writes_frames = !(writes & FieldSet::FRAME).is_empty();
         let names: Vec<&str> = places.map(|place| chain.instances[place].name.as_str()).collect();
         let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
-        let executor = Executor::new(device, mirror, segment, writes_frames, dimensions)?;
+        let executor = Executor::new(device, mirror, segment, access, dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
         Ok(Self {
@@ -118,7 +118,7 @@ impl Launches {
             waiting: VecDeque::with_capacity(limits.waiting_batches_max),
             flying: (0..batcher.slots()).map(|_| nothing()).collect(),
             batcher,
-            writes,
+            writes: access.writes,
             sync: on.launches.sync,
             names: names.join(", "),
             failed: None,

@@ -1,7 +1,7 @@
 //! What each launch has of its own until it is released: the names of its packets, and their tables.
 
 use warpline_device::{Buffer, Device, Failure, Piece};
-use warpline_packet::{ALIGN, ArenaLayout, Batch};
+use warpline_packet::{ALIGN, ArenaLayout, Batch, Columns};
 use warpline_sched::{Batcher, LaunchLimits};
 
 use super::mirror::Mirror;
@@ -84,16 +84,21 @@ impl Lot {
         Ok(Self { list: Some(list), tables: Some(tables), there: There::InPlace(at) })
     }
 
-    /// Writes the tables of a launch and the names of its packets that are still forwarded. Gives how many there are; `None` while a
+    /// Writes `columns` of the tables of a launch and the names of its packets that are still forwarded. Gives how many there are; `None` while a
     /// stream has the memory.
-    pub(super) fn fill(&mut self, flights: &[Flight], table_len: usize) -> Option<u32> {
+    pub(super) fn fill(
+        &mut self,
+        flights: &[Flight],
+        columns: Columns,
+        table_len: usize,
+    ) -> Option<u32> {
         let (list, tables) = (self.list.as_mut()?, self.tables.as_mut()?);
         let mut names = list.chunks_exact_mut(NAME_LEN);
         let mut count = 0;
         for (index, (Flight { batch, .. }, to)) in
             flights.iter().zip(tables.chunks_exact_mut(table_len)).enumerate()
         {
-            batch.copy_table(to);
+            batch.copy_columns(columns, to);
             let table = table_at(&self.there, index, batch, table_len) as u32;
             let rows = (0..batch.len()).filter(|&row| batch.is_forward(row));
             for (row, name) in rows.zip(&mut names) {

@@ -10,10 +10,10 @@ use warpline_device::{
 };
 use warpline_nf::harness::Input;
 use warpline_nf::{Function, Kernels};
-use warpline_packet::ArenaLayout;
+use warpline_packet::{ArenaLayout, Columns};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
-use crate::sys::{launch, source};
+use crate::sys::{POISON, launch, source};
 
 /// How many packets were compared, and how many of them the kernels left to the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,15 +142,26 @@ impl<'a> Program<'a> {
     fn process(&self, side: &mut Side<'_>, function: &dyn Function) -> usize {
         let mut before = vec![0; side.reached.len()];
         side.reached.copy_to(&mut before);
+        let (access, writes) = (function.access().run, function.access().run.writes);
+        for index in FILLED {
+            let batch = side.batch(index);
+            let table = &mut before[batch.table_place()];
+            table.fill([POISON, 0][index % 2]);
+            batch.copy_columns(Columns::read_by(access), table);
+        }
         let after = self.launch(&before, &list(side));
         check_the_rest(side, &before, &after);
-        let writes = function.access().run.writes;
         let mut left = 0;
         for index in FILLED {
             let frames = side.frames(index);
             side.reached.take_rooms(index, &after);
             let batch = side.batch(index);
-            let staged = &after[batch.table_place()];
+            let table = &after[batch.table_place()];
+            let mut staged = vec![POISON; table.len()];
+            batch.stretches(Columns::written_by(writes), |bytes| {
+                staged[bytes.clone()].copy_from_slice(&table[bytes]);
+            });
+            let staged = &staged[..];
             batch.check_staged(staged, writes).expect("a table that makes sense");
             batch.accept_left(staged);
             batch.accept_staged(staged, writes);

@@ -29,8 +29,9 @@ unsafe impl Memory for Shared {
     }
 }
 
-/// What slabs hold where no frame was placed: a kernel whose results depend on it reads what is not its packet's.
-const POISON: u8 = 0xa5;
+/// What slabs hold where no frame was placed, and columns that no kernel said it reads or writes: a kernel whose results
+/// depend on it reads what is not its own.
+pub(crate) const POISON: u8 = 0xa5;
 
 impl Reached {
     /// A batch over each table.
