@@ -1,10 +1,10 @@
 //! A service chain, built: its functions in order, cut into stages, with the one key that steers it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_nf::{Definition, Function, Growth};
+use warpline_nf::{Definition, Function, Growth, Kernels};
 use warpline_packet::{ArenaLayout, REASONS_MAX, Shard, StateKey, Steering};
 
 use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
@@ -69,6 +69,8 @@ pub struct Chain {
     pub disagreement: Option<[String; 2]>,
     /// Scratch words handed out.
     pub scratch_words: usize,
+    /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
+    kernels: Vec<Mutex<Option<Kernels>>>,
     /// By function, what of it is on its device, once the chain runs or is to follow one that runs.
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     /// The layout of the arenas that it was loaded for.
@@ -131,6 +133,7 @@ impl Chain {
         let stages = cut(&instances);
         let chain = Self {
             name: name.into(),
+            kernels: instances.iter().map(|_| Mutex::default()).collect(),
             loaded: instances.iter().map(|_| OnceLock::new()).collect(),
             layout: OnceLock::new(),
             instances,
@@ -199,12 +202,12 @@ impl Chain {
     ) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.layout.set(*layout);
         let mut told = Vec::new();
-        for (instance, slot) in self.instances.iter().zip(&self.loaded) {
+        for (place, (instance, slot)) in self.instances.iter().zip(&self.loaded).enumerate() {
             let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
             if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
                 continue;
             }
-            let kernels = instance.function.kernels();
+            let kernels = self.kept_kernels(place).take().or_else(|| instance.function.kernels());
             let none = || Failure::Refused("it has no kernels".into());
             let loaded = kernels
                 .ok_or_else(none)
@@ -218,6 +221,19 @@ impl Chain {
             }
         }
         Ok(told)
+    }
+
+    /// Bytes of the tables that kernels of function `place` read, which are built for it and kept for [`Chain::load`].
+    pub(crate) fn kernel_tables_len(&self, place: usize) -> usize {
+        let mut kept = self.kept_kernels(place);
+        if kept.is_none() {
+            *kept = self.instances[place].function.kernels();
+        }
+        kept.iter().flat_map(Kernels::tables).map(Vec::len).sum()
+    }
+
+    fn kept_kernels(&self, place: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {
+        self.kernels[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What of function `place` is on its device.

@@ -1,17 +1,21 @@
-//! How much memory a chain asks of its devices.
+//! How much memory chains ask of their devices.
 
 use std::fmt;
 
-use super::lot::NAME_LEN;
+use warpline_device::Device;
+
+use super::Dimensions;
 use crate::{Chain, Settings};
 
-/// What a chain asks of one device.
+/// What chains ask of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// The device.
     pub device: String,
     /// Its memory, in bytes; 0 where it doesn't say.
     pub memory: u64,
+    /// The names of the chains.
+    pub chains: Vec<String>,
     /// Bytes of the mirrors of all lanes.
     pub mirrors: u64,
     /// Bytes of the functions' tables and of what launches need besides.
@@ -30,7 +34,7 @@ impl Demand {
 impl fmt::Display for Demand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
-        let Self { device, memory, mirrors, others } = self;
+        let Self { device, memory, mirrors, others, .. } = self;
         write!(
             f,
             "the lanes' packets take {} MiB on {device} and tables and launches {} MiB; it has {} MiB, \
@@ -42,33 +46,45 @@ impl fmt::Display for Demand {
     }
 }
 
-/// What `chain` asks of each device that it uses, run with `settings`.
-pub fn demands(chain: &Chain, settings: &Settings) -> Vec<Demand> {
-    let settings = settings.fit(chain);
+/// What `chains`, run beside each other with their settings, ask of each device that they use.
+pub fn demands<'a>(chains: impl IntoIterator<Item = (&'a Chain, &'a Settings)>) -> Vec<Demand> {
+    let mut all = Vec::new();
+    for (chain, settings) in chains {
+        demand(chain, &settings.fit(chain), &mut all);
+    }
+    all
+}
+
+/// Adds what `chain` asks to `all`.
+fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
     let layout = settings.arena(chain);
-    let (lanes, arena) = (settings.lanes as u64, layout.memory_len() as u64);
-    let mut all: Vec<Demand> = Vec::new();
+    let lanes = settings.lanes as u64;
+    let mut seen = Vec::new();
     for stage in &chain.stages {
         let Some(limits) = settings.launch_limits(chain, stage) else { continue };
         let Some(on) = &chain.instances[stage.first].on_device else { continue };
-        let description = on.device.description();
-        let kernels = chain.instances[stage.first..stage.first + stage.count].iter();
-        let kernels = kernels.filter_map(|instance| instance.function.kernels());
-        let tables: usize =
-            kernels.flat_map(|k| k.tables().iter().map(Vec::len).collect::<Vec<_>>()).sum();
-        // Names of packets, in as many places as launches take in turn.
-        let places = (2 * limits.launches_max * limits.batches_max) as u64;
-        let names = places.saturating_mul((layout.slots * NAME_LEN) as u64);
-        let others = lanes.saturating_mul(names).saturating_add(tables as u64);
-        match all.iter_mut().find(|one| one.device == description.id) {
-            Some(one) => one.others = one.others.saturating_add(others),
-            None => all.push(Demand {
-                device: description.id.clone(),
-                memory: description.memory,
-                mirrors: lanes.saturating_mul(arena),
-                others,
-            }),
+        let places = stage.first..stage.first + stage.count;
+        let tables: usize = places.map(|place| chain.kernel_tables_len(place)).sum();
+        let names = lanes.saturating_mul(Dimensions::new(&limits, &layout).names_len() as u64);
+        let one = of(all, &*on.device);
+        one.others = one.others.saturating_add(names).saturating_add(tables as u64);
+        // Its stages share a mirror.
+        if !seen.contains(&one.device) {
+            seen.push(one.device.clone());
+            one.chains.push(chain.name.clone());
+            let mirrors = lanes.saturating_mul(layout.memory_len() as u64);
+            one.mirrors = one.mirrors.saturating_add(mirrors);
         }
     }
-    all
+}
+
+/// The one of `all` that is of `device`.
+fn of<'a>(all: &'a mut Vec<Demand>, device: &dyn Device) -> &'a mut Demand {
+    let about = device.description();
+    let place = all.iter().position(|one| one.device == about.id).unwrap_or_else(|| {
+        let (device, memory) = (about.id.clone(), about.memory);
+        all.push(Demand { device, memory, chains: Vec::new(), mirrors: 0, others: 0 });
+        all.len() - 1
+    });
+    &mut all[place]
 }

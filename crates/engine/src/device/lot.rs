@@ -37,6 +37,11 @@ impl Dimensions {
         }
     }
 
+    /// Bytes of the lists of names of all launches.
+    pub(super) fn names_len(&self) -> usize {
+        self.lots * self.names_len
+    }
+
     /// Bytes that its launches need in the lane's memory, where the device works in place.
     pub(crate) fn spare_len(&self) -> usize {
         self.lots * (self.names_len + self.tables_len)

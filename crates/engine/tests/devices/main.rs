@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod demand;
 mod failures;
 mod keys;
 mod late;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Instance, Settings, demands, try_cores};
+use warpline_engine::{Chain, Instance, demands, try_cores};
 use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
@@ -21,7 +21,7 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let chains = super::load_file(path, &Setting::of_set(set), true, device)?;
-    chains.iter().try_for_each(|loaded| check_machine(&loaded.chain, &loaded.settings))?;
+    check_machine(chains.iter())?;
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });
@@ -36,20 +36,25 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The machine has the cores that a chain's lanes are to run on, and devices have room for what it asks of them.
+/// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together.
 ///
 /// # Errors
 /// One is not there or has none, and what would help.
-pub(crate) fn check_machine(chain: &Chain, settings: &Settings) -> Result<(), Failure> {
-    try_cores(chain, settings)
-        .map_err(|why| Failure::Usage(format!("chain {:?}: {why}", chain.name)))?;
-    match demands(chain, settings).iter().find(|demand| !demand.fits()) {
-        None => Ok(()),
-        Some(demand) => Err(Failure::Usage(format!(
-            "chain {:?}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` take less",
-            chain.name
-        ))),
+pub(crate) fn check_machine<'a>(
+    chains: impl Iterator<Item = &'a Loaded> + Clone,
+) -> Result<(), Failure> {
+    for Loaded { chain, settings, .. } in chains.clone() {
+        try_cores(chain, settings)
+            .map_err(|why| Failure::Usage(format!("chain {:?}: {why}", chain.name)))?;
     }
+    let all = demands(chains.map(|loaded| (&*loaded.chain, &loaded.settings)));
+    let Some(demand) = all.iter().find(|demand| !demand.fits()) else { return Ok(()) };
+    let names: Vec<String> = demand.chains.iter().map(|name| format!("{name:?}")).collect();
+    let whose = if names.len() == 1 { "chain" } else { "chains" };
+    Err(Failure::Usage(format!(
+        "{whose} {}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` take less",
+        names.join(", ")
+    )))
 }
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.

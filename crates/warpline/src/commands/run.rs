@@ -67,7 +67,12 @@ fn plan(arguments: &RunArguments, set: &[Setting]) -> Result<Vec<Planned>, Failu
         return Err(Failure::Usage(text.into()));
     }
     let is_demo = arguments.chain.is_none();
-    chains.into_iter().map(|loaded| plan_one(arguments, loaded, is_demo)).collect()
+    let planned: Vec<Planned> = chains
+        .into_iter()
+        .map(|loaded| plan_one(arguments, loaded, is_demo))
+        .collect::<Result<_, _>>()?;
+    super::check::check_machine(planned.iter().map(|chain| &chain.loaded))?;
+    Ok(planned)
 }
 
 fn plan_one(
@@ -93,7 +98,6 @@ fn plan_one(
         (None, Some(output)) if !is_demo => output,
         (None, _) => Output::None,
     };
-    super::check::check_machine(&loaded.chain, &loaded.settings)?;
     Ok(Planned { input, output, loaded })
 }
 

@@ -1,0 +1,75 @@
+//! What chains ask of a device's memory, and how often tables are built for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpline_device::Device;
+use warpline_device::fake::{Fake, Fate};
+use warpline_engine::{Control, LaunchOptions, Ports, Settings, demands, run};
+use warpline_nf::{Function, Kernels};
+use warpline_packet::{Access, Batch};
+
+use crate::common::ports::{Frames, Kept};
+use crate::common::real::forms;
+use crate::placed::chain_on;
+
+fn fake() -> Arc<dyn Device> {
+    Arc::new(Fake::new(|_| Fate::done_after(0)))
+}
+
+/// Two stages of one chain share a mirror; two chains share nothing.
+#[test]
+fn chains_that_run_beside_each_other_ask_for_their_sum() {
+    let device = fake();
+    let chain = |names: &[&str]| chain_on(&forms(names), &device, LaunchOptions::default());
+    let one = (chain(&["digest-count", "monitor", "digest-count"]), Settings::default());
+    let other = (chain(&["router-plain"]), Settings { lanes: 3, ..Settings::default() });
+    let of = |chains: &[&(warpline_engine::Chain, Settings)]| {
+        let all = demands(chains.iter().map(|(chain, settings)| (chain, settings)));
+        let [demand] = &all[..] else { panic!("{all:?}") };
+        demand.clone()
+    };
+    let [first, second, both] = [&[&one][..], &[&other], &[&one, &other]].map(of);
+    assert_eq!(first.mirrors, one.1.fit(&one.0).arena(&one.0).memory_len() as u64);
+    assert_eq!(both.mirrors, first.mirrors + second.mirrors);
+    assert_eq!(both.others, first.others + second.others);
+    assert_eq!(both.chains.len(), 2);
+    // Each alone fits where both together don't.
+    let memory = 2 * first.mirrors.max(second.mirrors);
+    let fits = |demand: &warpline_engine::Demand| {
+        let others = 0;
+        warpline_engine::Demand { memory, others, ..demand.clone() }.fits()
+    };
+    assert_eq!([&first, &second, &both].map(fits), [true, true, false]);
+}
+
+/// A function's pure half, which counts how often its tables are built.
+struct Counting {
+    inner: Arc<dyn Function>,
+    built: Arc<AtomicU64>,
+}
+
+impl Function for Counting {
+    fn access(&self) -> &Access {
+        self.inner.access()
+    }
+    fn run(&self, batch: &mut Batch) {
+        self.inner.run(batch);
+    }
+    fn kernels(&self) -> Option<Kernels> {
+        self.built.fetch_add(1, Ordering::Relaxed);
+        self.inner.kernels()
+    }
+}
+
+#[test]
+fn tables_that_were_measured_are_not_built_again() {
+    let mut chain = chain_on(&forms(&["router-plain"]), &fake(), LaunchOptions::default());
+    let (inner, built) = (Arc::clone(&chain.instances[0].function), Arc::<AtomicU64>::default());
+    chain.instances[0].function = Arc::new(Counting { inner, built: Arc::clone(&built) });
+    let settings = Settings::default();
+    assert_eq!(demands([(&chain, &settings)]).len(), 1);
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+    run(&chain, &settings, ports, &Control::default()).expect("a chain that starts");
+    assert_eq!(built.load(Ordering::Relaxed), 1);
+}
