@@ -18,6 +18,9 @@ use crate::{Batch, Field, FieldSet, Headers, Placer, Reason, SCRATCH_WORDS, Tabl
 /// in different ones.
 const SPANS_OPEN: usize = 2;
 
+/// Rows that are taken over together, column by column.
+const BLOCK: usize = 64;
+
 /// The verdict of a packet that is kept out of a function's sight for a while.
 const HELD: u8 = 7;
 
@@ -42,15 +45,29 @@ impl Batch {
         self.table.place()
     }
 
+    /// The rows of its packets that are still forwarded.
+    pub fn forward_rows(&self) -> impl Iterator<Item = usize> {
+        let verdicts = self.table.column(VerdictOf).iter().enumerate();
+        verdicts.filter(|(_, verdict)| **verdict == Verdict::Forward as u8).map(|(row, _)| row)
+    }
+
     /// Names the stretches of the arena in which the rooms of its packets lie that are still forwarded, nobody else's among them.
     pub fn spans(&self, mut visit: impl FnMut(Range<usize>)) {
         let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
         let mut oldest = 0;
-        for row in (0..self.len()).filter(|&row| self.is_forward(row)) {
+        let mut newest = 0;
+        for row in self.forward_rows() {
             let room = self.table.room(row);
-            match open.iter_mut().find(|span| span.start < span.end && span.end == room.start) {
-                Some(span) => span.end = room.end,
+            let follows = |span: &Range<usize>| span.end == room.start && !span.is_empty();
+            // Mostly it lies behind the one before it.
+            if follows(&open[newest]) {
+                open[newest].end = room.end;
+                continue;
+            }
+            match open.iter().position(follows) {
+                Some(at) => (newest, open[at].end) = (at, room.end),
                 None => {
+                    newest = oldest;
                     let done = core::mem::replace(&mut open[oldest], room);
                     oldest = (oldest + 1) % SPANS_OPEN;
                     Some(done).filter(|span| !span.is_empty()).into_iter().for_each(&mut visit);
@@ -138,28 +155,68 @@ impl Batch {
     /// Takes from `staged`, which was looked at, what was left to the CPU.
     pub fn accept_left(&mut self, staged: &[u8]) {
         let staged = Staged::of(staged, &self.table);
-        for (row, left) in self.table.column_mut(Left).iter_mut().enumerate() {
-            [*left] = staged.get(Left, row);
-        }
+        let left = staged.column(Left, 0..self.len());
+        self.table.column_mut(Left).iter_mut().zip(left).for_each(|(own, [left])| *own = *left);
     }
 
     /// Takes from `staged`, which was looked at, the fields `writes` of packets for which the device did the work of the
     /// function whose turn it is, and its verdicts.
     pub fn accept_staged(&mut self, staged: &[u8], writes: FieldSet) {
         let staged = Staged::of(staged, &self.table);
-        let is_written = |&word: &usize| Field::scratch(word).is_some_and(|w| writes.contains(w));
-        let mut written = [0; SCRATCH_WORDS];
-        let words = (0..SCRATCH_WORDS).filter(is_written).zip(&mut written);
-        let count = words.map(|(word, slot)| *slot = word).count();
-        for row in 0..self.len() {
-            if self.is_forward(row) && !self.is_left(row) {
-                self.accept_row(&staged, row, writes, &written[..count]);
+        for start in (0..self.len()).step_by(BLOCK) {
+            let rows = start..self.len().min(start + BLOCK);
+            let taken = self.done_there(rows.clone());
+            self.accept_columns(&staged, rows.clone(), &taken, writes);
+            if moves(writes) || reparses(writes) {
+                let own = rows.clone().zip(taken).filter(|(_, taken)| *taken);
+                own.for_each(|(row, _)| self.accept_shape(&staged, row, writes));
             }
+            self.accept_verdicts(&staged, rows, &taken);
         }
     }
 
-    /// `words` are the scratch words among `writes`.
-    fn accept_row(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet, words: &[usize]) {
+    /// Which of the rows are forwarded and had the work of the function whose turn it is done by the device.
+    fn done_there(&self, rows: Range<usize>) -> [bool; BLOCK] {
+        let mut done = [false; BLOCK];
+        let left = &self.table.column(Left)[rows.clone()];
+        let columns = self.table.column(VerdictOf)[rows].iter().zip(left);
+        for (done, (&verdict, &left)) in done.iter_mut().zip(columns) {
+            *done = verdict == Verdict::Forward as u8 && !self.is_left(left);
+        }
+        done
+    }
+
+    fn accept_columns(
+        &mut self,
+        staged: &Staged<'_>,
+        rows: Range<usize>,
+        taken: &[bool; BLOCK],
+        writes: FieldSet,
+    ) {
+        if writes.contains(Field::NextHop) {
+            let own = &mut self.table.column_mut(NextHop)[rows.clone()];
+            take(own, staged.column(NextHop, rows.clone()), taken, u16::from_ne_bytes);
+        }
+        for word in 0..SCRATCH_WORDS {
+            if Field::scratch(word).is_some_and(|field| writes.contains(field))
+                && let Some(own) = self.table.scratch_mut(word).get_mut(rows.clone())
+            {
+                take(own, staged.word(word, rows.clone()), taken, u32::from_ne_bytes);
+            }
+        }
+        if writes.contains(Field::Flagged) {
+            let flags = staged.column(Flagged, rows.clone()).iter().zip(taken);
+            let mut any = 0;
+            for (own, ([flag], taken)) in self.table.column_mut(Flagged)[rows].iter_mut().zip(flags)
+            {
+                let flag = u8::from(*taken && *flag != 0);
+                (*own, any) = (*own | flag, any | flag);
+            }
+            self.has_flagged |= any != 0;
+        }
+    }
+
+    fn accept_shape(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet) {
         if moves(writes) {
             let (start, len) = staged.frame(row);
             if self.table.set_frame(row, start, len) {
@@ -169,45 +226,47 @@ impl Batch {
         if reparses(writes) {
             self.set_headers(row, &Headers::from_bytes(staged.get(HeadersOf, row)));
         }
-        if writes.contains(Field::NextHop) {
-            self.table.column_mut(NextHop)[row] = u16::from_ne_bytes(staged.get(NextHop, row));
+    }
+
+    fn accept_verdicts(&mut self, staged: &Staged<'_>, rows: Range<usize>, taken: &[bool; BLOCK]) {
+        let verdicts = staged.column(VerdictOf, rows.clone());
+        // Mostly all go on.
+        if verdicts.iter().all(|[verdict]| *verdict == Verdict::Forward as u8) {
+            return;
         }
-        for &word in words {
-            if let Some(own) = self.table.scratch_mut(word).get_mut(row) {
-                *own = staged.word(word, row);
+        let own = rows.zip(verdicts).zip(taken).filter(|(_, taken)| **taken);
+        for ((row, [verdict]), _) in own {
+            let (verdict, [by]) = (Verdict::from_u8(*verdict), staged.get(DroppedBy, row));
+            if verdict != Verdict::Forward && by == self.function {
+                self.settled += 1;
+                self.table.column_mut(VerdictOf)[row] = verdict as u8;
+                self.table.column_mut(DroppedBy)[row] = by;
+                let [reason] = staged.get(ReasonOf, row);
+                self.table.column_mut(ReasonOf)[row] = reason;
             }
-        }
-        if writes.contains(Field::Flagged) && staged.get(Flagged, row) != [0] {
-            self.has_flagged = true;
-            self.table.column_mut(Flagged)[row] = 1;
-        }
-        let ([verdict], [by]) = (staged.get(VerdictOf, row), staged.get(DroppedBy, row));
-        let verdict = Verdict::from_u8(verdict);
-        if verdict != Verdict::Forward && by == self.function {
-            self.settled += 1;
-            self.table.column_mut(VerdictOf)[row] = verdict as u8;
-            self.table.column_mut(DroppedBy)[row] = by;
-            let [reason] = staged.get(ReasonOf, row);
-            self.table.column_mut(ReasonOf)[row] = reason;
         }
     }
 
-    /// Whether the work of the function whose turn it is was left to the CPU.
-    fn is_left(&self, row: usize) -> bool {
-        (1..=self.function.saturating_add(1)).contains(&self.table.column(Left)[row])
+    /// Whether `left` of a packet says that the work of the function whose turn it is was left to the CPU.
+    #[inline(always)]
+    fn is_left(&self, left: u8) -> bool {
+        (1..=self.function.saturating_add(1)).contains(&left)
     }
 
     /// Keeps out of sight the packets for which the device did the work of the function whose turn it is, until
     /// [`Batch::release`]. Says whether any is left; where none is, nothing is held.
     pub fn hold_done(&mut self) -> bool {
         // Mostly none is.
-        if !(0..self.len()).any(|row| self.is_forward(row) && self.is_left(row)) {
+        let left = self.table.column(Left);
+        let is_none = left.iter().all(|&left| left == 0);
+        if is_none || !self.forward_rows().any(|row| self.is_left(left[row])) {
             return false;
         }
-        for row in 0..self.len() {
-            if self.is_forward(row) && !self.is_left(row) {
-                self.table.column_mut(VerdictOf)[row] = HELD;
-            }
+        for start in (0..self.len()).step_by(BLOCK) {
+            let rows = start..self.len().min(start + BLOCK);
+            let done = self.done_there(rows.clone());
+            let own = self.table.column_mut(VerdictOf)[rows].iter_mut().zip(done);
+            own.filter(|(_, done)| *done).for_each(|(verdict, _)| *verdict = HELD);
         }
         true
     }
@@ -219,6 +278,18 @@ impl Batch {
                 *verdict = Verdict::Forward as u8;
             }
         }
+    }
+}
+
+/// Takes what is staged of the rows that are to be taken.
+fn take<T: Copy, const N: usize>(
+    own: &mut [T],
+    staged: &[[u8; N]],
+    taken: &[bool],
+    value: impl Fn([u8; N]) -> T,
+) {
+    for ((own, staged), &taken) in own.iter_mut().zip(staged).zip(taken) {
+        *own = if taken { value(*staged) } else { *own };
     }
 }
 
@@ -254,8 +325,21 @@ impl<'a> Staged<'a> {
         (u16::from_ne_bytes(start), u32::from_ne_bytes(len))
     }
 
-    fn word(&self, word: usize, row: usize) -> u32 {
-        u32::from_ne_bytes(self.at((ROW_LEN + 4 * word) * self.rows + 4 * row))
+    /// Column `C` of these rows; none where there are no such.
+    fn column<C: Column, const N: usize>(&self, _: C, rows: Range<usize>) -> &'a [[u8; N]] {
+        const { assert!(N == size_of::<C::Value>()) };
+        self.values(C::BEFORE, rows)
+    }
+
+    /// A scratch word of these rows.
+    fn word(&self, word: usize, rows: Range<usize>) -> &'a [[u8; 4]] {
+        self.values(ROW_LEN + 4 * word, rows)
+    }
+
+    fn values<const N: usize>(&self, before: usize, rows: Range<usize>) -> &'a [[u8; N]] {
+        let start = before * self.rows;
+        let own = self.bytes.get(start + N * rows.start..start + N * rows.end);
+        own.map_or(&[], |own| own.as_chunks().0)
     }
 
     fn at<const N: usize>(&self, at: usize) -> [u8; N] {

@@ -105,8 +105,7 @@ impl Lot {
         {
             batch.copy_columns(columns, to);
             let table = table_at(&self.there, index, batch, table_len) as u32;
-            let rows = (0..batch.len()).filter(|&row| batch.is_forward(row));
-            for (row, name) in rows.zip(&mut names) {
+            for (row, name) in batch.forward_rows().zip(&mut names) {
                 name[..4].copy_from_slice(&table.to_ne_bytes());
                 name[4..].copy_from_slice(&(row as u32).to_ne_bytes());
                 count += 1;
