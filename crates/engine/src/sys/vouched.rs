@@ -45,6 +45,7 @@ pub fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
 /// A launch with the arguments that `device::executor` makes.
 pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
     // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
-    // it; the tables are the function's own. With these a function's kernels stay within rows, rooms and tables, and end.
+    // it; the tables are the function's own. With these a function's kernels stay within rows, rooms and tables, and end. In place the
+    // list names rows of the launch's own tables, which name rooms that the work was lent: all are its pieces.
     unsafe { Launch::vouched(kernel, groups, arguments) }
 }
