@@ -52,6 +52,7 @@ functions! {
     enqueue_map = "clEnqueueMapBuffer"(Id, Id, u32, u64, usize, usize, u32, *const Id, *mut Id, *mut i32) -> *mut c_void;
     enqueue_unmap = "clEnqueueUnmapMemObject"(Id, Id, *mut c_void, u32, *const Id, *mut Id) -> i32;
     get_event_info = "clGetEventInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
+    wait_for_events = "clWaitForEvents"(u32, *const Id) -> i32;
     release_event = "clReleaseEvent"(Id) -> i32;
 }
 

@@ -88,6 +88,15 @@ impl Flying {
         }
         Some(outcome)
     }
+
+    /// Has the host see what was done in memory that it shares: to ask for an event's status is no synchronisation
+    /// (OpenCL 2.0, 5.11), to wait for it is. All are complete, so this waits for nothing.
+    fn synchronise(&self) {
+        if let Ok(count @ 1..) = u32::try_from(self.events.len()) {
+            // SAFETY: so many events of this queue, not yet released. What failed is known.
+            unsafe { (self.api.wait_for_events)(count, self.events.as_ptr()) };
+        }
+    }
 }
 
 impl Drop for Flying {
@@ -304,6 +313,7 @@ impl Stream for ClStream {
     fn poll(&mut self) -> Option<Done> {
         let outcome = self.flying.front()?.outcome()?;
         let mut flying = self.flying.pop_front()?;
+        flying.synchronise();
         Some(Done { work: mem::take(&mut flying.work), outcome })
     }
 
