@@ -98,15 +98,17 @@ impl Lane {
         }
     }
 
-    /// All three phases of each batch, one batch after another.
+    /// All three phases of each batch, one batch after another, as a stage does them: packets are grouped once, and all
+    /// shards are asked to fetch before the first works.
     pub fn phases(&mut self) {
         for at in 0..self.batches.len() {
-            self.half(at, |state, batch, picks, emit| {
-                state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
-            });
+            self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
+            self.begin(at);
             self.function.run(&mut self.batches[at]);
-            self.half(at, |state, batch, picks, emit| {
-                state.after.iter_mut().for_each(|half| half.after(batch, picks, emit));
+            self.half(at, |state, batch, picks, work| match (&mut state.after, work) {
+                (Some(half), Some(emit)) => half.after(batch, picks, emit),
+                (Some(half), None) => half.fetch(batch, picks),
+                _ => {}
             });
         }
     }
@@ -114,11 +116,18 @@ impl Lane {
     /// What comes before the pure work, of every batch, and nothing is left to the CPU: as a launch begins.
     pub fn before(&mut self) {
         for at in 0..self.batches.len() {
-            self.half(at, |state, batch, picks, emit| {
-                state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
-            });
+            self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
+            self.begin(at);
             self.batches[at].leave_none();
         }
+    }
+
+    fn begin(&mut self, at: usize) {
+        self.half(at, |state, batch, picks, work| match (&mut state.before, work) {
+            (Some(half), Some(emit)) => half.before(batch, picks, emit),
+            (Some(half), None) => half.fetch(batch, picks),
+            _ => {}
+        });
     }
 
     /// The function.
@@ -139,21 +148,25 @@ impl Lane {
         image
     }
 
-    /// Has one half of the state work on batch `at`. Every packet stays where it was, so both get the same.
-    fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], &mut Emit<'_>)) {
+    /// Has one half of the state of each shard that has packets in batch `at` fetch what it will read (without a place
+    /// for what it makes), then work on them.
+    fn half(
+        &mut self,
+        at: usize,
+        work: impl Fn(&mut State, &mut Batch, &[u16], Option<&mut Emit<'_>>),
+    ) {
         let batch = &mut self.batches[at];
-        batch.group_by_shard(&mut self.order, &mut self.ends);
-        let (emits, mut from) = (self.function.emits(), 0);
-        for (shard, state) in self.states.iter_mut().enumerate() {
-            let to = usize::from(self.ends[shard]);
-            let picks = &self.order[from..to];
-            from = to;
-            if !picks.is_empty() {
-                let placer = &mut self.arena.emit;
-                let emit =
-                    &mut Emit::new(&mut self.made, placer, emits, Shard::new(shard), &mut []);
-                work(state, batch, picks, emit);
-            }
+        let starts = std::iter::once(0).chain(self.ends);
+        let ranges = starts.zip(self.ends).map(|(from, to)| usize::from(from)..usize::from(to));
+        let ranges = ranges.enumerate().filter(|(_, range)| !range.is_empty());
+        for (shard, range) in ranges.clone() {
+            work(&mut self.states[shard], batch, &self.order[range], None);
+        }
+        let emits = self.function.emits();
+        for (shard, range) in ranges {
+            let (made, placer) = (&mut self.made, &mut self.arena.emit);
+            let emit = &mut Emit::new(made, placer, emits, Shard::new(shard), &mut []);
+            work(&mut self.states[shard], batch, &self.order[range], Some(emit));
         }
     }
 

@@ -44,10 +44,12 @@ fn main() {
     };
     println!("intel-ipsec-mb {:?}", library.version());
     let mut manager = Manager::new(library).expect("a manager, as there was one before");
-    // Filters: a suite's name, a number of SAs.
-    let [suite_only, sas_only] = [1, 2].map(|i| std::env::args().nth(i).unwrap_or_default());
+    // Filters: a suite's name, a number of SAs, a direction.
+    let [suite_only, sas_only, direction_only] =
+        [1, 2, 3].map(|i| std::env::args().nth(i).unwrap_or_default());
     for suite in SUITES.into_iter().filter(|suite| suite.0.contains(&suite_only)) {
-        for direction in [Direction::Out, Direction::In] {
+        let directions = [Direction::Out, Direction::In].into_iter();
+        for direction in directions.filter(|way| name(*way).starts_with(&direction_only)) {
             for sas in [1, 100, 10_000] {
                 if !sas_only.is_empty() && sas_only != sas.to_string() {
                     continue;
@@ -58,6 +60,13 @@ fn main() {
                 }
             }
         }
+    }
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Out => "seal",
+        Direction::In => "open",
     }
 }
 
@@ -190,10 +199,7 @@ impl Bench {
              {engine_ratio:.3}; software {software:5.0} ns, ratio {software_ratio:.3}; function {function:5.0} ns, \
              ratio {function_ratio:.3}",
             self.name,
-            match self.direction {
-                Direction::Out => "seal",
-                Direction::In => "open",
-            },
+            name(self.direction),
             self.keys.rows().len(),
         );
     }
