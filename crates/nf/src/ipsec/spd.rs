@@ -5,9 +5,13 @@ use core::ops::RangeInclusive;
 
 use warpline_packet::Prefix;
 
-use super::sa::{Action, Policy};
+use super::sa::{Action, Policy, Selector};
 use super::traffic::{ANY_PORT, Port, Traffic};
-use crate::firewall::{Number, Range, Ranges, SearchKey, Space, TooLarge, bounds};
+use crate::firewall::{Range, Ranges, SearchKey, Space, TooLarge, bounds};
+
+mod by_dst;
+
+use by_dst::{Address, ByDst};
 
 const NO_PORT: u32 = 1 << 16;
 const HIDDEN_PORT: u32 = NO_PORT + 1;
@@ -33,16 +37,65 @@ pub(super) enum Decision {
 
 #[derive(Debug)]
 struct Searched<A> {
-    space: Space<A>,
-    policies: Vec<Found>,
+    search: Search<A>,
+    policies: Vec<Found<A>>,
 }
 
-/// A policy of one IP version.
+/// What finds the first policy that may match.
+#[derive(Debug)]
+enum Search<A> {
+    /// Where a packet goes leaves few to be compared.
+    ByDst(ByDst<A>),
+    /// Whatever the policies are.
+    Space(Box<Space<A>>),
+}
+
+/// A policy of one IP version, and what it asks for besides the destination.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct Found<A> {
+    /// First and last.
+    src: [A; 2],
+    protocol: Option<u8>,
+    /// First and last number, where any is asked for up to that of none.
+    src_ports: [u32; 2],
+    dst_ports: [u32; 2],
     action: Action,
-    asks_protocol: bool,
-    asks_ports: bool,
+}
+
+impl<A: Address> Found<A> {
+    fn new(policy: &Policy) -> Self {
+        let Selector { src, protocol, src_ports, dst_ports, .. } = &policy.selector;
+        let (first, last) = bounds(*src);
+        let ports = |ports: &RangeInclusive<u16>| match *ports == ANY_PORT {
+            true => [0, NO_PORT],
+            false => [(*ports.start()).into(), (*ports.end()).into()],
+        };
+        Self {
+            src: [A::from_wide(first), A::from_wide(last)],
+            protocol: *protocol,
+            src_ports: ports(src_ports),
+            dst_ports: ports(dst_ports),
+            action: policy.action,
+        }
+    }
+
+    /// Whether it may be for a packet that goes where it says; what is hidden may be anything.
+    #[inline(always)]
+    fn may_match(&self, key: &SearchKey<A>) -> bool {
+        let in_ports = |port: u32, [first, last]: [u32; 2]| {
+            port == HIDDEN_PORT || (first..=last).contains(&port)
+        };
+        (self.src[0]..=self.src[1]).contains(&key.src)
+            && self
+                .protocol
+                .is_none_or(|own| key.kind == u32::from(own) || key.kind == HIDDEN_PROTOCOL)
+            && in_ports(key.src_port, self.src_ports)
+            && in_ports(key.dst_port, self.dst_ports)
+    }
+
+    fn asks_ports(&self) -> bool {
+        [self.src_ports, self.dst_ports] != [[0, NO_PORT]; 2]
+    }
 }
 
 impl Spd {
@@ -52,26 +105,31 @@ impl Spd {
         Ok(Self { v4: Searched::build(policies, false)?, v6: Searched::build(policies, true)? })
     }
 
+    /// Asks for what the decision about a packet to `dst` will read.
+    #[inline]
+    pub(super) fn fetch(&self, dst: IpAddr) {
+        match (dst, &self.v4.search, &self.v6.search) {
+            (IpAddr::V4(dst), Search::ByDst(by_dst), _) => by_dst.fetch(dst.to_bits()),
+            (IpAddr::V6(dst), _, Search::ByDst(by_dst)) => by_dst.fetch(dst.to_bits()),
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn decide(&self, traffic: &Traffic) -> Decision {
         let (src_port, dst_port) = (number(traffic.src_port), number(traffic.dst_port));
         let kind = traffic.protocol.map_or(HIDDEN_PROTOCOL, u32::from);
-        let found = match (traffic.src, traffic.dst) {
+        match (traffic.src, traffic.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let (src, dst) = (src.to_bits(), dst.to_bits());
-                self.v4.first(&SearchKey { src, dst, src_port, dst_port, kind })
+                self.v4.decide(&SearchKey { src, dst, src_port, dst_port, kind })
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 let (src, dst) = (src.to_bits(), dst.to_bits());
-                self.v6.first(&SearchKey { src, dst, src_port, dst_port, kind })
+                self.v6.decide(&SearchKey { src, dst, src_port, dst_port, kind })
             }
-            _ => None,
-        };
-        let Some(found) = found else { return Decision::None };
-        let hidden = (traffic.protocol.is_none(), traffic.src_port == Port::Hidden);
-        if hidden.0 && found.asks_protocol || hidden.1 && found.asks_ports {
-            return Decision::Uncertain;
+            _ => Decision::None,
         }
-        Decision::Is(found.action)
     }
 }
 
@@ -83,45 +141,75 @@ fn number(port: Port) -> u32 {
     }
 }
 
-impl<A: Number> Searched<A> {
+impl<A: Address> Searched<A> {
     fn build(policies: &[Policy], is_v6: bool) -> Result<Self, TooLarge> {
-        let mut ranges = Ranges::default();
-        let mut own = Vec::new();
-        for policy in policies.iter().filter(|p| p.selector.src.address().is_ipv6() == is_v6) {
-            let (rule, selector) = (own.len() as u32, &policy.selector);
-            let address = |prefix: Prefix| {
-                let (first, last) = bounds(prefix);
-                Range { rule, first, last }
-            };
-            ranges.src.push(address(selector.src));
-            ranges.dst.push(address(selector.dst));
-            add_ports(&mut ranges.src_port, rule, &selector.src_ports);
-            add_ports(&mut ranges.dst_port, rule, &selector.dst_ports);
-            let kinds = match selector.protocol {
-                None => vec![(0, HIDDEN_PROTOCOL)],
-                Some(one) => vec![(one.into(), one.into()), (HIDDEN_PROTOCOL, HIDDEN_PROTOCOL)],
-            };
-            ranges.kind.extend(kinds.into_iter().map(|(first, last): (u32, u32)| Range {
-                rule,
-                first: first.into(),
-                last: last.into(),
-            }));
-            own.push(Found {
-                action: policy.action,
-                asks_protocol: selector.protocol.is_some(),
-                asks_ports: selector.src_ports != ANY_PORT || selector.dst_ports != ANY_PORT,
-            });
-        }
-        if !own.is_empty() {
-            (ranges.ports, ranges.kinds) = (HIDDEN_PORT as usize + 1, HIDDEN_PROTOCOL as usize + 1);
-        }
-        ranges.rules = own.len();
-        Ok(Self { space: Space::build(&ranges)?, policies: own })
+        let own = policies.iter().filter(|p| p.selector.src.address().is_ipv6() == is_v6);
+        let own: Vec<&Policy> = own.collect();
+        let network = |policy: &&Policy| {
+            let dst = policy.selector.dst;
+            (A::from_wide(bounds(dst).0), dst.len().into())
+        };
+        let search = match ByDst::build(&own.iter().map(network).collect::<Vec<_>>()) {
+            Some(by_dst) => Search::ByDst(by_dst),
+            None => Search::Space(Box::new(Space::build(&ranges(&own))?)),
+        };
+        Ok(Self { search, policies: own.into_iter().map(Found::new).collect() })
     }
 
-    fn first(&self, key: &SearchKey<A>) -> Option<Found> {
-        self.policies.get(self.space.first_match(key)?).copied()
+    #[inline(always)]
+    fn decide(&self, key: &SearchKey<A>) -> Decision {
+        let Some(found) = self.first(key) else { return Decision::None };
+        let hides_ports = key.src_port == HIDDEN_PORT && found.asks_ports();
+        if hides_ports || key.kind == HIDDEN_PROTOCOL && found.protocol.is_some() {
+            return Decision::Uncertain;
+        }
+        Decision::Is(found.action)
     }
+
+    #[inline(always)]
+    fn first(&self, key: &SearchKey<A>) -> Option<&Found<A>> {
+        match &self.search {
+            Search::ByDst(by_dst) => {
+                for &place in by_dst.find(key.dst)? {
+                    let policy = self.policies.get(place as usize)?;
+                    if policy.may_match(key) {
+                        return Some(policy);
+                    }
+                }
+                None
+            }
+            Search::Space(space) => self.policies.get(space.first_match(key)?),
+        }
+    }
+}
+
+/// What `policies` match in every dimension, by their place.
+fn ranges(policies: &[&Policy]) -> Ranges {
+    let mut ranges = Ranges { rules: policies.len(), ..Ranges::default() };
+    for (rule, policy) in policies.iter().enumerate() {
+        let (rule, selector) = (rule as u32, &policy.selector);
+        let address = |prefix: Prefix| {
+            let (first, last) = bounds(prefix);
+            Range { rule, first, last }
+        };
+        ranges.src.push(address(selector.src));
+        ranges.dst.push(address(selector.dst));
+        add_ports(&mut ranges.src_port, rule, &selector.src_ports);
+        add_ports(&mut ranges.dst_port, rule, &selector.dst_ports);
+        let kinds = match selector.protocol {
+            None => vec![(0, HIDDEN_PROTOCOL)],
+            Some(one) => vec![(one.into(), one.into()), (HIDDEN_PROTOCOL, HIDDEN_PROTOCOL)],
+        };
+        ranges.kind.extend(kinds.into_iter().map(|(first, last): (u32, u32)| Range {
+            rule,
+            first: first.into(),
+            last: last.into(),
+        }));
+    }
+    if !policies.is_empty() {
+        (ranges.ports, ranges.kinds) = (HIDDEN_PORT as usize + 1, HIDDEN_PROTOCOL as usize + 1);
+    }
+    ranges
 }
 
 /// A policy that asks for ports may be for a packet whose ports are hidden; one that asks for none is for those
@@ -137,3 +225,6 @@ fn add_ports(to: &mut Vec<Range>, rule: u32, ports: &RangeInclusive<u16>) {
         add(HIDDEN_PORT, HIDDEN_PORT);
     }
 }
+
+#[cfg(test)]
+mod tests;
