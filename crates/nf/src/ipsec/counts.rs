@@ -15,17 +15,18 @@ pub(super) enum Refused {
     Other,
 }
 
-/// An SA's counters.
+/// An SA's counters; those that every packet changes come first.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) packets: u64,
     /// Bytes of the packets as they are without ESP.
     pub(super) bytes: u64,
+    first: Option<Instant>,
     pub(super) bad_icv: u64,
     pub(super) replay: u64,
     pub(super) lifetime: u64,
     pub(super) other: u64,
-    first: Option<Instant>,
     pub(super) is_soft: bool,
 }
 
@@ -52,6 +53,11 @@ impl Counts {
         let is_over = is_over(&lifetime.hard);
         self.lifetime += u64::from(is_over);
         !is_over
+    }
+
+    /// Its life begins with its first packet.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
     }
 
     /// Takes a packet of `len` bytes in.

@@ -18,7 +18,8 @@ use zeroize::Zeroizing;
 use super::cipher::{Cipher, KeyRow};
 use super::outer::{self, Inner};
 use super::sa::{Direction, Sa};
-use super::tables::{Shape, Tables};
+use super::shape::Shape;
+use super::tables::Tables;
 use super::words::Work;
 
 /// Bytes in front of the rows.
@@ -154,24 +155,24 @@ fn put_form(row: &mut [u8], sa: &Sa, shape: &Shape) {
     let bytes = [
         (DIRECTION, work as u8),
         (OUTER_VERSION, if sa.src.is_ipv4() { 4 } else { 6 }),
-        (OUTER_LEN, shape.outer_len as u8),
-        (UDP_LEN, shape.udp_len as u8),
-        (IV_LEN, shape.iv_len as u8),
-        (ICV_LEN, shape.icv_len as u8),
-        (BLOCK_LEN, shape.block_len as u8),
+        (OUTER_LEN, shape.outer_len() as u8),
+        (UDP_LEN, shape.udp_len() as u8),
+        (IV_LEN, shape.iv_len() as u8),
+        (ICV_LEN, shape.icv_len() as u8),
+        (BLOCK_LEN, shape.block_len() as u8),
         (DSCP, sa.outer.dscp.map_or(DSCP_COPY, |dscp| dscp << 2)),
         (ECN, sa.outer.ecn.into()),
         (DONT_FRAGMENT, sa.outer.dont_fragment as u8),
     ];
     bytes.into_iter().for_each(|(at, byte)| row[at] = byte);
     put(row, SPI, &sa.spi.to_be_bytes());
-    if let Some(encap) = sa.encap {
-        outer::write_udp(&mut row[UDP_HEADER..OUTER_HEADER], encap, 0);
+    if shape.udp_len() > 0 {
+        outer::write_udp(&mut row[UDP_HEADER..OUTER_HEADER], shape.udp_ports, 0);
     }
-    if shape.outer_len > 0 {
+    if shape.outer_len() > 0 {
         let inner = Inner { traffic_class: 0, dont_fragment: false };
-        let out = &mut row[OUTER_HEADER..OUTER_HEADER + shape.outer_len];
-        outer::write(out, sa, inner, shape.outer_len, 0);
+        let out = &mut row[OUTER_HEADER..OUTER_HEADER + shape.outer_len()];
+        outer::write(out, shape, inner, shape.outer_len(), 0);
     }
 }
 

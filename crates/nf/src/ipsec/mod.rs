@@ -30,6 +30,7 @@ mod report;
 pub mod sa;
 mod seal;
 mod sealer;
+mod shape;
 mod spd;
 mod strip;
 mod successor;

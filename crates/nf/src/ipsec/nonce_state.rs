@@ -177,10 +177,11 @@ impl NonceState {
             let grant = Arc::new(Grant::new(end, key.last.min(u64::MAX - 1)));
             ledger.held.insert(name, Arc::clone(&grant));
             reserves.push(Reserve {
+                next: Cell::new(start),
+                calm_up_to: Cell::new(0),
                 name,
                 grant,
                 start,
-                next: Cell::new(start),
                 asked_at: Cell::new(0),
                 thread: thread.thread().clone(),
                 shared: Arc::clone(&self.shared),
@@ -294,13 +295,16 @@ impl Grant {
     }
 }
 
-/// The right to use numbers of one key. One lane has it.
+/// The right to use numbers of one key. One lane has it. What every number asks for comes first.
+#[repr(C)]
 pub struct Reserve {
+    /// The first number that was not used.
+    next: Cell<u64>,
+    /// Numbers below it are reserved, and so many that no more have to be asked for.
+    calm_up_to: Cell<u64>,
     name: Fingerprint,
     grant: Arc<Grant>,
     start: u64,
-    /// The first number that was not used.
-    next: Cell<u64>,
     /// What was reserved when more was asked for.
     asked_at: Cell<u64>,
     thread: Thread,
@@ -318,8 +322,18 @@ impl Reserve {
     ///
     /// Waits where the next block is not on disk yet. `false` also where it can't be written, or no
     /// number is left: the packet must not be sent.
+    #[inline]
     pub fn covers(&self, sequence: u64) -> bool {
-        if sequence < self.next.get() || sequence > self.grant.last {
+        let is_new = sequence >= self.next.get();
+        if is_new && sequence < self.calm_up_to.get() {
+            self.next.set(sequence + 1);
+            return true;
+        }
+        is_new && self.is_granted(sequence)
+    }
+
+    fn is_granted(&self, sequence: u64) -> bool {
+        if sequence > self.grant.last {
             return false;
         }
         let reserved = self.grant.reserved.load(Ordering::Acquire);
@@ -330,6 +344,8 @@ impl Reserve {
         } else if reserved - sequence <= self.shared.block / 2 && self.asked_at.get() != reserved {
             self.asked_at.set(reserved);
             self.ask(sequence);
+        } else {
+            self.calm_up_to.set(reserved.saturating_sub(self.shared.block / 2));
         }
         self.next.set(sequence + 1);
         true

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
-use warpline_packet::{Batch, Packet, Reason, Shard, Verdict};
+use warpline_packet::{Batch, Packet, Reason, Shard, Verdict, prefetch};
 
 use super::cipher::Engine;
 use super::counts::{Counts, Refused};
@@ -25,7 +25,8 @@ use crate::icmp_errors::{Errors, Problem};
 use crate::upper::Place;
 use crate::{After, Emit, Function, Report};
 
-/// What an SA that opens remembers.
+/// What an SA that opens remembers; what every packet asks for lies in front, in one line of the cache.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct InState {
     window: ReplayWindow,
@@ -72,8 +73,8 @@ impl Opener {
 
     /// Says what becomes of a packet that came by ESP.
     fn settle(&mut self, tables: &Tables, batch: &mut Batch, index: usize, task: Task) {
-        let (sa, shape) = tables.row(task.row);
-        let Some(slot) = shape.slot(self.shard) else {
+        let shape = tables.shape(task.row);
+        let Some(slot) = tables.slot(task.row, self.shard) else {
             return batch.packet_mut(index).drop(reason::MISPLACED);
         };
         let opened = self.open(batch, index, task, slot);
@@ -89,7 +90,12 @@ impl Opener {
             Outcome::Plain => {
                 let packet = packet.as_packet();
                 let len = packet.ip_end() - packet.l3_offset();
-                if !is_carried(sa, packet) {
+                let sa = tables.row(task.row).0;
+                if !shape.has_terms {
+                    counts.begin(packet.timestamp());
+                    counts.count(len);
+                    Ok(true)
+                } else if !is_carried(sa, packet) {
                     Err(reason::SELECTOR_MISMATCH)
                 } else if !counts.carry(len, packet.timestamp(), &sa.lifetime) {
                     Err(reason::LIFETIME)
@@ -144,16 +150,18 @@ impl Opener {
         };
         if outcome != Outcome::Closed {
             window.accept(number);
-            let hint = &self.tables.highest[usize::from(task.row)];
-            hint.store(window.highest(), Ordering::Relaxed);
+            if self.tables.shape(task.row).esn {
+                let hint = &self.tables.highest[usize::from(task.row)];
+                hint.store(window.highest(), Ordering::Relaxed);
+            }
         }
         Ok(outcome)
     }
 
     /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
-    fn tell(&mut self, packet: &Packet<'_>, task: Task, emit: &mut Emit<'_>) {
+    fn tell(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
         let Some(icmp) = &mut self.icmp else { return };
-        let (sa, shape) = self.tables.row(task.row);
+        let (sa, shape) = self.tables.row(row);
         let kept = match sa.mode {
             Mode::Tunnel => 0,
             Mode::Transport => {
@@ -176,18 +184,32 @@ fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
 }
 
 impl After for Opener {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let mut last = None;
+        for &index in picks {
+            let (work, row) = self.words.what(&batch.packet(index.into()));
+            if work == Work::Open && last != Some(row) {
+                last = Some(row);
+                let slot = self.tables.slot(row, self.shard);
+                slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
+            }
+        }
+    }
+
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         let tables = Arc::clone(&self.tables);
         for &index in picks {
             let index = usize::from(index);
-            let task = self.words.get(&batch.packet_mut(index));
-            match task.work {
-                Work::None => {}
-                Work::Open => self.settle(&tables, batch, index, task),
-                Work::Seal => {
-                    let packet = batch.packet(index);
+            let packet = batch.packet(index);
+            match self.words.what(&packet) {
+                (Work::None, _) => {}
+                (Work::Open, _) => {
+                    let task = self.words.get(&packet);
+                    self.settle(&tables, batch, index, task);
+                }
+                (Work::Seal, row) => {
                     if packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG {
-                        self.tell(&packet, task, emit);
+                        self.tell(&packet, row, emit);
                     }
                 }
             }

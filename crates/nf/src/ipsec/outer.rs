@@ -1,10 +1,11 @@
 //! Headers in front of ESP, and what a tunnel's end takes over from them (RFC 4301, 5.1.2; RFC 6040; RFC 3948).
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::Ipv6Addr;
 
 use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6, udp};
 
-use super::sa::{DontFragment, Encap, Sa};
+use super::sa::DontFragment;
+use super::shape::Shape;
 
 /// Congestion is told in the lower two bits of the traffic class (RFC 3168, 5).
 const ECN: u8 = 0b11;
@@ -18,41 +19,69 @@ pub(super) struct Inner {
     pub(super) dont_fragment: bool,
 }
 
-/// Writes the header of a tunnel packet of `len` bytes, header included, to `out`, which is as long as it.
-pub(super) fn write(out: &mut [u8], sa: &Sa, inner: Inner, len: usize, sequence: u64) {
-    let outer = &sa.outer;
+impl Inner {
+    /// Of the packet of this version that begins with `header`; it is no shorter than its version's shortest.
+    #[inline]
+    pub(super) fn of(version: u8, header: &[u8]) -> Self {
+        match (version, header.first_chunk::<{ ipv4::HEADER_LEN }>()) {
+            (4, Some(header)) => {
+                let ip = ipv4::Ipv4::new_unchecked(header);
+                let dont_fragment = ip.dont_fragment();
+                Self { traffic_class: ip.dscp() << 2 | ip.ecn(), dont_fragment }
+            }
+            (_, Some(header)) => {
+                let traffic_class = ipv6::Ipv6::new_unchecked(header).traffic_class();
+                Self { traffic_class, dont_fragment: true }
+            }
+            (_, None) => Self { traffic_class: 0, dont_fragment: true },
+        }
+    }
+}
+
+/// Writes the header of a tunnel packet of `len` bytes, header included, to the start of `out`.
+#[inline]
+pub(super) fn write(out: &mut [u8], shape: &Shape, inner: Inner, len: usize, sequence: u64) {
+    let outer = &shape.outer;
     let dscp = outer.dscp.map_or(inner.traffic_class & !ECN, |dscp| dscp << 2);
     // RFC 6040, 4.1: normal mode copies the mark, compatibility mode doesn't.
     let class = dscp | if outer.ecn { inner.traffic_class & ECN } else { 0 };
-    let protocol = if sa.encap.is_some() { ip_protocol::UDP } else { ip_protocol::ESP };
-    match (sa.src, sa.dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+    match shape.outer_version() {
+        4 => {
+            let Some(out) = out.first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
             let dont_fragment = match outer.dont_fragment {
                 DontFragment::Copy => inner.dont_fragment,
                 DontFragment::Set => true,
                 DontFragment::Clear => false,
             };
-            let mut ip = ipv4::Ipv4::new_unchecked(out);
-            ip.set_header_len(ipv4::HEADER_LEN);
-            ip.set_dscp_ecn(class);
-            ip.set_total_len(len as u16);
             // Unique as long as fragments may be on their way (RFC 6864, 4.3), and the same in every run.
-            ip.set_ident(if dont_fragment { 0 } else { sequence as u16 });
-            ip.set_flags_fragment(if dont_fragment { ipv4::DONT_FRAGMENT } else { 0 });
-            ip.set_ttl(outer.hops);
-            ip.set_protocol(protocol);
-            ip.set_src_addr(src);
-            ip.set_dst_addr(dst);
-            ip.fill_checksum();
+            let (ident, flags) = match dont_fragment {
+                true => (0, ipv4::DONT_FRAGMENT),
+                false => (sequence as u16, 0),
+            };
+            // Word by word (RFC 791, 3.1): what is written in smaller pieces would have to be waited for to be summed.
+            let protocol = shape.outer_protocol();
+            let words = [
+                u32::from_be_bytes([0x45, class, (len >> 8) as u8, len as u8]),
+                u32::from(ident) << 16 | u32::from(flags),
+                u32::from_be_bytes([outer.hops, protocol, 0, 0]),
+                shape.address_word(0),
+                shape.address_word(1),
+            ];
+            let sum: u64 = words.iter().map(|&word| u64::from(word)).sum();
+            let sum = !checksum::fold((sum >> 16) as u32 + (sum & 0xffff) as u32);
+            let (places, _) = out.as_chunks_mut::<4>();
+            places.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_be_bytes());
+            out[ipv4::field::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
         }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            let mut ip = ipv6::Ipv6::new_unchecked(out);
+        6 => {
+            let Some(out) = out.first_chunk_mut::<{ ipv6::HEADER_LEN }>() else { return };
+            let mut ip = ipv6::Ipv6::new_unchecked(&mut *out);
             ip.set_class_and_flow(class, 0);
             ip.set_payload_len((len - ipv6::HEADER_LEN) as u16);
-            ip.set_next_header(protocol);
+            ip.set_next_header(shape.outer_protocol());
             ip.set_hop_limit(outer.hops);
-            ip.set_src_addr(src);
-            ip.set_dst_addr(dst);
+            let addresses = ipv6::field::SRC_ADDR.start..ipv6::field::DST_ADDR.end;
+            out[addresses].copy_from_slice(&shape.addresses);
         }
         _ => {}
     }
@@ -60,10 +89,10 @@ pub(super) fn write(out: &mut [u8], sa: &Sa, inner: Inner, len: usize, sequence:
 
 /// Writes the UDP header of `len` bytes of UDP to `out`. Its sum is left out, as RFC 3948, 2.1 asks; IPv6 needs
 /// one, see [`fill_udp_checksum`].
-pub(super) fn write_udp(out: &mut [u8], encap: Encap, len: usize) {
+pub(super) fn write_udp(out: &mut [u8], [src_port, dst_port]: [u16; 2], len: usize) {
     let mut header = udp::Udp::new_unchecked(out);
-    header.set_src_port(encap.src_port);
-    header.set_dst_port(encap.dst_port);
+    header.set_src_port(src_port);
+    header.set_dst_port(dst_port);
     header.set_length(len as u16);
     header.set_checksum(0);
 }

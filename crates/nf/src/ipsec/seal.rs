@@ -2,12 +2,12 @@
 
 use core::ops::Range;
 
-use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, udp};
-use warpline_packet::{Flags, PacketMut};
+use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv6, udp};
+use warpline_packet::{Flags, Headers, PacketMut};
 
 use super::outer::{self, Inner};
-use super::sa::Sa;
-use super::tables::{ESP_HEADER_LEN, Shape, TRAILER_LEN};
+use super::shape::Shape;
+use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 use crate::upper::Place;
 
 /// Where ESP lies in a frame: from the SPI to the end of the ICV.
@@ -36,74 +36,76 @@ struct Carried {
 
 /// Grows `packet` by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of
 /// ESP, padding and trailer. `None`, and nothing is done, where there is no room or nothing that ESP may carry.
-pub(super) fn wrap(
-    packet: &mut PacketMut<'_>,
-    sa: &Sa,
-    shape: &Shape,
-    sequence: u64,
-) -> Option<Stretch> {
-    let carried = carried(packet, shape)?;
-    let (version, l3, end) = (packet.version(), packet.l3_offset(), packet.ip_end());
+pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
+    let headers = packet.headers();
+    let carried = carried(packet, &headers, shape)?;
+    let (l3, end) = (usize::from(headers.l3), headers.end as usize);
     let text_len = shape.text_len(carried.len);
-    let (front, moved) = (shape.outer_len + shape.head_len, carried.body);
+    let (front, moved) = (shape.outer_len() + shape.head_len(), carried.body);
     // The frame ends where the packet does: what pads a link's shortest frame is not kept.
-    let new_end = end + (text_len - carried.len) + shape.icv_len;
-    let inner = Inner {
-        traffic_class: packet.traffic_class(),
-        dont_fragment: version == 6 || packet.ip_fragment() & ipv4::DONT_FRAGMENT != 0,
-    };
-    let old_len = packet.ip_len();
-    if !packet.reshape(-(front as isize), new_end as isize - packet.len() as isize) {
+    let new_end = end + (text_len - carried.len) + shape.icv_len();
+    let (old_len, link) = (packet.len(), packet.link());
+    if !packet.reshape(-(front as isize), new_end as isize - old_len as isize) {
         return None;
     }
-    let link = packet.link();
     let frame = packet.frame_mut();
-    frame.copy_within(front..front + moved, 0);
-    let headers_at = if carried.next_at.is_some() { moved } else { l3 + shape.outer_len };
+    move_to_front(frame, front, moved);
+    let headers_at = if carried.next_at.is_some() { moved } else { l3 + shape.outer_len() };
     let len = frame.len() - l3;
     if let Some(next_at) = carried.next_at {
-        frame[next_at] = if sa.encap.is_some() { ip_protocol::UDP } else { ip_protocol::ESP };
+        frame[next_at] = shape.outer_protocol();
     } else {
-        outer::write(&mut frame[l3..l3 + shape.outer_len], sa, inner, len, sequence);
-        let (own, kind) =
-            if sa.src.is_ipv4() { (4, ethertype::IPV4) } else { (6, ethertype::IPV6) };
-        if own != version
+        let inner = Inner::of(headers.version, &frame[front + l3..]);
+        outer::write(&mut frame[l3..], shape, inner, len, sequence);
+        if shape.outer_version() != headers.version
             && let Some(at) = link.kind_at(l3)
         {
+            let kind = if shape.outer_version() == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
             frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
         }
     }
-    if let Some(encap) = sa.encap {
+    if shape.udp_len() > 0 {
         let udp = &mut frame[headers_at..];
         let len = udp.len();
-        outer::write_udp(udp, encap, len);
+        outer::write_udp(udp, shape.udp_ports, len);
     }
-    let at = headers_at + shape.udp_len;
-    frame[at..at + 4].copy_from_slice(&sa.spi.to_be_bytes());
-    frame[at + 4..at + 8].copy_from_slice(&(sequence as u32).to_be_bytes());
-    let text = at + ESP_HEADER_LEN + shape.iv_len;
+    let at = headers_at + shape.udp_len();
+    let head = u64::from(shape.spi) << 32 | sequence & u64::from(u32::MAX);
+    frame[at..at + ESP_HEADER_LEN].copy_from_slice(&head.to_be_bytes());
+    let text = at + ESP_HEADER_LEN + shape.iv_len();
     write_trailer(&mut frame[text..text + text_len], carried.len, carried.protocol);
     let stretch = Stretch { at: at as u32, len: (frame.len() - at) as u32 };
     match carried.next_at {
-        Some(next_at) => {
-            mend_ip_header(packet, old_len, len, next_at, carried.protocol);
-            packet.reparse();
-        }
-        None => set_tunnel_headers(packet, sa, shape),
+        Some(next_at) => mend_ip_header(packet, len, next_at, carried.protocol),
+        None => set_tunnel_headers(packet, headers, shape),
     }
     Some(stretch)
 }
 
-/// Tells what the headers are that were written: what parsing them would find.
-fn set_tunnel_headers(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape) {
-    // The inner packet's, which don't lie: what was malformed came not so far.
-    let mut headers = packet.headers();
+/// Moves the `moved` bytes at `from`, link header and what stays behind it, to the start.
+#[inline]
+fn move_to_front(frame: &mut [u8], from: usize, moved: usize) {
+    // Nearly always, and it takes no call.
+    if moved == ethernet::HEADER_LEN
+        && let Some(header) = frame.get(from..).and_then(<[u8]>::first_chunk)
+    {
+        let header: [u8; ethernet::HEADER_LEN] = *header;
+        frame[..ethernet::HEADER_LEN].copy_from_slice(&header);
+    } else {
+        frame.copy_within(from..from + moved, 0);
+    }
+}
+
+/// Tells what the headers are that were written: what parsing them would find. `headers` are the inner packet's,
+/// which don't lie: what was malformed came not so far.
+#[inline]
+fn set_tunnel_headers(packet: &mut PacketMut<'_>, mut headers: Headers, shape: &Shape) {
     headers.end = packet.len() as u32;
-    headers.l4 = headers.l3 + shape.outer_len as u16;
+    headers.l4 = headers.l3 + shape.outer_len() as u16;
     const _: () = assert!(udp::HEADER_LEN == ESP_HEADER_LEN);
     headers.payload = headers.l4 + ESP_HEADER_LEN as u16;
-    headers.version = if sa.src.is_ipv4() { 4 } else { 6 };
-    headers.protocol = if sa.encap.is_some() { ip_protocol::UDP } else { ip_protocol::ESP };
+    headers.version = shape.outer_version();
+    headers.protocol = shape.outer_protocol();
     headers.flags.clear(Flags::FRAGMENT | Flags::LATER_FRAGMENT | Flags::IP_OPTIONS);
     headers.flags.set(Flags::TRANSPORT);
     packet.set_headers(&headers);
@@ -116,11 +118,12 @@ fn set_tunnel_headers(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape) {
     );
 }
 
-fn carried(packet: &PacketMut<'_>, shape: &Shape) -> Option<Carried> {
-    let (version, end) = (packet.version(), packet.ip_end());
-    if shape.outer_len > 0 {
-        let body = packet.l3_offset();
-        let protocol = if version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 };
+#[inline]
+fn carried(packet: &PacketMut<'_>, headers: &Headers, shape: &Shape) -> Option<Carried> {
+    let end = headers.end as usize;
+    if shape.outer_len() > 0 {
+        let body = usize::from(headers.l3);
+        let protocol = if headers.version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 };
         return Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: None });
     }
     let Place { next_at, body, protocol } = Place::end_to_end(&packet.as_packet())?;
@@ -135,22 +138,25 @@ fn write_trailer(text: &mut [u8], payload_len: usize, protocol: u8) {
     trailer.copy_from_slice(&[pad_len as u8, protocol]);
 }
 
-/// Tells the IP header in front of ESP its packet's new length, `len` bytes with it, and what it carries now.
-fn mend_ip_header(packet: &mut PacketMut<'_>, old_len: u16, len: usize, next_at: usize, was: u8) {
+/// Tells the IP header in front of ESP its packet's new length, `len` bytes with it, and what it carries now; and where
+/// the headers lie.
+fn mend_ip_header(packet: &mut PacketMut<'_>, len: usize, next_at: usize, was: u8) {
     if packet.version() == 4 {
+        let old_len = packet.ip_len();
         let is = packet.as_packet().into_frame().get(next_at).copied().unwrap_or(0);
         packet.set_ip_len(len as u16);
         let sum = checksum::update16(packet.ip_checksum(), old_len, len as u16);
         packet.set_ip_checksum(checksum::update16(sum, u16::from(was), u16::from(is)));
     } else {
-        packet.set_ip_len((len - warpline_packet::wire::ipv6::HEADER_LEN) as u16);
+        packet.set_ip_len((len - ipv6::HEADER_LEN) as u16);
     }
+    packet.reparse();
 }
 
 /// What can be written only now that the text is cipher: the sum of UDP over IPv6.
-pub(super) fn finish(packet: &mut PacketMut<'_>, sa: &Sa) {
-    let outer_is_v6 = packet.version() == 6;
-    if sa.encap.is_some() && outer_is_v6 {
+#[inline]
+pub(super) fn finish(packet: &mut PacketMut<'_>, shape: &Shape) {
+    if shape.udp_len() > 0 && packet.version() == 6 {
         let (src, dst) = (packet.src_v6().into(), packet.dst_v6().into());
         let (start, end) = (packet.l4_offset(), packet.ip_end());
         outer::fill_udp_checksum(

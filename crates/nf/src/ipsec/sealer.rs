@@ -5,15 +5,16 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use warpline_packet::wire::ipv4;
-use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard};
+use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard, prefetch};
 
+use super::cipher::Engine;
 use super::counts::{Counts, Refused};
 use super::nonce_state::Reserve;
 use super::replay::infer_extended;
-use super::sa::{Action, Direction, DontFragment, Mode, Sa};
+use super::sa::{Action, Direction, DontFragment, Sa};
+use super::shape::Shape;
 use super::spd::Decision;
-use super::tables::{Class, Shape, Tables};
-use super::traffic::EspPlace;
+use super::tables::{Class, Tables};
 use super::words::{Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
 use crate::reassembly::{Reassembly, Taken, Why};
@@ -23,14 +24,18 @@ use crate::{Before, Emit, Function, Report};
 /// The longest IP packet: RFC 791, 3.1; of IPv6 without its header.
 const PACKET_LEN_MAX: usize = u16::MAX as usize;
 
-/// What an SA that seals remembers.
+/// Packets that are looked at together: what is wanted of their SAs is asked for before any of them gets a number.
+const TOGETHER: usize = 32;
+
+/// What an SA that seals remembers; what every packet asks for lies in the first two lines of the cache.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct OutState {
     /// The last number that was used.
     sequence: u64,
+    counts: Counts,
     /// The right to use numbers of a key that must not see one twice; nothing is sent by such an SA without.
     reserve: Option<Reserve>,
-    counts: Counts,
 }
 
 impl OutState {
@@ -40,14 +45,15 @@ impl OutState {
     }
 
     /// The number of its next packet.
-    fn next(&mut self, sa: &Sa) -> Result<u64, warpline_packet::Reason> {
+    #[inline]
+    fn next(&mut self, shape: &Shape) -> Result<u64, warpline_packet::Reason> {
         // RFC 4303, 3.3.3: a number that was used is never used again.
-        let last = if sa.esn { u64::MAX - 1 } else { u64::from(u32::MAX) };
+        let last = if shape.esn { u64::MAX - 1 } else { u64::from(u32::MAX) };
         if self.sequence >= last {
             return Err(reason::SEQUENCE_OVERFLOW);
         }
         let next = self.sequence + 1;
-        if sa.cipher.is_counter() && !self.reserve.as_ref().is_some_and(|own| own.covers(next)) {
+        if shape.is_counter() && !self.reserve.as_ref().is_some_and(|own| own.covers(next)) {
             return Err(reason::NONCE_STATE);
         }
         self.sequence = next;
@@ -59,6 +65,7 @@ impl OutState {
 pub(super) struct Sealer {
     shard: Shard,
     tables: Arc<Tables>,
+    engine: Arc<Engine>,
     options: Options,
     words: Words,
     states: Box<[OutState]>,
@@ -75,6 +82,7 @@ impl Sealer {
         Self {
             shard,
             tables: Arc::clone(&ipsec.tables),
+            engine: Arc::clone(&ipsec.engine),
             options,
             words: ipsec.words,
             states,
@@ -87,19 +95,38 @@ impl Sealer {
         }
     }
 
-    /// Says what becomes of a packet: drops it, or gives what is to be done with it.
+    /// Says what becomes of a packet: drops it, or gives what is to be done with it, without the number of one that is
+    /// to be sealed.
+    #[inline(always)]
     fn decide(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) -> Task {
-        if batch.packet_mut(index).reject_malformed() {
+        let packet = batch.packet(index);
+        let headers = packet.headers();
+        if headers.malformed().is_some() {
+            let _ = batch.packet_mut(index).reject_malformed();
             return Task::NONE;
         }
-        let mut class = self.classify(&batch.packet(index));
+        let mut class = self.tables.classify(packet.into_frame(), &headers);
+        let mut is_cut = headers.flags.has(Flags::SNAPPED);
         if class == Class::Fragment {
             if !self.reassemble(batch, index, emit) {
                 return Task::NONE;
             }
-            class = self.classify(&batch.packet(index));
+            let packet = batch.packet(index);
+            (class, is_cut) = (self.classify_anew(&packet), packet.has(Flags::SNAPPED));
         }
         let packet = &mut batch.packet_mut(index);
+        match class {
+            Class::Open(row, low) if !is_cut => return self.open(packet, row, low),
+            Class::Clear(Decision::Is(Action::Protect(row))) if !is_cut => {
+                return Task { work: Work::Seal, row: row as u16, ..Task::NONE };
+            }
+            class => self.dismiss(packet, class),
+        }
+        Task::NONE
+    }
+
+    /// What becomes of a packet of which nothing is to be sealed or opened.
+    fn dismiss(&mut self, packet: &mut PacketMut<'_>, class: Class) {
         let is_cut = packet.has(Flags::SNAPPED);
         match class {
             Class::NotIp if self.options.forwards_non_ip => {}
@@ -110,28 +137,27 @@ impl Sealer {
                 self.keepalives += 1;
                 packet.absorb();
             }
-            Class::Open(..) | Class::Cut if is_cut => packet.drop(reason::SNAPPED),
-            Class::Cut => packet.drop(reason::MALFORMED),
-            Class::Open(row, place) => return self.open(packet, row, place),
-            Class::Clear(decision, traffic) => match decision {
-                Decision::Is(Action::Protect(_)) if is_cut => packet.drop(reason::SNAPPED),
-                Decision::Is(Action::Protect(row)) => return self.seal(packet, row as u16),
+            Class::Cut if !is_cut => packet.drop(reason::MALFORMED),
+            Class::Open(..) | Class::Cut => packet.drop(reason::SNAPPED),
+            Class::Clear(decision) => match decision {
+                Decision::Is(Action::Protect(_)) => packet.drop(reason::SNAPPED),
                 Decision::Is(Action::Bypass) => self.bypassed += 1,
                 Decision::Is(Action::Discard) => packet.drop(reason::DISCARD),
                 Decision::Uncertain => packet.drop(reason::FRAGMENT),
                 // RFC 4301, 5.2, 3: what should have come by an SA does not pass in the clear.
                 Decision::None
-                    if self.options.bypasses && !self.tables.wants_protection(&traffic) =>
+                    if self.options.bypasses
+                        && !self.tables.wants_protection(packet.as_packet()) =>
                 {
                     self.bypassed += 1;
                 }
                 Decision::None => packet.drop(reason::NO_POLICY),
             },
         }
-        Task::NONE
     }
 
-    fn classify(&self, packet: &Packet<'_>) -> Class {
+    #[cold]
+    fn classify_anew(&self, packet: &Packet<'_>) -> Class {
         self.tables.classify(packet.frame(), &packet.headers())
     }
 
@@ -161,94 +187,125 @@ impl Sealer {
 
     /// Says as which number the packet is opened first. It is a guess from what arrived so far; the half after the
     /// cipher knows, and has it opened again where the guess was wrong.
-    fn open(&self, packet: &mut PacketMut<'_>, row: u16, place: EspPlace) -> Task {
-        let (sa, shape) = self.tables.row(row);
-        if shape.slot(self.shard).is_none() {
+    fn open(&self, packet: &mut PacketMut<'_>, row: u16, low: u32) -> Task {
+        if self.tables.slot(row, self.shard).is_none() {
             packet.drop(reason::MISPLACED);
             return Task::NONE;
         }
-        let highest = self.tables.highest[usize::from(row)].load(Ordering::Relaxed);
-        let low = u64::from(place.low);
-        let sequence = match sa.esn {
-            true => infer_extended(highest, sa.replay_window, place.low).unwrap_or(low),
-            false => low,
+        let sequence = match self.tables.shape(row).esn {
+            true => self.guess(row, low).unwrap_or(low.into()),
+            false => low.into(),
         };
         Task { work: Work::Open, row, sequence, ..Task::NONE }
     }
 
-    fn seal(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
-        let (sa, shape) = self.tables.row(row);
+    fn guess(&self, row: u16, low: u32) -> Option<u64> {
+        let highest = self.tables.highest[usize::from(row)].load(Ordering::Relaxed);
+        infer_extended(highest, self.tables.row(row).0.replay_window, low)
+    }
+
+    /// Asks for what a task begins with.
+    #[inline(always)]
+    fn fetch_row(&self, Task { work, row, .. }: Task) {
+        self.engine.announce(row.into());
+        if work == Work::Open {
+            return;
+        }
+        prefetch(self.tables.shape(row));
+        let slot = self.tables.slot(row, self.shard);
+        if let Some(state) = slot.and_then(|slot| self.states.get(slot)) {
+            prefetch(state);
+            prefetch(&state.reserve);
+        }
+    }
+
+    /// What is to be done with a packet that is to be sealed, with its number. A dropped packet keeps its row: it tells
+    /// the half behind which MTU the sender is to learn.
+    #[inline(always)]
+    fn number(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
+        let shape = self.tables.shape(row);
         // Another SA's numbers with this one's keys would give nonces that were used already.
-        let Some(slot) = shape.slot(self.shard) else {
+        let Some(slot) = self.tables.slot(row, self.shard) else {
             packet.drop(reason::MISPLACED);
             return Task::NONE;
         };
         let state = &mut self.states[slot];
         let len = packet.ip_end() - packet.l3_offset();
-        let task = check(packet, sa, shape, len).and_then(|()| {
-            if !state.counts.admits(len, packet.timestamp(), &sa.lifetime) {
+        let now = packet.timestamp();
+        let sequence = check(packet, shape, len).and_then(|()| {
+            if !shape.has_terms {
+                state.counts.begin(now);
+            } else if !state.counts.admits(len, now, &self.tables.row(row).0.lifetime) {
                 return Err(reason::LIFETIME);
             }
-            state.next(sa).inspect(|_| state.counts.count(len))
+            state.next(shape).inspect(|_| state.counts.count(len))
         });
-        let sequence = task.unwrap_or_else(|why| {
+        let sequence = sequence.unwrap_or_else(|why| {
             if why != reason::LIFETIME {
                 state.counts.refuse(Refused::Other);
             }
             packet.drop(why);
             0
         });
-        // A dropped packet's row tells the half behind which MTU the sender is to learn.
         Task { work: Work::Seal, row, sequence, ..Task::NONE }
     }
 }
 
 /// Whether an SA can carry a packet of `len` bytes as it is.
-fn check(
-    packet: &PacketMut<'_>,
-    sa: &Sa,
-    shape: &Shape,
-    len: usize,
-) -> Result<(), warpline_packet::Reason> {
-    let kept = match sa.mode {
-        Mode::Tunnel if !packet.link().takes(if sa.src.is_ipv4() { 4 } else { 6 }) => {
-            return Err(reason::LINK);
-        }
-        Mode::Tunnel => 0,
+#[inline]
+fn check(packet: &PacketMut<'_>, shape: &Shape, len: usize) -> Result<(), warpline_packet::Reason> {
+    let kept = match shape.outer_version() {
         // RFC 4303, 3.1.1: whole datagrams alone.
-        Mode::Transport if packet.has(Flags::FRAGMENT) => return Err(reason::FRAGMENT),
-        Mode::Transport => match Place::end_to_end(&packet.as_packet()) {
+        0 if packet.has(Flags::FRAGMENT) => return Err(reason::FRAGMENT),
+        0 => match Place::end_to_end(&packet.as_packet()) {
             Some(place) => place.body - packet.l3_offset(),
             None => return Err(reason::MALFORMED),
         },
+        version if !packet.link().takes(version) => return Err(reason::LINK),
+        _ => 0,
     };
     let sealed = shape.sealed_len(kept, len);
-    if sealed > PACKET_LEN_MAX || sealed > sa.outer.mtu.into() && !may_fragment(packet, sa) {
+    if sealed > PACKET_LEN_MAX || sealed > shape.outer.mtu.into() && !may_fragment(packet, shape) {
         return Err(reason::TOO_BIG);
     }
     Ok(())
 }
 
 /// Whether routers on the way may cut a packet that is too long for them.
-fn may_fragment(packet: &PacketMut<'_>, sa: &Sa) -> bool {
+fn may_fragment(packet: &PacketMut<'_>, shape: &Shape) -> bool {
     let own = packet.version() == 4 && packet.ip_fragment() & ipv4::DONT_FRAGMENT == 0;
-    match sa.mode {
-        Mode::Transport => own,
-        Mode::Tunnel if sa.src.is_ipv6() => false,
-        Mode::Tunnel => match sa.outer.dont_fragment {
-            DontFragment::Copy => own,
-            DontFragment::Set => false,
-            DontFragment::Clear => true,
-        },
+    match (shape.outer_version(), shape.outer.dont_fragment) {
+        (0, _) | (4, DontFragment::Copy) => own,
+        (4, DontFragment::Clear) => true,
+        _ => false,
     }
 }
 
 impl Before for Sealer {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        for &index in picks.iter().filter(|_| self.tables.is_large()) {
+            let packet = batch.packet(index.into());
+            self.tables.fetch(packet.into_frame(), &packet.headers());
+        }
+    }
+
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        for &index in picks {
-            let index = usize::from(index);
-            let task = self.decide(batch, index, emit);
-            self.words.put(&mut batch.packet_mut(index), task);
+        for picks in picks.chunks(TOGETHER) {
+            let (mut tasks, mut last) = ([Task::NONE; TOGETHER], None);
+            for (task, &index) in tasks.iter_mut().zip(picks) {
+                *task = self.decide(batch, index.into(), emit);
+                if task.work != Work::None && last != Some(task.row) {
+                    last = Some(task.row);
+                    self.fetch_row(*task);
+                }
+            }
+            for (task, &index) in tasks.iter_mut().zip(picks) {
+                let packet = &mut batch.packet_mut(index.into());
+                if task.work == Work::Seal {
+                    *task = self.number(packet, task.row);
+                }
+                self.words.put(packet, *task);
+            }
         }
     }
 
@@ -263,6 +320,7 @@ impl Before for Sealer {
         let retire = |state: &OutState| retired.add(&state.counts);
         new.successor.take_over(&new.tables, &self.tables, self.shard, states, retire);
         self.tables = Arc::clone(&new.tables);
+        self.engine = Arc::clone(&new.engine);
         self.options = new.options;
     }
 

@@ -1,12 +1,12 @@
 //! Takes what is left of ESP off a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC 4301).
 
-use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Flags, PacketMut};
 
-use super::outer::ecn_out;
-use super::sa::{Mode, Sa};
+use super::outer::{Inner, ecn_out};
 use super::seal::Stretch;
-use super::tables::{ESP_HEADER_LEN, Shape, TRAILER_LEN};
+use super::shape::Shape;
+use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 use crate::upper::Place;
 
 /// What became of a packet that came by ESP, as a number in its scratch word.
@@ -30,6 +30,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    #[inline]
     pub(super) const fn of(number: u8) -> Self {
         match number {
             1 => Self::Plain,
@@ -44,10 +45,10 @@ impl Outcome {
 }
 
 /// Makes of `packet`, whose text at `esp` is plain, what was sealed.
-pub(super) fn strip(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape, esp: Stretch) -> Outcome {
+pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> Outcome {
     let esp = esp.range();
-    let text_at = esp.start + ESP_HEADER_LEN + shape.iv_len;
-    let text_end = esp.end - shape.icv_len;
+    let text_at = esp.start + ESP_HEADER_LEN + shape.iv_len();
+    let text_end = esp.end - shape.icv_len();
     let text = packet.as_packet().into_frame().get(text_at..text_end).unwrap_or(&[]);
     let (len, protocol) = match payload(text) {
         Ok(found) => found,
@@ -57,13 +58,14 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, sa: &Sa, shape: &Shape, esp: Str
     if protocol == ip_protocol::NO_NEXT_HEADER {
         return Outcome::Dummy;
     }
-    match sa.mode {
-        Mode::Tunnel => strip_tunnel(packet, sa, text_at, len, protocol),
-        Mode::Transport => strip_transport(packet, sa, text_at, len, protocol),
+    match shape.outer_len() {
+        0 => strip_transport(packet, shape, text_at, len, protocol),
+        _ => strip_tunnel(packet, shape, text_at, len, protocol),
     }
 }
 
 /// The bytes of a text in front of its padding, and what they are.
+#[inline]
 fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
     let Some((rest, &[pad_len, protocol])) = text.split_last_chunk::<TRAILER_LEN>() else {
         return Err(Outcome::Malformed);
@@ -79,14 +81,15 @@ fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
 /// (RFC 4303, 2.7).
 fn strip_tunnel(
     packet: &mut PacketMut<'_>,
-    sa: &Sa,
+    shape: &Shape,
     text_at: usize,
     len: usize,
     protocol: u8,
 ) -> Outcome {
-    let outer_class = packet.traffic_class();
-    let (l3, link, outer_version) = (packet.l3_offset(), packet.link(), packet.version());
-    let inner = &packet.as_packet().into_frame()[text_at..text_at + len];
+    let headers = packet.headers();
+    let (l3, link, old_len) = (usize::from(headers.l3), packet.link(), packet.len());
+    let frame = packet.frame_mut();
+    let inner = &frame[text_at..text_at + len];
     let Some((version, inner_len)) = inner_len(inner, protocol).filter(|&(_, own)| own <= len)
     else {
         return Outcome::Malformed;
@@ -94,24 +97,39 @@ fn strip_tunnel(
     if !link.takes(version) {
         return Outcome::Link;
     }
+    let outer_class = Inner::of(headers.version, &frame[l3..]).traffic_class;
+    let inner_class = Inner::of(version, inner).traffic_class;
     let front = text_at - l3;
-    let tail = packet.len() - (text_at + inner_len);
-    let frame = packet.frame_mut();
-    frame.copy_within(0..l3, front);
-    if !packet.reshape(front as isize, -(tail as isize)) {
-        return Outcome::Malformed;
-    }
-    if version != outer_version
+    let tail = old_len - (text_at + inner_len);
+    move_to_back(frame, l3, front);
+    if version != headers.version
         && let Some(at) = link.kind_at(l3)
     {
         let kind = if version == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
-        packet.frame_mut()[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+        frame[front + at..front + at + 2].copy_from_slice(&kind.to_be_bytes());
+    }
+    if !packet.reshape(front as isize, -(tail as isize)) {
+        return Outcome::Malformed;
     }
     packet.reparse();
     if packet.malformed().is_some() {
         return Outcome::Malformed;
     }
-    if sa.outer.ecn { take_ecn(packet, outer_class) } else { Outcome::Plain }
+    if shape.outer.ecn { take_ecn(packet, inner_class, outer_class) } else { Outcome::Plain }
+}
+
+/// Moves the first `moved` bytes, the link header, to `to`.
+#[inline]
+fn move_to_back(frame: &mut [u8], moved: usize, to: usize) {
+    // Nearly always, and it takes no call.
+    if moved == ethernet::HEADER_LEN
+        && let Some(header) = frame.first_chunk()
+    {
+        let header: [u8; ethernet::HEADER_LEN] = *header;
+        frame[to..to + ethernet::HEADER_LEN].copy_from_slice(&header);
+    } else {
+        frame.copy_within(..moved, to);
+    }
 }
 
 /// IP version and length of an inner packet, as its header says.
@@ -130,8 +148,8 @@ fn inner_len(inner: &[u8], protocol: u8) -> Option<(u8, usize)> {
     }
 }
 
-fn take_ecn(packet: &mut PacketMut<'_>, outer_class: u8) -> Outcome {
-    let class = packet.traffic_class();
+#[inline]
+fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
     let Some(ecn) = ecn_out(class, outer_class) else { return Outcome::Congestion };
     let new = class & !3 | ecn;
     if new != class {
@@ -147,7 +165,7 @@ fn take_ecn(packet: &mut PacketMut<'_>, outer_class: u8) -> Outcome {
 /// Leaves the `len` bytes at `text_at` behind the headers in front of ESP.
 fn strip_transport(
     packet: &mut PacketMut<'_>,
-    sa: &Sa,
+    shape: &Shape,
     text_at: usize,
     len: usize,
     protocol: u8,
@@ -174,7 +192,7 @@ fn strip_transport(
     if packet.malformed().is_some() {
         return Outcome::Malformed;
     }
-    if sa.encap.is_some() {
+    if shape.udp_len() > 0 {
         sum_anew(packet);
     }
     Outcome::Plain

@@ -107,7 +107,7 @@ impl Successor {
         let mut fresh = fresh.lock().unwrap_or_else(PoisonError::into_inner);
         for (row, state) in new.rows(shard, T::DIRECTION).zip(fresh.iter_mut()) {
             let old_row = pairs.old_rows[row];
-            if let Some(slot) = old_row.and_then(|row| old.shapes[row as usize].slot(shard)) {
+            if let Some(slot) = old_row.and_then(|row| old.slot(row as u16, shard)) {
                 core::mem::swap(state, &mut states[slot]);
             }
         }

@@ -4,13 +4,14 @@ use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;
 
 use warpline_packet::hash::{fold_v6, mix_pair, mix32};
-use warpline_packet::wire::{ip_protocol, ipv4, ipv6, udp};
-use warpline_packet::{Flags, Headers, SHARDS, Shard};
+use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Flags, Headers, Packet, SHARDS, Shard, prefetch};
 
 use super::cipher::{Cipher, KeyTable, icv_len};
-use super::sa::{Action, Database, Direction, Mode, Policy, Sa, Selector};
+use super::sa::{Action, Database, Direction, Policy, Sa, Selector};
+use super::shape::Shape;
 use super::spd::{Decision, Spd};
-use super::traffic::{Esp, EspPlace, Traffic, addresses};
+use super::traffic::{Esp, Traffic, addresses};
 use crate::firewall::TooLarge;
 
 /// Bytes of SPI and sequence number.
@@ -24,6 +25,9 @@ pub(super) struct Tables {
     pub(super) sas: Vec<Sa>,
     pub(super) keys: KeyTable,
     pub(super) shapes: Vec<Shape>,
+    homes: Vec<Home>,
+    /// Of each SA's peers.
+    hashes: Vec<u32>,
     /// By shard, and of all shards, the rows of the SAs of each direction, by their slot.
     rows: Vec<[Vec<u16>; 2]>,
     spd: Spd,
@@ -39,74 +43,12 @@ pub(super) struct Tables {
     pub(super) highest: Vec<AtomicU64>,
 }
 
-/// What ESP by an SA looks like.
+/// Where an SA's state is. Apart from its shape, so that both can be fetched at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    /// Bytes of the header of a tunnel.
-    pub(super) outer_len: usize,
-    /// Bytes from there to the text: UDP, ESP header, IV.
-    pub(super) head_len: usize,
-    pub(super) udp_len: usize,
-    pub(super) iv_len: usize,
-    pub(super) icv_len: usize,
-    /// Text and trailer are a multiple of so many bytes.
-    pub(super) block_len: usize,
-    /// Of the SA's peers.
-    hash: u32,
+struct Home {
+    shard: u8,
     /// The SA's place among those of its direction in its shard, and among all.
-    slots: [u32; 2],
-}
-
-impl Shape {
-    fn of(sa: &Sa) -> Self {
-        let outer_len = match (sa.mode, sa.src) {
-            (Mode::Transport, _) => 0,
-            (Mode::Tunnel, IpAddr::V4(_)) => ipv4::HEADER_LEN,
-            (Mode::Tunnel, IpAddr::V6(_)) => ipv6::HEADER_LEN,
-        };
-        let udp_len = if sa.encap.is_some() { udp::HEADER_LEN } else { 0 };
-        let iv_len = sa.cipher.iv_len();
-        Self {
-            outer_len,
-            head_len: udp_len + ESP_HEADER_LEN + iv_len,
-            udp_len,
-            iv_len,
-            icv_len: icv_len(sa.cipher, sa.auth),
-            block_len: sa.cipher.block_len(),
-            hash: peers_hash(sa.src, sa.dst),
-            slots: [0; 2],
-        }
-    }
-
-    /// Bytes of text, padding and trailer for `len` bytes of payload.
-    pub(super) fn text_len(&self, len: usize) -> usize {
-        (len + TRAILER_LEN).next_multiple_of(self.block_len)
-    }
-
-    /// Bytes of an IP packet with ESP of one of `len` bytes, of which `kept` stay in front in transport mode.
-    pub(super) fn sealed_len(&self, kept: usize, len: usize) -> usize {
-        let (kept, carried) = if self.outer_len > 0 { (0, len) } else { (kept, len - kept) };
-        self.outer_len + kept + self.head_len + self.text_len(carried) + self.icv_len
-    }
-
-    /// The longest packet that has at most `mtu` bytes with ESP.
-    pub(super) fn len_max(&self, kept: usize, mtu: usize) -> usize {
-        let kept = if self.outer_len > 0 { 0 } else { kept };
-        let around = self.outer_len + kept + self.head_len + self.icv_len;
-        let text = mtu.saturating_sub(around) / self.block_len * self.block_len;
-        kept + text.saturating_sub(TRAILER_LEN)
-    }
-
-    /// The SA's place among those of its direction whose state is in `shard`; `None` where its state is elsewhere.
-    pub(super) fn slot(&self, shard: Shard) -> Option<usize> {
-        let is_whole = shard == Shard::WHOLE;
-        let is_here = is_whole || shard.index() == self.shard();
-        is_here.then_some(self.slots[usize::from(is_whole)] as usize)
-    }
-
-    fn shard(&self) -> usize {
-        shard_of(self.hash)
-    }
+    slots: [u16; 2],
 }
 
 /// The top six bits, as [`warpline_packet::Division::hash`] says.
@@ -130,15 +72,15 @@ pub(super) enum Class {
     NotIp,
     /// It may be a piece of ESP to this gateway.
     Fragment,
-    /// ESP to this gateway, by the SA of this row.
-    Open(u16, EspPlace),
+    /// ESP to this gateway, by the SA of this row, with this low half of a sequence number.
+    Open(u16, u32),
     /// ESP to this gateway by no SA.
     NoSa,
     /// ESP to this gateway, cut off.
     Cut,
     Keepalive,
     /// In the clear.
-    Clear(Decision, Traffic),
+    Clear(Decision),
 }
 
 impl Tables {
@@ -146,15 +88,17 @@ impl Tables {
     /// [`TooLarge`]: too many policies, too different ones.
     pub(super) fn build(database: Database) -> Result<Self, TooLarge> {
         let Database { sas, policies } = database;
-        let mut shapes: Vec<Shape> = sas.iter().map(Shape::of).collect();
         let mut rows = vec![[Vec::new(), Vec::new()]; SHARDS + 1];
-        for ((row, shape), sa) in shapes.iter_mut().enumerate().zip(&sas) {
-            for (to, shard) in [shape.shard(), SHARDS].into_iter().enumerate() {
+        let home = |(row, sa): (usize, &Sa)| {
+            let shard = shard_of(peers_hash(sa.src, sa.dst));
+            let slots = [shard, SHARDS].map(|shard| {
                 let own: &mut Vec<u16> = &mut rows[shard][sa.direction as usize];
-                shape.slots[to] = own.len() as u32;
                 own.push(row as u16);
-            }
-        }
+                own.len() as u16 - 1
+            });
+            Home { shard: shard as u8, slots }
+        };
+        let homes = sas.iter().enumerate().map(home).collect();
         let mut endpoints: Vec<IpAddr> = inbound(&sas).map(|sa| sa.dst).collect();
         endpoints.sort_unstable();
         endpoints.dedup();
@@ -176,7 +120,9 @@ impl Tables {
             rows,
             highest: sas.iter().map(|sa| AtomicU64::new(sa.sequence)).collect(),
             endpoints,
-            shapes,
+            homes,
+            hashes: sas.iter().map(|sa| peers_hash(sa.src, sa.dst)).collect(),
+            shapes: sas.iter().map(Shape::of).collect(),
             sas,
         })
     }
@@ -192,29 +138,71 @@ impl Tables {
         (&self.sas[usize::from(row)], &self.shapes[usize::from(row)])
     }
 
-    pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Class {
-        let Some((_, dst)) = addresses(frame, headers) else { return Class::NotIp };
-        if self.may_be_esp(headers) && self.endpoints.binary_search(&dst).is_ok() {
-            if headers.flags.has(Flags::FRAGMENT) {
-                return Class::Fragment;
-            }
-            match Esp::find(frame, headers) {
-                Esp::None => {}
-                Esp::Keepalive => return Class::Keepalive,
-                Esp::Cut => return Class::Cut,
-                Esp::At(place) => {
-                    return match self.index.find(&self.sas, place.spi, dst) {
-                        Some(row) if self.row(row).0.encap.is_some() == place.in_udp => {
-                            Class::Open(row, place)
-                        }
-                        _ => Class::NoSa,
-                    };
-                }
-            }
+    /// The same, without the SA.
+    #[inline(always)]
+    pub(super) fn shape(&self, row: u16) -> &Shape {
+        &self.shapes[usize::from(row)]
+    }
+
+    /// Whether there are so many SAs and policies that what is known of them lies far away.
+    pub(super) fn is_large(&self) -> bool {
+        self.sas.len() > 256
+    }
+
+    /// Asks for what [`Tables::classify`] will read of a packet's SA or policy.
+    #[inline]
+    pub(super) fn fetch(&self, frame: &[u8], headers: &Headers) {
+        let Some((_, dst)) = addresses(frame, headers) else { return };
+        match Esp::find(frame, headers) {
+            Esp::At(place) => prefetch(&self.index.slots[self.index.start(place.spi)]),
+            _ => self.spd.fetch(dst),
         }
-        match Traffic::of(frame, headers) {
-            Some(traffic) => Class::Clear(self.spd.decide(&traffic), traffic),
-            None => Class::NotIp,
+    }
+
+    /// The place of a row's SA among those of its direction whose state is in `shard`; `None` where its state is elsewhere.
+    #[inline(always)]
+    pub(super) fn slot(&self, row: u16, shard: Shard) -> Option<usize> {
+        let home = &self.homes[usize::from(row)];
+        let is_whole = shard == Shard::WHOLE;
+        let is_here = is_whole || shard.index() == usize::from(home.shard);
+        is_here.then_some(home.slots[usize::from(is_whole)].into())
+    }
+
+    #[inline(always)]
+    pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Class {
+        if self.may_be_esp(headers)
+            && let Some((_, dst)) = addresses(frame, headers)
+            && let Some(class) = self.classify_esp(frame, headers, dst)
+        {
+            return class;
+        }
+        self.decide(frame, headers).map_or(Class::NotIp, Class::Clear)
+    }
+
+    /// What the policies say of a packet, which is looked at where that is known: to hand on what was just put together
+    /// takes longer than to put it together.
+    fn decide(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
+        Traffic::of(frame, headers).map(|traffic| self.spd.decide(&traffic))
+    }
+
+    /// `None`: it is not ESP to this gateway.
+    #[inline]
+    fn classify_esp(&self, frame: &[u8], headers: &Headers, dst: IpAddr) -> Option<Class> {
+        let is_fragment = headers.flags.has(Flags::FRAGMENT);
+        let esp = if is_fragment { Esp::None } else { Esp::find(frame, headers) };
+        if let Esp::At(place) = esp
+            && let Some(row) = self.index.find(&self.shapes, place.spi, dst)
+            && (self.shape(row).udp_len() > 0) == place.in_udp
+        {
+            return Some(Class::Open(row, place.low));
+        }
+        self.endpoints.binary_search(&dst).ok()?;
+        match esp {
+            Esp::None if is_fragment => Some(Class::Fragment),
+            Esp::None => None,
+            Esp::Keepalive => Some(Class::Keepalive),
+            Esp::Cut => Some(Class::Cut),
+            Esp::At(_) => Some(Class::NoSa),
         }
     }
 
@@ -229,27 +217,29 @@ impl Tables {
     /// The hash that a packet's shard is made of; `None` where any will do.
     pub(super) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
         match self.classify(frame, headers) {
-            Class::Open(row, _) => Some(self.row(row).1.hash),
-            Class::Clear(Decision::Is(Action::Protect(row)), _) => Some(self.shapes[row].hash),
+            Class::Open(row, _) => Some(self.hashes[usize::from(row)]),
+            Class::Clear(Decision::Is(Action::Protect(row))) => Some(self.hashes[row]),
             Class::Fragment => addresses(frame, headers).map(|(src, dst)| peers_hash(src, dst)),
             // Both directions of a flow fall together, also where one of them alone is protected.
-            Class::Clear(_, traffic) => {
-                let back = traffic.reversed();
+            Class::Clear(_) => {
+                let back = Traffic::of(frame, headers)?.reversed();
                 let row = [&self.spd, &self.protected].iter().find_map(|spd| {
                     match spd.decide(&back) {
                         Decision::Is(Action::Protect(row)) => Some(row),
                         _ => None,
                     }
                 })?;
-                Some(self.shapes[row].hash)
+                Some(self.hashes[row])
             }
             _ => None,
         }
     }
 
     /// Whether a packet in the clear should have come by an SA (RFC 4301, 5.2, 3a).
-    pub(super) fn wants_protection(&self, traffic: &Traffic) -> bool {
-        self.protected.decide(traffic) != Decision::None
+    pub(super) fn wants_protection(&self, packet: Packet<'_>) -> bool {
+        let headers = packet.headers();
+        let traffic = Traffic::of(packet.into_frame(), &headers);
+        traffic.is_some_and(|traffic| self.protected.decide(&traffic) != Decision::None)
     }
 
     /// The SAs that seal with a cipher that must not see a number twice, each with its row.
@@ -267,19 +257,19 @@ fn inbound(sas: &[Sa]) -> impl Iterator<Item = &Sa> {
 /// SAs by SPI and destination (RFC 4301, 4.1), in an open table that is at most half full.
 #[derive(Debug)]
 struct SpiIndex {
-    /// A row plus one; 0 where there is none.
-    slots: Vec<u32>,
+    /// An SPI, and a row plus one; 0 where there is none.
+    slots: Vec<(u32, u32)>,
 }
 
 impl SpiIndex {
     fn build(sas: &[Sa]) -> Self {
-        let mut index = Self { slots: vec![0; (2 * sas.len()).next_power_of_two().max(2)] };
+        let mut index = Self { slots: vec![(0, 0); (2 * sas.len()).next_power_of_two().max(2)] };
         for (row, sa) in sas.iter().enumerate().filter(|(_, sa)| sa.direction == Direction::In) {
             let mut at = index.start(sa.spi);
-            while index.slots[at] != 0 {
+            while index.slots[at].1 != 0 {
                 at = (at + 1) & (index.slots.len() - 1);
             }
-            index.slots[at] = row as u32 + 1;
+            index.slots[at] = (sa.spi, row as u32 + 1);
         }
         index
     }
@@ -288,12 +278,13 @@ impl SpiIndex {
         mix32(spi) as usize & (self.slots.len() - 1)
     }
 
-    fn find(&self, sas: &[Sa], spi: u32, dst: IpAddr) -> Option<u16> {
+    #[inline]
+    fn find(&self, shapes: &[Shape], spi: u32, dst: IpAddr) -> Option<u16> {
         let mut at = self.start(spi);
         loop {
-            let row = self.slots[at].checked_sub(1)?;
-            let sa = sas.get(row as usize)?;
-            if sa.spi == spi && sa.dst == dst {
+            let (own, number) = self.slots[at];
+            let row = number.checked_sub(1)?;
+            if own == spi && shapes.get(row as usize)?.is_to(dst) {
                 return Some(row as u16);
             }
             at = (at + 1) & (self.slots.len() - 1);

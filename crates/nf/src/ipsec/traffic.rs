@@ -37,6 +37,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Of the packet with these headers; `None` where it is not IP or cut inside its header.
+    #[inline(always)]
     pub(super) fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
         let (src, dst) = addresses(frame, headers)?;
         let is_later = headers.flags.has(Flags::LATER_FRAGMENT);
@@ -89,6 +90,7 @@ impl Traffic {
 pub(super) const ANY_PORT: core::ops::RangeInclusive<u16> = 0..=u16::MAX;
 
 /// Source and destination of an IP packet.
+#[inline(always)]
 pub(super) fn addresses(frame: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
     let packet = frame.get(usize::from(headers.l3)..)?;
     match headers.version {
@@ -138,6 +140,7 @@ pub(super) enum Esp {
 
 impl Esp {
     /// In the packet with these headers.
+    #[inline]
     pub(super) fn find(frame: &[u8], headers: &Headers) -> Self {
         let l4 = usize::from(headers.l4);
         let end = (headers.end as usize).min(frame.len());

@@ -1,6 +1,8 @@
 //! What the phases tell each other of a packet, in three scratch words.
 
-use warpline_packet::{FieldSet, PacketMut, ScratchWord};
+use core::ops::Deref;
+
+use warpline_packet::{Batch, FieldSet, PacketMut, PacketView, ScratchWord};
 
 use super::strip::Outcome;
 use crate::{Resources, Section};
@@ -25,6 +27,18 @@ pub(super) enum Work {
     Seal = 1,
     /// To open it.
     Open = 2,
+}
+
+impl Work {
+    /// As it lies in its word.
+    #[inline(always)]
+    fn of(word: u32) -> Self {
+        match (word >> 16) as u8 {
+            1 => Self::Seal,
+            2 => Self::Open,
+            _ => Self::None,
+        }
+    }
 }
 
 /// One packet's words.
@@ -62,6 +76,7 @@ impl Words {
         [self.what, self.low, self.high]
     }
 
+    #[inline(always)]
     pub(super) fn put(&self, packet: &mut PacketMut<'_>, task: Task) {
         let Task { work, row, sequence, outcome } = task;
         let what = u32::from(row) | (work as u32) << 16 | (outcome as u32) << 24;
@@ -72,21 +87,25 @@ impl Words {
         }
     }
 
+    #[inline(always)]
     pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: Outcome) {
         let what = packet.scratch(self.what) & 0x00ff_ffff;
         packet.set_scratch(self.what, what | (outcome as u32) << 24);
     }
 
-    pub(super) fn get(&self, packet: &PacketMut<'_>) -> Task {
+    /// What is to be done, and the SA's row.
+    #[inline(always)]
+    pub(super) fn what<B: Deref<Target = Batch>>(&self, packet: &PacketView<B>) -> (Work, u16) {
         let what = packet.scratch(self.what);
-        let work = match (what >> 16) as u8 {
-            1 => Work::Seal,
-            2 => Work::Open,
-            _ => return Task::NONE,
-        };
+        (Work::of(what), what as u16)
+    }
+
+    #[inline(always)]
+    pub(super) fn get<B: Deref<Target = Batch>>(&self, packet: &PacketView<B>) -> Task {
+        let what = packet.scratch(self.what);
         let (low, high) = (packet.scratch(self.low), packet.scratch(self.high));
         Task {
-            work,
+            work: Work::of(what),
             row: what as u16,
             sequence: u64::from(high) << 32 | u64::from(low),
             outcome: Outcome::of((what >> 24) as u8),

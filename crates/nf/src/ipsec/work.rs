@@ -49,6 +49,7 @@ impl Plan {
 /// Does what the packets' words say.
 pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words) {
     let (mut to_seal, mut to_open) = (Plan::new(), Plan::new());
+    let mut last = None;
     for index in 0..batch.len() {
         if !batch.is_forward(index) {
             continue;
@@ -56,15 +57,16 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
         let packet = &mut batch.packet_mut(index);
         let task = words.get(packet);
         let (index, row, sequence) = (index as u16, task.row, task.sequence);
+        if task.work != Work::None && last != Some(row) {
+            last = Some(row);
+            engine.fetch(&tables.keys, row.into(), packet.len());
+        }
         match task.work {
             Work::None => {}
-            Work::Seal => {
-                let (sa, shape) = tables.row(row);
-                match seal::wrap(packet, sa, shape, sequence) {
-                    Some(esp) => to_seal.push(Entry { index, row, sequence, esp }),
-                    None => packet.drop(reason::TOO_BIG),
-                }
-            }
+            Work::Seal => match seal::wrap(packet, tables.shape(row), sequence) {
+                Some(esp) => to_seal.push(Entry { index, row, sequence, esp }),
+                None => packet.drop(reason::TOO_BIG),
+            },
             Work::Open => {
                 if let Some(esp) = stretch(packet) {
                     to_open.push(Entry { index, row, sequence, esp });
@@ -83,6 +85,7 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
 }
 
 /// Where the ESP of a packet lies that is to be opened.
+#[inline]
 fn stretch(packet: &PacketMut<'_>) -> Option<Stretch> {
     match Esp::find(packet.as_packet().into_frame(), &packet.headers()) {
         Esp::At(place) => Some(Stretch { at: place.at as u32, len: place.len as u32 }),
@@ -97,7 +100,7 @@ fn seal_all(batch: &mut Batch, tables: &Tables, engine: &Engine, plan: &mut Plan
         [false; JOBS_MAX]
     });
     for entry in entries {
-        seal::finish(&mut batch.packet_mut(entry.index.into()), tables.row(entry.row).0);
+        seal::finish(&mut batch.packet_mut(entry.index.into()), tables.shape(entry.row));
     }
     plan.len = 0;
 }
@@ -111,8 +114,7 @@ fn open_all(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words, 
     for (entry, is_authentic) in entries.iter().zip(authentic) {
         if is_authentic {
             let packet = &mut batch.packet_mut(entry.index.into());
-            let (sa, shape) = tables.row(entry.row);
-            let outcome = strip::strip(packet, sa, shape, entry.esp);
+            let outcome = strip::strip(packet, tables.shape(entry.row), entry.esp);
             words.set_outcome(packet, outcome);
         }
     }
@@ -128,7 +130,6 @@ pub(super) fn open_one(
     tables: &Tables,
     engine: &Engine,
 ) -> Outcome {
-    let (sa, shape) = tables.row(row);
     let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
     let entry = Entry { index: index as u16, row, sequence, esp };
     let [is_authentic, ..] = with_jobs(batch, &[entry], &tables.keys, |keys, jobs| {
@@ -138,7 +139,7 @@ pub(super) fn open_one(
     if !is_authentic {
         return Outcome::Closed;
     }
-    strip::strip(&mut batch.packet_mut(index), sa, shape, esp)
+    strip::strip(&mut batch.packet_mut(index), tables.shape(row), esp)
 }
 
 /// Gives `work` the jobs of `entries`, whose packets grow from one to the next.

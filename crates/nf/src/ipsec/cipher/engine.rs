@@ -51,6 +51,22 @@ impl Engine {
         }
     }
 
+    /// Asks for what names the keys of a row, before [`Engine::fetch`].
+    #[inline]
+    pub fn announce(&self, row: u32) {
+        if let Self::IpsecMb(engine) = self {
+            engine.announce(row);
+        }
+    }
+
+    /// Asks for the keys of a row, which soon are used for `len` bytes.
+    #[inline]
+    pub fn fetch(&self, keys: &KeyTable, row: u32, len: usize) {
+        if let Self::IpsecMb(engine) = self {
+            engine.fetch(keys, row, len);
+        }
+    }
+
     /// Seals packets: writes their IVs, ciphers their texts, and writes their ICVs.
     pub fn seal(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
         match self {

@@ -9,6 +9,7 @@
 //! does the work; it always does that of packets longer than the library's lanes count.
 
 mod cbc_iv;
+mod plan;
 mod sa_note;
 
 use core::cell::RefCell;
@@ -16,10 +17,12 @@ use core::cell::RefCell;
 use subtle::ConstantTimeEq;
 use warpline_native::Missing;
 use warpline_native::ipsec_mb::{self as native, Direction, Hash, Library, Manager, Outcome};
+use warpline_packet::prefetch;
 
-use super::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
+use super::{Auth, Cipher, Job, KeyRow, KeyTable, software};
 
 use cbc_iv::write_cbc_ivs;
+use plan::{Plan, high_half};
 use sa_note::SaNote;
 
 /// Jobs that the library gets at a time.
@@ -50,6 +53,28 @@ impl IpsecMb {
         let manager = Manager::new(library)?;
         let sas = keys.rows().iter().map(|row| SaNote::of(&manager, row)).collect();
         Ok(Self { library, sas })
+    }
+
+    /// Asks for what names the keys of a row.
+    #[inline]
+    pub fn announce(&self, row: u32) {
+        self.sas.get(row as usize).into_iter().for_each(prefetch);
+    }
+
+    /// Asks for the keys of a row, which soon are used for `len` bytes.
+    #[inline]
+    pub fn fetch(&self, keys: &KeyTable, row: u32, len: usize) {
+        let row = row as usize;
+        let (Some(sa), Some(row)) = (self.sas.get(row), keys.rows().get(row)) else { return };
+        if let Some(key) = &sa.gcm {
+            return key.fetch(len);
+        }
+        // One for each line of the cache that packets need with keys of 128 bits.
+        [0, 3, 7].into_iter().for_each(|at| prefetch(&row.round_keys[at]));
+        if sa.cbc == Some(Direction::Seal) {
+            [0, 4].into_iter().for_each(|at| prefetch(&row.iv_keys[at]));
+        }
+        [&row.inner, &row.outer].into_iter().for_each(prefetch);
     }
 
     /// Seals packets in place, as [`software::seal`] does.
@@ -118,50 +143,6 @@ struct Note {
     /// Opening: the bytes of the ICV in whose place the high half of the sequence number lies.
     icv_start: [u8; 4],
     outcome: Outcome,
-}
-
-/// What is to be done, and where.
-#[derive(Clone, Copy)]
-struct Plan {
-    cipher: Cipher,
-    auth: Auth,
-    /// Whether the sequence number has 64 bits.
-    esn: bool,
-    /// Where the text starts.
-    text: usize,
-    /// Where the ICV starts.
-    icv: usize,
-}
-
-impl Plan {
-    /// `None`: there is no such row, it is unusable or for the other direction, or the packet is too short, too long,
-    /// or not of whole blocks.
-    fn of(keys: Keys<'_>, job: &Job<'_>, direction: Direction) -> Option<Self> {
-        let sa = keys.sas.get(job.row as usize)?;
-        let (cipher, auth) = sa.suite?;
-        let (text, icv_len) = (HEADER_LEN + cipher.iv_len(), icv_len(cipher, auth));
-        let icv = job.esp.len().checked_sub(icv_len)?;
-        let is_whole = icv.checked_sub(text)?.is_multiple_of(cipher.block_len());
-        let is_for = sa.cbc.is_none_or(|cbc| cbc == direction);
-        let is_taken = is_whole && is_for && job.esp.len() <= native::PART_LEN_MAX;
-        is_taken.then_some(Self { cipher, auth, esn: sa.esn, text, icv })
-    }
-
-    /// The high half of a sequence number of 64 bits is authenticated behind the text, but not sent (RFC 4303, 2.2.1).
-    /// While the HMAC runs it lies in the ICV's place: this many bytes.
-    fn high_len(&self) -> usize {
-        if self.esn && self.auth != Auth::None { 4 } else { 0 }
-    }
-
-    fn write_high_half(&self, job: &mut Job<'_>) {
-        if self.high_len() == 4 {
-            job.esp[self.icv..][..4].copy_from_slice(&high_half(job.sequence));
-        }
-    }
-}
-
-fn high_half(sequence: u64) -> [u8; 4] {
-    ((sequence >> 32) as u32).to_be_bytes()
 }
 
 impl Worker {

@@ -2,7 +2,8 @@
 
 use warpline_native::ipsec_mb::{Direction, GcmKey, Manager};
 
-use super::{Auth, Cipher, KeyRow};
+use super::{Auth, Cipher, HEADER_LEN, KeyRow};
+use crate::ipsec::cipher::icv_len;
 
 /// What is known of an SA beside its row, close together, since it is asked of every packet.
 #[derive(Debug)]
@@ -12,6 +13,11 @@ pub(super) struct SaNote {
     /// Of CBC, the direction that its round keys are for.
     pub(super) cbc: Option<Direction>,
     pub(super) esn: bool,
+    /// Bytes in front of the text, and of the ICV.
+    pub(super) text: u8,
+    pub(super) icv_len: u8,
+    /// The text's length has none of these bits: it is of whole blocks.
+    pub(super) over: u8,
     pub(super) salt: [u8; 4],
     pub(super) gcm: Option<GcmKey>,
 }
@@ -34,6 +40,9 @@ impl SaNote {
             suite,
             cbc: (cipher == Some(Cipher::Cbc)).then_some(cbc),
             esn: row.esn != 0,
+            text: (HEADER_LEN + cipher.map_or(0, Cipher::iv_len)) as u8,
+            icv_len: suite.map_or(0, |(cipher, auth)| icv_len(cipher, auth)) as u8,
+            over: cipher.map_or(0, |cipher| cipher.block_len() as u8 - 1),
             salt: row.salt,
             gcm: (cipher == Some(Cipher::Gcm)).then(gcm_key).flatten(),
         }
