@@ -32,8 +32,12 @@ pub(super) struct StateFile {
     path: PathBuf,
     new: PathBuf,
     folder: PathBuf,
-    lock: File,
+    _lock: Lock,
 }
+
+/// The file beside it, locked while this lives.
+#[derive(Debug)]
+struct Lock(File);
 
 pub(super) type Records = BTreeMap<Fingerprint, u64>;
 
@@ -52,7 +56,8 @@ impl StateFile {
         };
         let lock = lock(&beside(".lock")).map_err(told)?;
         let records = read(path).map_err(told)?;
-        Ok((Self { path: path.to_path_buf(), new: beside(".new"), folder, lock }, records))
+        let (path, new) = (path.to_path_buf(), beside(".new"));
+        Ok((Self { path, new, folder, _lock: lock }, records))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -80,19 +85,19 @@ impl StateFile {
     }
 }
 
-impl Drop for StateFile {
+impl Drop for Lock {
     fn drop(&mut self) {
         // A process that is being started has a copy of the handle for a moment, and would keep the lock.
-        let _ = self.lock.unlock();
+        let _ = self.0.unlock();
     }
 }
 
-fn lock(path: &Path) -> Result<File, String> {
+fn lock(path: &Path) -> Result<Lock, String> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = file.map_err(|error| format!("can't be locked: {}", plain(&error)))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => {
             Err("it is in use: one running chain at a time may have it".into())
         }
