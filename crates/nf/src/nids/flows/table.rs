@@ -197,9 +197,9 @@ impl<V: Default> Table<V> {
     }
 }
 
-/// How many guesses there are of a table's flows: a power of two.
+/// How many guesses there are of a table's flows: a power of two, one a flow at most.
 fn guesses_of(capacity: usize) -> usize {
-    capacity.max(1).next_power_of_two()
+    (capacity.next_power_of_two() / 2).max(1)
 }
 
 /// How many places ahead the memory of those to be looked at is asked for.
