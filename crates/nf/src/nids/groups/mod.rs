@@ -2,7 +2,7 @@
 //!
 //! A rule with a literal is found by it: packets fall into groups by protocol and ports, and a group's matcher looks for
 //! the literals of all rules that may match there, so that a packet is scanned by one matcher. For rules without see
-//! [`Unanchored`].
+//! `unanchored`.
 
 mod addresses;
 mod ports;
