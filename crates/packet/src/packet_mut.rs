@@ -2,7 +2,7 @@
 //!
 //! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
 
-use crate::arena::{DroppedBy, Flagged, Link, NextHop, ReasonOf, VerdictOf, WireLen};
+use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, NextHop, ReasonOf, VerdictOf, WireLen};
 use crate::wire::{ethernet, ipv4, ipv6};
 use crate::{Field, FieldSet, Flags, Headers, LinkType, PacketMut, Reason, ScratchWord, Verdict};
 
@@ -110,19 +110,31 @@ impl PacketMut<'_> {
 
     /// Notes where the headers lie after a change.
     pub fn set_headers(&mut self, headers: &Headers) {
-        FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write(field));
+        self.check_headers();
         self.batch.set_headers(self.index, headers);
     }
 
     /// Finds the headers of a changed frame anew. It stays a generated packet if it was one.
     pub fn reparse(&mut self) {
-        let made = self.has(Flags::GENERATED);
-        let mut headers =
-            Headers::parse(self.batch.table.frame(self.index), self.link(), self.wire_len());
+        self.check_headers();
+        let (link, wire_len) = (self.link(), self.wire_len());
+        self.batch.table.set_unalike();
+        let mut rows = self.batch.table.frames_mut(self.index..self.index + 1, HeadersOf);
+        let Some((frame, headers)) = rows.next() else { return };
+        let made = headers.flags.has(Flags::GENERATED);
+        // In place, as ingress does.
+        *headers = Headers::default();
+        headers.find(frame, link, wire_len);
         if made {
             headers.flags.set(Flags::GENERATED);
         }
-        self.set_headers(&headers);
+    }
+
+    #[inline(always)]
+    fn check_headers(&self) {
+        if cfg!(debug_assertions) {
+            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write(field));
+        }
     }
 
     /// Notes the next hop.
