@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use warpline_packet::Headers;
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, udp};
 
 use super::cipher::icv_len;
@@ -84,13 +85,15 @@ impl Shape {
         u32::from_be_bytes(self.addresses.as_chunks().0[word])
     }
 
-    /// Whether it is of an SA that ends at `dst`.
+    /// Whether it is of an SA that ends where the packet with these headers goes.
     #[inline(always)]
-    pub(super) fn is_to(&self, dst: IpAddr) -> bool {
-        match dst {
-            IpAddr::V4(dst) => self.version == 4 && self.addresses[4..8] == dst.octets(),
-            IpAddr::V6(dst) => self.version == 6 && self.addresses[16..] == dst.octets(),
-        }
+    pub(super) fn is_for(&self, frame: &[u8], headers: &Headers) -> bool {
+        let packet = frame.get(usize::from(headers.l3)..).unwrap_or(&[]);
+        self.version == headers.version
+            && match self.version {
+                4 => packet.get(ipv4::field::DST_ADDR) == Some(&self.addresses[4..8]),
+                _ => packet.get(ipv6::field::DST_ADDR) == Some(&self.addresses[16..]),
+            }
     }
 
     /// What follows the header of a tunnel.

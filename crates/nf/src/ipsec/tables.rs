@@ -171,8 +171,7 @@ impl Tables {
     #[inline(always)]
     pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Class {
         if self.may_be_esp(headers)
-            && let Some((_, dst)) = addresses(frame, headers)
-            && let Some(class) = self.classify_esp(frame, headers, dst)
+            && let Some(class) = self.classify_esp(frame, headers)
         {
             return class;
         }
@@ -186,16 +185,24 @@ impl Tables {
     }
 
     /// `None`: it is not ESP to this gateway.
-    #[inline]
-    fn classify_esp(&self, frame: &[u8], headers: &Headers, dst: IpAddr) -> Option<Class> {
+    #[inline(always)]
+    fn classify_esp(&self, frame: &[u8], headers: &Headers) -> Option<Class> {
         let is_fragment = headers.flags.has(Flags::FRAGMENT);
         let esp = if is_fragment { Esp::None } else { Esp::find(frame, headers) };
         if let Esp::At(place) = esp
-            && let Some(row) = self.index.find(&self.shapes, place.spi, dst)
-            && (self.shape(row).udp_len() > 0) == place.in_udp
+            && let Some((row, shape)) = self.find(place.spi, frame, headers)
+            && (shape.udp_len() > 0) == place.in_udp
         {
             return Some(Class::Open(row, place.low));
         }
+        self.classify_others(frame, headers, esp)
+    }
+
+    /// What no SA is for. `None`: nor is it to this gateway.
+    #[inline(never)]
+    fn classify_others(&self, frame: &[u8], headers: &Headers, esp: Esp) -> Option<Class> {
+        let (_, dst) = addresses(frame, headers)?;
+        let is_fragment = headers.flags.has(Flags::FRAGMENT);
         self.endpoints.binary_search(&dst).ok()?;
         match esp {
             Esp::None if is_fragment => Some(Class::Fragment),
@@ -203,6 +210,23 @@ impl Tables {
             Esp::Keepalive => Some(Class::Keepalive),
             Esp::Cut => Some(Class::Cut),
             Esp::At(_) => Some(Class::NoSa),
+        }
+    }
+
+    /// The row and the shape of the SA that opens, with this SPI, the packet with these headers (RFC 4301, 4.1).
+    #[inline(always)]
+    fn find(&self, spi: u32, frame: &[u8], headers: &Headers) -> Option<(u16, &Shape)> {
+        let mut at = self.index.start(spi);
+        loop {
+            let (own, number) = self.index.slots[at];
+            let row = number.checked_sub(1)?;
+            if own == spi {
+                let shape = self.shapes.get(row as usize)?;
+                if shape.is_for(frame, headers) {
+                    return Some((row as u16, shape));
+                }
+            }
+            at = (at + 1) & (self.index.slots.len() - 1);
         }
     }
 
@@ -276,19 +300,6 @@ impl SpiIndex {
 
     fn start(&self, spi: u32) -> usize {
         mix32(spi) as usize & (self.slots.len() - 1)
-    }
-
-    #[inline]
-    fn find(&self, shapes: &[Shape], spi: u32, dst: IpAddr) -> Option<u16> {
-        let mut at = self.start(spi);
-        loop {
-            let (own, number) = self.slots[at];
-            let row = number.checked_sub(1)?;
-            if own == spi && shapes.get(row as usize)?.is_to(dst) {
-                return Some(row as u16);
-            }
-            at = (at + 1) & (self.slots.len() - 1);
-        }
     }
 }
 

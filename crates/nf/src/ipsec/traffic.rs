@@ -140,27 +140,38 @@ pub(super) enum Esp {
 
 impl Esp {
     /// In the packet with these headers.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(frame: &[u8], headers: &Headers) -> Self {
-        let l4 = usize::from(headers.l4);
         let end = (headers.end as usize).min(frame.len());
-        let (at, end, in_udp) = match headers.protocol {
-            ip_protocol::ESP => (l4, end, false),
-            ip_protocol::UDP if udp_word(frame, l4, udp::field::DST_PORT) == Some(NAT_T_PORT) => {
-                // RFC 768: the datagram may end before its packet does.
-                let len = udp_word(frame, l4, udp::field::LENGTH).unwrap_or(0);
-                (l4 + udp::HEADER_LEN, end.min(l4 + usize::from(len)), true)
-            }
-            _ => return Self::None,
-        };
-        let bytes = frame.get(at..end).unwrap_or(&[]);
-        match bytes {
-            [0xff] if in_udp => Self::Keepalive,
+        match headers.protocol {
+            ip_protocol::ESP => Self::read(frame, headers.l4.into()..end, false),
+            ip_protocol::UDP => Self::find_in_udp(frame, headers.l4.into(), end),
+            _ => Self::None,
+        }
+    }
+
+    #[inline(never)]
+    fn find_in_udp(frame: &[u8], l4: usize, end: usize) -> Self {
+        if udp_word(frame, l4, udp::field::DST_PORT) != Some(NAT_T_PORT) {
+            return Self::None;
+        }
+        // RFC 768: the datagram may end before its packet does.
+        let len = udp_word(frame, l4, udp::field::LENGTH).unwrap_or(0);
+        let place = l4 + udp::HEADER_LEN..end.min(l4 + usize::from(len));
+        match frame.get(place.clone()) {
+            Some([0xff]) => Self::Keepalive,
             // RFC 3948, 2.2: four bytes of zero stand before IKE.
-            [0, 0, 0, 0, ..] if in_udp => Self::None,
-            [a, b, c, d, e, f, g, h, ..] => Self::At(EspPlace {
-                at,
-                len: bytes.len(),
+            Some([0, 0, 0, 0, ..]) => Self::None,
+            _ => Self::read(frame, place, true),
+        }
+    }
+
+    #[inline(always)]
+    fn read(frame: &[u8], place: Range<usize>, in_udp: bool) -> Self {
+        match frame.get(place.clone()) {
+            Some([a, b, c, d, e, f, g, h, ..]) => Self::At(EspPlace {
+                at: place.start,
+                len: place.len(),
                 spi: u32::from_be_bytes([*a, *b, *c, *d]),
                 low: u32::from_be_bytes([*e, *f, *g, *h]),
                 in_udp,
