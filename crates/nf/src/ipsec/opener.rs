@@ -89,15 +89,16 @@ impl Opener {
             Outcome::Link => Err(reason::LINK),
             Outcome::Plain => {
                 let packet = packet.as_packet();
-                let len = packet.ip_end() - packet.l3_offset();
-                let sa = tables.row(task.row).0;
+                let (len, now) = (packet.ip_end() - packet.l3_offset(), packet.timestamp());
                 if !shape.has_terms {
-                    counts.begin(packet.timestamp());
+                    counts.begin(now);
                     counts.count(len);
-                    Ok(true)
-                } else if !is_carried(sa, packet) {
+                    return Ok(true);
+                }
+                let sa = tables.row(task.row).0;
+                if !is_carried(sa, packet) {
                     Err(reason::SELECTOR_MISMATCH)
-                } else if !counts.carry(len, packet.timestamp(), &sa.lifetime) {
+                } else if !counts.carry(len, now, &sa.lifetime) {
                     Err(reason::LIFETIME)
                 } else {
                     Ok(true)
@@ -201,15 +202,13 @@ impl After for Opener {
         for &index in picks {
             let index = usize::from(index);
             let packet = batch.packet(index);
-            match self.words.what(&packet) {
-                (Work::None, _) => {}
-                (Work::Open, _) => {
-                    let task = self.words.get(&packet);
-                    self.settle(&tables, batch, index, task);
-                }
-                (Work::Seal, row) => {
+            let task = self.words.get(&packet);
+            match task.work {
+                Work::None => {}
+                Work::Open => self.settle(&tables, batch, index, task),
+                Work::Seal => {
                     if packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG {
-                        self.tell(&packet, row, emit);
+                        self.tell(&packet, task.row, emit);
                     }
                 }
             }

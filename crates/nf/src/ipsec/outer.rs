@@ -8,7 +8,7 @@ use super::sa::DontFragment;
 use super::shape::Shape;
 
 /// Congestion is told in the lower two bits of the traffic class (RFC 3168, 5).
-const ECN: u8 = 0b11;
+pub(super) const ECN: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
 
 /// What of the inner packet goes into the header of a tunnel.

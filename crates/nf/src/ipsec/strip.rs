@@ -3,7 +3,7 @@
 use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Flags, PacketMut};
 
-use super::outer::{Inner, ecn_out};
+use super::outer::{ECN, Inner, ecn_out};
 use super::seal::Stretch;
 use super::shape::Shape;
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
@@ -65,7 +65,7 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> 
 }
 
 /// The bytes of a text in front of its padding, and what they are.
-#[inline]
+#[inline(always)]
 fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
     let Some((rest, &[pad_len, protocol])) = text.split_last_chunk::<TRAILER_LEN>() else {
         return Err(Outcome::Malformed);
@@ -73,12 +73,24 @@ fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
     let Some(len) = rest.len().checked_sub(pad_len.into()) else {
         return Err(Outcome::BadPadding);
     };
-    let is_right = rest[len..].iter().zip(1u8..).all(|(&byte, number)| byte == number);
+    let is_right = rest[len..] == PADDING[..pad_len.into()];
     if is_right { Ok((len, protocol)) } else { Err(Outcome::BadPadding) }
 }
 
+/// RFC 4303, 2.4: padding is 1, 2, 3 and so on.
+static PADDING: [u8; 255] = {
+    let mut padding = [0; 255];
+    let mut at = 0;
+    while at < padding.len() {
+        padding[at] = at as u8 + 1;
+        at += 1;
+    }
+    padding
+};
+
 /// Leaves the packet of at most `len` bytes at `text_at`; behind it may be padding against traffic analysis
 /// (RFC 4303, 2.7).
+#[inline(always)]
 fn strip_tunnel(
     packet: &mut PacketMut<'_>,
     shape: &Shape,
@@ -86,21 +98,19 @@ fn strip_tunnel(
     len: usize,
     protocol: u8,
 ) -> Outcome {
-    let headers = packet.headers();
-    let (l3, link, old_len) = (usize::from(headers.l3), packet.link(), packet.len());
+    let (headers, link) = (packet.headers(), packet.link());
+    let l3 = usize::from(headers.l3);
     let frame = packet.frame_mut();
-    let inner = &frame[text_at..text_at + len];
-    let Some((version, inner_len)) = inner_len(inner, protocol).filter(|&(_, own)| own <= len)
-    else {
+    let found = frame.get(text_at..text_at + len).and_then(|inner| inside(inner, protocol));
+    let Some((version, inner_class, inner_len)) = found.filter(|&(_, _, own)| own <= len) else {
         return Outcome::Malformed;
     };
     if !link.takes(version) {
         return Outcome::Link;
     }
     let outer_class = Inner::of(headers.version, &frame[l3..]).traffic_class;
-    let inner_class = Inner::of(version, inner).traffic_class;
     let front = text_at - l3;
-    let tail = old_len - (text_at + inner_len);
+    let tail = frame.len() - (text_at + inner_len);
     move_to_back(frame, l3, front);
     if version != headers.version
         && let Some(at) = link.kind_at(l3)
@@ -115,7 +125,12 @@ fn strip_tunnel(
     if packet.malformed().is_some() {
         return Outcome::Malformed;
     }
-    if shape.outer.ecn { take_ecn(packet, inner_class, outer_class) } else { Outcome::Plain }
+    // A mark that both have stays as it is.
+    let is_marked = (inner_class ^ outer_class) & ECN != 0;
+    match shape.outer.ecn && is_marked {
+        true => take_ecn(packet, inner_class, outer_class),
+        false => Outcome::Plain,
+    }
 }
 
 /// Moves the first `moved` bytes, the link header, to `to`.
@@ -132,23 +147,26 @@ fn move_to_back(frame: &mut [u8], moved: usize, to: usize) {
     }
 }
 
-/// IP version and length of an inner packet, as its header says.
-fn inner_len(inner: &[u8], protocol: u8) -> Option<(u8, usize)> {
-    match (protocol, inner.first()? >> 4) {
-        (ip_protocol::IPV4, 4) => {
-            let len = inner.get(ipv4::field::TOTAL_LEN)?.try_into().ok()?;
-            let len = usize::from(u16::from_be_bytes(len));
-            (len >= ipv4::HEADER_LEN).then_some((4, len))
+/// IP version, traffic class and length of an inner packet, as its header says.
+#[inline(always)]
+fn inside(inner: &[u8], protocol: u8) -> Option<(u8, u8, usize)> {
+    match protocol {
+        ip_protocol::IPV4 => {
+            let ip = ipv4::Ipv4::new_unchecked(inner.first_chunk::<{ ipv4::HEADER_LEN }>()?);
+            let len = usize::from(ip.total_len());
+            let is_ip = ip.version() == 4 && len >= ipv4::HEADER_LEN;
+            is_ip.then(|| (4, ip.dscp() << 2 | ip.ecn(), len))
         }
-        (ip_protocol::IPV6, 6) => {
-            let len = inner.get(ipv6::field::PAYLOAD_LEN)?.try_into().ok()?;
-            Some((6, ipv6::HEADER_LEN + usize::from(u16::from_be_bytes(len))))
+        ip_protocol::IPV6 => {
+            let ip = ipv6::Ipv6::new_unchecked(inner.first_chunk::<{ ipv6::HEADER_LEN }>()?);
+            let len = ipv6::HEADER_LEN + usize::from(ip.payload_len());
+            (ip.version() == 6).then(|| (6, ip.traffic_class(), len))
         }
         _ => None,
     }
 }
 
-#[inline]
+#[inline(never)]
 fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
     let Some(ecn) = ecn_out(class, outer_class) else { return Outcome::Congestion };
     let new = class & !3 | ecn;
@@ -163,6 +181,7 @@ fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
 }
 
 /// Leaves the `len` bytes at `text_at` behind the headers in front of ESP.
+#[inline(never)]
 fn strip_transport(
     packet: &mut PacketMut<'_>,
     shape: &Shape,

@@ -1,5 +1,6 @@
 //! The pure middle phase: packets are wrapped, ciphered many at a time, and stripped.
 
+use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Batch, PacketMut};
 
 use super::cipher::{Engine, JOBS_MAX, Job, KeyTable};
@@ -85,9 +86,15 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
 }
 
 /// Where the ESP of a packet lies that is to be opened.
-#[inline]
+#[inline(always)]
 fn stretch(packet: &PacketMut<'_>) -> Option<Stretch> {
-    match Esp::find(packet.as_packet().into_frame(), &packet.headers()) {
+    let headers = packet.headers();
+    if headers.protocol == ip_protocol::ESP {
+        // That its header is there was seen before.
+        let len = headers.end.checked_sub(headers.l4.into())?;
+        return Some(Stretch { at: headers.l4.into(), len });
+    }
+    match Esp::find(packet.as_packet().into_frame(), &headers) {
         Esp::At(place) => Some(Stretch { at: place.at as u32, len: place.len as u32 }),
         _ => None,
     }

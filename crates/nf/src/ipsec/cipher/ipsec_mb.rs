@@ -269,17 +269,17 @@ fn place(plan: &Plan, job: &mut Job<'_>, tag: Option<&[u8; 16]>) {
 
 /// In constant time, whether an ICV is the start of `tag`. An empty one is.
 fn is_equal(tag: &[u8; 16], icv: &[u8]) -> bool {
-    let padded = |bytes: &[u8]| -> [u64; 2] {
+    let padded = |bytes: &[u8]| {
         let mut padded = [0; 16];
         match bytes.len() {
             12 => padded[..12].copy_from_slice(bytes),
             16 => padded.copy_from_slice(bytes),
             _ => {}
         }
-        let (halves, _) = padded.as_chunks();
-        [u64::from_ne_bytes(halves[0]), u64::from_ne_bytes(halves[1])]
+        u128::from_ne_bytes(padded)
     };
-    padded(&tag[..icv.len().min(16)]).ct_eq(&padded(icv)).into()
+    let differing = padded(&tag[..icv.len().min(16)]) ^ padded(icv);
+    ((differing >> 64) as u64 | differing as u64).ct_eq(&0).into()
 }
 
 /// RFC 4106, both ways, whatever the ICV is. Gives what it should be.
