@@ -2,6 +2,7 @@
 //! batches of several sizes.
 
 mod actions;
+mod dialects;
 mod dropped;
 mod ends;
 mod evasions;
