@@ -27,8 +27,8 @@ pub(super) struct Seams {
 /// A bit for each two bytes in a row.
 struct Pairs(Box<[u64; PAIRS / 64]>);
 
-/// A set of four bytes each, of less or of six, and of those among them that literals begin or end with: for each three bits of one
-/// word, and the same turned for each end (a Bloom filter in blocks of a word), so that one look tells all.
+/// A set of four bytes each, of less or of six, and of those among them that literals begin or end with: for each three
+/// bits of one word, and the same turned for each end (a Bloom filter in blocks of a word), so that one look tells all.
 struct Parts {
     words: Box<[u64]>,
 }
