@@ -156,19 +156,35 @@ impl Inspector {
         let now = seen.packet.timestamp();
         let hint = seen.packet.flow_hash();
         let packet = FlowPacket::new(seen.frame, &seen.headers, now, hint);
-        let tracked = packet.as_ref().map(|packet| self.take(packet, seen, emit));
+        let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
+        if let (Some(packet), Some(expected), Found::Numbers([])) = (&packet, &expected, &found)
+            && self.is_quiet(packet, expected)
+        {
+            return Verdict::Forward;
+        }
+        let tracked = match expected {
+            Some(expected) => Some(expected.into()),
+            None => packet.as_ref().map(|packet| self.take(packet, seen, emit)),
+        };
+        self.inspect_tracked(seen, tracked, found, emit)
+    }
+
+    /// [`Self::inspect`] of a packet that was taken into its flow, where there is something to look into.
+    #[inline(never)]
+    fn inspect_tracked(
+        &mut self,
+        seen: &Seen<'_>,
+        tracked: Option<Tracked>,
+        found: Found<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
         let place = tracked.as_ref().and_then(|tracked| tracked.place);
         match place.map(|place| self.flows.vars(place).fate) {
             Some(Fate::Dropped) => return Verdict::ByFlow,
             Some(Fate::Passed) => return Verdict::Forward,
             _ => {}
         }
-        if let (Some(packet), Some(tracked), Found::Numbers([])) = (&packet, &tracked, &found)
-            && self.is_quiet(packet, tracked)
-        {
-            return Verdict::Forward;
-        }
-        let mut at = at(seen, tracked, now);
+        let mut at = at(seen, tracked, seen.packet.timestamp());
         if matches!(at.tracked, Some(Tracked { stream: Stream::Refused(Why::Checksum), .. })) {
             // Its receiver won't look into it either.
             return Verdict::Forward;

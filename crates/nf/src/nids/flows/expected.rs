@@ -13,11 +13,48 @@ use super::outcome::{Direction, Place, Stream, Tracked};
 use super::segment::{FlowPacket, Segment};
 use super::{Flows, NO_FLOW, count, is_established};
 
+/// [`Tracked`] of a packet that was as expected, in fewer words: the rest is as in [`NO_FLOW`].
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// As in [`Tracked`].
+    pub place: Place,
+    /// As in [`Tracked`].
+    pub direction: Direction,
+    /// As in [`Tracked`].
+    pub is_established: bool,
+    /// The packet's payload, where that made the stream grow.
+    pub grew: Option<Grew>,
+}
+
+/// By what a stream grew.
+#[derive(Clone, Copy, Debug)]
+pub struct Grew {
+    /// Where the new bytes start in the stream.
+    pub from: u64,
+    /// Where they end.
+    pub to: u64,
+    /// The last three bytes before them and their first three; `None` where there are fewer or they don't lie together.
+    pub seam: Option<[u8; 6]>,
+}
+
+impl From<Expected> for Tracked {
+    fn from(expected: Expected) -> Self {
+        let Expected { place, direction, is_established, grew } = expected;
+        let stream = grew.map_or(Stream::None, |Grew { from, to, .. }| Stream::Grew {
+            from,
+            to,
+            is_packet: true,
+            changed: None,
+        });
+        Self { place: Some(place), direction, is_established, stream, ..NO_FLOW }
+    }
+}
+
 impl<V: Default + Clone> Flows<V> {
     /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and nothing was done.
     #[inline]
-    pub(super) fn take_expected(&mut self, packet: &FlowPacket<'_>) -> Option<Tracked> {
-        if packet.is_error || self.checks {
+    pub fn take_expected(&mut self, packet: &FlowPacket<'_>) -> Option<Expected> {
+        if packet.is_error || self.is_corrupt(packet) {
             return None;
         }
         let (place, direction) = self.table.find(&packet.key, packet.hint)?;
@@ -29,8 +66,8 @@ impl<V: Default + Clone> Flows<V> {
         if flow.connection.seen & 1 << direction as usize == 0 {
             return None;
         }
-        let (stream, end) = match &packet.segment {
-            None => (Stream::None, None),
+        let (grew, end) = match &packet.segment {
+            None => (None, None),
             Some(segment) => {
                 let end = flow.connection.end(direction);
                 let connection = &mut flow.connection;
@@ -40,19 +77,20 @@ impl<V: Default + Clone> Flows<V> {
         (self.now, self.end_before) = (now, end);
         count(flow, direction, packet.len, now);
         let is_established = is_established(flow);
-        Some(Tracked { place: Some(Place(place)), direction, is_established, stream, ..NO_FLOW })
+        Some(Expected { place: Place(place), direction, is_established, grew })
     }
 }
 
 impl Connection {
-    /// [`Connection::take`] of data that come in order or of an acknowledgement, while nothing waits and nobody has ended.
+    /// [`Connection::take`] of data that come in order or of an acknowledgement, while nothing waits and nobody has ended:
+    /// by what the stream grew.
     #[inline]
     fn take_expected(
         &mut self,
         memory: &mut Memory,
         direction: Direction,
         segment: &Segment<'_>,
-    ) -> Option<Stream> {
+    ) -> Option<Option<Grew>> {
         let is_plain = segment.flags & !PSH == ACK && self.state == State::Established;
         let own = &self.halves[direction as usize];
         if !is_plain || own.has(FINISHED | LOST) || self.waits() {
@@ -67,13 +105,13 @@ impl Connection {
         turn.memory.wrote = Wrote::Nothing;
         if segment.payload.is_empty() {
             turn.note_ack();
-            return Some(Stream::None);
+            return Some(None);
         }
         let Turn { connection, memory, .. } = &mut turn;
-        if !connection.halves[direction as usize].side.extend(memory, segment.payload) {
-            return None;
-        }
+        let before = connection.halves[direction as usize].side.extend(memory, segment.payload)?;
         turn.note_ack();
-        Some(Stream::Grew { from, to, is_packet: true, changed: None })
+        let behind = segment.payload.first_chunk::<3>();
+        let seam = before.zip(behind).map(|([a, b, c], &[d, e, f])| [a, b, c, d, e, f]);
+        Some(Some(Grew { from, to, seam }))
     }
 }

@@ -34,6 +34,7 @@ mod tests;
 use warpline_packet::Instant;
 
 pub use counters::Counters;
+pub use expected::{Expected, Grew};
 pub use facts::Facts;
 pub use limits::{Limits, Timeout, Timeouts};
 pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
@@ -115,7 +116,7 @@ impl<V: Default + Clone> Flows<V> {
     #[inline]
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         match self.take_expected(packet) {
-            Some(tracked) => Ok(tracked),
+            Some(expected) => Ok(expected.into()),
             None => self.take_any(packet),
         }
     }

@@ -56,13 +56,39 @@ impl<'a> FlowPacket<'a> {
     #[inline]
     pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant, hint: u32) -> Option<Self> {
         let (packet, l4) = parts(frame, headers)?;
-        let (key, is_error) = key_of(packet, l4, headers)?;
-        let is_cut = headers.flags.has(Flags::SNAPPED);
-        let segment = match headers.protocol {
-            ip_protocol::TCP => Some(Segment::read(l4, is_cut)?),
-            _ => None,
+        // Each kind is made in one go: a packet put together piece by piece is moved through memory for every piece.
+        let is_tcp = headers.protocol == ip_protocol::TCP;
+        if !is_tcp && headers.protocol != ip_protocol::UDP {
+            return Self::without_ports(packet, l4, headers, timestamp, hint);
+        }
+        let (src, dst) = addresses(packet, headers.version)?;
+        let key = Key::new(headers.version, headers.protocol, [src, dst]).with_ports(ports(l4)?);
+        let len = packet.len() as u32;
+        if !is_tcp {
+            return Some(Self { key, is_error: false, segment: None, timestamp, len, hint });
+        }
+        let segment = Some(Segment::read(l4, headers.flags.has(Flags::SNAPPED))?);
+        Some(Self { key, is_error: false, segment, timestamp, len, hint })
+    }
+
+    /// Of ICMP, or of what has no ports at all.
+    #[inline(never)]
+    fn without_ports(
+        packet: &[u8],
+        l4: &[u8],
+        headers: &Headers,
+        timestamp: Instant,
+        hint: u32,
+    ) -> Option<Self> {
+        let (src, dst) = addresses(packet, headers.version)?;
+        let own = Key::new(headers.version, headers.protocol, [src, dst]);
+        let (key, is_error) = match (headers.version, headers.protocol) {
+            (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
+            (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
+            _ => (own, false),
         };
-        Some(Self { key, is_error, segment, timestamp, len: packet.len() as u32, hint })
+        let len = packet.len() as u32;
+        Some(Self { key, is_error, segment: None, timestamp, len, hint })
     }
 
     /// Its protocol and its ports, source and destination; `None` where it is neither TCP nor UDP.
@@ -107,30 +133,21 @@ impl<'a> Segment<'a> {
     #[inline(always)]
     fn read(l4: &'a [u8], is_cut: bool) -> Option<Self> {
         let tcp = Tcp::new_checked(l4).ok()?;
-        let mut segment = Self {
+        let flags = tcp.flags();
+        let (scale, is_fast_open) = match flags & tcp::flags::SYN {
+            0 => (None, false),
+            _ => syn_options(l4.get(tcp::HEADER_LEN..tcp.header_len())?),
+        };
+        Some(Self {
             seq: tcp.seq(),
             ack: tcp.ack(),
-            flags: tcp.flags(),
+            flags,
             window: tcp.window(),
-            scale: None,
-            is_fast_open: false,
+            scale,
+            is_fast_open,
             payload: l4.get(tcp.header_len()..)?,
             whole: if is_cut { &[] } else { l4 },
-        };
-        if segment.has(tcp::flags::SYN) {
-            segment.read_options(l4.get(tcp::HEADER_LEN..tcp.header_len())?);
-        }
-        Some(segment)
-    }
-
-    fn read_options(&mut self, options: &[u8]) {
-        for option in Options::new(options) {
-            match (option.kind, option.data) {
-                (tcp::option::WINDOW_SCALE, &[shift]) => self.scale = Some(shift.min(SCALE_MAX)),
-                (FAST_OPEN, _) => self.is_fast_open = true,
-                _ => {}
-            }
-        }
+        })
     }
 
     /// Whether any of these flags is set.
@@ -161,17 +178,17 @@ fn parts<'a>(frame: &'a [u8], headers: &Headers) -> Option<(&'a [u8], &'a [u8])>
     Some((packet, frame.get(usize::from(headers.l4)..headers.end as usize)?))
 }
 
-/// The key, and whether the packet is an ICMP error.
-#[inline(always)]
-fn key_of(packet: &[u8], l4: &[u8], headers: &Headers) -> Option<(Key, bool)> {
-    let (src, dst) = addresses(packet, headers.version)?;
-    let own = Key::new(headers.version, headers.protocol, [src, dst]);
-    Some(match (headers.version, headers.protocol) {
-        (_, ip_protocol::TCP | ip_protocol::UDP) => (own.with_ports(ports(l4)?), false),
-        (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
-        (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
-        _ => (own, false),
-    })
+/// Of the options of a SYN: [`Segment::scale`] and [`Segment::is_fast_open`].
+fn syn_options(options: &[u8]) -> (Option<u8>, bool) {
+    let (mut scale, mut is_fast_open) = (None, false);
+    for option in Options::new(options) {
+        match (option.kind, option.data) {
+            (tcp::option::WINDOW_SCALE, &[shift]) => scale = Some(shift.min(SCALE_MAX)),
+            (FAST_OPEN, _) => is_fast_open = true,
+            _ => {}
+        }
+    }
+    (scale, is_fast_open)
 }
 
 fn addresses(packet: &[u8], version: u8) -> Option<(u128, u128)> {

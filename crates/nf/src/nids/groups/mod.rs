@@ -185,6 +185,12 @@ impl Group {
         })
     }
 
+    /// Whether a literal may lie across the middle of six bytes.
+    #[inline]
+    pub fn may_span(&self, bytes: &[u8; 6]) -> bool {
+        self.seams.may_span(bytes)
+    }
+
     /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.
     /// `None` where none does.
     #[inline]

@@ -88,27 +88,41 @@ impl Seams {
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let around = border.checked_sub(PART_LEN - 1).and_then(|start| bytes.get(start..));
-        let Some(&[a, b, c, d, e, f]) = around.and_then(|bytes| bytes.first_chunk()) else {
+        let Some(six) = around.and_then(|bytes| bytes.first_chunk()) else {
             return self.spanning_at_edge(bytes, border);
         };
+        let (is_long, is_short) = self.look(six);
+        let long = if is_long { self.spanning_long(bytes, border) } else { None };
+        if !is_short {
+            return long;
+        }
+        let (start, end) = (border - 2, border + 2);
+        Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
+    }
+
+    /// Whether a literal may lie across the middle of six bytes.
+    #[inline]
+    pub(super) fn may_span(&self, six: &[u8; AROUND]) -> bool {
+        let (is_long, is_short) = self.look(six);
+        is_long | is_short
+    }
+
+    /// Whether a literal of four bytes or more may lie across the middle of six bytes, and whether a shorter one may.
+    #[inline(always)]
+    fn look(&self, &[a, b, c, d, e, f]: &[u8; AROUND]) -> (bool, bool) {
         let all = fold(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
         if !self.pairs.has(all >> 16 & 0xffff) {
-            return None;
+            return (false, false);
         }
         let part = |shift: u32| self.parts.get(all >> shift & u64::from(u32::MAX));
-        let is_any = may_touch([part(16), part(8), part(0)], || self.sixes.get(all).is_in);
-        let long = if is_any { self.spanning_long(bytes, border) } else { None };
+        let is_long = may_touch([part(16), part(8), part(0)], || self.sixes.get(all).is_in);
         let [pairs, triples] = &self.shorts;
         let is_pair =
             pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(all >> 16 & 0xffff)));
         let triple = |shift: u32| short_hash(all >> shift & 0xff_ffff);
         let is_triple =
             triples.as_ref().is_some_and(|all_of| all_of.has(triple(8)) | all_of.has(triple(16)));
-        if !(is_pair | is_triple) {
-            return long;
-        }
-        let (start, end) = (border - 2, border + 2);
-        Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
+        (is_long, is_pair | is_triple)
     }
 
     /// The same where there are less than three bytes on a side.

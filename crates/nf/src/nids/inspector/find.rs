@@ -7,52 +7,45 @@ use warpline_packet::Found;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
 use super::super::detect::Subject;
-use super::super::flows::{FlowPacket, Stream, Tracked};
+use super::super::flow_state::Fate;
+use super::super::flows::{Expected, FlowPacket, Grew, Stream, Tracked};
 use super::super::groups::{Group, When};
 use super::super::matcher::fast_pattern::LEN_MAX;
 use super::{At, Inspector, was_asked};
 
 impl Inspector {
-    /// Whether a packet in which `run` found nothing leaves nothing to be asked, as most do: what [`Self::find_rules`] would
-    /// find, in fewer steps.
-    pub(super) fn is_quiet(&mut self, packet: &FlowPacket<'_>, tracked: &Tracked) -> bool {
-        let Some(place) =
-            tracked.place.filter(|_| !tracked.is_first_of_direction && tracked.gaps == [false; 2])
-        else {
-            return false;
-        };
-        let Some((protocol, [src_port, dst_port])) = packet.ports().filter(|_| !packet.is_syn())
-        else {
-            return false;
-        };
+    /// Whether a packet that was as expected, and in which `run` found nothing, leaves nothing to be asked, as most do: what
+    /// [`Self::find_rules`] would find, in fewer steps.
+    #[inline]
+    pub(super) fn is_quiet(&mut self, packet: &FlowPacket<'_>, expected: &Expected) -> bool {
+        let &Expected { place, direction, grew, .. } = expected;
+        let Some((protocol, [src_port, dst_port])) = packet.ports() else { return false };
         let Self { tables, flows, generation, .. } = self;
         let group = tables.groups.of(protocol, src_port, dst_port);
-        let (generation, direction) = (*generation as u16, tracked.direction as usize);
+        let (generation, side) = (*generation as u16, direction as usize);
         let state = flows.vars(place);
-        if state.asked_once[direction] != generation {
+        if state.fate != Fate::Open || state.asked_once[side] != generation {
             return false;
         }
-        if !state.is_bare[direction] {
+        if !state.is_bare[side] {
             let ports = [src_port, dst_port];
             let addresses = packet.addresses();
             if tables.groups.unanchored(When::Packet, protocol, addresses, ports).next().is_some() {
                 return false;
             }
-            state.is_bare[direction] = true;
+            state.is_bare[side] = true;
         }
-        match tracked.stream {
-            Stream::Grew { from, to, is_packet: true, changed: None } => {
-                let (len, mut room) = ((to - from) as usize, [0; 2 * LEN_MAX]);
-                let ((bytes, border), state) =
-                    flows.seam_and_vars(place, tracked.direction, len, LEN_MAX, &mut room);
-                let is_same_set = state.generations[direction] == generation;
-                is_same_set
-                    && state.waiting[direction].is_empty()
-                    && group.spanning(bytes, border).is_none()
-            }
-            Stream::Grew { .. } | Stream::Gap(_) => false,
-            _ => true,
+        let Some(Grew { from, to, seam }) = grew else { return true };
+        if state.generations[side] != generation || !state.waiting[side].is_empty() {
+            return false;
         }
+        if seam.is_some_and(|seam| !group.may_span(&seam)) {
+            return true;
+        }
+        let mut room = [0; 2 * LEN_MAX];
+        let ((bytes, border), _) =
+            flows.seam_and_vars(place, direction, (to - from) as usize, LEN_MAX, &mut room);
+        group.spanning(bytes, border).is_none()
     }
 
     /// Finds the rules that are worth asking.

@@ -9,24 +9,30 @@ use super::super::memory::{Memory, Wrote};
 use super::Side;
 
 impl Side {
-    /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
+    /// Delivers what comes in order where nothing waits and there is memory, as with most segments; `None` where it did not.
+    /// Gives the three bytes before, where these lie there.
     #[inline]
-    pub(in super::super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
+    pub(in super::super) fn extend(
+        &mut self,
+        memory: &mut Memory,
+        payload: &[u8],
+    ) -> Option<Option<[u8; 3]>> {
         let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
         if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
-            return false;
+            return None;
         }
         self.drop_to(memory.window_len as u32);
-        let Some(at) = self.room_for(memory, payload.len()) else { return false };
-        let Some(room) = memory.blocks.bytes_mut().get_mut(at..at + payload.len()) else {
-            return false;
-        };
+        let at = self.room_for(memory, payload.len())?;
+        let newer = (self.kept - self.older) as usize;
+        let (behind, room) = memory.blocks.bytes_mut().split_at_mut_checked(at)?;
+        let room = room.get_mut(..payload.len())?;
+        let before = behind.last_chunk::<3>().filter(|_| newer >= 3).copied();
         room.copy_from_slice(payload);
         let end = self.next + payload.len() as u64;
         memory.wrote = Wrote::Alone(Span { start: self.next, end });
         self.next = end;
         self.kept += payload.len() as u32;
-        true
+        Some(before)
     }
 
     /// Where `len` bytes go that follow the window; `None` where there is no memory for them.
