@@ -33,8 +33,9 @@ pub struct Grew {
     pub from: u64,
     /// Where they end.
     pub to: u64,
-    /// The last three bytes before them and their first three; `None` where there are fewer or they don't lie together.
-    pub seam: Option<[u8; 6]>,
+    /// The last three bytes before them and their first three, as one number; `None` where there are fewer than four or they
+    /// don't lie together.
+    pub seam: Option<u64>,
 }
 
 impl From<Expected> for Tracked {
@@ -110,8 +111,10 @@ impl Connection {
         let Turn { connection, memory, .. } = &mut turn;
         let before = connection.halves[direction as usize].side.extend(memory, segment.payload)?;
         turn.note_ack();
-        let behind = segment.payload.first_chunk::<3>();
-        let seam = before.zip(behind).map(|([a, b, c], &[d, e, f])| [a, b, c, d, e, f]);
+        let behind = segment.payload.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let seam = before
+            .zip(behind)
+            .map(|(before, behind)| u64::from(before & 0xff_ffff) << 24 | u64::from(behind >> 8));
         Some(Some(Grew { from, to, seam }))
     }
 }

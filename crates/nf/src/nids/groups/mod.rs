@@ -185,10 +185,10 @@ impl Group {
         })
     }
 
-    /// Whether a literal may lie across the middle of six bytes.
+    /// Whether a literal may lie across the middle of six bytes, the first of which is the highest of those in `six`.
     #[inline]
-    pub fn may_span(&self, bytes: &[u8; 6]) -> bool {
-        self.seams.may_span(bytes)
+    pub fn may_span(&self, six: u64) -> bool {
+        self.seams.may_span(six)
     }
 
     /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.

@@ -88,10 +88,10 @@ impl Seams {
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let around = border.checked_sub(PART_LEN - 1).and_then(|start| bytes.get(start..));
-        let Some(six) = around.and_then(|bytes| bytes.first_chunk()) else {
+        let Some(&[a, b, c, d, e, f]) = around.and_then(|bytes| bytes.first_chunk()) else {
             return self.spanning_at_edge(bytes, border);
         };
-        let (is_long, is_short) = self.look(six);
+        let (is_long, is_short) = self.look(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
         let long = if is_long { self.spanning_long(bytes, border) } else { None };
         if !is_short {
             return long;
@@ -100,17 +100,17 @@ impl Seams {
         Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
     }
 
-    /// Whether a literal may lie across the middle of six bytes.
+    /// Whether a literal may lie across the middle of six bytes, the lower ones of the number.
     #[inline]
-    pub(super) fn may_span(&self, six: &[u8; AROUND]) -> bool {
+    pub(super) fn may_span(&self, six: u64) -> bool {
         let (is_long, is_short) = self.look(six);
         is_long | is_short
     }
 
     /// Whether a literal of four bytes or more may lie across the middle of six bytes, and whether a shorter one may.
     #[inline(always)]
-    fn look(&self, &[a, b, c, d, e, f]: &[u8; AROUND]) -> (bool, bool) {
-        let all = fold(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+    fn look(&self, six: u64) -> (bool, bool) {
+        let all = fold(six);
         if !self.pairs.has(all >> 16 & 0xffff) {
             return (false, false);
         }

@@ -39,7 +39,7 @@ impl Inspector {
         if state.generations[side] != generation || !state.waiting[side].is_empty() {
             return false;
         }
-        if seam.is_some_and(|seam| !group.may_span(&seam)) {
+        if seam.is_some_and(|seam| !group.may_span(seam)) {
             return true;
         }
         let mut room = [0; 2 * LEN_MAX];

@@ -10,13 +10,13 @@ use super::Side;
 
 impl Side {
     /// Delivers what comes in order where nothing waits and there is memory, as with most segments; `None` where it did not.
-    /// Gives the three bytes before, where these lie there.
+    /// Gives the four bytes before as one number, where these lie there.
     #[inline]
     pub(in super::super) fn extend(
         &mut self,
         memory: &mut Memory,
         payload: &[u8],
-    ) -> Option<Option<[u8; 3]>> {
+    ) -> Option<Option<u32>> {
         let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
         if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
             return None;
@@ -26,7 +26,8 @@ impl Side {
         let newer = (self.kept - self.older) as usize;
         let (behind, room) = memory.blocks.bytes_mut().split_at_mut_checked(at)?;
         let room = room.get_mut(..payload.len())?;
-        let before = behind.last_chunk::<3>().filter(|_| newer >= 3).copied();
+        let before = behind.last_chunk().filter(|_| newer >= 4);
+        let before = before.map(|bytes| u32::from_be_bytes(*bytes));
         room.copy_from_slice(payload);
         let end = self.next + payload.len() as u64;
         memory.wrote = Wrote::Alone(Span { start: self.next, end });
