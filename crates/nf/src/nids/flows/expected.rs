@@ -33,8 +33,8 @@ pub struct Grew {
     pub from: u64,
     /// Where they end.
     pub to: u64,
-    /// The last three bytes before them and their first three, as one number; `None` where there are fewer than four or they
-    /// don't lie together.
+    /// The last three bytes before them and their first five, as one number; `None` where there are fewer than four or eight, or
+    /// they don't lie together.
     pub seam: Option<u64>,
 }
 
@@ -111,10 +111,9 @@ impl Connection {
         let Turn { connection, memory, .. } = &mut turn;
         let before = connection.halves[direction as usize].side.extend(memory, segment.payload)?;
         turn.note_ack();
-        let behind = segment.payload.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
-        let seam = before
-            .zip(behind)
-            .map(|(before, behind)| u64::from(before & 0xff_ffff) << 24 | u64::from(behind >> 8));
+        let behind = segment.payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        let seam = before.zip(behind);
+        let seam = seam.map(|(before, behind)| u64::from(before) << 40 | behind >> 24);
         Some(Some(Grew { from, to, seam }))
     }
 }

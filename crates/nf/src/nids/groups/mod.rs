@@ -185,10 +185,10 @@ impl Group {
         })
     }
 
-    /// Whether a literal may lie across the middle of six bytes, the first of which is the highest of those in `six`.
+    /// Whether a literal may lie across the border behind the first three of eight bytes, of which the first is the highest.
     #[inline]
-    pub fn may_span(&self, six: u64) -> bool {
-        self.seams.may_span(six)
+    pub fn may_span(&self, eight: u64) -> bool {
+        self.seams.may_span(eight)
     }
 
     /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.

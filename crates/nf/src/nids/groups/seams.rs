@@ -51,8 +51,10 @@ const BEGINS: u32 = 21;
 const ENDS: u32 = 42;
 /// Bytes of a stretch.
 const PART_LEN: usize = 4;
-/// Bytes around a seam that are looked at first.
-const AROUND: usize = 6;
+/// Bytes of a longer one.
+const SIX_LEN: usize = 6;
+/// Bytes before a seam, of the eight around it that are looked at first.
+const BEFORE: usize = PART_LEN - 1;
 /// Two bytes in a row that there may be.
 const PAIRS: usize = 1 << 16;
 
@@ -68,7 +70,7 @@ impl Seams {
             first.into_iter().for_each(|part| parts.add(number(part), BEGINS));
             last.into_iter().for_each(|part| parts.add(number(part), ENDS));
         }
-        let sixes = literals().flat_map(|literal| literal.windows(AROUND).map(number));
+        let sixes = literals().flat_map(|literal| literal.windows(SIX_LEN).map(number));
         let shorts = [2, 3].map(|len| {
             let mut shorts = literals().filter(|literal| literal.len() == len).peekable();
             shorts.peek()?;
@@ -87,11 +89,11 @@ impl Seams {
     /// there is none.
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
-        let around = border.checked_sub(PART_LEN - 1).and_then(|start| bytes.get(start..));
-        let Some(&[a, b, c, d, e, f]) = around.and_then(|bytes| bytes.first_chunk()) else {
+        let around = border.checked_sub(BEFORE).and_then(|start| bytes.get(start..));
+        let Some(eight) = around.and_then(|bytes| bytes.first_chunk()) else {
             return self.spanning_at_edge(bytes, border);
         };
-        let (is_long, is_short) = self.look(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        let (is_long, is_short) = self.look(u64::from_be_bytes(*eight));
         let long = if is_long { self.spanning_long(bytes, border) } else { None };
         if !is_short {
             return long;
@@ -100,28 +102,30 @@ impl Seams {
         Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
     }
 
-    /// Whether a literal may lie across the middle of six bytes, the lower ones of the number.
+    /// Whether a literal may lie across the border behind the first [`BEFORE`] of eight bytes.
     #[inline]
-    pub(super) fn may_span(&self, six: u64) -> bool {
-        let (is_long, is_short) = self.look(six);
+    pub(super) fn may_span(&self, eight: u64) -> bool {
+        let (is_long, is_short) = self.look(eight);
         is_long | is_short
     }
 
-    /// Whether a literal of four bytes or more may lie across the middle of six bytes, and whether a shorter one may.
+    /// Whether a literal of four bytes or more may lie there, and whether a shorter one may.
     #[inline(always)]
-    fn look(&self, six: u64) -> (bool, bool) {
-        let all = fold(six);
-        if !self.pairs.has(all >> 16 & 0xffff) {
+    fn look(&self, eight: u64) -> (bool, bool) {
+        let all = fold(eight);
+        // Of so many bytes from one of them on.
+        let stretch = |at: usize, len: usize| all << (8 * at) >> (64 - 8 * len);
+        if !self.pairs.has(stretch(2, 2)) {
             return (false, false);
         }
-        let part = |shift: u32| self.parts.get(all >> shift & u64::from(u32::MAX));
-        let is_long = may_touch([part(16), part(8), part(0)], || self.sixes.get(all).is_in);
+        let part = |at: usize| self.parts.get(stretch(at, PART_LEN));
+        let has_six = |at: usize| self.sixes.get(stretch(at, SIX_LEN)).is_in;
+        let is_long = may_touch(part, has_six);
         let [pairs, triples] = &self.shorts;
-        let is_pair =
-            pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(all >> 16 & 0xffff)));
-        let triple = |shift: u32| short_hash(all >> shift & 0xff_ffff);
+        let is_pair = pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(stretch(2, 2))));
+        let triple = |at: usize| short_hash(stretch(at, 3));
         let is_triple =
-            triples.as_ref().is_some_and(|all_of| all_of.has(triple(8)) | all_of.has(triple(16)));
+            triples.as_ref().is_some_and(|all_of| all_of.has(triple(1)) | all_of.has(triple(2)));
         (is_long, is_pair | is_triple)
     }
 
@@ -171,14 +175,19 @@ impl Seams {
     }
 }
 
-/// Whether something of four bytes or more may lie across the middle of six bytes that hold these stretches: it begins one
-/// byte before or two, or ends one behind or two, or else holds all six.
+/// Whether something of four bytes or more may lie across the border of eight bytes, by what is known of the four, and of the
+/// six, from a place on: it begins one byte before the border or two, or ends one behind or two, or else holds the first six.
 #[inline(always)]
-fn may_touch([before, middle, behind]: [Part; 3], has_six: impl Fn() -> bool) -> bool {
-    let begins = middle.begins & (behind.is_in | middle.ends);
-    let ends = middle.ends & (before.is_in | middle.begins);
-    before.ends | behind.begins | begins | ends
-        || (before.is_in & middle.is_in & behind.is_in && has_six())
+fn may_touch(part: impl Fn(usize) -> Part, has_six: impl Fn(usize) -> bool) -> bool {
+    let [before, middle, behind] = [part(0), part(1), part(2)];
+    // What begins there is no longer than four bytes, five, or has its first six there.
+    let goes_on =
+        |at: usize, first: Part, next: Part| first.ends || next.ends || (next.is_in && has_six(at));
+    before.ends
+        || (middle.ends & (before.is_in | middle.begins))
+        || (middle.begins && goes_on(1, middle, behind))
+        || (behind.begins && goes_on(2, behind, part(3)))
+        || (before.is_in & middle.is_in & behind.is_in && has_six(0))
 }
 
 impl Pairs {

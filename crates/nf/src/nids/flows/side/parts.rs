@@ -10,7 +10,7 @@ use super::Side;
 
 impl Side {
     /// Delivers what comes in order where nothing waits and there is memory, as with most segments; `None` where it did not.
-    /// Gives the four bytes before as one number, where these lie there.
+    /// Gives the four bytes before as one number, where these lie together.
     #[inline]
     pub(in super::super) fn extend(
         &mut self,
@@ -22,18 +22,23 @@ impl Side {
             return None;
         }
         self.drop_to(memory.window_len as u32);
+        let before = self.last_four(memory);
         let at = self.room_for(memory, payload.len())?;
-        let newer = (self.kept - self.older) as usize;
-        let (behind, room) = memory.blocks.bytes_mut().split_at_mut_checked(at)?;
-        let room = room.get_mut(..payload.len())?;
-        let before = behind.last_chunk().filter(|_| newer >= 4);
-        let before = before.map(|bytes| u32::from_be_bytes(*bytes));
-        room.copy_from_slice(payload);
+        memory.blocks.bytes_mut().get_mut(at..at + payload.len())?.copy_from_slice(payload);
         let end = self.next + payload.len() as u64;
         memory.wrote = Wrote::Alone(Span { start: self.next, end });
         self.next = end;
         self.kept += payload.len() as u32;
         Some(before)
+    }
+
+    /// The window's last four bytes as one number, where they lie together.
+    #[inline]
+    fn last_four(&self, memory: &Memory) -> Option<u32> {
+        let newer = (self.kept - self.older) as usize;
+        let start = if self.older > 0 { 0 } else { self.head as usize };
+        let at = self.block?.start() + start + newer.checked_sub(4)?;
+        Some(u32::from_be_bytes(*memory.blocks.bytes().get(at..)?.first_chunk()?))
     }
 
     /// Where `len` bytes go that follow the window; `None` where there is no memory for them.
