@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warpline_packet::wire::ip_protocol;
 
-use super::super::{FlowPacket, Flows, Limits, Overlap, Stream, Tracked};
+use super::super::{FlowPacket, Flows, Grew, Limits, Overlap, Tracked};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{BOTH, Listener};
 
@@ -101,12 +101,12 @@ fn is_the_usual_way() {
         let packet = frame.packet(&bytes).expect("a packet of a flow");
         let tracked = listener.flows.take_expected(&packet);
         assert_eq!(tracked.is_some(), is_expected, "the first one has no block yet: {number}");
-        tracked.unwrap_or_else(|| listener.flows.take(&packet));
+        tracked.map(Tracked::from).unwrap_or_else(|| listener.flows.take(&packet));
         let acked = Frame::to_client().seq(1).ack(1 + 1460 * (number as u32 + 1));
         let bytes = acked.bytes();
         let packet = acked.packet(&bytes).expect("a packet of a flow");
         let tracked = listener.flows.take_expected(&packet).expect("an acknowledgement is");
-        assert_eq!((tracked.stream, tracked.direction), (Stream::None, BOTH[1]));
+        assert!(tracked.grew.is_none() && tracked.direction == BOTH[1]);
     }
 }
 
@@ -127,7 +127,14 @@ proptest! {
             let data = &text[from..from + len];
             let acked = Frame::to_client().seq(1).ack(1 + from as u32);
             listener.take(&acked);
-            let tracked = listener.take(&Frame::to_server().seq(1 + from as u32).ack(1).data(data));
+            let frame = Frame::to_server().seq(1 + from as u32).ack(1).data(data);
+            let frame_bytes = frame.bytes();
+            let packet = frame.packet(&frame_bytes).expect("a packet of a flow");
+            let expected = listener.flows.take_expected(&packet);
+            if let Some(Grew { seam: Some(seam), .. }) = expected.and_then(|expected| expected.grew) {
+                prop_assert_eq!(&seam.to_be_bytes(), &text[from - 3..from + 5]);
+            }
+            let tracked = expected.map(Tracked::from).unwrap_or_else(|| listener.flows.take(&packet));
             let (place, direction) = (tracked.place.expect("a flow"), tracked.direction);
             let ((bytes, border), _) =
                 listener.flows.seam_and_vars(place, direction, len, reach, &mut room);
