@@ -1,6 +1,7 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
 mod act;
+mod ask;
 mod dropped;
 mod end;
 mod find;
@@ -11,18 +12,16 @@ use core::net::IpAddr;
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
-use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Found, Headers, Instant, Packet, Shard, prefetch};
 
-use super::asked::{Asked, FRESH, PACKET, STREAM};
+use super::asked::Asked;
 use super::counts::Counts;
-use super::detect::{Buffer, FlowFacts, FlowVars, Reach, Scratch, Subject, XBits};
+use super::detect::{FlowFacts, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
 use super::limits;
-use super::report::{Alert, Decision, Rejecter, Thresholds};
-use super::rules::Action;
-use super::tables::{Known, Tables};
+use super::report::{Alert, Rejecter, Thresholds};
+use super::tables::Tables;
 use super::waiting::Pool;
 use crate::Emit;
 
@@ -241,126 +240,6 @@ impl Inspector {
             }
         }
         verdict
-    }
-
-    /// What rules ask of the packet's flow.
-    fn facts(&self, at: &At<'_>) -> FlowFacts {
-        let tracked = at.tracked.as_ref();
-        let known = at.place().map(|place| self.flows.facts(place));
-        let stream_len = |side: usize| known.map_or(0, |known| known.stream_len[side] + 1);
-        let direction = tracked.filter(|tracked| tracked.place.is_some()).map(|t| t.direction);
-        FlowFacts {
-            to_server: direction.map(|direction| direction == Direction::ToServer),
-            is_established: tracked.is_some_and(|tracked| tracked.is_established),
-            client_bytes: stream_len(0),
-            server_bytes: stream_len(1),
-            is_reassembled: at.seen.is_some_and(|seen| seen.is_reassembled),
-        }
-    }
-
-    /// Asks the rules in their order.
-    fn ask_all(
-        &mut self,
-        at: &mut At<'_>,
-        asked: &mut Asked,
-        so_far: Verdict,
-        emit: &mut Emit<'_>,
-    ) -> Verdict {
-        if asked.is_empty() {
-            return so_far;
-        }
-        asked.sort();
-        at.facts = self.facts(at);
-        let (mut verdict, mut next) = (so_far, 0);
-        while let Some((rule, how)) = asked.get(next) {
-            next += 1;
-            let Some(matched) = self.ask(at, rule, how) else { continue };
-            asked.set_matched(rule);
-            let (decision, action) = self.decide(at, rule);
-            self.apply(at, &matched);
-            let acts = decision != Some(Decision::Nothing);
-            if acts {
-                verdict = self.act(at, &matched, action, verdict, emit);
-            }
-            if self.alerts < ALERTS_MAX {
-                self.alerts += 1;
-                self.tell(at, &matched, decision, verdict, emit);
-            } else {
-                self.counts.alerts_over += 1;
-            }
-            if acts && action == Action::Pass {
-                self.counts.passed_by_rule += 1;
-                break;
-            }
-        }
-        verdict
-    }
-
-    /// Whether a rule matches.
-    fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
-        let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
-        let Known { reach, has_literal, is_stream_only, .. } = *tables.known.get(rule as usize)?;
-        let number = rule as usize;
-        let is_tcp = at.subject.protocol == ip_protocol::TCP;
-        let how = if is_tcp && is_stream_only { how & !PACKET } else { how };
-        counts.rules_asked += 1;
-        let tracked = at.tracked.as_ref();
-        let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));
-        let Some((place, direction)) = side else {
-            let holds = tables.detector.header_matches(
-                number,
-                &at.subject,
-                &at.facts,
-                &FlowVars::EMPTY,
-                xbits,
-                at.now,
-            ) && how & PACKET != 0
-                && tables.detector.payload_matches(
-                    number,
-                    Buffer::packet(at.subject.payload),
-                    scratch,
-                );
-            return holds.then_some(Matched { rule, is_stream: false });
-        };
-        let state = flows.vars(place);
-        if !tables.detector.header_matches(
-            number,
-            &at.subject,
-            &at.facts,
-            &state.vars,
-            xbits,
-            at.now,
-        ) {
-            return None;
-        }
-        counts.candidates += 1;
-        let on_packet = how & PACKET != 0 && (reach != Reach::Stream || at.is_alone);
-        let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
-        let grew = at.grew.filter(|_| on_stream);
-        let waiting = &mut state.waiting[direction as usize];
-        if on_packet
-            && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
-        {
-            // The packet is in the stream as well, where the rule would match again.
-            let was_full =
-                grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal, pool));
-            counts.waiting_full += u64::from(was_full);
-            return Some(Matched { rule, is_stream: false });
-        }
-        let (_, to) = grew?;
-        if !has_literal && waiting.has_matched(rule, pool) {
-            return None;
-        }
-        let (window, state) = flows.window_and_vars(place, direction);
-        let waiting = &mut state.waiting[direction as usize];
-        let buffer = Buffer { bytes: window.bytes, start: window.start };
-        let holds = tables.detector.payload_matches(number, buffer, scratch);
-        let was_full = match holds {
-            true => waiting.matched(rule, to, !has_literal, pool),
-            false => how & FRESH != 0 && waiting.wait(rule, to, pool),
-        };
-        counts.waiting_full += u64::from(was_full);
-        holds.then_some(Matched { rule, is_stream: true })
     }
 }
 
