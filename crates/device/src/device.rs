@@ -31,8 +31,8 @@ pub trait Device: Send + Sync {
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure>;
 
     /// New zeroed memory of at least `bytes`, on a boundary of 64 bytes, in which its kernels work where it lies once it is
-    /// registered, on a device that does so in memory of its own making only. `None` where there is none; others may do so in
-    /// any memory ([`Region::is_in_place`]).
+    /// registered, on a device that does so in memory of its own making only, or of such another's of its platform. `None` where there is
+    /// none; others may do so in any memory ([`Region::is_in_place`]).
     fn shared_memory(&self, _bytes: usize) -> Option<Arc<dyn HostMemory>> {
         None
     }

@@ -16,7 +16,7 @@ use crate::common::talk::Talk;
 use crate::placed::{chain_on, copies, devices, has_kernels, told};
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lanes, packets of a batch, and how launches are made.
 fn ways() -> Vec<(usize, usize, LaunchOptions)> {

@@ -28,12 +28,29 @@ pub(crate) struct OpenCl {
     context: Arc<Context>,
 }
 
-/// A context for one device; everything made in it keeps it.
+/// A context; everything made in it keeps it. It is one device's, or of those of a platform that share the host's memory, and so
+/// each other's: memory is shared within a context only.
 pub(crate) struct Context {
     api: &'static Api,
     context: Id,
-    /// Where host and device share memory byte by byte.
+    /// Where the host and all its devices share memory byte by byte.
     sharing: Option<Sharing>,
+}
+
+impl Context {
+    fn of(api: &'static Api, devices: &[Id]) -> Result<Arc<Self>, Missing> {
+        let mut code = 0;
+        let count = devices.len() as u32;
+        // SAFETY: so many valid devices of one platform, no properties, no callback.
+        let context = unsafe {
+            let none = ptr::null_mut();
+            (api.create_context)(ptr::null(), count, devices.as_ptr(), None, none, &mut code)
+        };
+        if code != api::SUCCESS {
+            return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
+        }
+        Ok(Arc::new(Self { api, context, sharing: Sharing::of(api, devices) }))
+    }
 }
 
 impl Drop for Context {
@@ -65,24 +82,32 @@ pub(crate) fn find() -> Kind<Arc<dyn Device>> {
 
 fn look() -> Kind<Known> {
     let api: &'static Api = Box::leak(Box::new(Api::load()?));
-    let mut devices = Vec::new();
+    let mut all = Vec::new();
     for platform in ids(|count, out, found| {
         // SAFETY: `out` has room for `count` ids, `found` for one number.
         unsafe { (api.get_platform_ids)(count, out, found) }
     }) {
-        devices.extend(ids(|count, out, found| {
+        let devices = ids(|count, out, found| {
             // SAFETY: as above; the platform is one that the loader named.
             unsafe { (api.get_device_ids)(platform, api::DEVICE_TYPE_ALL, count, out, found) }
-        }));
+        });
+        let mut sharing = devices.clone();
+        sharing.retain(|&device| is_usable(api, device) && shared::is_shared_by(api, device));
+        let together = Context::of(api, &sharing).ok();
+        for device in devices {
+            let id = format!("opencl:{}", all.len());
+            let context = together.clone().filter(|_| sharing.contains(&device));
+            all.push(Known::look(api, device, context, &id).map_err(|why| (id, why)));
+        }
     }
-    if devices.is_empty() {
-        return Err(Missing("libOpenCL.so.1 is there, but no ICD has a device".into()));
+    match all.is_empty() {
+        true => Err(Missing("libOpenCL.so.1 is there, but no ICD has a device".into())),
+        false => Ok(all),
     }
-    let known = |(index, device): (usize, &Id)| {
-        let id = format!("opencl:{index}");
-        Known::look(api, *device, &id).map_err(|why| (id, why))
-    };
-    Ok(devices.iter().enumerate().map(known).collect())
+}
+
+fn is_usable(api: &Api, device: Id) -> bool {
+    api.flag(device, info::AVAILABLE) && api.flag(device, info::COMPILER_AVAILABLE)
 }
 
 /// Asks twice, as OpenCL wants it: how many, then which.
@@ -99,24 +124,20 @@ fn ids(ask: impl Fn(u32, *mut Id, *mut u32) -> i32) -> Vec<Id> {
 }
 
 impl Known {
-    fn look(api: &'static Api, device: Id, id: &str) -> Result<Self, Missing> {
+    /// A device in `context`, or in one of its own.
+    fn look(
+        api: &'static Api,
+        device: Id,
+        context: Option<Arc<Context>>,
+        id: &str,
+    ) -> Result<Self, Missing> {
         let description = describe(api, device, id);
-        if !api.flag(device, info::AVAILABLE) || !api.flag(device, info::COMPILER_AVAILABLE) {
-            return Err(Missing(format!(
-                "{} is not available or has no compiler",
-                description.name
-            )));
+        if !is_usable(api, device) {
+            let name = description.name;
+            return Err(Missing(format!("{name} is not available or has no compiler")));
         }
-        let mut code = 0;
-        // SAFETY: one valid device, no properties, no callback.
-        let context = unsafe {
-            (api.create_context)(ptr::null(), 1, &device, None, ptr::null_mut(), &mut code)
-        };
-        if code != api::SUCCESS {
-            return Err(Missing(format!("clCreateContext gives {}", api::name_of(code))));
-        }
-        let context = Context { api, context, sharing: Sharing::of(api, device) };
-        Ok(Self { api, device, context: Arc::new(context), description })
+        let context = context.map_or_else(|| Context::of(api, &[device]), Ok)?;
+        Ok(Self { api, device, context, description })
     }
 }
 

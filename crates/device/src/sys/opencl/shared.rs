@@ -20,11 +20,9 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// `None` where the device shares no memory byte by byte.
-    pub(super) fn of(api: &Api, device: Id) -> Option<Self> {
-        let kinds = api.number(device, info::SVM_CAPABILITIES);
-        let is_fine = kinds & api::SVM_FINE_GRAIN_BUFFER != 0;
-        let shares = is_fine && api.flag(device, info::HOST_UNIFIED_MEMORY);
+    /// `None` where not all of `devices` share memory byte by byte.
+    pub(super) fn of(api: &Api, devices: &[Id]) -> Option<Self> {
+        let shares = devices.iter().all(|&device| is_shared_by(api, device));
         let api = shares.then(SharedApi::load)?.ok()?;
         Some(Self { api, ranges: Mutex::default() })
     }
@@ -40,6 +38,12 @@ impl Sharing {
     }
 }
 
+/// Whether `device` and the host share memory byte by byte.
+pub(super) fn is_shared_by(api: &Api, device: Id) -> bool {
+    let kinds = api.number(device, info::SVM_CAPABILITIES);
+    kinds & api::SVM_FINE_GRAIN_BUFFER != 0 && api.flag(device, info::HOST_UNIFIED_MEMORY)
+}
+
 /// A fine-grained buffer, zeroed, freed when it is dropped.
 pub(super) struct SharedMemory {
     context: Arc<Context>,
@@ -52,7 +56,7 @@ impl SharedMemory {
     pub(super) fn new(context: &Arc<Context>, len: usize) -> Option<Self> {
         let (sharing, len) = (context.sharing.as_ref()?, len.max(1));
         let flags = api::MEM_READ_WRITE | api::MEM_SVM_FINE_GRAIN_BUFFER;
-        // SAFETY: the context is valid, and of one device, which has such memory.
+        // SAFETY: the context is valid, and all of its devices have such memory.
         let base = unsafe { (sharing.api.alloc)(context.context, flags, len, ALIGN as u32) };
         let base = NonNull::new(base.cast::<u8>())?;
         let own = Self { context: context.clone(), base, len };
