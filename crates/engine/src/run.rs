@@ -15,7 +15,7 @@ use warpline_packet::{Arena, ArenaError, Batch};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
-use crate::device::{Launches, Mirrors};
+use crate::device::{Launches, Mirrors, lane_memory};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Step};
 use crate::lane::Lane;
@@ -23,7 +23,6 @@ use crate::merge::Merge;
 use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stats::Part;
-use crate::sys::lane_memory::LaneMemory;
 use crate::{Chain, Control, Cores, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
@@ -151,9 +150,7 @@ fn build(
 ) -> Result<Built, StartError> {
     let layout = settings.arena(chain);
     let bytes = layout.memory_len();
-    let devices = chain.instances.iter().filter_map(|instance| instance.on_device.as_ref());
-    let sharing = devices.map(|on| &*on.device).filter(|one| one.description().shares_host_memory);
-    let memory = LaneMemory::new(bytes, settings.spare_len(chain), sharing);
+    let memory = lane_memory(chain, bytes, settings.spare_len(chain));
     let memory = memory.ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
     let mut mirrors = Mirrors::new(&memory);

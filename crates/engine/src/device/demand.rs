@@ -3,8 +3,9 @@
 use std::fmt;
 
 use warpline_device::Device;
+use warpline_packet::ALIGN;
 
-use super::Dimensions;
+use super::{Dimensions, lane_memory};
 use crate::{Chain, Settings};
 
 /// What chains ask of one device.
@@ -16,7 +17,7 @@ pub struct Demand {
     pub memory: u64,
     /// The names of the chains.
     pub chains: Vec<String>,
-    /// Bytes of the mirrors of all lanes.
+    /// Bytes of the mirrors of all lanes; of those whose memory it works in in place there are none.
     pub mirrors: u64,
     /// Bytes of the functions' tables and of what launches need besides.
     pub others: u64,
@@ -65,17 +66,30 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
         let Some(on) = &chain.instances[stage.first].on_device else { continue };
         let places = stage.first..stage.first + stage.count;
         let tables: usize = places.map(|place| chain.kernel_tables_len(place)).sum();
-        let names = lanes.saturating_mul(Dimensions::new(&limits, &layout).names_len() as u64);
+        let is_in_place = works_in_place(chain, settings, &*on.device);
+        // What there is for each lane, where it isn't in the lane's own memory.
+        let copies = if is_in_place { 0 } else { lanes };
+        let names = copies.saturating_mul(Dimensions::new(&limits, &layout).names_len() as u64);
         let one = of(all, &*on.device);
         one.others = one.others.saturating_add(names).saturating_add(tables as u64);
         // Its stages share a mirror.
         if !seen.contains(&one.device) {
             seen.push(one.device.clone());
             one.chains.push(chain.name.clone());
-            let mirrors = lanes.saturating_mul(layout.memory_len() as u64);
+            let mirrors = copies.saturating_mul(layout.memory_len() as u64);
             one.mirrors = one.mirrors.saturating_add(mirrors);
         }
     }
+}
+
+/// Whether `device` works in the memory of the chain's lanes in place: it does where it would in a little of it, and can have all.
+fn works_in_place(chain: &Chain, settings: &Settings, device: &dyn Device) -> bool {
+    let about = device.description();
+    let len = settings.arena(chain).memory_len().saturating_add(settings.spare_len(chain)) as u64;
+    let little = || lane_memory(chain, ALIGN, ALIGN);
+    about.shares_host_memory
+        && len <= about.buffer_max.min(u32::MAX.into())
+        && little().is_some_and(|memory| memory.known_to(device).is_ok_and(|(_, is)| is))
 }
 
 /// The one of `all` that is of `device`.

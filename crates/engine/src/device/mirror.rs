@@ -4,7 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
 
+use crate::Chain;
 use crate::sys::lane_memory::LaneMemory;
+
+/// Takes memory for a lane of `chain`: `arena_len` bytes, and `spare_len` behind them for launches in place. Of a device that makes such
+/// as it shares, where the chain has one.
+pub(crate) fn lane_memory(chain: &Chain, arena_len: usize, spare_len: usize) -> Option<LaneMemory> {
+    let devices = chain.instances.iter().filter_map(|instance| instance.on_device.as_ref());
+    let sharing = devices.map(|on| &*on.device).filter(|one| one.description().shares_host_memory);
+    LaneMemory::new(arena_len, spare_len, sharing)
+}
 
 /// A lane's memory as one device knows it, and the copy there. What lies at an offset of one lies there in the other.
 #[derive(Clone)]
@@ -38,9 +47,7 @@ impl<'a> Mirrors<'a> {
         if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| *own == about.id) {
             return Ok(mirror.clone());
         }
-        let region = device.register(self.memory.all())?;
-        let is_in_place =
-            about.shares_host_memory && region.is_in_place() && self.memory.has_spare();
+        let (region, is_in_place) = self.memory.known_to(device)?;
         let copy = || device.allocate(self.memory.arena_len());
         let copy = (!is_in_place).then(copy).transpose()?;
         let mirror = Mirror { memory: self.memory.clone(), region, copy, failed: Arc::default() };

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use warpline_device::{Device, HostMemory, Piece, Region};
+use warpline_device::{Device, Failure, HostMemory, Piece, Region};
 use warpline_packet::{ALIGN, Batch, HeapMemory, Memory};
 
 /// Memory that an arena is made of and that devices may be told of, and behind the arena what launches have of their own where a
@@ -46,9 +46,15 @@ impl LaneMemory {
         Some(Self { all, arena_len, spare: Arc::new(AtomicUsize::new(arena_len)) })
     }
 
-    /// All of it, for devices.
-    pub(crate) fn all(&self) -> Arc<dyn HostMemory> {
-        Arc::clone(&self.all)
+    /// All of it as `device` knows it, and whether kernels there work in it in place.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(crate) fn known_to(&self, device: &dyn Device) -> Result<(Region, bool), Failure> {
+        let region = device.register(Arc::clone(&self.all))?;
+        let shares = device.description().shares_host_memory;
+        let is_in_place = shares && region.is_in_place() && self.has_spare();
+        Ok((region, is_in_place))
     }
 
     /// Bytes of the arena.
@@ -57,7 +63,7 @@ impl LaneMemory {
     }
 
     /// Whether anything lies behind the arena.
-    pub(crate) fn has_spare(&self) -> bool {
+    fn has_spare(&self) -> bool {
         self.all.len() > self.arena_len
     }
 

@@ -11,7 +11,7 @@ use warpline_packet::{Access, Batch};
 
 use crate::common::ports::{Frames, Kept};
 use crate::common::real::forms;
-use crate::placed::chain_on;
+use crate::placed::{chain_on, copies, devices};
 
 fn fake() -> Arc<dyn Device> {
     Arc::new(Fake::new(|_| Fate::done_after(0)))
@@ -41,6 +41,21 @@ fn chains_that_run_beside_each_other_ask_for_their_sum() {
         warpline_engine::Demand { memory, others, ..demand.clone() }.fits()
     };
     assert_eq!([&first, &second, &both].map(fits), [true, true, false]);
+}
+
+/// Where kernels work in the lanes' memory itself there is nothing for them on the device but tables.
+#[test]
+fn a_device_that_works_in_place_is_asked_for_no_mirror() {
+    for device in devices() {
+        let chain = chain_on(&forms(&["digest-count"]), &device, LaunchOptions::default());
+        let all = demands([(&chain, &Settings { lanes: 2, ..Settings::default() })]);
+        let [demand] = &all[..] else { panic!("{all:?}") };
+        let tables = chain.instances[0].function.kernels().expect("kernels");
+        let tables: u64 = tables.tables().iter().map(|table| table.len() as u64).sum();
+        assert_eq!(demand.mirrors > 0, copies(&device), "{demand:?}");
+        assert_eq!(demand.others > tables, copies(&device), "{demand:?}");
+        assert!(demand.others >= tables, "{demand:?}");
+    }
 }
 
 /// A function's pure half, which counts how often its tables are built.
