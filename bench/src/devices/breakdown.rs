@@ -1,8 +1,9 @@
-//! Where a packet's time goes: copies in, kernels, copies out, each alone and waited for, and the CPU's work before and behind
+//! Where a packet's time goes: the CPU's work in front of a device's, copies in, kernels, copies out, and the CPU's work behind
 //! (AdaptChain, figure 1).
 //!
-//! The first three are of a launch of 1 MiB by the device layer; what the CPU does for the function is what the engine
-//! counts for it (`busy_seconds`), before and behind in one number. All by packet, in nanoseconds.
+//! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. What the CPU does for the function is what the
+//! engine counts for it: in front, up to the batch's place among those that wait; behind, from taking over what the device left of
+//! its tables. All by packet, in nanoseconds.
 
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ const BYTES: usize = 1 << 20;
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "breakdown",
-        "function,payload_bytes,launch_packets,copy_in_ns,kernels_ns,copy_out_ns,function_cpu_ns",
+        "function,payload_bytes,launch_packets,before_ns,copy_in_ns,kernels_ns,copy_out_ns,after_ns",
     );
     for case in cases::ALL {
         for len in [64, 512, LONGEST] {
@@ -32,14 +33,16 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
             let chain = bench.cases.chain(case, 1, false, Some(bench.on(launches())));
             let driven = bench.drive(&[chain], &case.load(len), bench.lanes)?;
             let function = &driven.reports[0].part.functions[0];
+            let on_cpu = |nanos: u64| nanos_each(nanos as f64 / 1e9, function.packets_in);
             println!(
-                "{},{len},{},{:.1},{:.1},{:.1},{:.1}",
+                "{},{len},{},{:.1},{:.1},{:.1},{:.1},{:.1}",
                 case.name,
                 resident.count,
+                on_cpu(function.before_ns),
                 each(copy_in),
                 each(kernels),
                 each(copy_out),
-                nanos_each(function.busy_ns as f64 / 1e9, function.packets_in)
+                on_cpu(function.busy_ns - function.before_ns)
             );
         }
     }

@@ -149,7 +149,9 @@ impl Stage {
         slot.begin(&mut flight, placer);
         flight.batch.leave_phase();
         launches.push(flight);
-        slot.stats.busy_ns += clock.now() - then;
+        let spent = clock.now() - then;
+        slot.stats.busy_ns += spent;
+        slot.stats.before_ns += spent;
     }
 
     /// Takes the batches of a launch, of which the device or nobody did the work, through the rest of their turns.

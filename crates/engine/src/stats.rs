@@ -64,6 +64,8 @@ pub struct FunctionStats {
     pub generated: u64,
     /// Nanoseconds it worked.
     pub busy_ns: u64,
+    /// Those of them in front of a device's work; 0 of a function on the CPU.
+    pub before_ns: u64,
     /// Its own counters.
     pub counters: BTreeMap<&'static str, u64>,
     /// Tables of its report.
@@ -80,6 +82,7 @@ impl Default for FunctionStats {
             absorbed: 0,
             generated: 0,
             busy_ns: 0,
+            before_ns: 0,
             counters: BTreeMap::new(),
             tables: Vec::new(),
         }
@@ -121,6 +124,7 @@ impl FunctionStats {
         self.absorbed += other.absorbed;
         self.generated += other.generated;
         self.busy_ns += other.busy_ns;
+        self.before_ns += other.before_ns;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, n)| *sum += n);
         self.malformed.iter_mut().zip(other.malformed).for_each(|(sum, n)| *sum += n);
         for (name, n) in &other.counters {

@@ -52,6 +52,10 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         let part = &outcome.report.part;
         assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
         assert!(part.transfers.launches > 0, "{what}");
+        for (function, form) in part.functions.iter().zip(forms).take(1) {
+            assert_eq!(function.before_ns > 0, has_kernels(form), "{what}");
+            assert!(function.before_ns < function.busy_ns, "{what}");
+        }
         assert_eq!(part.transfers.to_device_bytes > 0, copies(device), "{what}");
         assert_eq!(part.transfers.to_host_bytes > 0, copies(device), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
