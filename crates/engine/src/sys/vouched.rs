@@ -1,4 +1,4 @@
-//! The kernels of functions, vouched for.
+//! The kernels of functions, vouched for. Their tests have this file, too.
 
 use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
 use warpline_nf::{KERNEL_TABLES_MAX, KernelHeader, KernelStep, Kernels};
@@ -42,7 +42,7 @@ pub fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
     all.fold(source, |source, (name, value)| source.define(name, value))
 }
 
-/// A launch with the arguments that `device::executor` makes.
+/// A launch with the arguments that `device::executor` makes, and the tests of kernels.
 pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
     // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
     // it; the tables are the function's own. With these a function's kernels stay within rows, rooms and tables, and end. In place the

@@ -13,7 +13,8 @@ use warpline_nf::{Function, Kernels};
 use warpline_packet::{ArenaLayout, Columns};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
-use crate::sys::{POISON, launch, source};
+use crate::sys::POISON;
+use crate::sys::vouched::{launch, source};
 
 /// How many packets were compared, and how many of them the kernels left to the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,15 @@
-//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does, and the vouching for
+//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does, and the engine's vouching for
 //! kernels of this crate.
 
 use core::ptr::NonNull;
 use core::{ptr, slice};
 use std::sync::Arc;
 
-use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
-use warpline_nf::{KernelHeader, KernelStep, Kernels};
-use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, Placer, kernel_layout};
+use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, Placer};
+
+#[path = "../../../engine/src/sys/vouched.rs"]
+#[expect(unreachable_pub, reason = "the engine makes it public")]
+pub(crate) mod vouched;
 
 /// An arena, the batches over its tables, and the way to its bytes while nobody borrows them.
 pub(crate) struct Reached {
@@ -74,38 +76,4 @@ impl Reached {
             }
         });
     }
-}
-
-/// A function's kernels for arenas of a layout.
-pub(crate) fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
-    let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
-    let tables = kernels.tables().len();
-    let specs: Vec<KernelSpec> = kernels.steps().iter().map(|step| spec(step, tables)).collect();
-    // SAFETY: this crate's functions vouch for their kernels, whose heads are as `spec` says.
-    let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
-    let layout = kernel_layout(layout).into_iter();
-    let own = kernels.defines().iter().map(|&(name, value)| (name.to_string(), value));
-    layout.chain(own).fold(source, |source, (name, value)| source.define(name, value))
-}
-
-fn header(header: &KernelHeader) -> Header {
-    Header { name: header.name, text: header.text }
-}
-
-fn spec(step: &KernelStep, tables: usize) -> KernelSpec {
-    let mut parameters = vec![Parameter::Writes, Parameter::Reads];
-    parameters.extend(vec![Parameter::Reads; tables]);
-    parameters.extend([Parameter::U32, Parameter::U32]);
-    KernelSpec {
-        name: step.name,
-        group: step.group,
-        shared_big: step.shared_big,
-        parameters: parameters.leak(),
-    }
-}
-
-/// A launch on a mirror, a list of packets in it, the function's tables, and how many packets the list names.
-pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
-    // SAFETY: the one caller gives a copy of a whole arena, packets of its batches, and the tables of the function.
-    unsafe { Launch::vouched(kernel, groups, arguments) }
 }
