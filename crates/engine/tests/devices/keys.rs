@@ -2,25 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpline_device::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Module, Part, Refused, Region, Slice,
-    Source, Step, Stream, Work,
-};
+use warpline_device::{Device, Done, Part, Refused, Slice, Step, Stream, Work};
 use warpline_engine::{LaunchOptions, Settings};
 
 use crate::common::real::{forms, traffic};
 use crate::common::run::run_whole;
 use crate::common::talk::Talk;
 use crate::failures::loading;
-use crate::placed::{chain_on, devices};
-
-/// A device that keeps what was copied to it by its first works: the memory outlives its owners.
-struct Keeping {
-    inner: Arc<dyn Device>,
-    /// How many works are kept.
-    first: u64,
-    kept: Arc<Mutex<Kept>>,
-}
+use crate::placed::{Wrapped, chain_on, devices};
 
 #[derive(Default)]
 struct Kept {
@@ -28,32 +17,12 @@ struct Kept {
     copied: Vec<(Slice, Vec<u8>)>,
 }
 
+/// A stream that keeps what was copied by its device's first works: the memory outlives its owners.
 struct KeepingStream {
     inner: Box<dyn Stream>,
+    /// How many works are kept.
     first: u64,
     kept: Arc<Mutex<Kept>>,
-}
-
-impl Device for Keeping {
-    fn description(&self) -> &Description {
-        self.inner.description()
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
-        self.inner.shared_memory(bytes)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        let (inner, kept) = (self.inner.stream()?, Arc::clone(&self.kept));
-        Ok(Box::new(KeepingStream { inner, first: self.first, kept }))
-    }
 }
 
 impl Stream for KeepingStream {
@@ -95,9 +64,10 @@ fn tables_are_zeroed_before_their_memory_is_given_back() {
     for inner in devices() {
         let forms = forms(&["seal", "router-plain"]);
         let kept: Arc<Mutex<Kept>> = Arc::default();
-        let (first, device) = (loading(&forms), Arc::clone(&inner));
-        let device: Arc<dyn Device> =
-            Arc::new(Keeping { inner: device, first, kept: Arc::clone(&kept) });
+        let (first, keeper) = (loading(&forms), Arc::clone(&kept));
+        let device = Wrapped::streams(&inner, move |inner| {
+            Box::new(KeepingStream { inner, first, kept: Arc::clone(&keeper) })
+        });
         let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
         run_whole(
             chain_on(&forms, &device, LaunchOptions::default()),

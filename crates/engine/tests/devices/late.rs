@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use warpline_device::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source, Step,
-    Stream, Work,
-};
+use warpline_device::{Device, Done, Refused, Step, Stream, Work};
 use warpline_engine::{DEVICE_LOST, LaunchOptions, Settings};
 
 use crate::common::forms::Form;
@@ -18,17 +15,9 @@ use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
-use crate::placed::{chain_on, devices, host, told};
+use crate::placed::{Wrapped, chain_on, devices, host, told};
 
-/// A device that begins works later, by their numbers over all streams.
-struct Late {
-    inner: Arc<dyn Device>,
-    submitted: Arc<AtomicU64>,
-    delays: Arc<[(u64, Duration)]>,
-    /// Works whose memory in place was another when they began than when they were submitted.
-    touched: Arc<AtomicU64>,
-}
-
+/// A stream that begins works later, by their numbers over all streams.
 struct LateStream {
     jobs: Sender<(Work, Duration)>,
     done: Receiver<Done>,
@@ -37,27 +26,16 @@ struct LateStream {
     delays: Arc<[(u64, Duration)]>,
 }
 
-impl Device for Late {
-    fn description(&self) -> &Description {
-        self.inner.description()
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
-        self.inner.shared_memory(bytes)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        let mut inner = self.inner.stream()?;
+impl LateStream {
+    /// `touched` counts works whose memory in place was another when they began than when they were submitted.
+    fn new(
+        mut inner: Box<dyn Stream>,
+        submitted: Arc<AtomicU64>,
+        delays: Arc<[(u64, Duration)]>,
+        touched: Arc<AtomicU64>,
+    ) -> Self {
         let (jobs, queue) = channel::<(Work, Duration)>();
         let (back, done) = channel();
-        let touched = Arc::clone(&self.touched);
         std::thread::spawn(move || {
             while let Ok((work, delay)) = queue.recv() {
                 let then = delay.is_zero().then(Vec::new).unwrap_or_else(|| in_place(&work));
@@ -69,8 +47,7 @@ impl Device for Late {
                 let _ = back.send(inner.wait().expect("a work that ends"));
             }
         });
-        let (submitted, delays) = (Arc::clone(&self.submitted), Arc::clone(&self.delays));
-        Ok(Box::new(LateStream { jobs, done, in_flight: 0, submitted, delays }))
+        Self { jobs, done, in_flight: 0, submitted, delays }
     }
 }
 
@@ -113,12 +90,12 @@ fn run_late(
 ) -> Outcome {
     let first = loading(forms);
     let late = |&(number, ms)| (first + number, Duration::from_millis(ms));
+    let delays: Arc<[_]> = delays.iter().map(late).collect();
     let touched: Arc<AtomicU64> = Arc::default();
-    let device: Arc<dyn Device> = Arc::new(Late {
-        inner: Arc::clone(inner),
-        submitted: Arc::default(),
-        delays: delays.iter().map(late).collect(),
-        touched: Arc::clone(&touched),
+    let (submitted, counted) = (Arc::<AtomicU64>::default(), Arc::clone(&touched));
+    let device = Wrapped::streams(inner, move |inner| {
+        let (submitted, delays) = (Arc::clone(&submitted), Arc::clone(&delays));
+        Box::new(LateStream::new(inner, submitted, delays, Arc::clone(&counted)))
     });
     let outcome = run_whole(chain_on(forms, &device, launches), settings, inputs);
     // Those that were given up begin about now.

@@ -17,28 +17,40 @@ use crate::common::run::Outcome;
 pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
     let mut all = devices_for_tests();
     let sharing = all.iter().filter(|device| device.description().shares_host_memory);
-    let apart: Vec<_> =
-        sharing.map(|device| Arc::new(Apart::new(device)) as Arc<dyn Device>).collect();
+    let apart: Vec<_> = sharing.map(Wrapped::apart).collect();
     all.extend(apart);
     all
 }
 
-/// A device that has a memory of its own, as far as it says.
-pub(crate) struct Apart {
+/// A device that is another but for what it says of itself, or for its streams.
+pub(crate) struct Wrapped {
     inner: Arc<dyn Device>,
     description: Description,
+    wrap: Wrap,
 }
 
-impl Apart {
-    pub(crate) fn new(inner: &Arc<dyn Device>) -> Self {
+type Wrap = Box<dyn Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync>;
+
+impl Wrapped {
+    /// It has a memory of its own, as far as it says.
+    pub(crate) fn apart(inner: &Arc<dyn Device>) -> Arc<dyn Device> {
         let mut description = inner.description().clone();
         description.id += "-apart";
         description.shares_host_memory = false;
-        Self { inner: Arc::clone(inner), description }
+        Arc::new(Self { inner: Arc::clone(inner), description, wrap: Box::new(|stream| stream) })
+    }
+
+    /// Its streams are what `wrap` makes of the other's.
+    pub(crate) fn streams(
+        inner: &Arc<dyn Device>,
+        wrap: impl Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync + 'static,
+    ) -> Arc<dyn Device> {
+        let (inner, description) = (Arc::clone(inner), inner.description().clone());
+        Arc::new(Self { inner, description, wrap: Box::new(wrap) })
     }
 }
 
-impl Device for Apart {
+impl Device for Wrapped {
     fn description(&self) -> &Description {
         &self.description
     }
@@ -51,8 +63,11 @@ impl Device for Apart {
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.inner.register(memory)
     }
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        self.inner.shared_memory(bytes)
+    }
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.stream()
+        self.inner.stream().map(&self.wrap)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{Outcome, assert_same, check_balance, in_time};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
-use crate::placed::{Apart, chain_on, host};
+use crate::placed::{Wrapped, chain_on, host};
 
 /// Waits in the middle until there is news, and then asks for a reload.
 struct Waiting {
@@ -45,7 +45,7 @@ impl Source for Waiting {
 fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloaded() {
     let Some(host) = host() else { return };
     // What fails is done by the CPU: nothing is in place.
-    let host: Arc<dyn Device> = Arc::new(Apart::new(&host));
+    let host = Wrapped::apart(&host);
     let forms = forms(&["router-plain"]);
     let inputs = traffic(&forms, Talk::new(5, 40, 900).take(2000), 7, 15);
     for lanes in [1, 2] {
