@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use warpline_device::{Device, Done, Refused, Step, Stream, Work};
-use warpline_engine::{DEVICE_LOST, LaunchOptions, Settings};
+use warpline_engine::{DEVICE_LOST, LaunchOptions, OnDevice, Settings};
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::real::{forms, run_forms, traffic};
+use crate::common::real::{forms, run_forms, traffic, try_chain_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
-use crate::placed::{Wrapped, chain_on, devices, host, told};
+use crate::placed::{Wrapped, devices, host, told};
 
 /// A stream that begins works later, by their numbers over all streams.
 struct LateStream {
@@ -81,14 +81,16 @@ fn hosts() -> impl Iterator<Item = Arc<dyn Device>> {
     devices().into_iter().filter(|device| device.description().id.starts_with("host"))
 }
 
+/// Runs `forms`, the first on `inner` made late by `delays`, the others there too or on `behind`.
 fn run_late(
-    inner: &Arc<dyn Device>,
+    [inner, behind]: [&Arc<dyn Device>; 2],
     forms: &[Form],
     delays: &[(u64, u64)],
     (settings, launches): (Settings, LaunchOptions),
     inputs: &[Input],
 ) -> Outcome {
-    let first = loading(forms);
+    let is_alone = Arc::ptr_eq(inner, behind);
+    let first = loading(if is_alone { forms } else { &forms[..1] });
     let late = |&(number, ms)| (first + number, Duration::from_millis(ms));
     let delays: Arc<[_]> = delays.iter().map(late).collect();
     let touched: Arc<AtomicU64> = Arc::default();
@@ -97,18 +99,25 @@ fn run_late(
         let (submitted, delays) = (Arc::clone(&submitted), Arc::clone(&delays));
         Box::new(LateStream::new(inner, submitted, delays, Arc::clone(&counted)))
     });
-    let outcome = run_whole(chain_on(forms, &device, launches), settings, inputs);
+    let on = |place: usize| {
+        let device = Arc::clone(if place == 0 || is_alone { &device } else { behind });
+        Some(OnDevice { device, launches, is_required: true })
+    };
+    let chain = try_chain_on(forms, &[], on).expect("a chain");
+    let outcome = run_whole(chain, settings, inputs);
     // Those that were given up begin about now.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(touched.load(Ordering::Relaxed), 0, "what was given up was used by others");
     outcome
 }
 
-/// The first work of the first stage is given up. The packets go on to another stage on the same device, whose copy back
-/// would be late enough to meet what the first does then.
+/// The first work of the first stage is given up. The packets go on to another stage: on the same device, whose copy back
+/// would be late enough to meet what the first does then, or on another in the same memory.
 #[test]
 fn what_was_given_up_changes_nothing_when_it_is_done_later() {
-    for inner in hosts() {
+    let all: Vec<_> = hosts().collect();
+    let pairs = all.iter().flat_map(|inner| all.iter().map(move |behind| [inner, behind]));
+    for pair in pairs {
         let forms = forms(&["digest-count", "monitor", "router-plain"]);
         let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
         let settings = Settings { lanes: 1, ..Settings::default() };
@@ -116,7 +125,7 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
         let launches =
             LaunchOptions { timeout: Duration::from_millis(300), ..LaunchOptions::default() };
         let delays = [(0, 450), (2, 250)];
-        let outcome = run_late(&inner, &forms, &delays, (settings, launches), &inputs);
+        let outcome = run_late(pair, &forms, &delays, (settings, launches), &inputs);
         assert_eq!(told(&outcome).len(), 1, "{:?}", told(&outcome));
         assert_same(&reference, &outcome.summary(), "late");
     }
@@ -132,7 +141,7 @@ fn what_was_given_up_in_place_keeps_its_memory() {
         let inputs = traffic(&forms, Talk::new(5, 40, 900).take(15_000), 7, 0);
         let settings = Settings { lanes: 1, batch_packets: 16, slabs: 2, ..Settings::default() };
         let reference = run_forms(&forms, settings, &inputs);
-        let outcome = run_late(&inner, &forms, &[(1, 600)], (settings, launches()), &inputs);
+        let outcome = run_late([&inner; 2], &forms, &[(1, 600)], (settings, launches()), &inputs);
         let drops = &outcome.report.part.functions[0].drops;
         let lost = drops[usize::from(DEVICE_LOST.0)] as usize;
         assert_eq!(lost > 0, name == "router-plain", "{name}: {lost} lost");
