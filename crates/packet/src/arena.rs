@@ -807,17 +807,29 @@ impl Table {
         [RoomAt::INDEX, RoomLen::INDEX, Start::INDEX, FrameLen::INDEX];
 
     /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
-    /// grows at the front, positive `tail` at the back. Says whether there was room.
+    /// grows at the front, positive `tail` at the back. What the frame lacks of its length on the wire it still
+    /// lacks then. Says whether there was room.
+    #[inline(always)]
     pub(crate) fn reshape(&mut self, row: usize, head: isize, tail: isize) -> bool {
-        let (start, len) = (self.start(row) as isize, self.frame_len(row) as isize);
-        let room = self.column(RoomLen)[row] as isize;
+        assert!(row < self.len);
+        // SAFETY: the row is one of the table, as in `column_mut`.
+        let (start_at, len_at, wire_at, room) = unsafe {
+            (
+                &mut *self.start_of::<Start>().add(row),
+                &mut *self.start_of::<FrameLen>().add(row),
+                &mut *self.start_of::<WireLen>().add(row),
+                self.start_of::<RoomLen>().add(row).read() as isize,
+            )
+        };
+        let (start, len) = (*start_at as isize, *len_at as isize);
         let new_start = start.saturating_add(head);
         let new_end = (start + len).saturating_add(tail);
         if new_start < 0 || new_end < new_start || new_end > room || new_start > u16::MAX as isize {
             return false;
         }
-        self.column_mut(Start)[row] = new_start as u16;
-        self.column_mut(FrameLen)[row] = (new_end - new_start) as u32;
+        let new_len = (new_end - new_start) as u32;
+        *wire_at = new_len + wire_at.saturating_sub(*len_at);
+        (*start_at, *len_at) = (new_start as u16, new_len);
         true
     }
 

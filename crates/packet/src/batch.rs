@@ -7,7 +7,7 @@
 use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen};
 use crate::{
     Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut,
-    Placer, ReadWrite, Table, Verdict,
+    Placer, ReadWrite, ScratchWord, Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -307,6 +307,20 @@ impl Batch {
                 work(&mut PacketMut::new(self, index));
             }
         }
+    }
+
+    /// A scratch word of every packet; of none where the chain handed out fewer.
+    #[inline(always)]
+    pub fn scratch(&self, word: ScratchWord) -> &[u32] {
+        self.check_read(word.field());
+        self.table.scratch(word.0.into())
+    }
+
+    /// The same, to write.
+    #[inline(always)]
+    pub fn scratch_mut(&mut self, word: ScratchWord) -> &mut [u32] {
+        self.check_write(word.field());
+        self.table.scratch_mut(word.0.into())
     }
 
     /// The frames of packets `picks`, which grow from one to the next, to write, all at once: for work that

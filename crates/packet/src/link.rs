@@ -54,8 +54,10 @@ impl LinkType {
 
     /// Whether a packet that becomes one of IP version `version` can have this link. Loopbacks have numbers for IPv6 that
     /// differ from system to system.
+    #[inline(always)]
     pub const fn takes(self, version: u8) -> bool {
         match self {
+            Self::ETHERNET => true,
             Self::IPV4 => version == 4,
             Self::IPV6 => version == 6,
             Self::NULL | Self::LOOP => false,

@@ -302,6 +302,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     }
 
     /// What the first header is.
+    #[inline(always)]
     pub fn link(&self) -> LinkType {
         LinkType(self.batch.table.column(Link)[self.index])
     }

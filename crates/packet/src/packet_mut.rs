@@ -2,7 +2,7 @@
 //!
 //! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
 
-use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, NextHop, ReasonOf, VerdictOf, WireLen};
+use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, NextHop, ReasonOf, VerdictOf};
 use crate::wire::{ethernet, ipv4, ipv6};
 use crate::{Field, FieldSet, Flags, Headers, LinkType, PacketMut, Reason, ScratchWord, Verdict};
 
@@ -83,6 +83,7 @@ impl PacketMut<'_> {
     }
 
     /// The whole frame, to write.
+    #[inline(always)]
     pub fn frame_mut(&mut self) -> &mut [u8] {
         if cfg!(debug_assertions) {
             FieldSet::FRAME.iter().for_each(|field| self.batch.check_write(field));
@@ -94,21 +95,16 @@ impl PacketMut<'_> {
     /// front, positive `tail` at the back, within the room that the chain's growth left. What was
     /// not part of the frame holds arbitrary bytes. Says whether there was room; the headers are to
     /// be written next ([`PacketMut::set_headers`], [`PacketMut::reparse`]).
+    #[inline(always)]
     #[must_use]
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
         self.batch.check_write(Field::Start);
         self.batch.check_write(Field::Len);
-        // What the capture cut off stays cut off.
-        let cut = self.wire_len().saturating_sub(self.len());
-        let fits = self.batch.table.reshape(self.index, head, tail);
-        if fits {
-            let wire_len = self.len() + cut;
-            self.batch.table.column_mut(WireLen)[self.index] = wire_len as u32;
-        }
-        fits
+        self.batch.table.reshape(self.index, head, tail)
     }
 
     /// Notes where the headers lie after a change.
+    #[inline(always)]
     pub fn set_headers(&mut self, headers: &Headers) {
         self.check_headers();
         self.batch.set_headers(self.index, headers);
