@@ -131,6 +131,7 @@ impl Hmac {
             ciphered: 0..0,
             hashed: 0..payload.len(),
             packet: payload,
+            tag_at: None,
             outcome,
         }));
     }

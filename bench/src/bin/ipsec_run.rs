@@ -358,6 +358,7 @@ impl Bench {
             packet: job.esp,
             ciphered: text..icv,
             hashed: 0..icv,
+            tag_at: None,
             outcome,
         }
     }

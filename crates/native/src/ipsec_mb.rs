@@ -30,7 +30,10 @@ pub struct Job<'a> {
     pub ciphered: Range<usize>,
     /// The part that is hashed, in bytes of `packet`; not empty. Not looked at without a hash.
     pub hashed: Range<usize>,
-    /// Where the tag goes.
+    /// Where in `packet` the tag goes, 12 or 16 bytes, with the part that is hashed read before; `None`: to the outcome.
+    /// Not looked at without a hash.
+    pub tag_at: Option<usize>,
+    /// What comes of it.
     pub outcome: &'a mut Outcome,
 }
 
@@ -78,6 +81,17 @@ pub enum Hash<'a> {
     Sha256(&'a [u32; 8], &'a [u32; 8]),
 }
 
+impl Hash<'_> {
+    /// Bytes of its tag.
+    #[inline(always)]
+    pub(crate) fn tag_len(&self) -> usize {
+        match self {
+            Self::Md5(..) | Self::Sha1(..) => 12,
+            Self::None | Self::Sha256(..) => 16,
+        }
+    }
+}
+
 /// What came of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -86,16 +100,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The tag, 12 bytes of MD5 and SHA-1, 16 of SHA-256; what follows is of no meaning. `None`
-    /// where the job was not done: because it was malformed, and so untouched, or because the library gave it up.
+    /// The tag, 12 bytes of MD5 and SHA-1, 16 of SHA-256; what follows is of no meaning, as is all of it where the tag went
+    /// to the packet. `None` where the job was not done: because it was malformed, and so untouched, or because the library gave it up.
+    #[inline(always)]
     pub fn tag(&self) -> Option<&[u8; 16]> {
         self.is_done.then_some(&self.tag)
+    }
+
+    /// Whether the job was done.
+    pub fn is_done(&self) -> bool {
+        self.is_done
     }
 }
 
 impl Job<'_> {
     /// Whether every part lies within the packet, has a length that its algorithm takes, and keys are of a length
     /// and at an address that the library takes.
+    #[inline(always)]
     pub(crate) fn is_well_formed(&self) -> bool {
         let within = |part: &Range<usize>| {
             part.start <= part.end
@@ -113,12 +134,16 @@ impl Job<'_> {
         };
         let is_hashed = match self.hash {
             Hash::None => true,
-            _ => within(&self.hashed) && !self.hashed.is_empty(),
+            _ => {
+                let tag_end = self.tag_at.map_or(0, |at| at.saturating_add(self.hash.tag_len()));
+                within(&self.hashed) && !self.hashed.is_empty() && tag_end <= self.packet.len()
+            }
         };
         is_ciphered && is_hashed
     }
 }
 
+#[inline(always)]
 fn are_taken(round_keys: &[[u8; 16]]) -> bool {
     matches!(round_keys.len(), 11 | 13 | 15) && round_keys.as_ptr().addr().is_multiple_of(16)
 }

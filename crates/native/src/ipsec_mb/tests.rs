@@ -71,6 +71,7 @@ fn seal<'a>(cipher: Cipher<'a>, packet: &'a mut [u8], outcome: &'a mut Outcome) 
         packet,
         ciphered,
         hashed: 0..0,
+        tag_at: None,
         outcome,
     }
 }
@@ -170,6 +171,21 @@ fn malformed_jobs_are_left_and_said() {
     let job =
         Job { hash: sha, hashed: 0..long.len(), ..seal(Cipher::Null, &mut long, &mut outcome) };
     assert_eq!(manager.run([job].into_iter()), 0);
+    // Tags of 12 bytes and of 16 that would end behind the packet, or that do with it.
+    for (hash, tag_at, done) in [
+        (sha, 53, 0),
+        (sha, usize::MAX, 0),
+        (sha, 52, 1),
+        (Hash::Sha256(&state, &state), 49, 0),
+        (Hash::Sha256(&state, &state), 48, 1),
+    ] {
+        let (mut packet, mut outcome) = ([5; 64], Outcome::default());
+        let sealed = seal(Cipher::Null, &mut packet, &mut outcome);
+        let job = Job { hash, hashed: 0..32, tag_at: Some(tag_at), ..sealed };
+        assert_eq!(manager.run([job].into_iter()), done, "{tag_at}");
+        assert_eq!(packet != [5; 64], done == 1);
+        assert_eq!(packet[..tag_at.min(64)], [5; 64][..tag_at.min(64)]);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What runs jobs: filled into the library's own slots, submitted, and taken back.
 
-use core::ffi::c_uint;
+use core::ffi::{c_uint, c_void};
 use core::fmt;
 use core::ptr::{NonNull, null, null_mut};
 
@@ -156,7 +156,7 @@ struct Queue<'m> {
 
 impl Queue<'_> {
     /// `job` is well-formed.
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, job: Job<'_>) {
         let Manager { head, functions: Functions { get_next_job, submit_job, .. }, .. } =
             *self.manager;
@@ -214,14 +214,29 @@ impl Drop for Queue<'_> {
 /// # Safety
 ///
 /// `slot` can be written, as far as the head goes.
-#[inline]
+#[inline(always)]
 unsafe fn fill(slot: *mut JobHead, job: Job<'_>) {
     let outcome: *mut Outcome = job.outcome;
+    let tag_len = job.hash.tag_len();
     let bytes = job.packet.as_mut_ptr();
-    let mut head = JobHead {
-        enc_keys: null(),
-        dec_keys: null(),
-        key_len: 0,
+    let (direction, chain_order) = match job.direction {
+        Direction::Seal => (DIR_ENCRYPT, ORDER_CIPHER_HASH),
+        Direction::Open => (DIR_DECRYPT, ORDER_HASH_CIPHER),
+    };
+    let (hash_alg, inner, outer) = hash_parts(job.hash);
+    // The library takes no empty text.
+    let cipher = if job.ciphered.is_empty() { Cipher::Null } else { job.cipher };
+    let (cipher_mode, keys, key_len, iv) = cipher_parts(cipher);
+    let tag = match job.tag_at {
+        // SAFETY: the place lies in the packet.
+        Some(at) if hash_alg != AUTH_NULL => unsafe { bytes.add(at) },
+        // SAFETY: the address of a field of a borrowed value.
+        _ => unsafe { (&raw mut (*outcome).tag).cast() },
+    };
+    let head = JobHead {
+        enc_keys: keys,
+        dec_keys: keys,
+        key_len,
         src: bytes,
         // Without a cipher nothing is known of the part, nor is it looked at.
         dst: bytes.wrapping_add(job.ciphered.start),
@@ -229,62 +244,44 @@ unsafe fn fill(slot: *mut JobHead, job: Job<'_>) {
         cipher_len: job.ciphered.len() as u64,
         hash_start: job.hashed.start as u64,
         hash_len: job.hashed.len() as u64,
-        iv: null(),
+        iv,
         iv_len: 16,
-        // SAFETY: the address of a field of a borrowed value.
-        tag: unsafe { &raw mut (*outcome).tag }.cast(),
-        tag_len: 16,
-        inner: null(),
-        outer: null(),
+        tag,
+        tag_len: tag_len as u64,
+        inner,
+        outer,
         third: null(),
         status: 0,
-        cipher_mode: CIPHER_NULL,
-        direction: DIR_ENCRYPT,
-        hash_alg: AUTH_NULL,
-        chain_order: ORDER_CIPHER_HASH,
+        cipher_mode,
+        direction,
+        hash_alg,
+        chain_order,
         user_data: outcome.cast(),
     };
-    if job.direction == Direction::Open {
-        (head.direction, head.chain_order) = (DIR_DECRYPT, ORDER_HASH_CIPHER);
-    }
-    head.set_hash(job.hash);
-    head.set_cipher(job.cipher);
     // SAFETY: as this function's.
     unsafe { slot.write(head) }
 }
 
-impl JobHead {
-    #[inline]
-    fn set_hash(&mut self, hash: Hash<'_>) {
-        let (hash_alg, tag_len, inner, outer) = match hash {
-            Hash::None => return,
-            Hash::Md5(inner, outer) => (AUTH_MD5, 12, inner, outer),
-            Hash::Sha1(inner, outer) => (AUTH_HMAC_SHA_1, 12, inner, outer),
-            Hash::Sha256(inner, outer) => (AUTH_HMAC_SHA_256, 16, inner, outer),
-        };
-        (self.hash_alg, self.tag_len) = (hash_alg, tag_len);
-        self.inner = inner.as_ptr().cast();
-        self.outer = outer.as_ptr().cast();
-    }
+/// The number of a hash, and its two states.
+#[inline(always)]
+fn hash_parts(hash: Hash<'_>) -> (c_uint, *const c_void, *const c_void) {
+    let (alg, inner, outer) = match hash {
+        Hash::None => return (AUTH_NULL, null(), null()),
+        Hash::Md5(inner, outer) => (AUTH_MD5, inner, outer),
+        Hash::Sha1(inner, outer) => (AUTH_HMAC_SHA_1, inner, outer),
+        Hash::Sha256(inner, outer) => (AUTH_HMAC_SHA_256, inner, outer),
+    };
+    (alg, inner.as_ptr().cast(), outer.as_ptr().cast())
+}
 
-    #[inline]
-    fn set_cipher(&mut self, cipher: Cipher<'_>) {
-        match cipher {
-            // The library takes no empty text.
-            Cipher::Cbc { .. } | Cipher::Ctr { .. } if self.cipher_len == 0 => {}
-            Cipher::Null => {}
-            Cipher::Cbc { round_keys, iv } => self.set_aes(CIPHER_CBC, round_keys, iv),
-            Cipher::Ctr { round_keys, counter } => self.set_aes(CIPHER_CNTR, round_keys, counter),
-        }
-    }
-
-    /// Keys of `n` rounds are of `4 n - 24` bytes (FIPS 197, table 3).
-    #[inline]
-    fn set_aes(&mut self, mode: c_uint, round_keys: &[[u8; 16]], iv: &[u8; 16]) {
-        self.cipher_mode = mode;
-        self.key_len = 4 * (round_keys.len() as u64 - 1) - 24;
-        self.enc_keys = round_keys.as_ptr().cast();
-        self.dec_keys = self.enc_keys;
-        self.iv = iv.as_ptr();
-    }
+/// The number of a cipher, its round keys, the bytes of the key that they are of, and the first block.
+#[inline(always)]
+fn cipher_parts(cipher: Cipher<'_>) -> (c_uint, *const c_void, u64, *const u8) {
+    let (mode, round_keys, block) = match cipher {
+        Cipher::Null => return (CIPHER_NULL, null(), 0, null()),
+        Cipher::Cbc { round_keys, iv } => (CIPHER_CBC, round_keys, iv),
+        Cipher::Ctr { round_keys, counter } => (CIPHER_CNTR, round_keys, counter),
+    };
+    // Keys of `n` rounds are of `4 n - 24` bytes (FIPS 197, table 3).
+    (mode, round_keys.as_ptr().cast(), 4 * round_keys.len() as u64 - 28, block.as_ptr())
 }

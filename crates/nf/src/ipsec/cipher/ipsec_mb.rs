@@ -1,14 +1,15 @@
 //! The cipher work by intel-ipsec-mb, where it is installed: the same bytes as those of the software engine.
 //!
-//! A CBC or CTR packet is sealed by one job of the library, cipher and HMAC. It is opened by two, as nothing is
-//! decrypted that is not authentic: all HMACs come first, then the ciphers of the packets whose ICV was right.
-//! The library's GCM decrypts while it authenticates. Where its tag turns out wrong, the text is ciphered
-//! again at once, so that the packet leaves as it came; in between its slot holds what nobody vouched for.
+//! A CBC or CTR packet is sealed and opened by one job of the library, cipher and HMAC; the library's GCM decrypts while
+//! it authenticates, too. Where a tag turns out wrong, the text is ciphered again at once, so that the packet leaves as
+//! it came; in between its slot holds what nobody vouched for. Forged packets of CBC and CTR would cost more so than
+//! others: after one of them HMACs come first, and the ciphers of those whose ICV was right, until none is forged.
 //!
 //! Each thread makes a manager of the library at its first packet. Without memory for it, the software engine
 //! does the work; it always does that of packets longer than the library's lanes count.
 
 mod cbc_iv;
+mod lanes;
 mod plan;
 mod sa_note;
 
@@ -16,12 +17,13 @@ use core::cell::RefCell;
 
 use subtle::ConstantTimeEq;
 use warpline_native::Missing;
-use warpline_native::ipsec_mb::{self as native, Direction, Hash, Library, Manager, Outcome};
+use warpline_native::ipsec_mb::{self as native, Direction, Library, Manager, Outcome};
 use warpline_packet::prefetch;
 
 use super::{Auth, Cipher, Job, KeyRow, KeyTable, software};
 
 use cbc_iv::write_cbc_ivs;
+use lanes::{open_lanes, seal_lanes};
 use plan::{Plan, high_half};
 use sa_note::SaNote;
 
@@ -128,6 +130,8 @@ impl<'k> Keys<'k> {
 struct Worker {
     manager: Manager,
     notes: Vec<Note>,
+    /// Whether a packet of the last chunk of CBC and CTR was forged.
+    is_wary: bool,
 }
 
 /// What is known of a job beside the job. All of it is written before the first job is begun: what the library
@@ -148,11 +152,11 @@ struct Note {
 impl Worker {
     fn new(library: &'static Library) -> Option<Self> {
         let manager = Manager::new(library).ok()?;
-        Some(Self { manager, notes: vec![Note::default(); CHUNK] })
+        Some(Self { manager, notes: vec![Note::default(); CHUNK], is_wary: false })
     }
 
     fn seal(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
-        let Self { manager, notes } = self;
+        let Self { manager, notes, .. } = self;
         let notes = &mut notes[..jobs.len()];
         let mut has = Has::default();
         for (job, note) in jobs.iter_mut().zip(&mut *notes) {
@@ -175,22 +179,13 @@ impl Worker {
                 place(&plan, job, tag.as_ref());
             }
         }
-        if !has.lanes {
-            return;
-        }
-        manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
-            let plan = note.lanes_plan()?;
-            note.job(keys, job, Direction::Seal, plan.cipher, plan.auth)
-        }));
-        for (job, note) in jobs.iter_mut().zip(notes) {
-            if let Some(plan) = note.lanes_plan() {
-                place(&plan, job, note.outcome.tag());
-            }
+        if has.lanes {
+            seal_lanes(manager, keys, jobs, notes);
         }
     }
 
     fn open(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
-        let Self { manager, notes } = self;
+        let Self { manager, notes, is_wary } = self;
         let notes = &mut notes[..jobs.len()];
         let mut has = Has::default();
         for (job, note) in jobs.iter_mut().zip(&mut *notes) {
@@ -210,7 +205,7 @@ impl Worker {
             }
         }
         if has.lanes {
-            open_lanes(manager, keys, jobs, notes);
+            *is_wary = open_lanes(manager, keys, jobs, notes, *is_wary);
         }
     }
 }
@@ -232,29 +227,6 @@ impl Has {
     }
 }
 
-/// Opens what is not of GCM: the HMACs of all, then the ciphers of what is authentic.
-fn open_lanes(manager: &mut Manager, keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note]) {
-    manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
-        let plan = note.lanes_plan()?;
-        note.job(keys, job, Direction::Open, Cipher::Null, plan.auth)
-    }));
-    manager.run(jobs.iter_mut().zip(&mut *notes).filter_map(|(job, note)| {
-        let plan = note.lanes_plan()?;
-        if plan.high_len() == 4 {
-            job.esp[plan.icv..][..4].copy_from_slice(&note.icv_start);
-        }
-        let icv = &job.esp[plan.icv..];
-        job.is_authentic = note.outcome.tag().is_some_and(|tag| is_equal(tag, icv));
-        if plan.cipher == Cipher::Null || !job.is_authentic {
-            return None;
-        }
-        note.job(keys, job, Direction::Open, plan.cipher, Auth::None)
-    }));
-    for (job, note) in jobs.iter_mut().zip(notes).filter(|(_, note)| note.lanes_plan().is_some()) {
-        job.is_authentic &= note.outcome.tag().is_some();
-    }
-}
-
 /// Writes the ICV of a packet that is sealed. One that the library gave up, well-formed as it was, must not go out
 /// plain: it is blanked.
 fn place(plan: &Plan, job: &mut Job<'_>, tag: Option<&[u8; 16]>) {
@@ -268,18 +240,20 @@ fn place(plan: &Plan, job: &mut Job<'_>, tag: Option<&[u8; 16]>) {
 }
 
 /// In constant time, whether an ICV is the start of `tag`. An empty one is.
+#[inline(always)]
 fn is_equal(tag: &[u8; 16], icv: &[u8]) -> bool {
-    let padded = |bytes: &[u8]| {
-        let mut padded = [0; 16];
-        match bytes.len() {
-            12 => padded[..12].copy_from_slice(bytes),
-            16 => padded.copy_from_slice(bytes),
-            _ => {}
-        }
-        u128::from_ne_bytes(padded)
+    // Two words are all of it; those of twelve bytes share four.
+    let last = match icv.len() {
+        12 => 4,
+        16 => 8,
+        _ => return true,
     };
-    let differing = padded(&tag[..icv.len().min(16)]) ^ padded(icv);
-    ((differing >> 64) as u64 | differing as u64).ct_eq(&0).into()
+    let word = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    };
+    let differing = |at| word(tag, at) ^ word(icv, at);
+    (differing(0) | differing(last)).ct_eq(&0).into()
 }
 
 /// RFC 4106, both ways, whatever the ICV is. Gives what it should be.
@@ -332,39 +306,6 @@ impl Note {
             self.aad[4..8].copy_from_slice(&high_half(job.sequence));
             self.aad[8..].copy_from_slice(&job.esp[4..8]);
         }
-    }
-
-    /// The library's job that does `cipher` and `auth`, not GCM, with the keys of a job's row.
-    #[inline]
-    fn job<'a>(
-        &'a mut self,
-        keys: Keys<'a>,
-        job: &'a mut Job<'_>,
-        direction: Direction,
-        cipher: Cipher,
-        auth: Auth,
-    ) -> Option<native::Job<'a>> {
-        let (plan, row) = (self.plan?, keys.row(job)?);
-        let round_keys = row.round_keys.get(..=usize::from(row.rounds)).unwrap_or_default();
-        let cipher = match cipher {
-            Cipher::Null | Cipher::Gcm => native::Cipher::Null,
-            Cipher::Cbc => native::Cipher::Cbc { round_keys, iv: &self.iv },
-            Cipher::Ctr => native::Cipher::Ctr { round_keys, counter: &self.iv },
-        };
-        let hash = match auth {
-            Auth::None => Hash::None,
-            Auth::Sha1 => Hash::Sha1(&row.inner, &row.outer),
-            Auth::Sha256 => Hash::Sha256(&row.inner, &row.outer),
-        };
-        Some(native::Job {
-            direction,
-            cipher,
-            hash,
-            packet: job.esp,
-            ciphered: plan.text..plan.icv,
-            hashed: 0..plan.icv + plan.high_len(),
-            outcome: &mut self.outcome,
-        })
     }
 }
 

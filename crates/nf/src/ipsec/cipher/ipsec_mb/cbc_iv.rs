@@ -5,42 +5,53 @@ use aes::hazmat::{Block8, cipher_round_par, inv_mix_columns};
 
 use super::{Cipher, HEADER_LEN, Job, Keys, Note};
 
-/// Sealing with CBC: makes the IVs of sequence numbers, eight packets in step.
+/// Packets in step.
+const LANES: usize = 8;
+
+/// Sealing with CBC: makes the IVs of sequence numbers.
 pub(super) fn write_cbc_ivs(keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note]) {
-    let is_cbc = |note: &Note| note.plan.is_some_and(|plan| plan.cipher == Cipher::Cbc);
-    let mut cbc = jobs.iter_mut().zip(notes).filter(|(_, note)| is_cbc(note));
-    loop {
-        let mut lanes: [_; 8] = core::array::from_fn(|_| cbc.next());
-        let mut blocks = [[0; 16]; 8];
-        let mut iv_keys = [&[[0; 16]; 11]; 8];
-        for (lane, job) in lanes.iter().enumerate() {
-            let Some((job, _)) = job else { break };
-            blocks[lane][8..].copy_from_slice(&job.sequence.to_be_bytes());
-            iv_keys[lane] = &keys.rows[job.row as usize].iv_keys;
+    let (mut lanes, mut count) = ([0; LANES], 0);
+    for index in 0..notes.len() {
+        let is_cbc = notes[index].plan.is_some_and(|plan| plan.cipher == Cipher::Cbc);
+        lanes[count] = index;
+        count += usize::from(is_cbc);
+        if count == LANES {
+            write_ivs(keys, jobs, notes, lanes);
+            count = 0;
         }
-        encrypt(&mut blocks, &iv_keys);
-        for (lane, block) in lanes.iter_mut().zip(&blocks) {
-            let Some((job, note)) = lane else { return };
-            job.esp[HEADER_LEN..][..16].copy_from_slice(block);
-            note.iv = *block;
-        }
+    }
+    if count > 0 {
+        // What is left over does the first one's work again.
+        let first = lanes[0];
+        lanes[count..].fill(first);
+        write_ivs(keys, jobs, notes, lanes);
     }
 }
 
-/// AES-128 of eight blocks, each with keys of its own (FIPS 197, 5.1).
-fn encrypt(blocks: &mut [[u8; 16]; 8], keys: &[&[[u8; 16]; 11]; 8]) {
-    let round = |round: usize| -> Block8 { keys.map(|keys| Block::from(keys[round])).into() };
-    let mut state: Block8 = blocks.map(Block::from).into();
-    for (block, key) in state.iter_mut().zip(round(0)) {
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+/// AES-128 of eight numbers, each with keys of its own (FIPS 197, 5.1).
+fn write_ivs(keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [Note], lanes: [usize; LANES]) {
+    let iv_keys = lanes.map(|lane| &keys.rows[jobs[lane].row as usize].iv_keys);
+    let (mut state, mut round_keys) = (Block8::default(), Block8::default());
+    for ((block, key), lane) in state.iter_mut().zip(iv_keys).zip(lanes) {
+        *block = Block::from(xor(u128::from(jobs[lane].sequence).to_be_bytes(), key[0]));
     }
     for number in 1..10 {
-        cipher_round_par(&mut state, &round(number));
+        for (round_key, keys) in round_keys.iter_mut().zip(iv_keys) {
+            *round_key = Block::from(keys[number]);
+        }
+        cipher_round_par(&mut state, &round_keys);
     }
     // The last round mixes no columns.
     cipher_round_par(&mut state, &Block8::default());
-    for ((block, to), key) in state.iter_mut().zip(blocks).zip(round(10)) {
+    for ((block, key), lane) in state.iter_mut().zip(iv_keys).zip(lanes) {
         inv_mix_columns(block);
-        *to = core::array::from_fn(|i| block[i] ^ key[i]);
+        let iv = xor((*block).into(), key[10]);
+        jobs[lane].esp[HEADER_LEN..][..16].copy_from_slice(&iv);
+        notes[lane].iv = iv;
     }
+}
+
+#[inline(always)]
+fn xor(a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
+    (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
 }
