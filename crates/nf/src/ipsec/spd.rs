@@ -3,10 +3,10 @@
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-use warpline_packet::Prefix;
+use warpline_packet::{Headers, Prefix};
 
 use super::sa::{Action, Policy, Selector};
-use super::traffic::{ANY_PORT, Port, Traffic};
+use super::traffic::{ANY_PORT, Port, Traffic, addresses_v4};
 use crate::firewall::{Range, Ranges, SearchKey, Space, TooLarge, bounds};
 
 mod by_dst;
@@ -59,6 +59,8 @@ struct Found<A> {
     /// First and last number, where any is asked for up to that of none.
     src_ports: [u32; 2],
     dst_ports: [u32; 2],
+    /// Whether it asks for addresses alone.
+    is_wide: bool,
     action: Action,
 }
 
@@ -70,13 +72,16 @@ impl<A: Address> Found<A> {
             true => [0, NO_PORT],
             false => [(*ports.start()).into(), (*ports.end()).into()],
         };
-        Self {
+        let mut found = Self {
             src: [A::from_wide(first), A::from_wide(last)],
             protocol: *protocol,
             src_ports: ports(src_ports),
             dst_ports: ports(dst_ports),
+            is_wide: false,
             action: policy.action,
-        }
+        };
+        found.is_wide = protocol.is_none() && !found.asks_ports();
+        found
     }
 
     /// Whether it may be for a packet that goes where it says; what is hidden may be anything.
@@ -85,12 +90,17 @@ impl<A: Address> Found<A> {
         let in_ports = |port: u32, [first, last]: [u32; 2]| {
             port == HIDDEN_PORT || (first..=last).contains(&port)
         };
-        (self.src[0]..=self.src[1]).contains(&key.src)
+        self.is_from(key.src)
             && self
                 .protocol
                 .is_none_or(|own| key.kind == u32::from(own) || key.kind == HIDDEN_PROTOCOL)
             && in_ports(key.src_port, self.src_ports)
             && in_ports(key.dst_port, self.dst_ports)
+    }
+
+    #[inline(always)]
+    fn is_from(&self, src: A) -> bool {
+        self.src[0] <= src && src <= self.src[1]
     }
 
     fn asks_ports(&self) -> bool {
@@ -113,6 +123,37 @@ impl Spd {
             (IpAddr::V6(dst), _, Search::ByDst(by_dst)) => by_dst.fetch(dst.to_bits()),
             _ => {}
         }
+    }
+
+    /// What they say of the packet with these headers; `None` where it is not IP or cut inside its header.
+    #[inline(always)]
+    pub(super) fn decide_packet(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
+        match self.decide_by_addresses(frame, headers) {
+            Some(decision) => Some(decision),
+            None => self.decide_by_all(frame, headers),
+        }
+    }
+
+    /// The same of IPv4 where nothing else is asked for; `None` where more is to be looked at.
+    #[inline(always)]
+    fn decide_by_addresses(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
+        let Search::ByDst(by_dst) = &self.v4.search else { return None };
+        let (src, dst) = addresses_v4(frame, headers)?;
+        for &place in by_dst.find(dst).into_iter().flatten() {
+            let Some(policy) = self.v4.policies.get(place as usize) else { break };
+            if !policy.is_wide {
+                return None;
+            }
+            if policy.is_from(src) {
+                return Some(Decision::Is(policy.action));
+            }
+        }
+        Some(Decision::None)
+    }
+
+    #[inline(never)]
+    fn decide_by_all(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
+        Traffic::of(frame, headers).map(|traffic| self.decide(&traffic))
     }
 
     #[inline(always)]

@@ -175,13 +175,7 @@ impl Tables {
         {
             return class;
         }
-        self.decide(frame, headers).map_or(Class::NotIp, Class::Clear)
-    }
-
-    /// What the policies say of a packet, which is looked at where that is known: to hand on what was just put together
-    /// takes longer than to put it together.
-    fn decide(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
-        Traffic::of(frame, headers).map(|traffic| self.spd.decide(&traffic))
+        self.spd.decide_packet(frame, headers).map_or(Class::NotIp, Class::Clear)
     }
 
     /// `None`: it is not ESP to this gateway.

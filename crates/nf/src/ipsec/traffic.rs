@@ -1,6 +1,6 @@
 //! What a packet is to a gateway: protected by ESP and for it, a piece of such a one, or in the clear.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Range;
 
 use warpline_packet::wire::{esp, icmpv4, ip_protocol, ipv4, ipv6, udp};
@@ -92,15 +92,12 @@ pub(super) const ANY_PORT: core::ops::RangeInclusive<u16> = 0..=u16::MAX;
 /// Source and destination of an IP packet.
 #[inline(always)]
 pub(super) fn addresses(frame: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
-    let packet = frame.get(usize::from(headers.l3)..)?;
     match headers.version {
-        4 => {
-            let header: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
-            let at = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            let (src, dst) = (ipv4::field::SRC_ADDR.start, ipv4::field::DST_ADDR.start);
-            Some((at(src).into(), at(dst).into()))
-        }
+        4 => addresses_v4(frame, headers).map(|(src, dst)| {
+            (IpAddr::V4(Ipv4Addr::from_bits(src)), IpAddr::V4(Ipv4Addr::from_bits(dst)))
+        }),
         6 => {
+            let packet = frame.get(usize::from(headers.l3)..)?;
             let header: &[u8; ipv6::HEADER_LEN] = packet.first_chunk()?;
             let at = |range| header.get(range).and_then(|bytes: &[u8]| bytes.first_chunk());
             let src: [u8; 16] = *at(ipv6::field::SRC_ADDR)?;
@@ -109,6 +106,17 @@ pub(super) fn addresses(frame: &[u8], headers: &Headers) -> Option<(IpAddr, IpAd
         }
         _ => None,
     }
+}
+
+/// Source and destination of an IPv4 packet, as numbers.
+#[inline(always)]
+pub(super) fn addresses_v4(frame: &[u8], headers: &Headers) -> Option<(u32, u32)> {
+    let packet = frame.get(usize::from(headers.l3)..).filter(|_| headers.version == 4)?;
+    let header: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
+    let at = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    Some((at(ipv4::field::SRC_ADDR.start), at(ipv4::field::DST_ADDR.start)))
 }
 
 /// Where ESP stands in a packet, and what its header says.
