@@ -161,7 +161,8 @@ impl Opener {
 
     /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
     fn tell(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
-        let Some(icmp) = &mut self.icmp else { return };
+        let is_too_big = packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG;
+        let Some(icmp) = self.icmp.as_mut().filter(|_| is_too_big) else { return };
         let (sa, shape) = self.tables.row(row);
         let kept = match sa.mode {
             Mode::Tunnel => 0,
@@ -186,6 +187,9 @@ fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
 
 impl After for Opener {
     fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        if !self.tables.is_large() {
+            return;
+        }
         let mut last = None;
         for &index in picks {
             let (work, row) = self.words.what(&batch.packet(index.into()));
@@ -202,14 +206,13 @@ impl After for Opener {
         for &index in picks {
             let index = usize::from(index);
             let packet = batch.packet(index);
-            let task = self.words.get(&packet);
-            match task.work {
-                Work::None => {}
-                Work::Open => self.settle(&tables, batch, index, task),
-                Work::Seal => {
-                    if packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG {
-                        self.tell(&packet, task.row, emit);
-                    }
+            match self.words.what(&packet) {
+                (Work::None, _) => {}
+                (Work::Seal, _) if packet.verdict() == Verdict::Forward => {}
+                (Work::Seal, row) => self.tell(&packet, row, emit),
+                (Work::Open, _) => {
+                    let task = self.words.get(&packet);
+                    self.settle(&tables, batch, index, task);
                 }
             }
         }

@@ -39,52 +39,62 @@ impl Inner {
 }
 
 /// Writes the header of a tunnel packet of `len` bytes, header included, to the start of `out`.
-#[inline]
 pub(super) fn write(out: &mut [u8], shape: &Shape, inner: Inner, len: usize, sequence: u64) {
-    let outer = &shape.outer;
-    let dscp = outer.dscp.map_or(inner.traffic_class & !ECN, |dscp| dscp << 2);
-    // RFC 6040, 4.1: normal mode copies the mark, compatibility mode doesn't.
-    let class = dscp | if outer.ecn { inner.traffic_class & ECN } else { 0 };
     match shape.outer_version() {
         4 => {
-            let Some(out) = out.first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
-            let dont_fragment = match outer.dont_fragment {
-                DontFragment::Copy => inner.dont_fragment,
-                DontFragment::Set => true,
-                DontFragment::Clear => false,
-            };
-            // Unique as long as fragments may be on their way (RFC 6864, 4.3), and the same in every run.
-            let (ident, flags) = match dont_fragment {
-                true => (0, ipv4::DONT_FRAGMENT),
-                false => (sequence as u16, 0),
-            };
-            // Word by word (RFC 791, 3.1): what is written in smaller pieces would have to be waited for to be summed.
-            let protocol = shape.outer_protocol();
-            let words = [
-                u32::from_be_bytes([0x45, class, (len >> 8) as u8, len as u8]),
-                u32::from(ident) << 16 | u32::from(flags),
-                u32::from_be_bytes([outer.hops, protocol, 0, 0]),
-                shape.address_word(0),
-                shape.address_word(1),
-            ];
-            let sum: u64 = words.iter().map(|&word| u64::from(word)).sum();
-            let sum = !checksum::fold((sum >> 16) as u32 + (sum & 0xffff) as u32);
-            let (places, _) = out.as_chunks_mut::<4>();
-            places.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_be_bytes());
-            out[ipv4::field::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+            if let Some(out) = out.first_chunk_mut() {
+                *out = header_v4(shape, inner, len, shape.outer_protocol(), sequence);
+            }
         }
         6 => {
             let Some(out) = out.first_chunk_mut::<{ ipv6::HEADER_LEN }>() else { return };
             let mut ip = ipv6::Ipv6::new_unchecked(&mut *out);
-            ip.set_class_and_flow(class, 0);
+            ip.set_class_and_flow(inner.traffic_class & shape.class_kept | shape.class_set, 0);
             ip.set_payload_len((len - ipv6::HEADER_LEN) as u16);
             ip.set_next_header(shape.outer_protocol());
-            ip.set_hop_limit(outer.hops);
+            ip.set_hop_limit(shape.outer.hops);
             let addresses = ipv6::field::SRC_ADDR.start..ipv6::field::DST_ADDR.end;
             out[addresses].copy_from_slice(&shape.addresses);
         }
         _ => {}
     }
+}
+
+/// The header over IPv4 of a tunnel packet of `len` bytes, header included (RFC 791, 3.1). It is made of words: what is
+/// written in smaller pieces would have to be waited for to be summed.
+#[inline(always)]
+pub(super) fn header_v4(
+    shape: &Shape,
+    inner: Inner,
+    len: usize,
+    protocol: u8,
+    sequence: u64,
+) -> [u8; ipv4::HEADER_LEN] {
+    let class = inner.traffic_class & shape.class_kept | shape.class_set;
+    let dont_fragment = match shape.outer.dont_fragment {
+        DontFragment::Copy => inner.dont_fragment,
+        DontFragment::Set => true,
+        DontFragment::Clear => false,
+    };
+    // Unique as long as fragments may be on their way (RFC 6864, 4.3), and the same in every run.
+    let (ident, flags) = match dont_fragment {
+        true => (0, ipv4::DONT_FRAGMENT),
+        false => (sequence as u16, 0),
+    };
+    let hops = u32::from(shape.outer.hops);
+    let mut words: [u32; 5] = [
+        0x45 << 24 | u32::from(class) << 16 | len as u32 & 0xffff,
+        u32::from(ident) << 16 | u32::from(flags),
+        hops << 24 | u32::from(protocol) << 16,
+        shape.address_word(0),
+        shape.address_word(1),
+    ];
+    let sum: u64 = words.iter().map(|&word| u64::from(word)).sum();
+    words[2] |= u32::from(!checksum::fold((sum >> 16) as u32 + (sum & 0xffff) as u32));
+    let mut header = [0; ipv4::HEADER_LEN];
+    let (places, _) = header.as_chunks_mut::<4>();
+    places.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_be_bytes());
+    header
 }
 
 /// Writes the UDP header of `len` bytes of UDP to `out`. Its sum is left out, as RFC 3948, 2.1 asks; IPv6 needs

@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv6, udp};
-use warpline_packet::{Flags, Headers, PacketMut};
+use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, udp};
+use warpline_packet::{Flags, Headers, LinkType, PacketMut};
 
 use super::outer::{self, Inner};
 use super::shape::Shape;
@@ -36,7 +36,58 @@ struct Carried {
 
 /// Grows `packet` by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of
 /// ESP, padding and trailer. `None`, and nothing is done, where there is no room or nothing that ESP may carry.
+#[inline(always)]
 pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
+    let is_untagged = packet.l3_offset() == ethernet::HEADER_LEN;
+    if is_untagged && packet.link() == LinkType::ETHERNET && shape.is_plain_v4() {
+        return wrap_plain(packet, shape, sequence);
+    }
+    wrap_any(packet, shape, sequence)
+}
+
+/// Bytes in front of the IV: Ethernet, the header of a tunnel, that of ESP.
+const PLAIN_HEADS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + ESP_HEADER_LEN;
+
+/// [`wrap`] of what comes behind a header of Ethernet without tags, for [`Shape::is_plain_v4`]: all that is written has a
+/// fixed place.
+#[inline(always)]
+fn wrap_plain(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
+    const ESP_AT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+    let headers = packet.headers();
+    let len = (headers.end as usize).checked_sub(ethernet::HEADER_LEN)?;
+    let text_len = shape.text_len(len);
+    let text = PLAIN_HEADS_LEN + shape.iv_len();
+    // Where the packet begins once the frame has grown at the front.
+    let front = text - ethernet::HEADER_LEN;
+    // The frame ends where the packet does: what pads a link's shortest frame is not kept.
+    let tail = ethernet::HEADER_LEN + text_len + shape.icv_len();
+    if !packet.reshape(-(front as isize), tail as isize - packet.len() as isize) {
+        return None;
+    }
+    let frame = packet.frame_mut();
+    let frame_len = frame.len();
+    let inner = Inner::of(headers.version, frame.get(text..)?);
+    let link: [u8; ethernet::field::ETHERTYPE.start] = *frame.get(front..)?.first_chunk()?;
+    let heads: &mut [u8; PLAIN_HEADS_LEN] = frame.first_chunk_mut()?;
+    let ip_len = frame_len - ethernet::HEADER_LEN;
+    let head = u64::from(shape.spi) << 32 | sequence & u64::from(u32::MAX);
+    heads[..link.len()].copy_from_slice(&link);
+    heads[ethernet::field::ETHERTYPE].copy_from_slice(&ethertype::IPV4.to_be_bytes());
+    heads[ethernet::HEADER_LEN..ESP_AT].copy_from_slice(&outer::header_v4(
+        shape,
+        inner,
+        ip_len,
+        ip_protocol::ESP,
+        sequence,
+    ));
+    heads[ESP_AT..].copy_from_slice(&head.to_be_bytes());
+    write_trailer(frame.get_mut(text..)?, text_len, len, payload_protocol(headers.version));
+    set_tunnel_headers(packet, headers, 4, ipv4::HEADER_LEN, ip_protocol::ESP);
+    Some(Stretch { at: ESP_AT as u32, len: (frame_len - ESP_AT) as u32 })
+}
+
+#[inline(never)]
+fn wrap_any(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
     let headers = packet.headers();
     let carried = carried(packet, &headers, shape)?;
     let (l3, end) = (usize::from(headers.l3), headers.end as usize);
@@ -73,11 +124,14 @@ pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> 
     let head = u64::from(shape.spi) << 32 | sequence & u64::from(u32::MAX);
     frame[at..at + ESP_HEADER_LEN].copy_from_slice(&head.to_be_bytes());
     let text = at + ESP_HEADER_LEN + shape.iv_len();
-    write_trailer(&mut frame[text..text + text_len], carried.len, carried.protocol);
+    write_trailer(&mut frame[text..], text_len, carried.len, carried.protocol);
     let stretch = Stretch { at: at as u32, len: (frame.len() - at) as u32 };
     match carried.next_at {
         Some(next_at) => mend_ip_header(packet, len, next_at, carried.protocol),
-        None => set_tunnel_headers(packet, headers, shape),
+        None => {
+            let (version, protocol) = (shape.outer_version(), shape.outer_protocol());
+            set_tunnel_headers(packet, headers, version, shape.outer_len(), protocol);
+        }
     }
     Some(stretch)
 }
@@ -96,16 +150,22 @@ fn move_to_front(frame: &mut [u8], from: usize, moved: usize) {
     }
 }
 
-/// Tells what the headers are that were written: what parsing them would find. `headers` are the inner packet's,
-/// which don't lie: what was malformed came not so far.
-#[inline]
-fn set_tunnel_headers(packet: &mut PacketMut<'_>, mut headers: Headers, shape: &Shape) {
+/// Tells what the headers are that were written, of a tunnel of this IP version with so long a header and what follows
+/// it: what parsing them would find. `headers` are the inner packet's, which don't lie: what was malformed came not so far.
+#[inline(always)]
+fn set_tunnel_headers(
+    packet: &mut PacketMut<'_>,
+    mut headers: Headers,
+    version: u8,
+    outer_len: usize,
+    protocol: u8,
+) {
     headers.end = packet.len() as u32;
-    headers.l4 = headers.l3 + shape.outer_len() as u16;
+    headers.l4 = headers.l3 + outer_len as u16;
     const _: () = assert!(udp::HEADER_LEN == ESP_HEADER_LEN);
     headers.payload = headers.l4 + ESP_HEADER_LEN as u16;
-    headers.version = shape.outer_version();
-    headers.protocol = shape.outer_protocol();
+    headers.version = version;
+    headers.protocol = protocol;
     headers.flags.clear(Flags::FRAGMENT | Flags::LATER_FRAGMENT | Flags::IP_OPTIONS);
     headers.flags.set(Flags::TRANSPORT);
     packet.set_headers(&headers);
@@ -123,19 +183,35 @@ fn carried(packet: &PacketMut<'_>, headers: &Headers, shape: &Shape) -> Option<C
     let end = headers.end as usize;
     if shape.outer_len() > 0 {
         let body = usize::from(headers.l3);
-        let protocol = if headers.version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 };
+        let protocol = payload_protocol(headers.version);
         return Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: None });
     }
     let Place { next_at, body, protocol } = Place::end_to_end(&packet.as_packet())?;
     Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: Some(next_at) })
 }
 
-/// RFC 4303, 2.4: padding is 1, 2, 3 and so on.
-fn write_trailer(text: &mut [u8], payload_len: usize, protocol: u8) {
-    let Some(pad_len) = text.len().checked_sub(payload_len + TRAILER_LEN) else { return };
-    let (pad, trailer) = text[payload_len..].split_at_mut(pad_len);
-    pad.iter_mut().zip(1u8..).for_each(|(byte, number)| *byte = number);
-    trailer.copy_from_slice(&[pad_len as u8, protocol]);
+/// Writes padding and trailer to the end of a text of `text_len` bytes, behind the payload; what is after the text in
+/// `out` is written later, and may be written over. RFC 4303, 2.4: padding is 1, 2, 3 and so on.
+#[inline(always)]
+fn write_trailer(out: &mut [u8], text_len: usize, payload_len: usize, protocol: u8) {
+    let Some(pad_len) = text_len.checked_sub(payload_len + TRAILER_LEN) else { return };
+    match out.get_mut(payload_len..).and_then(<[u8]>::first_chunk_mut::<8>) {
+        // Eight at once take no loop.
+        Some(first) if pad_len <= 8 => *first = [1, 2, 3, 4, 5, 6, 7, 8],
+        _ => {
+            let pad = out.get_mut(payload_len..payload_len + pad_len).unwrap_or(&mut []);
+            pad.iter_mut().zip(1u8..).for_each(|(byte, number)| *byte = number);
+        }
+    }
+    if let Some(trailer) = out.get_mut(payload_len + pad_len..text_len) {
+        trailer.copy_from_slice(&[pad_len as u8, protocol]);
+    }
+}
+
+/// What a whole packet of this version is to ESP.
+#[inline(always)]
+fn payload_protocol(version: u8) -> u8 {
+    if version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 }
 }
 
 /// Tells the IP header in front of ESP its packet's new length, `len` bytes with it, and what it carries now; and where

@@ -252,8 +252,21 @@ impl Sealer {
 }
 
 /// Whether an SA can carry a packet of `len` bytes as it is.
-#[inline]
+#[inline(always)]
 fn check(packet: &PacketMut<'_>, shape: &Shape, len: usize) -> Result<(), warpline_packet::Reason> {
+    let version = shape.outer_version();
+    if version > 0 && len <= shape.tunnelled_len_max.into() && packet.link().takes(version) {
+        return Ok(());
+    }
+    check_all(packet, shape, len)
+}
+
+#[inline(never)]
+fn check_all(
+    packet: &PacketMut<'_>,
+    shape: &Shape,
+    len: usize,
+) -> Result<(), warpline_packet::Reason> {
     let kept = match shape.outer_version() {
         // RFC 4303, 3.1.1: whole datagrams alone.
         0 if packet.has(Flags::FRAGMENT) => return Err(reason::FRAGMENT),
@@ -300,12 +313,11 @@ impl Before for Sealer {
                 }
             }
             for (task, &index) in tasks.iter_mut().zip(picks) {
-                let packet = &mut batch.packet_mut(index.into());
                 if task.work == Work::Seal {
-                    *task = self.number(packet, task.row);
+                    *task = self.number(&mut batch.packet_mut(index.into()), task.row);
                 }
-                self.words.put(packet, *task);
             }
+            self.words.put_all(batch, picks, &tasks);
         }
     }
 

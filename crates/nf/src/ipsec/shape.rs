@@ -6,6 +6,7 @@ use warpline_packet::Headers;
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, udp};
 
 use super::cipher::icv_len;
+use super::outer::ECN;
 use super::sa::{Lifetime, Mode, Outer, Sa};
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 
@@ -32,6 +33,11 @@ pub(super) struct Shape {
     pub(super) esn: bool,
     /// Whether it has limits or selectors, which the SA itself says.
     pub(super) has_terms: bool,
+    /// The longest packet that is not too long for the way once it is in a tunnel.
+    pub(super) tunnelled_len_max: u16,
+    /// The bits of an inner traffic class that go into the header of a tunnel, and those that are set there anyway.
+    pub(super) class_kept: u8,
+    pub(super) class_set: u8,
 }
 
 const _: () = assert!(size_of::<Shape>() == 64);
@@ -53,7 +59,7 @@ impl Shape {
         };
         let outer_len = if sa.mode == Mode::Tunnel { header_len } else { 0 };
         let has_limits = sa.lifetime != Lifetime::default();
-        Self {
+        let mut shape = Self {
             addresses,
             spi: sa.spi,
             outer: sa.outer,
@@ -66,7 +72,14 @@ impl Shape {
             block_len: sa.cipher.block_len() as u8,
             esn: sa.esn,
             has_terms: has_limits || !sa.selectors.is_empty(),
-        }
+            tunnelled_len_max: 0,
+            // RFC 6040, 4.1: normal mode copies the mark, compatibility mode doesn't.
+            class_kept: if sa.outer.dscp.is_some() { 0 } else { !ECN }
+                | if sa.outer.ecn { ECN } else { 0 },
+            class_set: sa.outer.dscp.unwrap_or(0) << 2,
+        };
+        shape.tunnelled_len_max = shape.len_max(0, sa.outer.mtu.into()) as u16;
+        shape
     }
 
     /// Bytes of the header of a tunnel; 0 in transport mode.
@@ -77,6 +90,11 @@ impl Shape {
     /// The IP version of that header; 0 in transport mode.
     pub(super) fn outer_version(&self) -> u8 {
         if self.outer_len > 0 { self.version } else { 0 }
+    }
+
+    /// Whether its ESP stands right behind a tunnel's header of IPv4, as it mostly does.
+    pub(super) fn is_plain_v4(&self) -> bool {
+        usize::from(self.outer_len) == ipv4::HEADER_LEN && self.udp_len == 0
     }
 
     /// A word of the addresses of IPv4, source and destination.

@@ -38,6 +38,8 @@ pub(super) struct Tables {
     endpoints: Vec<IpAddr>,
     /// Whether some of it may be in UDP.
     takes_udp: bool,
+    /// Whether some that is sent is.
+    pub(super) sends_udp: bool,
     /// The highest number that each SA received so far: a guess at what comes next, no more. See
     /// [`super::opener`].
     pub(super) highest: Vec<AtomicU64>,
@@ -117,6 +119,7 @@ impl Tables {
             keys: KeyTable::new(&sas),
             index: SpiIndex::build(&sas),
             takes_udp,
+            sends_udp: sas.iter().any(|sa| sa.direction == Direction::Out && sa.encap.is_some()),
             rows,
             highest: sas.iter().map(|sa| AtomicU64::new(sa.sequence)).collect(),
             endpoints,

@@ -17,6 +17,9 @@ pub(super) struct Words {
     high: ScratchWord,
 }
 
+/// Packets whose words are read together.
+pub(super) const TOGETHER: usize = 32;
+
 /// What `run` is to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -56,6 +59,17 @@ impl Task {
     /// Nothing to do.
     pub(super) const NONE: Self =
         Self { work: Work::None, row: 0, sequence: 0, outcome: Outcome::Closed };
+
+    /// What three words say.
+    #[inline(always)]
+    fn of(what: u32, low: u32, high: u32) -> Self {
+        Self {
+            work: Work::of(what),
+            row: what as u16,
+            sequence: u64::from(high) << 32 | u64::from(low),
+            outcome: Outcome::of((what >> 24) as u8),
+        }
+    }
 }
 
 impl Words {
@@ -76,21 +90,22 @@ impl Words {
         [self.what, self.low, self.high]
     }
 
+    /// Writes the words of packets `picks`, word by word, as they lie.
     #[inline(always)]
-    pub(super) fn put(&self, packet: &mut PacketMut<'_>, task: Task) {
-        let Task { work, row, sequence, outcome } = task;
-        let what = u32::from(row) | (work as u32) << 16 | (outcome as u32) << 24;
-        packet.set_scratch(self.what, what);
-        if work != Work::None {
-            packet.set_scratch(self.low, sequence as u32);
-            packet.set_scratch(self.high, (sequence >> 32) as u32);
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: Outcome) {
-        let what = packet.scratch(self.what) & 0x00ff_ffff;
-        packet.set_scratch(self.what, what | (outcome as u32) << 24);
+    pub(super) fn put_all(&self, batch: &mut Batch, picks: &[u16], tasks: &[Task]) {
+        let mut put = |word, value: fn(&Task) -> u32| {
+            let words = batch.scratch_mut(word);
+            for (&index, task) in picks.iter().zip(tasks) {
+                if let Some(word) = words.get_mut(usize::from(index)) {
+                    *word = value(task);
+                }
+            }
+        };
+        put(self.what, |task| {
+            u32::from(task.row) | (task.work as u32) << 16 | (task.outcome as u32) << 24
+        });
+        put(self.low, |task| task.sequence as u32);
+        put(self.high, |task| (task.sequence >> 32) as u32);
     }
 
     /// What is to be done, and the SA's row.
@@ -104,11 +119,22 @@ impl Words {
     pub(super) fn get<B: Deref<Target = Batch>>(&self, packet: &PacketView<B>) -> Task {
         let what = packet.scratch(self.what);
         let (low, high) = (packet.scratch(self.low), packet.scratch(self.high));
-        Task {
-            work: Work::of(what),
-            row: what as u16,
-            sequence: u64::from(high) << 32 | u64::from(low),
-            outcome: Outcome::of((what >> 24) as u8),
+        Task::of(what, low, high)
+    }
+
+    /// Reads the words of the packets from `first` on, as many as `tasks` holds.
+    #[inline(always)]
+    pub(super) fn get_all(&self, batch: &Batch, first: usize, tasks: &mut [Task]) {
+        let of = |word| batch.scratch(word).get(first..).unwrap_or(&[]);
+        let words = of(self.what).iter().zip(of(self.low)).zip(of(self.high));
+        for (task, ((&what, &low), &high)) in tasks.iter_mut().zip(words) {
+            *task = Task::of(what, low, high);
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: Outcome) {
+        let what = packet.scratch(self.what) & 0x00ff_ffff;
+        packet.set_scratch(self.what, what | (outcome as u32) << 24);
     }
 }

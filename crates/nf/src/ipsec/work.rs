@@ -9,7 +9,7 @@ use super::seal::{self, Stretch};
 use super::strip::{self, Outcome};
 use super::tables::Tables;
 use super::traffic::Esp;
-use super::words::{Words, Work};
+use super::words::{TOGETHER, Task, Words, Work};
 
 /// Packets that are ciphered together.
 struct Plan {
@@ -38,8 +38,9 @@ impl Plan {
         }
     }
 
+    /// Whether it has no room for as many packets as are read together.
     fn is_full(&self) -> bool {
-        self.len == JOBS_MAX
+        self.len + TOGETHER > JOBS_MAX
     }
 
     fn entries(&self) -> &[Entry] {
@@ -51,27 +52,27 @@ impl Plan {
 pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words) {
     let (mut to_seal, mut to_open) = (Plan::new(), Plan::new());
     let mut last = None;
-    for index in 0..batch.len() {
-        if !batch.is_forward(index) {
-            continue;
-        }
-        let packet = &mut batch.packet_mut(index);
-        let task = words.get(packet);
-        let (index, row, sequence) = (index as u16, task.row, task.sequence);
-        if task.work != Work::None && last != Some(row) {
-            last = Some(row);
-            engine.fetch(&tables.keys, row.into(), packet.len());
-        }
-        match task.work {
-            Work::None => {}
-            Work::Seal => match seal::wrap(packet, tables.shape(row), sequence) {
+    for first in (0..batch.len()).step_by(TOGETHER) {
+        let mut tasks = [Task::NONE; TOGETHER];
+        words.get_all(batch, first, &mut tasks);
+        for (index, task) in (first..batch.len()).zip(tasks) {
+            if task.work == Work::None || !batch.is_forward(index) {
+                continue;
+            }
+            let packet = &mut batch.packet_mut(index);
+            let (index, row, sequence) = (index as u16, task.row, task.sequence);
+            if last != Some(row) {
+                last = Some(row);
+                engine.fetch(&tables.keys, row.into(), packet.len());
+            }
+            if task.work == Work::Open {
+                let esp = stretch(packet);
+                esp.into_iter().for_each(|esp| to_open.push(Entry { index, row, sequence, esp }));
+                continue;
+            }
+            match seal::wrap(packet, tables.shape(row), sequence) {
                 Some(esp) => to_seal.push(Entry { index, row, sequence, esp }),
                 None => packet.drop(reason::TOO_BIG),
-            },
-            Work::Open => {
-                if let Some(esp) = stretch(packet) {
-                    to_open.push(Entry { index, row, sequence, esp });
-                }
             }
         }
         if to_seal.is_full() {
@@ -106,7 +107,7 @@ fn seal_all(batch: &mut Batch, tables: &Tables, engine: &Engine, plan: &mut Plan
         engine.seal(keys, jobs);
         [false; JOBS_MAX]
     });
-    for entry in entries {
+    for entry in entries.iter().filter(|_| tables.sends_udp) {
         seal::finish(&mut batch.packet_mut(entry.index.into()), tables.shape(entry.row));
     }
     plan.len = 0;
