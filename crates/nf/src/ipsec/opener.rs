@@ -80,6 +80,10 @@ impl Opener {
         let opened = self.open(batch, index, task, slot);
         let counts = &mut self.states[slot].counts;
         let packet = &mut batch.packet_mut(index);
+        if opened == Ok(Outcome::Plain) && !shape.has_terms {
+            counts.begin(packet.timestamp());
+            return counts.count(packet.ip_end() - packet.l3_offset());
+        }
         let verdict = opened.and_then(|outcome| match outcome {
             Outcome::Closed => Err(reason::BAD_ICV),
             Outcome::Dummy => Ok(false),
@@ -90,11 +94,6 @@ impl Opener {
             Outcome::Plain => {
                 let packet = packet.as_packet();
                 let (len, now) = (packet.ip_end() - packet.l3_offset(), packet.timestamp());
-                if !shape.has_terms {
-                    counts.begin(now);
-                    counts.count(len);
-                    return Ok(true);
-                }
                 let sa = tables.row(task.row).0;
                 if !is_carried(sa, packet) {
                     Err(reason::SELECTOR_MISMATCH)

@@ -1,7 +1,7 @@
 //! Takes what is left of ESP off a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC 4301).
 
 use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
-use warpline_packet::{Flags, PacketMut};
+use warpline_packet::{Flags, LinkType, PacketMut};
 
 use super::outer::{ECN, Inner, ecn_out};
 use super::seal::Stretch;
@@ -58,6 +58,14 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> 
     if protocol == ip_protocol::NO_NEXT_HEADER {
         return Outcome::Dummy;
     }
+    let is_untagged = packet.l3_offset() == ethernet::HEADER_LEN;
+    if protocol == ip_protocol::IPV4
+        && is_untagged
+        && packet.link() == LinkType::ETHERNET
+        && shape.is_plain_v4()
+    {
+        return strip_plain(packet, shape, text_at, len);
+    }
     match shape.outer_len() {
         0 => strip_transport(packet, shape, text_at, len, protocol),
         _ => strip_tunnel(packet, shape, text_at, len, protocol),
@@ -88,9 +96,44 @@ static PADDING: [u8; 255] = {
     padding
 };
 
+/// [`strip_tunnel`] of IPv4 that came behind a header of Ethernet without tags, for [`Shape::is_plain_v4`].
+#[inline(always)]
+fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: usize) -> Outcome {
+    const CLASS_AT: usize = ethernet::HEADER_LEN + ipv4::field::DSCP_ECN.start;
+    let frame = packet.frame_mut();
+    let found =
+        frame.get(text_at..text_at + len).and_then(|inner| inside(inner, ip_protocol::IPV4));
+    let Some((_, inner_class, inner_len)) = found.filter(|&(_, _, own)| own <= len) else {
+        return Outcome::Malformed;
+    };
+    let outer_class = frame.get(CLASS_AT).copied().unwrap_or(0);
+    let front = text_at - ethernet::HEADER_LEN;
+    let tail = frame.len() - (text_at + inner_len);
+    move_to_back(frame, ethernet::HEADER_LEN, front);
+    if !packet.reshape(front as isize, -(tail as isize)) {
+        return Outcome::Malformed;
+    }
+    reparse(packet, shape, inner_class, outer_class)
+}
+
+/// Finds the headers of what was inside, and takes a mark over from the header of the tunnel.
+#[inline(always)]
+fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_class: u8) -> Outcome {
+    packet.reparse();
+    if packet.malformed().is_some() {
+        return Outcome::Malformed;
+    }
+    // A mark that both have stays as it is.
+    let is_marked = (inner_class ^ outer_class) & ECN != 0;
+    match shape.outer.ecn && is_marked {
+        true => take_ecn(packet, inner_class, outer_class),
+        false => Outcome::Plain,
+    }
+}
+
 /// Leaves the packet of at most `len` bytes at `text_at`; behind it may be padding against traffic analysis
 /// (RFC 4303, 2.7).
-#[inline(always)]
+#[inline(never)]
 fn strip_tunnel(
     packet: &mut PacketMut<'_>,
     shape: &Shape,
@@ -121,16 +164,7 @@ fn strip_tunnel(
     if !packet.reshape(front as isize, -(tail as isize)) {
         return Outcome::Malformed;
     }
-    packet.reparse();
-    if packet.malformed().is_some() {
-        return Outcome::Malformed;
-    }
-    // A mark that both have stays as it is.
-    let is_marked = (inner_class ^ outer_class) & ECN != 0;
-    match shape.outer.ecn && is_marked {
-        true => take_ecn(packet, inner_class, outer_class),
-        false => Outcome::Plain,
-    }
+    reparse(packet, shape, inner_class, outer_class)
 }
 
 /// Moves the first `moved` bytes, the link header, to `to`.
