@@ -201,18 +201,19 @@ impl After for Opener {
     }
 
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        // Of a packet that was sealed there is nothing left to do.
+        if batch.forward_count() == batch.len() && !self.words.has_open(batch) {
+            return;
+        }
         let tables = Arc::clone(&self.tables);
         for &index in picks {
             let index = usize::from(index);
             let packet = batch.packet(index);
-            match self.words.what(&packet) {
-                (Work::None, _) => {}
-                (Work::Seal, _) if packet.verdict() == Verdict::Forward => {}
-                (Work::Seal, row) => self.tell(&packet, row, emit),
-                (Work::Open, _) => {
-                    let task = self.words.get(&packet);
-                    self.settle(&tables, batch, index, task);
-                }
+            let task = self.words.get(&packet);
+            match task.work {
+                Work::None => {}
+                Work::Seal => self.tell(&packet, task.row, emit),
+                Work::Open => self.settle(&tables, batch, index, task),
             }
         }
     }

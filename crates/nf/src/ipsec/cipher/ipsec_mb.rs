@@ -170,16 +170,16 @@ impl Worker {
             }
             plan.write_high_half(job);
         }
-        if has.cbc {
+        if has.cbc() {
             write_cbc_ivs(keys, jobs, notes);
         }
-        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm) {
+        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm()) {
             if let Some(plan) = note.plan.filter(|plan| plan.cipher == Cipher::Gcm) {
                 let tag = gcm(manager, keys, &plan, note, job, Direction::Seal);
                 place(&plan, job, tag.as_ref());
             }
         }
-        if has.lanes {
+        if has.lanes() {
             seal_lanes(manager, keys, jobs, notes);
         }
     }
@@ -199,31 +199,38 @@ impl Worker {
                 plan.write_high_half(job);
             }
         }
-        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm) {
+        for (job, note) in jobs.iter_mut().zip(&*notes).filter(|_| has.gcm()) {
             if let Some(plan) = note.plan.filter(|plan| plan.cipher == Cipher::Gcm) {
                 open_gcm(manager, keys, &plan, note, job);
             }
         }
-        if has.lanes {
+        if has.lanes() {
             *is_wary = open_lanes(manager, keys, jobs, notes, *is_wary);
         }
     }
 }
 
-/// What there is in a chunk.
+/// The ciphers that there are in a chunk, a bit for each.
 #[derive(Default)]
-struct Has {
-    cbc: bool,
-    gcm: bool,
-    /// What the library does many at a time.
-    lanes: bool,
-}
+struct Has(u8);
 
 impl Has {
+    #[inline(always)]
     fn note(&mut self, cipher: Cipher) {
-        self.cbc |= cipher == Cipher::Cbc;
-        self.gcm |= cipher == Cipher::Gcm;
-        self.lanes |= cipher != Cipher::Gcm;
+        self.0 |= 1 << cipher as u8;
+    }
+
+    fn cbc(&self) -> bool {
+        self.0 & 1 << Cipher::Cbc as u8 != 0
+    }
+
+    fn gcm(&self) -> bool {
+        self.0 & 1 << Cipher::Gcm as u8 != 0
+    }
+
+    /// Whether there is what the library does many at a time.
+    fn lanes(&self) -> bool {
+        self.0 & !(1 << Cipher::Gcm as u8) != 0
     }
 }
 
