@@ -160,8 +160,10 @@ impl Opener {
 
     /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
     fn tell(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
-        let is_too_big = packet.verdict() == Verdict::Dropped && packet.reason() == reason::TOO_BIG;
-        let Some(icmp) = self.icmp.as_mut().filter(|_| is_too_big) else { return };
+        let Some(icmp) = &mut self.icmp else { return };
+        if packet.reason() != reason::TOO_BIG {
+            return;
+        }
         let (sa, shape) = self.tables.row(row);
         let kept = match sa.mode {
             Mode::Tunnel => 0,
@@ -201,19 +203,16 @@ impl After for Opener {
     }
 
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        // Of a packet that was sealed there is nothing left to do.
-        if batch.forward_count() == batch.len() && !self.words.has_open(batch) {
-            return;
-        }
         let tables = Arc::clone(&self.tables);
         for &index in picks {
             let index = usize::from(index);
             let packet = batch.packet(index);
-            let task = self.words.get(&packet);
-            match task.work {
+            let (work, row) = self.words.what(&packet);
+            match work {
                 Work::None => {}
-                Work::Seal => self.tell(&packet, task.row, emit),
-                Work::Open => self.settle(&tables, batch, index, task),
+                Work::Seal if packet.verdict() != Verdict::Dropped => {}
+                Work::Seal => self.tell(&packet, row, emit),
+                Work::Open => self.settle(&tables, batch, index, self.words.get(&packet)),
             }
         }
     }

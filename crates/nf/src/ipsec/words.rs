@@ -108,12 +108,6 @@ impl Words {
         put(self.high, |task| (task.sequence >> 32) as u32);
     }
 
-    /// Whether any packet of the batch is one to be opened.
-    pub(super) fn has_open(&self, batch: &Batch) -> bool {
-        let is_open = |what: &u32| u32::from(what >> 16 & 0xff == Work::Open as u32);
-        batch.scratch(self.what).iter().map(is_open).fold(0, |any, is_open| any | is_open) != 0
-    }
-
     /// What is to be done, and the SA's row.
     #[inline(always)]
     pub(super) fn what<B: Deref<Target = Batch>>(&self, packet: &PacketView<B>) -> (Work, u16) {
