@@ -1,9 +1,9 @@
 //! The cipher work by intel-ipsec-mb, where it is installed: the same bytes as those of the software engine.
 //!
-//! A CBC or CTR packet is sealed and opened by one job of the library, cipher and HMAC; the library's GCM decrypts while
-//! it authenticates, too. Where a tag turns out wrong, the text is ciphered again at once, so that the packet leaves as
-//! it came; in between its slot holds what nobody vouched for. Forged packets of CBC and CTR would cost more so than
-//! others: after one of them HMACs come first, and the ciphers of those whose ICV was right, until none is forged.
+//! A CBC or CTR packet is sealed by one job of the library, cipher and HMAC. It is opened by two, as nothing is
+//! decrypted that is not authentic: all HMACs come first, then the ciphers of the packets whose ICV was right.
+//! The library's GCM decrypts while it authenticates. Where its tag turns out wrong, the text is ciphered
+//! again at once, so that the packet leaves as it came; in between its slot holds what nobody vouched for.
 //!
 //! Each thread makes a manager of the library at its first packet. Without memory for it, the software engine
 //! does the work; it always does that of packets longer than the library's lanes count.
@@ -130,8 +130,6 @@ impl<'k> Keys<'k> {
 struct Worker {
     manager: Manager,
     notes: Vec<Note>,
-    /// Whether a packet of the last chunk of CBC and CTR was forged.
-    is_wary: bool,
 }
 
 /// What is known of a job beside the job. All of it is written before the first job is begun: what the library
@@ -152,11 +150,11 @@ struct Note {
 impl Worker {
     fn new(library: &'static Library) -> Option<Self> {
         let manager = Manager::new(library).ok()?;
-        Some(Self { manager, notes: vec![Note::default(); CHUNK], is_wary: false })
+        Some(Self { manager, notes: vec![Note::default(); CHUNK] })
     }
 
     fn seal(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
-        let Self { manager, notes, .. } = self;
+        let Self { manager, notes } = self;
         let notes = &mut notes[..jobs.len()];
         let mut has = Has::default();
         for (job, note) in jobs.iter_mut().zip(&mut *notes) {
@@ -185,7 +183,7 @@ impl Worker {
     }
 
     fn open(&mut self, keys: Keys<'_>, jobs: &mut [Job<'_>]) {
-        let Self { manager, notes, is_wary } = self;
+        let Self { manager, notes } = self;
         let notes = &mut notes[..jobs.len()];
         let mut has = Has::default();
         for (job, note) in jobs.iter_mut().zip(&mut *notes) {
@@ -205,7 +203,7 @@ impl Worker {
             }
         }
         if has.lanes() {
-            *is_wary = open_lanes(manager, keys, jobs, notes, *is_wary);
+            open_lanes(manager, keys, jobs, notes);
         }
     }
 }

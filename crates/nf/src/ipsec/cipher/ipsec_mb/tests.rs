@@ -90,7 +90,6 @@ fn does_mixed_batches_as_the_software() {
     }
 }
 
-/// Opened at once behind a chunk that was whole, and after a look at the ICV behind one that was not.
 #[test]
 fn leaves_forged_packets_as_they_came() {
     let Some([seal, open]) = engine() else { return };
