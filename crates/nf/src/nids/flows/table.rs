@@ -113,7 +113,7 @@ impl<V: Default> Table<V> {
 
     /// The flow of a key, and which way of it the key goes. Packets of a flow mostly have the same hint, which no result
     /// depends on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&mut self, key: &Key, hint: u32) -> Option<(u32, Direction)> {
         let at = hint as usize & (self.guesses.len() - 1);
         let guess = self.guesses[at];

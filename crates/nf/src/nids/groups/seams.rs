@@ -112,21 +112,48 @@ impl Seams {
     /// Whether a literal of four bytes or more may lie there, and whether a shorter one may.
     #[inline(always)]
     fn look(&self, eight: u64) -> (bool, bool) {
-        let all = fold(eight);
-        // Of so many bytes from one of them on.
-        let stretch = |at: usize, len: usize| all << (8 * at) >> (64 - 8 * len);
-        if !self.pairs.has(stretch(2, 2)) {
+        let all = Eight(fold(eight));
+        let middle = all.stretch(2, 2);
+        if !self.pairs.has(middle) {
             return (false, false);
         }
-        let part = |at: usize| self.parts.get(stretch(at, PART_LEN));
-        let has_six = |at: usize| self.sixes.get(stretch(at, SIX_LEN)).is_in;
-        let is_long = may_touch(part, has_six);
         let [pairs, triples] = &self.shorts;
-        let is_pair = pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(stretch(2, 2))));
-        let triple = |at: usize| short_hash(stretch(at, 3));
-        let is_triple =
-            triples.as_ref().is_some_and(|all_of| all_of.has(triple(1)) | all_of.has(triple(2)));
-        (is_long, is_pair | is_triple)
+        let is_pair = pairs.as_ref().is_some_and(|all_of| all_of.has(short_hash(middle)));
+        let is_triple = triples.as_ref().is_some_and(|all_of| {
+            all_of.has(short_hash(all.stretch(1, 3))) | all_of.has(short_hash(all.stretch(2, 3)))
+        });
+        (self.may_touch(all), is_pair | is_triple)
+    }
+
+    /// Whether a literal of four bytes or more may lie there: it begins one byte before the border or two, or ends one behind or
+    /// two, or else holds the first six.
+    #[inline(always)]
+    fn may_touch(&self, all: Eight) -> bool {
+        let [before, middle, behind] = [self.part(all, 0), self.part(all, 1), self.part(all, 2)];
+        before.ends
+            || (middle.ends & (before.is_in | middle.begins))
+            || (middle.begins && self.goes_on(all, 1, middle, behind))
+            || (behind.begins && self.goes_on(all, 2, behind, self.part(all, 3)))
+            || (before.is_in & middle.is_in & behind.is_in && self.has_six(all, 0))
+    }
+
+    /// Whether what begins with the four bytes from one of eight on may be there as far as these go: it is no longer than they are,
+    /// ends with the `next` four, or has its first six there.
+    #[inline(always)]
+    fn goes_on(&self, all: Eight, at: usize, first: Part, next: Part) -> bool {
+        first.ends || next.ends || (next.is_in && self.has_six(all, at))
+    }
+
+    /// What is known of the four bytes from one of eight on.
+    #[inline(always)]
+    fn part(&self, all: Eight, at: usize) -> Part {
+        self.parts.get(all.stretch(at, PART_LEN))
+    }
+
+    /// Whether the six from there on are in some literal.
+    #[inline(always)]
+    fn has_six(&self, all: Eight, at: usize) -> bool {
+        self.sixes.get(all.stretch(at, SIX_LEN)).is_in
     }
 
     /// The same where there are less than three bytes on a side.
@@ -175,19 +202,16 @@ impl Seams {
     }
 }
 
-/// Whether something of four bytes or more may lie across the border of eight bytes, by what is known of the four, and of the
-/// six, from a place on: it begins one byte before the border or two, or ends one behind or two, or else holds the first six.
-#[inline(always)]
-fn may_touch(part: impl Fn(usize) -> Part, has_six: impl Fn(usize) -> bool) -> bool {
-    let [before, middle, behind] = [part(0), part(1), part(2)];
-    // What begins there is no longer than four bytes, five, or has its first six there.
-    let goes_on =
-        |at: usize, first: Part, next: Part| first.ends || next.ends || (next.is_in && has_six(at));
-    before.ends
-        || (middle.ends & (before.is_in | middle.begins))
-        || (middle.begins && goes_on(1, middle, behind))
-        || (behind.begins && goes_on(2, behind, part(3)))
-        || (before.is_in & middle.is_in & behind.is_in && has_six(0))
+/// Eight bytes around a seam, letters folded.
+#[derive(Clone, Copy)]
+struct Eight(u64);
+
+impl Eight {
+    /// So many of them from one on, as a number.
+    #[inline(always)]
+    fn stretch(self, at: usize, len: usize) -> u64 {
+        self.0 << (8 * at) >> (64 - 8 * len)
+    }
 }
 
 impl Pairs {
