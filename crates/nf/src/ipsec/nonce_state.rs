@@ -201,7 +201,7 @@ impl NonceState {
     }
 
     /// Writes the exact next number of every key whose [`Reserve`] was dropped. Those that are not give out
-    /// what is reserved for them, and write theirs when they are dropped.
+    /// what is reserved for them, and the last of them to be dropped writes theirs.
     ///
     /// # Errors
     ///
@@ -386,8 +386,8 @@ impl Drop for Reserve {
         let mut ledger = self.shared.ledger();
         ledger.held.remove(&self.name);
         ledger.records.insert(self.name, self.next.get());
-        if self.shared.stopped.load(Ordering::SeqCst) {
-            // Nobody else will; where it fails, the disk still has the end of the block.
+        if self.shared.stopped.load(Ordering::SeqCst) && ledger.held.is_empty() {
+            // Nobody else will, and the last does it for all; where it fails, the disk still has the ends of the blocks.
             let _ = ledger.file.write(&ledger.records);
         }
     }

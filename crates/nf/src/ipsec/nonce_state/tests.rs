@@ -51,20 +51,22 @@ fn a_fingerprint_is_of_the_key() {
 }
 
 #[test]
-fn an_orderly_end_keeps_the_exact_number() {
+fn an_orderly_end_keeps_the_exact_numbers() {
     let folder = Folder::new("orderly");
     for (round, start) in [(0, 1), (1, 101), (2, 201)] {
         let state = NonceState::open_by_blocks(&folder.state(), 64).unwrap();
-        let reserve = one(&state, key(1));
-        assert_eq!(reserve.start(), start, "round {round}");
-        assert!((start..start + 100).all(|number| reserve.covers(number)));
+        let reserves = state.add(&[key(1), key(2)]).unwrap();
+        for reserve in &reserves {
+            assert_eq!(reserve.start(), start, "round {round}");
+            assert!((start..start + 100).all(|number| reserve.covers(number)));
+        }
         // Either may go first.
         if round == 1 {
-            drop(reserve);
+            drop(reserves);
             state.close().unwrap();
         } else {
             state.close().unwrap();
-            drop(reserve);
+            drop(reserves);
         }
     }
     let mode = fs::metadata(folder.state()).unwrap().permissions().mode();
