@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Instance, demands, try_cores};
+use warpline_engine::{Chain, Demand, Instance, demands, try_cores};
 use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
@@ -48,13 +48,20 @@ pub(crate) fn check_machine<'a>(
             .map_err(|why| Failure::Usage(format!("chain {:?}: {why}", chain.name)))?;
     }
     let all = demands(chains.map(|loaded| (&*loaded.chain, &loaded.settings)));
-    let Some(demand) = all.iter().find(|demand| !demand.fits()) else { return Ok(()) };
+    match all.iter().find(|demand| !demand.fits()) {
+        Some(demand) => Err(Failure::Usage(too_much(demand))),
+        None => Ok(()),
+    }
+}
+
+/// Whose demand does not fit, by how much, and what would help.
+fn too_much(demand: &Demand) -> String {
     let names: Vec<String> = demand.chains.iter().map(|name| format!("{name:?}")).collect();
     let whose = if names.len() == 1 { "chain" } else { "chains" };
-    Err(Failure::Usage(format!(
+    format!(
         "{whose} {}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` take less",
         names.join(", ")
-    )))
+    )
 }
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
@@ -130,4 +137,25 @@ fn describe(chain: &Chain) -> String {
         }
     }
     text.trim_end().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_does_not_fit_and_what_helps() {
+        let chains = vec!["one".to_string(), "other".to_string()];
+        let demand = Demand {
+            device: "cuda:0".into(),
+            memory: 1 << 30,
+            chains,
+            mirrors: 2 << 30,
+            others: 0,
+        };
+        let told = too_much(&demand);
+        assert!(told.starts_with("chains \"one\", \"other\": "), "{told}");
+        assert!(told.contains("cuda:0") && told.contains("2048 MiB"), "{told}");
+        assert!(told.contains("a smaller `arena_mib`"), "{told}");
+    }
 }

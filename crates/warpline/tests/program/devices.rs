@@ -61,8 +61,6 @@ fn what_can_not_be_asked_of_a_device_is_told() {
     refused("--set router.launch_kib=64", "`launch_kib` takes a `device` other than \"cpu\"");
     if has_host(&demo) {
         refused("--set nat.device=host", "the function has no kernels for \"host\"");
-        let huge = "--device host --lanes 64 --set chain.arena_mib=2048";
-        refused(huge, "fewer `lanes` or `streams`, a smaller `arena_mib`");
         let known = "devices here: ";
         refused("--device abacus", known);
         let checked = demo.warpline("check chain.toml --device host").expect(0);
