@@ -13,7 +13,7 @@ use super::outcome::{Direction, Place, Stream, Tracked};
 use super::segment::{FlowPacket, Segment};
 use super::{Flows, NO_FLOW, count, is_established};
 
-/// [`Tracked`] of a packet that was as expected, in fewer words: the rest is as in [`NO_FLOW`].
+/// [`Tracked`] of a packet that was as expected, in fewer words: it began nothing, and nothing waits that could be given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// As in [`Tracked`].
