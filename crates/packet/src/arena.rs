@@ -828,7 +828,7 @@ impl Table {
             return false;
         }
         let new_len = (new_end - new_start) as u32;
-        *wire_at = new_len + wire_at.saturating_sub(*len_at);
+        *wire_at = new_len.saturating_add(wire_at.saturating_sub(*len_at));
         (*start_at, *len_at) = (new_start as u16, new_len);
         true
     }

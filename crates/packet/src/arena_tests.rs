@@ -133,6 +133,13 @@ fn rooms_bound_reshaping() {
     assert!(table.reshape(0, 168, 0), "an empty frame is one");
     table.frame_mut(0).fill(0);
     assert_eq!(table.frame(1), &[9; 100]);
+    // A capture may say any length.
+    for (wire_len, then) in [(100, 168), (300, 368), (u32::MAX, u32::MAX)] {
+        table.column_mut(WireLen)[1] = wire_len;
+        assert!(table.reshape(1, -64, 4));
+        assert_eq!(table.column(WireLen)[1], then);
+        assert!(table.reshape(1, 64, -4));
+    }
 }
 
 #[test]
