@@ -55,12 +55,12 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and nothing was done.
     #[inline]
     pub fn take_expected(&mut self, packet: &FlowPacket<'_>) -> Option<Expected> {
-        if packet.is_error || self.is_corrupt(packet) {
+        if packet.is_error {
             return None;
         }
         let (place, direction) = self.table.find(&packet.key, packet.hint)?;
         let now = self.now.max(packet.timestamp);
-        if self.table.is_over(place, now, &self.timeouts) {
+        if self.table.is_over(place, now, &self.timeouts) || self.is_corrupt(packet) {
             return None;
         }
         let flow = self.table.get_mut(place);
@@ -109,7 +109,11 @@ impl Connection {
             return Some(None);
         }
         let Turn { connection, memory, .. } = &mut turn;
-        let before = connection.halves[direction as usize].side.extend(memory, segment.payload)?;
+        let side = &mut connection.halves[direction as usize].side;
+        let before = side.last_four(memory);
+        if !side.extend(memory, segment.payload) {
+            return None;
+        }
         turn.note_ack();
         let behind = segment.payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
         let seam = before.zip(behind);

@@ -102,6 +102,9 @@ impl<V: Default + Clone> Flows<V> {
     /// Takes a packet in, at its own time. Places that were given before are void from here on. What waits in a flow that
     /// ends with it is forgotten.
     pub fn take(&mut self, packet: &FlowPacket<'_>) -> Tracked {
+        if let Some(expected) = self.take_expected(packet) {
+            return expected.into();
+        }
         loop {
             match self.try_take(packet) {
                 Ok(tracked) => return tracked,
@@ -112,17 +115,9 @@ impl<V: Default + Clone> Flows<V> {
 
     /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
     /// [`Flows::telling_ends_of`]. It is the error:
-    /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again.
-    #[inline]
+    /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again. Most packets
+    /// are taken in fewer steps by [`Flows::take_expected`], which is to be asked first.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
-        match self.take_expected(packet) {
-            Some(expected) => Ok(expected.into()),
-            None => self.take_any(packet),
-        }
-    }
-
-    /// [`Flows::try_take`], whatever the packet is.
-    fn take_any(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.now = self.now.max(packet.timestamp);
         self.end_before = None;
         let found = self.find(packet)?;

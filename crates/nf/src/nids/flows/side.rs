@@ -84,7 +84,7 @@ impl Side {
         payload: &[u8],
         acked: u64,
     ) -> Stream {
-        if start == self.next && self.extend(memory, payload).is_some() {
+        if start == self.next && self.extend(memory, payload) {
             return Stream::Grew { from: start, to: self.next, is_packet: true, changed: None };
         }
         self.join(memory);

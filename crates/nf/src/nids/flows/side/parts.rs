@@ -9,32 +9,29 @@ use super::super::memory::{Memory, Wrote};
 use super::Side;
 
 impl Side {
-    /// Delivers what comes in order where nothing waits and there is memory, as with most segments; `None` where it did not.
-    /// Gives the four bytes before as one number, where these lie together.
+    /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
     #[inline]
-    pub(in super::super) fn extend(
-        &mut self,
-        memory: &mut Memory,
-        payload: &[u8],
-    ) -> Option<Option<u32>> {
+    pub(in super::super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
         let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
         if payload.is_empty() || !self.block.as_ref().is_some_and(is_plain) {
-            return None;
+            return false;
         }
         self.drop_to(memory.window_len as u32);
-        let before = self.last_four(memory);
-        let at = self.room_for(memory, payload.len())?;
-        memory.blocks.bytes_mut().get_mut(at..at + payload.len())?.copy_from_slice(payload);
+        let Some(at) = self.room_for(memory, payload.len()) else { return false };
+        let Some(room) = memory.blocks.bytes_mut().get_mut(at..at + payload.len()) else {
+            return false;
+        };
+        room.copy_from_slice(payload);
         let end = self.next + payload.len() as u64;
         memory.wrote = Wrote::Alone(Span { start: self.next, end });
         self.next = end;
         self.kept += payload.len() as u32;
-        Some(before)
+        true
     }
 
     /// The window's last four bytes as one number, where they lie together.
     #[inline]
-    fn last_four(&self, memory: &Memory) -> Option<u32> {
+    pub(in super::super) fn last_four(&self, memory: &Memory) -> Option<u32> {
         let newer = (self.kept - self.older) as usize;
         let start = if self.older > 0 { 0 } else { self.head as usize };
         let at = self.block?.start() + start + newer.checked_sub(4)?;
