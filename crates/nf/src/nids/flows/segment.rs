@@ -99,12 +99,6 @@ impl<'a> FlowPacket<'a> {
         is_either.then(|| (protocol, self.key.ports()))
     }
 
-    /// Whether it is a TCP packet with SYN.
-    #[inline]
-    pub fn is_syn(&self) -> bool {
-        self.segment.is_some_and(|segment| segment.has(tcp::flags::SYN))
-    }
-
     /// Its addresses, source and destination; of an ICMP error those of the packet that it quotes, turned around.
     pub fn addresses(&self) -> [IpAddr; 2] {
         self.key.ends().addresses
