@@ -158,9 +158,12 @@ impl Bench {
                 let time = match way {
                     0 => seconds(|| self.bare(manager, &packets, &mut jobs, &mut bare)),
                     1 => seconds(|| {
-                        self.batches(&mut jobs, |keys, jobs| match self.direction {
-                            Direction::Out => self.engine.seal(keys, jobs),
-                            Direction::In => self.engine.open(keys, jobs),
+                        self.batches(&mut jobs, |keys, jobs| {
+                            self.fetch(keys, jobs);
+                            match self.direction {
+                                Direction::Out => self.engine.seal(keys, jobs),
+                                Direction::In => self.engine.open(keys, jobs),
+                            }
                         })
                     }),
                     _ => seconds(|| {
@@ -287,6 +290,18 @@ impl Bench {
 
     fn batches(&self, jobs: &mut [Job<'_>], mut work: impl FnMut(&KeyTable, &mut [Job<'_>])) {
         jobs.chunks_mut(BATCH_DEFAULT).for_each(|jobs| work(&self.keys, jobs));
+    }
+
+    /// Asks for the keys ahead, as the function does.
+    fn fetch(&self, keys: &KeyTable, jobs: &[Job<'_>]) {
+        let mut last = None;
+        for job in jobs.iter().filter(|job| last.replace(job.row) != Some(job.row)) {
+            self.engine.announce(job.row);
+        }
+        let mut last = None;
+        for job in jobs.iter().filter(|job| last.replace(job.row) != Some(job.row)) {
+            self.engine.fetch(keys, job.row, job.esp.len());
+        }
     }
 
     /// The library alone.

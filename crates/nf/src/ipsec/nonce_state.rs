@@ -298,15 +298,16 @@ impl Grant {
 /// The right to use numbers of one key. One lane has it. What every number asks for comes first.
 #[repr(C)]
 pub struct Reserve {
+    /// In front, as it says whether there is one where there may be none.
+    grant: Arc<Grant>,
     /// The first number that was not used.
     next: Cell<u64>,
     /// Numbers below it are reserved, and so many that no more have to be asked for.
     calm_up_to: Cell<u64>,
-    name: Fingerprint,
-    grant: Arc<Grant>,
     start: u64,
     /// What was reserved when more was asked for.
     asked_at: Cell<u64>,
+    name: Fingerprint,
     thread: Thread,
     shared: Arc<Shared>,
 }

@@ -296,9 +296,16 @@ fn may_fragment(packet: &PacketMut<'_>, shape: &Shape) -> bool {
 
 impl Before for Sealer {
     fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        for &index in picks.iter().filter(|_| self.tables.is_large()) {
+        if !self.tables.is_large() {
+            return;
+        }
+        for &index in picks {
             let packet = batch.packet(index.into());
             self.tables.fetch(packet.into_frame(), &packet.headers());
+        }
+        for &index in picks {
+            let packet = batch.packet(index.into());
+            self.tables.fetch_next(packet.into_frame(), &packet.headers());
         }
     }
 

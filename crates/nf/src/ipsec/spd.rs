@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-use warpline_packet::{Headers, Prefix};
+use warpline_packet::{Headers, Prefix, prefetch};
 
 use super::sa::{Action, Policy, Selector};
 use super::traffic::{ANY_PORT, Port, Traffic, addresses_v4};
@@ -11,7 +11,7 @@ use crate::firewall::{Range, Ranges, SearchKey, Space, TooLarge, bounds};
 
 mod by_dst;
 
-use by_dst::{Address, ByDst};
+use by_dst::{Address, ByDst, FEW};
 
 const NO_PORT: u32 = 1 << 16;
 const HIDDEN_PORT: u32 = NO_PORT + 1;
@@ -125,6 +125,20 @@ impl Spd {
         }
     }
 
+    /// Asks for the policy that the decision about a packet to `dst` will look at first, once [`Spd::fetch`] is done.
+    #[inline]
+    pub(super) fn fetch_policy(&self, dst: IpAddr) {
+        match (dst, &self.v4.search, &self.v6.search) {
+            (IpAddr::V4(dst), Search::ByDst(by_dst), _) => {
+                fetch_first(by_dst.find(dst.to_bits()), &self.v4.policies);
+            }
+            (IpAddr::V6(dst), _, Search::ByDst(by_dst)) => {
+                fetch_first(by_dst.find(dst.to_bits()), &self.v6.policies);
+            }
+            _ => {}
+        }
+    }
+
     /// What they say of the packet with these headers; `None` where it is not IP or cut inside its header.
     #[inline(always)]
     pub(super) fn decide_packet(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
@@ -172,6 +186,11 @@ impl Spd {
             _ => Decision::None,
         }
     }
+}
+
+fn fetch_first<A>(places: Option<&[u32; FEW]>, policies: &[Found<A>]) {
+    let first = places.and_then(|places| policies.get(places[0] as usize));
+    first.into_iter().for_each(prefetch);
 }
 
 fn number(port: Port) -> u32 {

@@ -162,6 +162,18 @@ impl Tables {
         }
     }
 
+    /// Asks for what that leads to, once it is at hand: the SA that opens, or the policy.
+    #[inline]
+    pub(super) fn fetch_next(&self, frame: &[u8], headers: &Headers) {
+        let Some((_, dst)) = addresses(frame, headers) else { return };
+        let Esp::At(place) = Esp::find(frame, headers) else { return self.spd.fetch_policy(dst) };
+        let (_, number) = self.index.slots[self.index.start(place.spi)];
+        if let Some(row) = number.checked_sub(1) {
+            self.shapes.get(row as usize).into_iter().for_each(prefetch);
+            self.homes.get(row as usize).into_iter().for_each(prefetch);
+        }
+    }
+
     /// The place of a row's SA among those of its direction whose state is in `shard`; `None` where its state is elsewhere.
     #[inline(always)]
     pub(super) fn slot(&self, row: u16, shard: Shard) -> Option<usize> {
