@@ -1,9 +1,10 @@
 //! The pure middle phase: packets are wrapped, ciphered many at a time, and stripped.
 
+use arrayvec::ArrayVec;
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Batch, PacketMut};
 
-use super::cipher::{Engine, JOBS_MAX, Job, KeyTable};
+use super::cipher::{Engine, JOBS_MAX, Job};
 use super::reason;
 use super::seal::{self, Stretch};
 use super::strip::{self, Outcome};
@@ -12,12 +13,10 @@ use super::traffic::Esp;
 use super::words::{TOGETHER, Task, Words, Work};
 
 /// Packets that are ciphered together.
-struct Plan {
-    entries: [Entry; JOBS_MAX],
-    len: usize,
-}
+type Plan = ArrayVec<Entry, JOBS_MAX>;
+type Jobs<'b> = ArrayVec<Job<'b>, JOBS_MAX>;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Entry {
     index: u16,
     row: u16,
@@ -25,27 +24,9 @@ struct Entry {
     esp: Stretch,
 }
 
-impl Plan {
-    const fn new() -> Self {
-        const NONE: Entry = Entry { index: 0, row: 0, sequence: 0, esp: Stretch { at: 0, len: 0 } };
-        Self { entries: [NONE; JOBS_MAX], len: 0 }
-    }
-
-    fn push(&mut self, entry: Entry) {
-        if let Some(slot) = self.entries.get_mut(self.len) {
-            *slot = entry;
-            self.len += 1;
-        }
-    }
-
-    /// Whether it has no room for as many packets as are read together.
-    fn is_full(&self) -> bool {
-        self.len + TOGETHER > JOBS_MAX
-    }
-
-    fn entries(&self) -> &[Entry] {
-        &self.entries[..self.len]
-    }
+/// Whether a plan has no room for as many packets as are read together.
+fn is_full(plan: &Plan) -> bool {
+    plan.remaining_capacity() < TOGETHER
 }
 
 /// Does what the packets' words say.
@@ -75,10 +56,10 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
                 None => packet.drop(reason::TOO_BIG),
             }
         }
-        if to_seal.is_full() {
+        if is_full(&to_seal) {
             seal_all(batch, tables, engine, &mut to_seal);
         }
-        if to_open.is_full() {
+        if is_full(&to_open) {
             open_all(batch, tables, engine, words, &mut to_open);
         }
     }
@@ -102,31 +83,26 @@ fn stretch(packet: &PacketMut<'_>) -> Option<Stretch> {
 }
 
 fn seal_all(batch: &mut Batch, tables: &Tables, engine: &Engine, plan: &mut Plan) {
-    let entries = plan.entries();
-    with_jobs(batch, entries, &tables.keys, |keys, jobs| {
-        engine.seal(keys, jobs);
-        [false; JOBS_MAX]
-    });
-    for entry in entries.iter().filter(|_| tables.sends_udp) {
+    let mut jobs = Jobs::new_const();
+    add_jobs(&mut jobs, batch, plan);
+    engine.seal(&tables.keys, &mut jobs);
+    drop(jobs);
+    for entry in plan.iter().filter(|_| tables.sends_udp) {
         seal::finish(&mut batch.packet_mut(entry.index.into()), tables.shape(entry.row));
     }
-    plan.len = 0;
+    plan.clear();
 }
 
 fn open_all(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words, plan: &mut Plan) {
-    let entries = plan.entries();
-    let authentic = with_jobs(batch, entries, &tables.keys, |keys, jobs| {
-        engine.open(keys, jobs);
-        core::array::from_fn(|i| jobs.get(i).is_some_and(|job| job.is_authentic))
-    });
-    for (entry, is_authentic) in entries.iter().zip(authentic) {
+    let authentic = open(batch, tables, engine, plan);
+    for (entry, is_authentic) in plan.iter().zip(authentic) {
         if is_authentic {
             let packet = &mut batch.packet_mut(entry.index.into());
             let outcome = strip::strip(packet, tables.shape(entry.row), entry.esp);
             words.set_outcome(packet, outcome);
         }
     }
-    plan.len = 0;
+    plan.clear();
 }
 
 /// Opens one packet as number `sequence`: the work of [`run`], repeated where that took it for another.
@@ -140,31 +116,32 @@ pub(super) fn open_one(
 ) -> Outcome {
     let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
     let entry = Entry { index: index as u16, row, sequence, esp };
-    let [is_authentic, ..] = with_jobs(batch, &[entry], &tables.keys, |keys, jobs| {
-        engine.open(keys, jobs);
-        core::array::from_fn(|i| jobs.get(i).is_some_and(|job| job.is_authentic))
-    });
-    if !is_authentic {
+    if !open(batch, tables, engine, &[entry]).contains(&true) {
         return Outcome::Closed;
     }
     strip::strip(&mut batch.packet_mut(index), tables.shape(row), esp)
 }
 
-/// Gives `work` the jobs of `entries`, whose packets grow from one to the next.
-fn with_jobs(
+/// Has the texts of `entries` opened, and says of each whether it is authentic.
+fn open(
     batch: &mut Batch,
+    tables: &Tables,
+    engine: &Engine,
     entries: &[Entry],
-    keys: &KeyTable,
-    work: impl FnOnce(&KeyTable, &mut [Job<'_>]) -> [bool; JOBS_MAX],
-) -> [bool; JOBS_MAX] {
-    if entries.is_empty() {
-        return [false; JOBS_MAX];
+) -> ArrayVec<bool, JOBS_MAX> {
+    let mut jobs = Jobs::new_const();
+    add_jobs(&mut jobs, batch, entries);
+    engine.open(&tables.keys, &mut jobs);
+    jobs.iter().map(|job| job.is_authentic).collect()
+}
+
+/// Adds the cipher's jobs of `entries`, whose packets grow from one to the next, to none before.
+#[inline(always)]
+fn add_jobs<'b>(jobs: &mut Jobs<'b>, batch: &'b mut Batch, entries: &[Entry]) {
+    let frames = batch.frames_mut(entries.iter().map(|entry| entry.index.into()));
+    for (entry, frame) in entries.iter().zip(frames) {
+        let esp = frame.get_mut(entry.esp.range()).unwrap_or(&mut []);
+        let (row, sequence) = (entry.row.into(), entry.sequence);
+        let _ = jobs.try_push(Job { row, sequence, esp, is_authentic: false });
     }
-    let mut frames = batch.frames_mut(entries.iter().map(|entry| entry.index.into()));
-    let mut jobs: [Job<'_>; JOBS_MAX] = core::array::from_fn(|i| {
-        let (entry, frame) = (entries.get(i).copied().unwrap_or_default(), frames.next());
-        let esp = frame.and_then(|frame| frame.get_mut(entry.esp.range())).unwrap_or(&mut []);
-        Job { row: entry.row.into(), sequence: entry.sequence, esp, is_authentic: false }
-    });
-    work(keys, &mut jobs[..entries.len()])
 }
