@@ -292,15 +292,11 @@ impl Bench {
         jobs.chunks_mut(BATCH_DEFAULT).for_each(|jobs| work(&self.keys, jobs));
     }
 
-    /// Asks for the keys ahead, as the function does.
+    /// Asks for the keys ahead where there are many, as the function does.
     fn fetch(&self, keys: &KeyTable, jobs: &[Job<'_>]) {
-        let mut last = None;
-        for job in jobs.iter().filter(|job| last.replace(job.row) != Some(job.row)) {
-            self.engine.announce(job.row);
-        }
-        let mut last = None;
-        for job in jobs.iter().filter(|job| last.replace(job.row) != Some(job.row)) {
-            self.engine.fetch(keys, job.row, job.esp.len());
+        if keys.rows().len() > 256 {
+            jobs.iter().for_each(|job| self.engine.announce(job.row));
+            jobs.iter().for_each(|job| self.engine.fetch(keys, job.row, job.esp.len()));
         }
     }
 

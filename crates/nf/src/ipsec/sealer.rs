@@ -310,11 +310,12 @@ impl Before for Sealer {
     }
 
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        let is_large = self.tables.is_large();
         for picks in picks.chunks(TOGETHER) {
             let (mut tasks, mut last) = ([Task::NONE; TOGETHER], None);
             for (task, &index) in tasks.iter_mut().zip(picks) {
                 *task = self.decide(batch, index.into(), emit);
-                if task.work != Work::None && last != Some(task.row) {
+                if is_large && task.work != Work::None && last != Some(task.row) {
                     last = Some(task.row);
                     self.fetch_row(*task);
                 }

@@ -32,7 +32,7 @@ fn is_full(plan: &Plan) -> bool {
 /// Does what the packets' words say.
 pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words) {
     let (mut to_seal, mut to_open) = (Plan::new(), Plan::new());
-    let mut last = None;
+    let (is_large, mut last) = (tables.is_large(), None);
     for first in (0..batch.len()).step_by(TOGETHER) {
         let mut tasks = [Task::NONE; TOGETHER];
         words.get_all(batch, first, &mut tasks);
@@ -42,7 +42,7 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
             }
             let packet = &mut batch.packet_mut(index);
             let (index, row, sequence) = (index as u16, task.row, task.sequence);
-            if last != Some(row) {
+            if is_large && last != Some(row) {
                 last = Some(row);
                 engine.fetch(&tables.keys, row.into(), packet.len());
             }
