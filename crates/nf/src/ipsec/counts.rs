@@ -15,14 +15,18 @@ pub(super) enum Refused {
     Other,
 }
 
-/// An SA's counters; those that every packet changes come first.
-#[repr(C)]
+/// What an SA carried: what every packet changes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct Carried {
     pub(super) packets: u64,
     /// Bytes of the packets as they are without ESP.
     pub(super) bytes: u64,
     first: Option<Instant>,
+}
+
+/// What it refused, in packets, and whether it met a soft limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusals {
     pub(super) bad_icv: u64,
     pub(super) replay: u64,
     pub(super) lifetime: u64,
@@ -30,18 +34,15 @@ pub(super) struct Counts {
     pub(super) is_soft: bool,
 }
 
-impl Counts {
-    /// Takes a packet of `len` bytes in, unless a hard limit says no.
-    pub(super) fn carry(&mut self, len: usize, now: Instant, lifetime: &Lifetime) -> bool {
-        let admits = self.admits(len, now, lifetime);
-        if admits {
-            self.count(len);
-        }
-        admits
-    }
-
-    /// Whether no hard limit is against one more packet of `len` bytes.
-    pub(super) fn admits(&mut self, len: usize, now: Instant, lifetime: &Lifetime) -> bool {
+impl Carried {
+    /// Whether no hard limit is against one more packet of `len` bytes; `refusals` gets to know of limits.
+    pub(super) fn admits(
+        &mut self,
+        len: usize,
+        now: Instant,
+        lifetime: &Lifetime,
+        refusals: &mut Refusals,
+    ) -> bool {
         let age = now.since(*self.first.get_or_insert(now));
         let (packets, bytes) = (self.packets + 1, self.bytes + len as u64);
         let is_over = |limits: &Limits| {
@@ -49,9 +50,9 @@ impl Counts {
                 || limits.bytes.is_some_and(|max| bytes > max)
                 || limits.seconds.is_some_and(|max| age >= Duration::from_secs(max))
         };
-        self.is_soft |= is_over(&lifetime.soft);
+        refusals.is_soft |= is_over(&lifetime.soft);
         let is_over = is_over(&lifetime.hard);
-        self.lifetime += u64::from(is_over);
+        refusals.lifetime += u64::from(is_over);
         !is_over
     }
 
@@ -66,7 +67,20 @@ impl Counts {
         self.bytes += len as u64;
     }
 
-    pub(super) fn refuse(&mut self, why: Refused) {
+    /// Adds what another SA carried.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+
+    /// Whether it carried anything, or was asked to.
+    pub(super) fn is_begun(&self) -> bool {
+        self.first.is_some()
+    }
+}
+
+impl Refusals {
+    pub(super) fn count(&mut self, why: Refused) {
         *match why {
             Refused::BadIcv => &mut self.bad_icv,
             Refused::Replay => &mut self.replay,
@@ -74,13 +88,7 @@ impl Counts {
         } += 1;
     }
 
-    /// Adds what another SA carried.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-
-    pub(super) fn is_used(&self) -> bool {
-        self.first.is_some() || self.bad_icv + self.replay + self.lifetime + self.other > 0
+    pub(super) fn any(&self) -> bool {
+        self.bad_icv + self.replay + self.lifetime + self.other > 0
     }
 }

@@ -13,7 +13,7 @@ use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
 use warpline_packet::{Batch, Packet, Reason, Shard, Verdict, prefetch};
 
 use super::cipher::Engine;
-use super::counts::{Counts, Refused};
+use super::counts::{Carried, Refusals, Refused};
 use super::replay::ReplayWindow;
 use super::sa::{Direction, Mode, Sa};
 use super::strip::Outcome;
@@ -30,7 +30,8 @@ use crate::{After, Emit, Function, Report};
 #[derive(Debug)]
 pub(super) struct InState {
     window: ReplayWindow,
-    counts: Counts,
+    carried: Carried,
+    refusals: Refusals,
 }
 
 impl InState {
@@ -38,7 +39,7 @@ impl InState {
         // RFC 4303, 3.4.3: numbers that did not authenticate say nothing.
         let window = if is_authenticated(sa) { sa.replay_window } else { 0 };
         let window = ReplayWindow::new(window, sa.esn, sa.sequence);
-        Self { window, counts: Counts::default() }
+        Self { window, carried: Carried::default(), refusals: Refusals::default() }
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Opener {
     words: Words,
     states: Box<[InState]>,
     /// Of SAs that a reload took away.
-    retired: Counts,
+    retired: Carried,
     icmp: Option<Errors>,
     dummies: u64,
     reopened: u64,
@@ -64,7 +65,7 @@ impl Opener {
             engine: Arc::clone(&ipsec.engine),
             words: ipsec.words,
             states,
-            retired: Counts::default(),
+            retired: Carried::default(),
             icmp: ipsec.options.icmp.map(Errors::new),
             dummies: 0,
             reopened: 0,
@@ -78,11 +79,11 @@ impl Opener {
             return batch.packet_mut(index).drop(reason::MISPLACED);
         };
         let opened = self.open(batch, index, task, slot);
-        let counts = &mut self.states[slot].counts;
+        let InState { carried, refusals, .. } = &mut self.states[slot];
         let packet = &mut batch.packet_mut(index);
         if opened == Ok(Outcome::Plain) && !shape.has_terms {
-            counts.begin(packet.timestamp());
-            return counts.count(packet.ip_end() - packet.l3_offset());
+            carried.begin(packet.timestamp());
+            return carried.count(packet.ip_end() - packet.l3_offset());
         }
         let verdict = opened.and_then(|outcome| match outcome {
             Outcome::Closed => Err(reason::BAD_ICV),
@@ -97,9 +98,10 @@ impl Opener {
                 let sa = tables.row(task.row).0;
                 if !is_carried(sa, packet) {
                     Err(reason::SELECTOR_MISMATCH)
-                } else if !counts.carry(len, now, &sa.lifetime) {
+                } else if !carried.admits(len, now, &sa.lifetime, refusals) {
                     Err(reason::LIFETIME)
                 } else {
+                    carried.count(len);
                     Ok(true)
                 }
             }
@@ -118,7 +120,7 @@ impl Opener {
                     reason::LIFETIME => None,
                     _ => Some(Refused::Other),
                 };
-                of.into_iter().for_each(|of| counts.refuse(of));
+                of.into_iter().for_each(|of| refusals.count(of));
                 packet.drop(why);
             }
         }
@@ -221,7 +223,7 @@ impl After for Opener {
         let function: &dyn core::any::Any = function;
         let Some(new) = function.downcast_ref::<Ipsec>() else { return };
         let (retired, states) = (&mut self.retired, &mut self.states);
-        let retire = |state: &InState| retired.add(&state.counts);
+        let retire = |state: &InState| retired.add(&state.carried);
         new.successor.take_over(&new.tables, &self.tables, self.shard, states, retire);
         self.tables = Arc::clone(&new.tables);
         self.engine = Arc::clone(&new.engine);
@@ -232,16 +234,17 @@ impl After for Opener {
 
     fn close(&mut self, report: &mut dyn Report) {
         for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
-            report::tell(report, &self.tables.sas[row], state.window.highest(), &state.counts);
+            let (sa, InState { window, carried, refusals }) = (&self.tables.sas[row], state);
+            report::tell(report, sa, window.highest(), carried, refusals);
         }
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let sum = |of: fn(&Counts) -> u64| {
-            of(&self.retired) + self.states.iter().map(|state| of(&state.counts)).sum::<u64>()
+        let sum = |of: fn(&Carried) -> u64| {
+            of(&self.retired) + self.states.iter().map(|state| of(&state.carried)).sum::<u64>()
         };
-        visit("opened", sum(|counts| counts.packets));
-        visit("opened_bytes", sum(|counts| counts.bytes));
+        visit("opened", sum(|carried| carried.packets));
+        visit("opened_bytes", sum(|carried| carried.bytes));
         visit("dummies", self.dummies);
         visit("reopened", self.reopened);
         self.icmp.iter().for_each(|icmp| icmp.counters(visit));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cipher::Engine;
-use super::counts::Counts;
+use super::counts::{Carried, Refusals};
 use super::sa::{Direction, Sa};
 use crate::{Cell, Report, Table};
 
@@ -11,21 +11,27 @@ use crate::{Cell, Report, Table};
 const WORDS: usize = 10;
 
 /// Gives `report` what `sa` did, if it did anything.
-pub(super) fn tell(report: &mut dyn Report, sa: &Sa, sequence: u64, counts: &Counts) {
-    if !counts.is_used() {
+pub(super) fn tell(
+    report: &mut dyn Report,
+    sa: &Sa,
+    sequence: u64,
+    carried: &Carried,
+    refusals: &Refusals,
+) {
+    if !carried.is_begun() && !refusals.any() {
         return;
     }
     let words: [u64; WORDS] = [
         sa.spi.into(),
         u64::from(sa.direction == Direction::In),
-        counts.packets,
-        counts.bytes,
+        carried.packets,
+        carried.bytes,
         sequence,
-        counts.bad_icv,
-        counts.replay,
-        counts.lifetime,
-        counts.other,
-        counts.is_soft.into(),
+        refusals.bad_icv,
+        refusals.replay,
+        refusals.lifetime,
+        refusals.other,
+        refusals.is_soft.into(),
     ];
     let mut note: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     note.extend_from_slice(sa.name.as_bytes());

@@ -8,7 +8,7 @@ use warpline_packet::wire::ipv4;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard, prefetch};
 
 use super::cipher::Engine;
-use super::counts::{Counts, Refused};
+use super::counts::{Carried, Refusals, Refused};
 use super::nonce_state::Reserve;
 use super::replay::infer_extended;
 use super::sa::{Action, Direction, DontFragment, Sa};
@@ -27,21 +27,23 @@ const PACKET_LEN_MAX: usize = u16::MAX as usize;
 /// Packets that are looked at together: what is wanted of their SAs is asked for before any of them gets a number.
 const TOGETHER: usize = 32;
 
-/// What an SA that seals remembers; what every packet asks for lies in the first two lines of the cache.
+/// What an SA that seals remembers; what every packet asks for lies in front, in one line of the cache.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct OutState {
     /// The last number that was used.
     sequence: u64,
-    counts: Counts,
+    carried: Carried,
     /// The right to use numbers of a key that must not see one twice; nothing is sent by such an SA without.
     reserve: Option<Reserve>,
+    refusals: Refusals,
 }
 
 impl OutState {
     pub(super) fn new(sa: &Sa, reserve: Option<Reserve>) -> Self {
         let start = reserve.as_ref().map_or(0, |reserve| reserve.start().saturating_sub(1));
-        Self { sequence: sa.sequence.max(start), reserve, counts: Counts::default() }
+        let (carried, refusals) = (Carried::default(), Refusals::default());
+        Self { sequence: sa.sequence.max(start), carried, reserve, refusals }
     }
 
     /// The number of its next packet.
@@ -70,7 +72,7 @@ pub(super) struct Sealer {
     words: Words,
     states: Box<[OutState]>,
     /// Of SAs that a reload took away.
-    retired: Counts,
+    retired: Carried,
     reassembly: Option<Reassembly>,
     bypassed: u64,
     keepalives: u64,
@@ -86,7 +88,7 @@ impl Sealer {
             options,
             words: ipsec.words,
             states,
-            retired: Counts::default(),
+            retired: Carried::default(),
             reassembly: (options.reassembly > 0).then(|| {
                 Reassembly::new(shard.share(options.reassembly).max(1), options.frame_len_max())
             }),
@@ -213,10 +215,7 @@ impl Sealer {
         }
         prefetch(self.tables.shape(row));
         let slot = self.tables.slot(row, self.shard);
-        if let Some(state) = slot.and_then(|slot| self.states.get(slot)) {
-            prefetch(state);
-            prefetch(&state.reserve);
-        }
+        slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
     }
 
     /// What is to be done with a packet that is to be sealed, with its number. A dropped packet keeps its row: it tells
@@ -234,15 +233,17 @@ impl Sealer {
         let now = packet.timestamp();
         let sequence = check(packet, shape, len).and_then(|()| {
             if !shape.has_terms {
-                state.counts.begin(now);
-            } else if !state.counts.admits(len, now, &self.tables.row(row).0.lifetime) {
+                state.carried.begin(now);
+            } else if let lifetime = &self.tables.row(row).0.lifetime
+                && !state.carried.admits(len, now, lifetime, &mut state.refusals)
+            {
                 return Err(reason::LIFETIME);
             }
-            state.next(shape).inspect(|_| state.counts.count(len))
+            state.next(shape).inspect(|_| state.carried.count(len))
         });
         let sequence = sequence.unwrap_or_else(|why| {
             if why != reason::LIFETIME {
-                state.counts.refuse(Refused::Other);
+                state.refusals.count(Refused::Other);
             }
             packet.drop(why);
             0
@@ -337,7 +338,7 @@ impl Before for Sealer {
         let function: &dyn core::any::Any = function;
         let Some(new) = function.downcast_ref::<Ipsec>() else { return };
         let (retired, states) = (&mut self.retired, &mut self.states);
-        let retire = |state: &OutState| retired.add(&state.counts);
+        let retire = |state: &OutState| retired.add(&state.carried);
         new.successor.take_over(&new.tables, &self.tables, self.shard, states, retire);
         self.tables = Arc::clone(&new.tables);
         self.engine = Arc::clone(&new.engine);
@@ -346,16 +347,17 @@ impl Before for Sealer {
 
     fn close(&mut self, report: &mut dyn Report) {
         for (row, state) in self.tables.rows(self.shard, Direction::Out).zip(&self.states) {
-            report::tell(report, &self.tables.sas[row], state.sequence, &state.counts);
+            let (sa, OutState { sequence, carried, refusals, .. }) = (&self.tables.sas[row], state);
+            report::tell(report, sa, *sequence, carried, refusals);
         }
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let sum = |of: fn(&Counts) -> u64| {
-            of(&self.retired) + self.states.iter().map(|state| of(&state.counts)).sum::<u64>()
+        let sum = |of: fn(&Carried) -> u64| {
+            of(&self.retired) + self.states.iter().map(|state| of(&state.carried)).sum::<u64>()
         };
-        visit("sealed", sum(|counts| counts.packets));
-        visit("sealed_bytes", sum(|counts| counts.bytes));
+        visit("sealed", sum(|carried| carried.packets));
+        visit("sealed_bytes", sum(|carried| carried.bytes));
         visit("bypassed", self.bypassed);
         visit("keepalives", self.keepalives);
         let Some(reassembly) = &self.reassembly else { return };
