@@ -10,6 +10,7 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -313,6 +314,9 @@ pub struct Reserve {
 }
 
 impl Reserve {
+    /// Bytes of what every number asks for.
+    pub(super) const FRONT_LEN: usize = offset_of!(Self, start);
+
     /// The first number to be used: behind everything that was ever reserved for this key.
     pub fn start(&self) -> u64 {
         self.start

@@ -1,6 +1,7 @@
 //! The half before the cipher: says what becomes of every packet, and gives those to be sealed their number
 //! (RFC 4301, 5.1 and RFC 4303, 3.3.3).
 
+use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(super) struct OutState {
     reserve: Option<Reserve>,
     refusals: Refusals,
 }
+
+const _: () = assert!(offset_of!(OutState, reserve) + Reserve::FRONT_LEN <= 64);
 
 impl OutState {
     pub(super) fn new(sa: &Sa, reserve: Option<Reserve>) -> Self {
@@ -234,10 +237,11 @@ impl Sealer {
         let sequence = check(packet, shape, len).and_then(|()| {
             if !shape.has_terms {
                 state.carried.begin(now);
-            } else if let lifetime = &self.tables.row(row).0.lifetime
-                && !state.carried.admits(len, now, lifetime, &mut state.refusals)
-            {
-                return Err(reason::LIFETIME);
+            } else {
+                let lifetime = &self.tables.row(row).0.lifetime;
+                if !state.carried.admits(len, now, lifetime, &mut state.refusals) {
+                    return Err(reason::LIFETIME);
+                }
             }
             state.next(shape).inspect(|_| state.carried.count(len))
         });
