@@ -1,46 +1,27 @@
-//! CUDA's device on a machine without a GPU: the same table of cases over a stub of the driver (`stub_driver.c`), built by
-//! the system's C compiler. Shows that the calls are right, not what a GPU does. Needs NVRTC and a compiler.
+//! CUDA's device on a machine without a GPU: the same table of cases over stubs of the driver and of NVRTC.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use warpline_device::host::Host;
+use warpline_device::{Device, Failure, Step, Work, open, self_test};
 
-use warpline_device::host::{Compiler, Host};
-use warpline_device::{Device, Failure, Step, Work, compile_cuda_for, open, self_test};
-
-use crate::common::source;
 use crate::devices::{CASES, part, piece_of};
+use crate::stub::Stubs;
 
-/// Set in the process that has the stub, to what it is to do.
-const ROLE: &str = "WARPLINE_STUB_DRIVER";
+/// Set in the program that runs over the stubs, to what it is to do.
+const ROLE: &str = "WARPLINE_STUB_ROLE";
 
 #[test]
-fn the_table_passes_over_a_stub_of_the_driver() {
+fn the_table_passes_over_stubs() {
     if let Ok(role) = std::env::var(ROLE) {
-        return with_stub(&role);
+        return with_stubs(&role);
     }
-    let compiler = match (Compiler::find(), compile_cuda_for(&source(), 90)) {
-        (Ok(compiler), Ok(_)) => compiler,
-        (compiler, nvrtc) => {
-            return println!("skipped: {:?} {:?}", compiler.err(), nvrtc.err());
-        }
-    };
-    let folder = tempfile::tempdir().unwrap();
-    build(&compiler, folder.path());
-    for role in ["table", "lost"] {
-        let ended = again(role, folder.path());
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(
-            ended.status.success(),
-            "{role}: {said}\n{}",
-            String::from_utf8_lossy(&ended.stdout)
-        );
-    }
+    let Some(stubs) = Stubs::build() else { return };
+    let here = ["--exact", "cuda_calls::the_table_passes_over_stubs"];
+    stubs.again(&here, &[(ROLE, "table")]);
+    stubs.again(&here, &[(ROLE, "lost"), ("STUB_LOST", "1")]);
 }
 
-fn with_stub(role: &str) {
-    let host = Host::open().unwrap();
-    self_test(&host).unwrap();
-    host.compile(&source()).unwrap();
+fn with_stubs(role: &str) {
+    self_test(&Host::open().unwrap()).unwrap();
     let device = open("cuda:0").unwrap();
     assert_eq!(device.description().name, "stub (sm_90)");
     match role {
@@ -66,30 +47,4 @@ fn lost(device: &dyn Device) {
         let why = "CUDA_ERROR_ILLEGAL_ADDRESS: says the stub".into();
         assert_eq!(done.outcome, Err(Failure::Lost(why)));
     }
-}
-
-fn build(compiler: &Compiler, folder: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/stub_driver.c");
-    let mut command = Command::new(compiler.path());
-    command
-        .args(["-D_GNU_SOURCE", "-w", "-shared", "-fPIC", "-o"])
-        .arg(folder.join("libcuda.so.1"));
-    assert!(command.arg(source).arg("-ldl").status().unwrap().success());
-}
-
-fn again(role: &str, folder: &Path) -> Output {
-    let before = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", "cuda_calls::the_table_passes_over_a_stub_of_the_driver", "--nocapture"])
-        .env(ROLE, role)
-        .env("LD_LIBRARY_PATH", format!("{}:{before}", folder.display()))
-        // Where there is a GPU, its OpenCL would find the stub too.
-        .env("OCL_ICD_VENDORS", folder)
-        .env("XDG_CACHE_HOME", folder)
-        .env("STUB_LIBRARIES", folder.join("warpline"));
-    if role == "lost" {
-        command.env("STUB_LOST", "1");
-    }
-    command.output().unwrap()
 }

@@ -8,3 +8,5 @@ mod devices;
 mod failures;
 mod nvml_calls;
 mod sanitizers;
+#[path = "../stub/mod.rs"]
+mod stub;

@@ -11,4 +11,13 @@ mod late;
 mod placed;
 mod same;
 mod scripted;
+#[path = "../../../device/tests/stub/mod.rs"]
+mod stub;
 mod told;
+
+/// What asks for the devices of this machine, with stubs of CUDA for one.
+#[test]
+fn chains_are_the_same_over_stubs() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    stubs.again(&["same::", "beside::", "failures::", "told::"], &[]);
+}

@@ -10,5 +10,17 @@ mod ipsec;
 mod router;
 mod sanitizers;
 mod side;
+#[path = "../../../device/tests/stub/mod.rs"]
+mod stub;
 #[allow(unsafe_code)]
 mod sys;
+
+/// The same over stubs of CUDA.
+#[test]
+fn kernels_are_the_same_over_stubs() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    stubs.again(
+        &["--skip", "over_stubs", "--skip", "compile_for_gpus", "--skip", "sanitizers"],
+        &[],
+    );
+}

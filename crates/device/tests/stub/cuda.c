@@ -1,10 +1,9 @@
 /* The part of the CUDA driver's interface that the device uses, over host memory, for machines without a GPU: what is
- * checked is that every call gets what cuda.h says, on a thread that has the context. Copies are done at once; a launch
- * runs the kernel of that name from the host device's libraries in $STUB_LIBRARIES; an event is done when it was
- * asked twice. With $STUB_LOST every event says what a kernel's bad address makes of a context. */
+ * checked is that every call gets what cuda.h says, on a thread that has the context. Copies and launches are done at once, the
+ * latter by what the stub of NVRTC made; an event is done when it was asked twice. With $STUB_LOST every event says what a
+ * kernel's bad address makes of a context. */
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,26 +58,18 @@ int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags) { NEEDS_
 int cuModuleLoadData(void **module, const char *image)
 {
     NEEDS_CONTEXT;
-    *module = malloc(1);
-    return memcmp(image, "\177ELF", 4) ? INVALID_IMAGE : 0;
+    *module = memcmp(image, "\177ELF", 4) ? 0 : dlopen(image + 4, RTLD_NOW);
+    return *module ? 0 : INVALID_IMAGE;
 }
 
-int cuModuleUnload(void *module) { NEEDS_CONTEXT; free(module); return 0; }
+int cuModuleUnload(void *module) { NEEDS_CONTEXT; dlclose(module); return 0; }
 
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-    char run[256], pattern[4096];
-    glob_t found;
+    char run[256];
     NEEDS_CONTEXT;
     snprintf(run, sizeof run, "wl_run_%s", name);
-    snprintf(pattern, sizeof pattern, "%s/*.so", getenv("STUB_LIBRARIES"));
-    glob(pattern, 0, 0, &found);
-    *function = 0;
-    for (size_t i = 0; i < found.gl_pathc && !*function; i++) {
-        void *library = dlopen(found.gl_pathv[i], RTLD_NOW);
-        *function = library ? dlsym(library, run) : 0;
-    }
-    globfree(&found);
+    *function = dlsym(module, run);
     return *function ? 0 : NOT_FOUND;
 }
 
@@ -122,7 +113,3 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 
 int cuGetErrorName(int code, const char **text) { *text = code == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR"; return 0; }
 int cuGetErrorString(int code, const char **text) { *text = "says the stub"; return 0; }
-
-/* NVRTC asks the driver too, and takes an error for an answer. */
-int cuGetProcAddress_v2(const char *name, void **to, int version, address flags, void *found) { *to = dlsym(RTLD_DEFAULT, name); return *to ? 0 : NOT_FOUND; }
-int cuGetExportTable(void **to, const void *id) { *to = 0; return NOT_FOUND; }
