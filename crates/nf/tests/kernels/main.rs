@@ -19,8 +19,5 @@ mod sys;
 #[test]
 fn kernels_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    stubs.again(
-        &["--skip", "over_stubs", "--skip", "compile_for_gpus", "--skip", "sanitizers"],
-        &[],
-    );
+    stubs.again(&["--skip", "over_stubs", "--skip", "sanitizers"], &[]);
 }
