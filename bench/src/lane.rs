@@ -28,6 +28,13 @@ pub struct Lane {
     ends: [u16; SHARDS],
 }
 
+/// A part of the turn of one half of a state.
+enum Part<'e, 'm> {
+    Fetch,
+    FetchNext,
+    Work(&'e mut Emit<'m>),
+}
+
 impl Lane {
     /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that all
     /// come in the same second. The function makes no packets. It is told that a run starts.
@@ -105,9 +112,9 @@ impl Lane {
             self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
             self.begin(at);
             self.function.run(&mut self.batches[at]);
-            self.half(at, |state, batch, picks, work| match (&mut state.after, work) {
-                (Some(half), Some(emit)) => half.after(batch, picks, emit),
-                (Some(half), None) => half.fetch(batch, picks),
+            self.half(at, |state, batch, picks, part| match (&mut state.after, part) {
+                (Some(half), Part::Work(emit)) => half.after(batch, picks, emit),
+                (Some(half), Part::Fetch) => half.fetch(batch, picks),
                 _ => {}
             });
         }
@@ -123,9 +130,10 @@ impl Lane {
     }
 
     fn begin(&mut self, at: usize) {
-        self.half(at, |state, batch, picks, work| match (&mut state.before, work) {
-            (Some(half), Some(emit)) => half.before(batch, picks, emit),
-            (Some(half), None) => half.fetch(batch, picks),
+        self.half(at, |state, batch, picks, part| match (&mut state.before, part) {
+            (Some(half), Part::Work(emit)) => half.before(batch, picks, emit),
+            (Some(half), Part::Fetch) => half.fetch(batch, picks),
+            (Some(half), Part::FetchNext) => half.fetch_next(batch, picks),
             _ => {}
         });
     }
@@ -148,25 +156,23 @@ impl Lane {
         image
     }
 
-    /// Has one half of the state of each shard that has packets in batch `at` fetch what it will read (without a place
-    /// for what it makes), then work on them.
-    fn half(
-        &mut self,
-        at: usize,
-        work: impl Fn(&mut State, &mut Batch, &[u16], Option<&mut Emit<'_>>),
-    ) {
+    /// Has one half of the state of each shard that has packets in batch `at` fetch what it will read, then work on
+    /// them.
+    fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], Part<'_, '_>)) {
         let batch = &mut self.batches[at];
         let starts = std::iter::once(0).chain(self.ends);
         let ranges = starts.zip(self.ends).map(|(from, to)| usize::from(from)..usize::from(to));
         let ranges = ranges.enumerate().filter(|(_, range)| !range.is_empty());
-        for (shard, range) in ranges.clone() {
-            work(&mut self.states[shard], batch, &self.order[range], None);
+        for fetch in [|| Part::Fetch, || Part::FetchNext] {
+            for (shard, range) in ranges.clone() {
+                work(&mut self.states[shard], batch, &self.order[range], fetch());
+            }
         }
         let emits = self.function.emits();
         for (shard, range) in ranges {
             let (made, placer) = (&mut self.made, &mut self.arena.emit);
             let emit = &mut Emit::new(made, placer, emits, Shard::new(shard), &mut []);
-            work(&mut self.states[shard], batch, &self.order[range], Some(emit));
+            work(&mut self.states[shard], batch, &self.order[range], Part::Work(emit));
         }
     }
 
@@ -213,6 +219,7 @@ impl Lane {
         let picks = ranges.map(|range| &order[range]);
         for (state, picks) in self.states.iter().zip(picks.clone()) {
             state.before.iter().for_each(|half| half.fetch(batch, picks));
+            state.before.iter().for_each(|half| half.fetch_next(batch, picks));
             state.after.iter().for_each(|half| half.fetch(batch, picks));
         }
         let emits = self.function.emits();

@@ -15,6 +15,7 @@
 
 use std::iter::zip;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use warpline_bench::lane::Lane;
@@ -29,6 +30,8 @@ use warpline_packet::BATCH_DEFAULT;
 use warpline_packet::hash::mix32;
 
 const ROUNDS: usize = 51;
+/// Of the gateways of [`has_peers`], the first: 198.18.0.0 (RFC 2544).
+const PEERS: u32 = 0xc612_0000;
 /// Name, cipher, bytes of its key and salt, authentication, bytes of its key.
 const SUITES: [(&str, Cipher, usize, Auth, usize); 4] = [
     ("cbc-128 sha1", Cipher::Cbc, 16, Auth::Sha1, 20),
@@ -44,7 +47,7 @@ fn main() {
     };
     println!("intel-ipsec-mb {:?}", library.version());
     let mut manager = Manager::new(library).expect("a manager, as there was one before");
-    // Filters: a suite's name, a number of SAs, a direction.
+    // Filters: a suite's name, a number of SAs, a direction; see `has_peers` for what may follow.
     let [suite_only, sas_only, direction_only] =
         [1, 2, 3].map(|i| std::env::args().nth(i).unwrap_or_default());
     for suite in SUITES.into_iter().filter(|suite| suite.0.contains(&suite_only)) {
@@ -61,6 +64,11 @@ fn main() {
             }
         }
     }
+}
+
+/// Whether each SA leads to a gateway of its own, and so has its state in any shard, and not all to the same one.
+fn has_peers() -> bool {
+    std::env::args().nth(4).is_some_and(|word| word == "peers")
 }
 
 fn name(direction: Direction) -> &'static str {
@@ -400,12 +408,13 @@ fn sa(
                 .into(),
         )
     };
+    let peer = Ipv4Addr::from(PEERS + number);
     Sa {
         name: format!("sa-{number}"),
         direction,
         spi: 256 + number,
         src: [192, 0, 2, 1].into(),
-        dst: [192, 0, 2, 2].into(),
+        dst: if has_peers() { peer.into() } else { [192, 0, 2, 2].into() },
         mode: Mode::Tunnel,
         cipher,
         enc_key: key(0, enc_len),
@@ -481,7 +490,7 @@ fn write_files(folder: &Path, suite: Suite, sas: u32) -> std::io::Result<()> {
     }
     let mut policies = String::new();
     for number in 0..sas {
-        let dst = std::net::Ipv4Addr::from(11 << 24 | number);
+        let dst = Ipv4Addr::from(11 << 24 | number);
         let _ = write!(
             policies,
             "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '{dst}/32'\naction = 'protect'\nsa = 'sa-{number}'\n",

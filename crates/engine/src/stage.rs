@@ -284,6 +284,13 @@ impl Slot {
                 before.fetch(&flight.batch, flight.bench.picks(*shard));
             }
         }
+        for (shard, state) in &self.states {
+            if let Some(before) = &state.before
+                && flight.bench.has(*shard)
+            {
+                before.fetch_next(&flight.batch, flight.bench.picks(*shard));
+            }
+        }
         for (shard, state) in &mut self.states {
             if let Some(before) = &mut state.before
                 && flight.bench.has(*shard)

@@ -177,6 +177,11 @@ pub trait Before: Send {
         let _ = (batch, picks);
     }
 
+    /// Asks for what that memory leads to, which is there by now: all shards are asked once more.
+    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
+        let _ = (batch, picks);
+    }
+
     /// The work on the packets of this shard: `picks` are their places in the batch, in ingress order,
     /// all of them `Forward` when the function's turn began.
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);

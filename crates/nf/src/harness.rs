@@ -219,6 +219,9 @@ impl Harness {
         for (state, picks) in self.states.iter().zip(&picks) {
             state.before.iter().for_each(|half| half.fetch(&self.batch, picks));
         }
+        for (state, picks) in self.states.iter().zip(&picks) {
+            state.before.iter().for_each(|half| half.fetch_next(&self.batch, picks));
+        }
         let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
         for (((state, picks), causes), shard) in by_shard {
             let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);

@@ -25,7 +25,7 @@ use crate::{Before, Emit, Function, Report};
 /// The longest IP packet: RFC 791, 3.1; of IPv6 without its header.
 const PACKET_LEN_MAX: usize = u16::MAX as usize;
 
-/// Packets that are looked at together: what is wanted of their SAs is asked for before any of them gets a number.
+/// Packets that are looked at together.
 const TOGETHER: usize = 32;
 
 /// What an SA that seals remembers; what every packet asks for lies in front, in one line of the cache.
@@ -209,18 +209,6 @@ impl Sealer {
         infer_extended(highest, self.tables.row(row).0.replay_window, low)
     }
 
-    /// Asks for what a task begins with.
-    #[inline(always)]
-    fn fetch_row(&self, Task { work, row, .. }: Task) {
-        self.engine.announce(row.into());
-        if work == Work::Open {
-            return;
-        }
-        prefetch(self.tables.shape(row));
-        let slot = self.tables.slot(row, self.shard);
-        slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
-    }
-
     /// What is to be done with a packet that is to be sealed, with its number. A dropped packet keeps its row: it tells
     /// the half behind which MTU the sender is to learn.
     #[inline(always)]
@@ -301,29 +289,31 @@ fn may_fragment(packet: &PacketMut<'_>, shape: &Shape) -> bool {
 
 impl Before for Sealer {
     fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        if !self.tables.is_large() {
-            return;
-        }
+        let picks = if self.tables.is_large() { picks } else { &[] };
         for &index in picks {
             let packet = batch.packet(index.into());
             self.tables.fetch(packet.into_frame(), &packet.headers());
         }
+    }
+
+    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
+        let picks = if self.tables.is_large() { picks } else { &[] };
         for &index in picks {
             let packet = batch.packet(index.into());
-            self.tables.fetch_next(packet.into_frame(), &packet.headers());
+            let row = self.tables.fetch_next(packet.into_frame(), &packet.headers());
+            let Some(row) = row else { continue };
+            self.engine.announce(row.into());
+            // The place of an inbound SA is one among states of the other half: what is asked for in vain is not read.
+            let slot = self.tables.slot(row, self.shard);
+            slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
         }
     }
 
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        let is_large = self.tables.is_large();
         for picks in picks.chunks(TOGETHER) {
-            let (mut tasks, mut last) = ([Task::NONE; TOGETHER], None);
+            let mut tasks = [Task::NONE; TOGETHER];
             for (task, &index) in tasks.iter_mut().zip(picks) {
                 *task = self.decide(batch, index.into(), emit);
-                if is_large && task.work != Work::None && last != Some(task.row) {
-                    last = Some(task.row);
-                    self.fetch_row(*task);
-                }
             }
             for (task, &index) in tasks.iter_mut().zip(picks) {
                 if task.work == Work::Seal {

@@ -11,7 +11,7 @@ use crate::firewall::{Range, Ranges, SearchKey, Space, TooLarge, bounds};
 
 mod by_dst;
 
-use by_dst::{Address, ByDst, FEW};
+use by_dst::{Address, ByDst};
 
 const NO_PORT: u32 = 1 << 16;
 const HIDDEN_PORT: u32 = NO_PORT + 1;
@@ -39,6 +39,8 @@ pub(super) enum Decision {
 struct Searched<A> {
     search: Search<A>,
     policies: Vec<Found<A>>,
+    /// The row of the SA by which each of them protects, close together.
+    rows: Vec<Option<u16>>,
 }
 
 /// What finds the first policy that may match.
@@ -125,17 +127,13 @@ impl Spd {
         }
     }
 
-    /// Asks for the policy that the decision about a packet to `dst` will look at first, once [`Spd::fetch`] is done.
+    /// Asks for the policy that the decision about a packet to `dst` will look at first, once [`Spd::fetch`] is done, and
+    /// gives the row of its SA.
     #[inline]
-    pub(super) fn fetch_policy(&self, dst: IpAddr) {
-        match (dst, &self.v4.search, &self.v6.search) {
-            (IpAddr::V4(dst), Search::ByDst(by_dst), _) => {
-                fetch_first(by_dst.find(dst.to_bits()), &self.v4.policies);
-            }
-            (IpAddr::V6(dst), _, Search::ByDst(by_dst)) => {
-                fetch_first(by_dst.find(dst.to_bits()), &self.v6.policies);
-            }
-            _ => {}
+    pub(super) fn fetch_policy(&self, dst: IpAddr) -> Option<u16> {
+        match dst {
+            IpAddr::V4(dst) => self.v4.fetch_policy(dst.to_bits()),
+            IpAddr::V6(dst) => self.v6.fetch_policy(dst.to_bits()),
         }
     }
 
@@ -188,11 +186,6 @@ impl Spd {
     }
 }
 
-fn fetch_first<A>(places: Option<&[u32; FEW]>, policies: &[Found<A>]) {
-    let first = places.and_then(|places| policies.get(places[0] as usize));
-    first.into_iter().for_each(prefetch);
-}
-
 fn number(port: Port) -> u32 {
     match port {
         Port::Is(port) => port.into(),
@@ -213,7 +206,20 @@ impl<A: Address> Searched<A> {
             Some(by_dst) => Search::ByDst(by_dst),
             None => Search::Space(Box::new(Space::build(&ranges(&own))?)),
         };
-        Ok(Self { search, policies: own.into_iter().map(Found::new).collect() })
+        let row = |policy: &&Policy| match policy.action {
+            Action::Protect(row) => u16::try_from(row).ok(),
+            Action::Bypass | Action::Discard => None,
+        };
+        let rows = own.iter().map(row).collect();
+        Ok(Self { search, policies: own.into_iter().map(Found::new).collect(), rows })
+    }
+
+    #[inline]
+    fn fetch_policy(&self, dst: A) -> Option<u16> {
+        let Search::ByDst(by_dst) = &self.search else { return None };
+        let first = by_dst.find(dst)?[0] as usize;
+        self.policies.get(first).into_iter().for_each(prefetch);
+        self.rows.get(first).copied().flatten()
     }
 
     #[inline(always)]

@@ -162,16 +162,18 @@ impl Tables {
         }
     }
 
-    /// Asks for what that leads to, once it is at hand: the SA that opens, or the policy.
+    /// Asks for what that leads to, once it is at hand, and gives the row of the SA that it probably is.
     #[inline]
-    pub(super) fn fetch_next(&self, frame: &[u8], headers: &Headers) {
-        let Some((_, dst)) = addresses(frame, headers) else { return };
-        let Esp::At(place) = Esp::find(frame, headers) else { return self.spd.fetch_policy(dst) };
-        let (_, number) = self.index.slots[self.index.start(place.spi)];
-        if let Some(row) = number.checked_sub(1) {
-            self.shapes.get(row as usize).into_iter().for_each(prefetch);
-            self.homes.get(row as usize).into_iter().for_each(prefetch);
-        }
+    pub(super) fn fetch_next(&self, frame: &[u8], headers: &Headers) -> Option<u16> {
+        let (_, dst) = addresses(frame, headers)?;
+        let row = match Esp::find(frame, headers) {
+            Esp::At(place) => {
+                self.index.slots[self.index.start(place.spi)].1.checked_sub(1)? as u16
+            }
+            _ => self.spd.fetch_policy(dst)?,
+        };
+        self.shapes.get(usize::from(row)).into_iter().for_each(prefetch);
+        Some(row)
     }
 
     /// The place of a row's SA among those of its direction whose state is in `shard`; `None` where its state is elsewhere.

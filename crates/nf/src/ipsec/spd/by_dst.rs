@@ -14,7 +14,7 @@ use warpline_packet::prefetch;
 use crate::firewall::Number;
 
 /// Policies that an entry names at most.
-pub(super) const FEW: usize = 3;
+const FEW: usize = 3;
 /// Different lengths of networks at most.
 const LENGTHS_MAX: usize = 4;
 /// Bytes of entries that stay in a near cache.
