@@ -16,7 +16,7 @@ use super::sa::{Action, Direction, DontFragment, Sa};
 use super::shape::Shape;
 use super::spd::Decision;
 use super::tables::{Class, Tables};
-use super::words::{Task, Words, Work};
+use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
 use crate::reassembly::{Reassembly, Taken, Why};
 use crate::upper::Place;
@@ -24,9 +24,6 @@ use crate::{Before, Emit, Function, Report};
 
 /// The longest IP packet: RFC 791, 3.1; of IPv6 without its header.
 const PACKET_LEN_MAX: usize = u16::MAX as usize;
-
-/// Packets that are looked at together.
-const TOGETHER: usize = 32;
 
 /// What an SA that seals remembers; what every packet asks for lies in front, in one line of the cache.
 #[repr(C, align(64))]
@@ -314,8 +311,6 @@ impl Before for Sealer {
             let mut tasks = [Task::NONE; TOGETHER];
             for (task, &index) in tasks.iter_mut().zip(picks) {
                 *task = self.decide(batch, index.into(), emit);
-            }
-            for (task, &index) in tasks.iter_mut().zip(picks) {
                 if task.work == Work::Seal {
                     *task = self.number(&mut batch.packet_mut(index.into()), task.row);
                 }

@@ -17,7 +17,7 @@ pub(super) struct Words {
     high: ScratchWord,
 }
 
-/// Packets whose words are read together.
+/// Packets whose words are read, or written, together.
 pub(super) const TOGETHER: usize = 32;
 
 /// What `run` is to do with a packet.
