@@ -9,7 +9,7 @@ use warpline_device::{
 use Parameter::{Reads, U32, U64, Writes};
 
 /// `scale`: out[i] = in[i] * factor + add, for `count` words. `sum_groups`: the sum of each group's 32 words through
-/// shared memory, in two steps that see each other.
+/// shared memory, in two steps that see each other. `stir`: each word through `rounds` steps, which takes its time.
 pub(crate) const TEXT: &str = "\
 KERNEL(scale, 32)(const GLOBAL u32 *in, GLOBAL u32 *out, u32 count, u64 factor, u32 add)
 {
@@ -31,6 +31,15 @@ KERNEL(sum_groups, 32)(const GLOBAL u32 *in, GLOBAL u32 *out)
         out[group()] = sum;
     }
 }
+
+KERNEL(stir, 32)(GLOBAL u32 *words, u32 rounds)
+{
+    ITEMS {
+        u32 word = words[index()];
+        for (u32 i = 0; i < rounds; i++) word = word * 1664525 + 1013904223;
+        words[index()] = word;
+    }
+}
 ";
 
 const KERNELS: &[KernelSpec] = &[
@@ -41,6 +50,7 @@ const KERNELS: &[KernelSpec] = &[
         parameters: &[Reads, Writes, U32, U64, U32],
     },
     KernelSpec { name: "sum_groups", group: 32, shared_big: 0, parameters: &[Reads, Writes] },
+    KernelSpec { name: "stir", group: 32, shared_big: 0, parameters: &[Writes, U32] },
 ];
 
 pub(crate) fn source() -> Source {
@@ -63,7 +73,7 @@ pub(crate) fn broken() -> Source {
 
 pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
     // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32 words
-    // a group and a word of result; where they don't, the arguments are refused before anything runs.
+    // a group and a word of result, `stir` 32 words a group; where they don't, the arguments are refused before anything runs.
     unsafe { Launch::vouched(kernel, groups, arguments) }
 }
 

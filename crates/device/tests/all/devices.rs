@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     ("groups see their shared memory", shared_memory),
     ("work of a stream is done in its order", order_in_a_stream),
     ("streams don't disturb each other", many_streams),
+    ("a kernel starts with more groups while it runs on other streams", wider_meanwhile),
     ("a stream goes while work is in flight", stream_dropped),
     ("text that does not compile shows its line", compile_failure),
     ("a define with a line's end is refused", bad_define),
@@ -36,6 +37,15 @@ fn every_case_on_every_device() {
             case(&*device);
         }
     }
+}
+
+/// PoCL starts a command only where a thread is idle. It reads this when it is loaded, so that only a new process can say it.
+#[test]
+fn every_case_with_more_threads_than_processors() {
+    let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
+    let again = again.env("POCL_MAX_PTHREAD_COUNT", "8");
+    let again = again.args(["--exact", "devices::every_case_on_every_device", "--nocapture"]);
+    assert!(again.status().expect("a test that starts").success());
 }
 
 pub(crate) fn part(piece: usize, range: core::ops::Range<usize>) -> Part {
@@ -216,6 +226,36 @@ fn many_streams(device: &dyn Device) {
             });
         }
     });
+}
+
+/// The widest launch starts last and ends last. Without turns PoCL before 7.0 ends the process here, most of the time.
+fn wider_meanwhile(device: &dyn Device) {
+    const ROUNDS: u32 = 1_000_000;
+    let module = device.compile(&source()).expect("it compiles");
+    let kernel = module.kernel("stir").expect("it is there");
+    let shapes = [(1, ROUNDS); 6].into_iter().chain([(2, 3 * ROUNDS)]);
+    let submit = |(groups, rounds)| {
+        let mut stream = device.stream().expect("a stream");
+        let all = 0..groups as usize * 32 * 4;
+        let buffer = device.allocate(all.len()).expect("memory");
+        let arguments = vec![Writes(buffer.whole()), U32(rounds)];
+        let steps = vec![
+            Step::CopyIn { from: part(0, all.clone()), to: buffer.whole() },
+            Step::Launch(launch(&kernel, groups, arguments)),
+            Step::CopyOut { from: buffer.whole(), to: part(0, all.clone()) },
+        ];
+        let pieces = vec![piece_of(device, &vec![0x11; all.len()])];
+        stream.submit(Work { pieces, steps }).expect("taken");
+        (stream, rounds)
+    };
+    let launches = shapes.map(submit).collect::<Vec<_>>();
+    let step = |word: u32, _| word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    for (mut stream, rounds) in launches {
+        let done = stream.wait().expect("work");
+        assert_eq!(done.outcome, Ok(()));
+        let want = (0..rounds).fold(0x1111_1111, step);
+        assert!(words(&done.work.pieces[0]).iter().all(|&word| word == want));
+    }
 }
 
 fn stream_dropped(device: &dyn Device) {

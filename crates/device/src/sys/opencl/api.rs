@@ -53,6 +53,7 @@ functions! {
     enqueue_unmap = "clEnqueueUnmapMemObject"(Id, Id, *mut c_void, u32, *const Id, *mut Id) -> i32;
     get_event_info = "clGetEventInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     wait_for_events = "clWaitForEvents"(u32, *const Id) -> i32;
+    retain_event = "clRetainEvent"(Id) -> i32;
     release_event = "clReleaseEvent"(Id) -> i32;
 }
 
@@ -73,7 +74,7 @@ pub(crate) const SVM_FINE_GRAIN_BUFFER: u64 = 1 << 1;
 pub(crate) const MAP_READ: u64 = 1;
 pub(crate) const BUFFER_CREATE_TYPE_REGION: u32 = 0x1220;
 pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;
-pub(crate) const EVENT_STATUS: u32 = 0x11d3;
+const EVENT_STATUS: u32 = 0x11d3;
 
 /// What `clGetDeviceInfo` is asked.
 pub(crate) mod info {
@@ -112,6 +113,17 @@ impl Api {
     /// A cl_bool that the device says.
     pub(crate) fn flag(&self, device: Id, what: u32) -> bool {
         self.number(device, what) != 0
+    }
+
+    /// How far an event's command is: 0 for complete, more before, less for an error. `Err` where it can't be asked.
+    pub(crate) fn status(&self, event: Id) -> Result<i32, i32> {
+        let mut status = 0_i32;
+        let at = core::ptr::from_mut(&mut status).cast::<c_void>();
+        // SAFETY: an event that was not released; the answer is one cl_int.
+        let code = unsafe {
+            (self.get_event_info)(event, EVENT_STATUS, size_of::<i32>(), at, core::ptr::null_mut())
+        };
+        if code == SUCCESS { Ok(status) } else { Err(code) }
     }
 
     /// A text that the device says; empty where it does not.

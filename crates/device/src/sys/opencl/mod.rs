@@ -5,6 +5,7 @@ mod memory;
 mod program;
 mod shared;
 mod stream;
+mod turns;
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
 use shared::{SharedMemory, Sharing};
+use turns::Turns;
 
 use crate::device::next_number;
 use crate::find::Kind;
@@ -26,6 +28,7 @@ pub(crate) struct OpenCl {
     api: &'static Api,
     device: Id,
     context: Arc<Context>,
+    turns: Option<Arc<Turns>>,
 }
 
 /// A context; everything made in it keeps it. It is one device's, or of those of a platform that share the host's memory, and so
@@ -61,11 +64,12 @@ impl Drop for Context {
 }
 
 /// A device that was found, with the context that is kept for it: some ICDs (PoCL 3.1) take their compiler down with
-/// the last context, while another thread may be making one.
+/// the last context, while another thread may be making one. Turns are the device's, whoever opened it.
 struct Known {
     api: &'static Api,
     device: Id,
     context: Arc<Context>,
+    turns: Option<Arc<Turns>>,
     description: Description,
 }
 
@@ -137,15 +141,19 @@ impl Known {
             return Err(Missing(format!("{name} is not available or has no compiler")));
         }
         let context = context.map_or_else(|| Context::of(api, &[device]), Ok)?;
-        Ok(Self { api, device, context, description })
+        let [version, driver] =
+            [info::VERSION, info::DRIVER_VERSION].map(|what| api.text(device, what));
+        let turns = Turns::of(api, &version, &driver).map(Arc::new);
+        Ok(Self { api, device, context, turns, description })
     }
 }
 
 impl OpenCl {
     fn open(known: &Known) -> Self {
-        let Known { api, device, context, description } = known;
-        let (context, description) = (context.clone(), description.clone());
-        Self { number: next_number(), description, api, device: *device, context }
+        let Known { api, device, context, turns, description } = known;
+        let (context, turns) = (context.clone(), turns.clone());
+        let description = description.clone();
+        Self { number: next_number(), description, api, device: *device, context, turns }
     }
 }
 
@@ -215,6 +223,7 @@ impl Device for OpenCl {
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         let queue = stream::Queue::new(self.api, self.context.clone(), self.device)?;
         let reaches = self.description.reaches_host_memory;
-        Ok(Box::new(stream::ClStream::new(self.number, reaches, queue)))
+        let turns = self.turns.clone();
+        Ok(Box::new(stream::ClStream::new(self.number, reaches, queue, turns)))
     }
 }

@@ -1,6 +1,5 @@
 //! A stream: an in-order command queue, and what its commands use until they are done.
 
-use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::{mem, ptr};
 use std::collections::{HashMap, VecDeque};
@@ -10,6 +9,7 @@ use super::Context;
 use super::api::{self, Api, Id};
 use super::memory::Memory;
 use super::program::{OwnKernel, Program};
+use super::turns::Turns;
 use crate::{
     Argument, Buffer, Done, Failure, Launch, Part, Piece, Refused, Slice, Step, Stream, Work,
 };
@@ -49,6 +49,7 @@ pub(super) struct ClStream {
     number: u64,
     reaches_host: bool,
     queue: Queue,
+    turns: Option<Arc<Turns>>,
     kernels: HashMap<(usize, usize), (Arc<dyn core::any::Any + Send + Sync>, OwnKernel)>,
     flying: VecDeque<Flying>,
 }
@@ -68,22 +69,10 @@ impl Flying {
     fn outcome(&self) -> Option<Result<(), Failure>> {
         let mut outcome = self.failed.clone().map_or(Ok(()), Err);
         for event in &self.events {
-            let mut status = 0_i32;
-            // SAFETY: an event of this queue, not yet released; the answer is one cl_int.
-            let code = unsafe {
-                let at = ptr::from_mut(&mut status).cast::<c_void>();
-                (self.api.get_event_info)(
-                    *event,
-                    api::EVENT_STATUS,
-                    size_of::<i32>(),
-                    at,
-                    ptr::null_mut(),
-                )
-            };
-            match (code, status) {
-                (api::SUCCESS, 1..) => return None,
-                (api::SUCCESS, 0) => {}
-                (api::SUCCESS, failed) | (failed, _) => outcome = outcome.and(Err(failure(failed))),
+            match self.api.status(*event) {
+                Ok(1..) => return None,
+                Ok(0) => {}
+                Ok(failed) | Err(failed) => outcome = outcome.and(Err(failure(failed))),
             }
         }
         Some(outcome)
@@ -109,8 +98,14 @@ impl Drop for Flying {
 }
 
 impl ClStream {
-    pub(super) fn new(number: u64, reaches_host: bool, queue: Queue) -> Self {
-        Self { number, reaches_host, queue, kernels: HashMap::new(), flying: VecDeque::new() }
+    pub(super) fn new(
+        number: u64,
+        reaches_host: bool,
+        queue: Queue,
+        turns: Option<Arc<Turns>>,
+    ) -> Self {
+        let (kernels, flying) = (HashMap::new(), VecDeque::new());
+        Self { number, reaches_host, queue, turns, kernels, flying }
     }
 
     fn api(&self) -> &'static Api {
@@ -201,9 +196,9 @@ impl ClStream {
         let group = launch.kernel.spec().group as usize;
         let all = group * launch.groups as usize;
         let mut event = Id::NULL;
-        // SAFETY: one dimension; every argument was set, and its memory stays until the event is done. Whoever made
-        // the launch vouches for what the kernel does with it.
-        let code = unsafe {
+        // SAFETY: one dimension; every argument was set, and its memory stays until the event is done; what is waited for is
+        // an event of this context. Whoever made the launch vouches for what the kernel does with it.
+        let enqueue = |before: Option<&Id>, event: &mut Id| unsafe {
             (self.api().enqueue_kernel)(
                 self.queue.queue,
                 kernel,
@@ -211,10 +206,14 @@ impl ClStream {
                 ptr::null(),
                 &all,
                 &group,
-                0,
-                ptr::null(),
-                &mut event,
+                u32::from(before.is_some()),
+                before.map_or(ptr::null(), ptr::from_ref),
+                event,
             )
+        };
+        let code = match &self.turns {
+            Some(turns) => turns.take(&mut event, enqueue),
+            None => enqueue(None, &mut event),
         };
         keep(flying, code, event)?;
         hosts.into_iter().try_for_each(|(id, len)| self.enqueue_back_to_host(flying, id, len))

@@ -1,0 +1,75 @@
+//! Kernels that run one after another, whatever their streams, where the ICD can't have them run side by side.
+//!
+//! PoCL counts the uses of a kernel by its name and group size, and before 7.0 gives a use back to whichever entry it finds
+//! first; entries also differ by the largest number of groups. Where a launch has more groups than any before while others of
+//! that kernel run, the counts go wrong and PoCL ends the process (`pocl_release_dlhandle_cache: Assertion found->ref_count`).
+
+use std::sync::Mutex;
+
+use super::api::{self, Api, Id};
+
+/// The turns of a device's kernels. Whoever launches one waits, on the device, for the one before.
+pub(super) struct Turns {
+    api: &'static Api,
+    /// Of the last launch; a reference of its own.
+    last: Mutex<Option<Id>>,
+}
+
+impl Turns {
+    /// `None` where kernels may run side by side.
+    pub(super) fn of(api: &'static Api, version: &str, driver: &str) -> Option<Self> {
+        is_needed(version, driver).then(|| Self { api, last: Mutex::new(None) })
+    }
+
+    /// Has `enqueue` give the device a kernel that waits for this event, if there is one; both are in the same context. The kernel
+    /// is done when `event` is.
+    pub(super) fn take(
+        &self,
+        event: &mut Id,
+        enqueue: impl FnOnce(Option<&Id>, &mut Id) -> i32,
+    ) -> i32 {
+        let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A launch that failed would have those that wait for it fail.
+        let before = last.filter(|&before| matches!(self.api.status(before), Ok(1..)));
+        let code = enqueue(before.as_ref(), event);
+        if event.is_null() {
+            return code;
+        }
+        // SAFETY: an event that the enqueue gave, kept once for `last`.
+        if unsafe { (self.api.retain_event)(*event) } == api::SUCCESS
+            && let Some(before) = last.replace(*event)
+        {
+            // SAFETY: it was kept once for `last`.
+            unsafe { (self.api.release_event)(before) };
+        }
+        code
+    }
+}
+
+/// By what the device says of its version and its driver's.
+fn is_needed(version: &str, driver: &str) -> bool {
+    let major = driver.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    version.to_ascii_lowercase().contains("pocl") && major.is_none_or(|major| major < 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_needed;
+
+    #[test]
+    fn old_versions_of_pocl_need_turns() {
+        let pocl = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512";
+        for (version, driver, is) in [
+            (pocl, "3.1+debian", true),
+            (pocl, "6.0", true),
+            ("OpenCL 1.2 pocl HSTR: pthread", "1.8", true),
+            (pocl, "unknown", true),
+            (pocl, "7.0", false),
+            (pocl, "10.2-pre", false),
+            ("OpenCL 3.0 CUDA", "580.65.06", false),
+            ("OpenCL 3.0 (Build 0)", "2024.18", false),
+        ] {
+            assert_eq!(is_needed(version, driver), is, "{version}, {driver}");
+        }
+    }
+}
