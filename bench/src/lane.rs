@@ -105,8 +105,8 @@ impl Lane {
         }
     }
 
-    /// All three phases of each batch, one batch after another, as a stage does them: packets are grouped once, and all
-    /// shards are asked to fetch before the first works.
+    /// All three phases of each batch, one batch after another, as a stage does them: frames are asked for, packets are
+    /// grouped once, and all shards are asked to fetch before the first works.
     pub fn phases(&mut self) {
         for at in 0..self.batches.len() {
             self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
@@ -130,6 +130,7 @@ impl Lane {
     }
 
     fn begin(&mut self, at: usize) {
+        self.batches[at].fetch_frames();
         self.half(at, |state, batch, picks, part| match (&mut state.before, part) {
             (Some(half), Part::Work(emit)) => half.before(batch, picks, emit),
             (Some(half), Part::Fetch) => half.fetch(batch, picks),

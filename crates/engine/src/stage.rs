@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{Cause, Emit, Emits, Function};
-use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
+use warpline_nf::{Before, Cause, Emit, Emits, Function};
+use warpline_packet::{Access, Batch, FieldSet, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
 
 use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
@@ -21,6 +21,8 @@ struct Slot {
     place: u8,
     function: Arc<dyn Function>,
     access: Access,
+    /// Whether its state is the first on this core to look into frames, and not in the order in which they lie.
+    asks_for_frames: bool,
     states: States,
     has_before: bool,
     has_after: bool,
@@ -205,10 +207,14 @@ impl Slot {
     fn new(chain: &Chain, place: usize, shards: &[Shard]) -> Self {
         let function = Arc::clone(&chain.instances[place].function);
         let states: States = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
+        let (access, has_before) =
+            (*function.access(), states.iter().any(|(_, state)| state.before.is_some()));
+        let looks = has_before && !(access.before.reads & FieldSet::FRAME).is_empty();
         Self {
             place: place as u8,
-            access: *function.access(),
-            has_before: states.iter().any(|(_, state)| state.before.is_some()),
+            access,
+            asks_for_frames: place == 0 && looks,
+            has_before,
             has_after: states.iter().any(|(_, state)| state.after.is_some()),
             emits: function.emits(),
             tick: function.tick(),
@@ -265,6 +271,9 @@ impl Slot {
     /// Time, and `before`.
     fn begin(&mut self, flight: &mut Flight, placer: &mut Placer) {
         self.stats.packets_in += flight.batch.forward_count() as u64;
+        if self.asks_for_frames {
+            flight.batch.fetch_frames();
+        }
         if self.has_before || self.has_after {
             flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
         }
@@ -277,18 +286,13 @@ impl Slot {
             return;
         }
         flight.batch.set_phase(self.access.before);
-        for (shard, state) in &self.states {
-            if let Some(before) = &state.before
-                && flight.bench.has(*shard)
-            {
-                before.fetch(&flight.batch, flight.bench.picks(*shard));
-            }
-        }
-        for (shard, state) in &self.states {
-            if let Some(before) = &state.before
-                && flight.bench.has(*shard)
-            {
-                before.fetch_next(&flight.batch, flight.bench.picks(*shard));
+        for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
+            for (shard, state) in &self.states {
+                if let Some(before) = &state.before
+                    && flight.bench.has(*shard)
+                {
+                    fetch(&**before, &flight.batch, flight.bench.picks(*shard));
+                }
             }
         }
         for (shard, state) in &mut self.states {

@@ -4,7 +4,7 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
 //! are in ingress order, those that a function made right behind their cause.
 
-use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen};
+use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen, prefetch};
 use crate::{
     Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut,
     Placer, ReadWrite, ScratchWord, Table, Verdict,
@@ -297,6 +297,12 @@ impl Batch {
     #[inline(always)]
     pub fn forward(&self) -> impl Iterator<Item = Packet<'_>> {
         (0..self.len()).filter(|&i| self.is_forward(i)).map(|i| Packet::new(self, i))
+    }
+
+    /// Asks the processor for the first cache line of every frame that still goes to the next function, in the order in which
+    /// they lie, and waits for none.
+    pub fn fetch_frames(&self) {
+        self.forward().filter_map(|packet| packet.into_frame().first()).for_each(prefetch);
     }
 
     /// Does `work` on every packet that still goes to the next function.
