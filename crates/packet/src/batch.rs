@@ -299,10 +299,13 @@ impl Batch {
         (0..self.len()).filter(|&i| self.is_forward(i)).map(|i| Packet::new(self, i))
     }
 
-    /// Asks the processor for the first cache line of every frame that still goes to the next function, in the order in which
-    /// they lie, and waits for none.
+    /// Asks the processor for what a function reads first of every packet that still goes to the next: what is known of its headers,
+    /// and its frame's first cache line. In the order in which they lie; waits for none.
     pub fn fetch_frames(&self) {
-        self.forward().filter_map(|packet| packet.into_frame().first()).for_each(prefetch);
+        for index in (0..self.len()).filter(|&index| self.is_forward(index)) {
+            prefetch(self.headers(index));
+            self.table.frame(index).first().into_iter().for_each(prefetch);
+        }
     }
 
     /// Does `work` on every packet that still goes to the next function.

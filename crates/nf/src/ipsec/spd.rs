@@ -52,7 +52,8 @@ enum Search<A> {
     Space(Box<Space<A>>),
 }
 
-/// A policy of one IP version, and what it asks for besides the destination.
+/// A policy of one IP version, and what it asks for besides the destination: of IPv4 one line of the cache.
+#[repr(align(64))]
 #[derive(Clone, Copy, Debug)]
 struct Found<A> {
     /// First and last.
