@@ -213,6 +213,7 @@ impl Lane {
 
     fn turn(&mut self, at: usize) {
         let batch = &mut self.batches[at];
+        batch.fetch_frames();
         batch.group_by_shard(&mut self.order, &mut self.ends);
         let order = &self.order;
         let starts = std::iter::once(0).chain(self.ends);
@@ -220,8 +221,10 @@ impl Lane {
         let picks = ranges.map(|range| &order[range]);
         for (state, picks) in self.states.iter().zip(picks.clone()) {
             state.before.iter().for_each(|half| half.fetch(batch, picks));
-            state.before.iter().for_each(|half| half.fetch_next(batch, picks));
             state.after.iter().for_each(|half| half.fetch(batch, picks));
+        }
+        for (state, picks) in self.states.iter().zip(picks.clone()) {
+            state.before.iter().for_each(|half| half.fetch_next(batch, picks));
         }
         let emits = self.function.emits();
         for (shard, (state, picks)) in self.states.iter_mut().zip(picks).enumerate() {

@@ -9,11 +9,11 @@
 //! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
 //! can aim at one chain.
 
-use core::hash::BuildHasher;
+use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 use std::hash::RandomState;
 
-use warpline_packet::Instant;
+use warpline_packet::{Instant, prefetch};
 
 use super::tcp_state::TcpState;
 
@@ -21,7 +21,7 @@ use super::tcp_state::TcpState;
 const NONE: u32 = u32::MAX;
 
 /// Both ends of a connection, in an order that both directions share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     /// In halves, which need less alignment than the whole.
     low: [u64; 2],
@@ -30,6 +30,20 @@ pub(super) struct FlowKey {
     high_port: u16,
     protocol: u8,
     version: u8,
+}
+
+/// In few words, of IPv4 two: hashing is done three times for a packet.
+impl Hash for FlowKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ports = u64::from(self.low_port) << 16 | u64::from(self.high_port);
+        let kind = u64::from(self.protocol) << 8 | u64::from(self.version);
+        if self.version == 4 {
+            state.write_u64(self.low[1] << 32 | self.high[1]);
+        } else {
+            [self.low, self.high].iter().flatten().for_each(|&word| state.write_u64(word));
+        }
+        state.write_u64(ports << 16 | kind);
+    }
 }
 
 impl FlowKey {
@@ -151,6 +165,17 @@ impl Connections {
 
     pub(super) fn counts(&self) -> Counts {
         self.count
+    }
+
+    /// Asks for what a look-up will read first.
+    pub(super) fn fetch(&self, key: &FlowKey) {
+        prefetch(&self.buckets[self.bucket(key)]);
+    }
+
+    /// Asks for the connection that is named there, once that is at hand. It is probably the one.
+    pub(super) fn fetch_next(&self, key: &FlowKey) {
+        let first = self.buckets[self.bucket(key)];
+        self.entries.get(first as usize).into_iter().for_each(prefetch);
     }
 
     /// The connection with this key, unless it has expired.

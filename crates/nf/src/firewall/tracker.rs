@@ -20,6 +20,9 @@ use crate::{Before, Emit, Function};
 /// Expired connections that are reclaimed with each packet, at most: more than one can be added.
 const RECLAIMED_PER_PACKET: usize = 2;
 
+/// So many connections of a shard stay in a near cache, though all shards have as many.
+const NEAR: u64 = 64;
+
 /// What a packet is to the table of connections, as the scratch word tells `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -55,6 +58,14 @@ pub(super) struct Tracker {
 }
 
 impl Before for Tracker {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        self.each_sought(batch, picks, |key| self.connections.fetch(&key));
+    }
+
+    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
+        self.each_sought(batch, picks, |key| self.connections.fetch_next(&key));
+    }
+
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
         for &index in picks {
             let standing = self.standing(&batch.packet(index.into()));
@@ -90,6 +101,20 @@ impl Tracker {
         loose: bool,
     ) -> Self {
         Self { rules, connections, word, loose }
+    }
+
+    /// The keys by which packets of TCP and UDP will be looked for, where there are so many connections that they lie far away.
+    fn each_sought(&self, batch: &Batch, picks: &[u16], fetch: impl Fn(FlowKey)) {
+        if self.connections.counts().current <= NEAR {
+            return;
+        }
+        for &index in picks {
+            let packet = batch.packet(index.into());
+            let has_ports = matches!(packet.protocol(), ip_protocol::TCP | ip_protocol::UDP);
+            if has_ports && packet.has(Flags::TRANSPORT) && packet.malformed().is_none() {
+                fetch(key(&packet, [packet.src_port(), packet.dst_port()]).0);
+            }
+        }
     }
 
     fn standing(&mut self, packet: &Packet<'_>) -> Standing {

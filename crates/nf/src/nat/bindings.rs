@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use warpline_packet::hash::{fold_v6, mix32};
-use warpline_packet::{Instant, Shard};
+use warpline_packet::{Instant, Shard, prefetch_all};
 
 use super::Refusal;
 use super::addresses::Endpoint;
@@ -76,6 +76,11 @@ impl Key {
         Endpoint { address: self.inside, port: self.inside_port }
     }
 
+    /// To ask for its binding ahead.
+    pub(super) fn sought(&self) -> Sought {
+        Sought::Inside(self.hash())
+    }
+
     fn hash(&self) -> u32 {
         let ports = u32::from(self.inside_port) << 16 | u32::from(self.remote_port);
         let kind = (self.protocol as u32) << 8 | u32::from(self.version);
@@ -90,6 +95,20 @@ impl Key {
             _ => fold_v6(self.inside),
         };
         mix32(folded ^ 0x5bd1_e995)
+    }
+}
+
+/// What a binding is looked for by, before it is: the index, and the hash there.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sought {
+    Inside(u32),
+    Outside(u32),
+}
+
+impl Sought {
+    /// By an outside endpoint.
+    pub(super) fn outside(protocol: Protocol, number: u16, port: u16) -> Self {
+        Self::Outside(outside_hash(protocol, number, port))
     }
 }
 
@@ -238,6 +257,29 @@ impl Bindings {
     /// The binding called `number`.
     pub(super) fn get(&self, number: u32) -> &Binding {
         &self.slab[number as usize]
+    }
+
+    fn index_of(&self, sought: &Sought) -> (&Index, u32) {
+        match *sought {
+            Sought::Inside(hash) => (&self.by_inside, hash),
+            Sought::Outside(hash) => (&self.by_outside, hash),
+        }
+    }
+
+    /// Asks for what a look-up will read first.
+    #[inline]
+    pub(super) fn fetch(&self, sought: &Sought) {
+        let (index, hash) = self.index_of(sought);
+        index.fetch(hash);
+    }
+
+    /// Asks for the binding that is named there, once that is at hand, and gives its number. It is probably the one.
+    #[inline]
+    pub(super) fn fetch_next(&self, sought: &Sought) -> Option<u32> {
+        let (index, hash) = self.index_of(sought);
+        let number = index.glance(hash);
+        prefetch_all(self.slab.get(number as usize)?);
+        Some(number)
     }
 
     /// The number of the binding with this key.

@@ -3,6 +3,8 @@
 //! It is half empty at most, so that probes are short and always end. Entries keep their hash, so
 //! that a probe touches what is indexed only where the hashes agree.
 
+use warpline_packet::prefetch;
+
 /// A place from 0 to below `len` that a hash names by its upper bits.
 #[inline]
 pub(crate) fn scale(hash: u32, len: usize) -> usize {
@@ -60,6 +62,12 @@ impl Index {
             }
             at = (at + 1) & self.mask;
         }
+    }
+
+    /// Asks for the first place that is looked at for `hash`.
+    #[inline]
+    pub(crate) fn fetch(&self, hash: u32) {
+        prefetch(&self.slots[hash as usize & self.mask]);
     }
 
     /// What lies in the first place that is looked at for `hash`: to have it in the cache later.

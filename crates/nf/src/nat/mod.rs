@@ -5,6 +5,7 @@
 pub(crate) mod addresses;
 pub(crate) mod bindings;
 mod config;
+mod content;
 mod fragments;
 pub(crate) mod icmp;
 pub(crate) mod index;

@@ -1,5 +1,6 @@
 //! Whom a binding has sent to: a few remotes for each binding, with the state of their connection.
 
+use warpline_packet::prefetch;
 use warpline_packet::wire::tcp;
 
 use super::addresses::Endpoint;
@@ -69,6 +70,12 @@ impl Remotes {
 
     fn of(&self, binding: u32) -> &[Remote] {
         &self.all[binding as usize * self.each..][..self.each]
+    }
+
+    /// Asks for the remotes of a binding.
+    #[inline]
+    pub(super) fn fetch(&self, binding: u32) {
+        self.of(binding).iter().for_each(prefetch);
     }
 
     fn of_mut(&mut self, binding: u32) -> &mut [Remote] {

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, tcp};
-use warpline_packet::{Batch, Flags, Instant, LinkType, PacketMut, Reason, Shard};
+use warpline_packet::wire::{ethertype, ip_protocol};
+use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason, Shard};
 
 use super::Refusal;
 use super::addresses::Endpoint;
-use super::bindings::{Bindings, Class, Key, Protocol};
+use super::bindings::{Bindings, Class, Key, Protocol, Sought};
 use super::config::{Config, Dependence};
+use super::content::{Content, Flow, content};
 use super::fragments::Fragments;
-use super::icmp::{Quote, is_echo};
+use super::icmp::Quote;
 use super::remotes::{Remotes, SegmentTimes, Way};
 use super::translate::{Action, Rewrite, Words};
 use crate::{Before, Emit};
+
+/// So many bindings of a shard stay in a near cache, though all shards have as many.
+const NEAR: usize = 64;
 
 /// The state of one shard.
 pub(super) struct NatShard {
@@ -31,24 +35,6 @@ struct Counts {
     inbound: u64,
     errors: u64,
     untranslated: u64,
-}
-
-/// What a packet carries that can be translated.
-enum Content {
-    Flow(Flow),
-    Error,
-    LaterFragment,
-}
-
-/// A packet of a flow.
-struct Flow {
-    protocol: Protocol,
-    src_port: u16,
-    dst_port: u16,
-    /// 0 but for TCP.
-    tcp_flags: u16,
-    /// Whether it makes a binding where there is none.
-    opens: bool,
 }
 
 /// Where a packet goes, seen from the translator.
@@ -150,6 +136,31 @@ impl NatShard {
         }
         let address = self.config.outside.address(binding.outside);
         Ok(Rewrite { action, to: Endpoint { address, port: binding.port } })
+    }
+
+    /// What a packet of TCP or UDP will be looked for by; others are rare.
+    #[inline]
+    fn sought(&self, packet: &Packet<'_>) -> Option<Sought> {
+        let protocol = match packet.protocol() {
+            ip_protocol::TCP => Protocol::Tcp,
+            ip_protocol::UDP => Protocol::Udp,
+            _ => return None,
+        };
+        if !packet.has(Flags::TRANSPORT) || packet.malformed().is_some() {
+            return None;
+        }
+        let (config, version) = (&self.config, packet.version());
+        let (src, dst) = match version {
+            4 => (packet.src_v4().into(), packet.dst_v4().into()),
+            _ => (packet.src_v6(), packet.dst_v6()),
+        };
+        if config.inside.contains(version, src) {
+            let inside = Endpoint { address: src, port: packet.src_port() };
+            let remote = Endpoint { address: dst, port: packet.dst_port() };
+            return Some(Key::new(version, protocol, inside, remote, config.mapping).sought());
+        }
+        let outside = config.outside.find(version, dst)?;
+        Some(Sought::outside(protocol, outside, packet.dst_port()))
     }
 
     /// The binding of an outbound packet, found or made.
@@ -271,6 +282,23 @@ impl NatShard {
 type Done = Result<Rewrite, Refusal>;
 
 impl Before for NatShard {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
+        for &pick in picks {
+            let sought = self.sought(&batch.packet(pick.into()));
+            sought.iter().for_each(|sought| self.bindings.fetch(sought));
+        }
+    }
+
+    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
+        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
+        for &pick in picks {
+            let sought = self.sought(&batch.packet(pick.into()));
+            let number = sought.and_then(|sought| self.bindings.fetch_next(&sought));
+            number.into_iter().for_each(|number| self.remotes.fetch(number));
+        }
+    }
+
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
         for &pick in picks {
             self.handle(&mut batch.packet_mut(usize::from(pick)));
@@ -309,62 +337,6 @@ fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
 fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {
     let quote = Quote::read(packet.payload(), packet.version());
     quote.ok_or(if packet.has(Flags::SNAPPED) { Refusal::Snapped } else { Refusal::BadQuote })
-}
-
-#[inline]
-fn content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
-    if packet.has(Flags::LATER_FRAGMENT) {
-        return Ok(Content::LaterFragment);
-    }
-    let (version, protocol) = (packet.version(), packet.protocol());
-    let known = match protocol {
-        ip_protocol::TCP | ip_protocol::UDP => true,
-        ip_protocol::ICMP => version == 4,
-        ip_protocol::ICMPV6 => version == 6,
-        // An extension header is the last thing seen only where the capture cut the others.
-        other => ip_protocol::is_extension(other) && packet.has(Flags::SNAPPED),
-    };
-    if !known {
-        return Err(Refusal::UnsupportedProtocol);
-    }
-    if !packet.has(Flags::TRANSPORT) {
-        return Err(Refusal::Snapped);
-    }
-    match protocol {
-        ip_protocol::TCP => Ok(Content::Flow(flow(packet, Protocol::Tcp, packet.tcp_flags()))),
-        ip_protocol::UDP => Ok(Content::Flow(flow(packet, Protocol::Udp, 0))),
-        _ => icmp_content(packet),
-    }
-}
-
-fn flow(packet: &PacketMut<'_>, protocol: Protocol, tcp_flags: u16) -> Flow {
-    Flow {
-        protocol,
-        src_port: packet.src_port(),
-        dst_port: packet.dst_port(),
-        tcp_flags,
-        opens: tcp_flags & tcp::flags::RST == 0,
-    }
-}
-
-fn icmp_content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
-    let (version, kind) = (packet.version(), packet.icmp_type());
-    if is_echo(version, kind) {
-        let ident = packet.icmp_ident();
-        let opens = matches!(
-            (version, kind),
-            (4, icmpv4::message::ECHO_REQUEST) | (6, icmpv6::message::ECHO_REQUEST)
-        );
-        let (src_port, dst_port) = (ident, ident);
-        let flow = Flow { protocol: Protocol::Icmp, src_port, dst_port, tcp_flags: 0, opens };
-        return Ok(Content::Flow(flow));
-    }
-    // A redirect is from a router on the link to a host on it: there is nothing to translate.
-    let error = match version {
-        4 => icmpv4::message::is_error(kind) && kind != icmpv4::message::REDIRECT,
-        _ => icmpv6::message::is_error(kind),
-    };
-    if error { Ok(Content::Error) } else { Err(Refusal::UnsupportedProtocol) }
 }
 
 /// Whether the capture cut a frame before its IP header was whole, so that it reads as not IP.

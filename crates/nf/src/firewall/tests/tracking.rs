@@ -225,3 +225,15 @@ fn what_expired_is_not_found_however_much_did() {
     let late = harness.process(&[segment(50, SYN | ACK, true, 61)]);
     assert_eq!(told(&late[0]), "invalid");
 }
+
+#[test]
+fn many_connections_of_a_shard_are_all_known() {
+    let mut harness = firewall("accept tcp to any port 80\n", "established = true");
+    for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false), (ACK, true)] {
+        let segments: Vec<Input> = (1..=200).map(|port| segment(port, flags, back, 1)).collect();
+        assert!(harness.process(&segments).iter().all(|outcome| told(outcome) == "accept"));
+    }
+    assert_eq!(harness.counter("connections"), 200);
+    let stray = harness.process(&[segment(201, ACK, false, 1)]);
+    assert_eq!(told(&stray[0]), "invalid");
+}

@@ -332,3 +332,26 @@ fn a_rewrite_outlives_its_binding() {
     assert_eq!(out[0].bytes, expected.bytes);
     assert_eq!(nat.counter("expired"), 1);
 }
+
+#[test]
+fn many_bindings_of_a_shard_are_all_found() {
+    let mut harness = nat("");
+    let flows: Vec<Datagram> =
+        (1..=200).map(|port| udp("10.0.0.1", "198.51.100.1", (port, 53))).collect();
+    let send = |harness: &mut Harness, datagrams: &[Datagram]| {
+        let frames: Vec<Vec<u8>> = datagrams.iter().map(Datagram::frame).collect();
+        let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
+        harness.process(&inputs)
+    };
+    let ports: Vec<_> = send(&mut harness, &flows).iter().map(mapped).collect();
+    let again: Vec<_> = send(&mut harness, &flows).iter().map(mapped).collect();
+    assert_eq!(ports, again);
+    let answer =
+        |&(address, port): &(IpAddr, u16)| udp("198.51.100.1", &address.to_string(), (53, port));
+    let answers: Vec<Datagram> = ports.iter().map(answer).collect();
+    for (out, flow) in send(&mut harness, &answers).iter().zip(&flows) {
+        assert_eq!(out.bytes[30..34], [10, 0, 0, 1]);
+        assert_eq!(out.bytes[36..38], flow.ports().0.to_be_bytes());
+    }
+    assert_eq!(harness.counter("bindings"), 200);
+}
