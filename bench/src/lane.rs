@@ -130,7 +130,7 @@ impl Lane {
     }
 
     fn begin(&mut self, at: usize) {
-        self.batches[at].fetch_frames();
+        self.ask_for_frames(at);
         self.half(at, |state, batch, picks, part| match (&mut state.before, part) {
             (Some(half), Part::Work(emit)) => half.before(batch, picks, emit),
             (Some(half), Part::Fetch) => half.fetch(batch, picks),
@@ -211,9 +211,17 @@ impl Lane {
         }
     }
 
+    /// As the first stage of a lane does.
+    fn ask_for_frames(&self, at: usize) {
+        let has_before = self.states.iter().any(|state| state.before.is_some());
+        if has_before && self.function.access().looks_before() {
+            self.batches[at].fetch_frames();
+        }
+    }
+
     fn turn(&mut self, at: usize) {
+        self.ask_for_frames(at);
         let batch = &mut self.batches[at];
-        batch.fetch_frames();
         batch.group_by_shard(&mut self.order, &mut self.ends);
         let order = &self.order;
         let starts = std::iter::once(0).chain(self.ends);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
-use warpline_packet::{Access, Batch, FieldSet, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
+use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
 
 use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
@@ -207,13 +207,11 @@ impl Slot {
     fn new(chain: &Chain, place: usize, shards: &[Shard]) -> Self {
         let function = Arc::clone(&chain.instances[place].function);
         let states: States = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
-        let (access, has_before) =
-            (*function.access(), states.iter().any(|(_, state)| state.before.is_some()));
-        let looks = has_before && !(access.before.reads & FieldSet::FRAME).is_empty();
+        let has_before = states.iter().any(|(_, state)| state.before.is_some());
         Self {
             place: place as u8,
-            access,
-            asks_for_frames: place == 0 && looks,
+            access: *function.access(),
+            asks_for_frames: place == 0 && has_before && function.access().looks_before(),
             has_before,
             has_after: states.iter().any(|(_, state)| state.after.is_some()),
             emits: function.emits(),

@@ -55,4 +55,9 @@ impl Access {
             flagged_share: 0.0,
         }
     }
+
+    /// Whether `before` looks into frames: it does so shard by shard, in no order that a processor guesses.
+    pub fn looks_before(&self) -> bool {
+        !(self.before.reads & FieldSet::FRAME).is_empty()
+    }
 }

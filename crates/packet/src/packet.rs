@@ -283,6 +283,15 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.batch.headers(self.index).version
     }
 
+    /// Source and destination of an IP packet.
+    #[inline]
+    pub fn addresses(&self) -> (u128, u128) {
+        match self.version() {
+            4 => (self.src_v4().into(), self.dst_v4().into()),
+            _ => (self.src_v6(), self.dst_v6()),
+        }
+    }
+
     /// The protocol behind the last IP header; 0 for what is not IP.
     #[inline(always)]
     pub fn protocol(&self) -> u8 {

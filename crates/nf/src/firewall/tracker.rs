@@ -270,15 +270,8 @@ impl Message {
 }
 
 fn key(packet: &Packet<'_>, [src_port, dst_port]: [u16; 2]) -> (FlowKey, bool) {
-    let (src, dst) = addresses(packet);
+    let (src, dst) = packet.addresses();
     FlowKey::of(packet.version(), packet.protocol(), (src, src_port), (dst, dst_port))
-}
-
-fn addresses(packet: &Packet<'_>) -> (u128, u128) {
-    match packet.version() {
-        4 => (packet.src_v4().into(), packet.dst_v4().into()),
-        _ => (packet.src_v6(), packet.dst_v6()),
-    }
 }
 
 /// The key of the connection that an ICMP error is about. The error must go to the sender of the
@@ -291,7 +284,7 @@ fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     }
     let (protocol, src, dst, body) =
         if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
-    if src != addresses(packet).1 {
+    if src != packet.addresses().1 {
         return None;
     }
     let ports = match protocol {

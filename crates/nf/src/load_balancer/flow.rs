@@ -27,7 +27,7 @@ impl Flow {
         if !is_flow || !is_whole(packet) {
             return None;
         }
-        let (src, dst) = addresses(packet);
+        let (src, dst) = packet.addresses();
         Some(Self {
             version,
             protocol,
@@ -63,13 +63,4 @@ impl Flow {
 #[inline]
 pub(super) fn is_whole<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> bool {
     packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT)
-}
-
-/// Source and destination of an IP packet.
-#[inline]
-pub(super) fn addresses<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> (u128, u128) {
-    match packet.version() {
-        4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
-        _ => (packet.src_v6(), packet.dst_v6()),
-    }
 }

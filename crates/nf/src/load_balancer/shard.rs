@@ -8,7 +8,7 @@ use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason
 
 use super::balance::{Balance, End};
 use super::config::{Config, Mode, NoVip};
-use super::flow::{Flow, addresses, is_whole};
+use super::flow::{Flow, is_whole};
 use super::{LoadBalancer, Refusal, encap};
 use crate::nat::bindings::Protocol;
 use crate::nat::icmp::Quote;
@@ -110,7 +110,7 @@ impl BalancerShard {
 
     fn other(&mut self, packet: &PacketMut<'_>) -> Done {
         let protocol = packet.protocol();
-        let (src, dst) = addresses(packet);
+        let (src, dst) = packet.addresses();
         let is_icmp = matches!(protocol, ip_protocol::ICMP | ip_protocol::ICMPV6);
         let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         // An extension header is the last thing seen only where the capture cut the others.

@@ -64,7 +64,7 @@ impl NatShard {
         if packet.reject_malformed() {
             return;
         }
-        let (src, dst) = addresses(packet);
+        let (src, dst) = packet.addresses();
         let done = match self.course(packet, src, dst) {
             Course::Past => {
                 self.counts.untranslated += 1;
@@ -150,10 +150,7 @@ impl NatShard {
             return None;
         }
         let (config, version) = (&self.config, packet.version());
-        let (src, dst) = match version {
-            4 => (packet.src_v4().into(), packet.dst_v4().into()),
-            _ => (packet.src_v6(), packet.dst_v6()),
-        };
+        let (src, dst) = packet.addresses();
         if config.inside.contains(version, src) {
             let inside = Endpoint { address: src, port: packet.src_port() };
             let remote = Endpoint { address: dst, port: packet.dst_port() };
@@ -318,14 +315,6 @@ impl Before for NatShard {
         visit("inbound", self.counts.inbound);
         visit("icmp_errors", self.counts.errors);
         visit("untranslated", self.counts.untranslated);
-    }
-}
-
-#[inline]
-fn addresses(packet: &PacketMut<'_>) -> (u128, u128) {
-    match packet.version() {
-        4 => (u128::from(packet.src_v4()), u128::from(packet.dst_v4())),
-        _ => (packet.src_v6(), packet.dst_v6()),
     }
 }
 
