@@ -107,6 +107,8 @@ pub struct Description {
     pub reaches_host_memory: bool,
     /// Where it sits on the bus, for meters that ask by it.
     pub bus: Option<String>,
+    /// Its UUID, as RFC 9562 (section 4) writes one: MIG instances of a GPU have their place on the bus in common.
+    pub uuid: Option<String>,
 }
 
 impl fmt::Display for Description {

@@ -314,5 +314,6 @@ fn describe() -> Description {
         shares_host_memory: false,
         reaches_host_memory: true,
         bus: None,
+        uuid: None,
     }
 }

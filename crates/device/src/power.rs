@@ -1,8 +1,8 @@
 //! Power, energy and use: NVML for NVIDIA's GPUs, RAPL for the CPU where the system lets it be read. What no meter says is
 //! [`Missing`], with the reason.
 //!
-//! NVML is asked by the place on the bus, which a MIG instance shares with its GPU and the GPU's other instances. What it
-//! would say there is the whole GPU's, so for an instance all of it is missing.
+//! NVML is asked by the place on the bus, which a MIG instance shares with its GPU and the GPU's other instances. What it says there
+//! is the whole GPU's. Of an instance, asked for by its UUID, it says the memory alone; the rest is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,9 +40,7 @@ pub fn of_device(device: &Description) -> Reading {
         return Reading::missing(&Missing("no meter is known for this kind of device".into()));
     };
     match Gpu::at(bus) {
-        Ok(gpu) if gpu.is_divided() => {
-            Reading::missing(&Missing("the GPU is divided (MIG), and NVML means all of it".into()))
-        }
+        Ok(gpu) if gpu.is_divided() => of_instance(device.uuid.as_deref()),
         Ok(gpu) => Reading {
             power_w: gpu.watts(),
             energy_j: gpu.joules(),
@@ -51,6 +49,15 @@ pub fn of_device(device: &Description) -> Reading {
         },
         Err(why) => Reading::missing(&why),
     }
+}
+
+/// What there is of the MIG instance with this UUID.
+fn of_instance(uuid: Option<&str>) -> Reading {
+    let none = || Missing("the driver does not say which instance it is (MIG)".into());
+    let memory_used =
+        uuid.ok_or_else(none).and_then(Gpu::instance).and_then(|one| one.memory_used());
+    let whole = Missing("NVML says it of the whole GPU, not of an instance (MIG)".into());
+    Reading { memory_used, ..Reading::missing(&whole) }
 }
 
 /// Where Linux shows RAPL's counters.

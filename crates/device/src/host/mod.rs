@@ -168,6 +168,7 @@ fn describe(compiler: &Compiler) -> Description {
         shares_host_memory: true,
         reaches_host_memory: true,
         bus: None,
+        uuid: None,
     }
 }
 

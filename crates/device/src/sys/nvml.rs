@@ -13,12 +13,16 @@ functions! {
     Api in &["libnvidia-ml.so.1"];
     init = "nvmlInit_v2"() -> c_int;
     by_bus = "nvmlDeviceGetHandleByPciBusId_v2"(*const c_char, *mut *mut c_void) -> c_int;
+    by_uuid = "nvmlDeviceGetHandleByUUID"(*const c_char, *mut *mut c_void) -> c_int;
     power = "nvmlDeviceGetPowerUsage"(*mut c_void, *mut c_uint) -> c_int;
     energy = "nvmlDeviceGetTotalEnergyConsumption"(*mut c_void, *mut c_ulonglong) -> c_int;
     memory = "nvmlDeviceGetMemoryInfo"(*mut c_void, *mut Memory) -> c_int;
     utilisation = "nvmlDeviceGetUtilizationRates"(*mut c_void, *mut Utilisation) -> c_int;
     mig_mode = "nvmlDeviceGetMigMode"(*mut c_void, *mut c_uint, *mut c_uint) -> c_int;
 }
+
+/// Finds a device by a name.
+type Find = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
 
 /// `nvmlMemory_t`, in bytes.
 #[derive(Default)]
@@ -50,7 +54,7 @@ fn start() -> Result<Api, Missing> {
     right(code, "NVML can't start").map(|()| api)
 }
 
-/// A GPU of NVML's.
+/// A GPU of NVML's, or a MIG instance of one.
 pub(crate) struct Gpu {
     api: &'static Api,
     device: *mut c_void,
@@ -59,13 +63,21 @@ pub(crate) struct Gpu {
 impl Gpu {
     /// The GPU at a place on the bus, as the CUDA driver writes it.
     pub(crate) fn at(bus: &str) -> Result<Self, Missing> {
-        let api = api()?;
-        let name = CString::new(bus).map_err(|_| Missing("a zero in the bus's name".into()))?;
+        Self::found(api()?.by_bus, bus, "NVML does not know the device")
+    }
+
+    /// The MIG instance with a UUID, of which NVML says the memory alone.
+    pub(crate) fn instance(uuid: &str) -> Result<Self, Missing> {
+        Self::found(api()?.by_uuid, &format!("MIG-{uuid}"), "NVML does not know the instance")
+    }
+
+    fn found(by: Find, name: &str, otherwise: &str) -> Result<Self, Missing> {
+        let name = CString::new(name).map_err(|_| Missing("a zero in a device's name".into()))?;
         let mut device = ptr::null_mut();
         // SAFETY: the name ends with a zero; one handle is written, valid for good.
-        let code = unsafe { (api.by_bus)(name.as_ptr(), &mut device) };
-        right(code, "NVML does not know the device")?;
-        Ok(Self { api, device })
+        let code = unsafe { by(name.as_ptr(), &mut device) };
+        right(code, otherwise)?;
+        Ok(Self { api: api()?, device })
     }
 
     /// Watts; on Hopper the mean of the last second.

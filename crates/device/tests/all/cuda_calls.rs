@@ -23,7 +23,9 @@ fn the_table_passes_over_stubs() {
 fn with_stubs(role: &str) {
     self_test(&Host::open().unwrap()).unwrap();
     let device = open("cuda:0").unwrap();
-    assert_eq!(device.description().name, "stub (sm_90)");
+    let about = device.description();
+    assert_eq!(about.name, "stub (sm_90)");
+    assert_eq!(about.uuid.as_deref(), Some("00112233-4455-6677-8899-aabbccddeeff"));
     match role {
         "table" => CASES.iter().for_each(|(name, case)| {
             println!("{name}");

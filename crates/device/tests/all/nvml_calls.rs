@@ -28,9 +28,11 @@ const CASES: &[Case] = &[
         memory_used: Ok(3 << 30),
         busy: missing("NVML does not say the utilisation: the GPU is lost"),
     }),
-    ("STUB_DIVIDED", || nothing("the GPU is divided (MIG), and NVML means all of it")),
+    ("STUB_DIVIDED", || Reading { memory_used: Ok(1 << 30), ..nothing(WHOLE) }),
     ("STUB_NO_DRIVER", || nothing("NVML can't start: no driver is loaded")),
 ];
+
+const WHOLE: &str = "NVML says it of the whole GPU, not of an instance (MIG)";
 
 #[test]
 fn meters_say_what_a_stub_of_nvml_says() {
@@ -52,16 +54,25 @@ fn meters_say_what_a_stub_of_nvml_says() {
 
 fn with_stub(role: &str) {
     let expected = CASES.iter().find(|(name, _)| *name == role).unwrap().1();
-    assert_eq!(of_device(&at("0000:19:00.0")), expected);
+    let usual = at("0000:19:00.0", Some("00112233-4455-6677-8899-aabbccddeeff"));
+    assert_eq!(of_device(&usual), expected);
     if role == "STUB_WHOLE" {
         let unknown = nothing("NVML does not know the device: not found");
-        assert_eq!(of_device(&at("0000:1a:00.0")), unknown);
+        assert_eq!(of_device(&at("0000:1a:00.0", None)), unknown);
+    }
+    if role == "STUB_DIVIDED" {
+        let without = |why| Reading { memory_used: missing(why), ..nothing(WHOLE) };
+        let other = at("0000:19:00.0", Some("00112233-4455-6677-8899-aabbccddee00"));
+        assert_eq!(of_device(&other), without("NVML does not know the instance: not found"));
+        let unsaid = without("the driver does not say which instance it is (MIG)");
+        assert_eq!(of_device(&at("0000:19:00.0", None)), unsaid);
     }
 }
 
-fn at(bus: &str) -> Description {
+fn at(bus: &str, uuid: Option<&str>) -> Description {
     let device = Fake::new(|_| Fate::done_after(0));
-    Description { bus: Some(bus.into()), ..device.description().clone() }
+    let (bus, uuid) = (Some(bus.into()), uuid.map(String::from));
+    Description { bus, uuid, ..device.description().clone() }
 }
 
 fn missing<T>(why: &str) -> Result<T, Missing> {

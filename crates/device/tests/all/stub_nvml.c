@@ -1,9 +1,10 @@
-/* A stub of NVML, with the signatures of nvml.h: one GPU at one place on the bus, whose numbers the environment sets. */
+/* A stub of NVML, with the signatures of nvml.h: one GPU at one place on the bus, whose numbers the environment sets, and an
+ * instance of it. */
 
 #include <stdlib.h>
 #include <string.h>
 
-static int gpu;
+static int gpu, instance;
 
 static int is_said(const char *name) { return getenv(name) != NULL; }
 
@@ -12,6 +13,12 @@ int nvmlInit_v2(void) { return is_said("STUB_NO_DRIVER") ? 9 : 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) {
     if (strcmp(bus, "0000:19:00.0") != 0) return 6;
     *device = &gpu;
+    return 0;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    if (strcmp(uuid, "MIG-00112233-4455-6677-8899-aabbccddeeff") != 0) return 6;
+    *device = &instance;
     return 0;
 }
 
@@ -30,10 +37,10 @@ int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millij
 
 /* Total, free, used. */
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {
-    if (device != &gpu) return 2;
-    memory[0] = 80ull << 30;
-    memory[1] = 77ull << 30;
-    memory[2] = 3ull << 30;
+    if (device != &gpu && device != &instance) return 2;
+    memory[0] = device == &gpu ? 80ull << 30 : 10ull << 30;
+    memory[2] = device == &gpu ? 3ull << 30 : 1ull << 30;
+    memory[1] = memory[0] - memory[2];
     return 0;
 }
 

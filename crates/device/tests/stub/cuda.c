@@ -23,6 +23,7 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal ? INVALID_VALUE : 0; }
 int cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "stub"); return 0; }
 int cuDeviceGetPCIBusId(char *name, int size, int device) { snprintf(name, size, "0000:01:00.0"); return 0; }
+int cuDeviceGetUuid_v2(unsigned char *uuid, int device) { for (int i = 0; i < 16; i++) uuid[i] = 0x11 * i; return 0; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 1ull << 32; return 0; }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)

@@ -28,6 +28,7 @@ functions! {
     device = "cuDeviceGet"(*mut c_int, c_int) -> c_int;
     name = "cuDeviceGetName"(*mut c_char, c_int, c_int) -> c_int;
     bus = "cuDeviceGetPCIBusId"(*mut c_char, c_int, c_int) -> c_int;
+    uuid = "cuDeviceGetUuid_v2"(*mut [u8; 16], c_int) -> c_int;
     attribute = "cuDeviceGetAttribute"(*mut c_int, c_int, c_int) -> c_int;
     total_memory = "cuDeviceTotalMem_v2"(*mut usize, c_int) -> c_int;
     retain_context = "cuDevicePrimaryCtxRetain"(*mut Handle, c_int) -> c_int;

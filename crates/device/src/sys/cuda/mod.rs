@@ -123,7 +123,18 @@ fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description 
             // SAFETY: as above.
             unsafe { (driver.bus)(at, len, device) }
         })),
+        uuid: uuid(driver, device),
     }
+}
+
+/// The UUID; of a MIG instance its own.
+fn uuid(driver: &Driver, device: c_int) -> Option<String> {
+    let mut bytes = [0_u8; 16];
+    // SAFETY: writes sixteen bytes.
+    let code = unsafe { (driver.uuid)(&mut bytes, device) };
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    (code == api::SUCCESS).then(|| parts.join("-"))
 }
 
 /// An attribute; 0 where the driver does not say.

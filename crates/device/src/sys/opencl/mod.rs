@@ -173,6 +173,7 @@ fn describe(api: &Api, device: Id, id: &str) -> Description {
         shares_host_memory: shares,
         reaches_host_memory: shares,
         bus: None,
+        uuid: None,
     }
 }
 
