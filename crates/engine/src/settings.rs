@@ -1,7 +1,9 @@
 //! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
 
 use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
-use warpline_packet::{ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, SHARDS, SLAB_LEN};
+use warpline_packet::{
+    ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, SHARDS, SLAB_LEN, frame_start,
+};
 
 use warpline_sched::LaunchLimits;
 
@@ -163,7 +165,7 @@ impl Settings {
     /// Bytes of rooms for so many packets with so many bytes of frames.
     fn rooms_len(&self, chain: &Chain, bytes: usize, packets: usize) -> usize {
         let Growth { head, tail } = chain.growth();
-        let around = head.next_multiple_of(ALIGN) + tail + ALIGN;
+        let around = frame_start(head) + tail + ALIGN;
         bytes.saturating_add(packets.saturating_mul(around))
     }
 
@@ -195,7 +197,7 @@ impl Settings {
     /// `replaced`.
     fn placed_slabs(&self, chain: &Chain, replaced: usize) -> usize {
         let Growth { head, tail } = chain.growth();
-        let around = head.next_multiple_of(ALIGN) + tail;
+        let around = frame_start(head) + tail;
         let room = |len: usize| (around + len).next_multiple_of(ALIGN);
         let slots = self.slots(chain);
         let made = (chain.multiply() > 1)

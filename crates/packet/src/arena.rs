@@ -21,7 +21,7 @@ use core::{array, ptr, slice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
-use crate::arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, SLAB_LEN};
+use crate::arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, SLAB_LEN, frame_start};
 use crate::{Arrival, Headers};
 
 /// Memory that an arena is given: heap, huge pages, a UMEM, shared memory.
@@ -132,6 +132,7 @@ impl Arena {
             return Err(ArenaError::Unaligned);
         }
         let slabs = layout.slabs + layout.emit_slabs;
+        let headroom = frame_start(layout.headroom);
         let shared = Arc::new(Shared {
             base: memory.base(),
             slabs_at: layout.slabs_at(),
@@ -148,8 +149,8 @@ impl Arena {
             slab_at: 0,
             holds: false,
             cursor: SLAB_LEN,
-            headroom: layout.headroom.next_multiple_of(ALIGN),
-            around: layout.headroom.next_multiple_of(ALIGN) + layout.tailroom + ALIGN - 1,
+            headroom,
+            around: headroom + layout.tailroom + ALIGN - 1,
             limit: 0,
             tray_rows: 0,
             tray: Box::new(Tray { len: 0, columns: [0; _] }),

@@ -3,11 +3,15 @@
 use core::fmt;
 
 use crate::arena::{ROW_LEN, TRAY_ROWS};
+use crate::wire::ethernet;
 
 /// Size of a slab in bytes.
 pub const SLAB_LEN: usize = 1 << 20;
-/// Frames start at multiples of this many bytes: a cache line.
+/// Rooms start and end at multiples of this many bytes: a cache line.
 pub const ALIGN: usize = 64;
+/// Where there is headroom, what is behind an Ethernet header starts at multiples of this many bytes: the most that an item
+/// of a kernel reads or writes at once. Where there is none, frames start where rooms do, and take no more lines than they must.
+const L3_ALIGN: usize = 16;
 /// Most bytes a frame and its head- and tailroom may take.
 pub const ROOM_LEN_MAX: usize = SLAB_LEN;
 
@@ -29,10 +33,18 @@ pub struct ArenaLayout {
     pub slots: usize,
     /// Scratch words a row has.
     pub scratch_words: usize,
-    /// Bytes kept free before each frame; rounded up to a multiple of 64.
+    /// Bytes kept free before each frame; rounded up ([`frame_start`]).
     pub headroom: usize,
     /// Bytes kept free behind each frame.
     pub tailroom: usize,
+}
+
+/// Where frames start in their rooms, with at least so much headroom.
+pub fn frame_start(headroom: usize) -> usize {
+    match headroom {
+        0 => 0,
+        _ => (headroom + ethernet::HEADER_LEN).next_multiple_of(L3_ALIGN) - ethernet::HEADER_LEN,
+    }
 }
 
 impl ArenaLayout {

@@ -20,6 +20,9 @@ fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, 
     Ok(table.len() - 1)
 }
 
+/// Where frames start behind the headroom of [`arena`].
+const START: usize = 18;
+
 fn arena(slabs: usize, slots: usize) -> Arena {
     let layout = ArenaLayout {
         slabs,
@@ -97,8 +100,17 @@ fn frames_are_aligned_and_keep_their_bytes() {
     }
     for (row, frame) in frames.iter().enumerate() {
         assert_eq!(table.frame(row), &frame[..]);
-        assert_eq!(table.offset(row) % ALIGN, 0);
-        assert_eq!(table.start(row), ALIGN);
+        assert_eq!(table.offset(row) % ALIGN, START % ALIGN);
+        assert_eq!(table.start(row), START);
+    }
+}
+
+#[test]
+fn frames_start_behind_their_headroom_with_their_ip_headers_aligned() {
+    let starts = [(0, 0), (1, 2), (2, 2), (3, 18), (44, 50), (50, 50), (51, 66), (64, 66)];
+    for (headroom, start) in starts {
+        assert_eq!(frame_start(headroom), start);
+        assert!(start >= headroom && (headroom == 0 || (start + 14) % 16 == 0));
     }
 }
 
@@ -122,23 +134,23 @@ fn rooms_bound_reshaping() {
     let table = &mut arena.tables[0];
     place(&mut arena.ingress, table, &[7; 100]).unwrap();
     place(&mut arena.ingress, table, &[9; 100]).unwrap();
-    assert!(table.reshape(0, -64, 4), "head- and tailroom are there");
-    assert_eq!(table.frame_len(0), 168);
+    assert!(table.reshape(0, -18, 4), "head- and tailroom are there");
+    assert_eq!(table.frame_len(0), 122);
     assert!(!table.reshape(0, -1, 0), "no more headroom");
     assert!(!table.reshape(0, 0, 1000), "not into the next room");
     assert!(!table.reshape(0, 200, 0), "not beyond its own end");
     for far in [isize::MIN, isize::MAX] {
         assert!(!table.reshape(0, far, 0) && !table.reshape(0, 0, far), "nor beyond all numbers");
     }
-    assert!(table.reshape(0, 168, 0), "an empty frame is one");
+    assert!(table.reshape(0, 122, 0), "an empty frame is one");
     table.frame_mut(0).fill(0);
     assert_eq!(table.frame(1), &[9; 100]);
     // A capture may say any length.
-    for (wire_len, then) in [(100, 168), (300, 368), (u32::MAX, u32::MAX)] {
+    for (wire_len, then) in [(100, 122), (300, 322), (u32::MAX, u32::MAX)] {
         table.column_mut(WireLen)[1] = wire_len;
-        assert!(table.reshape(1, -64, 4));
+        assert!(table.reshape(1, -18, 4));
         assert_eq!(table.column(WireLen)[1], then);
-        assert!(table.reshape(1, 64, -4));
+        assert!(table.reshape(1, 18, -4));
     }
 }
 
@@ -153,17 +165,17 @@ fn a_replaced_row_has_another_room_and_stays_what_it_was() {
     }
     let rooms = [0, 2].map(|row| table.room(row));
     arena.emit.replace(table, 1, &[7; 3000]).unwrap();
-    assert_eq!((table.frame(1), table.start(1)), (&[7; 3000][..], ALIGN));
-    assert_eq!(table.room(1).len(), (ALIGN + 3000 + 4usize).next_multiple_of(ALIGN));
+    assert_eq!((table.frame(1), table.start(1)), (&[7; 3000][..], START));
+    assert_eq!(table.room(1).len(), (START + 3000 + 4).next_multiple_of(ALIGN));
     assert_eq!((table.len(), table.column(Ingress)[1], table.scratch(1)[1]), (3, 41, 51));
-    assert!(table.reshape(1, -64, 4), "head- and tailroom are there");
+    assert!(table.reshape(1, -18, 4), "head- and tailroom are there");
     table.frame_mut(1).fill(9);
     assert_eq!([0, 2].map(|row| table.room(row)), rooms);
     assert_eq!([table.frame(0), table.frame(2)], [[0; 100], [2; 100]]);
     // Twice in one slab: two rooms.
     arena.emit.replace(table, 0, &[5; 10]).unwrap();
     assert!(table.room(0).start >= table.room(1).end);
-    assert_eq!((table.frame(0), table.frame(1)), (&[5; 10][..], &[9; 3068][..]));
+    assert_eq!((table.frame(0), table.frame(1)), (&[5; 10][..], &[9; 18 + 3000 + 4][..]));
 }
 
 #[test]
