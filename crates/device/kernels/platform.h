@@ -14,6 +14,7 @@
  *  - C99 without recursion, function pointers, variable-length arrays and goto; no name begins with `wl_`.
  *  - Inside ITEMS: `continue` ends the item's part; no `return`, no `break` out of it. No ITEMS inside ITEMS. Outside
  *    ITEMS stand only declarations and what is the same for all items.
+ *  - Within a block of ITEMS no item touches a byte that another writes, not even with the same value, except by atomics.
  *  - A variable of an item lives within its block; what must outlive it lies in SHARED memory or is read again.
  *  - Every pointer says where it points: GLOBAL, LOCAL (to SHARED memory), CONSTANT; pointers to an item's own variables
  *    say nothing.

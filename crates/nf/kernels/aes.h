@@ -1,20 +1,23 @@
 /* AES (FIPS 197) by tables in shared memory: a round of a column is four look-ups.
  *
  * A block is four little-endian words, one a column. Round keys lie as the standard writes them, 16 bytes each, at a multiple of
- * 16. A group fills the tables that its kernel has, in a block of ITEMS before the first use:
+ * 16. A group fills the table that its kernel has, in a block of ITEMS before the first use:
  *
- *     SHARED(u32, encrypting, AES_TABLE);
+ *     SHARED_BIG(u32, encrypting, AES_TABLE);
  *     ITEMS { aes_fill(encrypting); }
  *
- * Look-ups depend on keys, and so does the time that they take where items of a group meet in a memory bank. */
+ * The table has a row for each value of a byte: what it gives to its column in the first row of a block, then the same turned
+ * by eight bits, each in as many copies as items use banks of memory at once. A GPU's row is 256 bytes, so that byte and item are put
+ * together by one instruction, and each item has a bank of its own: how long a look-up in it takes does not depend on keys. */
 
-/* Copies of a table, so that neighbouring items seldom meet in a bank. */
 #if PLATFORM_CUDA
-# define AES_COPIES 16
+# define AES_COPIES 32
 #else
 # define AES_COPIES 1
 #endif
-#define AES_TABLE (256 * AES_COPIES)
+/* Words of a row, and of the table. */
+#define AES_ROW (2 * AES_COPIES)
+#define AES_TABLE (256 * AES_ROW)
 /* Bytes of the inverse S-box. */
 #define AES_BOX 256
 
@@ -41,12 +44,15 @@ CONSTANT_TABLE u8 AES_SBOX[256] = {
 /* FIPS 197, 4.2.1: times x. */
 FUNCTION u32 aes_double(u32 x) { return (x << 1 ^ (x >> 7) * 0x1b) & 255; }
 
+/* Word i of the table in a row of which the first word is `first`. */
+FUNCTION u32 aes_turned(u32 first, u32 i) { return i % AES_ROW < AES_COPIES ? first : rotate_left(first, 8); }
+
 /* What a byte of the first row gives to its column: S-box, then MixColumns (5.1.3). The S-box alone is in bytes 1 and 2. */
 FUNCTION void aes_fill(LOCAL u32 *table)
 {
     for (u32 i = item(); i < AES_TABLE; i += group_size()) {
-        u32 s = AES_SBOX[i / AES_COPIES], twice = aes_double(s);
-        table[i] = twice | s << 8 | s << 16 | (twice ^ s) << 24;
+        u32 s = AES_SBOX[i / AES_ROW], twice = aes_double(s);
+        table[i] = aes_turned(twice | s << 8 | s << 16 | (twice ^ s) << 24, i);
     }
 }
 
@@ -54,31 +60,38 @@ FUNCTION void aes_fill(LOCAL u32 *table)
 FUNCTION void aes_fill_inverse(LOCAL u32 *table, LOCAL u8 *box)
 {
     for (u32 i = item(); i < AES_TABLE; i += group_size()) {
-        u32 x = i / AES_COPIES, s = AES_SBOX[x];
+        u32 x = i / AES_ROW, s = AES_SBOX[x];
         u32 by2 = aes_double(x), by4 = aes_double(by2), by8 = aes_double(by4);
-        table[s * AES_COPIES + i % AES_COPIES] =
-            (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
-        box[s] = (u8)x;
+        u32 first = (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
+        table[s * AES_ROW + i % AES_ROW] = aes_turned(first, i);
+        if (i % AES_ROW == 0) box[s] = (u8)x;
     }
 }
 
-FUNCTION u32 aes_look(const LOCAL u32 *table, u32 byte)
+/* The item's word of the row of byte `k` of `x`, or the one that is turned. */
+FUNCTION u32 aes_look(const LOCAL u32 *table, u32 x, u32 k, u32 is_turned)
 {
-    return table[(byte & 255) * AES_COPIES + item() % AES_COPIES];
+#if PLATFORM_CUDA
+    u32 at = __byte_perm(x, 4 * (item() % AES_COPIES), 0x5504 | k << 4);
+    return *(const LOCAL u32 *)((const LOCAL u8 *)table + at + 4 * AES_COPIES * is_turned);
+#else
+    return table[(x >> 8 * k & 255) * AES_ROW + is_turned];
+#endif
 }
 
 /* A column after a round, without its round key, of bytes 0 to 3 of four columns. */
 FUNCTION u32 aes_mixed(const LOCAL u32 *table, u32 a, u32 b, u32 c, u32 d)
 {
-    return aes_look(table, a) ^ rotate_left(aes_look(table, b >> 8), 8)
-        ^ rotate_left(aes_look(table, c >> 16), 16) ^ rotate_left(aes_look(table, d >> 24), 24);
+    u32 low = aes_look(table, a, 0, 0) ^ aes_look(table, b, 1, 1);
+    u32 high = aes_look(table, c, 2, 0) ^ aes_look(table, d, 3, 1);
+    return low ^ rotate_left(high, 16);
 }
 
 /* The same of the last round, which mixes no columns. */
 FUNCTION u32 aes_unmixed(const LOCAL u32 *table, u32 a, u32 b, u32 c, u32 d)
 {
-    return (aes_look(table, a) >> 8 & 0xff) | (aes_look(table, b >> 8) & 0xff00)
-        | (aes_look(table, c >> 16) & 0xff0000) | (aes_look(table, d >> 24) << 8 & 0xff000000);
+    return (aes_look(table, a, 0, 0) >> 8 & 0xff) | (aes_look(table, b, 1, 0) & 0xff00)
+        | (aes_look(table, c, 2, 0) & 0xff0000) | (aes_look(table, d, 3, 1) & 0xff000000);
 }
 
 FUNCTION u32 aes_unboxed(const LOCAL u8 *box, u32 a, u32 b, u32 c, u32 d)

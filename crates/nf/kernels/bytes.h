@@ -1,5 +1,8 @@
 /* Bytes of packets at any address: words, moves, sums. */
 
+/* 32 bits of 64, from bit `shift` on, which is below 32. */
+FUNCTION u32 joined(u32 low, u32 high, u32 shift) { return (u32)(((u64)high << 32 | low) >> shift); }
+
 /* Little-endian words. Which type they are read and written by follows from the address alone, so that a compiler that tells
  * types apart sees that a word is read that was written. */
 FUNCTION u32 load_word(const GLOBAL u8 *at)
@@ -21,6 +24,38 @@ FUNCTION void store_word(GLOBAL u8 *at, u32 word)
     } else {
         for (u32 i = 0; i < 4; i++) at[i] = (u8)(word >> 8 * i);
     }
+}
+
+/* The sixteen bytes at `at` as words, of which the first `len` count. Read as one or two pieces of sixteen bytes where those are
+ * aligned, none of which holds no byte that counts: so nothing outside of a packet's room is read, whose ends are multiples of 64. */
+FUNCTION void load_words(const GLOBAL u8 *at, u32 len, u32 *words)
+{
+    u32 odd = (u32)(u64)at & 15, shift = 8 * (odd & 3);
+    u32x4 low = load16(at - odd), high = low;
+    words[0] = low.x; words[1] = low.y; words[2] = low.z; words[3] = low.w;
+    if (odd == 0) return;
+    if (odd + len > 16) high = load16(at - odd + 16);
+    u32 by2[6] = {low.x, low.y, low.z, low.w, high.x, high.y}, next;
+    if (odd & 8) {
+        by2[0] = low.z; by2[1] = low.w; by2[2] = high.x; by2[3] = high.y; by2[4] = high.z; by2[5] = high.w;
+    }
+    UNROLL
+    for (u32 i = 0; i < 4; i++) words[i] = odd & 4 ? by2[i + 1] : by2[i];
+    next = odd & 4 ? by2[5] : by2[4];
+    if (shift == 0) return;
+    UNROLL
+    for (u32 i = 0; i < 4; i++) words[i] = joined(words[i], i < 3 ? words[i + 1] : next, shift);
+}
+
+/* Four words to `at`. */
+FUNCTION void store_words(GLOBAL u8 *at, const u32 *words)
+{
+    if (((u32)(u64)at & 15) == 0) {
+        store16(at, make16(words[0], words[1], words[2], words[3]));
+        return;
+    }
+    UNROLL
+    for (u32 i = 0; i < 4; i++) store_word(at + 4 * i, words[i]);
 }
 
 /* Moves bytes to a lower address. */

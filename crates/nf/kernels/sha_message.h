@@ -15,10 +15,9 @@ typedef struct {
 /* Blocks of the message with its padding (FIPS 180-4, 5.1.1). */
 FUNCTION u32 message_blocks(Message m) { return (m.words + m.has_last + 3 + 15) / 16; }
 
-/* Word `i` of the message with its padding, of which `end` is the number of words. */
-FUNCTION u32 message_word(Message m, u32 i, u32 end)
+/* Word `i` behind the words in memory, of a message that has `end` words with its padding. */
+FUNCTION u32 message_end(Message m, u32 i, u32 end)
 {
-    if (i < m.words) return swap_bytes(load_word(m.bytes + 4 * i));
     u32 len = m.words + m.has_last;
     if (i < len) return m.last;
     if (i == len) return 0x80000000;
@@ -30,11 +29,18 @@ FUNCTION void message_block(Message m, u32 block, u32 *words)
     u32 end = 16 * message_blocks(m);
     if (16 * block + 16 <= m.words) {
         UNROLL
-        for (u32 i = 0; i < 16; i++) words[i] = swap_bytes(load_word(m.bytes + 64 * block + 4 * i));
+        for (u32 i = 0; i < 16; i += 4) load_words(m.bytes + 64 * block + 4 * i, 16, words + i);
+        UNROLL
+        for (u32 i = 0; i < 16; i++) words[i] = swap_bytes(words[i]);
         return;
     }
     UNROLL
-    for (u32 i = 0; i < 16; i++) words[i] = message_word(m, 16 * block + i, end);
+    for (u32 i = 0; i < 16; i += 4) {
+        u32 first = 16 * block + i, left = first < m.words ? m.words - first : 0;
+        if (left) load_words(m.bytes + 4 * first, left < 4 ? 4 * left : 16, words + i);
+        UNROLL
+        for (u32 w = 0; w < 4; w++) words[i + w] = w < left ? swap_bytes(words[i + w]) : message_end(m, first + w, end);
+    }
 }
 
 /* The only block of a digest of `count` words that is hashed behind one block: the outer hash of HMAC (RFC 2104). */

@@ -25,7 +25,7 @@ pub struct Kernels {
     pub(crate) text: &'static str,
     pub(crate) headers: &'static [KernelHeader],
     pub(crate) defines: Vec<(&'static str, u64)>,
-    pub(crate) steps: &'static [KernelStep],
+    pub(crate) steps: Vec<KernelStep>,
     pub(crate) tables: Vec<Vec<u8>>,
 }
 
@@ -54,6 +54,10 @@ pub struct KernelStep {
 /// What every kernel that works on packets needs.
 pub(crate) const PACKET: KernelHeader =
     KernelHeader { name: "packet.h", text: include_str!("../kernels/packet.h") };
+
+/// What kernels need that read and write bytes of frames.
+pub(crate) const BYTES: KernelHeader =
+    KernelHeader { name: "bytes.h", text: include_str!("../kernels/bytes.h") };
 
 /// The number by which kernels ask for a scratch word.
 pub(crate) fn number_of(word: ScratchWord) -> u64 {
@@ -102,8 +106,8 @@ impl Kernels {
     }
 
     /// The kernels, in the order in which they run.
-    pub fn steps(&self) -> &'static [KernelStep] {
-        self.steps
+    pub fn steps(&self) -> &[KernelStep] {
+        &self.steps
     }
 
     /// The tables, at most [`KERNEL_TABLES_MAX`], none of them empty.

@@ -74,7 +74,16 @@ int cuModuleGetFunction(void **function, void *module, const char *name)
     return *function ? 0 : NOT_FOUND;
 }
 
-int cuFuncSetAttribute(void *function, int attribute, int value) { NEEDS_CONTEXT; return attribute == 8 ? 0 : INVALID_VALUE; }
+
+/* The most dynamic shared memory that the last kernel may have of which it was said: 48 KiB is what each may. */
+static unsigned shared_max = 48 << 10;
+int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    NEEDS_CONTEXT;
+    shared_max = value;
+    return attribute == 8 && value <= 227 << 10 ? 0 : INVALID_VALUE;
+}
+
 int cuStreamCreate(void **stream, unsigned flags) { NEEDS_CONTEXT; *stream = malloc(1); return flags == 1 ? 0 : INVALID_VALUE; }
 int cuStreamDestroy_v2(void *stream) { NEEDS_CONTEXT; free(stream); return 0; }
 int cuStreamQuery(void *stream) { NEEDS_CONTEXT; return 0; }
@@ -107,7 +116,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    void *stream, void **values, void **extra)
 {
     NEEDS_CONTEXT;
-    if (gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || shared || !stream || extra) return INVALID_VALUE;
+    if (gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || shared > shared_max || !stream || extra) return INVALID_VALUE;
     ((void (*)(void **, unsigned))function)(values, gx);
     return 0;
 }

@@ -1,46 +1,16 @@
-/* MD5 (RFC 1321) of payloads, an item a packet.
- *
- * Payloads begin at any address. Words are read where they are aligned and put together from two, and none is read
- * that holds no byte of the payload: so nothing outside of the packet's room is, whose ends are multiples of 64 bytes. */
+/* MD5 (RFC 1321) of payloads, an item a packet. */
 
-/* A payload as words: its first byte is `shift` bits into `words[0]`. */
-typedef struct {
-    const GLOBAL u32 *words;
-    u32 shift;
-} Stream;
-
-FUNCTION Stream stream_at(const GLOBAL u8 *arena, u32 at)
+/* Words 4 `quarter` to 4 `quarter` + 3 of a payload of `len` bytes behind which are a byte 0x80 and zeros (RFC 1321, 3.1). */
+FUNCTION void padded_words(const GLOBAL u8 *payload, u32 quarter, u32 len, u32 *words)
 {
-    Stream stream;
-    stream.words = (const GLOBAL u32 *)(arena + (at & ~3u));
-    stream.shift = (at & 3) * 8;
-    return stream;
-}
-
-FUNCTION u32 joined(u32 low, u32 high, u32 shift) { return (u32)(((u64)high << 32 | low) >> shift); }
-
-/* The sixteen words from word `first` on, all bytes of which are the payload's. */
-FUNCTION void load_block(Stream stream, u32 first, u32 *block)
-{
-    u32 low = stream.words[first];
+    u32 at = 16 * quarter, left = len > at ? len - at : 0;
+    if (left) load_words(payload + at, left < 16 ? left : 16, words);
     UNROLL
-    for (u32 i = 0; i < 16; i++) {
-        u32 high = i < 15 || stream.shift ? stream.words[first + i + 1] : 0;
-        block[i] = joined(low, high, stream.shift);
-        low = high;
+    for (u32 i = 0; i < 4; i++) {
+        u32 own = left > 4 * i ? left - 4 * i : 0;
+        if (own < 4) words[i] = own ? words[i] & ((1u << 8 * own) - 1) : 0;
+        if (len / 4 == at / 4 + i) words[i] |= 0x80u << 8 * (len & 3);
     }
-}
-
-/* Word `at` of a payload of `len` bytes behind which are a byte 0x80 and zeros (RFC 1321, 3.1). */
-FUNCTION u32 padded_word(Stream stream, u32 at, u32 len)
-{
-    u32 left = len > 4 * at ? len - 4 * at : 0, word = 0;
-    if (left) {
-        u32 high = stream.shift / 8 + (left < 4 ? left : 4) > 4 ? stream.words[at + 1] : 0;
-        word = joined(stream.words[at], high, stream.shift);
-    }
-    if (left < 4) word &= (1u << 8 * left) - 1;
-    return len / 4 == at ? word | 0x80u << 8 * (len & 3) : word;
 }
 
 /* RFC 1321, 3.4. */
@@ -83,18 +53,17 @@ FUNCTION void md5_block(u32 *digest, const u32 *block)
     digest[0] += a; digest[1] += b; digest[2] += c; digest[3] += d;
 }
 
-FUNCTION void md5(Stream stream, u32 len, u32 *digest)
+FUNCTION void md5(const GLOBAL u8 *payload, u32 len, u32 *digest)
 {
     digest[0] = 0x67452301; digest[1] = 0xefcdab89; digest[2] = 0x98badcfe; digest[3] = 0x10325476;
     /* Behind the payload are at least nine bytes more: 0x80 and its length in bits. */
     u32 last = (len + 8) / 64;
     for (u32 number = 0; number <= last; number++) {
         u32 block[16];
-        if (64 * number + 64 <= len) {
-            load_block(stream, 16 * number, block);
-        } else {
-            UNROLL
-            for (u32 i = 0; i < 16; i++) block[i] = padded_word(stream, 16 * number + i, len);
+        UNROLL
+        for (u32 i = 0; i < 4; i++) {
+            if (64 * number + 64 <= len) load_words(payload + 64 * number + 16 * i, 16, block + 4 * i);
+            else padded_words(payload, 4 * number + i, len, block + 4 * i);
         }
         if (number == last) {
             block[14] = len << 3;
@@ -115,7 +84,7 @@ KERNEL(digest_payloads, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 co
         u32 start = payload_offset(p), end = ip_end(p);
         if (end > frame_len(p) || start > end || end - start < MIN_LEN) continue;
         u32 digest[4];
-        md5(stream_at(arena, (u32)(frame_of(p) - arena) + start), end - start, digest);
+        md5(frame_of(p) + start, end - start, digest);
         set_scratch(p, WORD_0, digest[0]);
         set_scratch(p, WORD_1, digest[1]);
         set_scratch(p, WORD_2, digest[2]);

@@ -1,31 +1,45 @@
-//! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name. Sealing and opening are a kernel each, an item
-//! a packet.
+//! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name.
 
 use warpline_packet::LinkType;
 use warpline_packet::wire::{ethertype, ip_protocol, ipv4, sll};
 
 use super::cipher::{Auth, Cipher};
 use super::kernel_table::{self, DSCP_COPY, HEAD, ROW_LEN};
-use super::sa::DontFragment;
+use super::sa::{Direction, DontFragment, Sa};
 use super::strip::Outcome;
 use super::traffic::NAT_T_PORT;
 use super::words::Work;
 use super::{Ipsec, reason};
-use crate::kernels::{KernelHeader, KernelStep, Kernels, PACKET, number_of};
+use crate::kernels::{BYTES, KernelHeader, KernelStep, Kernels, PACKET, number_of};
 
-const STEPS: &[KernelStep] = &[
-    KernelStep { name: "ipsec_seal", group: 64, shared_big: 0, items_per_packet: 1 },
-    KernelStep { name: "ipsec_open", group: 64, shared_big: 0, items_per_packet: 1 },
-];
+/// A table of AES on a GPU (`kernels/aes.h`): a row of 256 bytes for each byte.
+const AES_TABLE: u32 = 256 * 256;
+
+const fn step(name: &'static str) -> KernelStep {
+    KernelStep { name, group: 64, shared_big: AES_TABLE, items_per_packet: 1 }
+}
+
+/// The kernels that SAs need, an item a packet.
+const SEAL: KernelStep = step("ipsec_seal");
+const OPEN: KernelStep = step("ipsec_open");
+const OPEN_COUNTER: KernelStep = step("ipsec_open_counter");
+
+/// The one that does the work of `sa`.
+fn step_of(sa: &Sa) -> KernelStep {
+    match (sa.direction, sa.cipher) {
+        (Direction::Out, _) => SEAL,
+        (Direction::In, Cipher::Null | Cipher::Cbc) => OPEN,
+        (Direction::In, Cipher::Ctr | Cipher::Gcm) => OPEN_COUNTER,
+    }
+}
 
 macro_rules! headers {
     ($($name:literal $path:literal)*) => {
-        &[PACKET, $(KernelHeader { name: $name, text: include_str!($path) }),*]
+        &[PACKET, BYTES, $(KernelHeader { name: $name, text: include_str!($path) }),*]
     };
 }
 
 const HEADERS: &[KernelHeader] = headers! {
-    "bytes.h" "../../kernels/bytes.h"
     "aes.h" "../../kernels/aes.h"
     "sha_message.h" "../../kernels/sha_message.h"
     "sha1.h" "../../kernels/sha1.h"
@@ -89,13 +103,14 @@ const NUMBERS: &[(&str, u64)] = &[
 pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
     let names = ["WORD_WHAT", "WORD_LOW", "WORD_HIGH"];
     let words = names.into_iter().zip(ipsec.words.all().map(number_of));
+    let is_needed = |step: &KernelStep| ipsec.tables.sas.iter().any(|sa| step_of(sa) == *step);
     let places = kernel_table::PLACES.iter().map(|&(name, place)| (name, place as u64));
     Kernels {
         name: "ipsec.cl",
         text: include_str!("kernel.cl"),
         headers: HEADERS,
         defines: NUMBERS.iter().copied().chain(places).chain(words).collect(),
-        steps: STEPS,
+        steps: [SEAL, OPEN, OPEN_COUNTER].into_iter().filter(is_needed).collect(),
         tables: vec![kernel_table::build(&ipsec.tables)],
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn kernels(router: &Router) -> Kernels {
         text: include_str!("kernel.cl"),
         headers: &[PACKET],
         defines: defines(router, entry_bits),
-        steps: STEPS,
+        steps: STEPS.to_vec(),
         tables: tables.into_iter().map(not_empty).collect(),
     }
 }

@@ -7,12 +7,25 @@ typedef struct {
     GLOBAL u8 *esp;
     /* Bytes from there to the text, and of it. */
     u32 text_at, text_len;
+    /* The IV of counter modes. */
+    u32 iv[2];
 } Esp;
+
+/* What a kernel that opens has of AES: counter modes need one table, CBC the others. */
+typedef struct {
+    int is_counter_mode;
+    const LOCAL u32 *encrypting;
+    const LOCAL u32 *decrypting;
+    const LOCAL u8 *box;
+} Opening;
 
 /* Bytes of SPI and sequence number. */
 #define ESP_HEADER_LEN 8
 
-/* The ESP of task `t` at `stretch`, which has room for what is around a text. */
+/* Whether the SA's cipher enciphers a counter. */
+FUNCTION int is_counter_mode(const GLOBAL u8 *sa) { return sa[SA_CIPHER] == CIPHER_CTR || sa[SA_CIPHER] == CIPHER_GCM; }
+
+/* The ESP of task `t` at `stretch`, which has room for what is around a text; its IV is what lies there. */
 FUNCTION Esp esp_of(Task t, Stretch stretch)
 {
     Esp e;
@@ -22,6 +35,8 @@ FUNCTION Esp esp_of(Task t, Stretch stretch)
     e.esp = frame_of(t.packet) + stretch.at;
     e.text_at = ESP_HEADER_LEN + t.sa[SA_IV_LEN];
     e.text_len = stretch.len - e.text_at - t.sa[SA_ICV_LEN];
+    e.iv[0] = load_word(e.esp + ESP_HEADER_LEN);
+    e.iv[1] = load_word(e.esp + ESP_HEADER_LEN + 4);
     return e;
 }
 
@@ -38,16 +53,22 @@ FUNCTION u32 words_of(Esp e, u32 i)
 FUNCTION void load_block(Esp e, u32 i, u32 *block)
 {
     u32 words = words_of(e, i);
+    load_words(e.esp + e.text_at + 16 * i, 4 * words, block);
     UNROLL
-    for (u32 w = 0; w < 4; w++) block[w] = w < words ? load_word(e.esp + e.text_at + 16 * i + 4 * w) : 0;
+    for (u32 w = 1; w < 4; w++) block[w] = w < words ? block[w] : 0;
 }
 
 FUNCTION void store_block(Esp e, u32 i, const u32 *block)
 {
     u32 words = words_of(e, i);
+    GLOBAL u8 *at = e.esp + e.text_at + 16 * i;
+    if (words == 4) {
+        store_words(at, block);
+        return;
+    }
     UNROLL
-    for (u32 w = 0; w < 4; w++) {
-        if (w < words) store_word(e.esp + e.text_at + 16 * i + 4 * w, block[w]);
+    for (u32 w = 0; w < 3; w++) {
+        if (w < words) store_word(at + 4 * w, block[w]);
     }
 }
 
@@ -55,8 +76,8 @@ FUNCTION void store_block(Esp e, u32 i, const u32 *block)
 FUNCTION void key_stream(Esp e, u32 counter, const LOCAL u32 *encrypting, u32 *block)
 {
     block[0] = *(const GLOBAL u32 *)(e.sa + SA_SALT);
-    block[1] = load_word(e.esp + ESP_HEADER_LEN);
-    block[2] = load_word(e.esp + ESP_HEADER_LEN + 4);
+    block[1] = e.iv[0];
+    block[2] = e.iv[1];
     block[3] = swap_bytes(counter);
     aes_encrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
 }
@@ -73,66 +94,82 @@ FUNCTION void add_key_stream(Esp e, u32 i, const LOCAL u32 *encrypting, u32 *blo
     for (u32 w = 0; w < 4; w++) block[w] ^= stream[w];
 }
 
-/* The IV is the number; of CBC it is encrypted with a key for that alone. It is left in `block`. */
-FUNCTION void write_iv(Esp e, const LOCAL u32 *encrypting, u32 *block)
+/* Writes the IV. It is the number; of CBC it is encrypted with a key for that alone, and left in `chained`. */
+FUNCTION void write_iv(Esp *e, const LOCAL u32 *encrypting, u32 *chained)
 {
-    block[0] = block[1] = 0;
-    block[2] = swap_bytes(e.high);
-    block[3] = swap_bytes(e.low);
-    GLOBAL u8 *iv = e.esp + ESP_HEADER_LEN;
-    if (e.sa[SA_CIPHER] == CIPHER_CBC) {
-        aes_encrypt(block, e.sa + SA_IV_KEYS, 10, encrypting);
-        for (u32 w = 0; w < 4; w++) store_word(iv + 4 * w, block[w]);
-    } else if (e.sa[SA_CIPHER] != CIPHER_NULL) {
-        store_word(iv, block[2]);
-        store_word(iv + 4, block[3]);
+    GLOBAL u8 *iv = e->esp + ESP_HEADER_LEN;
+    u32 high = swap_bytes(e->high), low = swap_bytes(e->low);
+    if (e->sa[SA_CIPHER] == CIPHER_CBC) {
+        chained[0] = chained[1] = 0;
+        chained[2] = high;
+        chained[3] = low;
+        aes_encrypt(chained, e->sa + SA_IV_KEYS, 10, encrypting);
+        store_words(iv, chained);
+    } else if (e->sa[SA_CIPHER] != CIPHER_NULL) {
+        e->iv[0] = high;
+        e->iv[1] = low;
+        store_word(iv, high);
+        store_word(iv + 4, low);
     }
 }
 
 /* Writes the IV and enciphers the text. */
-FUNCTION void seal_text(Esp e, const LOCAL u32 *encrypting)
+FUNCTION void seal_text(Esp *e, const LOCAL u32 *encrypting)
 {
-    u32 before[4], block[4];
-    write_iv(e, encrypting, before);
-    u32 cipher = e.sa[SA_CIPHER], blocks = cipher == CIPHER_NULL ? 0 : blocks_of(e);
+    u32 chained[4], block[4];
+    write_iv(e, encrypting, chained);
+    u32 cipher = e->sa[SA_CIPHER], blocks = cipher == CIPHER_NULL ? 0 : blocks_of(*e);
     for (u32 i = 0; i < blocks; i++) {
         if (cipher == CIPHER_CBC) {
-            load_block(e, i, block);
-            for (u32 w = 0; w < 4; w++) before[w] ^= block[w];
-            aes_encrypt(before, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
-            store_block(e, i, before);
+            load_block(*e, i, block);
+            for (u32 w = 0; w < 4; w++) chained[w] ^= block[w];
+            aes_encrypt(chained, e->sa + SA_ROUND_KEYS, e->sa[SA_ROUNDS], encrypting);
+            store_block(*e, i, chained);
         } else {
-            add_key_stream(e, i, encrypting, block);
-            store_block(e, i, block);
+            add_key_stream(*e, i, encrypting, block);
+            store_block(*e, i, block);
         }
     }
 }
 
-/* Block `i` as it is in the clear. It and the one before it are not deciphered yet. */
-FUNCTION void plain_block(
-    Esp e, u32 i, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box, u32 *block)
+/* Deciphers a block of CBC; `before` is what was sent in front of it. */
+FUNCTION void decipher(Esp e, Opening by, const u32 *before, u32 *block)
 {
-    u32 cipher = e.sa[SA_CIPHER];
-    if (cipher == CIPHER_CTR || cipher == CIPHER_GCM) {
-        add_key_stream(e, i, encrypting, block);
+    aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], by.decrypting, by.box);
+    for (u32 w = 0; w < 4; w++) block[w] ^= before[w];
+}
+
+/* Block `i` as it is in the clear. It and the one before it are not deciphered yet. */
+FUNCTION void plain_block(Esp e, u32 i, Opening by, u32 *block)
+{
+    u32 before[4];
+    if (by.is_counter_mode) {
+        add_key_stream(e, i, by.encrypting, block);
         return;
     }
     load_block(e, i, block);
-    if (cipher != CIPHER_CBC) return;
-    aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], decrypting, box);
+    if (e.sa[SA_CIPHER] == CIPHER_NULL) return;
     /* The IV lies right in front of the text. */
-    const GLOBAL u8 *before = e.esp + e.text_at + 16 * i - 16;
-    for (u32 w = 0; w < 4; w++) block[w] ^= load_word(before + 4 * w);
+    load_words(e.esp + e.text_at + 16 * i - 16, 16, before);
+    decipher(e, by, before, block);
 }
 
-/* Deciphers the text in place: from its end, as a block of CBC needs the one before as it came. */
-FUNCTION void open_text(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box)
+/* Deciphers the text in place. */
+FUNCTION void open_text(Esp e, Opening by)
 {
+    u32 before[4], sent[4], block[4];
     if (e.sa[SA_CIPHER] == CIPHER_NULL) return;
-    for (u32 i = blocks_of(e); i > 0; i--) {
-        u32 block[4];
-        plain_block(e, i - 1, encrypting, decrypting, box, block);
-        store_block(e, i - 1, block);
+    if (!by.is_counter_mode) load_words(e.esp + e.text_at - 16, 16, before);
+    for (u32 i = 0; i < blocks_of(e); i++) {
+        if (by.is_counter_mode) {
+            add_key_stream(e, i, by.encrypting, block);
+        } else {
+            load_block(e, i, sent);
+            for (u32 w = 0; w < 4; w++) block[w] = sent[w];
+            decipher(e, by, before, block);
+            for (u32 w = 0; w < 4; w++) before[w] = sent[w];
+        }
+        store_block(e, i, block);
     }
 }
 
@@ -167,13 +204,9 @@ FUNCTION void gcm_icv(Esp e, const LOCAL u32 *encrypting, u32 *icv)
     for (u32 w = 0; w < 4; w++) icv[w] ^= swap_bytes(block[w]);
 }
 
-/* The ICV over the text as it was sent, as words in network order; as many of the four as the SA has count. */
-FUNCTION void icv_of(Esp e, const LOCAL u32 *encrypting, u32 *icv)
+/* The ICV by HMAC. */
+FUNCTION void hmac_icv(Esp e, u32 *icv)
 {
-    if (e.sa[SA_CIPHER] == CIPHER_GCM) {
-        gcm_icv(e, encrypting, icv);
-        return;
-    }
     Message message;
     message.bytes = e.esp;
     message.words = (e.text_at + e.text_len) / 4;
@@ -187,19 +220,26 @@ FUNCTION void icv_of(Esp e, const LOCAL u32 *encrypting, u32 *icv)
     for (u32 w = 0; w < 4; w++) icv[w] = e.sa[SA_AUTH] == AUTH_NONE ? 0 : mac[w];
 }
 
+/* The ICV over the text as it was sent, as words in network order; as many of the four as the SA has count. */
+FUNCTION void icv_of(Esp e, int may_be_gcm, const LOCAL u32 *encrypting, u32 *icv)
+{
+    if (may_be_gcm && e.sa[SA_CIPHER] == CIPHER_GCM) gcm_icv(e, encrypting, icv);
+    else hmac_icv(e, icv);
+}
+
 FUNCTION void write_icv(Esp e, const LOCAL u32 *encrypting)
 {
     u32 icv[4], words = e.sa[SA_ICV_LEN] / 4;
     if (words == 0) return;
-    icv_of(e, encrypting, icv);
+    icv_of(e, 1, encrypting, icv);
     for (u32 w = 0; w < words; w++) put_be32(e.esp + e.text_at + e.text_len + 4 * w, icv[w]);
 }
 
-FUNCTION int is_authentic(Esp e, const LOCAL u32 *encrypting)
+FUNCTION int is_authentic(Esp e, Opening by)
 {
     u32 icv[4], words = e.sa[SA_ICV_LEN] / 4, wrong = 0;
     if (words == 0) return 1;
-    icv_of(e, encrypting, icv);
+    icv_of(e, by.is_counter_mode, by.encrypting, icv);
     for (u32 w = 0; w < words; w++) wrong |= icv[w] ^ get_be32(e.esp + e.text_at + e.text_len + 4 * w);
     return wrong == 0;
 }

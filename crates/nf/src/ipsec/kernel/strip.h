@@ -26,7 +26,7 @@ typedef struct {
 FUNCTION u32 head_byte(const Peek *peek, u32 at) { return peek->head[at / 4] >> 8 * (at % 4) & 255; }
 FUNCTION u32 head_be16(const Peek *peek, u32 at) { return head_byte(peek, at) << 8 | head_byte(peek, at + 1); }
 
-FUNCTION Peek peek_at(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *decrypting, const LOCAL u8 *box)
+FUNCTION Peek peek_at(Esp e, Opening by)
 {
     Peek peek;
     u32 block[4], blocks = blocks_of(e);
@@ -34,7 +34,7 @@ FUNCTION Peek peek_at(Esp e, const LOCAL u32 *encrypting, const LOCAL u32 *decry
         /* The last block is the last one that is looked at. */
         u32 number = i < PEEKED ? i : blocks - 1;
         for (u32 w = 0; w < 4; w++) block[w] = 0;
-        if (number < blocks) plain_block(e, number, encrypting, decrypting, box, block);
+        if (number < blocks) plain_block(e, number, by, block);
         for (u32 w = 0; w < 4 && i < PEEKED; w++) peek.head[4 * i + w] = block[w];
     }
     u32 trailer = blocks == 0 ? 0 : block[words_of(e, blocks - 1) - 1];

@@ -92,7 +92,9 @@ fn whatever_comes_is_sealed_or_not() {
 
 #[test]
 fn kernels_compile_for_gpus() {
-    let files = Files::new(&Sa::all(), "out");
-    let (function, words) = files.function("nonces");
-    compile_for_cuda(&*function, words);
+    for direction in ["out", "in"] {
+        let files = Files::new(&Sa::all(), direction);
+        let (function, words) = files.function("nonces");
+        compile_for_cuda(&*function, words);
+    }
 }
