@@ -49,12 +49,12 @@ impl Context {
         Err(Failure::Launch(name))
     }
 
-    /// Whether a call said so.
     /// Nothing waits for the device any more.
     pub(super) fn give_up(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a call said that the device is lost, or it was given up.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
