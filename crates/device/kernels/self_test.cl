@@ -61,11 +61,11 @@ KERNEL(md5, 64)(const GLOBAL u8 *bytes, const GLOBAL u32 *starts, GLOBAL u32 *di
     }
 }
 
-/* Moves `length` bytes between any two addresses. */
-KERNEL(move, 64)(const GLOBAL u8 *from, GLOBAL u8 *to, u32 length)
+/* Moves bytes `start` to `end`. */
+KERNEL(move, 64)(const GLOBAL u8 *from, GLOBAL u8 *to, u32 start, u32 end)
 {
     ITEMS {
-        for (u32 i = index(); i < length; i += items()) to[i] = from[i];
+        for (u32 i = start + index(); i < end; i += items()) to[i] = from[i];
     }
 }
 

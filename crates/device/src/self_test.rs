@@ -88,12 +88,14 @@ impl Bench<'_> {
         let mut piece = self.device.host_memory(2 * 1024)?;
         piece[start..start + length].copy_from_slice(bytes);
         let kernel = self.module.kernel("move")?;
-        let arguments = vec![Reads(from.whole()), Writes(to.whole()), U32((start + length) as u32)];
+        let end = start + length;
+        let bounds = [start, end].map(|bound| U32(bound as u32));
+        let arguments = [Reads(from.whole()), Writes(to.whole())].into_iter().chain(bounds);
         let back = 1024 + 2 * start + 1;
         let steps = vec![
-            Step::CopyIn { from: part(start..start + length), to: from.at(start..start + length) },
-            Step::Launch(launch(&kernel, 3, arguments)),
-            Step::CopyOut { from: to.at(start..start + length), to: part(back..back + length) },
+            Step::CopyIn { from: part(start..end), to: from.at(start..end) },
+            Step::Launch(launch(&kernel, 3, arguments.collect())),
+            Step::CopyOut { from: to.at(start..end), to: part(back..back + length) },
         ];
         let work = self.finish(Work { pieces: vec![piece], steps })?;
         Ok(work.pieces[0][back..back + length].to_vec())

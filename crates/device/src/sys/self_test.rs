@@ -6,7 +6,7 @@ use Parameter::{Reads, U32, Writes};
 
 const KERNELS: &[KernelSpec] = &[
     KernelSpec { name: "md5", group: 64, shared_big: 0, parameters: &[Reads, Reads, Writes, U32] },
-    KernelSpec { name: "move", group: 64, shared_big: 0, parameters: &[Reads, Writes, U32] },
+    KernelSpec { name: "move", group: 64, shared_big: 0, parameters: &[Reads, Writes, U32, U32] },
     KernelSpec {
         name: "operations",
         group: 64,
@@ -26,7 +26,7 @@ pub(crate) fn source() -> Source {
 
 /// A launch with arguments that `self_test.rs` makes.
 pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
-    // SAFETY: the one caller gives each kernel buffers as long as its counts say, and starts that lie within
+    // SAFETY: the one caller gives each kernel buffers as long as its counts and ends say, and starts that lie within
     // the messages, in order.
     unsafe { Launch::vouched(kernel, groups, arguments) }
 }
