@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long fuzz bench tunnels gpu-pack gpu-test gpu-bench deps deps-test clean
+.PHONY: run test test-long kernel-races fuzz bench tunnels gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -18,6 +18,10 @@ test: deps-test
 # The same properties with many more cases (about an hour).
 test-long: deps-test
 	PROPTEST_CASES=20000 WARPLINE_CASES=50 $(CARGO) test --release --workspace
+
+# The kernels on a simulator that sees races and words that nobody wrote (some minutes).
+kernel-races: deps-races
+	tools/kernel_races.sh
 
 # Every fuzz target for SECONDS each.
 SECONDS ?= 600
@@ -49,6 +53,9 @@ deps:
 
 deps-test:
 	tools/deps.sh build test
+
+deps-races:
+	tools/deps.sh build races
 
 clean:
 	$(CARGO) clean

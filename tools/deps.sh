@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy, NVRTC).
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, scapy, NVRTC),
+# `races` (Oclgrind).
 # What tests can do without, libraries that are loaded at run time, is installed where it can be.
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
@@ -35,6 +36,10 @@ for group in "$@"; do
         # For tools/nvrtc.sh, below.
         python3 -m pip --version >/dev/null 2>&1 || /usr/bin/python3 -m pip --version >/dev/null 2>&1 ||
             wanted+=(python3-pip)
+        ;;
+    races)
+        need oclgrind oclgrind
+        want libOpenCL.so.1 ocl-icd-libopencl1
         ;;
     *)
         echo "deps.sh: unknown group $group" >&2
