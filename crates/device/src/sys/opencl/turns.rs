@@ -67,7 +67,8 @@ mod tests {
             (pocl, "7.0", false),
             (pocl, "10.2-pre", false),
             ("OpenCL 3.0 CUDA", "580.65.06", false),
-            ("OpenCL 3.0 (Build 0)", "2024.18", false),
+            ("OpenCL 3.1 (Build 0)", "2026.22.10.0.01_160000", false),
+            ("OpenCL 1.2 (Oclgrind 21.10)", "Oclgrind 21.10", false),
         ] {
             assert_eq!(is_needed(version, driver), is, "{version}, {driver}");
         }
