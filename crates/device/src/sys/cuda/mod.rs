@@ -4,6 +4,7 @@
 mod api;
 mod context;
 mod nvrtc;
+mod queue;
 mod stream;
 
 use core::ffi::{CStr, c_char, c_int};

@@ -1,19 +1,18 @@
 //! A stream of the driver, with an event behind each work.
 
-use core::ffi::c_void;
-use core::{mem, ptr};
+use core::mem;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::api::{self, Driver, Handle};
-use super::context::{Allocation, Context, Kernels};
-use crate::{Argument, Done, Failure, Launch, Part, Piece, Refused, Slice, Step, Stream, Work};
+use super::context::Context;
+use super::queue::Queue;
+use crate::{Done, Failure, Refused, Stream, Work};
 
 pub(super) struct CudaStream {
     number: u64,
     reaches_host: bool,
-    context: Arc<Context>,
-    stream: Handle,
+    queue: Queue,
     flying: VecDeque<Flying>,
     // Events of work that was given back.
     idle: Vec<Handle>,
@@ -32,13 +31,8 @@ impl CudaStream {
         reaches_host: bool,
         context: &Arc<Context>,
     ) -> Result<Self, Failure> {
-        let mut stream = Handle::NULL;
-        // SAFETY: one handle is written.
-        context.call(|driver| unsafe {
-            (driver.create_stream)(&mut stream, api::STREAM_NON_BLOCKING)
-        })?;
-        let (context, flying, idle) = (context.clone(), VecDeque::new(), Vec::new());
-        Ok(Self { number, reaches_host, context, stream, flying, idle })
+        let (flying, idle) = (VecDeque::new(), Vec::new());
+        Ok(Self { number, reaches_host, queue: Queue::new(context)?, flying, idle })
     }
 
     fn event(&mut self) -> Result<Handle, Failure> {
@@ -47,91 +41,19 @@ impl CudaStream {
         }
         let mut event = Handle::NULL;
         // SAFETY: one handle is written.
-        self.context.call(|driver| unsafe {
+        self.queue.context.call(|driver| unsafe {
             (driver.create_event)(&mut event, api::EVENT_DISABLE_TIMING)
         })?;
         Ok(event)
-    }
-
-    fn enqueue(&self, step: &Step, work: &Work) -> Result<(), Failure> {
-        let stream = self.stream;
-        match step {
-            Step::CopyIn { from, to } => {
-                let (host, there) = (part_base(&work.pieces, from), address(to)?);
-                // SAFETY: both ranges were checked; the piece and the buffer are the flying work's until the event
-                // behind it is done.
-                self.context.call(|driver| unsafe {
-                    (driver.copy_in)(there, host.cast(), to.len(), stream)
-                })
-            }
-            Step::CopyOut { from, to } => {
-                let (host, there) = (part_base(&work.pieces, to), address(from)?);
-                // SAFETY: as above; nobody else touches the piece.
-                self.context.call(|driver| unsafe {
-                    (driver.copy_out)(host.cast(), there, from.len(), stream)
-                })
-            }
-            Step::Launch(launch) => self.launch(launch, &work.pieces),
-        }
-    }
-
-    fn launch(&self, launch: &Launch, pieces: &[Piece]) -> Result<(), Failure> {
-        let loaded = launch.kernel.module.loaded.downcast_ref::<Kernels>();
-        let kernels =
-            loaded.ok_or_else(|| Failure::Refused("the module is none of CUDA's".into()))?;
-        let function = kernels.functions[launch.kernel.index];
-        let values = launch.arguments.iter().map(|one| self.value(one, pieces));
-        let mut values: Vec<u64> = values.collect::<Result<_, _>>()?;
-        // A u32 lies in the low half of its word, at its address.
-        let mut pointers: Vec<*mut c_void> =
-            values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
-        let (spec, groups) = (launch.kernel.spec(), launch.groups);
-        // SAFETY: number and kinds of the values are the kernel's, and are copied by the call; their memory stays
-        // until the event is done. Whoever made the launch vouches for what the kernel does with it.
-        self.context.call(|driver| unsafe {
-            (driver.launch)(
-                function,
-                groups,
-                1,
-                1,
-                spec.group,
-                1,
-                1,
-                spec.shared_big,
-                self.stream,
-                pointers.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        })
-    }
-
-    fn value(&self, argument: &Argument, pieces: &[Piece]) -> Result<u64, Failure> {
-        match argument {
-            Argument::Reads(slice) | Argument::Writes(slice) => address(slice),
-            Argument::HostReads(part) | Argument::HostWrites(part) => {
-                let (region, start) = pieces[part.piece].place();
-                let mut there = 0;
-                // SAFETY: one address is written; an error for memory that this device has not registered.
-                self.context.call(|driver| unsafe {
-                    (driver.device_pointer)(&mut there, region.as_ptr().cast(), 0)
-                })?;
-                Ok(there + (start + part.range.start) as u64)
-            }
-            Argument::InPlace(_) => {
-                Err(Failure::Refused("CUDA works in no region in place".into()))
-            }
-            Argument::U32(value) => Ok(u64::from(*value)),
-            Argument::U64(value) => Ok(*value),
-        }
     }
 
     /// Whether the driver is done with the oldest work. `None`: not yet.
     fn outcome(&self, flying: &Flying) -> Option<Result<(), Failure>> {
         let mut code = api::SUCCESS;
         // SAFETY: the event was recorded, or could not be: then it counts as done, and the stream is asked.
-        let asked = self.context.call(|driver| unsafe {
+        let asked = self.queue.context.call(|driver| unsafe {
             code = match flying.event {
-                Handle::NULL => (driver.query_stream)(self.stream),
+                Handle::NULL => (driver.query_stream)(self.queue.stream),
                 event => (driver.query_event)(event),
             };
             api::SUCCESS
@@ -139,7 +61,7 @@ impl CudaStream {
         if code == api::NOT_READY {
             return None;
         }
-        let outcome = asked.and_then(|()| self.context.outcome(code));
+        let outcome = asked.and_then(|()| self.queue.context.outcome(code));
         Some(flying.failed.clone().map_or(outcome, Err))
     }
 }
@@ -154,10 +76,10 @@ impl Stream for CudaStream {
             Err(why) => return Err(Refused { work, why }),
         };
         let given: Result<(), Failure> =
-            work.steps.iter().try_for_each(|step| self.enqueue(step, &work));
+            work.steps.iter().try_for_each(|step| self.queue.enqueue(step, &work));
         // SAFETY: the event and the stream are this value's own.
         let recorded =
-            self.context.call(|driver| unsafe { (driver.record_event)(event, self.stream) });
+            self.queue.context.call(|driver| unsafe { (driver.record_event)(event, self.queue.stream) });
         let mut flying = Flying { work, event, failed: given.err() };
         if let Err(why) = recorded {
             self.idle.push(mem::replace(&mut flying.event, Handle::NULL));
@@ -187,7 +109,7 @@ impl Drop for CudaStream {
         while self.poll().is_some() {}
         if !self.flying.is_empty() {
             // It may never end, and what waits for the device would not either.
-            self.context.give_up();
+            self.queue.context.give_up();
             mem::forget(mem::take(&mut self.flying));
             return;
         }
@@ -197,19 +119,9 @@ impl Drop for CudaStream {
                 for event in &self.idle {
                     (driver.destroy_event)(*event);
                 }
-                (driver.destroy_stream)(self.stream)
+                (driver.destroy_stream)(self.queue.stream)
             }
         };
-        let _ = self.context.call(destroy);
+        let _ = self.queue.context.call(destroy);
     }
-}
-
-fn address(slice: &Slice) -> Result<u64, Failure> {
-    let memory = slice.buffer.memory.downcast_ref::<Allocation>();
-    let memory = memory.ok_or_else(|| Failure::Refused("the buffer is none of CUDA's".into()))?;
-    Ok(memory.address + slice.range.start as u64)
-}
-
-fn part_base(pieces: &[Piece], part: &Part) -> *mut u8 {
-    pieces[part.piece].base().as_ptr().wrapping_add(part.range.start)
 }

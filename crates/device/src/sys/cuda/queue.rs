@@ -1,0 +1,109 @@
+//! A stream of the driver, to which steps are given one by one.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::sync::Arc;
+
+use super::api::{self, Handle};
+use super::context::{Allocation, Context, Kernels};
+use crate::{Argument, Failure, Launch, Part, Piece, Slice, Step, Work};
+
+/// See the module. Whoever has it destroys the stream, or leaves it.
+pub(super) struct Queue {
+    pub(super) context: Arc<Context>,
+    pub(super) stream: Handle,
+}
+
+impl Queue {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
+        let mut stream = Handle::NULL;
+        // SAFETY: one handle is written.
+        context.call(|driver| unsafe {
+            (driver.create_stream)(&mut stream, api::STREAM_NON_BLOCKING)
+        })?;
+        Ok(Self { context: context.clone(), stream })
+    }
+
+    /// Gives the driver a step of `work`, which was checked and is kept until the event behind it is done.
+    pub(super) fn enqueue(&self, step: &Step, work: &Work) -> Result<(), Failure> {
+        let stream = self.stream;
+        match step {
+            Step::CopyIn { from, to } => {
+                let (host, there) = (part_base(&work.pieces, from), address(to)?);
+                // SAFETY: both ranges were checked; the piece and the buffer are the flying work's until the event
+                // behind it is done.
+                self.context.call(|driver| unsafe {
+                    (driver.copy_in)(there, host.cast(), to.len(), stream)
+                })
+            }
+            Step::CopyOut { from, to } => {
+                let (host, there) = (part_base(&work.pieces, to), address(from)?);
+                // SAFETY: as above; nobody else touches the piece.
+                self.context.call(|driver| unsafe {
+                    (driver.copy_out)(host.cast(), there, from.len(), stream)
+                })
+            }
+            Step::Launch(launch) => self.launch(launch, &work.pieces),
+        }
+    }
+
+    fn launch(&self, launch: &Launch, pieces: &[Piece]) -> Result<(), Failure> {
+        let loaded = launch.kernel.module.loaded.downcast_ref::<Kernels>();
+        let kernels =
+            loaded.ok_or_else(|| Failure::Refused("the module is none of CUDA's".into()))?;
+        let function = kernels.functions[launch.kernel.index];
+        let values = launch.arguments.iter().map(|one| self.value(one, pieces));
+        let mut values: Vec<u64> = values.collect::<Result<_, _>>()?;
+        // A u32 lies in the low half of its word, at its address.
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
+        let (spec, groups) = (launch.kernel.spec(), launch.groups);
+        // SAFETY: number and kinds of the values are the kernel's, and are copied by the call; their memory stays
+        // until the event is done. Whoever made the launch vouches for what the kernel does with it.
+        self.context.call(|driver| unsafe {
+            (driver.launch)(
+                function,
+                groups,
+                1,
+                1,
+                spec.group,
+                1,
+                1,
+                spec.shared_big,
+                self.stream,
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        })
+    }
+
+    fn value(&self, argument: &Argument, pieces: &[Piece]) -> Result<u64, Failure> {
+        match argument {
+            Argument::Reads(slice) | Argument::Writes(slice) => address(slice),
+            Argument::HostReads(part) | Argument::HostWrites(part) => {
+                let (region, start) = pieces[part.piece].place();
+                let mut there = 0;
+                // SAFETY: one address is written; an error for memory that this device has not registered.
+                self.context.call(|driver| unsafe {
+                    (driver.device_pointer)(&mut there, region.as_ptr().cast(), 0)
+                })?;
+                Ok(there + (start + part.range.start) as u64)
+            }
+            Argument::InPlace(_) => {
+                Err(Failure::Refused("CUDA works in no region in place".into()))
+            }
+            Argument::U32(value) => Ok(u64::from(*value)),
+            Argument::U64(value) => Ok(*value),
+        }
+    }
+}
+
+fn address(slice: &Slice) -> Result<u64, Failure> {
+    let memory = slice.buffer.memory.downcast_ref::<Allocation>();
+    let memory = memory.ok_or_else(|| Failure::Refused("the buffer is none of CUDA's".into()))?;
+    Ok(memory.address + slice.range.start as u64)
+}
+
+fn part_base(pieces: &[Piece], part: &Part) -> *mut u8 {
+    pieces[part.piece].base().as_ptr().wrapping_add(part.range.start)
+}
