@@ -50,6 +50,15 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// What the device says.
     fn stream(&self) -> Result<Box<dyn Stream>, Failure>;
+
+    /// Opens a stream that gives each work of several steps to the device as one graph instead of step by step. The same is
+    /// done; submitting may take the CPU less time, or more.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] where there are no graphs ([`Description::has_graphs`]), or what the device says.
+    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        Err(Failure::Refused(format!("{} has no graphs", self.description().id)))
+    }
 }
 
 /// Work done one after the other; streams of a device run beside each other where it can.
@@ -105,6 +114,8 @@ pub struct Description {
     pub shares_host_memory: bool,
     /// Whether kernels reach host memory, over the bus where it is not shared.
     pub reaches_host_memory: bool,
+    /// Whether a work can be one graph ([`Device::graph_stream`]).
+    pub has_graphs: bool,
     /// Where it sits on the bus, for meters that ask by it.
     pub bus: Option<String>,
     /// Its UUID, as RFC 9562 (section 4) writes one: MIG instances of a GPU have their place on the bus in common.

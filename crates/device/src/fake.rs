@@ -313,6 +313,7 @@ fn describe() -> Description {
         shared: 48 << 10,
         shares_host_memory: false,
         reaches_host_memory: true,
+        has_graphs: false,
         bus: None,
         uuid: None,
     }

@@ -61,6 +61,10 @@ impl Faulty {
         with(&self.state, |state| state.allocate = Some(why));
     }
 
+    fn wrap(&self, inner: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(FaultyStream { inner, state: self.state.clone(), turns: VecDeque::new() })
+    }
+
     /// What was set to fail, or that the device is lost.
     fn fails(&self, which: impl FnOnce(&State) -> Option<Failure>) -> Result<(), Failure> {
         with(&self.state, |state| state.lost.clone().or_else(|| which(state)).map_or(Ok(()), Err))
@@ -93,8 +97,12 @@ impl Device for Faulty {
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         self.fails(|_| None)?;
-        let (inner, state) = (self.inner.stream()?, self.state.clone());
-        Ok(Box::new(FaultyStream { inner, state, turns: VecDeque::new() }))
+        Ok(self.wrap(self.inner.stream()?))
+    }
+
+    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.fails(|_| None)?;
+        Ok(self.wrap(self.inner.graph_stream()?))
     }
 }
 

@@ -167,6 +167,7 @@ fn describe(compiler: &Compiler) -> Description {
         shared: 1 << 20,
         shares_host_memory: true,
         reaches_host_memory: true,
+        has_graphs: false,
         bus: None,
         uuid: None,
     }

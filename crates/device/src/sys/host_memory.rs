@@ -4,6 +4,7 @@
 //! the only one to touch the range: the program through `&` and `&mut`, or a stream, which takes pieces with its work
 //! and gives them back when it is done. So nothing is read while a device writes it, and no memory is freed under a copy.
 
+use core::any::Any;
 use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
@@ -70,13 +71,13 @@ unsafe impl Send for HeapPages {}
 unsafe impl Sync for HeapPages {}
 
 /// What a device keeps for memory that it knows, until the region goes: registered pages, for one.
-pub(crate) trait Registration: Send + Sync {}
+pub(crate) trait Registration: Any + Send + Sync {}
 
 /// Host memory known to a device. Copies share it; it goes when the last of them and of its pieces goes.
 #[derive(Clone)]
 pub struct Region {
     // Before `memory`: a registration ends while the memory is still there.
-    _registration: Option<Arc<dyn Registration>>,
+    registration: Option<Arc<dyn Registration>>,
     memory: Arc<dyn HostMemory>,
     /// The device whose kernels work in it where it lies.
     in_place: Option<u64>,
@@ -87,7 +88,7 @@ impl Region {
         memory: Arc<dyn HostMemory>,
         registration: Option<Arc<dyn Registration>>,
     ) -> Self {
-        Self { _registration: registration, memory, in_place: None }
+        Self { registration, memory, in_place: None }
     }
 
     /// The same, in which kernels of the device of this number work where it lies.
@@ -103,6 +104,12 @@ impl Region {
     /// Whether kernels of the device of this number work in it where it lies.
     pub(crate) fn is_in_place_for(&self, device: u64) -> bool {
         self.in_place == Some(device)
+    }
+
+    /// What its device keeps for it, if that is a `T`.
+    pub(crate) fn registered_as<T: Registration>(&self) -> Option<&T> {
+        let registration: &dyn Any = self.registration.as_deref()?;
+        registration.downcast_ref()
     }
 
     /// Its first byte. Whoever uses the pointer keeps to pieces that it has.
@@ -205,7 +212,7 @@ impl DerefMut for Piece {
 }
 
 /// A host device's buffer: pages of its own.
-pub(crate) fn heap_buffer(len: usize) -> Result<Arc<dyn core::any::Any + Send + Sync>, Failure> {
+pub(crate) fn heap_buffer(len: usize) -> Result<Arc<dyn Any + Send + Sync>, Failure> {
     Ok(Arc::new(HeapPages::new(len)?))
 }
 

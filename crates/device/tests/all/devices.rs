@@ -185,7 +185,7 @@ fn shared_memory(device: &dyn Device) {
 }
 
 /// Submits work that writes `value` into the buffer and reads it back.
-fn submit_value(
+pub(crate) fn submit_value(
     stream: &mut dyn Stream,
     device: &dyn Device,
     buffer: &warpline_device::Buffer,
@@ -199,7 +199,7 @@ fn submit_value(
     stream.submit(Work { pieces, steps }).expect("taken");
 }
 
-fn order_in_a_stream(device: &dyn Device) {
+pub(crate) fn order_in_a_stream(device: &dyn Device) {
     let mut stream = device.stream().expect("a stream");
     let buffer = device.allocate(256).expect("memory");
     assert!(stream.poll().is_none() && stream.wait().is_none());

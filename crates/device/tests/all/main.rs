@@ -6,6 +6,7 @@ mod common;
 mod cuda_calls;
 mod devices;
 mod failures;
+mod graph_calls;
 mod nvml_calls;
 mod sanitizers;
 #[path = "../stub/mod.rs"]

@@ -1,21 +1,80 @@
 /* The part of the CUDA driver's interface that the device uses, over host memory, for machines without a GPU: what is
  * checked is that every call gets what cuda.h says, on a thread that has the context. Copies and launches are done at once, the
  * latter by what the stub of NVRTC made; an event is done when it was asked twice. With $STUB_LOST every event says what a
- * kernel's bad address makes of a context. */
+ * kernel's bad address makes of a context. A test may ask how often a function was called, and have its next call fail. */
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef unsigned long long address;
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURED_EVENT = 907, UPDATE_FAILURE = 910, ILLEGAL_STATE = 401 };
 
 static char context;
 static __thread void *current;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Functions that were called or are to fail: how often they did not, and what their next call gives. */
+static struct called { char name[64]; int times, next; } called[32];
+
+static struct called *of(const char *name)
+{
+    struct called *at = called;
+    while (at->name[0] && strcmp(at->name, name)) at++;
+    strcpy(at->name, name);
+    return at;
+}
+
+int stub_times(const char *name) { return of(name)->times; }
+void stub_fail(const char *name, int code) { of(name)->next = code; }
+
+static int fate(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    struct called *own = of(name);
+    int code = own->next;
+    own->next = 0;
+    own->times += !code;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
 #define NEEDS_CONTEXT if (current != &context) return INVALID_CONTEXT
+#define CALLED NEEDS_CONTEXT; { int code = fate(__func__); if (code) return code; }
+
+/* A copy or a launch, with what it was given. */
+enum { COPY_IN, COPY_OUT, KERNEL, NODES_MAX = 4096, VALUES_MAX = 32 };
+struct function { void (*run)(unsigned long long **, unsigned); unsigned values, shared_max; };
+struct node { int kind; address to, from; size_t bytes; struct function *function; unsigned groups; unsigned long long values[VALUES_MAX]; };
+struct graph { int count; struct node nodes[NODES_MAX]; };
+struct stream { struct graph *captured; int is_broken; };
+
+static void execute(const struct node *node)
+{
+    unsigned long long values[VALUES_MAX], *pointers[VALUES_MAX];
+    if (node->kind != KERNEL) { memcpy((void *)node->to, (void *)node->from, node->bytes); return; }
+    memcpy(values, node->values, sizeof values);
+    for (int i = 0; i < VALUES_MAX; i++) pointers[i] = values + i;
+    node->function->run(pointers, node->groups);
+}
+
+static int capture(struct stream *stream, const struct node *node);
+
+static int give(struct stream *stream, const struct node *node)
+{
+    if (!stream) return INVALID_VALUE;
+    if (stream->captured) return capture(stream, node);
+    execute(node);
+    return 0;
+}
+
+/* Host memory that is registered. */
+static struct range { char *at; size_t bytes; struct range *next; } *registered;
 
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
@@ -52,8 +111,31 @@ int cuMemAlloc_v2(address *to, size_t bytes)
 }
 
 int cuMemFree_v2(address at) { NEEDS_CONTEXT; free((void *)at); return 0; }
-int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) { NEEDS_CONTEXT; return flags == 3 ? 0 : INVALID_VALUE; }
-int cuMemHostUnregister(void *at) { NEEDS_CONTEXT; return 0; }
+
+int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    struct range *range = malloc(sizeof *range);
+    NEEDS_CONTEXT;
+    pthread_mutex_lock(&lock);
+    *range = (struct range){ at, bytes, registered };
+    registered = range;
+    pthread_mutex_unlock(&lock);
+    return flags == 3 ? 0 : INVALID_VALUE;
+}
+
+int cuMemHostUnregister(void *at)
+{
+    NEEDS_CONTEXT;
+    pthread_mutex_lock(&lock);
+    struct range **link = &registered;
+    while (*link && (*link)->at != at) link = &(*link)->next;
+    struct range *gone = *link;
+    if (gone) *link = gone->next;
+    free(gone);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
 int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags) { NEEDS_CONTEXT; *to = (address)at; return 0; }
 
 int cuModuleLoadData(void **module, const char *image)
@@ -65,60 +147,71 @@ int cuModuleLoadData(void **module, const char *image)
 
 int cuModuleUnload(void *module) { NEEDS_CONTEXT; dlclose(module); return 0; }
 
-int cuModuleGetFunction(void **function, void *module, const char *name)
+int cuModuleGetFunction(struct function **function, void *module, const char *name)
 {
-    char run[256];
+    char run[256], values[256];
     NEEDS_CONTEXT;
     snprintf(run, sizeof run, "wl_run_%s", name);
-    *function = dlsym(module, run);
-    return *function ? 0 : NOT_FOUND;
+    snprintf(values, sizeof values, "wl_values_of_%s", name);
+    const unsigned *count = dlsym(module, values);
+    if (!dlsym(module, run) || !count || *count > VALUES_MAX) return NOT_FOUND;
+    *function = malloc(sizeof **function);
+    **function = (struct function){ dlsym(module, run), *count, 48 << 10 };
+    return 0;
 }
 
-
-/* The most dynamic shared memory that the last kernel may have of which it was said: 48 KiB is what each may. */
-static unsigned shared_max = 48 << 10;
-int cuFuncSetAttribute(void *function, int attribute, int value)
+/* Of dynamic shared memory a kernel may have 48 KiB, or what was said. */
+int cuFuncSetAttribute(struct function *function, int attribute, int value)
 {
     NEEDS_CONTEXT;
-    shared_max = value;
-    return attribute == 8 && value <= 227 << 10 ? 0 : INVALID_VALUE;
+    if (attribute != 8 || value > 227 << 10) return INVALID_VALUE;
+    function->shared_max = value;
+    return 0;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { NEEDS_CONTEXT; *stream = malloc(1); return flags == 1 ? 0 : INVALID_VALUE; }
+int cuStreamCreate(void **stream, unsigned flags) { NEEDS_CONTEXT; *stream = calloc(1, sizeof(struct stream)); return flags == 1 ? 0 : INVALID_VALUE; }
 int cuStreamDestroy_v2(void *stream) { NEEDS_CONTEXT; free(stream); return 0; }
-int cuStreamQuery(void *stream) { NEEDS_CONTEXT; return 0; }
+int cuStreamQuery(struct stream *stream) { NEEDS_CONTEXT; return stream->captured ? CAPTURE_UNSUPPORTED : 0; }
 int cuEventCreate(void **event, unsigned flags) { NEEDS_CONTEXT; *event = calloc(1, sizeof(int)); return flags == 2 ? 0 : INVALID_VALUE; }
-int cuEventRecord(int *event, void *stream) { NEEDS_CONTEXT; *event = 2; return stream ? 0 : INVALID_VALUE; }
+
+int cuEventRecord(int *event, struct stream *stream)
+{
+    NEEDS_CONTEXT;
+    if (!stream) return INVALID_VALUE;
+    *event = stream->captured ? -1 : 2;
+    return 0;
+}
+
 int cuEventDestroy_v2(void *event) { NEEDS_CONTEXT; free(event); return 0; }
 
 int cuEventQuery(int *event)
 {
     NEEDS_CONTEXT;
+    if (*event < 0) return CAPTURED_EVENT;
     if (*event > 0) { --*event; return NOT_READY; }
     return getenv("STUB_LOST") ? ILLEGAL_ADDRESS : 0;
 }
 
-int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *stream)
+int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, struct stream *stream)
 {
-    NEEDS_CONTEXT;
-    memcpy((void *)to, from, bytes);
-    return stream ? 0 : INVALID_VALUE;
+    CALLED;
+    return give(stream, &(struct node){ COPY_IN, to, (address)from, bytes });
 }
 
-int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, void *stream)
+int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, struct stream *stream)
 {
-    NEEDS_CONTEXT;
-    memcpy(to, (void *)from, bytes);
-    return stream ? 0 : INVALID_VALUE;
+    CALLED;
+    return give(stream, &(struct node){ COPY_OUT, (address)to, from, bytes });
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   void *stream, void **values, void **extra)
+int cuLaunchKernel(struct function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   struct stream *stream, void **values, void **extra)
 {
-    NEEDS_CONTEXT;
-    if (gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || shared > shared_max || !stream || extra) return INVALID_VALUE;
-    ((void (*)(void **, unsigned))function)(values, gx);
-    return 0;
+    struct node node = { KERNEL, .function = function, .groups = gx };
+    CALLED;
+    if (gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || shared > function->shared_max || !stream || extra) return INVALID_VALUE;
+    for (unsigned i = 0; i < function->values; i++) node.values[i] = *(unsigned long long *)values[i];
+    return give(stream, &node);
 }
 
 int cuGetErrorName(int code, const char **text) { *text = code == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR"; return 0; }

@@ -44,7 +44,7 @@ static void write_run(FILE *out, const char *head)
     fprintf(out, "void wl_run_%s(u64 **values, u32 number)\n{\n    wl_groups = number;\n    wl_group_size = wl_size_of_%s;\n", name, name);
     fprintf(out, "    for (wl_group = 0; wl_group < number; wl_group++) ((void (*)())%s)(", name);
     for (int i = 0; i <= commas; i++) fprintf(out, "%s*values[%d]", i ? ", " : "", i);
-    fprintf(out, ");\n}\n");
+    fprintf(out, ");\n}\nconst u32 wl_values_of_%s = %d;\n", name, commas + 1);
 }
 
 static char *read_all(const char *path)

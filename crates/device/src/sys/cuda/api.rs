@@ -59,6 +59,21 @@ functions! {
 }
 
 functions! {
+    /// What works are made graphs with: cuda.h, version 12.0 and later.
+    GraphDriver in &["libcuda.so.1"];
+    begin_capture = "cuStreamBeginCapture_v2"(Handle, c_int) -> c_int;
+    end_capture = "cuStreamEndCapture"(Handle, *mut Handle) -> c_int;
+    instantiate = "cuGraphInstantiateWithFlags"(*mut Handle, Handle, u64) -> c_int;
+    update = "cuGraphExecUpdate_v2"(Handle, Handle, *mut UpdateResult) -> c_int;
+    launch = "cuGraphLaunch"(Handle, Handle) -> c_int;
+    destroy_graph = "cuGraphDestroy"(Handle) -> c_int;
+    destroy_executable = "cuGraphExecDestroy"(Handle) -> c_int;
+}
+
+/// `CUgraphExecUpdateResultInfo`, of which nothing is read: a number and two nodes, each at a multiple of eight bytes.
+pub(crate) type UpdateResult = [u64; 3];
+
+functions! {
     /// nvrtc.h, version 11.2 and later.
     Nvrtc in &nvrtc_names();
     version = "nvrtcVersion"(*mut c_int, *mut c_int) -> c_int;
@@ -97,6 +112,7 @@ pub(crate) fn load_builtins((major, minor): (c_int, c_int)) {
 pub(crate) const SUCCESS: c_int = 0;
 pub(crate) const OUT_OF_MEMORY: c_int = 2;
 pub(crate) const NOT_READY: c_int = 600;
+pub(crate) const CAPTURE_RELAXED: c_int = 2;
 pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
 pub(crate) const REGISTER_PORTABLE_MAPPED: c_uint = 1 | 2;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::api::{self, Driver, Handle};
 use crate::sys::host_memory::Registration;
-use crate::{Failure, HostMemory, KernelSpec};
+use crate::{Failure, HostMemory, KernelSpec, Region};
 
 /// The primary context of a device.
 pub(super) struct Context {
@@ -129,6 +129,12 @@ impl RegisteredPages {
             (driver.register)(base, len, api::REGISTER_PORTABLE_MAPPED)
         })?;
         Ok(Self { context: context.clone(), memory })
+    }
+
+    /// Whether this context's driver locked the pages of `region`.
+    pub(super) fn has_locked(context: &Arc<Context>, region: &Region) -> bool {
+        let pages: Option<&Self> = region.registered_as();
+        pages.is_some_and(|pages| Arc::ptr_eq(&pages.context, context))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod api;
 mod context;
+mod graph;
 mod nvrtc;
 mod queue;
 mod stream;
@@ -92,6 +93,11 @@ impl Cuda {
         let (context, description) = (context.clone(), description.clone());
         Self { number: next_number(), description, context, arch: *arch }
     }
+
+    fn open_stream(&self, graphs: Option<graph::Graphs>) -> Result<Box<dyn Stream>, Failure> {
+        let reaches = self.description.reaches_host_memory;
+        Ok(Box::new(stream::CudaStream::new(self.number, reaches, &self.context, graphs)?))
+    }
 }
 
 fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description {
@@ -120,6 +126,7 @@ fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description 
         shared: ask(attribute::MAX_SHARED_OPTIN),
         shares_host_memory: ask(attribute::INTEGRATED) != 0,
         reaches_host_memory: ask(attribute::CAN_MAP_HOST_MEMORY) != 0,
+        has_graphs: graph::driver().is_ok(),
         bus: Some(text(|at, len| {
             // SAFETY: as above.
             unsafe { (driver.bus)(at, len, device) }
@@ -184,7 +191,12 @@ impl Device for Cuda {
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        let reaches = self.description.reaches_host_memory;
-        Ok(Box::new(stream::CudaStream::new(self.number, reaches, &self.context)?))
+        self.open_stream(None)
+    }
+
+    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        let why = |missing| Failure::Refused(format!("the driver has no graphs: {missing}"));
+        let driver = graph::driver().map_err(why)?;
+        self.open_stream(Some(graph::Graphs::new(driver)))
     }
 }

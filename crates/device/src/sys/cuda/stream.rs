@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::api::{self, Driver, Handle};
 use super::context::Context;
+use super::graph::{self, Graphs};
 use super::queue::Queue;
 use crate::{Done, Failure, Refused, Stream, Work};
 
@@ -13,6 +14,8 @@ pub(super) struct CudaStream {
     number: u64,
     reaches_host: bool,
     queue: Queue,
+    /// Where works are given as graphs.
+    graphs: Option<Graphs>,
     flying: VecDeque<Flying>,
     // Events of work that was given back.
     idle: Vec<Handle>,
@@ -30,9 +33,10 @@ impl CudaStream {
         number: u64,
         reaches_host: bool,
         context: &Arc<Context>,
+        graphs: Option<Graphs>,
     ) -> Result<Self, Failure> {
         let (flying, idle) = (VecDeque::new(), Vec::new());
-        Ok(Self { number, reaches_host, queue: Queue::new(context)?, flying, idle })
+        Ok(Self { number, reaches_host, queue: Queue::new(context)?, graphs, flying, idle })
     }
 
     fn event(&mut self) -> Result<Handle, Failure> {
@@ -45,6 +49,15 @@ impl CudaStream {
             (driver.create_event)(&mut event, api::EVENT_DISABLE_TIMING)
         })?;
         Ok(event)
+    }
+
+    fn give(&mut self, work: &Work) -> Result<(), Failure> {
+        match &mut self.graphs {
+            Some(graphs) if graph::suits(work, &self.queue.context) => {
+                graphs.launch(work, &self.queue)
+            }
+            _ => work.steps.iter().try_for_each(|step| self.queue.enqueue(step, work)),
+        }
     }
 
     /// Whether the driver is done with the oldest work. `None`: not yet.
@@ -75,11 +88,12 @@ impl Stream for CudaStream {
             Ok(event) => event,
             Err(why) => return Err(Refused { work, why }),
         };
-        let given: Result<(), Failure> =
-            work.steps.iter().try_for_each(|step| self.queue.enqueue(step, &work));
+        let given = self.give(&work);
         // SAFETY: the event and the stream are this value's own.
-        let recorded =
-            self.queue.context.call(|driver| unsafe { (driver.record_event)(event, self.queue.stream) });
+        let recorded = self
+            .queue
+            .context
+            .call(|driver| unsafe { (driver.record_event)(event, self.queue.stream) });
         let mut flying = Flying { work, event, failed: given.err() };
         if let Err(why) = recorded {
             self.idle.push(mem::replace(&mut flying.event, Handle::NULL));

@@ -172,6 +172,7 @@ fn describe(api: &Api, device: Id, id: &str) -> Description {
         shared: api.number(device, info::LOCAL_MEM_SIZE) as u32,
         shares_host_memory: shares,
         reaches_host_memory: shares,
+        has_graphs: false,
         bus: None,
         uuid: None,
     }

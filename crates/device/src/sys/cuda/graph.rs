@@ -1,0 +1,193 @@
+//! Works as graphs: what a work's steps would do is captured, and the device gets all of it by one call.
+//!
+//! To make a graph executable takes long. A stream keeps those that it used last and has the driver put the next work of the
+//! same shape in their place: addresses, lengths and values change, the steps don't. What is under way goes on as it was launched, whether its
+//! executable graph is changed ("updates take effect the next time the graph is launched", CUDA Programming Guide, Updating Instantiated
+//! Graphs) or destroyed ("freed asynchronously on completion", cuda.h of `cuGraphExecDestroy`).
+
+use core::any::Any;
+use core::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+
+use super::api::{self, GraphDriver, Handle};
+use super::context::{Context, RegisteredPages};
+use super::queue::Queue;
+use crate::{Failure, Missing, Step, Work};
+
+/// Shapes of which a stream keeps an executable graph.
+const KEPT_MAX: usize = 8;
+
+/// What graphs take of the driver, looked for once; an older one goes on without.
+pub(super) fn driver() -> Result<&'static GraphDriver, Missing> {
+    static DRIVER: OnceLock<Result<GraphDriver, Missing>> = OnceLock::new();
+    DRIVER.get_or_init(GraphDriver::load).as_ref().map_err(Clone::clone)
+}
+
+/// Whether `work` is given as a graph: there is more than one thing to do, and no memory to copy that the driver did not lock. Of
+/// such memory cuda.h does not say when a captured copy reads it.
+pub(super) fn suits(work: &Work, context: &Arc<Context>) -> bool {
+    nodes(work).nth(1).is_some()
+        && work.pieces.iter().all(|piece| RegisteredPages::has_locked(context, piece.region()))
+}
+
+/// The steps that are in a graph: copies of nothing can't be ("zero-length operations are not supported", cuda.h of
+/// `cuGraphExecMemcpyNodeSetParams`).
+fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
+    work.steps.iter().filter(|step| match step {
+        Step::CopyIn { to: slice, .. } | Step::CopyOut { from: slice, .. } => !slice.is_empty(),
+        Step::Launch(_) => true,
+    })
+}
+
+/// The executable graphs of a stream.
+pub(super) struct Graphs {
+    driver: &'static GraphDriver,
+    /// What was used last is the last.
+    kept: Vec<Kept>,
+}
+
+struct Kept {
+    // Before `shape`, which keeps kernels loaded.
+    executable: Owned,
+    shape: Vec<Node>,
+}
+
+/// What a step of every work of a shape is.
+enum Node {
+    CopyIn,
+    CopyOut,
+    Launch { loaded: Arc<dyn Any + Send + Sync>, kernel: usize },
+}
+
+impl Node {
+    fn of(step: &Step) -> Self {
+        match step {
+            Step::CopyIn { .. } => Self::CopyIn,
+            Step::CopyOut { .. } => Self::CopyOut,
+            Step::Launch(launch) => Self::Launch {
+                loaded: launch.kernel.module.loaded.clone(),
+                kernel: launch.kernel.index,
+            },
+        }
+    }
+
+    fn is_of(&self, step: &Step) -> bool {
+        match (self, step) {
+            (Self::CopyIn, Step::CopyIn { .. }) | (Self::CopyOut, Step::CopyOut { .. }) => true,
+            (Self::Launch { loaded, kernel }, Step::Launch(launch)) => {
+                let own = &launch.kernel;
+                Arc::ptr_eq(loaded, &own.module.loaded) && *kernel == own.index
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Kept {
+    fn has_shape_of(&self, work: &Work) -> bool {
+        let mut steps = nodes(work);
+        self.shape.iter().all(|node| steps.next().is_some_and(|step| node.is_of(step)))
+            && steps.next().is_none()
+    }
+}
+
+impl Graphs {
+    pub(super) fn new(driver: &'static GraphDriver) -> Self {
+        Self { driver, kept: Vec::with_capacity(KEPT_MAX) }
+    }
+
+    /// Gives the device all of `work`, which suits and is kept until the event behind it is done. After a failure the stream takes
+    /// works as before.
+    pub(super) fn launch(&mut self, work: &Work, queue: &Queue) -> Result<(), Failure> {
+        let graph = self.capture(work, queue)?;
+        let executable = self.executable(work, &graph)?.handle;
+        // SAFETY: both are the stream's own; what the copies and kernels use is the work's.
+        queue.context.call(|_| unsafe { (self.driver.launch)(executable, queue.stream) })
+    }
+
+    /// The steps as a graph, of which nothing is done yet. The stream does not capture any more, whatever became of it.
+    fn capture(&self, work: &Work, queue: &Queue) -> Result<Owned, Failure> {
+        let (context, stream) = (&queue.context, queue.stream);
+        // Relaxed: what other threads do meanwhile, allocate memory for one, is not forbidden them.
+        // SAFETY: the stream is its owner's alone and captures nothing.
+        let begun =
+            context.call(|_| unsafe { (self.driver.begin_capture)(stream, api::CAPTURE_RELAXED) });
+        let recorded =
+            begun.and_then(|()| nodes(work).try_for_each(|step| queue.enqueue(step, work)));
+        let mut graph = Handle::NULL;
+        // SAFETY: one handle is written. On a stream that captures nothing it is refused.
+        let ended = context.call(|_| unsafe { (self.driver.end_capture)(stream, &mut graph) });
+        let graph = Owned::new(context, graph, self.driver.destroy_graph);
+        recorded.and(ended)?;
+        graph.ok_or_else(|| Failure::Launch("the driver captured no graph".into()))
+    }
+
+    /// What `graph` is launched by: the kept graph of its shape, or a new one in the place of that used longest ago.
+    fn executable(&mut self, work: &Work, graph: &Owned) -> Result<&Owned, Failure> {
+        let known = self.kept.iter().position(|kept| kept.has_shape_of(work));
+        let known = known.map(|at| self.kept.remove(at));
+        let updated = match known {
+            Some(kept) => self.update(&kept.executable, graph)?.then_some(kept),
+            None => None,
+        };
+        let kept = match updated {
+            Some(kept) => kept,
+            None => Kept {
+                executable: self.instantiate(graph)?,
+                shape: nodes(work).map(Node::of).collect(),
+            },
+        };
+        if self.kept.len() == KEPT_MAX {
+            self.kept.remove(0);
+        }
+        Ok(&self.kept.push_mut(kept).executable)
+    }
+
+    /// Whether the driver could put `graph` in the place of what `executable` did.
+    fn update(&self, executable: &Owned, graph: &Owned) -> Result<bool, Failure> {
+        let mut result = [0; 3];
+        // SAFETY: both are valid; what is written are a number and two nodes.
+        let updated = graph.context.call(|_| unsafe {
+            (self.driver.update)(executable.handle, graph.handle, &mut result)
+        });
+        match updated {
+            Err(why @ Failure::Lost(_)) => Err(why),
+            other => Ok(other.is_ok()),
+        }
+    }
+
+    fn instantiate(&self, graph: &Owned) -> Result<Owned, Failure> {
+        let mut executable = Handle::NULL;
+        // SAFETY: one handle is written; the graph is valid, and the driver copies it.
+        graph
+            .context
+            .call(|_| unsafe { (self.driver.instantiate)(&mut executable, graph.handle, 0) })?;
+        let owned = Owned::new(&graph.context, executable, self.driver.destroy_executable);
+        owned.ok_or_else(|| Failure::Launch("the driver made no graph".into()))
+    }
+}
+
+/// A graph, or an executable one, destroyed when it is dropped.
+struct Owned {
+    context: Arc<Context>,
+    handle: Handle,
+    destroy: Destroy,
+}
+
+type Destroy = unsafe extern "C" fn(Handle) -> c_int;
+
+impl Owned {
+    /// `None` where the driver made nothing.
+    fn new(context: &Arc<Context>, handle: Handle, destroy: Destroy) -> Option<Self> {
+        (handle != Handle::NULL).then(|| Self { context: context.clone(), handle, destroy })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if !self.context.is_lost() {
+            // SAFETY: made once, destroyed once; what is under way is freed when it is done.
+            let _ = self.context.call(|_| unsafe { (self.destroy)(self.handle) });
+        }
+    }
+}
