@@ -103,7 +103,7 @@ impl Settings {
 
     /// How launches of a stage on a device are made.
     pub(crate) fn launch_limits(&self, chain: &Chain, stage: &StagePlan) -> Option<LaunchLimits> {
-        let LaunchOptions { bytes, delay, streams, sync, timeout } =
+        let LaunchOptions { bytes, delay, streams, sync, timeout, graphs: _ } =
             chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
         let streams = if sync { Streams::Count(1) } else { streams };
         let launches_max = streams.most().max(1);

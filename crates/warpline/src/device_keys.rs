@@ -8,8 +8,8 @@ use warpline_engine::{LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
-const LAUNCH_KEYS: [&str; 5] =
-    ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync"];
+const LAUNCH_KEYS: [&str; 6] =
+    ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync", "graphs"];
 
 /// The devices of this machine, looked for once.
 fn found() -> &'static Found {
@@ -61,6 +61,10 @@ pub(crate) fn read(
         },
     };
     let on = on.map(|(device, is_required)| OnDevice { device, launches, is_required });
+    let about = on.as_ref().map(|on| on.device.description());
+    if let Some(about) = about.filter(|about| launches.graphs && !about.has_graphs) {
+        section.mistake("graphs", format!("`graphs`: {} has no graphs", about.id));
+    }
     if on.is_none() && own.unwrap_or("cpu") == "cpu" && forced.is_none() {
         for key in LAUNCH_KEYS.into_iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
             section.mistake(key, format!("`{key}` takes a `device` other than \"cpu\""));
@@ -88,6 +92,7 @@ fn read_launches(section: &mut Section<'_>) -> LaunchOptions {
         delay: Duration::from_micros(delay),
         streams: streams.map_or(Streams::Measured, |count| Streams::Count(count as usize)),
         sync: section.boolean("sync", default.sync),
+        graphs: section.boolean("graphs", default.graphs),
         timeout: Duration::from_millis(timeout),
     }
 }

@@ -9,15 +9,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{
-    Argument, Buffer, Device, Failure, Part, Piece, Refused, Slice, Step, Stream, Work,
-};
+use warpline_device::{Argument, Buffer, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
 
 use warpline_packet::{Columns, FieldSet, ReadWrite};
 
-use super::Loaded;
 use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
+use super::{Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::lend_rooms;
@@ -55,20 +53,20 @@ struct Own {
 }
 
 impl Executor {
-    /// For `segment`, whose functions together have this `access`, on `device`, where `mirror` is.
+    /// For `segment`, whose functions together have this `access`, on the device of `on`, where `mirror` is.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
     pub(crate) fn new(
-        device: &dyn Device,
+        on: &OnDevice,
         mirror: Mirror,
         segment: Vec<Placed>,
         access: ReadWrite,
         by: Dimensions,
     ) -> Result<Self, Failure> {
         let own =
-            |_| Ok(Own { stream: Some(device.stream()?), busy_with: None, spare: Work::default() });
-        let lot = |_| Lot::new(device, &mirror, &by);
+            |_| Ok(Own { stream: Some(on.stream()?), busy_with: None, spare: Work::default() });
+        let lot = |_| Lot::new(&*on.device, &mirror, &by);
         Ok(Self {
             segment,
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),

@@ -109,8 +109,8 @@ impl Launches {
         let batcher = Batcher::new(limits);
         let dimensions = Dimensions::new(limits, &settings.arena(chain));
         let names: Vec<&str> = places.map(|place| chain.instances[place].name.as_str()).collect();
-        let (device, mirror) = (&*on.device, mirrors.of(&*on.device)?);
-        let executor = Executor::new(device, mirror, segment, access, dimensions)?;
+        let mirror = mirrors.of(&*on.device)?;
+        let executor = Executor::new(on, mirror, segment, access, dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
         Ok(Self {

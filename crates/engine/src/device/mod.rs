@@ -23,7 +23,7 @@ mod mirror;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::Device;
+use warpline_device::{Device, Failure, Stream};
 use warpline_packet::{REASONS_MAX, Reason};
 
 pub use demand::{Demand, demands};
@@ -43,6 +43,19 @@ pub struct OnDevice {
     pub is_required: bool,
 }
 
+impl OnDevice {
+    /// A stream for launches.
+    ///
+    /// # Errors
+    /// What the device says; it may have no graphs.
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        match self.launches.graphs {
+            true => self.device.graph_stream(),
+            false => self.device.stream(),
+        }
+    }
+}
+
 /// How launches are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchOptions {
@@ -54,6 +67,8 @@ pub struct LaunchOptions {
     pub streams: Streams,
     /// The lane waits for each launch: how systems without streams work.
     pub sync: bool,
+    /// Each launch goes to the device as one graph, for devices that have them ([`warpline_device::Description::has_graphs`]).
+    pub graphs: bool,
     /// A launch that takes longer is given up, and the device with it.
     pub timeout: Duration,
 }
@@ -87,6 +102,7 @@ impl Default for LaunchOptions {
             delay: Duration::from_micros(100),
             streams: Streams::Count(4),
             sync: false,
+            graphs: false,
             timeout: Duration::from_secs(2),
         }
     }

@@ -36,6 +36,7 @@ const LAUNCHES: LaunchOptions = LaunchOptions {
     delay: Duration::from_micros(100),
     streams: Streams::Count(2),
     sync: false,
+    graphs: false,
     timeout: PATIENCE,
 };
 

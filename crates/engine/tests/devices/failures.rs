@@ -130,16 +130,21 @@ fn what_fails_while_frames_are_written_is_lost_and_counted() {
 fn a_device_that_can_not_be_used_is_told_at_the_start() {
     let Some(host) = host() else { return };
     let forms = forms(&["digest-count"]);
-    let start = |device: Faulty| {
+    let start_with = |device: Faulty, launches| {
         let device: Arc<dyn Device> = Arc::new(device);
-        let chain = chain_on(&forms, &device, launches());
+        let chain = chain_on(&forms, &device, launches);
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
         run(&chain, &settings(), ports, &Control::default()).expect_err("it can't start")
     };
+    let start = |device| start_with(device, launches());
     let compile = Failure::Compile { log: "digest.cl:7: no".into() };
     let broken = Faulty::new(Arc::clone(&host), |_| None);
     broken.fail_compiling(compile.clone());
     assert_eq!(start(broken), StartError::Device("0-digest-count".into(), compile));
+    let plain = Faulty::new(Arc::clone(&host), |_| None);
+    let none = Failure::Refused("host has no graphs".into());
+    let graphs = start_with(plain, LaunchOptions { graphs: true, ..launches() });
+    assert_eq!(graphs, StartError::Device("0-digest-count".into(), none));
     let small = Faulty::new(host, |_| None);
     let none = Failure::OutOfMemory { wanted: 5, free: Some(1) };
     small.fail_allocating(none.clone());

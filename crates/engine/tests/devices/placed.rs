@@ -69,6 +69,9 @@ impl Device for Wrapped {
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         self.inner.stream().map(&self.wrap)
     }
+    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.inner.graph_stream().map(&self.wrap)
+    }
 }
 
 /// Whether packets are copied to the device and back. OpenCL's works in place where it shares single bytes.

@@ -18,19 +18,20 @@ use crate::placed::{chain_on, copies, devices, has_kernels, told};
 /// OpenCL on a CPU compiles while it runs, and there is other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Lanes, packets of a batch, and how launches are made.
-fn ways() -> Vec<(usize, usize, LaunchOptions)> {
+/// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other way with them.
+fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions)> {
     let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
     let one_batch = LaunchOptions { bytes: 1, streams: Streams::Count(2), ..default };
     let patient = LaunchOptions { delay: Duration::from_millis(5), ..default };
     let sync = LaunchOptions { sync: true, bytes: 64 << 10, ..default };
     let at_once = LaunchOptions { delay: Duration::ZERO, streams: Streams::Measured, ..default };
+    let with_graphs = |launches| LaunchOptions { graphs: has_graphs, ..launches };
     vec![
         (1, 256, default),
-        (1, 1, at_once),
-        (2, 64, one_batch),
+        (1, 1, with_graphs(at_once)),
+        (2, 64, with_graphs(one_batch)),
         (4, 256, patient),
-        (2, 1024, sync),
+        (2, 1024, with_graphs(sync)),
         (4, 16, at_once),
     ]
 }
@@ -44,7 +45,7 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         check_shows(forms, &reference);
     }
     let id = &device.description().id;
-    for (lanes, batch_packets, launches) in ways() {
+    for (lanes, batch_packets, launches) in ways(device.description().has_graphs) {
         let chain = chain_on(forms, device, launches);
         let settings = Settings { lanes, batch_packets, ..Settings::default() };
         let what = format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}");
@@ -97,12 +98,13 @@ fn functions_that_follow_each_other_on_a_device_are_the_same() {
 /// How launches are made, anyhow.
 fn launches() -> impl Strategy<Value = LaunchOptions> {
     let bytes = prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)];
-    (bytes, 0u64..3000, 1usize..6, prop::bool::weighted(0.2)).prop_map(
-        |(bytes, delay_us, streams, sync)| LaunchOptions {
+    (bytes, 0u64..3000, 1usize..6, prop::bool::weighted(0.2), any::<bool>()).prop_map(
+        |(bytes, delay_us, streams, sync, graphs)| LaunchOptions {
             bytes,
             delay: Duration::from_micros(delay_us),
             streams: Streams::Count(streams),
             sync,
+            graphs,
             timeout: PATIENCE,
         },
     )
@@ -125,8 +127,10 @@ proptest! {
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
         let forms: Vec<Form> = picks.iter().map(|pick| form(pick.0)).collect();
         let on = |place: usize| {
-            let device = devices.get(picks[place].1)?;
-            Some(OnDevice { device: Arc::clone(device), launches, is_required: true })
+            let device = Arc::clone(devices.get(picks[place].1)?);
+            let graphs = launches.graphs && device.description().has_graphs;
+            let launches = LaunchOptions { graphs, ..launches };
+            Some(OnDevice { device, launches, is_required: true })
         };
         let Ok(chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
         prop_assume!(chain.multiply() <= 8);

@@ -69,4 +69,10 @@ pub const COMMON_KEYS: &[Key] = &[
         default: "false",
         help: "on a device: the lane waits for each launch, as systems without streams do",
     },
+    Key {
+        name: "graphs",
+        allowed: "true | false",
+        default: "false",
+        help: "on CUDA from 12.0 on: each launch is given to the device as one graph",
+    },
 ];

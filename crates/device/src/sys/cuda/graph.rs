@@ -158,11 +158,10 @@ impl Graphs {
 
     fn instantiate(&self, graph: &Owned) -> Result<Owned, Failure> {
         let mut executable = Handle::NULL;
+        let context = &graph.context;
         // SAFETY: one handle is written; the graph is valid, and the driver copies it.
-        graph
-            .context
-            .call(|_| unsafe { (self.driver.instantiate)(&mut executable, graph.handle, 0) })?;
-        let owned = Owned::new(&graph.context, executable, self.driver.destroy_executable);
+        context.call(|_| unsafe { (self.driver.instantiate)(&mut executable, graph.handle, 0) })?;
+        let owned = Owned::new(context, executable, self.driver.destroy_executable);
         owned.ok_or_else(|| Failure::Launch("the driver made no graph".into()))
     }
 }
