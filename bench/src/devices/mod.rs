@@ -10,6 +10,7 @@ pub mod cases;
 mod conflict;
 mod copies;
 pub mod drive;
+mod graphs;
 mod idle_device;
 mod lane_cost;
 mod launch_sizes;
@@ -35,6 +36,7 @@ pub const MEASUREMENTS: &[Measurement] = &[
     ("breakdown", breakdown::measure),
     ("streams", streams::measure),
     ("launches", launch_sizes::measure),
+    ("graphs", graphs::measure),
     ("buffers", buffers::measure),
     ("conflict", conflict::measure),
     ("lane", lane_cost::measure),

@@ -98,13 +98,9 @@ impl Resident {
     /// # Errors
     /// What the device says.
     pub fn copy_in(&mut self) -> Result<f64, Failure> {
-        let copy = |place: Range<usize>| Step::CopyIn {
-            from: part(place.clone()),
-            to: self.arena.at(place),
-        };
-        let steps = self.places(true).map(copy).collect();
+        let steps = self.copies_in();
         let pieces = self.image.take().into_iter().collect();
-        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        let (work, [_, seconds]) = self.finish(Work { pieces, steps })?;
         self.image = work.pieces.into_iter().next();
         Ok(seconds)
     }
@@ -114,6 +110,20 @@ impl Resident {
     /// # Errors
     /// What the device says.
     pub fn run(&mut self) -> Result<f64, Failure> {
+        let steps = self.launches();
+        let (_, [_, seconds]) = self.finish(Work { pieces: Vec::new(), steps })?;
+        Ok(seconds)
+    }
+
+    fn copies_in(&self) -> Vec<Step> {
+        let copy = |place: Range<usize>| Step::CopyIn {
+            from: part(place.clone()),
+            to: self.arena.at(place),
+        };
+        self.places(true).map(copy).collect()
+    }
+
+    fn launches(&self) -> Vec<Step> {
         let count = self.count as u32;
         let step = |(kernel, items): &(Kernel, u32)| {
             let mut arguments =
@@ -124,8 +134,7 @@ impl Resident {
                 (u64::from(count) * u64::from(*items)).div_ceil(kernel.spec().group.into());
             Step::Launch(sys::launch(kernel, groups as u32, arguments))
         };
-        let steps = self.kernels.iter().map(step).collect();
-        Ok(self.finish(Work { pieces: Vec::new(), steps })?.1)
+        self.kernels.iter().map(step).collect()
     }
 
     /// Copies back what the function writes, as the engine does, and gives the seconds.
@@ -133,15 +142,46 @@ impl Resident {
     /// # Errors
     /// What the device says.
     pub fn copy_out(&mut self) -> Result<f64, Failure> {
-        let copy = |place: Range<usize>| Step::CopyOut {
-            from: self.arena.at(place.clone()),
-            to: part(place),
-        };
-        let steps = self.places(self.writes_frames).map(copy).collect();
+        let steps = self.copies_out(0);
         let pieces = self.back.take().into_iter().collect();
-        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        let (work, [_, seconds]) = self.finish(Work { pieces, steps })?;
         self.back = work.pieces.into_iter().next();
         Ok(seconds)
+    }
+
+    fn copies_out(&self, piece: usize) -> Vec<Step> {
+        let copy = |place: Range<usize>| Step::CopyOut {
+            from: self.arena.at(place.clone()),
+            to: Part { piece, range: place },
+        };
+        self.places(self.writes_frames).map(copy).collect()
+    }
+
+    /// Gives works to `device`, where it is, as graphs from here on.
+    ///
+    /// # Errors
+    /// What the device says; it may have no graphs.
+    pub fn use_graphs(&mut self, device: &dyn Device) -> Result<(), Failure> {
+        self.stream = device.graph_stream()?;
+        Ok(())
+    }
+
+    /// Does all of it as one work, and gives the seconds that submitting took and those until it was done.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn launch(&mut self) -> Result<[f64; 2], Failure> {
+        let steps = [self.copies_in(), self.launches(), self.copies_out(1)].concat();
+        let pieces = self.image.take().into_iter().chain(self.back.take()).collect();
+        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        let mut pieces = work.pieces.into_iter();
+        (self.image, self.back) = (pieces.next(), pieces.next());
+        Ok(seconds)
+    }
+
+    /// Steps of such a work.
+    pub fn steps(&self) -> usize {
+        self.places(true).count() + self.kernels.len() + self.places(self.writes_frames).count()
     }
 
     /// Whether what the kernels left, which was copied back, is what the CPU makes of the same packets. Only once: the CPU's
@@ -163,13 +203,14 @@ impl Resident {
         all.into_iter()
     }
 
-    /// Waits as the engine does in `sync`: it asks again and again.
-    fn finish(&mut self, work: Work) -> Result<(Work, f64), Failure> {
+    /// Waits as the engine does in `sync`: it asks again and again. Gives the seconds that submitting took, and all.
+    fn finish(&mut self, work: Work) -> Result<(Work, [f64; 2]), Failure> {
         let start = Instant::now();
         self.stream.submit(work).map_err(|refused| refused.why)?;
+        let submitted = start.elapsed().as_secs_f64();
         loop {
             if let Some(done) = self.stream.poll() {
-                let seconds = start.elapsed().as_secs_f64();
+                let seconds = [submitted, start.elapsed().as_secs_f64()];
                 return done.outcome.map(|()| (done.work, seconds));
             }
             std::thread::yield_now();
@@ -207,6 +248,15 @@ mod tests {
     fn kernels_leave_what_the_cpu_makes() {
         for mut resident in left() {
             assert!(resident.count > 256 && resident.is_right());
+        }
+    }
+
+    #[test]
+    fn one_work_leaves_the_same() {
+        for mut resident in left() {
+            resident.back.as_mut().expect("it is back").fill(0);
+            resident.launch().expect("it is done");
+            assert!(resident.is_right());
         }
     }
 
