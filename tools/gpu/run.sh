@@ -88,7 +88,7 @@ bench() {
     check
     mkdir -p "$here/out"
     local names=("$@") lanes=${WARPLINE_LANES:-$((($(nproc) + 1) / 2))}
-    [[ $# -gt 0 ]] || names=(copies memory breakdown streams launches buffers conflict lane)
+    [[ $# -gt 0 ]] || names=(copies memory breakdown streams launches graphs buffers conflict lane)
     for name in "${names[@]}"; do
         echo "== $name"
         "$here/device_run" "$name" --device "$device" --seconds "${WARPLINE_SECONDS:-0.5}" --lanes "$lanes" |

@@ -89,8 +89,8 @@ FUNCTION u32 first_counter(Esp e) { return e.sa[SA_CIPHER] == CIPHER_GCM ? 2 : 1
 FUNCTION void add_key_stream(Esp e, u32 i, const LOCAL u32 *encrypting, u32 *block)
 {
     u32 stream[4];
-    key_stream(e, first_counter(e) + i, encrypting, stream);
     load_block(e, i, block);
+    key_stream(e, first_counter(e) + i, encrypting, stream);
     for (u32 w = 0; w < 4; w++) block[w] ^= stream[w];
 }
 
@@ -113,23 +113,36 @@ FUNCTION void write_iv(Esp *e, const LOCAL u32 *encrypting, u32 *chained)
     }
 }
 
+/* Enciphers the text by CBC, with the IV in `chained`. The next block is read before the cipher's work, which takes longer. */
+FUNCTION void seal_cbc(Esp e, const LOCAL u32 *encrypting, u32 *chained)
+{
+    u32 next[4], blocks = blocks_of(e);
+    if (blocks > 0) load_block(e, 0, next);
+    for (u32 i = 0; i < blocks; i++) {
+        for (u32 w = 0; w < 4; w++) chained[w] ^= next[w];
+        if (i + 1 < blocks) load_block(e, i + 1, next);
+        aes_encrypt(chained, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
+        store_block(e, i, chained);
+    }
+}
+
+/* Enciphers or deciphers the text by a counter mode. */
+FUNCTION void add_key_streams(Esp e, const LOCAL u32 *encrypting)
+{
+    u32 block[4], blocks = blocks_of(e);
+    for (u32 i = 0; i < blocks; i++) {
+        add_key_stream(e, i, encrypting, block);
+        store_block(e, i, block);
+    }
+}
+
 /* Writes the IV and enciphers the text. */
 FUNCTION void seal_text(Esp *e, const LOCAL u32 *encrypting)
 {
-    u32 chained[4], block[4];
+    u32 chained[4], cipher = e->sa[SA_CIPHER];
     write_iv(e, encrypting, chained);
-    u32 cipher = e->sa[SA_CIPHER], blocks = cipher == CIPHER_NULL ? 0 : blocks_of(*e);
-    for (u32 i = 0; i < blocks; i++) {
-        if (cipher == CIPHER_CBC) {
-            load_block(*e, i, block);
-            for (u32 w = 0; w < 4; w++) chained[w] ^= block[w];
-            aes_encrypt(chained, e->sa + SA_ROUND_KEYS, e->sa[SA_ROUNDS], encrypting);
-            store_block(*e, i, chained);
-        } else {
-            add_key_stream(*e, i, encrypting, block);
-            store_block(*e, i, block);
-        }
-    }
+    if (cipher == CIPHER_CBC) seal_cbc(*e, encrypting, chained);
+    else if (cipher != CIPHER_NULL) add_key_streams(*e, encrypting);
 }
 
 /* Deciphers a block of CBC; `before` is what was sent in front of it. */
@@ -154,23 +167,26 @@ FUNCTION void plain_block(Esp e, u32 i, Opening by, u32 *block)
     decipher(e, by, before, block);
 }
 
+/* Deciphers the text by CBC. */
+FUNCTION void open_cbc(Esp e, Opening by)
+{
+    u32 before[4], sent[4], next[4], block[4], blocks = blocks_of(e);
+    load_words(e.esp + e.text_at - 16, 16, before);
+    if (blocks > 0) load_block(e, 0, next);
+    for (u32 i = 0; i < blocks; i++) {
+        for (u32 w = 0; w < 4; w++) block[w] = sent[w] = next[w];
+        if (i + 1 < blocks) load_block(e, i + 1, next);
+        decipher(e, by, before, block);
+        store_block(e, i, block);
+        for (u32 w = 0; w < 4; w++) before[w] = sent[w];
+    }
+}
+
 /* Deciphers the text in place. */
 FUNCTION void open_text(Esp e, Opening by)
 {
-    u32 before[4], sent[4], block[4];
-    if (e.sa[SA_CIPHER] == CIPHER_NULL) return;
-    if (!by.is_counter_mode) load_words(e.esp + e.text_at - 16, 16, before);
-    for (u32 i = 0; i < blocks_of(e); i++) {
-        if (by.is_counter_mode) {
-            add_key_stream(e, i, by.encrypting, block);
-        } else {
-            load_block(e, i, sent);
-            for (u32 w = 0; w < 4; w++) block[w] = sent[w];
-            decipher(e, by, before, block);
-            for (u32 w = 0; w < 4; w++) before[w] = sent[w];
-        }
-        store_block(e, i, block);
-    }
+    if (by.is_counter_mode) add_key_streams(e, by.encrypting);
+    else if (e.sa[SA_CIPHER] == CIPHER_CBC) open_cbc(e, by);
 }
 
 /* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths (RFC 4106, 5; NIST SP 800-38D, 7.1). */
