@@ -1,5 +1,7 @@
 //! Compiled kernels on disk, in `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`. A file's name is made from all
 //! that its content depends on, so that nothing in it goes stale. Without such a folder nothing is kept.
+//!
+//! What is read back ends with its SHA-256, as drivers run damaged code (a page that a crash left as zeros) and the process dies of it.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -8,6 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+const DIGEST_LEN: usize = 32;
 
 /// The folder, made if it is not there. It is used only where it belongs to this user and nobody else may write there:
 /// code is loaded from it.
@@ -29,15 +35,19 @@ fn is_ours(folder: &Path) -> bool {
     }
 }
 
-/// What is kept under `name`.
+/// What is kept under `name`, if it is whole.
 pub(crate) fn read(name: &str) -> Option<Vec<u8>> {
-    fs::read(folder()?.join(name)).ok().filter(|bytes| !bytes.is_empty())
+    let mut bytes = fs::read(folder()?.join(name)).ok()?;
+    let len = bytes.len().checked_sub(DIGEST_LEN)?;
+    let digest = bytes.split_off(len);
+    (Sha256::digest(&bytes)[..] == digest).then_some(bytes)
 }
 
 /// Keeps `bytes` under `name`. Failing to is no error: it is made again next time.
 pub(crate) fn write(name: &str, bytes: &[u8]) {
     if let Some(folder) = folder() {
-        let _ = write_whole(&folder, name, bytes);
+        let whole = [bytes, &Sha256::digest(bytes)[..]].concat();
+        let _ = write_whole(&folder, name, &whole);
     }
 }
 
