@@ -54,8 +54,12 @@ const KERNELS: &[KernelSpec] = &[
 ];
 
 pub(crate) fn source() -> Source {
+    shifting(8)
+}
+
+pub(crate) fn shifting(bits: u32) -> Source {
     // SAFETY: the descriptions are the heads in the text; nothing runs when it is loaded.
-    unsafe { Source::vouched("test.cl", TEXT, [], KERNELS) }.define("SHIFT", 8)
+    unsafe { Source::vouched("test.cl", TEXT, [], KERNELS) }.define("SHIFT", bits)
 }
 
 /// A text that doesn't compile, in line 3.

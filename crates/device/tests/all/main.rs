@@ -7,6 +7,7 @@ mod cuda_calls;
 mod devices;
 mod failures;
 mod graph_calls;
+mod kept_programs;
 mod nvml_calls;
 mod sanitizers;
 #[path = "../stub/mod.rs"]

@@ -29,6 +29,7 @@ functions! {
     /// CL/cl.h, version 1.2.
     Api in &["libOpenCL.so.1", "libOpenCL.so"];
     get_platform_ids = "clGetPlatformIDs"(u32, *mut Id, *mut u32) -> i32;
+    get_platform_info = "clGetPlatformInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     get_device_ids = "clGetDeviceIDs"(Id, u64, u32, *mut Id, *mut u32) -> i32;
     get_device_info = "clGetDeviceInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     create_context = "clCreateContext"(*const isize, u32, *const Id, Notify, *mut c_void, *mut i32) -> Id;
@@ -40,8 +41,10 @@ functions! {
     create_sub_buffer = "clCreateSubBuffer"(Id, u64, u32, *const c_void, *mut i32) -> Id;
     release_mem = "clReleaseMemObject"(Id) -> i32;
     create_program = "clCreateProgramWithSource"(Id, u32, *const *const c_char, *const usize, *mut i32) -> Id;
+    create_program_with_binary = "clCreateProgramWithBinary"(Id, u32, *const Id, *const usize, *const *const u8, *mut i32, *mut i32) -> Id;
     build_program = "clBuildProgram"(Id, u32, *const Id, *const c_char, Built, *mut c_void) -> i32;
     get_build_info = "clGetProgramBuildInfo"(Id, Id, u32, usize, *mut c_void, *mut usize) -> i32;
+    get_program_info = "clGetProgramInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     release_program = "clReleaseProgram"(Id) -> i32;
     create_kernel = "clCreateKernel"(Id, *const c_char, *mut i32) -> Id;
     release_kernel = "clReleaseKernel"(Id) -> i32;
@@ -73,8 +76,17 @@ pub(crate) const MEM_SVM_FINE_GRAIN_BUFFER: u64 = 1 << 10;
 pub(crate) const SVM_FINE_GRAIN_BUFFER: u64 = 1 << 1;
 pub(crate) const MAP_READ: u64 = 1;
 pub(crate) const BUFFER_CREATE_TYPE_REGION: u32 = 0x1220;
+pub(crate) const PROGRAM_DEVICES: u32 = 0x1163;
+pub(crate) const PROGRAM_BINARY_SIZES: u32 = 0x1165;
+pub(crate) const PROGRAM_BINARIES: u32 = 0x1166;
 pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;
 const EVENT_STATUS: u32 = 0x11d3;
+
+/// What `clGetPlatformInfo` is asked.
+pub(crate) mod platform_info {
+    pub(crate) const VERSION: u32 = 0x0901;
+    pub(crate) const NAME: u32 = 0x0902;
+}
 
 /// What `clGetDeviceInfo` is asked.
 pub(crate) mod info {
@@ -90,6 +102,8 @@ pub(crate) mod info {
     pub(crate) const VERSION: u32 = 0x102f;
     pub(crate) const HOST_UNIFIED_MEMORY: u32 = 0x1035;
     pub(crate) const SVM_CAPABILITIES: u32 = 0x1053;
+    /// 16 bytes, of the extension cl_khr_device_uuid.
+    pub(crate) const UUID: u32 = 0x106a;
 }
 
 impl Api {
@@ -128,23 +142,44 @@ impl Api {
 
     /// A text that the device says; empty where it does not.
     pub(crate) fn text(&self, device: Id, what: u32) -> String {
-        text_by(|size, at, needed| {
+        text_of(&self.bytes(device, what))
+    }
+
+    /// Bytes that the device says; none where it does not.
+    pub(crate) fn bytes(&self, device: Id, what: u32) -> Vec<u8> {
+        list_by(0, |size, at, needed| {
             // SAFETY: writes at most `size` bytes at `at`, and one number.
             unsafe { (self.get_device_info)(device, what, size, at, needed) }
         })
     }
+
+    /// A text that the platform says; empty where it does not.
+    pub(crate) fn platform_text(&self, platform: Id, what: u32) -> String {
+        text_of(&list_by(0, |size, at, needed| {
+            // SAFETY: as above.
+            unsafe { (self.get_platform_info)(platform, what, size, at, needed) }
+        }))
+    }
 }
 
-/// Asks twice, as OpenCL wants it: how long, then what.
-pub(crate) fn text_by(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> String {
+/// A text of OpenCL's, without the zero at its end.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_matches(['\0', ' ', '\n']).into()
+}
+
+/// Asks twice, as OpenCL wants it: how long, then what. Empty where that fails; `none` is any value, which is overwritten.
+pub(crate) fn list_by<T: Clone>(
+    none: T,
+    ask: impl Fn(usize, *mut c_void, *mut usize) -> i32,
+) -> Vec<T> {
     let mut size = 0;
     if ask(0, core::ptr::null_mut(), &mut size) != SUCCESS {
-        return String::new();
+        return Vec::new();
     }
-    let mut bytes = vec![0_u8; size];
-    match ask(size, bytes.as_mut_ptr().cast(), core::ptr::null_mut()) {
-        SUCCESS => String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n']).into(),
-        _ => String::new(),
+    let mut list = vec![none; size / size_of::<T>()];
+    match ask(size_of_val(&*list), list.as_mut_ptr().cast(), core::ptr::null_mut()) {
+        SUCCESS => list,
+        _ => Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! OpenCL 1.2 by whatever ICD the system has, through the loader libOpenCL.so.1.
 
 mod api;
+mod maker;
 mod memory;
 mod program;
 mod shared;
@@ -12,6 +13,7 @@ use core::ptr;
 use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
+use maker::Maker;
 use shared::{SharedMemory, Sharing};
 use turns::Turns;
 
@@ -29,6 +31,7 @@ pub(crate) struct OpenCl {
     device: Id,
     context: Arc<Context>,
     turns: Option<Arc<Turns>>,
+    maker: Option<Arc<Maker>>,
 }
 
 /// A context; everything made in it keeps it. It is one device's, or of those of a platform that share the host's memory, and so
@@ -70,6 +73,7 @@ struct Known {
     device: Id,
     context: Arc<Context>,
     turns: Option<Arc<Turns>>,
+    maker: Option<Arc<Maker>>,
     description: Description,
 }
 
@@ -101,7 +105,7 @@ fn look() -> Kind<Known> {
         for device in devices {
             let id = format!("opencl:{}", all.len());
             let context = together.clone().filter(|_| sharing.contains(&device));
-            all.push(Known::look(api, device, context, &id).map_err(|why| (id, why)));
+            all.push(Known::look(api, [platform, device], context, &id).map_err(|why| (id, why)));
         }
     }
     match all.is_empty() {
@@ -131,7 +135,7 @@ impl Known {
     /// A device in `context`, or in one of its own.
     fn look(
         api: &'static Api,
-        device: Id,
+        [platform, device]: [Id; 2],
         context: Option<Arc<Context>>,
         id: &str,
     ) -> Result<Self, Missing> {
@@ -144,16 +148,22 @@ impl Known {
         let [version, driver] =
             [info::VERSION, info::DRIVER_VERSION].map(|what| api.text(device, what));
         let turns = Turns::of(api, &version, &driver).map(Arc::new);
-        Ok(Self { api, device, context, turns, description })
+        let maker = Maker::of(api, platform, device).map(Arc::new);
+        Ok(Self { api, device, context, turns, maker, description })
     }
 }
 
 impl OpenCl {
     fn open(known: &Known) -> Self {
-        let Known { api, device, context, turns, description } = known;
-        let (context, turns) = (context.clone(), turns.clone());
-        let description = description.clone();
-        Self { number: next_number(), description, api, device: *device, context, turns }
+        Self {
+            number: next_number(),
+            description: known.description.clone(),
+            api: known.api,
+            device: known.device,
+            context: known.context.clone(),
+            turns: known.turns.clone(),
+            maker: known.maker.clone(),
+        }
     }
 }
 
@@ -184,12 +194,8 @@ impl Device for OpenCl {
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        let text = source.assemble()?;
-        let build = || program::build(self.api, &self.context, self.device, &text);
+        let build = || program::build(&self.context, self.device, self.maker.as_deref(), source);
         let program = super::signals::keeping(build)?;
-        for kernel in source.kernels().iter() {
-            program.kernel(kernel.name)?;
-        }
         Ok(Module {
             device: self.number,
             kernels: Arc::clone(source.kernels()),

@@ -1,73 +1,158 @@
-//! Programs and kernels. The ICD keeps what it compiled on disk itself (PoCL in `~/.cache/pocl`).
+//! Programs and kernels. A program is made of the binary that was kept of it on disk, or of its text, whose binary is kept then.
 
+use core::ffi::CStr;
+use core::ptr;
 use std::ffi::CString;
 use std::sync::Arc;
 
 use super::Context;
 use super::api::{self, Api, Id};
-use crate::Failure;
+use super::maker::Maker;
+use crate::{Failure, Source, cache};
 
-/// A built program.
+const OPTIONS: &CStr = c"-cl-std=CL1.2";
+
+/// A built program, for one device.
 pub(crate) struct Program {
     api: &'static Api,
     program: Id,
+    device: Id,
     _context: Arc<Context>,
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: made by clCreateProgramWithSource, released once.
+        // SAFETY: made by clCreateProgramWithSource or clCreateProgramWithBinary, released once.
         unsafe { (self.api.release_program)(self.program) };
     }
 }
 
-/// Compiles `text` for `device`.
+/// `source` for `device`, with all its kernels. Without a maker nothing is kept.
 pub(crate) fn build(
-    api: &'static Api,
+    context: &Arc<Context>,
+    device: Id,
+    maker: Option<&Maker>,
+    source: &Source,
+) -> Result<Program, Failure> {
+    let text = source.assemble()?;
+    let name = maker.map(|maker| maker.name_of(&text, &OPTIONS.to_string_lossy()));
+    let kept = name.as_ref().and_then(|name| cache::read(name));
+    if let Some(Ok(program)) = kept.map(|binary| from_binary(context, device, &binary, source)) {
+        return Ok(program);
+    }
+    let program = from_text(context, device, &text, source)?;
+    if let Some(name) = name
+        && let Some(binary) = program.binary()
+    {
+        cache::write(&name, &binary);
+    }
+    Ok(program)
+}
+
+/// A binary that this device made, or one that was damaged since, which the driver or a kernel's absence shows.
+fn from_binary(
+    context: &Arc<Context>,
+    device: Id,
+    binary: &[u8],
+    source: &Source,
+) -> Result<Program, Failure> {
+    let (mut status, mut code) = (0, 0);
+    let (start, length) = (binary.as_ptr(), binary.len());
+    // SAFETY: one device of the context and its binary with its length, copied by the call.
+    let program = unsafe {
+        (context.api.create_program_with_binary)(
+            context.context,
+            1,
+            &device,
+            &length,
+            &start,
+            &mut status,
+            &mut code,
+        )
+    };
+    Program::built(context, device, program, code, source)
+}
+
+fn from_text(
     context: &Arc<Context>,
     device: Id,
     text: &str,
+    source: &Source,
 ) -> Result<Program, Failure> {
     let mut code = 0;
     let (start, length) = (text.as_ptr().cast(), text.len());
     // SAFETY: one text with its length, copied by the call.
-    let program = unsafe { (api.create_program)(context.context, 1, &start, &length, &mut code) };
-    if code != api::SUCCESS {
-        return Err(Failure::NoCompiler(api::name_of(code)));
-    }
-    let program = Program { api, program, _context: context.clone() };
-    // SAFETY: the program and its one device; options end with a zero; without a callback the call waits.
-    let code = unsafe {
-        (api.build_program)(
-            program.program,
-            1,
-            &device,
-            c"-cl-std=CL1.2".as_ptr(),
-            None,
-            core::ptr::null_mut(),
-        )
-    };
-    match code {
-        api::SUCCESS => Ok(program),
-        -11 => Err(Failure::Compile { log: program.log(device) }),
-        _ => Err(Failure::NoCompiler(api::name_of(code))),
-    }
+    let program =
+        unsafe { (context.api.create_program)(context.context, 1, &start, &length, &mut code) };
+    Program::built(context, device, program, code, source)
 }
 
 impl Program {
-    fn log(&self, device: Id) -> String {
-        api::text_by(|size, at, needed| {
+    /// Builds `program`, which was made with the outcome `code`.
+    fn built(
+        context: &Arc<Context>,
+        device: Id,
+        program: Id,
+        code: i32,
+        source: &Source,
+    ) -> Result<Self, Failure> {
+        if code != api::SUCCESS {
+            return Err(Failure::NoCompiler(api::name_of(code)));
+        }
+        let program = Self { api: context.api, program, device, _context: context.clone() };
+        let (options, nothing) = (OPTIONS.as_ptr(), ptr::null_mut());
+        // SAFETY: the program and its one device; options end with a zero; without a callback the call waits.
+        let code = unsafe {
+            (program.api.build_program)(program.program, 1, &device, options, None, nothing)
+        };
+        match code {
+            api::SUCCESS => {}
+            -11 => return Err(Failure::Compile { log: program.log() }),
+            _ => return Err(Failure::NoCompiler(api::name_of(code))),
+        }
+        for kernel in source.kernels().iter() {
+            program.kernel(kernel.name)?;
+        }
+        Ok(program)
+    }
+
+    fn log(&self) -> String {
+        let what = api::PROGRAM_BUILD_LOG;
+        api::text_of(&api::list_by(0, |size, at, needed| {
             // SAFETY: writes at most `size` bytes at `at`, and one number.
-            unsafe {
-                (self.api.get_build_info)(
-                    self.program,
-                    device,
-                    api::PROGRAM_BUILD_LOG,
-                    size,
-                    at,
-                    needed,
-                )
-            }
+            unsafe { (self.api.get_build_info)(self.program, self.device, what, size, at, needed) }
+        }))
+    }
+
+    /// What the driver made for the device, if it gives that away.
+    fn binary(&self) -> Option<Vec<u8>> {
+        // The context may have more devices, for which nothing was made.
+        let mut devices = self.list(api::PROGRAM_DEVICES, Id::NULL).into_iter();
+        let place = devices.position(|device| device == self.device)?;
+        let sizes = self.list(api::PROGRAM_BINARY_SIZES, 0_usize);
+        let size = sizes.get(place).copied().filter(|&size| size > 0)?;
+        let mut binary = vec![0_u8; size];
+        let mut starts = vec![ptr::null_mut::<u8>(); sizes.len()];
+        starts[place] = binary.as_mut_ptr();
+        let (len, at) = (size_of_val(&*starts), starts.as_mut_ptr().cast());
+        // SAFETY: a pointer for each device, of which all are skipped but one, where as many bytes lie as were said.
+        let code = unsafe {
+            (self.api.get_program_info)(
+                self.program,
+                api::PROGRAM_BINARIES,
+                len,
+                at,
+                ptr::null_mut(),
+            )
+        };
+        (code == api::SUCCESS).then_some(binary)
+    }
+
+    /// What the program says of each of its context's devices; `none` is any value.
+    fn list<T: Clone>(&self, what: u32, none: T) -> Vec<T> {
+        api::list_by(none, |size, at, needed| {
+            // SAFETY: writes at most `size` bytes at `at`, and one number.
+            unsafe { (self.api.get_program_info)(self.program, what, size, at, needed) }
         })
     }
 
