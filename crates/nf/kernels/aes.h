@@ -1,9 +1,10 @@
 /* AES (FIPS 197) by tables in shared memory: a round of a column is four look-ups.
  *
  * A block is four little-endian words, one a column. Round keys lie as the standard writes them, 16 bytes each, at a multiple of
- * 16. A group fills the table that its kernel has, in a block of ITEMS before the first use:
+ * 16. A group fills the table that its kernel has, in two blocks of ITEMS before the first use:
  *
  *     SHARED_BIG(u32, encrypting, AES_TABLE);
+ *     ITEMS { aes_begin(encrypting); }
  *     ITEMS { aes_fill(encrypting); }
  *
  * The table has a row for each value of a byte: what it gives to its column in the first row of a block, then the same turned
@@ -44,27 +45,35 @@ CONSTANT_TABLE u8 AES_SBOX[256] = {
 /* FIPS 197, 4.2.1: times x. */
 FUNCTION u32 aes_double(u32 x) { return (x << 1 ^ (x >> 7) * 0x1b) & 255; }
 
-/* Word i of the table in a row of which the first word is `first`. */
-FUNCTION u32 aes_turned(u32 first, u32 i) { return i % AES_ROW < AES_COPIES ? first : rotate_left(first, 8); }
-
-/* What a byte of the first row gives to its column: S-box, then MixColumns (5.1.3). The S-box alone is in bytes 1 and 2. */
-FUNCTION void aes_fill(LOCAL u32 *table)
+/* The first word of each row: what a byte of the first row of a block gives to its column, by the S-box and MixColumns (5.1.3). The S-box
+ * alone is in bytes 1 and 2. */
+FUNCTION void aes_begin(LOCAL u32 *table)
 {
-    for (u32 i = item(); i < AES_TABLE; i += group_size()) {
-        u32 s = AES_SBOX[i / AES_ROW], twice = aes_double(s);
-        table[i] = aes_turned(twice | s << 8 | s << 16 | (twice ^ s) << 24, i);
+    for (u32 x = item(); x < 256; x += group_size()) {
+        u32 s = AES_SBOX[x], twice = aes_double(s);
+        table[x * AES_ROW] = twice | s << 8 | s << 16 | (twice ^ s) << 24;
     }
 }
 
 /* The same of the inverse cipher: the inverse S-box, then InvMixColumns (5.3.3); and the inverse S-box. */
-FUNCTION void aes_fill_inverse(LOCAL u32 *table, LOCAL u8 *box)
+FUNCTION void aes_begin_inverse(LOCAL u32 *table, LOCAL u8 *box)
+{
+    for (u32 x = item(); x < 256; x += group_size()) {
+        u32 s = AES_SBOX[x];
+        u32 by2 = aes_double(x), by4 = aes_double(by2), by8 = aes_double(by4);
+        table[s * AES_ROW] = (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
+        box[s] = (u8)x;
+    }
+}
+
+/* The rest of each row. */
+FUNCTION void aes_fill(LOCAL u32 *table)
 {
     for (u32 i = item(); i < AES_TABLE; i += group_size()) {
-        u32 x = i / AES_ROW, s = AES_SBOX[x];
-        u32 by2 = aes_double(x), by4 = aes_double(by2), by8 = aes_double(by4);
-        u32 first = (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
-        table[s * AES_ROW + i % AES_ROW] = aes_turned(first, i);
-        if (i % AES_ROW == 0) box[s] = (u8)x;
+        u32 place = i % AES_ROW;
+        if (place == 0) continue;
+        u32 first = table[i - place];
+        table[i] = place < AES_COPIES ? first : rotate_left(first, 8);
     }
 }
 

@@ -4,11 +4,8 @@
  * Blocks are four big-endian words. The table has the key times 1 to 15, where bit 3 of the number is the block's first bit: 16 bytes
  * each, as four words from the first to the last. */
 
-/* What four bits that leave at the end of a block bring in at its start. */
-CONSTANT_TABLE u32 GHASH_REDUCED[16] = {
-    0x00000000, 0x1c200000, 0x38400000, 0x24600000, 0x70800000, 0x6ca00000, 0x48c00000, 0x54e00000,
-    0xe1000000, 0xfd200000, 0xd9400000, 0xc5600000, 0x91800000, 0x8da00000, 0xa9c00000, 0xb5e00000,
-};
+/* What four bits that leave at the end of a block bring in at its start (NIST SP 800-38D, 6.3: R). */
+FUNCTION u32 ghash_reduced(u32 bits) { return (bits ^ bits << 5 ^ bits << 6 ^ bits << 7) << 21; }
 
 /* Adds `block` to the hash and multiplies it by the key. */
 FUNCTION void ghash_block(u32 *hash, const u32 *block, const GLOBAL u8 *table)
@@ -17,7 +14,7 @@ FUNCTION void ghash_block(u32 *hash, const u32 *block, const GLOBAL u8 *table)
     for (u32 i = 0; i < 4; i++) from[i] = hash[i] ^ block[i];
     UNROLL
     for (u32 i = 0; i < 32; i++) {
-        u32 out = GHASH_REDUCED[d & 15];
+        u32 out = ghash_reduced(d & 15);
         d = d >> 4 | c << 28;
         c = c >> 4 | b << 28;
         b = b >> 4 | a << 28;

@@ -17,6 +17,7 @@ KERNEL(ipsec_seal, 64)(
     GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
 {
     SHARED_BIG(u32, encrypting, AES_TABLE);
+    ITEMS { aes_begin(encrypting); }
     ITEMS { aes_fill(encrypting); }
     ITEMS {
         Task t;
@@ -84,7 +85,8 @@ KERNEL(ipsec_open, 64)(
 {
     SHARED_BIG(u32, decrypting, AES_TABLE);
     SHARED(u8, box, AES_BOX);
-    ITEMS { aes_fill_inverse(decrypting, box); }
+    ITEMS { aes_begin_inverse(decrypting, box); }
+    ITEMS { aes_fill(decrypting); }
     ITEMS {
         Task t;
         Opening by = {0, 0, decrypting, box};
@@ -98,6 +100,7 @@ KERNEL(ipsec_open_counter, 64)(
     GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
 {
     SHARED_BIG(u32, encrypting, AES_TABLE);
+    ITEMS { aes_begin(encrypting); }
     ITEMS { aes_fill(encrypting); }
     ITEMS {
         Task t;

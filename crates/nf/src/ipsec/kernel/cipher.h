@@ -9,6 +9,8 @@ typedef struct {
     u32 text_at, text_len;
     /* The IV of counter modes. */
     u32 iv[2];
+    /* Of the cipher. */
+    u32 rounds;
 } Esp;
 
 /* What a kernel that opens has of AES: counter modes need one table, CBC the others. */
@@ -35,6 +37,7 @@ FUNCTION Esp esp_of(Task t, Stretch stretch)
     e.esp = frame_of(t.packet) + stretch.at;
     e.text_at = ESP_HEADER_LEN + t.sa[SA_IV_LEN];
     e.text_len = stretch.len - e.text_at - t.sa[SA_ICV_LEN];
+    e.rounds = t.sa[SA_ROUNDS];
     e.iv[0] = load_word(e.esp + ESP_HEADER_LEN);
     e.iv[1] = load_word(e.esp + ESP_HEADER_LEN + 4);
     return e;
@@ -79,7 +82,7 @@ FUNCTION void key_stream(Esp e, u32 counter, const LOCAL u32 *encrypting, u32 *b
     block[1] = e.iv[0];
     block[2] = e.iv[1];
     block[3] = swap_bytes(counter);
-    aes_encrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
+    aes_encrypt(block, e.sa + SA_ROUND_KEYS, e.rounds, encrypting);
 }
 
 /* The counter of the text's first block: GCM hides its hash with one before. */
@@ -121,7 +124,7 @@ FUNCTION void seal_cbc(Esp e, const LOCAL u32 *encrypting, u32 *chained)
     for (u32 i = 0; i < blocks; i++) {
         for (u32 w = 0; w < 4; w++) chained[w] ^= next[w];
         if (i + 1 < blocks) load_block(e, i + 1, next);
-        aes_encrypt(chained, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], encrypting);
+        aes_encrypt(chained, e.sa + SA_ROUND_KEYS, e.rounds, encrypting);
         store_block(e, i, chained);
     }
 }
@@ -148,7 +151,7 @@ FUNCTION void seal_text(Esp *e, const LOCAL u32 *encrypting)
 /* Deciphers a block of CBC; `before` is what was sent in front of it. */
 FUNCTION void decipher(Esp e, Opening by, const u32 *before, u32 *block)
 {
-    aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.sa[SA_ROUNDS], by.decrypting, by.box);
+    aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.rounds, by.decrypting, by.box);
     for (u32 w = 0; w < 4; w++) block[w] ^= before[w];
 }
 
