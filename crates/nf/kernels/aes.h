@@ -12,7 +12,7 @@
  * together by one instruction, and each item has a bank of its own: how long a look-up in it takes does not depend on keys. */
 
 #if PLATFORM_CUDA
-# define AES_COPIES 32
+# define AES_COPIES AES_BANKS
 #else
 # define AES_COPIES 1
 #endif

@@ -35,8 +35,9 @@ fn binaries_on_disk_are_used_where_they_are_good() {
 
 fn on_device(id: &str) {
     let made = ["scale 8 8", "scale 4 4", "self-test"].map(|work| Start::new(id, work));
-    let [path, other, lacking] =
-        made.each_ref().map(|start| start.kept().expect("the driver gives binaries"));
+    let [Some(path), Some(other), Some(lacking)] = made.each_ref().map(Start::kept) else {
+        return println!("{id}: the driver gives no binaries");
+    };
     let [own, other, lacking] = [&path, &other, &lacking].map(|at| std::fs::read(at).unwrap());
     let cut = own[..own.len() / 2].to_vec();
     let mut changed = own.clone();

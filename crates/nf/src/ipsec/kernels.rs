@@ -12,11 +12,13 @@ use super::words::Work;
 use super::{Ipsec, reason};
 use crate::kernels::{BYTES, KernelHeader, KernelStep, Kernels, PACKET, number_of};
 
-/// A table of AES on a GPU (`kernels/aes.h`): a row of 256 bytes for each byte.
-const AES_TABLE: u32 = 256 * 256;
+/// Copies of a word in a GPU's table of AES: its banks of shared memory. A row is 256 bytes by it, as `kernels/aes.h` needs.
+const AES_BANKS: u32 = 32;
+/// Bytes of such a table: 256 rows of two words.
+const AES_TABLE_LEN: u32 = 256 * 2 * 4 * AES_BANKS;
 
 const fn step(name: &'static str) -> KernelStep {
-    KernelStep { name, group: 64, shared_big: AES_TABLE, items_per_packet: 1 }
+    KernelStep { name, group: 64, shared_big: AES_TABLE_LEN, items_per_packet: 1 }
 }
 
 /// The kernels that SAs need, an item a packet.
@@ -52,6 +54,7 @@ const HEADERS: &[KernelHeader] = headers! {
 };
 
 const NUMBERS: &[(&str, u64)] = &[
+    ("AES_BANKS", AES_BANKS as u64),
     ("SA_HEAD", HEAD as u64),
     ("SA_LEN", ROW_LEN as u64),
     ("WORK_SEAL", Work::Seal as u64),

@@ -124,10 +124,12 @@ fn device_in_json(looked: &Looked) -> Value {
     let mut object = json!({
         "id": device.id,
         "name": device.name,
+        "uuid": device.uuid,
         "driver": device.driver,
         "memory_bytes": device.memory,
         "buffer_max_bytes": device.buffer_max,
         "shares_host_memory": device.shares_host_memory,
+        "has_graphs": device.has_graphs,
         "units": device.units,
         "group_max": device.group_max,
         "shared_bytes": device.shared,

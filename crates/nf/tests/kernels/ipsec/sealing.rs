@@ -98,3 +98,18 @@ fn kernels_compile_for_gpus() {
         compile_for_cuda(&*function, words);
     }
 }
+
+/// Only kernels that some SA needs run: without one none does, and packets go by.
+#[test]
+fn kernels_are_those_that_sas_need() {
+    let names = |sas: &[Sa], direction| {
+        let files = Files::new(sas, direction);
+        let (function, _) = files.function("nonces");
+        let kernels = function.kernels().expect("kernels");
+        kernels.steps().iter().map(|step| step.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&Sa::all(), "out"), ["ipsec_seal"]);
+    assert_eq!(names(&Sa::all(), "in"), ["ipsec_open", "ipsec_open_counter"]);
+    assert!(names(&[], "in").is_empty());
+    assert_eq!(compare(&[], "out", &packets(&Sa::all())), 0);
+}
