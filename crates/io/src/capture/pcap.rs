@@ -1,5 +1,8 @@
 //! The pcap format (draft-ietf-opsawg-pcap): a file header of 24 bytes, then records of a header
 //! of 16 bytes and the frame.
+//!
+//! Read are versions 2.0 to 2.4, and 543.0 of DG/UX. They differ in the order of a record's two lengths: up to
+//! 2.2 the wire's comes first, and files of 2.3 have either order, as libpcap knows.
 
 use warpline_packet::{Instant, LinkType};
 
@@ -13,6 +16,40 @@ pub(super) struct Pcap {
     order: ByteOrder,
     unit: Unit,
     link: LinkType,
+    lengths: Lengths,
+}
+
+/// The order of the two lengths in a record's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lengths {
+    /// What was captured first.
+    CapturedFirst,
+    /// The wire's first.
+    WireFirst,
+    /// Either; the captured one is not the longer.
+    ShorterIsCaptured,
+}
+
+impl Lengths {
+    /// The order in files of a version; `None` for a version that is not known.
+    fn of(version: (u16, u16)) -> Option<Self> {
+        match version {
+            (2, 0..=2) | (543, 0) => Some(Self::WireFirst),
+            (2, 3) => Some(Self::ShorterIsCaptured),
+            (2, 4) => Some(Self::CapturedFirst),
+            _ => None,
+        }
+    }
+
+    /// The captured length and the wire's, of the two as they stand.
+    #[inline]
+    fn sort(self, first: u32, second: u32) -> (u32, u32) {
+        match self {
+            Self::CapturedFirst => (first, second),
+            Self::WireFirst => (second, first),
+            Self::ShorterIsCaptured => (first.min(second), first.max(second)),
+        }
+    }
 }
 
 /// The unit of a timestamp's second half.
@@ -50,14 +87,14 @@ impl Pcap {
         let range = buffer.take(FILE_HEADER_LEN);
         let header = buffer.slice(range);
         let version = (order.u16(header, 4), order.u16(header, 6));
-        if version != (2, 4) {
-            let what =
-                format!("pcap version {}.{} is not supported, only 2.4", version.0, version.1);
+        let Some(lengths) = Lengths::of(version) else {
+            let (major, minor) = version;
+            let what = format!("pcap version {major}.{minor} is not supported, only 2.0 to 2.4");
             return Err(format_error(4, what));
-        }
+        };
         // "LinkType (16 bits)"; the upper half has the frame check sequence's length.
         let link = LinkType::from_file((order.u32(header, 20) & 0xffff) as u16);
-        Ok(Self { order, unit, link })
+        Ok(Self { order, unit, link, lengths })
     }
 
     /// The next record.
@@ -69,9 +106,11 @@ impl Pcap {
         }
         let header = &buffer.ready()[..RECORD_HEADER_LEN];
         let timestamp = self.timestamp(header);
-        let captured = self.order.u32(header, 8);
-        let wire_len = self.order.u32(header, 12).max(captured);
-        let len = captured_len(captured, buffer.offset() + 8)?;
+        let (first, second) = (self.order.u32(header, 8), self.order.u32(header, 12));
+        let (captured, wire) = self.lengths.sort(first, second);
+        let wire_len = wire.max(captured);
+        let at = if captured == first { 8 } else { 12 };
+        let len = captured_len(captured, buffer.offset() + at)?;
         if !buffer.fill(RECORD_HEADER_LEN + len)? {
             return Ok(Step::CutIn(Part::Packet));
         }

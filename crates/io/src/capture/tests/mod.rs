@@ -135,6 +135,36 @@ fn pcap_fields() {
     check("lengths", &file.bytes, &expected, None, "");
 }
 
+/// libpcap's `sf-pcap.c`: "The captured and on-the-wire lengths are swapped" in files of versions before 2.3
+/// and of 543.0; in those of 2.3 where the captured one would be the longer.
+#[test]
+fn pcap_of_older_versions() {
+    for (major, minor, is_swapped) in [
+        (2u16, 0u16, true),
+        (2, 1, true),
+        (2, 2, true),
+        (543, 0, true),
+        (2, 3, true),
+        (2, 3, false),
+    ] {
+        let lengths = |captured, wire| if is_swapped { (wire, captured) } else { (captured, wire) };
+        for big in [false, true] {
+            let mut file = PcapFile::new(big, 0xa1b2_c3d4, 1);
+            let bytes = |half: u16| if big { half.to_be_bytes() } else { half.to_le_bytes() };
+            file.bytes[4..6].copy_from_slice(&bytes(major));
+            file.bytes[6..8].copy_from_slice(&bytes(minor));
+            let (first, second) = lengths(3, 1500);
+            let file = file.record((0, 0), first, second, b"cut").packet((0, 1), b"whole");
+            let expected = [Packet { wire_len: 1500, ..packet(b"cut", 0) }, packet(b"whole", 1000)];
+            check(&format!("{major}.{minor}, big {big}"), &file.bytes, &expected, None, "");
+        }
+    }
+    let mut file = PcapFile::micros();
+    file.bytes[6] = 2;
+    let file = file.record((0, 0), 3, FRAME_LEN_MAX as u32 + 1, b"cut");
+    check("the captured one is second", &file.bytes, &[], Some(24 + 12), "captured length");
+}
+
 #[test]
 fn pcap_length_beyond_all_frames() {
     for len in [FRAME_LEN_MAX as u32 + 1, u32::MAX] {
@@ -150,8 +180,12 @@ fn pcap_length_beyond_all_frames() {
 
 #[test]
 fn not_a_capture() {
-    let mut old = PcapFile::micros().bytes;
-    old[6] = 2;
+    let version = |major, minor| {
+        let mut file = PcapFile::micros().bytes;
+        file[4..8].copy_from_slice(&[major, 0, minor, 0]);
+        file
+    };
+    let (older, newer) = (version(1, 4), version(2, 5));
     let modified = PcapFile::new(true, 0xa1b2_cd34, 1).bytes;
     for (file, offset, words) in [
         (&b""[..], 0, "the input is empty"),
@@ -160,7 +194,8 @@ fn not_a_capture() {
         (b"BZh91AY", 0, "bzip2 compressed"),
         (b"PK\x03\x04", 0, "begins with bytes 50 4b 03 04"),
         (&modified, 0, "modified pcap"),
-        (&old, 4, "version 2.2"),
+        (&older, 4, "version 1.4"),
+        (&newer, 4, "version 2.5"),
         (&PcapFile::micros().bytes[..23], 0, "header cut short: 23 of 24"),
         (&PcapngFile::new(false).bytes[..27], 0, "section header cut short after 27 bytes"),
         (&PcapngFile::new(true).bytes[..5], 0, "section header cut short after 5 bytes"),
