@@ -241,13 +241,17 @@ impl Headers {
         let body = usize::from(be16(packet, ipv6::field::PAYLOAD_LEN).unwrap_or(0));
         let next = packet[ipv6::field::NEXT_HEADER.start];
         let whole = ipv6::HEADER_LEN + body;
-        // A jumbogram (RFC 2675) says zero and carries its length in an option; none is accepted.
-        if whole > wire_len - l3 || (body == 0 && next != ip_protocol::NO_NEXT_HEADER) {
+        // A jumbogram (RFC 2675) says zero and carries its length in a hop-by-hop option; none is accepted.
+        if whole > wire_len - l3 || (body == 0 && next == ip_protocol::HOP_BY_HOP) {
             return Err(Malformed::Ipv6PayloadLen);
         }
         self.version = 6;
         self.protocol = next;
         self.ip_body(l3 + ipv6::HEADER_LEN, l3 + whole, frame);
+        // What says zero otherwise has nothing behind its header, whatever was to come: no header lies there.
+        if body == 0 {
+            return Ok(());
+        }
         if ip_protocol::is_extension(next) && !self.extensions(next, packet, whole)? {
             return Ok(());
         }
@@ -403,5 +407,29 @@ mod tests {
             Headers::parse(&[2, 0, 0, 0], LinkType::NULL, 4).malformed(),
             Some(Malformed::LinkTruncated)
         );
+    }
+
+    /// Linux (`ip6_rcv`) takes such a packet as its header alone, and reads it as a jumbogram only where a
+    /// hop-by-hop header is next.
+    #[test]
+    fn ipv6_that_says_no_payload_is_its_header_alone() {
+        for next in 0..=u8::MAX {
+            let mut frame = [0; 60];
+            (frame[0], frame[6], frame[7]) = (0x60, next, 64);
+            let headers = Headers::parse(&frame, LinkType::RAW, frame.len());
+            if next == ip_protocol::HOP_BY_HOP {
+                assert_eq!(headers.malformed(), Some(Malformed::Ipv6PayloadLen));
+                continue;
+            }
+            let expected = Headers {
+                version: 6,
+                protocol: next,
+                end: 40,
+                l4: 40,
+                payload: 40,
+                ..Headers::default()
+            };
+            assert_eq!(headers, expected, "next header {next}");
+        }
     }
 }
