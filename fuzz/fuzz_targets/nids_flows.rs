@@ -88,7 +88,7 @@ struct Listener {
 impl Listener {
     fn take(&mut self, frame: &[u8], link: LinkType, wire_len: usize, now: Instant) {
         let headers = Headers::parse(frame, link, wire_len);
-        let Some(packet) = FlowPacket::new(frame, &headers, now, wire_len as u32 % 3) else {
+        let Some(packet) = FlowPacket::new(frame, &headers, true, now, wire_len as u32 % 3) else {
             return;
         };
         self.flows.fetch(wire_len as u32 % 3);

@@ -94,6 +94,13 @@ impl Headers {
         Malformed::from_u8(self.lie)
     }
 
+    /// The identifiers of the VLAN tags of `frame`, whose headers these are: 12 bits each, the outermost's lowest.
+    /// 0 where there are none; a tag that only carries a priority has identifier 0, too (802.1Q, 9.6).
+    #[inline(always)]
+    pub fn vlan_ids(&self, frame: &[u8]) -> u64 {
+        if self.flags.has(Flags::VLAN) { vlan_ids(frame, self.l3) } else { 0 }
+    }
+
     /// Where the number of the header that lies is in its 16 bytes.
     pub(crate) const LIE_AT: usize = core::mem::offset_of!(Self, lie);
 
@@ -317,6 +324,15 @@ impl Headers {
     }
 }
 
+/// See [`Headers::vlan_ids`]; the tags end at `l3`.
+#[cold]
+fn vlan_ids(frame: &[u8], l3: u16) -> u64 {
+    let tags = frame.get(ethernet::HEADER_LEN..l3.into()).unwrap_or(&[]);
+    tags.chunks_exact(vlan::HEADER_LEN)
+        .rev()
+        .fold(0, |ids, tag| ids << 12 | u64::from(vlan::Vlan::new_unchecked(tag).vid()))
+}
+
 fn is_truncation(what: Malformed) -> bool {
     use Malformed::*;
     matches!(
@@ -383,6 +399,20 @@ fn loopback_kind(frame: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vlan_ids_are_those_of_all_tags() {
+        let ids = |tags: &[u8]| {
+            let ip = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            let frame = [&[0; 12], tags, &[8, 0], &ip].concat();
+            Headers::parse(&frame, LinkType::ETHERNET, frame.len()).vlan_ids(&frame)
+        };
+        assert_eq!(ids(&[]), 0);
+        assert_eq!(ids(&[0x81, 0, 0xef, 0xff]), 0xfff);
+        assert_eq!(ids(&[0x81, 0, 0xe0, 0]), 0);
+        assert_eq!(ids(&[0x88, 0xa8, 0, 2, 0x81, 0, 0x20, 3]), 0x3002);
+        assert_eq!(ids(&[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3]), 0x3_0020_01);
+    }
 
     #[test]
     fn loopbacks_carry_ip_by_the_family_of_any_system() {

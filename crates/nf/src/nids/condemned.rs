@@ -10,7 +10,7 @@ use warpline_packet::{Headers, Instant};
 
 use super::inspector::Verdict;
 use crate::nat::index::Index;
-use crate::reassembly::{TIMEOUT_V4, TIMEOUT_V6};
+use crate::reassembly::TIMEOUT_LISTENING;
 
 /// See the module.
 pub(super) struct Condemned {
@@ -30,6 +30,8 @@ pub(super) struct Key {
     ident: u32,
     src: u128,
     dst: u128,
+    /// See [`Headers::vlan_ids`]; 0 where it doesn't matter.
+    vlans: u64,
 }
 
 struct Entry {
@@ -58,8 +60,7 @@ impl Condemned {
 
     /// A datagram was dropped.
     pub(super) fn add(&mut self, key: Key, verdict: Verdict, now: Instant) {
-        let timeout = if key.version == 4 { TIMEOUT_V4 } else { TIMEOUT_V6 };
-        let entry = Entry { key, verdict, until: now.after(timeout) };
+        let entry = Entry { key, verdict, until: now.after(TIMEOUT_LISTENING) };
         if let Some(place) = self.place(&key) {
             self.entries[place] = entry;
             return;
@@ -84,23 +85,25 @@ impl Condemned {
 }
 
 impl Key {
-    /// Of a fragment; `None` where its headers lie.
-    pub(super) fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
+    /// Of a fragment, in its VLAN where that matters; `None` where its headers lie.
+    pub(super) fn of(frame: &[u8], headers: &Headers, by_vlan: bool) -> Option<Self> {
+        let vlans = if by_vlan { headers.vlan_ids(frame) } else { 0 };
         let packet = frame.get(usize::from(headers.l3)..headers.end as usize)?;
         if headers.version == 4 {
             let ip = Ipv4::new_checked(packet).ok()?;
             let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|ip| u128::from(ip.to_bits()));
             let (protocol, ident) = (ip.protocol(), ip.ident().into());
-            return Some(Self { version: 4, protocol, ident, src, dst });
+            return Some(Self { version: 4, protocol, ident, src, dst, vlans });
         }
         let ip = Ipv6::new_checked(packet).ok()?;
         let ident = ip.extensions().ok()?.fragment?.ident;
         let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|ip| ip.to_bits());
-        Some(Self { version: 6, protocol: 0, ident, src, dst })
+        Some(Self { version: 6, protocol: 0, ident, src, dst, vlans })
     }
 
     fn hash(&self) -> u32 {
         let kind = u32::from(self.version) << 8 | u32::from(self.protocol);
+        let kind = kind ^ mix32(self.vlans as u32).wrapping_add((self.vlans >> 32) as u32) << 16;
         let addresses = mix32(fold_v6(self.src)).wrapping_add(fold_v6(self.dst));
         mix32(mix32(addresses).wrapping_add(self.ident) ^ kind)
     }
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_oldest_makes_room() {
-        let key = |ident| Key { version: 4, protocol: 17, ident, src: 1, dst: 2 };
+        let key = |ident| Key { version: 4, protocol: 17, ident, src: 1, dst: 2, vlans: 0 };
         let mut condemned = Condemned::new(3);
         let now = Instant::from_secs(1);
         for ident in [1, 2, 3, 2, 4] {
@@ -121,7 +124,7 @@ mod tests {
         let kept: Vec<u32> =
             (0..9).filter(|&ident| condemned.verdict(&key(ident), now).is_some()).collect();
         assert_eq!(kept, [2, 3, 4]);
-        let later = now.after(TIMEOUT_V4);
+        let later = now.after(TIMEOUT_LISTENING);
         assert_eq!(condemned.verdict(&key(4), later), None);
         condemned.add(key(4), Verdict::ByFlow, later);
         assert_eq!(condemned.verdict(&key(4), later), Some(Verdict::ByFlow));

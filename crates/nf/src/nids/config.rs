@@ -62,9 +62,15 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "overlap",
-        allowed: "first | last | bsd | linux",
-        default: "bsd",
+        allowed: "windows | bsd | linux | solaris | first | last",
+        default: "windows",
         help: "which of overlapping TCP segments and fragments count, as the protected hosts do it",
+    },
+    Key {
+        name: "vlan_tracking",
+        allowed: "true or false",
+        default: "true",
+        help: "what is in different VLANs is of different flows and datagrams",
     },
     Key {
         name: "midstream",
@@ -141,6 +147,8 @@ pub(super) enum Overlap {
     Last,
     Bsd,
     Linux,
+    Windows,
+    Solaris,
 }
 
 /// What the table means, its rule files aside.
@@ -150,6 +158,7 @@ pub(super) struct Config {
     pub(super) cache: Option<Cache>,
     pub(super) checks_checksums: bool,
     pub(super) overlap: Overlap,
+    pub(super) by_vlan: bool,
     pub(super) midstream: bool,
     pub(super) flows: usize,
     pub(super) stream_memory: usize,
@@ -170,7 +179,8 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         matcher: section.choice("matcher", MATCHERS, Choice::Auto),
         cache: cache(section),
         checks_checksums: section.choice("checksum", &[("ignore", false), ("check", true)], false),
-        overlap: section.choice("overlap", OVERLAPS, Overlap::Bsd),
+        overlap: section.choice("overlap", OVERLAPS, Overlap::Windows),
+        by_vlan: section.boolean("vlan_tracking", true),
         midstream: section.boolean("midstream", false),
         flows: section.integer("flows", 64..=1 << 24, 1 << 18) as usize,
         stream_memory: (section.integer("stream_memory_mib", 1..=1 << 16, 256) as usize) << 20,
@@ -213,4 +223,6 @@ const OVERLAPS: &[(&str, Overlap)] = &[
     ("last", Overlap::Last),
     ("bsd", Overlap::Bsd),
     ("linux", Overlap::Linux),
+    ("windows", Overlap::Windows),
+    ("solaris", Overlap::Solaris),
 ];

@@ -154,7 +154,8 @@ impl Inspector {
         }
         let now = seen.packet.timestamp();
         let hint = seen.packet.flow_hash();
-        let packet = FlowPacket::new(seen.frame, &seen.headers, now, hint);
+        let by_vlan = self.tables.config.by_vlan;
+        let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, now, hint);
         let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
         if let (Some(packet), Some(expected), Found::Numbers([])) = (&packet, &expected, &found)
             && self.is_quiet(packet, expected)

@@ -28,6 +28,8 @@ pub(super) fn flows(config: &Config, shard: Shard) -> flows::Limits {
             Overlap::Last => flows::Overlap::Last,
             Overlap::Bsd => flows::Overlap::Bsd,
             Overlap::Linux => flows::Overlap::Linux,
+            Overlap::Windows => flows::Overlap::Bsd,
+            Overlap::Solaris => flows::Overlap::Solaris,
         },
         midstream: config.midstream,
         checksum: config.checks_checksums,
@@ -47,6 +49,11 @@ pub(super) fn reassembly(config: &Config, shard: Shard) -> Reassembly {
         Overlap::Last => reassembly::Overlap::Last,
         Overlap::Bsd => reassembly::Overlap::Bsd,
         Overlap::Linux => reassembly::Overlap::Linux,
+        Overlap::Windows => reassembly::Overlap::Windows,
+        Overlap::Solaris => reassembly::Overlap::Solaris,
     };
-    Reassembly::new(shard.share(config.datagrams).max(1), FRAME_LEN_MAX).with_overlap(overlap)
+    Reassembly::new(shard.share(config.datagrams).max(1), FRAME_LEN_MAX)
+        .with_overlap(overlap)
+        .listening()
+        .by_vlan(config.by_vlan)
 }

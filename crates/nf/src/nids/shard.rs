@@ -21,6 +21,7 @@ pub(super) struct NidsShard {
     inspector: Inspector,
     reassembly: Reassembly,
     condemned: Condemned,
+    by_vlan: bool,
     word: ScratchWord,
 }
 
@@ -31,6 +32,7 @@ impl NidsShard {
             inspector: Inspector::new(tables, shard),
             reassembly: limits::reassembly(&tables.config, shard),
             condemned: Condemned::new(shard.share(tables.config.datagrams)),
+            by_vlan: tables.config.by_vlan,
             word,
         }
     }
@@ -57,7 +59,7 @@ impl NidsShard {
             return verdict;
         }
         let now = seen.packet.timestamp();
-        let key = Key::of(seen.frame, &headers);
+        let key = Key::of(seen.frame, &headers, self.by_vlan);
         if let Some(before) = key.and_then(|key| self.condemned.verdict(&key, now)) {
             return if verdict == Verdict::Forward { before } else { verdict };
         }

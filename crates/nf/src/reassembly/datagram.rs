@@ -7,7 +7,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 
 use super::Why;
 use super::bits;
-use super::overlap::Overlap;
+use super::overlap::{Overlap, Span};
 use super::piece::{ECN_MASK, Head, Piece, UNIT};
 
 /// The longest head in bytes: link header, IP header and options or IPv6 extension headers.
@@ -20,8 +20,8 @@ pub(super) struct Datagrams {
     bytes: Box<[u8]>,
     /// Of each: the units that came, then those at which a fragment starts.
     bits: Box<[u64]>,
-    /// Of each, by unit: where the fragment starts that has it, in units; nothing where overlaps are refused.
-    owners: Box<[u16]>,
+    /// Of each, by unit: from where to where the fragment goes that has it; nothing where overlaps are refused.
+    owners: Box<[Span]>,
     overlap: Overlap,
     len_max: usize,
 }
@@ -63,7 +63,7 @@ struct Parts<'a> {
     bytes: &'a mut [u8],
     came: &'a mut [u64],
     starts: &'a mut [u64],
-    owners: &'a mut [u16],
+    owners: &'a mut [Span],
     overlap: Overlap,
     len_max: usize,
 }
@@ -84,7 +84,7 @@ impl Datagrams {
     /// Does this with fragments that overlap from here on.
     pub(super) fn set_overlap(&mut self, overlap: Overlap) {
         let units = if overlap == Overlap::Refuse { 0 } else { self.len_max.div_ceil(UNIT) };
-        self.owners = vec![0; self.states.len() * units].into_boxed_slice();
+        self.owners = vec![Span::default(); self.states.len() * units].into_boxed_slice();
         self.overlap = overlap;
     }
 
@@ -169,19 +169,21 @@ impl Parts<'_> {
         if self.disagrees(piece) {
             return Err(Why::Overlap);
         }
-        let (start, units) = ((piece.offset / UNIT) as u16, piece.data.chunks(UNIT));
+        let units = piece.data.chunks(UNIT);
+        let start = (piece.offset / UNIT) as u16;
+        let span = Span { start, end: start + units.len() as u16 };
         let (mut is_new, mut overlaps, mut changes) = (false, false, false);
         for (unit, data) in (piece.offset / UNIT..).zip(units) {
             let came = bits::count(self.came, unit..unit + 1) == 1;
             overlaps |= came;
-            if came && !self.overlap.is_for_last(self.owners[unit], start) {
+            if came && !self.overlap.is_for_last(self.owners[unit], span) {
                 continue;
             }
             let at = HEAD_LEN_MAX + unit * UNIT;
             changes |= came && self.bytes[at..at + data.len()] != *data;
             is_new |= !came;
             self.bytes[at..at + data.len()].copy_from_slice(data);
-            self.owners[unit] = start;
+            self.owners[unit] = span;
             bits::set(self.came, unit..unit + 1);
             self.state.received += if came { 0 } else { data.len() };
             if unit == 0 {

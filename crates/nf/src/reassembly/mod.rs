@@ -1,8 +1,8 @@
 //! Reassembly of IPv4 and IPv6 fragments (RFC 791, 3.2; RFC 815; RFC 8200, 4.5), for one shard, in fixed memory.
 //!
 //! [`Reassembly::take`] is given fragments and gives the whole frame with the last of them. Fragments belong together
-//! by source, destination and identification, with IPv4 also by protocol; VLAN tags are not looked at. The frame has
-//! the link and IP headers of the first fragment (offset 0).
+//! by source, destination and identification, with IPv4 also by protocol, and by VLAN where that is asked
+//! ([`Reassembly::by_vlan`]). The frame has the link and IP headers of the first fragment (offset 0).
 //!
 //! What is bounded: datagrams at a time, the oldest of which makes room; the length of a frame; the time from a
 //! datagram's first fragment on. There is no bound on fragments. Overlapping fragments discard their datagram, and what
@@ -32,12 +32,17 @@ use table::Table;
 pub const TIMEOUT_V4: Duration = Duration::from_secs(30);
 /// The same with IPv6 (RFC 8200, 4.5).
 pub const TIMEOUT_V6: Duration = Duration::from_secs(60);
+/// How long one who listens waits for the next fragment of a datagram: as long as any receiver known, with either version.
+pub const TIMEOUT_LISTENING: Duration = Duration::from_secs(60);
 
 /// The datagrams of one shard that are being put together.
 pub struct Reassembly {
     table: Table,
     datagrams: Datagrams,
     timeouts: [Duration; 2],
+    /// Whether the time begins anew with each fragment.
+    prolongs: bool,
+    by_vlan: bool,
     /// The latest time that was told.
     now: Instant,
     counters: Counters,
@@ -106,6 +111,8 @@ impl Reassembly {
             table: Table::new(places),
             datagrams: Datagrams::new(places, len_max.min(FRAME_LEN_MAX)),
             timeouts: [TIMEOUT_V4, TIMEOUT_V6],
+            prolongs: false,
+            by_vlan: false,
             now: Instant::ZERO,
             counters: Counters::default(),
         }
@@ -118,7 +125,21 @@ impl Reassembly {
         self
     }
 
-    /// Does this with fragments that overlap. Takes a quarter more memory, unless that is [`Overlap::Refuse`].
+    /// Waits as one who listens: [`TIMEOUT_LISTENING`] for each fragment, rather than a time for them all.
+    #[must_use]
+    pub fn listening(self) -> Self {
+        let own = self.with_timeouts(TIMEOUT_LISTENING, TIMEOUT_LISTENING);
+        Self { prolongs: true, ..own }
+    }
+
+    /// Whether fragments in different VLANs are of different datagrams.
+    #[must_use]
+    pub fn by_vlan(mut self, by_vlan: bool) -> Self {
+        self.by_vlan = by_vlan;
+        self
+    }
+
+    /// Does this with fragments that overlap. Takes half as much memory again, unless that is [`Overlap::Refuse`].
     #[must_use]
     pub fn with_overlap(mut self, overlap: Overlap) -> Self {
         self.datagrams.set_overlap(overlap);
@@ -132,10 +153,13 @@ impl Reassembly {
         }
         self.counters.fragments += 1;
         self.expire(packet.timestamp());
-        let Some(piece) = Piece::read(packet) else {
+        let Some(mut piece) = Piece::read(packet) else {
             self.counters.malformed += 1;
             return Taken::Refused(Why::Malformed);
         };
+        if self.by_vlan {
+            piece.key.vlans = packet.headers().vlan_ids(packet.frame());
+        }
         let Some(place) = self.place(&piece) else { return Taken::Refused(Why::TooLong) };
         match self.datagrams.add(place, &piece) {
             Ok(Added::Kept) => Taken::Stored,
@@ -177,6 +201,9 @@ impl Reassembly {
     /// The place of a fragment's datagram: the one that it has, or else a free one, or that of the oldest.
     fn place(&mut self, piece: &Piece<'_>) -> Option<usize> {
         if let Some(place) = self.table.find(&piece.key) {
+            if self.prolongs {
+                self.table.renew(place, self.now);
+            }
             return Some(place);
         }
         let place = match self.table.insert(piece.key, self.now) {

@@ -1,4 +1,5 @@
-//! Whose data count where fragments overlap (Ptacek and Newsham, 1998; Shankar and Paxson, "Active Mapping", 2003).
+//! Whose data count where fragments overlap (Ptacek and Newsham, 1998; Shankar and Paxson, "Active Mapping", 2003;
+//! Novak, "Target-Based Fragmentation Reassembly", 2005).
 
 /// What is done with fragments that overlap. All but the first are for one who listens and wants to see what the
 /// receiver sees: a fragment that disagrees on where the datagram ends is left out by itself, and congestion marks
@@ -16,6 +17,17 @@ pub enum Overlap {
     Bsd,
     /// The one that starts first; of two that start together, the one that came last.
     Linux,
+    /// The one that came first, unless the other starts before it and ends behind it.
+    Windows,
+    /// The one that came first, unless the other starts before it and ends no earlier.
+    Solaris,
+}
+
+/// From where to where a fragment goes, in units of eight bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: u16,
+    pub(super) end: u16,
 }
 
 impl Overlap {
@@ -23,21 +35,25 @@ impl Overlap {
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "refuse" => Self::Refuse,
-            "first" | "windows" | "solaris" => Self::First,
+            "first" => Self::First,
             "last" => Self::Last,
             "bsd" => Self::Bsd,
             "linux" => Self::Linux,
+            "windows" => Self::Windows,
+            "solaris" => Self::Solaris,
             _ => return None,
         })
     }
 
-    /// Whether a fragment that starts at `last` takes what one that came before and starts at `first` has.
-    pub(super) fn is_for_last(self, first: u16, last: u16) -> bool {
+    /// Whether the fragment `last` takes what `first`, which came before, has of the same bytes.
+    pub(super) fn is_for_last(self, first: Span, last: Span) -> bool {
         match self {
             Self::Refuse | Self::First => false,
             Self::Last => true,
-            Self::Bsd => last < first,
-            Self::Linux => last <= first,
+            Self::Bsd => last.start < first.start,
+            Self::Linux => last.start <= first.start,
+            Self::Windows => last.start < first.start && last.end > first.end,
+            Self::Solaris => last.start < first.start && last.end >= first.end,
         }
     }
 }

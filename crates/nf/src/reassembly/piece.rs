@@ -13,11 +13,14 @@ pub(super) struct Key {
     ident: u32,
     src: u128,
     dst: u128,
+    /// See [`warpline_packet::Headers::vlan_ids`]; 0 where it doesn't matter.
+    pub(super) vlans: u64,
 }
 
 impl Key {
     pub(super) fn hash(&self) -> u32 {
         let kind = u32::from(self.version) << 8 | u32::from(self.protocol);
+        let kind = kind ^ mix32(self.vlans as u32).wrapping_add((self.vlans >> 32) as u32) << 16;
         let addresses = mix32(fold_v6(self.src)).wrapping_add(fold_v6(self.dst));
         mix32(mix32(addresses).wrapping_add(self.ident) ^ kind)
     }
@@ -77,6 +80,7 @@ impl<'a> Piece<'a> {
                 ident: ip.ident().into(),
                 src: ip.src_addr().to_bits().into(),
                 dst: ip.dst_addr().to_bits().into(),
+                vlans: 0,
             },
             ecn: ip.ecn(),
             offset: ip.fragment_offset(),
@@ -103,6 +107,7 @@ impl<'a> Piece<'a> {
                 ident: fragment.ident,
                 src: ip.src_addr().to_bits(),
                 dst: ip.dst_addr().to_bits(),
+                vlans: 0,
             },
             ecn: ip.traffic_class() & ECN_MASK,
             offset: fragment.offset.into(),

@@ -57,24 +57,43 @@ impl Table {
     /// A place for a datagram whose first fragment came at `now`; `None` where all are taken.
     pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<usize> {
         let place = self.free;
-        let order = &mut self.orders[order_of(&key)];
         let entry = self.entries.get_mut(place as usize)?;
         self.free = entry.next;
-        *entry = Entry { key, hash: key.hash(), started: now, before: order.last, next: NONE };
+        *entry = Entry { key, hash: key.hash(), ..Entry::default() };
         self.index.insert(entry.hash, place);
+        self.append(place, now);
+        Some(place as usize)
+    }
+
+    /// Has the time of a place that is in use begin anew.
+    pub(super) fn renew(&mut self, place: usize, now: Instant) {
+        self.unlink(place);
+        self.append(place as u32, now);
+    }
+
+    /// Makes a place the youngest of its order.
+    fn append(&mut self, place: u32, now: Instant) {
+        let entry = &mut self.entries[place as usize];
+        let order = &mut self.orders[order_of(&entry.key)];
         let last = core::mem::replace(&mut order.last, place);
+        (entry.started, entry.before, entry.next) = (now, last, NONE);
         match self.entries.get_mut(last as usize) {
             Some(last) => last.next = place,
             None => order.first = place,
         }
-        Some(place as usize)
     }
 
     /// Frees a place that is in use.
     pub(super) fn remove(&mut self, place: usize) {
-        let Entry { key, hash, before, next, .. } = self.entries[place];
+        self.index.remove(self.entries[place].hash, place as u32);
+        self.unlink(place);
+        self.entries[place].next = core::mem::replace(&mut self.free, place as u32);
+    }
+
+    /// Takes a place out of its order.
+    fn unlink(&mut self, place: usize) {
+        let Entry { key, before, next, .. } = self.entries[place];
         let order = &mut self.orders[order_of(&key)];
-        self.index.remove(hash, place as u32);
         match self.entries.get_mut(before as usize) {
             Some(before) => before.next = next,
             None => order.first = next,
@@ -83,7 +102,6 @@ impl Table {
             Some(next) => next.before = before,
             None => order.last = before,
         }
-        self.entries[place].next = core::mem::replace(&mut self.free, place as u32);
     }
 
     /// The place that has been in use for longest; of two that began together, that of IPv4.

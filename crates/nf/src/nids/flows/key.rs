@@ -1,4 +1,4 @@
-//! What names a flow: addresses, ports, protocol. VLAN tags are not looked at.
+//! What names a flow: addresses, ports, protocol, and the VLANs that it is in, where they matter.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,15 +14,17 @@ use crate::nat::icmp::Quote;
 pub(super) struct Key {
     /// Source and destination, each in halves, which need less alignment than the whole.
     addresses: [[u64; 2]; 2],
+    /// See [`warpline_packet::Headers::vlan_ids`]; 0 where it doesn't matter.
+    vlans: u64,
     ports: [u16; 2],
     protocol: u8,
     version: u8,
 }
 
 impl Key {
-    pub(super) fn new(version: u8, protocol: u8, addresses: [u128; 2]) -> Self {
+    pub(super) fn new(version: u8, protocol: u8, addresses: [u128; 2], vlans: u64) -> Self {
         let halves = |address: u128| [(address >> 64) as u64, address as u64];
-        Self { addresses: addresses.map(halves), ports: [0; 2], protocol, version }
+        Self { addresses: addresses.map(halves), vlans, ports: [0; 2], protocol, version }
     }
 
     pub(super) fn with_ports(self, ports: [u16; 2]) -> Self {
@@ -43,7 +45,7 @@ impl Key {
     fn quoted(&self, quote: &[u8]) -> Option<Self> {
         let quote = Quote::read(quote, self.version)?;
         let addresses = [quote.src.address, quote.dst.address];
-        let of = |protocol| Self::new(self.version, protocol, addresses);
+        let of = |protocol| Self::new(self.version, protocol, addresses, self.vlans);
         Some(match quote.protocol {
             Protocol::Tcp => of(TCP).with_ports([quote.src.port, quote.dst.port]),
             Protocol::Udp => of(UDP).with_ports([quote.src.port, quote.dst.port]),
@@ -80,7 +82,8 @@ impl Key {
         };
         let [[a, b], [c, d]] = self.addresses;
         let [[e, f], [g, h]] = other.addresses;
-        (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) | (ends(self) ^ ends(other))
+        let vlans = self.vlans ^ other.vlans;
+        (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) | vlans | (ends(self) ^ ends(other))
     }
 
     /// Between whom packets with it go.
@@ -117,6 +120,7 @@ impl Key {
             mix(low ^ seed, high ^ seed.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9)
         };
         let kind = u64::from(self.protocol) << 8 | u64::from(self.version);
+        let kind = kind ^ self.vlans << 16;
         let hash = mix(end(0).wrapping_add(end(1)) ^ kind, seed ^ 0x94d0_49bb_1331_11eb);
         (hash >> 32) as u32 ^ hash as u32
     }

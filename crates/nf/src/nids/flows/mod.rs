@@ -9,7 +9,7 @@
 //! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
 //!
 //! The client is who sent the first packet, unless that is a SYN with ACK. A flow is found by addresses, ports and
-//! protocol; VLAN tags are not looked at. Urgent data stay in the stream where they are.
+//! protocol, and VLANs where they matter. Urgent data stay in the stream where they are.
 
 mod blocks;
 mod connection;

@@ -51,18 +51,26 @@ pub(super) struct Segment<'a> {
 }
 
 impl<'a> FlowPacket<'a> {
-    /// Of a frame, by its headers. `hint` is what packets of a flow have in common and others mostly don't, such as a hash
+    /// Of a frame, by its headers; `by_vlan` says whether its VLANs tell flows apart. `hint` is what packets of a flow have in common and others mostly don't, such as a hash
     /// made before; nothing but time depends on it. `None` for what has no flow: not IP, a fragment, malformed.
     #[inline]
-    pub fn new(frame: &'a [u8], headers: &Headers, timestamp: Instant, hint: u32) -> Option<Self> {
+    pub fn new(
+        frame: &'a [u8],
+        headers: &Headers,
+        by_vlan: bool,
+        timestamp: Instant,
+        hint: u32,
+    ) -> Option<Self> {
+        let vlans = if by_vlan { headers.vlan_ids(frame) } else { 0 };
         let (packet, l4) = parts(frame, headers)?;
         // Each kind is made in one go: a packet put together piece by piece is moved through memory for every piece.
         let is_tcp = headers.protocol == ip_protocol::TCP;
         if !is_tcp && headers.protocol != ip_protocol::UDP {
-            return Self::without_ports(packet, l4, headers, timestamp, hint);
+            return Self::without_ports(packet, l4, headers, vlans, timestamp, hint);
         }
         let (src, dst) = addresses(packet, headers.version)?;
-        let key = Key::new(headers.version, headers.protocol, [src, dst]).with_ports(ports(l4)?);
+        let key = Key::new(headers.version, headers.protocol, [src, dst], vlans);
+        let key = key.with_ports(ports(l4)?);
         let len = packet.len() as u32;
         if !is_tcp {
             return Some(Self { key, is_error: false, segment: None, timestamp, len, hint });
@@ -77,11 +85,12 @@ impl<'a> FlowPacket<'a> {
         packet: &[u8],
         l4: &[u8],
         headers: &Headers,
+        vlans: u64,
         timestamp: Instant,
         hint: u32,
     ) -> Option<Self> {
         let (src, dst) = addresses(packet, headers.version)?;
-        let own = Key::new(headers.version, headers.protocol, [src, dst]);
+        let own = Key::new(headers.version, headers.protocol, [src, dst], vlans);
         let (key, is_error) = match (headers.version, headers.protocol) {
             (4, ip_protocol::ICMP) => own.of_icmp(l4, icmpv4::message::is_error(*l4.first()?))?,
             (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,

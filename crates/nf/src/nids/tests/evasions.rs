@@ -54,6 +54,8 @@ fn overlaps_go_by_policy() {
         ("last", [true, false, true]),
         ("bsd", [false, true, true]),
         ("linux", [false, true, true]),
+        ("windows", [false, true, true]),
+        ("solaris", [true, false, true]),
     ] {
         let found = [garbage_first, garbage_last, wider]
             .map(|pieces| is_found(&format!("overlap = \"{policy}\""), &talk(pieces)));
@@ -214,10 +216,10 @@ fn what_completes_a_dropped_datagram_never_goes_on() {
     };
     let frames = at(fragments(&Frame::udp(b"some text and then the attack"), 16), 0);
     let [first, middle, last] = &frames[..] else { panic!("three fragments") };
-    let again = [last.clone().at(3), middle.clone().at(4), last.clone().at(29_000)];
+    let again = [last.clone().at(3), middle.clone().at(4), last.clone().at(59_000)];
     // Its receiver no longer waits, and these are of another datagram.
-    let later = at(fragments(&Frame::udp(b"only some text, and then more"), 16), 31_000);
-    let other = Frame { id: 78, ..first.clone() }.at(32_000);
+    let later = at(fragments(&Frame::udp(b"only some text, and then more"), 16), 61_000);
+    let other = Frame { id: 78, ..first.clone() }.at(62_000);
     let all = [&frames[..], &again, &later, &[other]].concat();
     let ran = run(rule, "", &all);
     assert_eq!((ran.alerts, ran.dropped), (vec![(2, 1)], vec![2, 3, 4, 5]));
@@ -234,8 +236,70 @@ fn fragments_overlap_by_policy() {
         piece(16, b"xxxxxxxx", false),
         piece(0, header, true),
     ];
-    for (policy, expected) in [("first", false), ("last", true), ("bsd", false), ("linux", true)] {
-        assert_eq!(is_found(&format!("overlap = \"{policy}\""), &frames), expected, "{policy}");
+    // It starts before what it covers, and ends with it or behind it.
+    let header_too = [header, b"attack.."].concat();
+    let over = |end: usize| {
+        [
+            piece(8, &b"xxxxxxxxxxxxxxxx"[..end], true),
+            piece(0, &[&header_too[..], b"........"].concat(), true),
+            piece(24, b"xxxxxxxx", false),
+            piece(16, b"xxxxxxxx", true),
+        ]
+    };
+    for (policy, expected) in [
+        ("first", [false, false, false]),
+        ("last", [true, true, true]),
+        ("bsd", [false, true, true]),
+        ("linux", [true, true, true]),
+        ("windows", [false, true, false]),
+        ("solaris", [false, true, true]),
+    ] {
+        let table = format!("overlap = \"{policy}\"");
+        let found = [&frames[..], &over(8), &over(16)].map(|frames| is_found(&table, frames));
+        assert_eq!(found, expected, "{policy}");
+    }
+}
+
+/// A listener has to wait for as long as the most patient receiver, from fragment to fragment.
+#[test]
+fn fragments_are_waited_for_a_minute_each() {
+    let whole = Frame::udp(b"some text and then the attack");
+    for (wait, expected) in [(59_000, true), (60_000, false)] {
+        let timed = |(at, frame): (u64, Frame)| frame.at(at * wait);
+        let frames: Vec<Frame> = (0..).zip(fragments(&whole, 16)).map(timed).collect();
+        assert_eq!(is_found("", &frames), expected, "{wait} ms");
+    }
+}
+
+/// Other VLANs have other networks, whose hosts may have the same addresses.
+#[test]
+fn vlans_do_not_mix() {
+    let talk = |tags: &[&[u16]]| {
+        let frames = talk(&[(0, b"att"), (3, b"ack")]);
+        let tagged = |(frame, tags): (Frame, &&[u16])| frame.tagged(tags);
+        frames.into_iter().zip(tags.iter().cycle()).map(tagged).collect::<Vec<_>>()
+    };
+    // Where every other frame is in another VLAN, client and server are in different ones.
+    let cases: [(&[&[u16]], bool); 7] = [
+        (&[&[]], true),
+        (&[&[5]], true),
+        (&[&[5], &[6]], false),
+        (&[&[5], &[]], false),
+        // A priority is no VLAN.
+        (&[&[5], &[0xe005]], true),
+        (&[&[5, 7]], true),
+        (&[&[5, 7], &[5, 8]], false),
+    ];
+    for (tags, expected) in cases {
+        let frames = talk(tags);
+        assert_eq!(is_found("", &frames), expected, "{tags:?}");
+        assert!(is_found("vlan_tracking = false", &frames), "{tags:?}");
+        let mut pieces = fragments(&Frame::udp(b"some text and then the attack"), 16);
+        for (piece, tags) in pieces.iter_mut().zip(tags.iter().cycle()) {
+            piece.tags = tags.to_vec();
+        }
+        assert_eq!(is_found("", &pieces), expected, "{tags:?}");
+        assert!(is_found("vlan_tracking = false", &pieces), "{tags:?}");
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) const RST: u16 = tcp::flags::RST;
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) is_v6: bool,
+    /// Tag control information of its VLAN tags, from the outside in.
+    pub(super) tags: Vec<u16>,
     pub(super) protocol: u8,
     pub(super) hosts: [u8; 2],
     pub(super) ports: [u16; 2],
@@ -40,6 +42,7 @@ impl Frame {
     pub(super) fn new(protocol: u8, payload: &[u8]) -> Self {
         Self {
             is_v6: false,
+            tags: Vec::new(),
             protocol,
             hosts: [1, 2],
             ports: [40_000, 80],
@@ -91,14 +94,24 @@ impl Frame {
         Self { ports, ..self }
     }
 
+    /// The same in VLANs.
+    pub(super) fn tagged(self, tags: &[u16]) -> Self {
+        Self { tags: tags.to_vec(), ..self }
+    }
+
     pub(super) fn at(self, millis: u64) -> Self {
         Self { millis: Some(millis), ..self }
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
         let ether_type: [u8; 2] = if self.is_v6 { [0x86, 0xdd] } else { [8, 0] };
-        let packet = self.packet();
-        [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &ether_type, &packet].concat()
+        let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        for tag in &self.tags {
+            bytes.extend([[0x81, 0], tag.to_be_bytes()].concat());
+        }
+        bytes.extend(ether_type);
+        bytes.extend(self.packet());
+        bytes
     }
 
     /// The IP packet.

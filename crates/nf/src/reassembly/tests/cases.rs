@@ -5,7 +5,7 @@ use core::time::Duration;
 use warpline_packet::{Instant, LinkType};
 
 use super::super::{Counters, Reassembly, Taken, Why};
-use super::fragments::Fragment;
+use super::fragments::{Fragment, Link};
 use super::{Ingress, Told, take};
 
 const SECOND: u64 = 1_000_000_000;
@@ -189,6 +189,41 @@ fn time_is_over() {
     assert_eq!(reassembly.counters().expired, 0);
     reassembly.expire(Instant::from_secs(30));
     assert_eq!(reassembly.counters().expired, 1);
+}
+
+/// One who listens waits a minute for each, whatever the version.
+#[test]
+fn a_listener_waits_for_each_fragment() {
+    for version in [4, 6] {
+        for (wait, is_whole) in [(59, true), (60, false)] {
+            let pieces = [(0, true, A), (8, true, B), (16, false, A)];
+            let of = |(offset, more, data)| Fragment::new(version, offset, more, data);
+            let times = (1..).step_by(wait);
+            let fragments: Vec<(u64, Fragment)> = times.zip(pieces.map(of)).collect();
+            let mut reassembly = Reassembly::new(1, 100).listening();
+            let told = run(&mut reassembly, &fragments);
+            assert_eq!(matches!(told[2], Ok(Some(_))), is_whole, "version {version}, {wait} s");
+        }
+    }
+    // What was heard of last is given up last.
+    let of = |ident, at| Fragment { ident, ..Fragment::new(4, at, at < 16, A) };
+    let mut reassembly = Reassembly::new(2, 100).listening();
+    let order = [of(1, 0), of(2, 0), of(1, 8), of(3, 0), of(1, 16)];
+    let fragments: Vec<(u64, Fragment)> = (1..).zip(order).collect();
+    assert!(matches!(run(&mut reassembly, &fragments)[4], Ok(Some(_))));
+}
+
+/// A gateway takes fragments as they come; one who listens to several networks keeps these apart.
+#[test]
+fn vlans_are_told_apart_where_that_is_asked() {
+    for version in [4, 6] {
+        let a = Fragment::new(version, 0, true, A);
+        let tagged = Fragment { link: Link::Tagged, ..Fragment::new(version, 8, false, B) };
+        let pieces = [(0, a), (0, tagged)];
+        let is_whole = |mut reassembly| matches!(run(&mut reassembly, &pieces)[1], Ok(Some(_)));
+        assert!(is_whole(Reassembly::new(2, 100)));
+        assert!(!is_whole(Reassembly::new(2, 100).by_vlan(true)));
+    }
 }
 
 #[test]

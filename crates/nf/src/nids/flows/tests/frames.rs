@@ -118,7 +118,7 @@ impl Frame {
 
     pub(super) fn packet<'a>(&self, bytes: &'a [u8]) -> Option<FlowPacket<'a>> {
         let headers = Headers::parse(bytes, LinkType::RAW, bytes.len());
-        FlowPacket::new(bytes, &headers, Instant::from_nanos(self.nanos), self.hint())
+        FlowPacket::new(bytes, &headers, true, Instant::from_nanos(self.nanos), self.hint())
     }
 
     fn v4(&self, len: usize) -> Vec<u8> {
