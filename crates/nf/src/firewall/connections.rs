@@ -48,7 +48,7 @@ impl Hash for FlowKey {
 
 impl FlowKey {
     /// The key of a packet, and whether its source is the low end. `src` and `dst` are address and
-    /// port; 0 where the protocol has no ports, the identifier twice for an ICMP echo.
+    /// port; 0 where the protocol has no ports.
     pub(super) fn of(
         version: u8,
         protocol: u8,
@@ -60,6 +60,19 @@ impl FlowKey {
         let halves = |address: u128| [(address >> 64) as u64, address as u64];
         let (low, low_port, high, high_port) = (halves(low.0), low.1, halves(high.0), high.1);
         (Self { low, high, low_port, high_port, protocol, version }, from_low)
+    }
+
+    /// The key of an ICMP echo, and whether who asks is the low end: two ends that ask each other by the
+    /// same identifier have two connections.
+    pub(super) fn of_echo(
+        version: u8,
+        protocol: u8,
+        asks: u128,
+        answers: u128,
+        ident: u16,
+    ) -> (Self, bool) {
+        let (key, asks_low) = Self::of(version, protocol, (asks, ident), (answers, ident));
+        (Self { high_port: asks_low.into(), ..key }, asks_low)
     }
 }
 

@@ -23,6 +23,10 @@ pub(super) struct SavedConditions<'a> {
 const MODULES: [&str; 9] =
     ["tcp", "udp", "icmp", "icmp6", "multiport", "state", "conntrack", "comment", "iprange"];
 
+/// Options that are no condition, so that they can't be turned around.
+const UNNEGATED: [&str; 9] =
+    ["-m", "--match", "-c", "--set-counters", "--comment", "-j", "-g", "--jump", "--goto"];
+
 struct Reader<'a, 'w> {
     words: &'w [Word<'a>],
     version: u8,
@@ -46,6 +50,9 @@ pub(super) fn read<'a>(
     while let Some(word) = reader.next() {
         let negated = word.text == "!" && !word.quoted;
         let word = if negated { reader.need(word)? } else { word };
+        if negated && UNNEGATED.contains(&word.text) {
+            return Err(word.wrong("there is no `!` of this"));
+        }
         if let "-j" | "-g" | "--jump" | "--goto" = word.text {
             let options = std::mem::take(&mut reader.words).to_vec();
             reader.found.target = Some((word, options));
@@ -253,25 +260,22 @@ impl<'a> Reader<'a, '_> {
         let (kind, code) = value.text.split_once('/').unwrap_or((value.text, ""));
         let named = message_types(self.version).iter().find(|(name, _)| *name == kind);
         let number = |text: &str| text.parse::<u8>().ok();
-        let types = match named.map(|&(_, number)| number).or_else(|| number(kind)) {
-            Some(255) | None if kind == "any" || kind == "255" => all.clone(),
-            Some(kind) => NumberSet::range(kind.into(), kind.into()),
-            None => return Err(value.wrong("not a type").help("types are like 8, 3/4, any")),
-        };
-        let codes = match number(code) {
+        let mut codes = match number(code) {
             _ if code.is_empty() => all.clone(),
             Some(code) => NumberSet::range(code.into(), code.into()),
             None => return Err(value.wrong("not a type and its code")),
         };
-        let when = &mut self.found.when;
-        match (negated, codes == all) {
-            (false, _) => when.messages(&types, &codes),
-            (true, true) => when.messages(&all.minus(&types), &all),
-            (true, false) => {
-                let trouble = value.unsupported("a code of a type, negated");
-                self.found.unsupported.push(trouble);
+        let types = match named.map(|&(_, number)| number).or_else(|| number(kind)) {
+            // For ICMP, 255 stands for any type, whatever code is with it; for ICMPv6 it is a type.
+            Some(255) if self.version == 4 => {
+                codes.clone_from(&all);
+                all
             }
-        }
+            None if kind == "any" => all,
+            Some(kind) => NumberSet::range(kind.into(), kind.into()),
+            None => return Err(value.wrong("not a type").help("types are like 8, 3/4, any")),
+        };
+        self.found.when.messages(&types, &codes, negated);
         Ok(())
     }
 

@@ -96,7 +96,7 @@ impl Conditions {
                 let why = "`ct state` takes established = true in the firewall's table";
                 return Err(Fault::wrong(why));
             }
-            Left::State if op != "in" && is_several(right) => {
+            Left::State if matches!(op, "==" | "!=") && is_several(right) => {
                 // A packet has one state: one that equals several is none.
                 return Err(Fault::unsupported("several states compared as one"));
             }
@@ -104,7 +104,7 @@ impl Conditions {
                 let states = bits(right, Kind::State)?;
                 let states = match op {
                     "in" | "==" => states,
-                    "!=" => States::ALL & !states,
+                    "!=" | "!" => States::ALL & !states,
                     _ => return Err(no_operator(op)),
                 };
                 self.each(|region| region.states(States(states)));
@@ -135,13 +135,11 @@ impl Conditions {
             }
             Left::MessageType(version) => {
                 self.keep(version);
-                let set = if negated { octets().minus(&set) } else { set };
-                self.each(|region| region.messages(&set, &octets()));
+                self.each(|region| region.messages(&set, &octets(), negated));
             }
             Left::MessageCode(version) => {
                 self.keep(version);
-                let set = if negated { octets().minus(&set) } else { set };
-                self.each(|region| region.messages(&octets(), &set));
+                self.each(|region| region.messages(&octets(), &set, negated));
             }
             Left::Flags(_) | Left::State => {}
         }
@@ -158,6 +156,7 @@ impl Conditions {
             "==" => self.each(|region| region.flags(|flags| flags & mask == set)),
             "!=" => self.each(|region| region.flags(|flags| flags & mask != set)),
             "in" => self.each(|region| region.flags(|flags| flags & mask & set != 0)),
+            "!" => self.each(|region| region.flags(|flags| flags & mask & set == 0)),
             _ => return Err(no_operator(op)),
         }
         Ok(())

@@ -152,8 +152,9 @@ impl Region {
         self.narrow(KIND, &both_halves(kinds.map(|kind| (kind, kind)).collect()), false);
     }
 
-    /// Leaves messages of the version's own ICMP of which `has` says yes to type and codes.
-    pub(super) fn messages(&mut self, types: &NumberSet, codes: &NumberSet) {
+    /// Leaves messages of the version's own ICMP with one of these types and one of these codes, or all
+    /// others of its messages.
+    pub(super) fn messages(&mut self, types: &NumberSet, codes: &NumberSet, negated: bool) {
         let mut kinds = Vec::new();
         for kind in (0..=u8::MAX).filter(|&t| types.and(&one(t)) == one(t)) {
             for &(first, last) in codes.ranges() {
@@ -161,7 +162,9 @@ impl Region {
                 kinds.push((kind_of_message(kind, first as u8), kind_of_message(kind, last)));
             }
         }
-        self.narrow(KIND, &both_halves(kinds), false);
+        let all = both_halves(vec![kinds_of(own_icmp(self.version), self.version)]);
+        self.narrow(KIND, &all, false);
+        self.narrow(KIND, &both_halves(kinds), negated);
     }
 
     /// Leaves packets in one of these states.

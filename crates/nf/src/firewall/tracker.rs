@@ -8,7 +8,7 @@
 use core::any::Any;
 use std::sync::Arc;
 
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
@@ -184,24 +184,20 @@ impl Tracker {
     }
 
     fn icmp(&mut self, packet: &Packet<'_>) -> Standing {
+        let (src, dst) = packet.addresses();
         match Message::of(packet) {
             Message::Request => {
-                let (key, from_low) = key(packet, [packet.icmp_ident(); 2]);
+                let (key, from_low) = echo_key(packet, src, dst);
                 match self.connections.find(&key, packet.timestamp()) {
-                    Some(found) if found.opened_by_low == from_low => {
-                        self.go_on(packet, found, found.stage)
-                    }
-                    Some(_) => Standing::New,
+                    Some(found) => self.go_on(packet, found, found.stage),
                     None => self.open(packet, key, from_low, Stage::Icmp),
                 }
             }
             Message::Reply => {
-                let (key, from_low) = key(packet, [packet.icmp_ident(); 2]);
+                let (key, _) = echo_key(packet, dst, src);
                 match self.connections.find(&key, packet.timestamp()) {
-                    Some(found) if found.opened_by_low != from_low => {
-                        self.go_on(packet, found, found.stage)
-                    }
-                    _ => Standing::New,
+                    Some(found) => self.go_on(packet, found, found.stage),
+                    None => Standing::New,
                 }
             }
             Message::Error => {
@@ -274,8 +270,14 @@ fn key(packet: &Packet<'_>, [src_port, dst_port]: [u16; 2]) -> (FlowKey, bool) {
     FlowKey::of(packet.version(), packet.protocol(), (src, src_port), (dst, dst_port))
 }
 
+fn echo_key(packet: &Packet<'_>, asks: u128, answers: u128) -> (FlowKey, bool) {
+    let (version, protocol) = (packet.version(), packet.protocol());
+    FlowKey::of_echo(version, protocol, asks, answers, packet.icmp_ident())
+}
+
 /// The key of the connection that an ICMP error is about. The error must go to the sender of the
-/// packet that it quotes; a later fragment quoted has no ports to go by.
+/// packet that it quotes, and that must be a packet which its sender sends in this connection: of an echo,
+/// the request of who asks, or the reply of who answers. A later fragment quoted has no ports to go by.
 fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     let quoted = packet.payload();
     let version = packet.version();
@@ -287,15 +289,19 @@ fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     if src != packet.addresses().1 {
         return None;
     }
-    let ports = match protocol {
-        ip_protocol::TCP | ip_protocol::UDP => [be16(body, 0)?, be16(body, 2)?],
-        ip_protocol::ICMP if version == 4 => [echo_ident(body, icmpv4::message::ECHO_REQUEST)?; 2],
-        ip_protocol::ICMPV6 if version == 6 => {
-            [echo_ident(body, icmpv6::message::ECHO_REQUEST)?; 2]
+    let [request, reply] = match (version, protocol) {
+        (_, ip_protocol::TCP | ip_protocol::UDP) => {
+            let ports = [be16(body, 0)?, be16(body, 2)?];
+            return Some(FlowKey::of(version, protocol, (src, ports[0]), (dst, ports[1])).0);
         }
-        _ => [0, 0],
+        (4, ip_protocol::ICMP) => [icmpv4::message::ECHO_REQUEST, icmpv4::message::ECHO_REPLY],
+        (6, ip_protocol::ICMPV6) => [icmpv6::message::ECHO_REQUEST, icmpv6::message::ECHO_REPLY],
+        _ => return Some(FlowKey::of(version, protocol, (src, 0), (dst, 0)).0),
     };
-    Some(FlowKey::of(version, protocol, (src, ports[0]), (dst, ports[1])).0)
+    let (kind, ident) = (*body.first()?, be16(body, 4)?);
+    let (asks, answers) = if kind == request { (src, dst) } else { (dst, src) };
+    let is_echo = kind == request || kind == reply;
+    is_echo.then(|| FlowKey::of_echo(version, protocol, asks, answers, ident).0)
 }
 
 type Quoted<'a> = (u8, u128, u128, &'a [u8]);
@@ -315,22 +321,19 @@ fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
 }
 
 fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
-    let (packet, body) = quoted.split_at_checked(ipv6::HEADER_LEN)?;
+    let packet = quoted.get(..ipv6::HEADER_LEN)?;
     let address = |at: core::ops::Range<usize>| -> Option<u128> {
         Some(u128::from_be_bytes(packet.get(at)?.try_into().ok()?))
     };
-    let protocol = packet[ipv6::field::NEXT_HEADER.start];
-    Some((protocol, address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?, body))
-}
-
-fn echo_ident(body: &[u8], request: u8) -> Option<u16> {
-    let reply = if request == icmpv4::message::ECHO_REQUEST {
-        icmpv4::message::ECHO_REPLY
-    } else {
-        icmpv6::message::ECHO_REPLY
-    };
-    let kind = *body.first()?;
-    (kind == request || kind == reply).then(|| be16(body, 4)).flatten()
+    // The quote may end before the packet did, so the chain is bounded by what is there.
+    let chain =
+        ipv6_ext::walk(packet[ipv6::field::NEXT_HEADER.start], quoted, quoted.len()).ok()?;
+    if chain.cut || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+        return None;
+    }
+    let body = quoted.get(chain.offset..)?;
+    let (src, dst) = (address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?);
+    Some((chain.protocol, src, dst, body))
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -33,7 +33,7 @@ pub(super) struct ModelRule {
     /// Flags that are looked at, and those of them that are set.
     pub(super) flags: Maybe<(u8, u8)>,
     /// Type and code.
-    pub(super) message: Option<(u8, Option<u8>)>,
+    pub(super) message: Maybe<(u8, Option<u8>)>,
     pub(super) target: Target,
 }
 
@@ -98,8 +98,8 @@ impl ModelRule {
             && port(self.src_port, sent.src_port)
             && port(self.dst_port, sent.dst_port)
             && self.flags.is_none_or(|(not, (mask, set))| (sent.flags & mask == set) != not)
-            && self.message.is_none_or(|(kind, code)| {
-                sent.message_type == kind && code.is_none_or(|code| sent.code == code)
+            && self.message.is_none_or(|(not, (kind, code))| {
+                (sent.message_type == kind && code.is_none_or(|code| sent.code == code)) != not
             })
     }
 }
@@ -136,7 +136,7 @@ fn rule(draw: &mut Draw, version: u8, number: usize, count: usize) -> ModelRule 
         }
         Some((false, 1 | 58)) if draw.one_in(2) => {
             let code = draw.one_in(2).then(|| draw.pick(&[0, 1]));
-            rule.message = Some((draw.pick(&[0, 3, 8, 128, 135]), code));
+            rule.message = Some((draw.one_in(3), (draw.pick(&[0, 3, 8, 128, 135]), code)));
         }
         _ => {}
     }

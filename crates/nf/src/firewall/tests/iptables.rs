@@ -56,9 +56,9 @@ fn rule_text(rule: &ModelRule, version: u8) -> String {
         };
         add(not, "--tcp-flags", format!("{} {}", names(mask), names(set)));
     }
-    if let Some((kind, code)) = rule.message {
+    if let Some((not, (kind, code))) = rule.message {
         let option = if version == 4 { "--icmp-type" } else { "--icmpv6-type" };
-        add(false, option, code.map_or(kind.to_string(), |code| format!("{kind}/{code}")));
+        add(not, option, code.map_or(kind.to_string(), |code| format!("{kind}/{code}")));
     }
     text + &match rule.target {
         Target::Accept => " -m comment --comment \"a \\\"word\\\" -j DROP\" -j ACCEPT".into(),
@@ -311,6 +311,58 @@ fn ranges_lists_and_words_are_read() {
     assert_eq!(leaves(&mut harness, &Sent { flags: 16, ..packet(6, 2000) }), "default");
     assert_eq!(leaves(&mut harness, &Sent { src: 0x0a00_000a, ..packet(6, 22) }), "rule");
     assert_eq!(leaves(&mut harness, &Sent { dst: 0x0a00_0009, ..packet(6, 22) }), "rule");
+}
+
+#[test]
+fn every_condition_can_be_turned_around() {
+    let echo = |message_type, code| Sent { message_type, code, ..packet(1, 0) };
+    let cases = [
+        ("-p icmp -m icmp ! --icmp-type 3/3", echo(3, 3), echo(3, 4)),
+        ("-p icmp -m icmp ! --icmp-type 3", echo(3, 3), echo(8, 0)),
+        ("-p icmp -m icmp ! --icmp-type any", echo(3, 3), packet(6, 80)),
+        ("! -s 10.0.0.1", packet(6, 80), Sent { src: 9, ..packet(6, 80) }),
+        ("! -d 10.0.0.0/30", packet(6, 80), Sent { dst: 9, ..packet(6, 80) }),
+        ("! -p tcp", packet(6, 80), packet(17, 80)),
+        ("-p tcp ! --sport 1000:1024", packet(6, 80), Sent { src_port: 9, ..packet(6, 80) }),
+        ("-p tcp ! --dport 80", packet(6, 80), packet(6, 81)),
+        ("-p tcp -m multiport ! --dports 80,443", packet(6, 443), packet(6, 81)),
+        ("-p tcp -m multiport ! --ports 80,443", packet(6, 443), packet(6, 81)),
+        ("-p tcp ! --syn", packet(6, 80), Sent { flags: 18, ..packet(6, 80) }),
+        ("-p tcp ! --tcp-flags SYN,ACK SYN", packet(6, 80), Sent { flags: 18, ..packet(6, 80) }),
+        (
+            "-m iprange ! --src-range 10.0.0.1-10.0.0.9",
+            packet(6, 80),
+            Sent { src: 9, ..packet(6, 8) },
+        ),
+    ];
+    for (condition, misses, meets) in cases {
+        let file = format!("*filter\n:FORWARD DROP\n-A FORWARD {condition} -j ACCEPT\nCOMMIT\n");
+        let mut harness = firewall(&file, 4, "");
+        assert_eq!(leaves(&mut harness, &misses), "default", "{condition}");
+        let any = condition.contains("any");
+        assert_eq!(
+            leaves(&mut harness, &meets),
+            if any { "default" } else { "accept" },
+            "{condition}"
+        );
+    }
+    for rule in ["! -j ACCEPT", "! -m tcp -j ACCEPT", "-m comment ! --comment x -j ACCEPT"] {
+        let told = mistakes(&format!("-A FORWARD {rule}"), "");
+        assert!(told[0].contains("there is no `!` of this"), "{told:?}");
+    }
+}
+
+/// For ICMP, type 255 stands for any; for ICMPv6 it is a type (ip6tables has no `any`).
+#[test]
+fn type_255_is_any_of_icmp_alone() {
+    let rule =
+        |family: &str| format!("*filter\n:FORWARD DROP\n-A FORWARD {family} -j ACCEPT\nCOMMIT\n");
+    let mut harness = firewall(&rule("-p icmp -m icmp --icmp-type 255/3"), 4, "");
+    assert_eq!(leaves(&mut harness, &Sent { message_type: 8, code: 0, ..packet(1, 0) }), "accept");
+    let mut harness = firewall(&rule("-p ipv6-icmp -m icmp6 --icmpv6-type 255"), 6, "");
+    let six = Sent { version: 6, src: 1, dst: 2, ..packet(58, 0) };
+    assert_eq!(leaves(&mut harness, &Sent { message_type: 128, ..six.clone() }), "default");
+    assert_eq!(leaves(&mut harness, &Sent { message_type: 255, ..six }), "accept");
 }
 
 #[test]

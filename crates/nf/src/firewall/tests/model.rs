@@ -147,7 +147,9 @@ impl<'a> Model<'a> {
             _ => ((sent.src, 0), (sent.dst, 0)),
         };
         let src = a;
-        if a > b {
+        // Of an echo, who asks is first; who is asked may ask too, by the same identifier.
+        let echo = matches!(sent.protocol, 1 | 58) && sent.has_known_transport();
+        if if echo { matches!(sent.message_type, 0 | 129) } else { a > b } {
             (a, b) = (b, a);
         }
         ((sent.version, sent.protocol, a, b), src)
@@ -245,11 +247,8 @@ impl<'a> Model<'a> {
             let known = quoted.is_some_and(|about| self.tracked.contains_key(&Self::name(about).0));
             return if known { self.of_connection(sent) } else { alone };
         }
-        let (name, src) = Self::name(sent);
-        match self.tracked.get(&name) {
-            Some(found) if (found.opener == src) == (sent.message_type == request) => {
-                self.use_again(sent, None, now)
-            }
+        match self.tracked.get(&Self::name(sent).0) {
+            Some(_) => self.use_again(sent, None, now),
             None if sent.message_type == request => {
                 self.open(sent, "icmp", false, alone, (shard, now))
             }

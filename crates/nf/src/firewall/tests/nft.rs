@@ -56,14 +56,16 @@ fn text(chains: &ModelChains) -> String {
     for (number, rules) in chains.chains.iter().enumerate() {
         for model in rules {
             handle += 1;
-            let statements = statements(model, chains.version);
-            objects.push(rule(family, &chain_name(number), handle, &statements));
+            for statements in statements(model, chains.version) {
+                objects.push(rule(family, &chain_name(number), handle, &statements));
+            }
         }
     }
     document(&objects)
 }
 
-fn statements(rule: &ModelRule, version: u8) -> Vec<Value> {
+/// The statements of a rule; of two rules that no packet meets both of where one can't say it.
+fn statements(rule: &ModelRule, version: u8) -> Vec<Vec<Value>> {
     let (ip, icmp) = if version == 4 { ("ip", "icmp") } else { ("ip6", "icmpv6") };
     let mut all = vec![json!({"counter": {"packets": 0, "bytes": 0}})];
     if let Some((not, number)) = rule.protocol {
@@ -98,19 +100,26 @@ fn statements(rule: &ModelRule, version: u8) -> Vec<Value> {
         let left = json!({"&": [payload("tcp", "flags"), names(mask)]});
         all.push(matches(not, left, names(set)));
     }
-    if let Some((kind, code)) = rule.message {
-        all.push(matches(false, payload(icmp, "type"), json!(kind)));
-        all.extend(code.map(|code| matches(false, payload(icmp, "code"), json!(code))));
-    }
-    all.push(match rule.target {
+    let of_type = |not, kind: u8| matches(not, payload(icmp, "type"), json!(kind));
+    let of_code = |not, code: u8| matches(not, payload(icmp, "code"), json!(code));
+    let messages = match rule.message {
+        None => vec![vec![]],
+        Some((not, (kind, None))) => vec![vec![of_type(not, kind)]],
+        Some((false, (kind, Some(code)))) => vec![vec![of_type(false, kind), of_code(false, code)]],
+        Some((true, (kind, Some(code)))) => {
+            vec![vec![of_type(true, kind)], vec![of_type(false, kind), of_code(true, code)]]
+        }
+    };
+    let target = match rule.target {
         Target::Accept => json!({ "accept": null }),
         Target::Drop => json!({"reject": {"type": "tcp reset"}}),
         Target::Return => json!({ "return": null }),
         Target::Jump(to) => json!({"jump": {"target": chain_name(to)}}),
         Target::Goto(to) => json!({"goto": {"target": chain_name(to)}}),
         Target::Nothing => json!({"log": {"prefix": "x"}}),
-    });
-    all
+    };
+    let whole = |messages: Vec<Value>| [all.clone(), messages, vec![target.clone()]].concat();
+    messages.into_iter().map(whole).collect()
 }
 
 fn protocol_name(rule: &ModelRule) -> &'static str {
@@ -305,10 +314,32 @@ fn numbers_and_lists_of_names_are_not_guessed() {
     for fine in [
         state("in", json!(["established", "related"])),
         state("!=", json!("new")),
+        state("!", json!(["established", "related"])),
         state("==", json!({"set": ["established", "related"]})),
         matches(false, json!({"meta": {"key": "nfproto"}}), json!("ipv4")),
     ] {
         assert_eq!(told(fine.clone()), [""; 0], "{fine}");
+    }
+}
+
+/// `tcp flags ! syn,rst` and `ct state ! new`: none of these bits is set.
+#[test]
+fn bits_that_are_not_set_are_read() {
+    let accept = json!({ "accept": null });
+    let flags = json!({"match": {"op": "!", "left": payload("tcp", "flags"),
+        "right": ["syn", "rst"]}});
+    let rules = [
+        rule("inet", "forward", 1, &[flags, accept.clone()]),
+        rule("inet", "forward", 2, &[state("!", json!(["new", "invalid"])), accept]),
+    ];
+    for (rule, flags, expected) in
+        [(0, 2, "default"), (0, 4, "default"), (0, 16, "accept"), (1, 2, "default")]
+    {
+        let text = document(&[chain("inet", "forward", Some("drop")), rules[rule].clone()]);
+        let mut harness = firewall(&text, "established = true\ntcp_loose = true");
+        let sent = Sent { flags, ..packet(6, 80) };
+        let expected = if rule == 0 && flags == 4 { "invalid" } else { expected };
+        assert_eq!(leaves(&mut harness, &sent), expected, "rule {rule}, flags {flags}");
     }
 }
 

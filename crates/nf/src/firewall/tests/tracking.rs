@@ -66,14 +66,18 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         let of_request = |old: &&Sent| {
             old.protocol != sent.protocol || matches!(old.message_type, 0 | 8 | 128 | 129)
         };
-        if let Some(old) = old.filter(of_request) {
+        if let Some(mut old) = old.filter(of_request).cloned() {
+            if draw.one_in(4) {
+                // What the other side never sent, perhaps.
+                (old.src, old.dst) = (old.dst, old.src);
+            }
             sent.quoted = old.packet()[..if old.version == 4 { 28 } else { 48 }].to_vec();
             (sent.dst, sent.src) = (old.src, draw.pick(&[old.dst, old.dst, hosts[0]]));
             if draw.one_in(8) {
                 sent.dst = old.dst;
             }
             sent.shape = Shape::Whole;
-            about = Some(old.clone());
+            about = Some(old);
         }
     }
     (sent, about)
@@ -144,6 +148,108 @@ fn packets_leave_as_the_model_says() {
     }
     for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full"] {
         assert!(seen[reason] > 50, "{reason} was hardly tried: {seen:?}");
+    }
+}
+
+/// As in Linux: an error is about a connection where it goes to the sender of a packet of it.
+#[test]
+fn an_error_is_about_what_its_receiver_sent() {
+    for version in [4, 6] {
+        let icmp = if version == 4 { 1 } else { 58 };
+        let (request, reply) = if version == 4 { (8, 0) } else { (128, 129) };
+        let plain = Sent {
+            version,
+            src: 1,
+            dst: 2,
+            protocol: icmp,
+            src_port: 7,
+            dst_port: 53,
+            message_type: request,
+            code: 0,
+            ident: 5,
+            vlan: false,
+            shape: Shape::Whole,
+            ..Sent::drawn(&mut Draw::new(0))
+        };
+        let turned = |sent: &Sent| Sent {
+            src: sent.dst,
+            dst: sent.src,
+            src_port: sent.dst_port,
+            dst_port: sent.src_port,
+            ..sent.clone()
+        };
+        let reply = Sent { message_type: reply, ..plain.clone() };
+        let other = Sent { ident: 6, ..plain.clone() };
+        let udp = Sent { protocol: 17, ..plain.clone() };
+        let foreign = Sent { dst_port: 54, ..udp.clone() };
+        let cases = [
+            (&plain, plain.clone(), "accept"),
+            (&plain, turned(&reply), "accept"),
+            (&plain, turned(&plain), "default"),
+            (&plain, reply.clone(), "default"),
+            (&plain, other, "default"),
+            (&plain, udp.clone(), "default"),
+            (&udp, udp.clone(), "accept"),
+            (&udp, turned(&udp), "accept"),
+            (&udp, foreign, "default"),
+            (&udp, Sent { protocol: 6, ..udp.clone() }, "default"),
+        ];
+        let rules = "accept any from 0.0.0.1 to any\naccept any from ::1 to any\n";
+        for (sent, quoted, expected) in cases {
+            let mut harness = firewall(rules, "established = true");
+            assert_eq!(told(&harness.process(&[sent.input(0)])[0]), "accept");
+            let message_type = if version == 4 { 3 } else { 1 };
+            let bytes = quoted.packet();
+            // From a router that no rule speaks of, to the sender of what is quoted.
+            let mut error =
+                Sent { src: 9, dst: quoted.src, message_type, quoted: bytes, ..plain.clone() };
+            assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected, "{quoted:?}");
+            error.dst = 3;
+            assert_eq!(told(&harness.process(&[error.input(2)])[0]), "default", "{quoted:?}");
+        }
+    }
+}
+
+/// Both sides ask by one identifier: each has a connection of its own.
+#[test]
+fn two_that_ask_each_other_are_two_connections() {
+    let ask = |src, dst, message_type| Sent {
+        version: 4,
+        protocol: 1,
+        src,
+        dst,
+        message_type,
+        ident: 5,
+        vlan: false,
+        shape: Shape::Whole,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    let mut harness = firewall("accept icmp type echo-request\n", "established = true");
+    for sent in [ask(1, 2, 8), ask(2, 1, 8), ask(1, 2, 0), ask(2, 1, 0), ask(1, 2, 8)] {
+        assert_eq!(told(&harness.process(&[sent.input(0)])[0]), "accept", "{sent:?}");
+    }
+    assert_eq!(harness.counter("connections"), 2);
+}
+
+/// An error quotes a packet with IPv6 extension headers: they are looked through, as those of packets are.
+#[test]
+fn extension_headers_of_a_quote_are_looked_through() {
+    let plain = Sent {
+        version: 6,
+        protocol: 17,
+        src: 1,
+        dst: 2,
+        vlan: false,
+        shape: Shape::FirstFragment,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    let mut harness = firewall("accept any from ::1 to any\n", "established = true");
+    assert_eq!(told(&harness.process(&[plain.input(0)])[0]), "accept");
+    let later = Sent { shape: Shape::LaterFragment(9), ..plain.clone() };
+    for (quoted, expected) in [(plain.packet(), "accept"), (later.packet(), "default")] {
+        let whole = Sent { shape: Shape::Whole, protocol: 58, message_type: 3, ..plain.clone() };
+        let error = Sent { src: 9, dst: 1, quoted, ..whole };
+        assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected);
     }
 }
 
