@@ -5,7 +5,7 @@ use warpline_packet::{Flags, PacketMut};
 
 use super::Refusal;
 use super::bindings::Protocol;
-use super::icmp::is_echo;
+use super::icmp::{is_echo, is_echo_request};
 
 /// What a packet carries that can be translated.
 pub(super) enum Content {
@@ -21,7 +21,7 @@ pub(super) struct Flow {
     pub(super) dst_port: u16,
     /// 0 but for TCP.
     pub(super) tcp_flags: u16,
-    /// Whether it makes a binding where there is none.
+    /// Whether it makes a binding where there is none. Of echoes those that ask do, and only inside hosts ask.
     pub(super) opens: bool,
 }
 
@@ -66,10 +66,7 @@ fn icmp_content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
     let (version, kind) = (packet.version(), packet.icmp_type());
     if is_echo(version, kind) {
         let ident = packet.icmp_ident();
-        let opens = matches!(
-            (version, kind),
-            (4, icmpv4::message::ECHO_REQUEST) | (6, icmpv6::message::ECHO_REQUEST)
-        );
+        let opens = is_echo_request(version, kind);
         let (src_port, dst_port) = (ident, ident);
         let flow = Flow { protocol: Protocol::Icmp, src_port, dst_port, tcp_flags: 0, opens };
         return Ok(Content::Flow(flow));

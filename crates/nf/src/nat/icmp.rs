@@ -22,6 +22,8 @@ pub(crate) struct Quote {
     pub(crate) protocol: Protocol,
     pub(crate) src: Endpoint,
     pub(crate) dst: Endpoint,
+    /// Whether it is an echo request.
+    pub(crate) asks: bool,
     /// Where its transport header starts.
     l4: usize,
 }
@@ -38,18 +40,20 @@ impl Quote {
             _ => header_v6(quote)?,
         };
         let word = |at: usize| get16(quote, l4 + at);
+        let mut asks = false;
         let (protocol, src_port, dst_port) = match (protocol, version) {
             (ip_protocol::TCP, _) => (Protocol::Tcp, word(0)?, word(2)?),
             (ip_protocol::UDP, _) => (Protocol::Udp, word(0)?, word(2)?),
             (ip_protocol::ICMP, 4) | (ip_protocol::ICMPV6, 6) => {
-                let ident = word(icmpv4::field::IDENT.start)?;
-                is_echo(version, *quote.get(l4)?).then_some((Protocol::Icmp, ident, ident))?
+                let (kind, ident) = (*quote.get(l4)?, word(icmpv4::field::IDENT.start)?);
+                asks = is_echo_request(version, kind);
+                is_echo(version, kind).then_some((Protocol::Icmp, ident, ident))?
             }
             _ => return None,
         };
         let src = Endpoint { address: src, port: src_port };
         let dst = Endpoint { address: dst, port: dst_port };
-        Some(Self { protocol, src, dst, l4 })
+        Some(Self { protocol, src, dst, asks, l4 })
     }
 }
 
@@ -58,6 +62,14 @@ pub(crate) fn is_echo(version: u8, kind: u8) -> bool {
     match version {
         4 => matches!(kind, icmpv4::message::ECHO_REQUEST | icmpv4::message::ECHO_REPLY),
         _ => matches!(kind, icmpv6::message::ECHO_REQUEST | icmpv6::message::ECHO_REPLY),
+    }
+}
+
+/// Whether an ICMP message is an echo request.
+pub(crate) fn is_echo_request(version: u8, kind: u8) -> bool {
+    match version {
+        4 => kind == icmpv4::message::ECHO_REQUEST,
+        _ => kind == icmpv6::message::ECHO_REQUEST,
     }
 }
 

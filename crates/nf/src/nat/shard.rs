@@ -168,6 +168,9 @@ impl NatShard {
         inside: Endpoint,
         remote: Endpoint,
     ) -> Result<u32, Refusal> {
+        if flow.protocol == Protocol::Icmp && !flow.opens {
+            return Err(Refusal::NoBinding);
+        }
         let key = Key::new(version, flow.protocol, inside, remote, self.config.mapping);
         if let Some(number) = self.bindings.find(&key) {
             return Ok(number);
@@ -222,7 +225,8 @@ impl NatShard {
     /// error it is must have come in by a binding.
     fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<u32, Refusal> {
         let quote = quote(packet)?;
-        if quote.src.address != dst {
+        // What came in of an echo is a reply.
+        if quote.src.address != dst || quote.asks {
             return Err(Refusal::BadQuote);
         }
         let remote = remote(quote.protocol, quote.src.address, quote.src.port);
@@ -234,6 +238,9 @@ impl NatShard {
     fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, outside: u16) -> Done {
         let (number, action) = match content(packet)? {
             Content::LaterFragment => return Err(Refusal::Fragment),
+            Content::Flow(flow) if flow.protocol == Protocol::Icmp && flow.opens => {
+                return Err(Refusal::NoBinding);
+            }
             Content::Flow(flow) => {
                 let remote = remote(flow.protocol, src, flow.src_port);
                 let number = self.permitted(flow.protocol, outside, flow.dst_port, remote)?;
@@ -253,7 +260,9 @@ impl NatShard {
     /// refresh or delete the NAT Session".
     fn inbound_error(&self, packet: &PacketMut<'_>, outside: u16) -> Result<u32, Refusal> {
         let quote = quote(packet)?;
-        if quote.src.address != self.config.outside.address(outside) {
+        // What left of an echo is a request.
+        let left = quote.asks || quote.protocol != Protocol::Icmp;
+        if quote.src.address != self.config.outside.address(outside) || !left {
             return Err(Refusal::BadQuote);
         }
         let remote = remote(quote.protocol, quote.dst.address, quote.dst.port);

@@ -109,6 +109,40 @@ fn an_all_zero_echo_reply_gets_the_right_zero() {
     assert_eq!(naive_checksum(&out.bytes[34..]), 0);
 }
 
+/// Requests leave and replies come in; an error quotes what went the way that it answers.
+#[test]
+fn errors_quote_echoes_that_went_their_way() {
+    for v6 in [false, true] {
+        let (inside, remote, router) = match v6 {
+            false => ("10.0.0.1", "198.51.100.1", "198.51.100.99"),
+            true => ("fd00::1", "2001:db8:f::1", "2001:db8:f::99"),
+        };
+        let (inside, remote, router) = (ip(inside), ip(remote), ip(router));
+        let mut nat = nat("");
+        let echo = |reply, ident| Body::Echo { reply, ident, seq: 1 };
+        let ping = Datagram::new(inside, remote, echo(false, 7)).with(&[1; 8]);
+        let out = sent(&mut nat, 1, &ping);
+        let at = if v6 { 58 } else { 38 };
+        let ident = u16::from_be_bytes([out.bytes[at], out.bytes[at + 1]]);
+        let outside: IpAddr = match v6 {
+            false => <[u8; 4]>::try_from(&out.bytes[26..30]).unwrap().into(),
+            true => <[u8; 16]>::try_from(&out.bytes[22..38]).unwrap().into(),
+        };
+        let mut told = |datagram: &Datagram| dropped(&send(&mut nat, 1, &datagram.frame()));
+        let asked = |reply| Datagram::new(remote, outside, echo(reply, ident)).with(&[1; 8]);
+        assert_eq!(told(&asked(true)), None);
+        assert_eq!(told(&asked(false)), Some("no-binding"), "a request from outside");
+        let answer = Datagram::new(inside, remote, echo(true, 7)).with(&[1; 8]);
+        assert_eq!(told(&answer), Some("no-binding"), "a reply from inside");
+        let left = |reply| Datagram::new(outside, remote, echo(reply, ident)).with(&[1; 8]);
+        assert_eq!(told(&left(false).error(router, 48)), None);
+        assert_eq!(told(&left(true).error(router, 48)), Some("bad-quote"));
+        let came = |reply| Datagram::new(remote, inside, echo(reply, 7)).with(&[1; 8]);
+        assert_eq!(told(&came(true).error(inside, 48)), None);
+        assert_eq!(told(&came(false).error(inside, 48)), Some("bad-quote"));
+    }
+}
+
 #[test]
 fn fragments_follow_the_first() {
     for v6 in [false, true] {

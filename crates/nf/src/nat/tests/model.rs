@@ -117,10 +117,13 @@ impl Model {
         let ((inside, _), remote) = (split(sent.src, sent, true), split(sent.dst, sent, false).0);
         let remote = normal(kind, remote);
         let key = self.key(kind, inside, remote);
+        if matches!(sent.body, Body::Echo { reply: true, .. }) {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return None;
+        }
         if !self.bound.contains_key(&key) {
             let opens = match sent.body {
                 Body::Tcp { flags, .. } => flags & 4 == 0,
-                Body::Echo { reply, .. } => !reply,
                 _ => true,
             };
             if !opens {
@@ -178,6 +181,10 @@ impl Model {
         let kind = kind(sent);
         let ((remote, outside), refresh) = (split(sent.src, sent, true), self.inbound_refresh);
         let remote = normal(kind, remote);
+        if matches!(sent.body, Body::Echo { reply: false, .. }) {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return None;
+        }
         let key = self.permitted(kind, (sent.dst, outside), remote, now, out)?;
         let filtering = self.filtering;
         let bound = self.bound.get_mut(&key).unwrap();
