@@ -1,6 +1,6 @@
 //! The link layer a frame was captured on.
 
-use crate::wire::sll;
+use crate::wire::{ethertype, sll};
 
 /// A link type, as the registry of pcap link types (`LINKTYPE_*`) numbers it.
 ///
@@ -43,7 +43,7 @@ impl LinkType {
 
     /// Where the ethertype of the packet stands whose header is at `l3`, from the frame's first byte; `None`
     /// where the link has none.
-    pub const fn kind_at(self, l3: usize) -> Option<usize> {
+    const fn kind_at(self, l3: usize) -> Option<usize> {
         match self {
             Self::ETHERNET => l3.checked_sub(2),
             Self::LINUX_SLL => Some(sll::field::ETHERTYPE.start),
@@ -52,15 +52,39 @@ impl LinkType {
         }
     }
 
-    /// Whether a packet that becomes one of IP version `version` can have this link. Loopbacks have numbers for IPv6 that
-    /// differ from system to system.
+    /// Has `header`, the link header in front of an IP packet, announce another version than it did. The number of
+    /// IPv6 on a loopback differs from system to system, which a header of IPv4 doesn't tell: it becomes macOS's, or
+    /// OpenBSD's where that writes the capture ([`Self::LOOP`]); tshark and Wireshark know both.
+    pub fn announce(self, header: &mut [u8], version: u8) {
+        if let Self::NULL | Self::LOOP = self {
+            // The byte that isn't zero, in whatever order they stand.
+            let number = header.iter_mut().take(FAMILY_LEN).find(|byte| **byte != 0);
+            if let Some(number) = number {
+                *number = self.family(version);
+            }
+        } else if let Some(kind) =
+            self.kind_at(header.len()).and_then(|at| header.get_mut(at..at + 2))
+        {
+            let number = if version == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
+            kind.copy_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    /// The address family that a loopback's header gets for an IP version.
+    pub const fn family(self, version: u8) -> u8 {
+        match (self, version) {
+            (_, 4) => FAMILY_IPV4,
+            (Self::LOOP, _) => FAMILY_IPV6_OPENBSD,
+            _ => FAMILY_IPV6_MACOS,
+        }
+    }
+
+    /// Whether a packet that becomes one of IP version `version` can have this link.
     #[inline(always)]
     pub const fn takes(self, version: u8) -> bool {
         match self {
-            Self::ETHERNET => true,
             Self::IPV4 => version == 4,
             Self::IPV6 => version == 6,
-            Self::NULL | Self::LOOP => false,
             _ => true,
         }
     }
@@ -70,5 +94,40 @@ impl LinkType {
         self.is_raw_ip()
             || matches!(self, Self::ETHERNET | Self::LINUX_SLL | Self::LINUX_SLL2)
             || matches!(self, Self::NULL | Self::LOOP)
+    }
+}
+
+/// Bytes of the address family on a loopback.
+pub(crate) const FAMILY_LEN: usize = 4;
+const FAMILY_IPV4: u8 = 2;
+const FAMILY_IPV6_OPENBSD: u8 = 24;
+const FAMILY_IPV6_MACOS: u8 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_header_announces_the_other_version() {
+        let cases: [(LinkType, &[u8], &[u8]); 7] = [
+            (LinkType::NULL, &[2, 0, 0, 0], &[30, 0, 0, 0]),
+            (LinkType::NULL, &[0, 0, 0, 2], &[0, 0, 0, 30]),
+            (LinkType::LOOP, &[0, 0, 0, 2], &[0, 0, 0, 24]),
+            (LinkType::ETHERNET, &[1; 14], &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0x86, 0xdd]),
+            (LinkType::LINUX_SLL2, &[8, 0, 9, 9], &[0x86, 0xdd, 9, 9]),
+            (LinkType::RAW, &[], &[]),
+            (LinkType::NULL, &[], &[]),
+        ];
+        for (link, header, expected) in cases {
+            let mut header = header.to_vec();
+            link.announce(&mut header, 6);
+            assert_eq!(header, expected, "{link:?}");
+        }
+        for (link, mut header) in [(LinkType::NULL, [28, 0, 0, 0]), (LinkType::LOOP, [0, 0, 0, 24])]
+        {
+            let expected = header.map(|byte| if byte == 0 { 0 } else { 2 });
+            link.announce(&mut header, 4);
+            assert_eq!(header, expected, "{link:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 mod usual;
 
+use crate::link::FAMILY_LEN;
 use crate::wire::{
     self, Malformed, esp, ethernet, ethertype, icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, sll, tcp,
     udp, vlan,
@@ -42,8 +43,6 @@ pub struct Headers {
 
 const _: () = assert!(size_of::<Headers>() == 16);
 
-/// Bytes of the address family on a loopback.
-const FAMILY_LEN: usize = 4;
 /// IPv4, and IPv6 on Linux, NetBSD, FreeBSD and macOS.
 const IP_FAMILIES: [u32; 5] = [2, 10, 24, 28, 30];
 

@@ -108,11 +108,8 @@ fn wrap_any(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<
     } else {
         let inner = Inner::of(headers.version, &frame[front + l3..]);
         outer::write(&mut frame[l3..], shape, inner, len, sequence);
-        if shape.outer_version() != headers.version
-            && let Some(at) = link.kind_at(l3)
-        {
-            let kind = if shape.outer_version() == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
-            frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+        if shape.outer_version() != headers.version {
+            link.announce(&mut frame[..l3], shape.outer_version());
         }
     }
     if shape.udp_len() > 0 {

@@ -1,6 +1,6 @@
 //! Takes what is left of ESP off a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC 4301).
 
-use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::wire::{checksum, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Flags, LinkType, PacketMut};
 
 use super::outer::{ECN, Inner, ecn_out};
@@ -155,11 +155,8 @@ fn strip_tunnel(
     let front = text_at - l3;
     let tail = frame.len() - (text_at + inner_len);
     move_to_back(frame, l3, front);
-    if version != headers.version
-        && let Some(at) = link.kind_at(l3)
-    {
-        let kind = if version == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
-        frame[front + at..front + at + 2].copy_from_slice(&kind.to_be_bytes());
+    if version != headers.version {
+        link.announce(&mut frame[front..front + l3], version);
     }
     if !packet.reshape(front as isize, -(tail as isize)) {
         return Outcome::Malformed;

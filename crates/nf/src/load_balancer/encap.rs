@@ -1,8 +1,8 @@
 //! Modes without a way back: a packet is carried to its backend in another one (IP in IP, RFC 2003 and RFC
 //! 2473), or as it is, in a frame to the backend's Ethernet address.
 
-use warpline_packet::wire::{checksum, ethertype, ip_protocol, ipv4, ipv6};
-use warpline_packet::{Batch, LinkType, PacketMut, Reason};
+use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6};
+use warpline_packet::{Batch, PacketMut, Reason};
 
 use super::Refusal;
 use crate::nat::addresses::Endpoint;
@@ -31,7 +31,7 @@ pub(super) const fn outer_len(version: u8) -> usize {
 /// Whether a packet can be carried in one of `version`, and if not, why.
 pub(super) fn check(packet: &PacketMut<'_>, version: u8) -> Result<(), Refusal> {
     let link = packet.link();
-    if packet.version() != version && matches!(link, LinkType::IPV4 | LinkType::IPV6) {
+    if !link.takes(version) {
         return Err(Refusal::Link);
     }
     let inner = inner_len(packet);
@@ -50,8 +50,8 @@ pub(super) fn tunnel(batch: &mut Batch, words: &Words, source: Source) {
     batch.for_each_forward(|packet| {
         let (version, backend) = words.take(packet);
         let done = match version {
-            4 => wrap(packet, &outer_v4(packet, source, backend), ethertype::IPV4),
-            6 => wrap(packet, &outer_v6(packet, source, backend), ethertype::IPV6),
+            4 => wrap(packet, &outer_v4(packet, source, backend), 4),
+            6 => wrap(packet, &outer_v6(packet, source, backend), 6),
             _ => true,
         };
         if !done {
@@ -105,17 +105,17 @@ fn outer_v6(packet: &PacketMut<'_>, source: Source, backend: Endpoint) -> [u8; i
     header
 }
 
-/// Puts `header` between the link header and the packet. Says whether there was room.
-fn wrap(packet: &mut PacketMut<'_>, header: &[u8], kind: u16) -> bool {
-    let (link, l3) = (packet.link(), packet.l3_offset());
+/// Puts `header`, of an IP version, between the link header and the packet. Says whether there was room.
+fn wrap(packet: &mut PacketMut<'_>, header: &[u8], version: u8) -> bool {
+    let (link, l3, inner) = (packet.link(), packet.l3_offset(), packet.version());
     if !packet.reshape(-(header.len() as isize), 0) {
         return false;
     }
     let frame = packet.frame_mut();
     frame.copy_within(header.len()..header.len() + l3, 0);
     frame[l3..l3 + header.len()].copy_from_slice(header);
-    if let Some(at) = link.kind_at(l3) {
-        frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+    if version != inner {
+        link.announce(&mut frame[..l3], version);
     }
     packet.reparse();
     true

@@ -98,8 +98,7 @@ FUNCTION void find_tunnelled(Task t, const Peek *peek, u32 len, Plain *plain)
         plain->outcome = OUTCOME_MALFORMED;
         return;
     }
-    if (link == LINKTYPE_NULL || link == LINKTYPE_LOOP || (link == LINKTYPE_IPV4 && version != 4)
-        || (link == LINKTYPE_IPV6 && version != 6)) {
+    if ((link == LINKTYPE_IPV4 && version != 4) || (link == LINKTYPE_IPV6 && version != 6)) {
         plain->outcome = OUTCOME_LINK;
         return;
     }

@@ -214,17 +214,28 @@ pub(super) fn again(outcome: &Outcome, link: LinkType) -> Input {
 const MAC: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
 /// Links that packets of both versions can have.
-pub(super) const LINKS: [LinkType; 4] =
-    [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL, LinkType::LINUX_SLL2];
+pub(super) const LINKS: [LinkType; 6] = [
+    LinkType::ETHERNET,
+    LinkType::RAW,
+    LinkType::LINUX_SLL,
+    LinkType::LINUX_SLL2,
+    LinkType::NULL,
+    LinkType::LOOP,
+];
 
 /// `packet` behind a link header; with a VLAN tag on Ethernet where it is of odd length.
 pub(super) fn on_link(link: LinkType, packet: &[u8]) -> Input {
-    let kind: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    let is_v4 = packet[0] >> 4 == 4;
+    let kind: [u8; 2] = if is_v4 { [8, 0] } else { [0x86, 0xdd] };
     let header = match link {
         LinkType::ETHERNET if packet.len() % 2 == 1 => [&MAC[..], &[0x81, 0, 0, 7], &kind].concat(),
         LinkType::ETHERNET => [&MAC[..], &kind].concat(),
         LinkType::LINUX_SLL => [&[0, 4, 0, 1, 0, 6][..], &MAC[..8], &kind].concat(),
         LinkType::LINUX_SLL2 => [&kind[..], &[0; 18]].concat(),
+        // The families of macOS, on a machine of either order, and of OpenBSD.
+        LinkType::NULL if packet.len() % 2 == 1 => vec![0, 0, 0, if is_v4 { 2 } else { 30 }],
+        LinkType::NULL => vec![if is_v4 { 2 } else { 30 }, 0, 0, 0],
+        LinkType::LOOP => vec![0, 0, 0, if is_v4 { 2 } else { 24 }],
         _ => Vec::new(),
     };
     Input { link, ..Input::at(0, &[&header[..], packet].concat()) }

@@ -56,6 +56,27 @@ fn late_and_repeated_packets_go_by_the_window() {
     }
 }
 
+/// RFC 4303, 3.4.3: the number is looked at first, the ICV then, and the window moves after that.
+#[test]
+fn forged_packets_are_told_by_their_number_first() {
+    for &suite in SUITES {
+        let mut ends = Ends::new(&SaText::new(suite));
+        let sealed: Vec<_> =
+            (0..3).map(|_| again(&send(&mut ends.here, &packet(20)), LINK)).collect();
+        let forged = |input: &Input| {
+            let mut forged = input.clone();
+            *forged.bytes.last_mut().unwrap() ^= 1;
+            forged
+        };
+        let mut told = |input: &Input| reason(&send(&mut ends.there, input));
+        assert_eq!(told(&sealed[1]), "forward", "{suite:?}");
+        assert_eq!(told(&forged(&sealed[1])), "replay", "{suite:?}");
+        assert_eq!(told(&forged(&sealed[0])), "bad-icv", "{suite:?}");
+        assert_eq!(told(&forged(&sealed[2])), "bad-icv", "{suite:?}");
+        assert_eq!((told(&sealed[0]), told(&sealed[2])), ("forward", "forward"), "{suite:?}");
+    }
+}
+
 #[test]
 fn numbers_end() {
     for (more, last) in [("sequence = 4294967293", 2), ("esn = true\nsequence = 4294967293", 9)] {

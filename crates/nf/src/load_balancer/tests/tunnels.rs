@@ -79,6 +79,8 @@ fn links(v6: bool) -> Vec<(LinkType, Vec<u8>)> {
         (LinkType::LINUX_SLL, with(&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0])),
         (LinkType::LINUX_SLL2, sll2),
         (LinkType::RAW, Vec::new()),
+        (LinkType::NULL, vec![if v6 { 30 } else { 2 }, 0, 0, 0]),
+        (LinkType::LOOP, vec![0, 0, 0, if v6 { 24 } else { 2 }]),
     ]
 }
 

@@ -188,7 +188,7 @@ fn usual_texts_are_stripped_here() {
 }
 
 #[test]
-fn links_that_can_not_have_what_is_inside() {
+fn links_that_tell_versions_apart() {
     let sas = open_sas();
     let mut inputs = Vec::new();
     for sa in sas.iter().filter(|sa| sa.form.version == 4) {
@@ -196,8 +196,14 @@ fn links_that_can_not_have_what_is_inside() {
             let (protocol, carried) = carried(sa, version, 17, &udp(&[1; 50]));
             // Number 1 is a raw link.
             let raw = esp(sa, 1, 0, &text(&carried, 0, protocol));
-            let behind = [&[2, 0, 0, 0], &raw.bytes[..]].concat();
-            inputs.push(Input { link: LinkType::NULL, ..Input::at(0, &behind) });
+            for (link, family) in [
+                (LinkType::NULL, [2, 0, 0, 0]),
+                (LinkType::NULL, [0, 0, 0, 2]),
+                (LinkType::LOOP, [0, 0, 0, 2]),
+            ] {
+                let behind = [&family, &raw.bytes[..]].concat();
+                inputs.push(Input { link, ..Input::at(0, &behind) });
+            }
             inputs.push(Input { link: LinkType::IPV4, ..raw });
         }
     }
