@@ -12,7 +12,9 @@ pub(super) struct Counts {
     pub(super) candidates: u64,
     pub(super) rescans: u64,
     pub(super) waiting_full: u64,
+    /// Matches that were not noted: such as may have been told, and such as are not.
     pub(super) alerts_over: u64,
+    pub(super) matches_over: u64,
 }
 
 impl Counts {
@@ -27,5 +29,6 @@ impl Counts {
         visit("rescans", self.rescans);
         visit("waiting_full", self.waiting_full);
         visit("alerts_over", self.alerts_over);
+        visit("matches_over", self.matches_over);
     }
 }

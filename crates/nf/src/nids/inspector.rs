@@ -5,6 +5,7 @@ mod ask;
 mod dropped;
 mod end;
 mod find;
+mod notes;
 mod tell;
 
 use core::cell::RefCell;
@@ -24,9 +25,8 @@ use super::report::{Alert, Rejecter, Thresholds};
 use super::tables::Tables;
 use super::waiting::Pool;
 use crate::Emit;
-
-/// Alerts that a packet may cause, as many as Suricata has by default; more are counted.
-pub(super) const ALERTS_MAX: usize = 15;
+pub(super) use notes::NOTES_MAX;
+use notes::Notes;
 
 /// ICMP errors and resets that a shard sends in a second of packet time.
 const REJECTS_PER_SECOND: u64 = 100;
@@ -64,8 +64,7 @@ pub(super) struct Inspector {
     rejecter: Rejecter,
     scratch: Scratch,
     note: Box<[u8]>,
-    /// Told of the packet at hand.
-    alerts: usize,
+    notes: Notes,
     pub(super) counts: Counts,
 }
 
@@ -113,7 +112,7 @@ impl Inspector {
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
             scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
             note: vec![0; Alert::LEN + tables.config.payload_len].into(),
-            alerts: 0,
+            notes: Notes::default(),
             counts: Counts::default(),
             tables: Arc::clone(tables),
         }
@@ -150,7 +149,7 @@ impl Inspector {
     ) -> Verdict {
         self.counts.inspected += 1;
         if !seen.is_reassembled {
-            self.alerts = 0;
+            self.notes = Notes::default();
         }
         let now = seen.packet.timestamp();
         let hint = seen.packet.flow_hash();

@@ -128,7 +128,7 @@ impl Function for Nids {
         Emits {
             per_packet,
             len_max,
-            notes_per_packet: inspector::ALERTS_MAX,
+            notes_per_packet: inspector::NOTES_MAX,
             note_len_max: Alert::LEN + self.tables.config.payload_len,
             findings_per_packet: scan::FINDINGS_PER_PACKET,
             ..Emits::NONE

@@ -8,7 +8,8 @@ use super::super::flows::Direction;
 use super::super::report::Decision;
 use super::super::rules::Action;
 use super::super::tables::Known;
-use super::{ALERTS_MAX, At, Inspector, Matched, Verdict};
+use super::notes::Telling;
+use super::{At, Inspector, Matched, Verdict};
 use crate::Emit;
 
 impl Inspector {
@@ -51,18 +52,33 @@ impl Inspector {
             if acts {
                 verdict = self.act(at, &matched, action, verdict, emit);
             }
-            if self.alerts < ALERTS_MAX {
-                self.alerts += 1;
-                self.tell(at, &matched, decision, verdict, emit);
-            } else {
-                self.counts.alerts_over += 1;
-            }
+            self.note(at, &matched, (decision, action), verdict, emit);
             if acts && action == Action::Pass {
                 self.counts.passed_by_rule += 1;
                 break;
             }
         }
         verdict
+    }
+
+    /// Notes a match for the report, with what was decided of it.
+    fn note(
+        &mut self,
+        at: &At<'_>,
+        matched: &Matched,
+        (decision, action): (Option<Decision>, Action),
+        verdict: Verdict,
+        emit: &mut Emit<'_>,
+    ) {
+        let Some(reported) = self.tables.reported().get(matched.rule as usize) else { return };
+        let is_pass = action == Action::Pass;
+        let telling = Telling::of(&reported.policy, decision, is_pass, at);
+        let is_first = self.notes.is_empty();
+        match (self.notes.take(telling), telling) {
+            (true, _) => self.tell(at, matched, is_first, decision, verdict, emit),
+            (false, Telling::Silent) => self.counts.matches_over += 1,
+            (false, _) => self.counts.alerts_over += 1,
+        }
     }
 
     /// Whether a rule matches.

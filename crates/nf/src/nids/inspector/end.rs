@@ -7,7 +7,7 @@ use warpline_packet::{Found, Instant};
 
 use super::super::detect::{FlowFacts, Subject};
 use super::super::flows::{Direction, Gap, Place, Stream, Tracked};
-use super::{ASKED, At, Fate, Inspector, Verdict};
+use super::{ASKED, At, Fate, Inspector, Notes, Verdict};
 use crate::Emit;
 
 impl Inspector {
@@ -15,7 +15,7 @@ impl Inspector {
     pub(in super::super) fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         let mut left = self.flows.begin_sweep(now);
         while let Some(ended) = self.flows.next_over(&mut left) {
-            self.alerts = 0;
+            self.notes = Notes::default();
             self.end(ended, 0, emit);
         }
     }
@@ -24,7 +24,7 @@ impl Inspector {
     pub(in super::super) fn finish(&mut self, emit: &mut Emit<'_>) {
         let mut from = 0;
         while let Some(ended) = self.flows.next_waiting(&mut from) {
-            self.alerts = 0;
+            self.notes = Notes::default();
             self.end(ended, 0, emit);
         }
     }

@@ -33,6 +33,8 @@ pub struct Alert<'a> {
     pub is_blocked: bool,
     /// It matched in the stream, not in the packet alone.
     pub is_stream: bool,
+    /// It is the first that is noted of a packet, or of what was left when a flow ended.
+    pub is_first: bool,
     /// What the shard decided; `None` leaves it to the report.
     pub decision: Option<Decision>,
     /// Bytes of what matched, all of it.
@@ -64,6 +66,7 @@ const BLOCKED: u8 = 1;
 const STREAM: u8 = 2;
 const FLOW: u8 = 4;
 const TO_SERVER: u8 = 8;
+const FIRST: u8 = 16;
 /// No VLAN tag: identifiers have 12 bits.
 const NO_VLAN: u16 = 0xffff;
 
@@ -107,6 +110,7 @@ impl<'a> Alert<'a> {
             (self.is_stream, STREAM),
             (self.flow.is_some(), FLOW),
             (flow.to_server, TO_SERVER),
+            (self.is_first, FIRST),
         ];
         put(rest, [flags.iter().map(|(is, bit)| u8::from(*is) * bit).sum()]);
         put(rest, [self.decision.map_or(0, |decision| decision as u8)]);
@@ -147,6 +151,7 @@ impl<'a> Alert<'a> {
             flow: (flags & FLOW != 0).then_some(flow),
             is_blocked: flags & BLOCKED != 0,
             is_stream: flags & STREAM != 0,
+            is_first: flags & FIRST != 0,
             decision: Decision::of(decision),
             payload_len: get32(rest)?,
             payload,

@@ -34,6 +34,10 @@ impl AlertConfig {
     }
 }
 
+/// Alerts that a packet may cause, as many as with Suricata where nothing else is said (`packet-alert-max`). What
+/// `noalert`, suppressions and thresholds hold back is none of them.
+pub const ALERTS_MAX: usize = 15;
+
 /// Takes the notes that [`Alert::encode`] writes.
 pub struct AlertReport {
     generations: Arc<Generations>,
@@ -45,6 +49,10 @@ pub struct AlertReport {
     hits_file: Option<Arc<Lines>>,
     options: EveOptions,
     top: usize,
+    /// Alerts of the packet at hand.
+    told: usize,
+    /// Those beyond [`ALERTS_MAX`].
+    over: u64,
     /// Alerts of packets that were not let through.
     blocked: u64,
     /// Notes that said nothing that is known.
@@ -81,6 +89,8 @@ impl AlertReport {
             hits_file: create(&config.hits)?,
             options: config.options,
             top: config.top,
+            told: 0,
+            over: 0,
             blocked: 0,
             unknown: 0,
         };
@@ -101,7 +111,9 @@ impl AlertReport {
             let what = Match { rule: RuleId { gid, sid, rev }, ends, flow, now };
             self.thresholds.decide(&rule.policy, rule.action, &what).0
         });
-        let is_told = decision == Decision::Told;
+        let is_told = decision == Decision::Told && self.told < ALERTS_MAX;
+        self.over += u64::from(decision == Decision::Told && !is_told);
+        self.told += usize::from(is_told);
         let hit = self.hits.at(place as usize)?;
         hit.matches += 1;
         hit.alerts += u64::from(is_told);
@@ -152,6 +164,9 @@ impl Report for AlertReport {
             return;
         };
         self.turn_to(alert.generation);
+        if alert.is_first {
+            self.told = 0;
+        }
         match self.is_told(&alert) {
             None => self.unknown += 1,
             Some(false) => {}
@@ -182,7 +197,8 @@ impl Report for AlertReport {
         visit("matches", matches);
         visit("alerts", alerts);
         visit("alerts_blocked", self.blocked);
-        visit("alerts_suppressed", matches - alerts);
+        visit("alerts_suppressed", matches - alerts - self.over);
+        visit("alerts_over", self.over);
         visit("thresholds_evicted", self.thresholds.evicted());
         visit("notes_unknown", self.unknown);
     }

@@ -20,7 +20,7 @@ mod text;
 mod thresholds;
 
 pub use alert::{Alert, FlowAt};
-pub use alert_report::{AlertConfig, AlertReport};
+pub use alert_report::{ALERTS_MAX, AlertConfig, AlertReport};
 pub use eve::EveOptions;
 pub use generations::{Generation, Reported};
 pub use policy::{Filter, Policies, Policy};

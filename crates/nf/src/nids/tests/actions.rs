@@ -117,3 +117,26 @@ fn a_stream_rule_looks_at_packets_of_no_stream() {
     talk.client(b"abc");
     assert_eq!(run(rules, "", &talk.frames).alerts, [(3, 1), (3, 2), (3, 3)]);
 }
+
+/// Suricata asks what is held back before it counts to `packet-alert-max`.
+#[test]
+fn what_is_held_back_takes_no_place_among_a_packet_s_alerts() {
+    let real = "alert udp any any -> any any (content:\"abc\"; sid:900;)\n";
+    let rules = |count: u32, option: &str| {
+        let rule =
+            |sid| format!("alert udp any any -> any any (content:\"abc\"; {option} sid:{sid};)\n");
+        (1..=count).map(rule).collect::<String>() + real
+    };
+    let frames = [Frame::udp(b"abc"), Frame::udp(b"abc").ports([7, 7])];
+    assert_eq!(run(&rules(200, "noalert;"), "", &frames).alerts, [(0, 900), (1, 900)]);
+    let first: Vec<_> = (1..=15).map(|sid| (0, sid)).collect();
+    let limit = "threshold:type limit, track by_src, count 1, seconds 60;";
+    let expected = [&first[..], &[(1, 900)]].concat();
+    assert_eq!(run(&rules(30, limit), "", &frames).alerts, expected);
+    // A rule that drops decides in the shard.
+    let drops = rules(20, limit).replacen("alert udp", "drop udp", 20);
+    assert_eq!(run(&drops, "", &frames).alerts, expected);
+    let plain = run(&rules(20, ""), "", &frames).alerts;
+    let again: Vec<_> = (1..=15).map(|sid| (1, sid)).collect();
+    assert_eq!(plain, [first, again].concat());
+}

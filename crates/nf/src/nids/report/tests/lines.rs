@@ -177,6 +177,7 @@ fn notes_say_what_was_put_in_and_anything_else_is_refused() {
                 vlans: [Some(4095), Some(0), None],
                 is_blocked: flow.is_some(),
                 is_stream: flow.is_none(),
+                is_first: flow.is_some(),
                 payload_len: 70_000,
                 payload: b"some bytes",
                 ..Alert { ends, flow, decision, ..alert() }

@@ -70,6 +70,7 @@ fn alert() -> Alert<'static> {
         }),
         is_blocked: false,
         is_stream: false,
+        is_first: true,
         decision: None,
         payload_len: 0,
         payload: &[],

@@ -1,0 +1,77 @@
+//! How many matches of a packet are noted for the report, which tells [`ALERTS_MAX`] of them at most.
+//!
+//! What `noalert`, a suppression or a threshold holds back must not take the place of an alert. Which those are that a
+//! threshold holds back the report alone knows. So each kind of match has notes of its own.
+
+use super::super::report::{ALERTS_MAX, Decision, Policy};
+use super::At;
+
+/// Matches that thresholds count and may hold back.
+const COUNTED_MAX: usize = 32;
+/// Matches that are not told; they are counted by rule.
+const SILENT_MAX: usize = 17;
+/// Notes about a packet.
+pub(in super::super) const NOTES_MAX: usize = ALERTS_MAX + COUNTED_MAX + SILENT_MAX;
+
+/// What is known of a match before the report has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// It is told.
+    Certain,
+    /// The report counts it, and may hold it back.
+    Counted,
+    /// It is held back.
+    Silent,
+}
+
+impl Telling {
+    /// Of a match of a rule with this policy, and what was decided of it if that was the shard's to do.
+    pub(super) fn of(
+        policy: &Policy,
+        decision: Option<Decision>,
+        is_pass: bool,
+        at: &At<'_>,
+    ) -> Self {
+        match decision {
+            Some(Decision::Told) => Self::Certain,
+            Some(_) => Self::Silent,
+            None if policy.is_silent || is_pass => Self::Silent,
+            None if at.ends().is_some_and(|ends| policy.suppresses(ends)) => Self::Silent,
+            None if policy.filter.is_some() => Self::Counted,
+            None => Self::Certain,
+        }
+    }
+}
+
+/// What was noted of the packet at hand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Notes {
+    certain: usize,
+    counted: usize,
+    silent: usize,
+}
+
+impl Notes {
+    /// Whether nothing was noted yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.certain + self.counted + self.silent == 0
+    }
+
+    /// Whether one more is noted. Behind as many as are told in any case nothing is told.
+    pub(super) fn take(&mut self, telling: Telling) -> bool {
+        let may_be_told = self.certain < ALERTS_MAX;
+        let (count, has_room) = match telling {
+            Telling::Certain => (&mut self.certain, may_be_told),
+            Telling::Counted => {
+                let has_room = may_be_told && self.counted < COUNTED_MAX;
+                (&mut self.counted, has_room)
+            }
+            Telling::Silent => {
+                let has_room = self.silent < SILENT_MAX;
+                (&mut self.silent, has_room)
+            }
+        };
+        *count += usize::from(has_room);
+        has_room
+    }
+}
