@@ -69,6 +69,8 @@ pub struct Chain {
     pub disagreement: Option<[String; 2]>,
     /// Scratch words handed out.
     pub scratch_words: usize,
+    /// See [`Chain::show_drops`].
+    shows_drops: bool,
     /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
     kernels: Vec<Mutex<Option<Kernels>>>,
     /// By function, what of it is on its device, once the chain runs or is to follow one that runs.
@@ -130,7 +132,7 @@ impl Chain {
             Ok(steering) => (steering, None),
             Err(names) => (Steering::Single, Some(names)),
         };
-        let stages = cut(&instances);
+        let stages = cut(&instances, false);
         let chain = Self {
             name: name.into(),
             kernels: instances.iter().map(|_| Mutex::default()).collect(),
@@ -141,6 +143,7 @@ impl Chain {
             steering,
             disagreement,
             scratch_words,
+            shows_drops: false,
         };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
@@ -148,6 +151,19 @@ impl Chain {
             (_, n) if n > GROWTH_MAX => Err(ChainError::Grows(n)),
             _ => Ok(chain),
         }
+    }
+
+    /// Has every packet that a function drops be, from there on, what it was when that function got it, for a sink that is shown such
+    /// packets ([`warpline_io::Sink::wants_dropped`]): functions change frames and then drop them. That takes a copy of every frame
+    /// for every function, and functions on a device don't share launches.
+    pub fn show_drops(&mut self) {
+        self.shows_drops = true;
+        self.stages = cut(&self.instances, true);
+    }
+
+    /// See [`Chain::show_drops`].
+    pub(crate) fn shows_drops(&self) -> bool {
+        self.shows_drops
     }
 
     /// Bytes by which a frame may grow on its way.
@@ -275,11 +291,12 @@ pub fn lane_of(shard: u8, lanes: usize) -> usize {
     usize::from(shard) * lanes / warpline_packet::SHARDS
 }
 
-fn cut(instances: &[Instance]) -> Vec<StagePlan> {
+/// Cuts a chain into stages; `apart` has each function on a device in one of its own.
+fn cut(instances: &[Instance], apart: bool) -> Vec<StagePlan> {
     let mut stages: Vec<StagePlan> = Vec::new();
     for (place, instance) in instances.iter().enumerate() {
         match stages.last_mut() {
-            Some(stage) if can_join(instances, stage, instance) => stage.count += 1,
+            Some(stage) if can_join(instances, stage, instance, apart) => stage.count += 1,
             _ => stages.push(StagePlan {
                 first: place,
                 count: 1,
@@ -295,13 +312,14 @@ fn cut(instances: &[Instance]) -> Vec<StagePlan> {
 }
 
 /// Whether `instance`, which follows those of `stage`, has no stage of its own.
-fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance) -> bool {
+fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance, apart: bool) -> bool {
     let own = &instances[stage.first..stage.first + stage.count];
     let options = |on: &OnDevice| (on.launches, on.is_required);
     let place = |one: &Instance| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
     let can_follow = |one: &Instance| {
         place(one) == place(instance)
-            && (one.on_device.is_none() || device::can_follow(&*one.function, &*instance.function))
+            && (one.on_device.is_none()
+                || !apart && device::can_follow(&*one.function, &*instance.function))
     };
     !instance.own_stage && own.iter().all(|one| !one.own_stage && can_follow(one))
 }

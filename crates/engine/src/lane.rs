@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use warpline_packet::{Batch, Kind, Placer};
+use warpline_packet::{Batch, Kind};
 
 use crate::clock::Clock;
 use crate::device::Launches;
 use crate::queue::Queue;
 use crate::reports::Ended;
-use crate::stage::{Bench, Flight, Stage};
+use crate::stage::{Bench, Flight, Rooms, Stage};
 use crate::{Chain, Control, Settings};
 
 /// A lane's stages and the queues between them.
@@ -20,7 +20,7 @@ pub(crate) struct Lane {
     queue_batches: usize,
     input: Queue,
     output: Queue,
-    placer: Placer,
+    rooms: Rooms,
     launch_slabs: usize,
     /// By stage: a tick or an end that waits for its turn alone.
     held: Vec<Option<Box<Batch>>>,
@@ -38,7 +38,7 @@ impl Lane {
         settings: &Settings,
         lane: usize,
         io: (Queue, Queue),
-        (placer, made): (Placer, Vec<Batch>),
+        (rooms, made): (Rooms, Vec<Batch>),
         launches: Vec<Option<Launches>>,
         clock: Clock,
     ) -> Self {
@@ -46,17 +46,18 @@ impl Lane {
         let slots = settings.slots(chain);
         let stage = |(plan, launches)| Stage::new(chain, plan, &shards, slots, launches);
         let stages: Vec<Stage> = chain.stages.iter().zip(launches).map(stage).collect();
+        let keeps = rooms.kept.is_some();
         let queue = || VecDeque::with_capacity(settings.queue_batches);
         Self {
             queues: stages.iter().skip(1).map(|_| queue()).collect(),
             queue_batches: settings.queue_batches,
             flights: Vec::with_capacity(made.len()),
             held: stages.iter().map(|_| None).collect(),
-            benches: made.into_iter().map(|made| Box::new(Bench::new(made))).collect(),
+            benches: made.into_iter().map(|made| Box::new(Bench::new(made, keeps))).collect(),
             stages,
             input: io.0,
             output: io.1,
-            placer,
+            rooms,
             launch_slabs: settings.launch_slabs(chain),
             clock,
             finished: false,
@@ -78,7 +79,7 @@ impl Lane {
                 if self.flights[0].batch.kind() == Kind::Reload {
                     self.stages[stage].reload(control);
                 }
-                self.stages[stage].work(&mut self.flights, &mut self.placer, &self.clock);
+                self.stages[stage].work(&mut self.flights, &mut self.rooms, &self.clock);
                 self.pass_on(stage);
             }
         }
@@ -104,7 +105,7 @@ impl Lane {
         while let Some(mut finished) =
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
         {
-            self.stages[stage].settle(&mut finished, &mut self.placer, &self.clock);
+            self.stages[stage].settle(&mut finished, &mut self.rooms, &self.clock);
             std::mem::swap(&mut self.flights, &mut finished.flights);
             self.pass_on(stage);
             std::mem::swap(&mut self.flights, &mut finished.flights);
@@ -123,7 +124,7 @@ impl Lane {
 
     fn admit(&mut self, stage: usize) {
         for flight in self.flights.drain(..) {
-            self.stages[stage].admit(flight, &mut self.placer, &self.clock);
+            self.stages[stage].admit(flight, &mut self.rooms, &self.clock);
         }
         if let Some(launches) = &mut self.stages[stage].launches {
             launches.advance(&self.clock);
@@ -146,7 +147,7 @@ impl Lane {
         }
         let held = has.map_or(0, Launches::batches);
         // What a function makes or replaces has to find room whatever comes: else wait for slabs to return.
-        let slabs = !self.stages[stage].places() || self.placer.has_free(self.launch_slabs);
+        let slabs = !self.stages[stage].places() || self.rooms.placer.has_free(self.launch_slabs);
         room >= held + self.stages[stage].launch_batches && slabs
     }
 

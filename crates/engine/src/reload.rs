@@ -28,6 +28,9 @@ impl Successor {
         if names(old) != names(&new) {
             return Err(vec!["the chain's functions can't change while packets flow".into()]);
         }
+        if old.shows_drops() {
+            new.show_drops();
+        }
         let mut refused = Vec::new();
         let mut changed = Vec::new();
         let places = |chain: &Chain| -> Vec<String> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use warpline_device::Failure;
 use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
-use warpline_packet::{Arena, ArenaError, Batch};
+use warpline_packet::{Arena, ArenaError, Batch, KeptFrames};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
@@ -22,6 +22,7 @@ use crate::lane::Lane;
 use crate::merge::Merge;
 use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
+use crate::stage::Rooms;
 use crate::stats::Part;
 use crate::{Chain, Control, Cores, Settings, StagePlan};
 
@@ -176,7 +177,10 @@ fn build(
     }
     let io = (Arc::clone(&input), Arc::clone(&output));
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
-    let lane = Lane::new(chain, settings, lane, io, (arena.emit, made), launches, clock);
+    let kept = || KeptFrames::new(bytes).ok_or(StartError::Memory(bytes));
+    let kept = chain.shows_drops().then(kept).transpose()?;
+    let rooms = Rooms { placer: arena.emit, kept };
+    let lane = Lane::new(chain, settings, lane, io, (rooms, made), launches, clock);
     Ok(Built { lane, feed, output, pool })
 }
 

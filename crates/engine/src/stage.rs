@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
-use warpline_packet::{Access, Batch, Instant, Kind, Placer, ReadWrite, SHARDS, Shard};
+use warpline_packet::{
+    Access, Batch, Instant, KeptFrames, KeptRows, Kind, Placer, ReadWrite, SHARDS, Shard,
+};
 
 use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
@@ -42,13 +44,17 @@ pub(crate) struct Bench {
     ends: [u16; SHARDS],
     /// The same packets for a function that makes packets of them.
     causes: Vec<Cause>,
+    /// What they were, where that is kept.
+    kept: KeptRows,
 }
 
 impl Bench {
-    pub(crate) fn new(made: Batch) -> Self {
+    /// For what is made in `made`; `keeps` says whether dropped packets are shown as they were.
+    pub(crate) fn new(made: Batch, keeps: bool) -> Self {
         let slots = made.slots();
+        let kept = if keeps { slots } else { 0 };
         let (picks, causes) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
-        Self { made, picks, ends: [0; SHARDS], causes }
+        Self { made, picks, ends: [0; SHARDS], causes, kept: KeptRows::with_capacity(kept) }
     }
 
     /// Groups what is `Forward` in `batch` by shard.
@@ -91,6 +97,13 @@ impl Bench {
     }
 }
 
+/// Where a lane's functions place frames.
+pub(crate) struct Rooms {
+    pub(crate) placer: Placer,
+    /// Frames as they were when a function's turn began, where dropped packets are shown.
+    pub(crate) kept: Option<KeptFrames>,
+}
+
 /// A batch on its way through a stage.
 pub(crate) struct Flight {
     pub(crate) batch: Box<Batch>,
@@ -131,10 +144,10 @@ impl Stage {
     }
 
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
-    pub(crate) fn work(&mut self, flights: &mut [Flight], placer: &mut Placer, clock: &Clock) {
+    pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();
         for slot in &mut self.slots {
-            slot.work(flights, placer, &mut self.order);
+            slot.work(flights, rooms, &mut self.order);
             let now = clock.now();
             slot.stats.busy_ns += now - then;
             then = now;
@@ -142,13 +155,13 @@ impl Stage {
     }
 
     /// Takes a batch of packets through `before` and hands it to the launches.
-    pub(crate) fn admit(&mut self, mut flight: Flight, placer: &mut Placer, clock: &Clock) {
+    pub(crate) fn admit(&mut self, mut flight: Flight, rooms: &mut Rooms, clock: &Clock) {
         let (Some(launches), Some(slot)) = (&mut self.launches, self.slots.first_mut()) else {
             return;
         };
         let then = clock.now();
         slot.enter(&mut flight);
-        slot.begin(&mut flight, placer);
+        slot.begin(&mut flight, rooms);
         flight.batch.leave_phase();
         launches.push(flight);
         let spent = clock.now() - then;
@@ -157,14 +170,14 @@ impl Stage {
     }
 
     /// Takes the batches of a launch, of which the device or nobody did the work, through the rest of their turns.
-    pub(crate) fn settle(&mut self, finished: &mut Finished, placer: &mut Placer, clock: &Clock) {
+    pub(crate) fn settle(&mut self, finished: &mut Finished, rooms: &mut Rooms, clock: &Clock) {
         let mut flights = std::mem::take(&mut finished.flights);
         for (index, flight) in flights.iter_mut().enumerate() {
             let staged = self.launches.as_ref().and_then(|all| all.staged(finished, index));
             match (finished.how, staged) {
                 (How::Done, Some(staged)) => flight.batch.accept_left(staged),
                 (How::Lost { is_used }, _) => lose(flight, is_used),
-                (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(placer) => {
+                (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(&mut rooms.placer) => {
                     lose(flight, true);
                 }
                 _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.place)),
@@ -173,9 +186,9 @@ impl Stage {
             for (at, slot) in self.slots.iter_mut().enumerate() {
                 if at > 0 {
                     slot.enter(flight);
-                    slot.begin(flight, placer);
+                    slot.begin(flight, rooms);
                 }
-                slot.finish(flight, staged, placer, &mut self.order);
+                slot.finish(flight, staged, rooms, &mut self.order);
                 let now = clock.now();
                 slot.stats.busy_ns += now - then;
                 then = now;
@@ -223,18 +236,18 @@ impl Slot {
         }
     }
 
-    fn work(&mut self, flights: &mut [Flight], placer: &mut Placer, order: &mut Vec<u16>) {
+    fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, order: &mut Vec<u16>) {
         for flight in flights.iter_mut() {
             self.enter(flight);
-            self.begin(flight, placer);
+            self.begin(flight, rooms);
         }
         for flight in flights.iter_mut() {
             flight.batch.set_phase(self.access.run);
             self.function.run(&mut flight.batch);
         }
         for flight in flights.iter_mut() {
-            self.end(flight, placer);
-            self.account(flight, order);
+            self.end(flight, rooms);
+            self.account(flight, rooms, order);
         }
     }
 
@@ -249,7 +262,7 @@ impl Slot {
         &mut self,
         flight: &mut Flight,
         staged: Option<&[u8]>,
-        placer: &mut Placer,
+        rooms: &mut Rooms,
         order: &mut Vec<u16>,
     ) {
         if let Some(staged) = staged {
@@ -260,14 +273,14 @@ impl Slot {
             self.function.run(&mut flight.batch);
             flight.batch.release();
         }
-        self.end(flight, placer);
+        self.end(flight, rooms);
         // What is made here goes on by the CPU alone, up to the end of the stage.
         flight.bench.made.leave_from(self.place + 1);
-        self.account(flight, order);
+        self.account(flight, rooms, order);
     }
 
     /// Time, and `before`.
-    fn begin(&mut self, flight: &mut Flight, placer: &mut Placer) {
+    fn begin(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         self.stats.packets_in += flight.batch.forward_count() as u64;
         if self.asks_for_frames {
             flight.batch.fetch_frames();
@@ -275,10 +288,13 @@ impl Slot {
         if self.has_before || self.has_after {
             flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
         }
+        if let Some(frames) = &mut rooms.kept {
+            flight.batch.keep_frames(frames, &mut flight.bench.kept);
+        }
         if let Kind::Tick(now) = flight.batch.kind()
             && self.is_tick_due(now)
         {
-            self.tell_time(flight, placer);
+            self.tell_time(flight, rooms);
         }
         if !self.has_before {
             return;
@@ -297,13 +313,13 @@ impl Slot {
             if let Some(before) = &mut state.before
                 && flight.bench.has(*shard)
             {
-                let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
+                let (picks, mut emit) = flight.bench.of(*shard, self.emits, &mut rooms.placer);
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
     }
 
-    fn end(&mut self, flight: &mut Flight, placer: &mut Placer) {
+    fn end(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         if self.has_after {
             let (all, flagged) = (self.access.after, self.access.after_flagged);
             flight.batch.set_phase(ReadWrite {
@@ -321,7 +337,7 @@ impl Slot {
                 if let Some(after) = &mut state.after
                     && flight.bench.has(*shard)
                 {
-                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, placer);
+                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, &mut rooms.placer);
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }
@@ -329,7 +345,7 @@ impl Slot {
         flight.batch.leave_phase();
         // The end comes behind the last packets: those that functions before this one still made.
         if flight.batch.kind() == Kind::Finish {
-            self.tell_time(flight, placer);
+            self.tell_time(flight, rooms);
         }
     }
 
@@ -342,11 +358,11 @@ impl Slot {
         due.is_some()
     }
 
-    fn tell_time(&mut self, flight: &mut Flight, placer: &mut Placer) {
+    fn tell_time(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         let number = flight.batch.last_ingress();
         for (shard, state) in &mut self.states {
             let made = &mut flight.bench.made;
-            let mut emit = Emit::at_tick(made, placer, self.emits, number, *shard);
+            let mut emit = Emit::at_tick(made, &mut rooms.placer, self.emits, number, *shard);
             match flight.batch.kind() {
                 Kind::Packets | Kind::Reload => {}
                 Kind::Tick(now) => {
@@ -362,8 +378,11 @@ impl Slot {
     }
 
     /// Counts what left the way, then puts what was made in its place.
-    fn account(&mut self, flight: &mut Flight, order: &mut Vec<u16>) {
+    fn account(&mut self, flight: &mut Flight, rooms: &Rooms, order: &mut Vec<u16>) {
         if flight.batch.take_settled() > 0 {
+            if let Some(frames) = &rooms.kept {
+                flight.batch.restore_dropped(frames, &mut flight.bench.kept);
+            }
             self.stats.tally(&flight.batch, self.place);
         }
         if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
@@ -391,6 +410,8 @@ impl Slot {
 fn lose(flight: &mut Flight, is_used: bool) {
     flight.batch.lose(DEVICE_LOST);
     if is_used {
+        // Somebody may write to their rooms.
+        flight.bench.kept.clear();
         flight.batch.abandon();
     }
     flight.bench.forget();

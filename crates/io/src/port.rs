@@ -151,7 +151,8 @@ pub trait Sink: Send {
         false
     }
 
-    /// Shows it a packet that was not sent, in its place among those that are, and why it was not.
+    /// Shows it a packet that was not sent, in its place among those that are, and why it was not: as it was when the function got it that dropped
+    /// it, where the chain keeps that.
     fn dropped(&mut self, _frame: &Frame<'_>, _why: &str) -> Result<(), SinkError> {
         Ok(())
     }

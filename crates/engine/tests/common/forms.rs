@@ -249,6 +249,12 @@ pub(crate) const FORMS: &[Form] = &[
     form("router-plain", "router", "routes = 'routes'", &["!no-route", "!ttl-exceeded"]),
 ];
 
+/// Both ends of a tunnel with 64-bit sequence numbers, of which half is sent.
+pub(crate) const ESN: [Form; 2] = [
+    form("seal-esn", "ipsec", "sas = 'sas-esn-out'\npolicies = 'policies-esn'", &["sealed"]),
+    form("open-esn", "ipsec", "sas = 'sas-esn-in'", &["opened", "!bad-icv"]),
+];
+
 /// Functions whose tables are as small as they may be.
 pub(crate) const NARROW: &[Form] = &[
     form("digest-narrow", "digest", "entries = 8\nmin_len = 32", &["evicted", "duplicates"]),
@@ -374,6 +380,22 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = 'fd00:1::/64', dst = '::/0', protocol = 'tcp' }]\n",
+    ),
+    (
+        "sas-esn-out",
+        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\n",
+    ),
+    (
+        "sas-esn-in",
+        "[[sa]]\nname = 'e'\ndirection = 'in'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\nreplay_window = 64\n",
+    ),
+    (
+        "policies-esn",
+        "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'e'\n",
     ),
     (
         "policies",

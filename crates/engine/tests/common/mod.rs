@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod dropped;
 pub(crate) mod emit_absorb;
 pub(crate) mod forms;
 pub(crate) mod frames;

@@ -78,6 +78,18 @@ pub(crate) struct Sent {
     pub(crate) interface: u16,
 }
 
+impl From<&Frame<'_>> for Sent {
+    fn from(frame: &Frame<'_>) -> Self {
+        Self {
+            bytes: frame.bytes.to_vec(),
+            nanos: frame.timestamp.as_nanos(),
+            wire_len: frame.wire_len,
+            link: frame.link,
+            interface: frame.interface,
+        }
+    }
+}
+
 impl From<Sent> for Input {
     fn from(sent: Sent) -> Self {
         let Sent { bytes, nanos, wire_len, link, interface } = sent;
@@ -106,6 +118,8 @@ pub(crate) enum Failure {
 #[derive(Clone, Default)]
 pub(crate) struct Kept {
     pub(crate) sent: Arc<Mutex<Vec<Sent>>>,
+    /// Packets that were not sent, and why, where it wants to be shown those.
+    pub(crate) dropped: Option<Arc<Mutex<Vec<(Sent, String)>>>>,
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,
     pub(crate) close_fails: bool,
@@ -133,13 +147,17 @@ impl Sink for Kept {
             Some((at, Failure::Panic)) if self.taken > at => panic!("the sink panics"),
             _ => {}
         }
-        self.sent.lock().expect("sent").push(Sent {
-            bytes: frame.bytes.to_vec(),
-            nanos: frame.timestamp.as_nanos(),
-            wire_len: frame.wire_len,
-            link: frame.link,
-            interface: frame.interface,
-        });
+        self.sent.lock().expect("sent").push(Sent::from(frame));
+        Ok(())
+    }
+
+    fn wants_dropped(&self) -> bool {
+        self.dropped.is_some()
+    }
+
+    fn dropped(&mut self, frame: &Frame<'_>, why: &str) -> Result<(), SinkError> {
+        let all = self.dropped.iter();
+        all.for_each(|all| all.lock().expect("dropped").push((Sent::from(frame), why.into())));
         Ok(())
     }
 

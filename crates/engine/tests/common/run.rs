@@ -22,6 +22,8 @@ fn patience() -> Duration {
 /// What came of a run.
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<Sent>,
+    /// What was not sent and why, where the sink wanted to be shown that.
+    pub(crate) dropped: Vec<(Sent, String)>,
     pub(crate) report: Report,
 }
 
@@ -29,6 +31,7 @@ pub(crate) struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     sent: Vec<Sent>,
+    dropped: Vec<(Sent, String)>,
     packets: warpline_engine::stats::Packets,
     functions: Vec<FunctionSummary>,
 }
@@ -55,6 +58,7 @@ impl Outcome {
         });
         Summary {
             sent: self.sent.clone(),
+            dropped: self.dropped.clone(),
             packets: part.packets.clone(),
             functions: functions.collect(),
         }
@@ -70,6 +74,10 @@ impl Outcome {
 pub(crate) fn assert_same(one: &Summary, other: &Summary, what: &str) {
     assert_eq!(one.packets, other.packets, "{what}");
     assert_eq!(one.functions, other.functions, "{what}");
+    assert_eq!(one.dropped.len(), other.dropped.len(), "{what}");
+    for (at, (a, b)) in one.dropped.iter().zip(&other.dropped).enumerate() {
+        assert!(a == b, "{what}: dropped packet {at}: {a:?} or {b:?}");
+    }
     assert_eq!(one.sent.len(), other.sent.len(), "{what}");
     for (at, (a, b)) in one.sent.iter().zip(&other.sent).enumerate() {
         assert!(a == b, "{what}: packet {at} of {}: {a:?} or {b:?}", one.sent.len());
@@ -100,13 +108,14 @@ pub(crate) fn run_ports(
     sink: Kept,
     control: Arc<Control>,
 ) -> Outcome {
-    let sent = Arc::clone(&sink.sent);
+    let (sent, dropped) = (Arc::clone(&sink.sent), sink.dropped.clone().unwrap_or_default());
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));
         run(&chain, &settings, ports, &control).expect("a chain that starts")
     });
     let sent = std::mem::take(&mut *sent.lock().expect("sent"));
-    let outcome = Outcome { sent, report };
+    let dropped = std::mem::take(&mut *dropped.lock().expect("dropped"));
+    let outcome = Outcome { sent, dropped, report };
     check_balance(&outcome);
     outcome
 }
@@ -120,9 +129,23 @@ pub(crate) fn run_specs(specs: &[Spec], settings: Settings, inputs: &[Input]) ->
 
 /// Runs a chain over `inputs`, all of them.
 pub(crate) fn run_whole(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
+    run_into(chain, settings, inputs, Kept::default())
+}
+
+/// The same, with a sink that is shown what is dropped.
+pub(crate) fn run_showing_drops(mut chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
+    chain.show_drops();
+    let sink = Kept { dropped: Some(Arc::default()), ..Kept::default() };
+    let outcome = run_into(chain, settings, inputs, sink);
+    let packets = &outcome.report.part.packets;
+    assert_eq!(outcome.dropped.len() as u64, packets.dropped + packets.malformed);
+    outcome
+}
+
+fn run_into(chain: Chain, settings: Settings, inputs: &[Input], sink: Kept) -> Outcome {
     let control = Arc::new(Control::default());
     let watched = Arc::clone(&control);
-    let outcome = run_ports(chain, settings, Frames::new(inputs), Kept::default(), control);
+    let outcome = run_ports(chain, settings, Frames::new(inputs), sink, control);
     let packets = &outcome.report.part.packets;
     assert_eq!(packets.read, inputs.len() as u64);
     assert_eq!(packets.overload, 0, "a source that waits loses nothing (I4)");

@@ -5,6 +5,7 @@ mod common;
 
 mod beside;
 mod demand;
+mod drops;
 mod failures;
 mod keys;
 mod late;
@@ -19,5 +20,5 @@ mod told;
 #[test]
 fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    stubs.again(&["same::", "beside::", "failures::", "told::"], &[]);
+    stubs.again(&["same::", "beside::", "failures::", "told::", "drops::"], &[]);
 }

@@ -73,7 +73,8 @@ fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloa
             let ports = Ports::Shared(Box::new(source), Box::new(sink));
             run(&running, &settings, ports, &control).expect("a chain that starts")
         });
-        let outcome = Outcome { sent: std::mem::take(&mut sent.lock().expect("sent")), report };
+        let sent = std::mem::take(&mut *sent.lock().expect("sent"));
+        let outcome = Outcome { sent, dropped: Vec::new(), report };
         check_balance(&outcome);
         assert_same(&reference, &outcome.summary(), "on the CPU");
         let news = news.lock().expect("news");

@@ -6,6 +6,7 @@ mod common;
 
 mod causes;
 mod cores;
+mod drops;
 mod exhaustion;
 mod functions;
 mod matrix;

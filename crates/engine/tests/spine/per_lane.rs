@@ -67,7 +67,7 @@ fn run_per_lane(specs: &[Spec], lanes: usize, inputs: &[Input]) -> Outcome {
     });
     let mut all = Vec::new();
     sent.iter().for_each(|sent| all.append(&mut sent.lock().expect("sent")));
-    let outcome = Outcome { sent: all, report };
+    let outcome = Outcome { sent: all, dropped: Vec::new(), report };
     check_balance(&outcome);
     outcome
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use warpline_engine::sys::leave;
-use warpline_engine::{Control, Instance, Ports, Report, StartError};
+use warpline_engine::{Chain, Control, Instance, Ports, Report, StartError};
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Lines, Outputs, SourceText};
@@ -82,6 +82,9 @@ fn plan_one(
 ) -> Result<Planned, Failure> {
     let here = Path::new("");
     let name = loaded.chain.name.clone();
+    if arguments.annotate {
+        Arc::get_mut(&mut loaded.chain).into_iter().for_each(Chain::show_drops);
+    }
     let wrong = |what: &str, why: &str| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
     let input = match (&arguments.input, loaded.ports.input.take()) {
         (Some(text), _) => {

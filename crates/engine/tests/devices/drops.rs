@@ -1,0 +1,52 @@
+//! Packets that are dropped, as a sink is shown them, where functions are on devices: as on the CPU.
+
+use warpline_engine::{LaunchOptions, Settings, Streams};
+
+use crate::common::dropped::{check_as_they_came, dropping};
+use crate::common::forms::Form;
+use crate::common::real::{chain_of, forms, traffic};
+use crate::common::run::{assert_same, run_showing_drops};
+use crate::common::talk::Talk;
+use crate::placed::{chain_on, devices, has_kernels, told};
+use crate::same::PATIENCE;
+
+fn same_on_devices(forms: &[Form]) {
+    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
+    let inputs = traffic(forms, Talk::new(71, 60, 1400).take(3000), 73, 15);
+    let reference = run_showing_drops(chain_of(forms), Settings::default(), &inputs);
+    assert!(!reference.dropped.is_empty(), "{names:?}");
+    if let [form] = forms {
+        check_as_they_came(form, &inputs, &reference);
+    }
+    let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let small = LaunchOptions { bytes: 20_000, streams: Streams::Count(2), ..default };
+    for device in devices() {
+        for (lanes, batch_packets, launches) in [(1, 256, default), (2, 16, small)] {
+            let settings = Settings { lanes, batch_packets, ..Settings::default() };
+            let chain = chain_on(forms, &device, launches);
+            let outcome = run_showing_drops(chain, settings, &inputs);
+            let id = &device.description().id;
+            let what = format!("{names:?} on {id}, {settings:?}");
+            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert!(outcome.report.part.transfers.launches > 0, "{what}");
+            assert_same(&reference.summary(), &outcome.summary(), &what);
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_function_drops_on_a_device_are_as_they_came() {
+    for form in dropping().filter(|form| has_kernels(form)) {
+        same_on_devices(&[*form]);
+    }
+}
+
+/// Functions that would share launches: what the second drops, the first has changed.
+#[test]
+fn packets_that_a_chain_drops_on_a_device_are_the_same() {
+    for names in
+        [&["digest-tag", "router-plain"][..], &["nat", "digest-drop", "firewall", "router"]]
+    {
+        same_on_devices(&forms(names));
+    }
+}

@@ -1,0 +1,68 @@
+//! I2 for packets that are dropped, as a sink is shown them: what each function got, the same everywhere.
+
+use warpline_engine::Settings;
+
+use crate::common::dropped::{check_as_they_came, dropping};
+use crate::common::forms::{ESN, Form};
+use crate::common::frames::Input;
+use crate::common::real::{chain_of, forms, traffic, try_chain_of};
+use crate::common::run::{Outcome, assert_same, run_showing_drops, run_whole};
+use crate::common::talk::Talk;
+
+fn same_everywhere(forms: &[Form], count: usize) -> Outcome {
+    same_for(forms, &traffic(forms, Talk::new(71, 60, 1400).take(count), 73, 15))
+}
+
+/// The same for these `inputs`.
+fn same_for(forms: &[Form], inputs: &[Input]) -> Outcome {
+    let reference = run_showing_drops(chain_of(forms), Settings::default(), inputs);
+    let summary = reference.summary();
+    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
+    for (lanes, batch_packets, launch) in [(1, 1, 0), (1, 1024, 0), (4, 64, 4), (2, 16, 1)] {
+        let chain = try_chain_of(forms, &vec![launch; forms.len()]).expect("a chain");
+        let settings = Settings { lanes, batch_packets, ..Settings::default() };
+        let run = run_showing_drops(chain, settings, inputs);
+        assert_same(&summary, &run.summary(), &format!("{names:?}, {settings:?}, {launch}"));
+    }
+    // Whether anybody looks changes nothing else.
+    let unseen = run_whole(chain_of(forms), Settings::default(), inputs);
+    assert!(unseen.sent == reference.sent, "{names:?}");
+    if let [form] = forms {
+        check_as_they_came(form, inputs, &reference);
+    }
+    reference
+}
+
+#[test]
+fn packets_that_a_function_drops_are_as_they_came() {
+    for form in dropping() {
+        same_everywhere(&[*form], 3000);
+    }
+}
+
+#[test]
+fn packets_that_a_chain_drops_are_the_same_everywhere() {
+    for names in [
+        &["nat", "router", "firewall"][..],
+        &["seal", "open", "router"],
+        &["balancer-ipip", "compress", "decompress", "nat-narrow"],
+        &["firewall-tracking", "digest-drop", "router-plain", "sensor"],
+    ] {
+        let outcome = same_everywhere(&forms(names), 2000);
+        assert!(outcome.dropped.len() > 50, "{names:?}");
+    }
+}
+
+/// A packet that is late by more than the window is opened, as a guess says, and then is another by its number.
+#[test]
+fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
+    let [seal, open] = ESN;
+    let inputs = traffic(&[seal], Talk::new(71, 60, 300).take(2000), 73, 0);
+    let sealed = run_whole(chain_of(&[seal]), Settings::default(), &inputs).sent;
+    let mut inputs: Vec<Input> = sealed.into_iter().map(Input::from).collect();
+    for at in (10..inputs.len() - 100).step_by(150) {
+        inputs[at..at + 90].rotate_left(1);
+    }
+    let outcome = same_for(&[open], &inputs);
+    assert!(outcome.dropped.len() >= 10, "{} dropped", outcome.dropped.len());
+}
