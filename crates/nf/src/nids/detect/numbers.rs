@@ -4,12 +4,17 @@
 //! looked at is not there. Arithmetic is that of 64 bits without sign, which wraps round.
 
 use super::chain::Place;
-use crate::nids::rules::{Compare, Encoding, JumpFrom, MathOperator, Number, PayloadTest, Value};
+use crate::nids::rules::{
+    ANY_BASE, Compare, Encoding, JumpFrom, MathOperator, Number, PayloadTest, Value,
+};
 
 /// The most bytes of a number: in binary, as text.
 const BYTES_MAX: (usize, usize) = (8, 23);
 /// The same of `byte_math`.
 const MATH_BYTES_MAX: (usize, usize) = (4, 10);
+
+/// The most bytes of text whose end no rule says; more digits than that make no number of 64 bits, unless they are zeros.
+const ENDLESS_MAX: usize = 256;
 
 /// What `byte_extract` and `byte_math` found.
 pub(super) type Slots = [u64; 256];
@@ -74,7 +79,14 @@ fn read(number: &Number, place: Place<'_>, slots: &Slots, max: (usize, usize)) -
     let base = if number.is_relative { place.last } else { 0 };
     let start = base.saturating_add(signed(number.offset, slots));
     let len = usize::try_from(signed(number.bytes, slots)).ok()?;
-    let bytes = place.bytes_at(start, len)?;
+    let bytes = match number.encoding {
+        // Suricata hands `strtoull` what is there.
+        Encoding::Text(_) if len == 0 => {
+            let left = usize::try_from(place.end().saturating_sub(start)).ok()?;
+            place.bytes_at(start, left.min(ENDLESS_MAX))?
+        }
+        _ => place.bytes_at(start, len)?,
+    };
     let (value, used) = match number.encoding {
         Encoding::Big if len <= max.0 => (binary(bytes.iter()), len),
         Encoding::Little if len <= max.0 => (binary(bytes.iter().rev()), len),
@@ -96,11 +108,18 @@ fn text(bytes: &[u8], base: u8) -> Option<(u64, usize)> {
     if is_negative || bytes.get(at) == Some(&b'+') {
         at += 1;
     }
+    let is_zero = bytes.get(at) == Some(&b'0');
+    let is_hexadecimal = is_zero
+        && matches!(bytes.get(at + 1), Some(b'x' | b'X'))
+        && bytes.get(at + 2).is_some_and(u8::is_ascii_hexdigit);
+    let base = match base {
+        ANY_BASE if is_hexadecimal => 16,
+        ANY_BASE if is_zero => 8,
+        ANY_BASE => 10,
+        base => base,
+    };
     let digit = |at: usize| (*bytes.get(at)? as char).to_digit(u32::from(base));
-    let is_prefixed = base == 16
-        && bytes.get(at) == Some(&b'0')
-        && matches!(bytes.get(at + 1), Some(b'x' | b'X'));
-    if is_prefixed && digit(at + 2).is_some() {
+    if base == 16 && is_hexadecimal {
         at += 2;
     }
     let mut value = u64::from(digit(at)?);
@@ -161,12 +180,12 @@ fn calculated(operator: MathOperator, left: u64, right: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{ANY_BASE, text};
 
     #[test]
     fn reads_text_as_c_does() {
         type Case = (&'static [u8], u8, Option<(u64, usize)>);
-        let cases: [Case; 14] = [
+        let cases: [Case; 20] = [
             (b"123", 10, Some((123, 3))),
             (b"  +12x", 10, Some((12, 5))),
             (b"-1", 10, Some((u64::MAX, 2))),
@@ -181,6 +200,12 @@ mod tests {
             (b"18446744073709551615", 10, Some((u64::MAX, 20))),
             (b"18446744073709551616", 10, None),
             (b"1\x002", 10, Some((1, 1))),
+            (b"0x1f", ANY_BASE, Some((0x1f, 4))),
+            (b"-017", ANY_BASE, Some((0o17u64.wrapping_neg(), 4))),
+            (b"019", ANY_BASE, Some((1, 2))),
+            (b" 19", ANY_BASE, Some((19, 3))),
+            (b"0xg", ANY_BASE, Some((0, 1))),
+            (b"0", ANY_BASE, Some((0, 1))),
         ];
         for (bytes, base, expected) in cases {
             assert_eq!(text(bytes, base), expected, "{:?}", bytes.escape_ascii().to_string());

@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::header::is_any_address;
 use crate::nids::rules::{
-    Action, Addresses, Change, Effect, FlowTest, PayloadTest, Protocol, Rule,
+    Action, Addresses, Change, Effect, FlowTest, PayloadTest, Protocol, Rule, XTrack,
 };
 
 /// What a rule is decided on.
@@ -86,9 +86,12 @@ fn is_complement(set: &Addresses) -> bool {
 }
 
 /// A key by which rules are decided, the least first: what the action is (pass, drop, reject, alert), then how
-/// it uses `flowbits` (sets them, sets and asks, asks, neither), then `flowint`, then `xbits` in the same way, then
-/// the priority. Rules with equal keys keep the order that they are written in.
-pub fn order(rule: &Rule) -> [u8; 5] {
+/// it uses `flowbits` (sets them, sets and asks, asks, neither), then `flowint` in the same way, then whether it asks
+/// `xbits` of a host, then of a pair, then the priority. Rules with equal keys keep the order that they are written in.
+///
+/// Those that ask `xbits` come before those that set them, so that what a packet sets is asked of the next: as with
+/// Suricata (`SCSigGetXbitsType` sees what a rule asks alone).
+pub fn order(rule: &Rule) -> [u8; 6] {
     let action = match rule.action {
         Action::Pass => 0,
         Action::Drop => 1,
@@ -104,11 +107,13 @@ pub fn order(rule: &Rule) -> [u8; 5] {
         rule.effects.iter().any(|e| matches!(e, Effect::Int(..))),
         tests.iter().any(|t| matches!(t, FlowTest::Int { .. })),
     );
-    let xbits = use_of(
-        rule.effects.iter().any(|e| matches!(e, Effect::XBit { .. })),
-        tests.iter().any(|t| matches!(t, FlowTest::XBits { .. })),
-    );
-    [action, bits, ints, xbits, rule.about.priority]
+    let asks_xbits = |of_pair: bool| {
+        tests.iter().any(|test| {
+            matches!(test, FlowTest::XBits { track, .. } if (*track == XTrack::Pair) == of_pair)
+        })
+    };
+    let [host, pair] = [false, true].map(|of_pair| u8::from(!asks_xbits(of_pair)));
+    [action, bits, ints, host, pair, rule.about.priority]
 }
 
 fn use_of(is_changed: bool, is_asked: bool) -> u8 {

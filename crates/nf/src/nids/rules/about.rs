@@ -1,5 +1,5 @@
 //! Options that name a rule and say how it is reported: `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`,
-//! `reference`, `metadata`, `target`, `noalert`.
+//! `reference`, `metadata`, `target`, `tag`, `noalert`.
 
 use super::draft::{Context, Draft, Setting};
 use super::lines::shown;
@@ -22,9 +22,27 @@ pub(super) fn option(
         "reference" => reference(setting, draft, context),
         "metadata" => metadata(setting, draft, context),
         "target" => target(setting, draft),
+        "tag" => tag(setting),
         "noalert" => setting.bare().map(|()| draft.about.is_silent = true),
         _ => return None,
     })
+}
+
+/// Asks Suricata to log packets that follow; what the rule finds doesn't depend on it.
+fn tag(setting: &Setting<'_>) -> Read<()> {
+    let help = "session or host, then a number, then packets, bytes or seconds, then src or dst";
+    let value = setting.value()?;
+    let words: Vec<String> =
+        value.list().map(|piece| piece.text.trim().to_ascii_lowercase()).collect();
+    let is_number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
+    let is_metric = |text: &str| ["packets", "bytes", "seconds"].contains(&text);
+    let is_right = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["session" | "host"] => true,
+        ["session" | "host", count, metric] => is_number(count) && is_metric(metric),
+        ["session" | "host", count, metric, "src" | "dst"] => is_number(count) && is_metric(metric),
+        _ => false,
+    };
+    if is_right { Ok(()) } else { Err(value.expected("packets can't be tagged so", help)) }
 }
 
 fn once(setting: &Setting<'_>, said: &mut bool, number: &mut u32, min: u32) -> Read<()> {

@@ -3,7 +3,9 @@
 
 use super::draft::{Draft, Setting};
 use super::piece::{Piece, Read, Refusal};
-use super::{Compare, Dialect, Encoding, JumpFrom, MathOperator, Need, Number, PayloadTest, Value};
+use super::{
+    ANY_BASE, Compare, Dialect, Encoding, JumpFrom, MathOperator, Need, Number, PayloadTest, Value,
+};
 
 const OFFSET_MAX: i64 = u16::MAX as i64;
 /// Bytes of a number as text: an octal one of 64 bits with one zero before it.
@@ -22,7 +24,18 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
             .and_then(|value| value.span("bsize", draft.dialect).map(PayloadTest::Bsize)),
         _ => return None,
     };
-    Some(test.map(|test| draft.payload.push(test)))
+    Some(test.map(|test| add(test, draft)))
+}
+
+/// Adds a test. Right behind a content, and relative, `isdataat:!1` means that the content is at the end, as
+/// `endswith` does: also of a negated one, behind which nothing could be.
+fn add(test: PayloadTest, draft: &mut Draft) {
+    const NONE_BEHIND: PayloadTest =
+        PayloadTest::IsDataAt { at: Value::Number(1), is_relative: true, is_negated: true };
+    match draft.payload.last_mut() {
+        Some(PayloadTest::Content(content)) if test == NONE_BEHIND => content.ends = true,
+        _ => draft.payload.push(test),
+    }
 }
 
 /// How a number is written, as its words say.
@@ -67,8 +80,7 @@ impl Form {
                 None => Ok(self.endian.unwrap_or(Encoding::Big)),
             };
         }
-        // Without a base Suricata guesses it from the payload.
-        let unknown = || Refusal::Held(Need::value(&setting.key, "string without base"));
+        let unknown = || setting.name.expected("`string` without a base", "dec, hex, oct");
         self.base.or(default).map(Encoding::Text).ok_or_else(unknown)
     }
 }
@@ -77,7 +89,7 @@ fn no_mask(value: Piece<'_>) -> Refusal {
     value.expected("this is no mask", "a number above 0 of at most 32 bits, as 0xff00")
 }
 
-/// How many bytes a number has. `byte_jump` may have none: it jumps by `post_offset`.
+/// How many bytes a number has. With none it is 0, or as text as long as its digits go on.
 fn byte_count(
     setting: &Setting<'_>,
     piece: Piece<'_>,
@@ -86,7 +98,7 @@ fn byte_count(
 ) -> Read<Value> {
     let max = if matches!(encoding, Encoding::Text(_)) { TEXT_BYTES_MAX } else { 8 };
     let bytes = draft.number_or_name(piece, 0, max)?;
-    if bytes == Value::Number(0) && setting.key != "byte_jump" {
+    if bytes == Value::Number(0) && setting.key == "byte_extract" {
         return Err(Refusal::Held(Need::value(&setting.key, "of 0 bytes")));
     }
     Ok(bytes)
@@ -108,8 +120,9 @@ fn fields<'a, const N: usize>(
     Ok((fields.map_err(|_| value.expected("something is missing here", form))?, rest))
 }
 
+/// The base of text where a rule names none: Suricata looks at the text.
 fn default_base(draft: &Draft) -> Option<u8> {
-    (draft.dialect == Dialect::Snort).then_some(10)
+    Some(if draft.dialect == Dialect::Snort { 10 } else { ANY_BASE })
 }
 
 fn byte_test(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {

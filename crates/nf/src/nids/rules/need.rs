@@ -301,7 +301,6 @@ const KEYWORDS: &[&str] = &[
     "strip_pseudo_headers",
     "strip_whitespace",
     "subslice",
-    "tag",
     "tcp.session",
     "tcp.wscale",
     "tcpv4-csum",
@@ -347,7 +346,7 @@ mod tests {
             ("dce_stub_data", "dcerpc.stub_data", "dcerpc.*"),
             ("file_data", "file.data", "file.*"),
             ("tcp.hdr", "tcp.hdr", "tcp.*"),
-            ("tag", "tag", "tag"),
+            ("replace", "replace", "replace"),
             ("flow.age", "flow.age", "flow.age"),
             ("contnet", "contnet", "unknown contnet"),
         ] {

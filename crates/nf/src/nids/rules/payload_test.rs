@@ -150,7 +150,7 @@ pub struct Pcre {
 /// A number in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Its bytes: 1 to 8 in binary, up to 23 as text. `byte_jump` may have 0: the number is 0.
+    /// Its bytes: up to 8 in binary, up to 23 as text. With 0 of them it is 0, or as text as long as its digits go on.
     pub bytes: Value,
     /// Where it starts, from the start or from behind the last match.
     pub offset: Value,
@@ -169,9 +169,12 @@ pub enum Encoding {
     Big,
     /// Bytes, the least significant first.
     Little,
-    /// Text in this base: 8, 10 or 16.
+    /// Text in this base: 8, 10, 16 or [`ANY_BASE`].
     Text(u8),
 }
+
+/// The base that text itself says, as in C: 16 behind `0x`, 8 behind another `0`, otherwise 10.
+pub const ANY_BASE: u8 = 0;
 
 /// How `byte_test` compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

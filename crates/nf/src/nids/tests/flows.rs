@@ -218,3 +218,18 @@ fn many_rules_wait_for_more() {
     let expected: Vec<Told> = (1..=14).map(|sid| (last, sid)).collect();
     assert_eq!(alerts(&rules, &frames), expected);
 }
+
+/// What a packet sets is asked of the next, as with Suricata.
+#[test]
+fn xbits_are_asked_before_they_are_set() {
+    for track in ["ip_src", "ip_dst", "ip_pair"] {
+        let rules = format!(
+            "alert udp any any -> any any (content:\"abc\"; xbits:set,x,track {track},expire 10; sid:1;)\n\
+             alert udp any any -> any any (content:\"abc\"; xbits:isset,x,track {track}; sid:2;)\n\
+             alert udp any any -> any any (content:\"abc\"; xbits:isnotset,x,track {track}; sid:3;)\n"
+        );
+        let frames = [Frame::udp(b"abc"), Frame::udp(b"abc").ports([7, 7])];
+        let expected = [(0, 3), (0, 1), (1, 2), (1, 1)];
+        assert_eq!(alerts(&rules, &frames), expected, "{track}");
+    }
+}

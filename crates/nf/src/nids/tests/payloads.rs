@@ -212,3 +212,27 @@ fn match_streams_cut_anywhere() {
         check("tcp-stream", GROWING, &frames, "single bytes");
     }
 }
+
+/// `isdataat:!1,relative` behind a content says that nothing is behind it: of a negated one, that it isn't at the end.
+#[test]
+fn contents_at_the_end() {
+    for (option, payload, expected) in [
+        ("content:\"ab\"; isdataat:!1,relative;", &b"xxab"[..], true),
+        ("content:\"ab\"; isdataat:!1,relative;", b"abxx", false),
+        ("content:\"ab\"; isdataat:!1,relative;", b"abab", true),
+        ("content:!\"ab\"; isdataat:!1,relative;", b"xxab", false),
+        ("content:!\"ab\"; isdataat:!1,relative;", b"abxx", true),
+        ("content:\"x\"; content:!\"ab\"; isdataat:!1,relative;", b"xabx", true),
+        ("content:\"x\"; content:!\"ab\"; isdataat:!1,relative;", b"xxab", false),
+        ("byte_test:0,=,17,2,string;", b"xx17,18", true),
+        ("byte_test:0,=,16,0,string;", b"0x10", true),
+        ("byte_test:3,=,9,0,string;", b"0119", true),
+        ("byte_jump:1,0,string; content:\"ab\"; within:2;", b"3xxxab", true),
+        ("content:\"ab\"; tag:session,10,packets;", b"ab", true),
+        ("content:\"ab\"; tag:host,600,seconds,src;", b"ab", true),
+    ] {
+        let rule = format!("alert udp any any -> any any ({option} sid:1;)\n");
+        let told = run(&rule, "", &[Frame::udp(payload)]).alerts;
+        assert_eq!(!told.is_empty(), expected, "{option} {}", payload.escape_ascii());
+    }
+}

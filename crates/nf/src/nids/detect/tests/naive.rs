@@ -228,7 +228,9 @@ fn read(
     if len > max || first < seen.start || first > seen.end() {
         return None;
     }
-    let bytes: Vec<u8> = (first..first + len).map(|p| seen.byte(p)).collect::<Option<_>>()?;
+    let is_endless = len == 0 && matches!(n.encoding, Encoding::Text(_));
+    let behind = if is_endless { seen.end() } else { first + len };
+    let bytes: Vec<u8> = (first..behind).map(|p| seen.byte(p)).collect::<Option<_>>()?;
     let mut value: i128 = 0;
     match n.encoding {
         Encoding::Big => bytes.iter().for_each(|b| value = value * 256 + i128::from(*b)),
@@ -236,9 +238,17 @@ fn read(
         Encoding::Text(base) => {
             let text: String = bytes.iter().map(|b| *b as char).collect();
             let trimmed = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
-            let digits: String = trimmed.chars().take_while(|d| d.is_digit(base.into())).collect();
-            value = i128::from_str_radix(&digits, base.into()).ok()?;
-            let used = text.len() - trimmed.len() + digits.len();
+            let is_hex = |c: char| c.is_ascii_hexdigit();
+            let (base, start) = match trimmed.strip_prefix("0x") {
+                Some(rest) if base == 0 && rest.starts_with(is_hex) => (16, 2),
+                _ if base == 0 && trimmed.starts_with('0') => (8, 0),
+                _ if base == 0 => (10, 0),
+                _ => (u32::from(base), 0),
+            };
+            let digits: String =
+                trimmed[start..].chars().take_while(|d| d.is_digit(base)).collect();
+            value = i128::from_str_radix(&digits, base).ok()?;
+            let used = text.len() - trimmed.len() + start + digits.len();
             return Some((value, first + used as i128));
         }
     }

@@ -94,9 +94,10 @@ fn number() -> impl Strategy<Value = Number> {
         Encoding::Text(8),
         Encoding::Text(10),
         Encoding::Text(16),
+        Encoding::Text(ANY_BASE),
     ]);
     let mask = prop_oneof![4 => Just(0u32), 1 => select(vec![1, 2, 3, 0x30, 0x0f])];
-    (value(1, 3), value(-2, 5), any::<bool>(), encoding, mask).prop_map(
+    (value(0, 3), value(-2, 5), any::<bool>(), encoding, mask).prop_map(
         |(bytes, offset, is_relative, encoding, mask)| Number {
             bytes,
             offset,

@@ -74,6 +74,22 @@ fn which_rules_come_first() {
         flow: FlowTests { tests: vec![test.clone()], ..FlowTests::default() },
         ..rule
     };
+    let sets_xbit = |rule| Rule {
+        effects: vec![Effect::XBit {
+            name: Name(1),
+            track: XTrack::Source,
+            change: Change::Set,
+            expire_s: 10,
+        }],
+        ..rule
+    };
+    let asks_xbit = |track, rule| Rule {
+        flow: FlowTests {
+            tests: vec![FlowTest::XBits { name: Name(1), track, is_set: true }],
+            ..FlowTests::default()
+        },
+        ..rule
+    };
     let rules = [
         acting(Action::Pass, 9),
         acting(Action::Drop, 9),
@@ -81,8 +97,10 @@ fn which_rules_come_first() {
         sets(acting(Action::Alert, 9)),
         asks(sets(acting(Action::Alert, 9))),
         asks(acting(Action::Alert, 9)),
+        asks_xbit(XTrack::Source, sets_xbit(acting(Action::Alert, 9))),
+        asks_xbit(XTrack::Pair, acting(Action::Alert, 9)),
         acting(Action::Alert, 1),
-        acting(Action::Alert, 2),
+        sets_xbit(acting(Action::Alert, 2)),
     ];
     assert!(rules.is_sorted_by(|a, b| order(a) < order(b)));
 }

@@ -219,6 +219,14 @@ fn numbers_in_the_payload() {
             "byte_test:8,>=,0xffffffffffffffff,0;",
             test(number(8, 0, false, Big, 0), Compare::GreaterEqual, false, -1),
         ),
+        (
+            "byte_test:0,>,5,0,relative,string;",
+            test(number(0, 0, true, Text(ANY_BASE), 0), Compare::Greater, false, 5),
+        ),
+        (
+            "byte_jump:10,0,string;",
+            jump(number(10, 0, false, Text(ANY_BASE), 0), 1, false, JumpFrom::Here, 0),
+        ),
         ("byte_jump:2,0;", jump(number(2, 0, false, Big, 0), 1, false, JumpFrom::Here, 0)),
         (
             "byte_jump:4,1,relative,multiplier 2,little,align,from_beginning,post_offset -3;",

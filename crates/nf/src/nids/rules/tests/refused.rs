@@ -178,8 +178,7 @@ fn what_is_not_there_yet_is_held_by_name() {
         (r#"pcre:"/x/U";"#, "http.uri", "http.*"),
         (r#"pcre:"/(x)/, flow:name";"#, "pcre captures", "pcre"),
         ("byte_test:4,>,1,0,dce;", "dcerpc", "dcerpc.*"),
-        ("byte_test:0,>,1,0,string,dec;", "byte_test of 0 bytes", "byte_test"),
-        ("byte_test:4,>,1,0,string;", "byte_test string without base", "byte_test"),
+        ("byte_extract:0,0,a;", "byte_extract of 0 bytes", "byte_extract"),
         ("flowint:a,==,b;", "flowint with the number of another", "flowint"),
         ("xbits:set,a,track tx;", "xbits track tx", "xbits"),
         (
@@ -188,7 +187,6 @@ fn what_is_not_there_yet_is_held_by_name() {
             "detection_filter",
         ),
         ("ttl:&0xc0=0x80;", "ttl &", "ttl"),
-        ("tag:session,10,packets;", "tag", "tag"),
         ("flow.age:>3600;", "flow.age", "flow.age"),
         ("foobar:1;", "foobar", "unknown foobar"),
     ];
