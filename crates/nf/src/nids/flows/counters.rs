@@ -1,6 +1,7 @@
 //! What the flows of a shard count, by name.
 
 use super::outcome::Why;
+use super::ranks::Worth;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
@@ -24,6 +25,19 @@ counters! {
     flows,
     /// Flows that made room for others before their time was over.
     flows_evicted,
+    /// Those of them that were closed. The next five are the others: of one direction without a SYN; before the end of the handshake;
+    /// of both directions, but not TCP that is followed; established TCP without data; established TCP with data.
+    flows_evicted_closed,
+    /// See `flows_evicted_closed`.
+    flows_evicted_unanswered,
+    /// See `flows_evicted_closed`.
+    flows_evicted_half_open,
+    /// See `flows_evicted_closed`.
+    flows_evicted_answered,
+    /// See `flows_evicted_closed`.
+    flows_evicted_established,
+    /// See `flows_evicted_closed`.
+    flows_evicted_with_data,
     /// Flows whose time was over.
     flows_expired,
     /// Flows whose ports were used again by a new connection.
@@ -77,6 +91,19 @@ counters! {
 }
 
 impl Counters {
+    /// A flow made room that was worth this.
+    pub(super) fn evicted(&mut self, worth: Worth) {
+        self.flows_evicted += 1;
+        *match worth {
+            Worth::Closed => &mut self.flows_evicted_closed,
+            Worth::Unanswered => &mut self.flows_evicted_unanswered,
+            Worth::HalfOpen => &mut self.flows_evicted_half_open,
+            Worth::Answered => &mut self.flows_evicted_answered,
+            Worth::Established => &mut self.flows_evicted_established,
+            Worth::WithData => &mut self.flows_evicted_with_data,
+        } += 1;
+    }
+
     pub(super) fn refused(&mut self, why: Why) {
         *match why {
             Why::Checksum => &mut self.refused_checksum,

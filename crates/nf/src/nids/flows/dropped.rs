@@ -7,6 +7,12 @@ impl<V: Default + Clone> Flows<V> {
     /// The packet at hand, of this flow and direction, was dropped: takes its payload out of the stream, and what it said of
     /// the connection's end, as its receiver never sees it.
     pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
+        let taken = self.take_out(place, direction);
+        self.table.settle(place.0);
+        taken
+    }
+
+    fn take_out(&mut self, place: Place, direction: Direction) -> TakenBack {
         let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.take_end_back(direction, &before);

@@ -78,6 +78,9 @@ impl<V: Default + Clone> Flows<V> {
         (self.now, self.end_before) = (now, end);
         count(flow, direction, packet.len, now);
         let is_established = is_established(flow);
+        if grew.is_some_and(|grew| grew.from == 0) {
+            self.table.settle(place);
+        }
         Some(Expected { place: Place(place), direction, is_established, grew })
     }
 }

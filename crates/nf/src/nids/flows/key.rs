@@ -104,6 +104,12 @@ impl Key {
         self.ports
     }
 
+    /// Whose flow it is: the source's IPv4 address, or its network of 64 bits.
+    pub(super) fn client(&self) -> u64 {
+        let [high, low] = self.addresses[0];
+        if self.version == 4 { low } else { high }
+    }
+
     pub(super) fn version(&self) -> u8 {
         self.version
     }

@@ -4,7 +4,7 @@
 //! of its direction ([`Tracked`]). [`Flows::window`] has the stream's last bytes, contiguous. Inspection is inline: data
 //! count on the packet that makes them contiguous.
 //!
-//! What is bounded ([`Limits`]): flows, of which the longest idle of a few makes room; the bytes kept of each direction
+//! What is bounded ([`Limits`]): flows, of which what is worth least makes room; the bytes kept of each direction
 //! before the newest; the memory of all streams together, and how much may wait behind a gap. All memory is taken at
 //! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
 //!
@@ -25,6 +25,7 @@ mod limits;
 mod memory;
 mod outcome;
 mod overlap;
+mod ranks;
 mod segment;
 mod side;
 mod table;
@@ -307,10 +308,13 @@ impl<V: Default + Clone> Flows<V> {
         };
         let mut place = self.table.insert(key, self.now);
         if place.is_none()
-            && let Some(idle) = self.table.longest_idle()
+            && let Some((goes, worth)) = self.table.make_room(self.now, &self.timeouts)
         {
-            self.memory.counters.flows_evicted += 1;
-            self.remove_unless_waiting(idle)?;
+            match worth {
+                Some(worth) => self.memory.counters.evicted(worth),
+                None => self.memory.counters.flows_expired += 1,
+            }
+            self.remove_unless_waiting(goes)?;
             place = self.table.insert(key, self.now);
         }
         self.memory.counters.flows += u64::from(place.is_some());
@@ -385,7 +389,9 @@ impl<V: Default + Clone> Flows<V> {
             };
             tracked.gaps = connection.gaps(&self.memory);
         }
+        self.table.settle(place);
         let has_data = packet.segment.is_none_or(|segment| !segment.payload.is_empty());
+        let flow = self.table.get(place);
         tracked.is_established = was_established || (has_data && is_established(flow));
         if let Stream::Refused(why) = tracked.stream {
             self.memory.counters.refused(why);

@@ -1,14 +1,15 @@
-//! The flows of a shard in fixed memory: found by key, and where there is no room the longest idle of a few goes.
+//! The flows of a shard in fixed memory: found by key, and where there is no room what is worth least goes ([`Ranks`]).
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
 
 use warpline_packet::{Instant, prefetch, prefetch_all};
 
-use super::connection::Connection;
+use super::connection::{Connection, State};
 use super::key::Key;
 use super::limits::Timeouts;
 use super::outcome::Direction;
+use super::ranks::{Ranks, Worth};
 use crate::nat::index::Index;
 
 /// A flow, and what the caller keeps of it.
@@ -33,6 +34,20 @@ impl<V> Flow<V> {
         self.connection.seen == 0b11
     }
 
+    /// What it is worth where there is no room for all. What answered, or took the handshake, is there; a source can be invented.
+    fn worth(&self) -> Worth {
+        let Connection { state, halves, .. } = &self.connection;
+        let is_empty = || halves.iter().all(|half| half.side.farthest() == 0);
+        match state {
+            _ if self.connection.is_closed() => Worth::Closed,
+            State::Opening | State::Answered => Worth::HalfOpen,
+            _ if !self.is_answered() => Worth::Unanswered,
+            State::Established if is_empty() => Worth::Established,
+            State::Established => Worth::WithData,
+            _ => Worth::Answered,
+        }
+    }
+
     fn is_over(&self, now: Instant, timeouts: &Timeouts) -> bool {
         let of = timeouts.of(self.key.protocol());
         let is_tcp = self.key.protocol() == warpline_packet::wire::ip_protocol::TCP;
@@ -55,8 +70,8 @@ pub(super) struct Table<V> {
     index: Index,
     /// By packets' hints, where the flow of one was found last.
     guesses: Box<[u32]>,
-    /// Where the next one to make room is looked for, and where flows that are over are.
-    hand: usize,
+    ranks: Ranks,
+    /// Where flows that are over are looked for.
     sweep: usize,
     seed: u64,
     started: u64,
@@ -73,7 +88,7 @@ impl<V: Default> Table<V> {
             free: Vec::with_capacity(capacity),
             index: Index::new(capacity),
             guesses: vec![0; guesses_of(capacity)].into(),
-            hand: 0,
+            ranks: Ranks::new(capacity),
             sweep: 0,
             seed: RandomState::new().hash_one(0_u8),
             started: 0,
@@ -83,7 +98,10 @@ impl<V: Default> Table<V> {
     /// Bytes of a table with room for `capacity` flows.
     pub(super) fn memory_len(capacity: usize) -> usize {
         let guesses = guesses_of(capacity) * size_of::<u32>();
-        capacity * (size_of::<Flow<V>>() + size_of::<u32>()) + Index::memory_len(capacity) + guesses
+        capacity * (size_of::<Flow<V>>() + size_of::<u32>())
+            + Ranks::memory_len(capacity)
+            + Index::memory_len(capacity)
+            + guesses
     }
 
     pub(super) fn len(&self) -> usize {
@@ -137,7 +155,7 @@ impl<V: Default> Table<V> {
         self.flows[place as usize].is_over(now, timeouts)
     }
 
-    /// Starts a flow; `None` where there is no room.
+    /// Starts a flow; `None` where there is no room. [`Table::settle`] is to follow, once its packet was taken in.
     pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<u32> {
         let place = match self.free.pop() {
             Some(place) => place,
@@ -157,7 +175,10 @@ impl<V: Default> Table<V> {
         };
         match self.flows.get_mut(place as usize) {
             Some(old) => *old = flow,
-            None => self.flows.push(flow),
+            None => {
+                self.flows.push(flow);
+                self.ranks.push();
+            }
         }
         self.index.insert(key.hash(self.seed), place);
         Some(place)
@@ -167,22 +188,32 @@ impl<V: Default> Table<V> {
     pub(super) fn remove(&mut self, place: u32) -> Connection {
         let hash = self.flows[place as usize].key.hash(self.seed);
         self.index.remove(hash, place);
+        self.ranks.remove(place);
         self.free.push(place);
         let flow = &mut self.flows[place as usize];
         flow.number = 0;
         flow.connection
     }
 
-    /// The flow to make room, where all places are in use: of the next few the one that was idle for longest.
-    pub(super) fn longest_idle(&mut self) -> Option<u32> {
-        let len = self.flows.len();
-        if len == 0 {
-            return None;
-        }
-        let start = self.hand;
-        self.hand = (start + CANDIDATES) % len;
-        let candidates = (0..CANDIDATES.min(len)).map(|step| (start + step) % len);
-        candidates.min_by_key(|&place| self.flows[place].last).map(|place| place as u32)
+    /// What a flow is worth may have changed.
+    pub(super) fn settle(&mut self, place: u32) {
+        let flow = &self.flows[place as usize];
+        self.ranks.set(place, flow.worth(), flow.last);
+    }
+
+    /// The flow to make room, where all places are in use: one whose time is over, if the next few have one, or else the one
+    /// that is worth least, which is told.
+    pub(super) fn make_room(
+        &mut self,
+        now: Instant,
+        timeouts: &Timeouts,
+    ) -> Option<(u32, Option<Worth>)> {
+        let over = (0..SWEPT).find_map(|_| self.next_over(now, timeouts));
+        let least = |own: &mut Self| {
+            let (place, worth) = own.ranks.least(&own.flows)?;
+            Some((place, Some(worth)))
+        };
+        over.map(|place| (place, None)).or_else(|| least(self))
     }
 
     /// Looks at the next place for a flow whose time is over. Told as often as there are places, it looks at all.
@@ -205,5 +236,5 @@ fn guesses_of(capacity: usize) -> usize {
 /// How many places ahead the memory of those to be looked at is asked for.
 const AHEAD: usize = 4;
 
-/// How many flows are looked at for one to make room.
-const CANDIDATES: usize = 16;
+/// At how many places a flow is looked for whose time is over, for it to make room.
+const SWEPT: usize = 2;

@@ -4,6 +4,7 @@ mod bounds;
 mod connections;
 mod delivery;
 mod expected;
+mod floods;
 mod flows;
 mod frames;
 mod overlaps;
