@@ -26,17 +26,22 @@ pub struct Driven {
     pub device_share: Option<f64>,
 }
 
+/// Packets that came to the end of the chain, behind which nothing is sent.
+fn passed(report: &Report) -> u64 {
+    report.part.packets.sent + report.part.packets.absorbed
+}
+
 impl Driven {
-    /// Packets that were sent, millions a second: the sum over the chains.
+    /// Packets that came to the end of the chain, millions a second: the sum over the chains.
     pub fn mpps(&self) -> f64 {
-        self.rate(|report| report.part.packets.sent as f64) / 1e6
+        self.rate(|report| passed(report) as f64) / 1e6
     }
 
     /// Gigabits of frames, as they were read, that were sent in a second.
     pub fn gbps(&self) -> f64 {
         self.rate(|report| {
             let (packets, bytes) = (&report.part.packets, report.part.bytes_read as f64);
-            8.0 * bytes * packets.sent as f64 / packets.read.max(1) as f64
+            8.0 * bytes * passed(report) as f64 / packets.read.max(1) as f64
         }) / 1e9
     }
 

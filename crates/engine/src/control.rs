@@ -5,16 +5,18 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Successor;
 use crate::reload::Reloads;
+use crate::stats::{Packets, Part};
 
 /// Shared between a running chain and whoever watches it.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
     failed: AtomicBool,
+    aborted: AtomicBool,
     /// Packets read so far.
     pub(crate) read: AtomicU64,
-    /// Packets that reached the end of the chain so far, whatever became of them.
-    pub(crate) ended: AtomicU64,
+    /// Packets that reached the end of the chain so far.
+    settled: Settled,
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
     pub(crate) reloads: Reloads,
@@ -24,6 +26,16 @@ pub struct Control {
 /// Packets after which a busy thread tells how many it had: each time takes the line of memory that all threads look at
 /// from them.
 pub(crate) const TELL_EVERY: u64 = 16_384;
+
+/// What became of packets so far, as [`Packets`] has it.
+#[derive(Default)]
+struct Settled {
+    sent: AtomicU64,
+    absorbed: AtomicU64,
+    dropped: AtomicU64,
+    malformed: AtomicU64,
+    overload: AtomicU64,
+}
 
 /// What an operator should hear of at once; at most one of each stage and lane.
 #[derive(Default)]
@@ -72,6 +84,50 @@ impl Control {
         }
     }
 
+    /// Ends the chain at once: packets on their way are not drained. A thread that waits in a call of the operating
+    /// system ends when that returns.
+    pub fn abort(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
+        self.fail();
+    }
+
+    /// Whether that was asked.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// What is known of a chain whose threads don't come back after [`Control::abort`].
+    pub fn unfinished(&self, functions: usize) -> Part {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut part = Part::new(functions);
+        part.packets = Packets {
+            read: of(&self.read),
+            sent: of(&self.settled.sent),
+            absorbed: of(&self.settled.absorbed),
+            dropped: of(&self.settled.dropped),
+            malformed: of(&self.settled.malformed),
+            overload: of(&self.settled.overload),
+            ..Packets::default()
+        };
+        part.abort();
+        part
+    }
+
+    /// Tells what became of packets since `told`, which becomes `now`.
+    pub(crate) fn tell_settled(&self, now: &Packets, told: &mut Packets) {
+        let Settled { sent, absorbed, dropped, malformed, overload } = &self.settled;
+        for (count, more) in [
+            (sent, now.sent - told.sent),
+            (absorbed, now.absorbed - told.absorbed),
+            (dropped, now.dropped - told.dropped),
+            (malformed, now.malformed - told.malformed),
+            (overload, now.overload - told.overload),
+        ] {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+        told.clone_from(now);
+    }
+
     /// Whether a thread of the chain panicked or did not start: the others end too.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
@@ -102,7 +158,9 @@ impl Control {
 
     /// Packets that reached the end of the chain so far, told as those that were read.
     pub fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed)
+        let Settled { sent, absorbed, dropped, malformed, overload } = &self.settled;
+        let all = [sent, absorbed, dropped, malformed, overload];
+        all.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Share of the source that was read, 0 to 1, where the source can know.

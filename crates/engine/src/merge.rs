@@ -3,8 +3,6 @@
 //! Every number of the input arrives exactly once, on one lane, dropped packets too; a tick's and the end's
 //! arrive once on every lane. So the merge knows what is next and never waits for a lane that has nothing.
 
-use std::sync::atomic::Ordering;
-
 use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::config::plain;
 use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
@@ -14,7 +12,7 @@ use crate::comments::Comments;
 use crate::control::TELL_EVERY;
 use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
-use crate::stats::Part;
+use crate::stats::{EndedBy, Packets, Part};
 use crate::{Chain, Control};
 
 /// The queue at which frames are lost that the sink can't take.
@@ -73,8 +71,9 @@ pub(crate) struct Merge {
     turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
-    /// Packets that ended and were not told of.
+    /// Packets that ended and were not told of, and what was told.
     untold: u64,
+    told: Packets,
 }
 
 impl Merge {
@@ -90,8 +89,8 @@ impl Merge {
         let lanes_len = lanes.len();
         let exits =
             lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
-        let part = Part::new(functions);
         let wants_frames = sink.wants_frames();
+        let part = Part { has_no_output: !wants_frames, ..Part::new(functions) };
         Self {
             sink,
             wants_frames,
@@ -104,6 +103,7 @@ impl Merge {
             sink_open: true,
             unflushed: false,
             untold: 0,
+            told: Packets::default(),
             unsuitable: Vec::new(),
             reports,
             heads: Vec::with_capacity(lanes_len),
@@ -126,7 +126,8 @@ impl Merge {
             worked = true;
         }
         if self.untold >= TELL_EVERY || (self.untold > 0 && (self.finished || !worked)) {
-            control.ended.fetch_add(std::mem::take(&mut self.untold), Ordering::Relaxed);
+            self.untold = 0;
+            control.tell_settled(&self.part.packets, &mut self.told);
         }
         worked
     }
@@ -159,6 +160,10 @@ impl Merge {
         {
             self.close_sink(&error);
         }
+        let lost = self.sink.unwritten();
+        self.part.packets.sent -= lost.frames;
+        self.part.packets.unwritten += lost.frames;
+        self.part.bytes_sent -= lost.bytes;
         Ended { part: self.part, states: Vec::new(), reports: Some(self.reports) }
     }
 
@@ -255,18 +260,19 @@ impl Merge {
     fn count(&mut self, batch: &Batch) {
         let tally = batch.tally();
         let packets = &mut self.part.packets;
-        packets.sent += tally.of(Verdict::Forward) + tally.of(Verdict::Return);
+        // Nobody is there to send to.
+        packets.absorbed += tally.of(Verdict::Forward) + tally.of(Verdict::Return);
         packets.dropped += tally.of(Verdict::Dropped);
         packets.absorbed += tally.of(Verdict::Absorbed);
         packets.malformed += tally.of(Verdict::Malformed);
         packets.overload += tally.of(Verdict::Overload);
-        self.part.bytes_sent += tally.sent_bytes;
     }
 
     /// Counts what became of a packet, and sends it if that is its end.
     fn settle(&mut self, packet: Packet<'_>) {
         let packets = &mut self.part.packets;
         match packet.verdict() {
+            Verdict::Forward | Verdict::Return if !self.wants_frames => packets.absorbed += 1,
             Verdict::Forward | Verdict::Return => self.send(packet),
             Verdict::Dropped => packets.dropped += 1,
             Verdict::Absorbed => packets.absorbed += 1,
@@ -320,6 +326,7 @@ impl Merge {
             }
             SinkError::Closed if self.sink_open => {
                 self.part.warnings.push("output: the reader closed the pipe".into());
+                self.part.ended_by = EndedBy::Output;
             }
             _ => {}
         }

@@ -23,7 +23,7 @@ use crate::merge::Merge;
 use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stage::Rooms;
-use crate::stats::Part;
+use crate::stats::{EndedBy, Part};
 use crate::{Chain, Control, Cores, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
@@ -139,7 +139,14 @@ pub fn run_to(
     let mut seen = std::collections::HashSet::new();
     // Lanes tell the same.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
-    Ok(Report { part: ended.close(chain), lanes: settings.lanes, cores: settings.cores })
+    let mut part = ended.close(chain);
+    if !part.errors.is_empty() {
+        part.ended_by = EndedBy::Error;
+    }
+    if control.is_aborted() {
+        part.abort();
+    }
+    Ok(Report { part, lanes: settings.lanes, cores: settings.cores })
 }
 
 fn build(

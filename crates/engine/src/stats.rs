@@ -7,6 +7,20 @@ use hdrhistogram::Histogram;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
+/// What ended a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndedBy {
+    /// There was no more to read.
+    #[default]
+    Input,
+    /// Someone asked for it ([`crate::Control::stop`]).
+    Stop,
+    /// Who read the output went away.
+    Output,
+    /// Something failed: [`Part::errors`] say what.
+    Error,
+}
+
 /// What became of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
@@ -16,7 +30,7 @@ pub struct Packets {
     pub generated: u64,
     /// Sent to the sink.
     pub sent: u64,
-    /// Went into other packets.
+    /// Went into other packets, or came to the end of a chain that has no output.
     pub absorbed: u64,
     /// Dropped by a function for a named reason.
     pub dropped: u64,
@@ -24,6 +38,8 @@ pub struct Packets {
     pub malformed: u64,
     /// Found no room at a named queue.
     pub overload: u64,
+    /// Taken by the output, which failed before it wrote them.
+    pub unwritten: u64,
     /// Neither of these yet: none, after a drained stop.
     pub in_flight: u64,
 }
@@ -31,8 +47,13 @@ pub struct Packets {
 impl Packets {
     /// Whether every packet read or generated ended as exactly one thing (invariant I1).
     pub fn balanced(&self) -> bool {
-        let ended = self.sent + self.absorbed + self.dropped + self.malformed + self.overload;
-        self.read + self.generated == ended + self.in_flight
+        self.read + self.generated == self.ended() + self.in_flight
+    }
+
+    /// Those that ended as something.
+    pub fn ended(&self) -> u64 {
+        let gone = self.dropped + self.malformed + self.overload;
+        self.sent + self.absorbed + gone + self.unwritten
     }
 
     fn add(&mut self, other: &Self) {
@@ -43,6 +64,7 @@ impl Packets {
         self.dropped += other.dropped;
         self.malformed += other.malformed;
         self.overload += other.overload;
+        self.unwritten += other.unwritten;
         self.in_flight += other.in_flight;
     }
 }
@@ -183,6 +205,10 @@ pub struct Part {
     pub warnings: Vec<String>,
     /// What ended the run early.
     pub errors: Vec<String>,
+    /// Whether what came to the end of the chain was not sent anywhere.
+    pub has_no_output: bool,
+    /// What ended the run, as far as the thread knows: the worst of all.
+    pub ended_by: EndedBy,
     /// The first packet in and the last out, on the engine's clock.
     pub span_ns: Option<(u64, u64)>,
 }
@@ -200,6 +226,8 @@ impl Part {
             latency: latency_histogram(),
             warnings: Vec::new(),
             errors: Vec::new(),
+            has_no_output: false,
+            ended_by: EndedBy::Input,
             span_ns: None,
         }
     }
@@ -218,10 +246,22 @@ impl Part {
         let _ = self.latency.add(&other.latency);
         self.warnings.extend(other.warnings);
         self.errors.extend(other.errors);
+        self.has_no_output |= other.has_no_output;
+        self.ended_by = self.ended_by.max(other.ended_by);
         self.span_ns = match (self.span_ns, other.span_ns) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, another) => one.or(another),
         };
+    }
+
+    /// The run was ended at once: what is no packet's end yet is in flight.
+    pub(crate) fn abort(&mut self) {
+        let packets = &mut self.packets;
+        packets.in_flight = (packets.read + packets.generated).saturating_sub(packets.ended());
+        self.ended_by = EndedBy::Stop;
+        if packets.in_flight > 0 {
+            self.errors.push("it was ended at once, with packets in flight".into());
+        }
     }
 
     /// Notes that something happened at `now`.

@@ -98,6 +98,12 @@ pub trait Source: Send {
         Vec::new()
     }
 
+    /// Nothing more is asked of it: what it writes on the side is completed. Says what failed there, which makes the
+    /// run a failed one.
+    fn finish(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the source loses frames that are not taken at once (`on_full = "drop"`); one that
     /// can wait loses nothing.
     fn drops_when_full(&self) -> bool {
@@ -157,6 +163,11 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// Frames that it took and that never got to where they go, once that failed.
+    fn unwritten(&self) -> Unwritten {
+        Unwritten::default()
+    }
+
     /// Hands everything taken so far to the operating system.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
@@ -166,6 +177,15 @@ pub trait Sink: Send {
     fn close(&mut self) -> Result<(), SinkError> {
         self.flush()
     }
+}
+
+/// See [`Sink::unwritten`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Takes every frame and keeps none (`--output none`).

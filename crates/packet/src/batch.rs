@@ -57,8 +57,6 @@ const VERDICTS: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     packets: [u32; VERDICTS],
-    /// Bytes of those that are sent.
-    pub sent_bytes: u64,
 }
 
 impl Tally {
@@ -277,13 +275,10 @@ impl Batch {
         let mut tally = Tally::default();
         if self.forward_count() == self.len() {
             tally.packets[Verdict::Forward as usize] = self.len() as u32;
-            tally.sent_bytes = self.table.frame_lens().iter().map(|&len| u64::from(len)).sum();
             return tally;
         }
-        for (&verdict, &len) in self.table.column(VerdictOf).iter().zip(self.table.frame_lens()) {
+        for &verdict in self.table.column(VerdictOf) {
             tally.packets[usize::from(verdict) % VERDICTS] += 1;
-            let sent = verdict <= Verdict::Return as u8;
-            tally.sent_bytes += if sent { u64::from(len) } else { 0 };
         }
         tally
     }

@@ -2,7 +2,8 @@
 //!
 //! `cli` says what can be typed, `chain_file` what can be written, `commands` does it. Messages go to
 //! standard error and data to standard output. Exit status: 0 done, 1 the run failed or its packets
-//! don't balance, 2 the command line, the chain file or a file that it names is wrong.
+//! don't balance, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
+//! (130 after Ctrl-C, 143 after SIGTERM) where that ended the run and all was written.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,8 @@ pub(crate) enum Failure {
     Run(String),
     /// Something that the user wrote is wrong: exit status 2.
     Usage(String),
+    /// A signal of this number ended the run, which failed in nothing: exit status 128 and the number.
+    Signal(u8),
 }
 
 impl Failure {
@@ -42,17 +45,17 @@ impl Failure {
     fn why(&self) -> &str {
         match self {
             Self::Run(why) | Self::Usage(why) => why,
+            Self::Signal(_) => "a signal ended it",
         }
     }
 }
 
 fn main() -> ExitCode {
     if let Some(what) = missing_instructions() {
-        return fail(
-            1,
-            &format!("this processor lacks {what}; this program was built for x86-64-v3"),
-        );
+        let why = format!("this processor lacks {what}; this program was built for x86-64-v3");
+        return ExitCode::from(fail(1, &why));
     }
+    watch::ignore_size_limit();
     let outcome = match cli::Arguments::parse().command {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
         cli::Command::Check { chain, json, device, set } => {
@@ -63,10 +66,16 @@ fn main() -> ExitCode {
         cli::Command::Devices { measure, json, .. } => commands::devices::devices(measure, json),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
+    ExitCode::from(exit_status(outcome))
+}
+
+/// The status that the program ends with; says why where that is a failure.
+pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure @ Failure::Run(_)) => fail(1, failure.why()),
         Err(failure @ Failure::Usage(_)) => fail(2, failure.why()),
+        Err(Failure::Signal(number)) => 128 + number,
     }
 }
 
@@ -86,8 +95,8 @@ fn missing_instructions() -> Option<&'static str> {
     None
 }
 
-fn fail(status: u8, why: &str) -> ExitCode {
+fn fail(status: u8, why: &str) -> u8 {
     // Nobody may be there to read it.
     let _ = writeln!(std::io::stderr().lock(), "error: {why}");
-    ExitCode::from(status)
+    status
 }

@@ -1,7 +1,7 @@
 //! The statistics of a run, for programs: the file that `--stats` writes.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::stats::{FunctionStats, Part};
+use warpline_engine::stats::{EndedBy, FunctionStats, Part};
 use warpline_engine::{Chain, Instance, Report};
 use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
@@ -12,7 +12,7 @@ use crate::summary::duration;
 const SCHEMA: u32 = 1;
 
 /// The statistics of all chains of a process that took `seconds`.
-pub(crate) fn stats(chains: &[(&Chain, Report)], seconds: f64) -> Value {
+pub(crate) fn stats(chains: &[(&Chain, &Report)], seconds: f64) -> Value {
     let chains: Vec<Value> = chains.iter().map(|(chain, report)| of_chain(chain, report)).collect();
     json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains })
 }
@@ -24,6 +24,7 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
     json!({
         "name": chain.name,
         "duration": duration(part),
+        "ended": ended(part.ended_by),
         "lanes": report.lanes,
         "cores": report.cores.numbers(),
         "packets": packets(part),
@@ -44,6 +45,15 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
     })
 }
 
+fn ended(by: EndedBy) -> &'static str {
+    match by {
+        EndedBy::Input => "end of input",
+        EndedBy::Stop => "signal",
+        EndedBy::Output => "output closed",
+        EndedBy::Error => "error",
+    }
+}
+
 fn counts<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Map<String, Value> {
     counts.into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect()
 }
@@ -58,6 +68,7 @@ fn packets(part: &Part) -> Value {
         "dropped": p.dropped,
         "malformed": p.malformed,
         "overload": p.overload,
+        "unwritten": p.unwritten,
         "in_flight": p.in_flight,
         "balanced": p.balanced(),
     })

@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use warpline_engine::stats::Part;
+use warpline_engine::stats::{EndedBy, Part};
 use warpline_engine::{Chain, Report};
 use warpline_nf::{About, Cell, Table};
 use warpline_packet::Malformed;
@@ -10,10 +10,15 @@ use warpline_packet::Malformed;
 /// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
 const ROWS_MAX: usize = 20;
 
-/// What a run of `chain` came to.
-pub(crate) fn summary(chain: &Chain, report: &Report) -> String {
+/// What a run of `chain` came to, which the number of a signal perhaps ended.
+pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> String {
     let part = &report.part;
     let mut text = headline(chain, report);
+    text += &match (part.ended_by, signal) {
+        (EndedBy::Stop, Some(signal)) => format!("  ended by {}\n", signal_name(signal)),
+        (EndedBy::Error, _) => "  ended by an error\n".into(),
+        _ => String::new(),
+    };
     text += &packets(part);
     if !chain.instances.is_empty() {
         text += &functions(chain, part);
@@ -34,6 +39,12 @@ pub(crate) fn summary(chain: &Chain, report: &Report) -> String {
     }
     part.warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
     text
+}
+
+/// What a signal is called that ends runs.
+fn signal_name(number: u8) -> String {
+    let name = signal_hook::low_level::signal_name(number.into());
+    name.map_or_else(|| format!("signal {number}"), str::to_owned)
 }
 
 fn headline(chain: &Chain, report: &Report) -> String {
@@ -64,6 +75,7 @@ fn packets(part: &Part) -> String {
         ("malformed", p.malformed),
         ("absorbed", p.absorbed),
         ("overload", p.overload),
+        ("unwritten", p.unwritten),
     ] {
         if count > 0 || matches!(name, "read" | "sent" | "dropped") {
             text += &format!("  {name:<10} {:>14}", grouped(count));
@@ -72,6 +84,9 @@ fn packets(part: &Part) -> String {
                 let queues: Vec<String> =
                     queues.map(|(queue, n)| format!("{queue} {}", grouped(*n))).collect();
                 text += &format!("  at {}", queues.join(", "));
+            }
+            if name == "absorbed" && part.has_no_output {
+                text += "  (there is no output)";
             }
             text += "\n";
         }

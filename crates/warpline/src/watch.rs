@@ -1,17 +1,20 @@
 //! Watching a run from outside: signals that end it in order, the progress bar, and news of its devices.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
-use warpline_engine::Control;
+use signal_hook::iterator::Signals;
+use warpline_engine::{Chain, Control};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long threads may take to end at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Steps of the bar.
 const STEPS: u64 = 10_000;
 
@@ -27,21 +30,72 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
-/// Looks after running chains, each with its name, until `done`: passes the stop on, tells what can't wait for the
-/// summary, draws the bar on a terminal.
+/// Has a write beyond the limit on a file's size (`ulimit -f`) fail like one to a full disk, not end the program.
+pub(crate) fn ignore_size_limit() {
+    // To be told in a flag is all: then the system ends nothing.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
+
+/// The signals that end a run.
+pub(crate) struct Stops {
+    /// None where the system refused: then they end the program, as they do by themselves.
+    signals: Option<Mutex<Signals>>,
+    /// The number of the first that came.
+    first: AtomicU8,
+}
+
+impl Stops {
+    /// From here on Ctrl-C and SIGTERM end nothing by themselves.
+    pub(crate) fn new() -> Self {
+        let signals = Signals::new([SIGINT, SIGTERM]).ok().map(Mutex::new);
+        Self { signals, first: AtomicU8::new(0) }
+    }
+
+    /// The first that came.
+    pub(crate) fn first(&self) -> Option<u8> {
+        Some(self.first.load(Ordering::Acquire)).filter(|number| *number > 0)
+    }
+
+    /// How many came since.
+    fn take(&self) -> usize {
+        let Some(signals) = &self.signals else { return 0 };
+        let mut signals = signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        for number in signals.pending() {
+            count += 1;
+            let number = u8::try_from(number).unwrap_or(u8::MAX);
+            let _ = self.first.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+        }
+        count
+    }
+}
+
+/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one; tells what can't
+/// wait for the summary, draws the bar on a terminal. `give_up` ends the program where a thread doesn't end.
 pub(crate) fn watch(
-    chains: &[(String, &Control)],
-    stop: &AtomicBool,
+    chains: &[(Arc<Chain>, &Control)],
+    stops: &Stops,
     done: &AtomicBool,
     tell: impl Fn(&str),
+    give_up: impl Fn(u8),
 ) {
     let bar = std::io::stderr().is_terminal().then(bar);
     let controls: Vec<&Control> = chains.iter().map(|(_, control)| *control).collect();
+    let (mut came, mut hurried) = (0, None);
     while !done.load(Ordering::Acquire) {
-        if stop.load(Ordering::Relaxed) {
+        came += stops.take();
+        if came > 0 {
             controls.iter().for_each(|control| control.stop());
         }
-        for (name, control) in chains {
+        if came > 1 {
+            let since = *hurried.get_or_insert_with(Instant::now);
+            controls.iter().for_each(|control| control.abort());
+            if since.elapsed() > PATIENCE {
+                give_up(stops.first().unwrap_or(0));
+            }
+        }
+        for (chain, control) in chains {
+            let name = &chain.name;
             for news in control.take_news() {
                 let tell = || tell(&format!("warning: chain {name:?}: {news}\n"));
                 bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));

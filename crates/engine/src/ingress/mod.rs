@@ -19,7 +19,7 @@ use self::feed::{Found, Position};
 use self::kept::Kept;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
-use crate::stats::Part;
+use crate::stats::{EndedBy, Part};
 use crate::{Chain, Control, Settings, lane_of};
 
 /// The queue that frames are lost at which a source could not hold back.
@@ -129,6 +129,7 @@ impl Ingress {
 
     /// What it counted, with the source's last words.
     pub(crate) fn finish(mut self) -> Part {
+        self.desk.part.errors.extend(self.source.finish());
         self.desk.part.warnings.extend(self.source.warnings());
         self.desk.part
     }
@@ -143,6 +144,7 @@ impl Ingress {
             return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
         if control.is_stopped() {
+            desk.part.ended_by = EndedBy::Stop;
             return desk.end();
         }
         if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {

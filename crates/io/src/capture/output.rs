@@ -1,15 +1,16 @@
 //! The end of a writer: collects whole records, compresses them if asked to, writes them out, and
 //! leaves a file that can be read whatever happens.
 //!
-//! Records go out by the buffer, compressed as a piece that can be read once it is there. A file that
-//! a full disk ends is cut back to its last whole record or piece.
+//! Records go out by the buffer, compressed as a piece that can be read once it is there. Where pieces end depends on
+//! the records alone, so that the same records make the same file. A file that a full disk ends is cut back to its last
+//! whole record or piece, and the frames that it lacks are counted.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
 
 use super::compression::{Compression, Encoder};
-use crate::port::SinkError;
+use crate::port::{SinkError, Unwritten};
 
 /// How a format's records follow each other.
 pub(super) struct Framing {
@@ -30,6 +31,10 @@ pub(super) struct RecordOutput {
     encoder: Option<Encoder>,
     /// Whole records not yet written, and the file header before the first.
     buffer: Vec<u8>,
+    /// Frames in the buffer: where the record of each ends, and its bytes.
+    frames: Vec<(u32, u32)>,
+    /// Frames that were in the buffer when nothing more could be written.
+    unwritten: Unwritten,
     /// The buffer compressed.
     piece: Vec<u8>,
     /// Bytes written.
@@ -51,6 +56,8 @@ impl RecordOutput {
             compression: None,
             encoder: None,
             buffer: Vec::with_capacity(BUFFER_LEN),
+            frames: Vec::with_capacity(BUFFER_LEN / FRAME_RECORD_LEN),
+            unwritten: Unwritten::default(),
             piece: Vec::new(),
             written: 0,
             failed: None,
@@ -84,9 +91,24 @@ impl RecordOutput {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Hands all records on.
+    /// A frame of `len` bytes was put whole.
+    #[inline]
+    pub(super) fn framed(&mut self, len: usize) {
+        self.frames.push((self.buffer.len() as u32, len as u32));
+    }
+
+    /// Frames that were put and are not in the file.
+    pub(super) fn unwritten(&self) -> Unwritten {
+        self.unwritten
+    }
+
+    /// Hands all records on; compressed ones when there is a piece of them.
     pub(super) fn flush(&mut self) -> Result<(), SinkError> {
         self.check_failed()?;
+        if self.compression.is_none() { self.hand_on() } else { Ok(()) }
+    }
+
+    fn hand_on(&mut self) -> Result<(), SinkError> {
         self.drain()?;
         self.output.flush().map_err(|error| self.fail(0, error))
     }
@@ -99,7 +121,7 @@ impl RecordOutput {
             encoder.finish(&mut self.piece).map_err(|error| self.fail(0, error))?;
             self.write_piece()?;
         }
-        self.flush()
+        self.hand_on()
     }
 
     /// Writes the buffer out.
@@ -117,6 +139,7 @@ impl RecordOutput {
             return Err(self.fail(self.whole_records(done), error));
         }
         self.buffer.clear();
+        self.frames.clear();
         Ok(())
     }
 
@@ -128,8 +151,10 @@ impl RecordOutput {
         let encoded = encoder.encode(&self.buffer, &mut self.piece);
         encoded.map_err(|error| self.fail(0, error))?;
         self.encoder = Some(encoder);
+        self.write_piece()?;
         self.buffer.clear();
-        self.write_piece()
+        self.frames.clear();
+        Ok(())
     }
 
     fn write_piece(&mut self) -> Result<(), SinkError> {
@@ -163,7 +188,11 @@ impl RecordOutput {
             let _ = file.set_len(self.written + whole as u64);
         }
         self.failed = Some(error.kind());
-        self.buffer = Vec::new();
+        for &(_, len) in self.frames.iter().filter(|&&(end, _)| end as usize > whole) {
+            self.unwritten.frames += 1;
+            self.unwritten.bytes += u64::from(len);
+        }
+        (self.buffer, self.frames) = (Vec::new(), Vec::new());
         error.into()
     }
 
@@ -179,6 +208,9 @@ impl RecordOutput {
         end
     }
 }
+
+/// Bytes of the shortest record of a frame, as good as always: more frames than that make room of their own.
+const FRAME_RECORD_LEN: usize = 64;
 
 /// Length of the buffer in bytes: room for a file header and the longest record, and enough at once
 /// for a compressor.

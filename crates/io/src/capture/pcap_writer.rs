@@ -10,7 +10,7 @@ use warpline_packet::{Instant, LinkType};
 use super::Compression;
 use super::output::{Framing, RecordOutput};
 use super::pcap::{FILE_HEADER_LEN, MAGIC_NANOS, RECORD_HEADER_LEN};
-use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError};
+use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError, Unwritten};
 
 /// A pcap file being written.
 ///
@@ -103,11 +103,16 @@ impl Sink for PcapWriter {
         let header = record_header(frame.timestamp, bytes.len() as u32, frame.wire_len);
         self.output.put(&header);
         self.output.put(bytes);
+        self.output.framed(bytes.len());
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.output.flush()
+    }
+
+    fn unwritten(&self) -> Unwritten {
+        self.output.unwritten()
     }
 
     fn close(&mut self) -> Result<(), SinkError> {

@@ -14,7 +14,7 @@ use super::block::{BLOCK_HEADER_LEN, ENHANCED, INTERFACE, SECTION_HEADER, TRAILE
 use super::interface::{IF_NAME, IF_TSRESOL, OPT_END};
 use super::output::{Framing, RecordOutput};
 use super::pcapng::BYTE_ORDER_MAGIC;
-use crate::port::{FRAME_LEN_MAX, Frame, InterfaceNames, Sink, SinkError};
+use crate::port::{FRAME_LEN_MAX, Frame, InterfaceNames, Sink, SinkError, Unwritten};
 
 /// A pcapng file being written: one section, an interface for each that frames came in on and each
 /// link type that they have.
@@ -161,7 +161,13 @@ impl PcapngWriter {
 
 impl Sink for PcapngWriter {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
-        self.write(frame, "")
+        self.write(frame, "")?;
+        self.output.framed(frame.bytes.len().min(FRAME_LEN_MAX));
+        Ok(())
+    }
+
+    fn unwritten(&self) -> Unwritten {
+        self.output.unwritten()
     }
 
     fn wants_dropped(&self) -> bool {

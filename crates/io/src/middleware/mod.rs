@@ -20,6 +20,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).burst(burst)
     }
 
+    fn finish(&mut self) -> Vec<String> {
+        (**self).finish()
+    }
+
     fn warnings(&self) -> Vec<String> {
         (**self).warnings()
     }

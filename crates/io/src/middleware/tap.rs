@@ -4,9 +4,9 @@ use crate::port::{Frame, InterfaceNames, Next, Sink, SinkError, Source, SourceEr
 
 /// A source whose frames are copied to a sink on their way.
 ///
-/// Traffic matters more than its copy: when the sink fails, the tap ends, says so once in
-/// [`Source::warnings`], and frames go on passing. Frames that don't suit the sink are counted
-/// there. The sink is flushed when the source ends, and when the tap is dropped before that.
+/// Traffic matters more than its copy: when the sink fails, the tap ends and frames go on passing; [`Source::finish`]
+/// says so. Where its reader went away, and where frames don't suit the sink, [`Source::warnings`] do. The sink is flushed
+/// when the source ends, and when the tap is dropped before that.
 pub struct Tap<S: Source> {
     source: S,
     copy: Copy,
@@ -20,13 +20,22 @@ struct Copy {
     /// Why the first unsuitable frame was that.
     why_unsuitable: &'static str,
     failure: Option<String>,
+    /// Whether it is a failure of the run.
+    is_error: bool,
 }
 
 impl<S: Source> Tap<S> {
     /// Copies what `source` gives to `sink`.
     pub fn new(source: S, sink: Box<dyn Sink>) -> Self {
         let sink = Some(sink);
-        let copy = Copy { sink, written: 0, unsuitable: 0, why_unsuitable: "", failure: None };
+        let copy = Copy {
+            sink,
+            written: 0,
+            unsuitable: 0,
+            why_unsuitable: "",
+            failure: None,
+            is_error: false,
+        };
         Self { source, copy }
     }
 
@@ -53,8 +62,15 @@ impl<S: Source> Source for Tap<S> {
         if *unsuitable > 0 {
             warnings.push(format!("tap: {unsuitable} frames were left out: {why_unsuitable}"));
         }
-        warnings.extend(failure.clone());
+        warnings.extend(failure.clone().filter(|_| !self.copy.is_error));
         warnings
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        let mut errors = self.source.finish();
+        self.copy.close();
+        errors.extend(self.copy.failure.clone().filter(|_| self.copy.is_error));
+        errors
     }
 
     fn drops_when_full(&self) -> bool {
@@ -91,8 +107,16 @@ impl Copy {
         }
     }
 
+    fn close(&mut self) {
+        if let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.close()) {
+            self.fail(&error);
+        }
+    }
+
     fn fail(&mut self, error: &SinkError) {
-        self.sink = None;
+        let Some(sink) = self.sink.take() else { return };
+        self.is_error = !matches!(error, SinkError::Closed);
+        self.written -= sink.unwritten().frames;
         self.failure = Some(format!("tap: ended after {} frames: {error}", self.written));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Demand, Instance, demands, try_cores};
+use warpline_engine::{Chain, Demand, Instance, StartError, demands, try_cores};
 use warpline_nf::Diagnostics;
 use warpline_packet::FieldSet;
 
@@ -44,8 +44,10 @@ pub(crate) fn check_machine<'a>(
     chains: impl Iterator<Item = &'a Loaded> + Clone,
 ) -> Result<(), Failure> {
     for Loaded { chain, settings, .. } in chains.clone() {
-        try_cores(chain, settings)
-            .map_err(|why| Failure::Usage(format!("chain {:?}: {why}", chain.name)))?;
+        try_cores(chain, settings).map_err(|why| {
+            let told = format!("chain {:?}: {why}", chain.name);
+            if why == StartError::Thread { Failure::Run(told) } else { Failure::Usage(told) }
+        })?;
     }
     let all = demands(chains.map(|loaded| (&*loaded.chain, &loaded.settings)));
     match all.iter().find(|demand| !demand.fits()) {

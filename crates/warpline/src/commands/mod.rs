@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod check;
+mod crew;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod functions;

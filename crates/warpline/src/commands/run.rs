@@ -4,24 +4,22 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use warpline_engine::sys::leave;
-use warpline_engine::{Chain, Control, Instance, Ports, Report, StartError};
+use warpline_engine::{Chain, Instance};
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Lines, Outputs, SourceText};
 
+use super::crew::{self, Outcome, Ran};
 use crate::chain_file::{Loaded, Setting, load};
 use crate::cli::RunArguments;
 use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
-use crate::reload::{self, Origin, Running};
+use crate::reload::Origin;
 use crate::writes::{Claims, Writes};
-use crate::{Failure, demo, stats_json, summary, watch};
+use crate::{Failure, demo, stats_json, summary};
 
 /// A chain with its ports named.
 struct Planned {
@@ -42,12 +40,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
     let origin = Origin { path, set: &set, device };
-    let (reports, failures) = run_all(ready, &outputs, &origin);
-    let finished = finish(&reports, failures, stats, started);
-    if outputs.alerts.is_some() && !reports.iter().any(|(loaded, _)| alerts(loaded)) {
-        tell("warning: --alerts: no function of the chain alerts\n");
-    }
-    finished
+    let stats = Mutex::new(stats);
+    let has_alerts = outputs.alerts.is_some();
+    crew::run(ready, &outputs, &origin, |outcome| {
+        let finished = finish(&outcome, lock(&stats).take(), started);
+        if has_alerts && !outcome.chains.iter().any(|ran| alerts(&ran.chain)) {
+            tell("warning: --alerts: no function of the chain alerts\n");
+        }
+        finished
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Builds the chains and says where each one's packets come from and go to.
@@ -186,11 +191,12 @@ fn alerts_file(arguments: &RunArguments) -> Option<&Path> {
 }
 
 /// Whether a function of the chain alerts.
-fn alerts(loaded: &Loaded) -> bool {
-    loaded.chain.instances.iter().any(|instance| instance.function.alerts())
+fn alerts(chain: &Chain) -> bool {
+    chain.instances.iter().any(|instance| instance.function.alerts())
 }
 
-type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
+/// A chain with its ports open.
+pub(super) type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
 
 /// All that a run reads and writes.
 struct Opened {
@@ -257,81 +263,13 @@ fn named(input: &Input) -> String {
     }
 }
 
-/// Keeps all threads but lanes off the cores that lanes run on: also those that building the chains and opening the ports started.
-fn leave_cores(ready: &[Ready]) {
-    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.chain).cores;
-    let cores: Vec<u16> = ready.iter().map(of).flat_map(|cores| cores.numbers().to_vec()).collect();
-    leave(&cores);
-}
-
-/// Runs all chains side by side; gives what those did that could start, and why others could not.
-fn run_all(
-    ready: Vec<Ready>,
-    outputs: &Outputs,
-    origin: &Origin<'_>,
-) -> (Vec<(Loaded, Report)>, Vec<String>) {
-    leave_cores(&ready);
-    let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
-    let (stop, hangup) = (watch::stop_flag(), reload::flag());
-    let done = AtomicBool::new(false);
-    let running = |((loaded, ..), control): (&Ready, _)| Running {
-        control,
-        chain: Arc::clone(&loaded.chain),
-        left_out: loaded.left_out.clone(),
-    };
-    let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
-    let name = |((loaded, ..), control): (&Ready, _)| (loaded.chain.name.clone(), control);
-    let watched: Vec<(String, &Control)> = ready.iter().zip(&controls).map(name).collect();
-    type Ended = (Loaded, Result<Report, StartError>);
-    let outcomes: Vec<Ended> = thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch::watch(&watched, &stop, &done, tell));
-        let reloader = scope.spawn(|| reload::serve(origin, running, &hangup, &done, tell));
-        let runs: Vec<_> = ready
-            .into_iter()
-            .zip(&controls)
-            .map(|((loaded, source, sink), control)| {
-                scope.spawn(move || {
-                    let ports = Ports::Shared(source, sink);
-                    let (chain, settings) = (&loaded.chain, &loaded.settings);
-                    let report = warpline_engine::run_to(chain, settings, ports, outputs, control);
-                    (loaded, report)
-                })
-            })
-            .collect();
-        let joined = runs
-            .into_iter()
-            .map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let mut outcomes: Vec<Ended> = joined.collect();
-        done.store(true, Ordering::Release);
-        watcher.thread().unpark();
-        reloader.thread().unpark();
-        // What is told in the end is told of the chains that ran last.
-        let last = reloader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        for ((loaded, _), running) in outcomes.iter_mut().zip(last) {
-            (loaded.chain, loaded.left_out) = (running.chain, running.left_out);
-        }
-        outcomes
-    });
-    let (mut reports, mut failures) = (Vec::with_capacity(outcomes.len()), Vec::new());
-    for (loaded, report) in outcomes {
-        match report {
-            Ok(report) => reports.push((loaded, report)),
-            Err(why) => failures.push(format!("chain {:?}: {why}", loaded.chain.name)),
-        }
-    }
-    (reports, failures)
-}
-
 /// Tells what was done, and whether it failed.
-fn finish(
-    reports: &[(Loaded, Report)],
-    mut failures: Vec<String>,
-    stats_file: Option<File>,
-    started: Instant,
-) -> Result<(), Failure> {
-    for (loaded, report) in reports {
-        tell(&summary::summary(&loaded.chain, report));
-        let left_out = loaded.left_out.count();
+fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Result<(), Failure> {
+    let Outcome { chains, failures, signal } = outcome;
+    let mut failures = failures.clone();
+    for Ran { chain, left_out, report } in chains {
+        tell(&summary::summary(chain, report, *signal));
+        let left_out = left_out.count();
         if left_out > 0 {
             tell(&format!(
                 "  left out: {left_out} lines that are not supported; `warpline check` lists them\n"
@@ -339,24 +277,28 @@ fn finish(
         }
     }
     if let Some(file) = stats_file {
-        let chains: Vec<_> = reports.iter().map(|(l, r)| (&*l.chain, r.clone())).collect();
+        let chains: Vec<_> = chains.iter().map(|ran| (&*ran.chain, &ran.report)).collect();
         let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());
         if let Err(error) = write_json(file, &stats) {
             failures.push(format!("statistics: {}", plain(&error)));
         }
     }
-    for (loaded, report) in reports {
-        let name = &loaded.chain.name;
+    for Ran { chain, report, .. } in chains {
+        let name = &chain.name;
         failures.extend(report.part.errors.iter().map(|why| format!("chain {name:?}: {why}")));
         if !report.part.packets.balanced() {
             failures.push(format!("chain {name:?}: its packets don't balance"));
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\n"))) }
+    match signal {
+        _ if !failures.is_empty() => Err(Failure::Run(failures.join("\n"))),
+        Some(signal) => Err(Failure::Signal(*signal)),
+        None => Ok(()),
+    }
 }
 
 /// Writes to standard error; nobody may be there to read it.
-fn tell(text: &str) {
+pub(super) fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 

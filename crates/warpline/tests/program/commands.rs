@@ -269,7 +269,7 @@ fn a_stop_does_not_wait_for_the_next_packet() {
     let child = demo.start("run chain.toml --input slow.pcap,pace=1 --stats s.json");
     crate::ends::wait_until_running(&demo, &child, 0);
     crate::ends::signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
     assert_eq!(stats::read(&demo, "s.json")["chains"][0]["packets"]["read"], 1);
     assert_eq!(pcap::parse(&demo.read("out.pcap")).1.len(), 1);
 }

@@ -57,7 +57,7 @@ fn check(demo: &Demo, more: &str, lanes: &[u16], named: &[&str]) {
     }
     assert!(threads.values().flatten().all(|cores| *cores == others), "{more}: {threads:?}");
     signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
     let chain = stats::read(demo, "s.json")["chains"][0].take();
     assert_eq!((&chain["lanes"], &chain["cores"]), (&json!(lanes.len()), &json!(lanes)));
 }
@@ -107,5 +107,5 @@ fn a_reload_reads_the_file_as_the_start_did() {
     signal(&child, "HUP");
     assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: nothing changed");
     signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
 }

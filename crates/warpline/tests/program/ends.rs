@@ -51,15 +51,93 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
         assert!(ended.stderr.contains("no space left"), "{}", ended.stderr);
         let stats = stats::read(&demo, "s.json");
         let chain = &stats["chains"][0];
-        assert!(whole(&chain["packets"]["overload"]) > 0, "{chain}");
+        let packets = &chain["packets"];
+        assert!(whole(&packets["overload"]) > 0 && whole(&packets["unwritten"]) > 0, "{chain}");
+        assert_eq!((&packets["sent"], &chain["bytes"]["sent"]), (&0.into(), &0.into()), "{chain}");
+        assert_eq!((&packets["balanced"], &chain["ended"]), (&true.into(), &"error".into()));
         assert!(chain["errors"][0].as_str().unwrap().contains("no space left"));
     }
     let ended = demo.warpline("run chain.toml --output none --stats /dev/full").expect(1);
     assert!(ended.stderr.contains("statistics: no space left"), "{}", ended.stderr);
-    // The traffic matters more than its copy.
-    let ended = demo.warpline("run chain.toml --set chain.tap=/dev/full --stats s.json").expect(0);
-    assert!(ended.stderr.contains("warning: tap: ended after"), "{}", ended.stderr);
-    stats::read(&demo, "s.json");
+    // The traffic matters more than its copy, and goes on.
+    let tap = "run chain.toml --set chain.tap=/dev/full --stats s.json";
+    let ended = demo.warpline(tap).expect(1);
+    let why = "error: chain \"demo\": tap: ended after 0 frames: ";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    let stats = stats::read(&demo, "s.json");
+    assert!(whole(&stats["chains"][0]["packets"]["sent"]) > 10_000);
+}
+
+/// The system allows files of some blocks only: what is there is what is said to be sent, to a packet.
+#[test]
+fn what_was_taken_and_not_written_is_not_sent() {
+    let demo = Demo::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    for (name, blocks) in
+        [("o.pcap", 3000), ("o.pcapng", 3000), ("o.pcap.gz", 4000), ("o.pcap.zst", 4000)]
+    {
+        let run = format!(
+            "ulimit -f {blocks}; exec {program} run chain.toml --output {name} --stats s.json"
+        );
+        let ran = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
+        let ran = ran.expect("a shell");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{name}: {told}");
+        assert!(told.contains("output: file too large"), "{name}: {told}");
+        let chain = &stats::read(&demo, "s.json")["chains"][0];
+        let packets = &chain["packets"];
+        assert!(whole(&packets["unwritten"]) > 0, "{name}: {chain}");
+        if !name.ends_with("ng") {
+            let written = match demo.read(name).len() {
+                0 => 0,
+                _ => {
+                    // What is compressed by zstd lacks its end then, of which a warning tells.
+                    let copy = "run chain.toml --set chain.functions=[] --output b.pcap --input";
+                    demo.warpline(&format!("{copy} {name}")).expect(0);
+                    pcap::parse(&demo.read("b.pcap")).1.len()
+                }
+            };
+            assert_eq!(whole(&packets["sent"]), written as u64, "{name} of {blocks} blocks");
+        }
+    }
+}
+
+/// Without an output nothing is sent.
+#[test]
+fn no_output_is_told() {
+    let demo = Demo::new();
+    for more in ["--output none", "--output none --lanes 3"] {
+        let ended = demo.warpline(&format!("run chain.toml --stats s.json {more}")).expect(0);
+        assert!(ended.stderr.contains("(there is no output)"), "{}", ended.stderr);
+        let chain = &stats::read(&demo, "s.json")["chains"][0];
+        assert_eq!((&chain["packets"]["sent"], &chain["bytes"]["sent"]), (&0.into(), &0.into()));
+        assert!(whole(&chain["packets"]["absorbed"]) > 10_000, "{chain}");
+        assert_eq!(chain["ended"], "end of input");
+    }
+}
+
+/// A thread that the system doesn't give: all that run end, and so does the program.
+#[test]
+fn threads_that_are_not_there_end_the_run_with_a_message() {
+    let demo = Demo::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let is_root = output_of(Command::new("id").arg("-u")).trim() == "0";
+    // The limit counts all that a user runs, and none of root's.
+    let user = if is_root { "setpriv --reuid=39999 --clear-groups --" } else { "" };
+    output_of(Command::new("chmod").args(["-R", "a+rwX"]).arg(demo.path(".")));
+    for limit in 1..=6 {
+        let run = format!(
+            "exec {user} prlimit --nproc={limit} {program} run chain.toml --output none --lanes 2"
+        );
+        let child = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
+        let ran = child.expect("a shell");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert!(!told.contains("panicked"), "{limit}: {told}");
+        if is_root {
+            assert_eq!(ran.status.code(), Some(1), "{limit}: {told}");
+            assert!(told.contains("the operating system gave no thread"), "{limit}: {told}");
+        }
+    }
 }
 
 /// Nothing can be written to a socket's name: that chain can't start, and the other one's work is told.
@@ -123,8 +201,11 @@ fn a_signal_drains_and_everything_is_written() {
         wait_until_running(&demo, &child, 0);
         signal(&child, name);
         // To a pipe: the program waits in a write until someone reads.
-        let ended = wait(child).expect(0);
+        let status = if name == "INT" { 130 } else { 143 };
+        let ended = wait(child).expect(status);
+        assert!(ended.stderr.contains(&format!("ended by SIG{name}")), "{}", ended.stderr);
         let stats = stats::read(&demo, "s.json");
+        assert_eq!(stats["chains"][0]["ended"], "signal");
         let sent = whole(&stats["chains"][0]["packets"]["sent"]) as usize;
         let capture = if ended.stdout.is_empty() { demo.read("out.pcap") } else { ended.stdout };
         assert_eq!(pcap::parse(&capture).1.len(), sent, "{name} {more}");
@@ -142,7 +223,7 @@ fn a_signal_ends_a_run_whose_input_is_silent() {
     std::io::Write::write_all(&mut stdin, &capture[..100_000]).unwrap();
     wait_until_running(&demo, &child, 1);
     signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
     let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
     assert!(whole(&packets["read"]) > 0 && whole(&packets["sent"]) > 0, "{packets}");
 }
@@ -185,6 +266,26 @@ fn a_second_signal_ends_it_at_once() {
     signal(&child, "INT");
     wait(child).expect(1);
     drop(stdout);
+    let text = fs::read_to_string(demo.path("s.json")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let chain = &stats["chains"][0];
+    assert_eq!((&chain["ended"], &chain["packets"]["balanced"]), (&"signal".into(), &true.into()));
+    assert!(whole(&chain["packets"]["in_flight"]) > 0, "{chain}");
+}
+
+/// A reload reads a pipe that nobody writes to.
+#[test]
+fn a_signal_ends_a_run_whose_reload_waits() {
+    let demo = Demo::new();
+    let child = demo.start(&format!("{ENDLESS} --output none"));
+    wait_until_running(&demo, &child, 0);
+    fs::remove_file(demo.path("firewall.rules")).unwrap();
+    output_of(Command::new("mkfifo").arg(demo.path("firewall.rules")));
+    signal(&child, "HUP");
+    sleep(Duration::from_millis(300));
+    signal(&child, "TERM");
+    wait(child).expect(143);
+    assert_eq!(stats::read(&demo, "s.json")["chains"][0]["ended"], "signal");
 }
 
 #[test]

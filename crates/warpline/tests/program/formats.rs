@@ -75,7 +75,7 @@ fn a_signal_completes_the_compressed_stream() {
             demo.start(&format!("run chain.toml --stats s.json --input {input} --output {name}"));
         wait_until_running(&demo, &child, 0);
         signal(&child, "INT");
-        wait(child).expect(0);
+        wait(child).expect(130);
         test_stream(&demo, name);
         let sent = whole(&stats::read(&demo, "s.json")["chains"][0]["packets"]["sent"]);
         assert_eq!(parse(&read_back(&demo, name)).1.len() as u64, sent, "{name}");

@@ -72,7 +72,7 @@ fn one_process_at_a_time_has_the_file() {
     let told = "[ipsec]: ./nonces: it is in use: one running chain at a time may have it";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     signal(&child, "INT");
-    silent(wait(child)).expect(0);
+    silent(wait(child)).expect(130);
     let before = numbers(&site);
     assert!(before.iter().zip(1..).all(|(number, expected)| *number == expected));
     site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
@@ -160,7 +160,7 @@ fn a_new_key_is_reserved_by_a_reload() {
     assert_eq!(keys(&site), 2);
     std::thread::sleep(std::time::Duration::from_millis(200));
     signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
     has_no_key(lines.iter().collect::<Vec<_>>().join("\n").as_bytes());
     let run = numbers(&site);
     let second = run.iter().skip(1).position(|&number| number == 1).unwrap() + 1;

@@ -197,7 +197,7 @@ fn rules_change_while_packets_flow() {
     let told = || lines.recv_timeout(LIMIT).unwrap();
     while told() != "reload: what ran before goes on" {}
     signal(&child, "INT");
-    wait(child).expect(0);
+    wait(child).expect(130);
     let summary: Vec<String> = lines.iter().collect();
     let is_last = |line: &String| line.ends_with("1 of 2 rules active; 1 broken");
     assert!(

@@ -76,7 +76,7 @@ fn change_rules_and_routes(demo: &Demo, more: &str) -> serde_json::Value {
     let told = reload(demo, "rules", "# connections of before are let through\n", &run);
     assert_eq!(told, "reload: [firewall] in place");
     signal(&run.0, "INT");
-    wait(run.0).expect(0);
+    wait(run.0).expect(130);
     let chain = stats::read(demo, "s.json")["chains"][0].take();
     let functions = &chain["functions"];
     assert!(whole(&functions[0]["packets_out"]) > 0, "{functions}");
@@ -103,7 +103,7 @@ fn what_is_wrong_is_told_and_what_ran_goes_on() {
     assert_eq!(told, "reload: [nat]: it can't be changed while packets flow");
     assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: what ran before goes on");
     signal(&run.0, "INT");
-    wait(run.0).expect(0);
+    wait(run.0).expect(130);
     let stats = stats::read(&demo, "s.json");
     let functions = &stats["chains"][0]["functions"];
     assert_eq!(whole(&functions[0]["drops"]["rule"]), 0, "the old rules held all the time");
@@ -127,6 +127,6 @@ fn services_change_while_packets_flow() {
     let wrong = "vip 192.0.2.10 udp 53\nbackend nowhere\n";
     assert!(reload(&demo, "services", wrong, &run).starts_with("reload: chain.toml: 1 mistake"));
     signal(&run.0, "INT");
-    wait(run.0).expect(0);
+    wait(run.0).expect(130);
     assert_eq!(whole(&stats::read(&demo, "s.json")["chains"][0]["packets"]["overload"]), 0);
 }

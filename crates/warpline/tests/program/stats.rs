@@ -10,6 +10,7 @@ const FORM: &[(&str, &str)] = &[("schema", "whole"), ("seconds", "number"), ("ch
 const CHAIN: &[(&str, &str)] = &[
     ("name", "string"),
     ("duration", "number"),
+    ("ended", "string"),
     ("lanes", "whole"),
     ("cores", "list"),
     ("packets", "table"),
@@ -34,6 +35,7 @@ const TABLES: &[(&str, &[(&str, &str)])] = &[
             ("dropped", "whole"),
             ("malformed", "whole"),
             ("overload", "whole"),
+            ("unwritten", "whole"),
             ("in_flight", "whole"),
             ("balanced", "bool"),
         ],
@@ -111,7 +113,7 @@ fn has_form(value: &Value, form: &[(&str, &str)]) {
 #[track_caller]
 fn balances(chain: &Value) {
     let count = |key: &str| whole(&chain["packets"][key]);
-    let ends = ["sent", "absorbed", "dropped", "malformed", "overload", "in_flight"];
+    let ends = ["sent", "absorbed", "dropped", "malformed", "overload", "unwritten", "in_flight"];
     assert_eq!(count("read") + count("generated"), ends.map(count).iter().sum::<u64>(), "{chain}");
     assert_eq!(count("in_flight"), 0);
     assert_eq!(chain["packets"]["balanced"], true);

@@ -189,6 +189,10 @@ impl<S: Source> Source for Impair<S> {
         Ok(Next::Idle(Duration::ZERO))
     }
 
+    fn finish(&mut self) -> Vec<String> {
+        self.source.finish()
+    }
+
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.source.warnings();
         if self.counts.harmed() > 0 {

@@ -1,0 +1,189 @@
+//! The threads of `warpline run`: one for each chain, one that watches them, one that reloads.
+//!
+//! Whatever happens to one of them, the others come to an end: a thread that the system doesn't give, a panic, a signal
+//! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
+
+use std::io;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use warpline_engine::sys::leave;
+use warpline_engine::{Chain, Control, Cores, Ports, Report};
+use warpline_nf::config::plain;
+use warpline_nf::{Diagnostics, Outputs};
+
+use super::run::{Ready, tell};
+use crate::reload::{self, Origin, Running};
+use crate::watch::{self, Stops};
+use crate::{Failure, exit_status};
+
+/// For how long a thread that waits for the system is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A chain that ran: as it was last, what was left out of its files then, and what it did.
+pub(super) struct Ran {
+    pub(super) chain: Arc<Chain>,
+    pub(super) left_out: Diagnostics,
+    pub(super) report: Report,
+}
+
+/// What became of a run.
+pub(super) struct Outcome {
+    /// The chains that could start.
+    pub(super) chains: Vec<Ran>,
+    /// Why others could not, or did not end as they should.
+    pub(super) failures: Vec<String>,
+    /// The signal that ended it.
+    pub(super) signal: Option<u8>,
+}
+
+/// Runs all chains side by side; `finish` tells what became of them and gives what the program ends with.
+pub(super) fn run(
+    ready: Vec<Ready>,
+    outputs: &Outputs,
+    origin: &Origin<'_>,
+    finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    leave_cores(&ready);
+    let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
+    let (stops, hangup) = (Stops::new(), reload::flag());
+    let done = AtomicBool::new(false);
+    let running = |((loaded, ..), control): (&Ready, _)| Running {
+        control,
+        chain: Arc::clone(&loaded.chain),
+        left_out: loaded.left_out.clone(),
+    };
+    let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
+    let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.chain), control);
+    let watched: Vec<(Arc<Chain>, &Control)> = ready.iter().zip(&controls).map(watched).collect();
+    let (watched, stops, hangup, flag, finish) = (&watched, &stops, &hangup, &done, &finish);
+    thread::scope(|scope| {
+        // However this ends, those end that go on until it is done.
+        let done = Done(flag);
+        let give_up = move |signal| leave_with(finish(unfinished(watched, signal)));
+        start(scope, "watcher", move || watch::watch(watched, stops, flag, tell, give_up))?;
+        let serve = move || reload::serve(origin, running, hangup, flag, tell);
+        let reloader = start(scope, "reloader", serve)?;
+        let (mut chains, mut failures) = run_chains(scope, ready, &controls, outputs);
+        done.set();
+        let signal = stops.first();
+        let Some(last) = joined_soon(reloader) else {
+            // It waits for a file that it reads, for ever perhaps.
+            leave_with(finish(Outcome { chains, failures, signal }))
+        };
+        match last {
+            // What is told in the end is told of the chains that ran last.
+            Ok(last) => {
+                for running in last {
+                    let ran = chains.iter_mut().find(|ran| ran.chain.name == running.chain.name);
+                    let Some(ran) = ran else { continue };
+                    (ran.chain, ran.left_out) = (running.chain, running.left_out);
+                }
+            }
+            Err(_) => failures.push("the thread that reloads failed".into()),
+        }
+        finish(Outcome { chains, failures, signal })
+    })
+}
+
+/// Says when it is over, also by a panic.
+struct Done<'a>(&'a AtomicBool);
+
+impl Done<'_> {
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.set();
+    }
+}
+
+/// Starts a thread; a run without it does not begin.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
+    let started = Builder::new().name(name.into()).spawn_scoped(scope, work);
+    started.map_err(|error| Failure::Run(no_thread(&error)))
+}
+
+fn no_thread(error: &io::Error) -> String {
+    format!("the operating system gave no thread: {}", plain(error))
+}
+
+/// Runs the chains, each on a thread of its own, until all have ended.
+fn run_chains<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    ready: Vec<Ready>,
+    controls: &'scope [Control],
+    outputs: &'scope Outputs,
+) -> (Vec<Ran>, Vec<String>) {
+    let mut runs = Vec::with_capacity(ready.len());
+    let (mut chains, mut failures) = (Vec::new(), Vec::new());
+    for ((loaded, source, sink), control) in ready.into_iter().zip(controls) {
+        let name = loaded.chain.name.clone();
+        let run = move || {
+            let ports = Ports::Shared(source, sink);
+            let (chain, settings) = (&loaded.chain, &loaded.settings);
+            let report = warpline_engine::run_to(chain, settings, ports, outputs, control);
+            report.map(|report| Ran { chain: loaded.chain, left_out: loaded.left_out, report })
+        };
+        match Builder::new().name("chain".into()).spawn_scoped(scope, run) {
+            Ok(run) => runs.push((name, run)),
+            Err(error) => failures.push(format!("chain {name:?}: {}", no_thread(&error))),
+        }
+    }
+    for (name, run) in runs {
+        match run.join() {
+            Ok(Ok(ran)) => chains.push(ran),
+            Ok(Err(why)) => failures.push(format!("chain {name:?}: {why}")),
+            // What it was the thread told itself.
+            Err(_) => failures.push(format!("chain {name:?}: one of its threads failed")),
+        }
+    }
+    (chains, failures)
+}
+
+/// What a thread left, if it ends within [`PATIENCE`].
+fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> {
+    let started = Instant::now();
+    while !thread.is_finished() {
+        if started.elapsed() > PATIENCE {
+            return None;
+        }
+        thread.thread().unpark();
+        thread::sleep(LOOK_EVERY);
+    }
+    Some(thread.join())
+}
+
+/// What is known of chains that don't come to an end.
+fn unfinished(chains: &[(Arc<Chain>, &Control)], signal: u8) -> Outcome {
+    let report = |(chain, control): &(Arc<Chain>, &Control)| {
+        let part = control.unfinished(chain.instances.len());
+        let report = Report { part, lanes: 0, cores: Cores::ANY };
+        Ran { chain: Arc::clone(chain), left_out: Diagnostics::default(), report }
+    };
+    let chains = chains.iter().map(report).collect();
+    Outcome { chains, failures: Vec::new(), signal: Some(signal) }
+}
+
+/// Ends the program, whatever its threads wait for.
+fn leave_with(finished: Result<(), Failure>) -> ! {
+    process::exit(exit_status(finished).into())
+}
+
+/// Keeps all threads but lanes off the cores that lanes run on: also those that building the chains and opening the ports started.
+fn leave_cores(ready: &[Ready]) {
+    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.chain).cores;
+    let cores: Vec<u16> = ready.iter().map(of).flat_map(|cores| cores.numbers().to_vec()).collect();
+    leave(&cores);
+}
