@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 
-use crate::{About, Emit, Kernels, Outputs, Report};
+use crate::{About, Emit, Kernels, Outputs, Report, TableSize};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -50,6 +50,11 @@ pub trait Function: Any + Send + Sync {
     /// What there is to tell of what it was built of, before a packet flows.
     fn about(&self) -> About {
         About::default()
+    }
+
+    /// The tables of its state: how much each holds. They are divided by shard.
+    fn tables(&self) -> Vec<TableSize> {
+        Vec::new()
     }
 
     /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it;

@@ -25,6 +25,8 @@ mod outputs;
 pub mod reassembly;
 mod report;
 pub mod router;
+mod sources;
+mod tables;
 mod upper;
 
 use warpline_packet::Access;
@@ -37,6 +39,7 @@ pub use function::{After, Before, Emits, Function, Growth, State};
 pub use kernels::{KERNEL_TABLES_MAX, KernelHeader, KernelStep, Kernels};
 pub use outputs::{LineBuffer, Lines, Outputs};
 pub use report::{Cell, Report, Table};
+pub use tables::TableSize;
 
 /// What is known of a function before one is built.
 pub struct Definition {

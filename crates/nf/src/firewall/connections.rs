@@ -1,9 +1,10 @@
 //! The table of tracked connections of one shard: fixed memory, exact expiry.
 //!
-//! Entries lie in a slab, found by hash chains and held in one queue for each timeout, in the order
-//! in which they were last used. As a queue's timeout is the same for all of it and time only goes
+//! Entries lie in a slab, found by hash chains and held in one queue for each [`Kind`], in the order
+//! in which they were last used. As a kind's timeout is the same for all of it and time only goes
 //! on, its head is the first to expire; so a full table knows at once whether any entry has expired.
-//! A new connection is refused if and only if all places are taken by connections that have not.
+//! Where none has, the head of the longest queue of a kind that is worth little ([`Kind::YIELDING`]) gives way.
+//! A new connection is refused if and only if all places are taken by others than those.
 //! Use is noted to the second, rounded up, so that a busy connection moves in its queue, which is
 //! three cache misses in a large table, once a second and not with every packet.
 //! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
@@ -16,6 +17,8 @@ use std::hash::RandomState;
 use warpline_packet::{Instant, prefetch};
 
 use super::tcp_state::TcpState;
+use crate::sources::Sources;
+use crate::tables::fullest;
 
 /// In the place of an entry's number: none.
 const NONE: u32 = u32::MAX;
@@ -62,6 +65,12 @@ impl FlowKey {
         (Self { low, high, low_port, high_port, protocol, version }, from_low)
     }
 
+    /// The version and the address of who opened the connection.
+    fn source(&self, opened_by_low: bool) -> (u8, u128) {
+        let [upper, lower] = if opened_by_low { self.low } else { self.high };
+        (self.version, u128::from(upper) << 64 | u128::from(lower))
+    }
+
     /// The key of an ICMP echo, and whether who asks is the low end: two ends that ask each other by the
     /// same identifier have two connections.
     pub(super) fn of_echo(
@@ -76,7 +85,7 @@ impl FlowKey {
     }
 }
 
-/// How far a connection is; each belongs to a timeout.
+/// How far a connection is; each belongs to a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Tcp(TcpState),
@@ -85,24 +94,71 @@ pub(super) enum Stage {
     /// UDP of both sides.
     UdpStream,
     Icmp,
+    /// Another protocol, of one side only.
     Other,
+    /// And of both sides.
+    OtherStream,
 }
+
+/// What a connection is worth, and how long it lasts: each has a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    HalfOpen,
+    Established,
+    Finishing,
+    Closed,
+    Udp,
+    UdpStream,
+    Icmp,
+    Other,
+    OtherStream,
+}
+
+/// How many kinds there are.
+const KINDS: usize = 9;
 
 /// How many different timeouts there are.
 pub(super) const TIMEOUTS: usize = 8;
 
-impl Stage {
+impl Kind {
+    /// Those that give way to a new connection, with what is counted then. Linux, too, lets go of what isn't
+    /// "assured" first, which an ICMP echo never is.
+    const YIELDING: [(Self, &'static str); 6] = [
+        (Self::Closed, "evicted_closed"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::Udp, "evicted_udp"),
+        (Self::Icmp, "evicted_icmp"),
+        (Self::Other, "evicted_other"),
+        (Self::Finishing, "evicted_finishing"),
+    ];
+
     /// The place of its timeout.
-    pub(super) const fn timeout(self) -> usize {
+    const fn timeout(self) -> usize {
         match self {
-            Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => 0,
-            Self::Tcp(TcpState::Established) => 1,
-            Self::Tcp(TcpState::Finishing { .. }) => 2,
-            Self::Tcp(TcpState::Closed) => 3,
+            Self::HalfOpen => 0,
+            Self::Established => 1,
+            Self::Finishing => 2,
+            Self::Closed => 3,
             Self::Udp => 4,
             Self::UdpStream => 5,
             Self::Icmp => 6,
-            Self::Other => 7,
+            Self::Other | Self::OtherStream => 7,
+        }
+    }
+}
+
+impl Stage {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => Kind::HalfOpen,
+            Self::Tcp(TcpState::Established) => Kind::Established,
+            Self::Tcp(TcpState::Finishing { .. }) => Kind::Finishing,
+            Self::Tcp(TcpState::Closed) => Kind::Closed,
+            Self::Udp => Kind::Udp,
+            Self::UdpStream => Kind::UdpStream,
+            Self::Icmp => Kind::Icmp,
+            Self::Other => Kind::Other,
+            Self::OtherStream => Kind::OtherStream,
         }
     }
 }
@@ -131,17 +187,22 @@ pub(super) struct Connections {
     capacity: usize,
     buckets: Vec<u32>,
     free: u32,
-    queues: [Queue; TIMEOUTS],
+    /// By [`Kind`].
+    queues: [Queue; KINDS],
     timeouts: [Duration; TIMEOUTS],
+    /// No connection expires before this.
+    due: Instant,
+    sources: Option<Sources>,
     seed: RandomState,
     count: Counts,
 }
 
-/// Entries of one timeout, from the one unused for longest.
+/// Entries of one kind, from the one unused for longest.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     oldest: u32,
     newest: u32,
+    len: u32,
 }
 
 /// What happened so far.
@@ -151,6 +212,24 @@ pub(super) struct Counts {
     pub(super) created: u64,
     pub(super) expired: u64,
     pub(super) refused: u64,
+    /// In the order of [`Kind::YIELDING`].
+    evicted: [u64; Kind::YIELDING.len()],
+}
+
+impl Counts {
+    /// How many connections gave way, by name.
+    pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
+    }
+}
+
+/// Why a connection was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// All places are taken by connections that don't give way.
+    TableFull,
+    /// Its source has as many as it may.
+    PerSource,
 }
 
 /// A connection that was found; good until the table changes.
@@ -162,15 +241,17 @@ pub(super) struct Found {
 }
 
 impl Connections {
-    /// Room for `capacity` connections, all of it taken now.
-    pub(super) fn new(capacity: usize, timeouts: [Duration; TIMEOUTS]) -> Self {
+    /// Room for `capacity` connections, all of it taken now. A source may have `per_source` of them; 0: any number.
+    pub(super) fn new(capacity: usize, per_source: u32, timeouts: [Duration; TIMEOUTS]) -> Self {
         Self {
             entries: Vec::with_capacity(capacity),
             capacity,
             buckets: vec![NONE; capacity.next_power_of_two()],
             free: NONE,
-            queues: [Queue { oldest: NONE, newest: NONE }; TIMEOUTS],
+            queues: [Queue { oldest: NONE, newest: NONE, len: 0 }; KINDS],
             timeouts,
+            due: Instant::MAX,
+            sources: Sources::new(capacity, per_source),
             seed: RandomState::new(),
             count: Counts::default(),
         }
@@ -209,18 +290,16 @@ impl Connections {
         None
     }
 
-    /// Adds a connection, which must not be there. Says whether there was a place for it.
+    /// Adds a connection, which must not be there.
     pub(super) fn insert(
         &mut self,
         key: FlowKey,
         opened_by_low: bool,
         stage: Stage,
         now: Instant,
-    ) -> bool {
-        let Some(at) = self.place(now) else {
-            self.count.refused += 1;
-            return false;
-        };
+    ) -> Result<(), NoPlace> {
+        let at = self.admit(&key, opened_by_low, now);
+        let at = at.inspect_err(|_| self.count.refused += 1)?;
         let bucket = self.bucket(&key);
         let next = core::mem::replace(&mut self.buckets[bucket], at);
         let deadline = self.deadline(stage, now);
@@ -231,16 +310,20 @@ impl Connections {
             None => self.entries.push(entry),
         }
         self.enqueue(at);
+        if let Some(sources) = &mut self.sources {
+            let (version, address) = key.source(opened_by_low);
+            sources.add(version, address);
+        }
         self.count.current += 1;
         self.count.created += 1;
-        true
+        Ok(())
     }
 
     /// Notes that a connection was used, and how far it is now.
     pub(super) fn touch(&mut self, found: Found, stage: Stage, now: Instant) {
         let deadline = self.deadline(stage, now);
         let entry = &mut self.entries[found.entry as usize];
-        if entry.deadline == deadline && entry.stage.timeout() == stage.timeout() {
+        if entry.deadline == deadline && entry.stage.kind() == stage.kind() {
             entry.stage = stage;
             return;
         }
@@ -254,7 +337,7 @@ impl Connections {
     fn deadline(&self, stage: Stage, now: Instant) -> Instant {
         const SECOND: u64 = 1_000_000_000;
         let used = Instant::from_secs(now.as_nanos().div_ceil(SECOND));
-        used.after(self.timeouts[stage.timeout()])
+        used.after(self.timeouts[stage.kind().timeout()])
     }
 
     /// Forgets a connection.
@@ -270,24 +353,58 @@ impl Connections {
         }
     }
 
-    /// The number of a free entry, where there is or can be one; it may be one behind the last.
-    fn place(&mut self, now: Instant) -> Option<u32> {
+    /// The number of a free entry for a connection, where it may have one; it may be one behind the last.
+    fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<u32, NoPlace> {
+        if self.sources.is_some() {
+            let (version, address) = key.source(opened_by_low);
+            let is_full =
+                |own: &Self| own.sources.as_ref().is_some_and(|s| s.is_full(version, address));
+            if is_full(self) {
+                self.reclaim(usize::MAX, now);
+            }
+            if is_full(self) {
+                return Err(NoPlace::PerSource);
+            }
+        }
         if self.count.current as usize == self.capacity {
-            let at = self.any_expired(now)?;
-            self.expire(at);
+            match self.any_expired(now) {
+                Some(at) => self.expire(at),
+                None => self.evict().ok_or(NoPlace::TableFull)?,
+            }
         }
         if self.free == NONE {
-            return Some(self.entries.len() as u32);
+            return Ok(self.entries.len() as u32);
         }
         let at = self.free;
         self.free = self.entries[at as usize].next;
-        Some(at)
+        Ok(at)
     }
 
-    fn any_expired(&self, now: Instant) -> Option<u32> {
-        let oldest = self.queues.iter().filter_map(|queue| self.entries.get(queue.oldest as usize));
-        let at = oldest.filter(|entry| entry.deadline <= now).map(|entry| entry.stage.timeout());
-        at.map(|timeout| self.queues[timeout].oldest).next()
+    /// Lets the connection go that gives way, where one does.
+    fn evict(&mut self) -> Option<()> {
+        let len = |kind: Kind| self.queues[kind as usize].len;
+        let kinds = Kind::YIELDING.iter().enumerate();
+        let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
+        self.forget(self.queues[Kind::YIELDING[place].0 as usize].oldest);
+        self.count.evicted[place] += 1;
+        Some(())
+    }
+
+    #[inline]
+    fn any_expired(&mut self, now: Instant) -> Option<u32> {
+        if now < self.due { None } else { self.first_expired(now) }
+    }
+
+    fn first_expired(&mut self, now: Instant) -> Option<u32> {
+        self.due = Instant::MAX;
+        for queue in &self.queues {
+            let Some(entry) = self.entries.get(queue.oldest as usize) else { continue };
+            self.due = self.due.min(entry.deadline);
+            if entry.deadline <= now {
+                return Some(queue.oldest);
+            }
+        }
+        None
     }
 
     fn expire(&mut self, at: u32) {
@@ -298,6 +415,11 @@ impl Connections {
     fn forget(&mut self, at: u32) {
         self.unqueue(at);
         self.unchain(at);
+        if let Some(sources) = &mut self.sources {
+            let Entry { key, opened_by_low, .. } = &self.entries[at as usize];
+            let (version, address) = key.source(*opened_by_low);
+            sources.remove(version, address);
+        }
         self.entries[at as usize].next = core::mem::replace(&mut self.free, at);
         self.count.current -= 1;
     }
@@ -324,8 +446,11 @@ impl Connections {
     }
 
     fn enqueue(&mut self, at: u32) {
-        let queue = &mut self.queues[self.entries[at as usize].stage.timeout()];
+        let Entry { stage, deadline, .. } = self.entries[at as usize];
+        let queue = &mut self.queues[stage.kind() as usize];
         let older = core::mem::replace(&mut queue.newest, at);
+        queue.len += 1;
+        self.due = self.due.min(deadline);
         if older == NONE {
             queue.oldest = at;
         } else {
@@ -337,7 +462,8 @@ impl Connections {
 
     fn unqueue(&mut self, at: u32) {
         let Entry { older, newer, stage, .. } = self.entries[at as usize];
-        let queue = &mut self.queues[stage.timeout()];
+        let queue = &mut self.queues[stage.kind() as usize];
+        queue.len -= 1;
         match self.entries.get_mut(older as usize) {
             Some(entry) => entry.newer = newer,
             None => queue.oldest = newer,

@@ -34,7 +34,7 @@ use warpline_packet::{
 
 use self::connections::{Connections, TIMEOUTS};
 use self::tracker::{Standing, Tracker};
-use crate::{Definition, Function, Key, Resources, Section, State};
+use crate::{Definition, Function, Key, Resources, Section, State, TableSize};
 
 pub use self::bit_vector::{Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge};
 pub use self::classbench::{is_classbench, parse_classbench};
@@ -60,7 +60,16 @@ pub const DEFINITION: Definition = Definition {
     manual: MANUAL,
     has_kernels: false,
     keys: KEYS,
-    drops: &["rule", "default", "non-ip", "fragment", "snapped", "invalid", "table-full"],
+    drops: &[
+        "rule",
+        "default",
+        "non-ip",
+        "fragment",
+        "snapped",
+        "invalid",
+        "table-full",
+        "per-source",
+    ],
     access: TRACKED,
     build: |section, resources| Some(Box::new(Firewall::build(section, resources)?)),
 };
@@ -72,6 +81,7 @@ const FRAGMENT: Reason = Reason(3);
 const SNAPPED: Reason = Reason(4);
 const INVALID: Reason = Reason(5);
 const TABLE_FULL: Reason = Reason(6);
+const PER_SOURCE: Reason = Reason(7);
 
 /// What the rules ask of a packet.
 const READS: FieldSet = FieldSet::of(&[
@@ -116,6 +126,8 @@ struct Firewall {
 struct Tracking {
     word: ScratchWord,
     connections: usize,
+    /// Connections that one source may have in a shard; 0: any number.
+    per_source: u32,
     timeouts: [Duration; TIMEOUTS],
     loose: bool,
 }
@@ -140,9 +152,15 @@ impl Function for Firewall {
 
     fn state(&self, shard: Shard) -> State {
         let Some(tracking) = &self.tracking else { return State::NONE };
-        let connections = Connections::new(shard.share(tracking.connections), tracking.timeouts);
+        let Tracking { per_source, timeouts, .. } = *tracking;
+        let connections = Connections::new(shard.share(tracking.connections), per_source, timeouts);
         let rules = Arc::clone(&self.rules);
         State::before(Tracker::new(rules, connections, tracking.word, tracking.loose))
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        let tracking = self.tracking.iter();
+        tracking.map(|own| TableSize::new("connections", own.connections)).collect()
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
@@ -171,6 +189,7 @@ fn settle(batch: &mut Batch, index: usize, decision: Decision, standing: Standin
         }
         (_, Standing::Invalid) => INVALID,
         (_, Standing::TableFull) => TABLE_FULL,
+        (_, Standing::PerSource) => PER_SOURCE,
         (Decision::NonIp, _) => NON_IP,
         (Decision::Fragment, _) => FRAGMENT,
         (Decision::Snapped, _) => SNAPPED,
@@ -189,7 +208,7 @@ impl Firewall {
             let packet = batch.packet(index);
             let standing = standing(&packet);
             let decision = self.rules.decide(&packet, standing == Standing::Established);
-            let refused = matches!(standing, Standing::Invalid | Standing::TableFull);
+            let refused = !matches!(standing, Standing::New | Standing::Established);
             if decision != Decision::Accept || refused {
                 settle(batch, index, decision, standing);
             }
@@ -233,6 +252,7 @@ fn policy(section: &mut Section<'_>, tracked: bool) -> Policy {
 
 fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tracking> {
     let connections = section.integer("connections", 64..=1 << 24, 262_144) as usize;
+    let per_source = section.integer("per_source_max", 0..=1 << 24, 0) as u32;
     let loose = section.boolean("tcp_loose", false);
     let timeouts = TIMEOUT_KEYS
         .map(|(key, default)| Duration::from_secs(section.integer(key, 1..=31_536_000, default)));
@@ -240,10 +260,10 @@ fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Trac
         section.mistake("established", "the chain has no scratch word left for tracking");
         return None;
     };
-    Some(Tracking { word, connections, timeouts, loose })
+    Some(Tracking { word, connections, per_source, timeouts, loose })
 }
 
-/// In the order of [`connections::Stage::timeout`].
+/// In the order of [`connections::Kind`]'s timeouts.
 const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
     ("tcp_syn_s", 60),
     ("tcp_established_s", 7440),
@@ -257,7 +277,11 @@ const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
 
 /// Keys of tracking that would do nothing.
 fn refuse_without_tracking(section: &mut Section<'_>) {
-    let keys = TIMEOUT_KEYS.iter().map(|&(key, _)| key).chain(["connections", "tcp_loose"]);
+    let keys = TIMEOUT_KEYS.iter().map(|&(key, _)| key).chain([
+        "connections",
+        "per_source_max",
+        "tcp_loose",
+    ]);
     for key in keys {
         if section.has(key) {
             section.mistake(key, format!("`{key}` takes established = true"));
@@ -277,6 +301,12 @@ const KEYS: &[Key] = &[
     key("fragments", "rules | drop", "rules", "later fragments"),
     key("established", "true | false", "false", "tracks connections and accepts their packets"),
     key("connections", "64 to 16777216", "262144", "connections tracked at once"),
+    key(
+        "per_source_max",
+        "0 to 16777216",
+        "0",
+        "connections of one source in a shard; 0: no bound",
+    ),
     key("tcp_loose", "true | false", "false", "takes connections up without their handshake"),
     key("tcp_syn_s", SECONDS, "60", "timeout before the handshake is over"),
     key("tcp_established_s", SECONDS, "7440", "timeout of established TCP"),

@@ -12,7 +12,7 @@ use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
-use super::connections::{Connections, FlowKey, Found, Stage};
+use super::connections::{Connections, FlowKey, Found, NoPlace, Stage};
 use super::rule_set::{Decision, RuleSet};
 use super::tcp_state::{Segment, TcpState};
 use crate::{Before, Emit, Function};
@@ -35,6 +35,8 @@ pub(super) enum Standing {
     Invalid = 2,
     /// It would open a connection, and there is no place for one more.
     TableFull = 3,
+    /// It would open a connection, and its source has as many as it may.
+    PerSource = 4,
 }
 
 impl Standing {
@@ -44,6 +46,7 @@ impl Standing {
             1 => Self::Established,
             2 => Self::Invalid,
             3 => Self::TableFull,
+            4 => Self::PerSource,
             _ => Self::New,
         }
     }
@@ -90,6 +93,7 @@ impl Before for Tracker {
         visit("connections_created", counts.created);
         visit("connections_expired", counts.expired);
         visit("connections_refused", counts.refused);
+        counts.evicted().for_each(|(name, count)| visit(name, count));
     }
 }
 
@@ -175,8 +179,11 @@ impl Tracker {
         let udp = packet.protocol() == ip_protocol::UDP;
         match self.connections.find(&key, packet.timestamp()) {
             Some(found) => {
-                let answer = udp && found.opened_by_low != from_low;
-                let stage = if answer { Stage::UdpStream } else { found.stage };
+                let stage = match found.opened_by_low != from_low {
+                    false => found.stage,
+                    true if udp => Stage::UdpStream,
+                    true => Stage::OtherStream,
+                };
                 self.go_on(packet, found, stage)
             }
             None => self.open(packet, key, from_low, if udp { Stage::Udp } else { Stage::Other }),
@@ -225,10 +232,13 @@ impl Tracker {
 
     fn open(&mut self, packet: &Packet<'_>, key: FlowKey, by_low: bool, stage: Stage) -> Standing {
         let accepted = self.rules.decide(packet, false) == Decision::Accept;
-        if !accepted || self.connections.insert(key, by_low, stage, packet.timestamp()) {
-            Standing::New
-        } else {
-            Standing::TableFull
+        if !accepted {
+            return Standing::New;
+        }
+        match self.connections.insert(key, by_low, stage, packet.timestamp()) {
+            Ok(()) => Standing::New,
+            Err(NoPlace::TableFull) => Standing::TableFull,
+            Err(NoPlace::PerSource) => Standing::PerSource,
         }
     }
 }

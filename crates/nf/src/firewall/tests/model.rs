@@ -82,6 +82,27 @@ struct Tracked {
     last: u64,
     shard: usize,
     finished: Option<(u128, u16)>,
+    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    noted: u64,
+}
+
+/// Kinds that give way in a full table, in the order in which they are told, with what is counted.
+const YIELDING: [(&str, &str); 6] = [
+    ("closed", "evicted_closed"),
+    ("half-open", "evicted_half_open"),
+    ("udp", "evicted_udp"),
+    ("icmp", "evicted_icmp"),
+    ("other", "evicted_other"),
+    ("fin", "evicted_finishing"),
+];
+
+fn kind_of(state: &'static str) -> &'static str {
+    if matches!(state, "syn" | "syn-ack") { "half-open" } else { state }
+}
+
+/// The end of the second in which it was last used.
+fn used(last: u64) -> u64 {
+    last.div_ceil(SECOND) * SECOND
 }
 
 /// Tracking with one map for all.
@@ -90,7 +111,12 @@ pub(super) struct Model<'a> {
     pub(super) loose: bool,
     /// Places of each shard.
     pub(super) places: fn(usize) -> usize,
+    /// Connections that a source may have in a shard.
+    pub(super) per_source: usize,
+    /// How many gave way, by what is counted.
+    pub(super) evicted: HashMap<&'static str, u64>,
     tracked: HashMap<Name, Tracked>,
+    events: u64,
 }
 
 fn timeout(state: &str) -> u64 {
@@ -109,7 +135,8 @@ const SECOND: u64 = 1_000_000_000;
 
 impl<'a> Model<'a> {
     pub(super) fn new(rules: &'a [Rule], loose: bool, places: fn(usize) -> usize) -> Self {
-        Self { rules, loose, places, tracked: HashMap::new() }
+        let (tracked, evicted) = (HashMap::new(), HashMap::new());
+        Self { rules, loose, places, per_source: usize::MAX, evicted, tracked, events: 0 }
     }
 
     /// How a packet leaves; `about` is the packet that an ICMP error quotes.
@@ -125,8 +152,6 @@ impl<'a> Model<'a> {
         if fragment || matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
             return alone;
         }
-        // The end of the second in which it was last used.
-        let used = |last: u64| last.div_ceil(SECOND) * SECOND;
         self.tracked.retain(|_, t| now < used(t.last) + timeout(t.state) * SECOND);
         let icmp = sent.protocol == if sent.version == 4 { 1 } else { 58 };
         if sent.protocol == 6 {
@@ -173,14 +198,51 @@ impl<'a> Model<'a> {
             return alone;
         }
         let (shard, last) = at;
-        if self.tracked.values().filter(|t| t.shard == shard).count() >= (self.places)(shard) {
-            return "table-full";
-        }
         let (name, src) = Self::name(sent);
         let opener = if answered { if name.2 == src { name.3 } else { name.2 } } else { src };
+        let of_source = |(name, own): &(&Name, &Tracked)| {
+            (name.0, own.opener.0, own.shard) == (sent.version, opener.0, shard)
+        };
+        if self.tracked.iter().filter(of_source).count() >= self.per_source {
+            return "per-source";
+        }
+        let taken = self.tracked.values().filter(|t| t.shard == shard).count();
+        if taken >= (self.places)(shard) && !self.make_room(shard) {
+            return "table-full";
+        }
         let finished = (state == "fin").then_some(opener);
-        self.tracked.insert(name, Tracked { opener, state, last, shard, finished });
+        let new = Tracked { opener, state, last, shard, finished, noted: 0 };
+        self.note(name, new, true);
         alone
+    }
+
+    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    fn make_room(&mut self, shard: usize) -> bool {
+        let of = |kind: &str| {
+            let own = self.tracked.iter().filter(|(_, t)| t.shard == shard);
+            own.filter(|(_, t)| kind_of(t.state) == kind).collect::<Vec<_>>()
+        };
+        let most = YIELDING.iter().map(|(kind, _)| of(kind).len()).max().unwrap_or(0);
+        let Some((kind, told)) =
+            YIELDING.iter().find(|(kind, _)| of(kind).len() == most && most > 0)
+        else {
+            return false;
+        };
+        let first = of(kind).into_iter().min_by_key(|(_, t)| t.noted).map(|(name, _)| *name);
+        self.tracked.remove(&first.unwrap());
+        *self.evicted.entry(*told).or_insert(0) += 1;
+        true
+    }
+
+    /// What is remembered of a connection from now on.
+    fn note(&mut self, name: Name, mut next: Tracked, is_new: bool) {
+        let old = self.tracked.get(&name).filter(|_| !is_new);
+        let same = |old: &&Tracked| {
+            used(old.last) == used(next.last) && kind_of(old.state) == kind_of(next.state)
+        };
+        self.events += 1;
+        next.noted = old.filter(same).map_or(self.events, |old| old.noted);
+        self.tracked.insert(name, next);
     }
 
     fn tcp(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
@@ -228,7 +290,7 @@ impl<'a> Model<'a> {
         }
         let verdict = self.of_connection(sent);
         if verdict == "accept" {
-            self.tracked.insert(name, next);
+            self.note(name, next, false);
         }
         verdict
     }
@@ -261,8 +323,9 @@ impl<'a> Model<'a> {
         let udp = sent.protocol == 17;
         match self.tracked.get(&name) {
             Some(found) => {
-                let answer = udp && found.opener != src;
-                self.use_again(sent, answer.then_some("udp-stream"), now)
+                let answer = found.opener != src;
+                let stream = if udp { "udp-stream" } else { "other-stream" };
+                self.use_again(sent, answer.then_some(stream), now)
             }
             None => {
                 let state = if udp { "udp" } else { "other" };
@@ -273,11 +336,13 @@ impl<'a> Model<'a> {
 
     fn use_again(&mut self, sent: &Sent, state: Option<&'static str>, now: u64) -> &'static str {
         let verdict = self.of_connection(sent);
+        let name = Self::name(sent).0;
         if verdict == "accept"
-            && let Some(found) = self.tracked.get_mut(&Self::name(sent).0)
+            && let Some(mut found) = self.tracked.get(&name).cloned()
         {
             found.last = now;
             found.state = state.unwrap_or(found.state);
+            self.note(name, found, false);
         }
         verdict
     }

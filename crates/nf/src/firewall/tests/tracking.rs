@@ -57,6 +57,10 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
             sent.message_type = types;
         }
     }
+    if (sent.src, sent.src_port) == (sent.dst, sent.dst_port) {
+        // Who talks to itself from the same port is on both sides at once.
+        sent.dst_port += 1;
+    }
     let error = matches!((sent.version, sent.message_type), (4, 3) | (6, 1));
     if sent.protocol == (if sent.version == 4 { 1 } else { 58 }) && error {
         let old = before.iter().rev().take(8).find(|old| {
@@ -104,13 +108,23 @@ fn shard_of(input: &Input) -> usize {
     Steering::AddressPair.steer(&input.bytes, &headers).shard.into()
 }
 
+/// What is counted of those that give way.
+const EVICTED: [&str; 6] = [
+    "evicted_closed",
+    "evicted_half_open",
+    "evicted_udp",
+    "evicted_icmp",
+    "evicted_other",
+    "evicted_finishing",
+];
+
 const WEB: &str = "accept tcp to any port 53,80\naccept udp from any port 80\naccept icmp\n\
                    accept icmpv6 type echo-request\naccept 47 from 10.0.0.0/8\n";
 
 #[test]
 fn packets_leave_as_the_model_says() {
     let mut seen = std::collections::HashMap::new();
-    for seed in 0..16 {
+    for seed in 0..24 {
         let mut draw = Draw::new(seed);
         let lines = if seed % 3 == 0 { 0 } else { 6 };
         let mut rules: Vec<Rule> =
@@ -120,14 +134,22 @@ fn packets_leave_as_the_model_says() {
         let source = crate::SourceText::new("rules", text.as_str());
         rules = super::super::parse_lines(&source).rules;
         let loose = seed % 4 == 3;
-        let places = [|shard| Shard::new(shard).share(64), |shard| Shard::new(shard).share(1000)];
-        let places: fn(usize) -> usize = places[seed as usize / 2 % 2];
-        let connections = if seed / 2 % 2 == 0 { 64 } else { 1000 };
-        let keys =
-            format!("established = true\ntcp_loose = {loose}\nconnections = {connections}\n");
+        let places = [
+            |shard| Shard::new(shard).share(64),
+            |shard| Shard::new(shard).share(200),
+            |shard| Shard::new(shard).share(1000),
+        ];
+        let places: fn(usize) -> usize = places[seed as usize / 2 % 3];
+        let connections = [64, 200, 1000][seed as usize / 2 % 3];
+        let per_source = if seed % 4 == 1 { 2 } else { 0 };
+        let keys = format!(
+            "established = true\ntcp_loose = {loose}\nconnections = {connections}\n\
+             per_source_max = {per_source}\n"
+        );
         let story = story(&mut draw, 1500);
         let inputs: Vec<Input> = story.iter().map(|(sent, _, now)| sent.input(*now)).collect();
         let mut model = Model::new(&rules, loose, places);
+        model.per_source = if per_source > 0 { per_source } else { usize::MAX };
         let expected: Vec<&str> = (story.iter().zip(&inputs))
             .map(|((sent, about, now), input)| {
                 model.send(sent, about.as_ref(), shard_of(input), *now)
@@ -143,11 +165,20 @@ fn packets_leave_as_the_model_says() {
                 let at = &story[i];
                 assert_eq!(out, expected, "seed {seed}, packet {i} in {size}s: {at:x?}\n{text}");
             }
+            for name in EVICTED {
+                let expected = model.evicted.get(name).copied().unwrap_or(0);
+                assert_eq!(harness.counter(name), expected, "seed {seed}, {name}");
+            }
         }
         expected.iter().for_each(|&told| *seen.entry(told).or_insert(0) += 1);
+        model.evicted.into_iter().for_each(|(name, n)| *seen.entry(name).or_insert(0) += n);
     }
-    for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full"] {
-        assert!(seen[reason] > 50, "{reason} was hardly tried: {seen:?}");
+    for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full", "per-source"]
+    {
+        assert!(seen[reason] > 10, "{reason} was hardly tried: {seen:?}");
+    }
+    for name in EVICTED {
+        assert!(seen[name] > 1, "{name} was hardly tried: {seen:?}");
     }
 }
 
@@ -295,21 +326,98 @@ fn a_connection_lives_from_handshake_to_timeout() {
 }
 
 #[test]
-fn a_full_table_refuses_the_new_and_keeps_the_old() {
+fn in_a_full_table_what_is_worth_least_gives_way() {
     let keys = "established = true\nconnections = 256";
     let mut harness = firewall("accept tcp from 10.0.0.1 to any port 80\n", keys);
     let mut send = |input: Input| told(&harness.process(&[input])[0]);
     // One pair of addresses is one shard, of four places.
-    let out: Vec<&str> = (1..=6).map(|port| send(segment(port, SYN, false, 1))).collect();
-    assert_eq!(out, ["accept", "accept", "accept", "accept", "table-full", "table-full"]);
-    assert_eq!(send(segment(1, SYN | ACK, true, 2)), "accept");
-    assert_eq!(send(segment(1, ACK, false, 2)), "accept");
-    assert_eq!(send(segment(7, SYN, false, 60)), "table-full");
-    assert_eq!(send(segment(7, SYN, false, 61)), "accept", "half-open ones have expired");
-    assert_eq!(send(segment(1, ACK, true, 62)), "accept");
-    assert_eq!(harness.counter("connections_refused"), 3);
+    for port in 1..=3 {
+        for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false)] {
+            assert_eq!(send(segment(port, flags, back, 1)), "accept");
+        }
+    }
+    for port in 10..50 {
+        assert_eq!(send(segment(port, SYN, false, 2)), "accept", "a flood pushes out itself");
+    }
+    assert_eq!(send(segment(49, SYN | ACK, true, 3)), "accept");
+    assert_eq!(send(segment(48, SYN | ACK, true, 3)), "invalid", "it gave way");
+    assert_eq!(send(segment(49, ACK, false, 3)), "accept");
+    assert_eq!(send(segment(50, SYN, false, 3)), "table-full", "all are established");
+    assert_eq!(send(segment(2, 17, false, 4)), "accept", "one closes");
+    assert_eq!(send(segment(50, SYN, false, 4)), "accept");
+    assert_eq!(send(segment(1, ACK, true, 5)), "accept");
+    assert_eq!(send(segment(3, ACK, true, 5)), "accept");
+    assert_eq!(send(segment(2, ACK, true, 5)), "invalid", "that gave way");
+    assert_eq!(harness.counter("evicted_half_open"), 39);
+    assert_eq!(harness.counter("evicted_finishing"), 1);
+    assert_eq!(harness.counter("connections_refused"), 1);
     harness.tick(warpline_packet::Instant::from_secs(100_000));
     assert_eq!(harness.counter("connections"), 0);
+}
+
+/// Floods of every kind, each of ten times what the table holds, between the packets of established
+/// connections: these stand, and half a handshake survives as long as its kind isn't the flood's.
+#[test]
+fn floods_leave_established_connections_standing() {
+    let keys = "established = true\nconnections = 1024";
+    let sent = |draw: &mut Draw, protocol: u8, src: u128| Sent {
+        version: 4,
+        protocol,
+        src,
+        dst: 0x0a00_0002,
+        src_port: draw.next() as u16,
+        dst_port: 80,
+        flags: SYN,
+        message_type: 8,
+        ident: draw.next() as u16,
+        vlan: false,
+        shape: Shape::Whole,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    for seed in 0..1 {
+        let mut draw = Draw::new(seed);
+        let mut harness = firewall("accept any from any to any\n", keys);
+        let mut send = |input: Input| told(&harness.process(&[input])[0]);
+        for port in 1..=4 {
+            for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false)] {
+                assert_eq!(send(segment(port, flags, back, 1)), "accept", "seed {seed}");
+            }
+        }
+        for protocol in [17, 1, 47, 6] {
+            assert_eq!(send(segment(99, SYN, false, 2)), "accept");
+            for number in 0..10 * 1024 {
+                // From anywhere, so that all shards are flooded; sometimes from the same host.
+                let any = u128::from(draw.next() as u32);
+                let src = if draw.one_in(4) { 0x0a00_0001 } else { any };
+                assert_ne!(send(sent(&mut draw, protocol, src).input(2 * SECOND)), "table-full");
+                if number % 512 == 0 {
+                    for port in 1..=4 {
+                        let (flags, back) = (ACK, draw.one_in(2));
+                        assert_eq!(send(segment(port, flags, back, 2)), "accept", "seed {seed}");
+                    }
+                }
+            }
+            let answer = send(segment(99, SYN | ACK, true, 2));
+            assert_eq!(answer, if protocol == 6 { "invalid" } else { "accept" }, "seed {seed}");
+            send(segment(99, 4, true, 2));
+        }
+        assert_eq!(harness.counter("connections_refused"), 0);
+        assert_eq!(harness.counter("connections"), 1024, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_source_has_no_more_than_its_bound() {
+    let keys = "established = true\nper_source_max = 3";
+    let mut harness = firewall("accept tcp to any port 80\n", keys);
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let out: Vec<&str> = (1..=5).map(|port| send(segment(port, SYN, false, 1))).collect();
+    assert_eq!(out, ["accept", "accept", "accept", "per-source", "per-source"]);
+    assert_eq!(send(segment(80, SYN, true, 1)), "accept", "the other side has its own");
+    assert_eq!(send(segment(1, SYN | ACK, true, 2)), "accept");
+    assert_eq!(send(segment(1, ACK, false, 2)), "accept");
+    assert_eq!(send(segment(4, SYN, false, 61)), "accept", "half-open ones have expired");
+    assert_eq!(harness.counter("connections_refused"), 2);
 }
 
 #[test]
