@@ -4,6 +4,8 @@
 //! All bindings of a class have the same idle time, so its list is in order of expiry, and the
 //! expired are at its head. [`Bindings::advance`] takes them out before anything else is done at a
 //! time: no look-up or allocation ever meets an expired one, whether or not anything swept before.
+//! What is worth little is besides in the list of its [`Kind`], from the one used longest ago: the head of the longest of
+//! them gives way where there is no place, or no port, for a new one.
 
 use std::time::Duration;
 
@@ -15,6 +17,8 @@ use super::addresses::Endpoint;
 use super::config::{Config, Dependence};
 use super::index::{Index, scale};
 use super::ports::Ports;
+use crate::sources::Sources;
+use crate::tables::fullest;
 
 /// What has ports, or identifiers, of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,49 @@ pub(super) enum Class {
 impl Class {
     pub(super) const COUNT: usize = 4;
 }
+
+/// What may give way to a new binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// TCP whose connections were answered, and are reset or closed, or open anew.
+    Closing,
+    /// TCP without an answer.
+    HalfOpen,
+    /// UDP without an answer.
+    Udp,
+    Icmp,
+}
+
+impl Kind {
+    /// In the order in which they give way where there are as many, with what is counted then.
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Closing, "evicted_closing"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::Udp, "evicted_udp"),
+        (Self::Icmp, "evicted_icmp"),
+    ];
+
+    fn of(binding: &Binding) -> Option<Self> {
+        match (binding.class, binding.is_answered) {
+            (Class::Transitory, true) => Some(Self::Closing),
+            (Class::Transitory, false) => Some(Self::HalfOpen),
+            (Class::Udp, false) => Some(Self::Udp),
+            (Class::Icmp, _) => Some(Self::Icmp),
+            (Class::Established, _) | (Class::Udp, true) => None,
+        }
+    }
+
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::Closing | Self::HalfOpen => Protocol::Tcp,
+            Self::Udp => Protocol::Udp,
+            Self::Icmp => Protocol::Icmp,
+        }
+    }
+}
+
+/// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
+const YIELDING: usize = 2 * Kind::ALL.len();
 
 /// What a binding is found by from inside. The remote is zero as far as the mapping does not
 /// depend on it.
@@ -123,12 +170,22 @@ pub(super) struct Binding {
     expires: u64,
     previous: u32,
     next: u32,
+    /// The neighbours in the list of its kind.
+    older: u32,
+    newer: u32,
     /// The number of its outside address in the pool.
     pub(super) outside: u16,
     /// Its outside port.
     pub(super) port: u16,
     class: Class,
+    /// Whether a packet came in by it.
+    is_answered: bool,
+    /// The place of the list of its kind; [`NOT_YIELDING`] where it is in none.
+    yielding: u8,
 }
+
+const NOT_YIELDING: u8 = u8::MAX;
+const _: () = assert!(size_of::<Binding>() == 80);
 
 const NONE: u32 = u32::MAX;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -145,15 +202,27 @@ const UNUSED: Binding = Binding {
     expires: 0,
     previous: NONE,
     next: NONE,
+    older: NONE,
+    newer: NONE,
     outside: 0,
     port: 0,
     class: Class::Udp,
+    is_answered: false,
+    yielding: NOT_YIELDING,
 };
 
 #[derive(Clone, Copy)]
 struct List {
     head: u32,
     tail: u32,
+}
+
+/// Bindings of one kind and version, from the one used longest ago.
+#[derive(Clone, Copy)]
+struct Yielding {
+    oldest: u32,
+    newest: u32,
+    len: u32,
 }
 
 /// The bindings of a shard.
@@ -164,7 +233,9 @@ pub(super) struct Bindings {
     by_outside: Index,
     ports: Ports,
     lists: [List; Class::COUNT],
+    yielding: [Yielding; YIELDING],
     timeouts: [Duration; Class::COUNT],
+    sources: Option<Sources>,
     now: Instant,
     /// No binding expires before this.
     due: u64,
@@ -172,6 +243,8 @@ pub(super) struct Bindings {
     pub(super) peak: u64,
     pub(super) created: u64,
     pub(super) expired: u64,
+    /// By kind.
+    evicted: [u64; Kind::ALL.len()],
 }
 
 impl Bindings {
@@ -188,6 +261,8 @@ impl Bindings {
             by_outside: Index::new(capacity),
             ports: Ports::new(config.ports, shard, Protocol::COUNT, config.outside.len()),
             lists: [List { head: NONE, tail: NONE }; Class::COUNT],
+            yielding: [Yielding { oldest: NONE, newest: NONE, len: 0 }; YIELDING],
+            sources: Sources::new(capacity, config.per_source),
             timeouts: config.timeouts,
             now: Instant::ZERO,
             due: u64::MAX,
@@ -195,7 +270,13 @@ impl Bindings {
             peak: 0,
             created: 0,
             expired: 0,
+            evicted: [0; Kind::ALL.len()],
         }
+    }
+
+    /// How many bindings gave way, by name.
+    pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::ALL.iter().map(|&(_, name)| name).zip(self.evicted)
     }
 
     /// How many there may be.
@@ -238,20 +319,37 @@ impl Bindings {
                     break;
                 }
                 self.end(self.lists[class].head);
+                self.expired += 1;
             }
         }
     }
 
     fn end(&mut self, number: u32) {
         self.unlink(number);
+        self.unlist(number);
         let Binding { key, outside, port, .. } = self.slab[number as usize];
+        if let Some(sources) = &mut self.sources {
+            sources.remove(key.version, key.inside);
+        }
         self.by_inside.remove(key.hash(), number);
         self.by_outside.remove(outside_hash(key.protocol, outside, port), number);
         self.ports.release(key.protocol as usize, outside, port);
         self.slab[number as usize].next = self.free;
         self.free = number;
         self.len -= 1;
-        self.expired += 1;
+    }
+
+    /// Ends the binding that gives way, of all or of those that have ports like `key`, where there is one.
+    fn evict(&mut self, like: Option<&Key>) -> Option<()> {
+        let fits = |place: usize| {
+            let (kind, v6) = (Kind::ALL[place / 2].0, place % 2 == 1);
+            like.is_none_or(|key| (kind.protocol(), v6) == (key.protocol, key.version == 6))
+        };
+        let lists = self.yielding.iter().enumerate().filter(|&(place, _)| fits(place));
+        let place = fullest(lists.map(|(place, list)| (place, list.len)))?;
+        self.end(self.yielding[place].oldest);
+        self.evicted[place / 2] += 1;
+        Some(())
     }
 
     /// The binding called `number`.
@@ -299,20 +397,21 @@ impl Bindings {
 
     /// Makes a binding and gives its number. It ends with the class it is refreshed in next.
     pub(super) fn create(&mut self, key: Key, config: &Config) -> Result<u32, Refusal> {
-        let number = self.free;
-        if number == NONE {
+        if self.sources.as_ref().is_some_and(|sources| sources.is_full(key.version, key.inside)) {
+            return Err(Refusal::PerSource);
+        }
+        let (outside, port) = match self.take_port(&key, config) {
+            Some(taken) => taken,
+            None => {
+                self.evict(Some(&key)).ok_or(Refusal::PortsExhausted)?;
+                self.take_port(&key, config).ok_or(Refusal::PortsExhausted)?
+            }
+        };
+        if self.free == NONE && self.evict(None).is_none() {
+            self.ports.release(key.protocol as usize, outside, port);
             return Err(Refusal::TableFull);
         }
-        let among = config.outside.of_version(key.version);
-        let hash = key.hash();
-        let home = among.start + scale(key.home_hash(), among.len());
-        // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
-        // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
-        let like = (key.protocol == Protocol::Udp).then_some(key.inside_port);
-        let (outside, port) = self
-            .ports
-            .take(key.protocol as usize, home, among, mix32(hash), like)
-            .ok_or(Refusal::PortsExhausted)?;
+        let number = self.free;
         let class = match key.protocol {
             Protocol::Tcp => Class::Transitory,
             Protocol::Udp => Class::Udp,
@@ -321,12 +420,34 @@ impl Bindings {
         self.free = self.slab[number as usize].next;
         self.slab[number as usize] = Binding { key, outside, port, class, ..UNUSED };
         self.link(number, class);
-        self.by_inside.insert(hash, number);
+        self.by_inside.insert(key.hash(), number);
         self.by_outside.insert(outside_hash(key.protocol, outside, port), number);
+        if let Some(sources) = &mut self.sources {
+            sources.add(key.version, key.inside);
+        }
         self.len += 1;
         self.peak = self.peak.max(self.len as u64);
         self.created += 1;
         Ok(number)
+    }
+
+    /// A free outside port for a binding with this key, taken.
+    fn take_port(&mut self, key: &Key, config: &Config) -> Option<(u16, u16)> {
+        let among = config.outside.of_version(key.version);
+        let home = among.start + scale(key.home_hash(), among.len());
+        // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
+        // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
+        let like = (key.protocol == Protocol::Udp).then_some(key.inside_port);
+        self.ports.take(key.protocol as usize, home, among, mix32(key.hash()), like)
+    }
+
+    /// A packet came in by the binding.
+    #[inline]
+    pub(super) fn answer(&mut self, number: u32) {
+        if !self.slab[number as usize].is_answered {
+            self.slab[number as usize].is_answered = true;
+            self.enlist(number);
+        }
     }
 
     /// The binding was used just now and is of this class.
@@ -367,5 +488,37 @@ impl Bindings {
         (binding.previous, binding.next) = (previous, NONE);
         (binding.class, binding.expires) = (class, expires);
         self.due = self.due.min(expires);
+        self.enlist(number);
+    }
+
+    /// Puts a binding at the end of the list of its kind.
+    fn enlist(&mut self, number: u32) {
+        self.unlist(number);
+        let Some(kind) = Kind::of(&self.slab[number as usize]) else { return };
+        let place = 2 * kind as usize + usize::from(self.slab[number as usize].key.version == 6);
+        let list = &mut self.yielding[place];
+        let older = core::mem::replace(&mut list.newest, number);
+        list.len += 1;
+        match older {
+            NONE => list.oldest = number,
+            _ => self.slab[older as usize].newer = number,
+        }
+        let binding = &mut self.slab[number as usize];
+        (binding.older, binding.newer, binding.yielding) = (older, NONE, place as u8);
+    }
+
+    fn unlist(&mut self, number: u32) {
+        let Binding { older, newer, yielding, .. } = self.slab[number as usize];
+        let Some(list) = self.yielding.get_mut(usize::from(yielding)) else { return };
+        list.len -= 1;
+        match older {
+            NONE => list.oldest = newer,
+            _ => self.slab[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => list.newest = older,
+            _ => self.slab[newer as usize].older = older,
+        }
+        self.slab[number as usize].yielding = NOT_YIELDING;
     }
 }

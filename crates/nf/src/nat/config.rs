@@ -66,6 +66,12 @@ pub(super) const KEYS: &[Key] = &[
         help: "bindings that there may be at once",
     },
     Key {
+        name: "per_source_max",
+        allowed: "0 to 4194304",
+        default: "0",
+        help: "bindings that one inside address may have; 0: no bound",
+    },
+    Key {
         name: "remotes",
         allowed: "1 to 64",
         default: "8",
@@ -132,6 +138,8 @@ pub(super) struct Config {
     pub(super) mapping: Dependence,
     pub(super) filtering: Dependence,
     pub(super) bindings: usize,
+    /// Bindings that an inside address may have; 0: any number.
+    pub(super) per_source: u32,
     pub(super) remotes: usize,
     /// By [`Class`].
     pub(super) timeouts: [Duration; Class::COUNT],
@@ -165,6 +173,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
     let filtering = section.choice("filtering", &DEPENDENCES, Dependence::AddressDependent);
     let bindings = section.integer("bindings", 64..=1 << 22, 1 << 16) as usize;
+    let per_source = section.integer("per_source_max", 0..=1 << 22, 0) as u32;
     let remotes = section.integer("remotes", 1..=64, 8) as usize;
     let timeouts = timeouts(section);
     let inbound_refresh = section.boolean("inbound_refresh", false);
@@ -178,6 +187,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         mapping,
         filtering,
         bindings,
+        per_source,
         remotes,
         timeouts,
         inbound_refresh,

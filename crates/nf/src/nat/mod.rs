@@ -29,7 +29,7 @@ pub use iptables_rules::parse_iptables;
 pub use nft_rules::parse_nft;
 pub use rules::{NatRules, Translation};
 
-use crate::{Definition, Function, Resources, Section, State};
+use crate::{Definition, Function, Resources, Section, State, TableSize};
 use config::Config;
 use shard::NatShard;
 use translate::Words;
@@ -62,6 +62,7 @@ enum Refusal {
     Multicast,
     BadQuote,
     Snapped,
+    PerSource,
 }
 
 impl Refusal {
@@ -76,6 +77,7 @@ impl Refusal {
         "multicast",
         "bad-quote",
         "snapped",
+        "per-source",
     ];
 }
 
@@ -158,6 +160,10 @@ impl Function for Nat {
 
     fn state(&self, shard: Shard) -> State {
         State::before(NatShard::new(&self.config, self.words, shard))
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::new("bindings", self.config.bindings)]
     }
 
     fn tick(&self) -> Option<Duration> {

@@ -244,6 +244,7 @@ impl NatShard {
             Content::Flow(flow) => {
                 let remote = remote(flow.protocol, src, flow.src_port);
                 let number = self.permitted(flow.protocol, outside, flow.dst_port, remote)?;
+                self.bindings.answer(number);
                 if flow.protocol == Protocol::Tcp {
                     self.follow(number, remote, flow.tcp_flags, Way::In);
                 } else if self.config.inbound_refresh {
@@ -320,6 +321,7 @@ impl Before for NatShard {
         visit("bindings_peak", self.bindings.peak);
         visit("created", self.bindings.created);
         visit("expired", self.bindings.expired);
+        self.bindings.evicted().for_each(|(name, count)| visit(name, count));
         visit("outbound", self.counts.outbound);
         visit("inbound", self.counts.inbound);
         visit("icmp_errors", self.counts.errors);

@@ -249,14 +249,77 @@ fn vlan_tags_are_kept() {
     assert_eq!(send(&mut nat, 1, &tag(&datagram.frame())).bytes, tag(&plain.bytes));
 }
 
+/// The remote of the tests answers UDP of port 53 to this outside endpoint.
+fn answered(nat: &mut Harness, seconds: u64, (address, port): (IpAddr, u16)) {
+    let answer = udp("198.51.100.1", &address.to_string(), (53, port));
+    assert_eq!(sent(nat, seconds, &answer).verdict, Verdict::Forward);
+}
+
+/// Floods of every protocol from one host, each of ten times what there is room for, between the packets of an
+/// established connection and of answered UDP of the same shard.
+#[test]
+fn floods_leave_established_bindings_standing() {
+    for keys in ["bindings = 1024", "bindings = 4096\nports = \"2000-2255\""] {
+        let mut nat = nat(keys);
+        let host = "10.0.0.1";
+        let ask = udp(host, "198.51.100.1", (5000, 53));
+        let outside = mapped(&sent(&mut nat, 1, &ask));
+        answered(&mut nat, 1, outside);
+        let syn = tcp(host, "198.51.100.1", (5000, 80), SYN);
+        let left = mapped(&sent(&mut nat, 1, &syn));
+        let back = tcp("198.51.100.1", &left.0.to_string(), (80, left.1), SYN | 0x10);
+        assert_eq!(sent(&mut nat, 1, &back).verdict, Verdict::Forward);
+        for kind in 0..3 {
+            for number in 0..600 {
+                let remote = format!("192.0.2.{}", number % 250);
+                let datagram = match kind {
+                    0 => udp(host, &remote, (10_000 + number, 1)),
+                    1 => tcp(host, &remote, (10_000 + number, 1), SYN),
+                    _ => {
+                        let body = Body::Echo { reply: false, ident: number, seq: 1 };
+                        Datagram::new(ip(host), ip(&remote), body)
+                    }
+                };
+                assert_eq!(sent(&mut nat, 1, &datagram).verdict, Verdict::Forward, "{keys}");
+                if number % 50 == 0 {
+                    answered(&mut nat, 1, outside);
+                    assert_eq!(sent(&mut nat, 1, &back).verdict, Verdict::Forward, "{keys}");
+                }
+            }
+        }
+        assert_eq!(mapped(&sent(&mut nat, 2, &ask)), outside, "{keys}");
+        let evicted = ["evicted_udp", "evicted_half_open", "evicted_icmp"];
+        assert!(evicted.iter().all(|name| nat.counter(name) > 500), "{keys}");
+    }
+}
+
+#[test]
+fn a_host_has_no_more_than_its_bound() {
+    let mut nat = nat("per_source_max = 2");
+    let mut out = |host: &str, seconds, port| {
+        dropped(&sent(&mut nat, seconds, &udp(host, "198.51.100.1", (port, 53))))
+    };
+    assert_eq!([1, 2, 3].map(|port| out("10.0.0.1", 1, port)), [None, None, Some("per-source")]);
+    assert_eq!(out("10.0.0.2", 1, 3), None, "another host has its own");
+    assert_eq!(out("10.0.0.1", 2, 2), None, "it has a binding");
+    assert_eq!(out("10.0.0.1", 302, 3), None, "the first has expired");
+    assert_eq!(out("10.0.0.1", 302, 1), Some("per-source"));
+}
+
 #[test]
 fn ports_run_out_and_come_back() {
     let mut nat = nat("ports = \"2000-2127\"\nbindings = 4096");
     let out = |nat: &mut Harness, seconds, port| {
         sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 53)))
     };
-    // One shard has 2 ports of each of 3 addresses.
-    let first: Vec<_> = (0..6).map(|port| mapped(&out(&mut nat, 1 + port, port as u16))).collect();
+    // One shard has 2 ports of each of 3 addresses. What was answered doesn't give way.
+    let first: Vec<_> = (0..6)
+        .map(|port| {
+            let outside = mapped(&out(&mut nat, 1 + port, port as u16));
+            answered(&mut nat, 1 + port, outside);
+            outside
+        })
+        .collect();
     let unique: std::collections::HashSet<_> = first.iter().collect();
     assert_eq!(unique.len(), 6);
     assert_eq!(dropped(&out(&mut nat, 10, 99)), Some("ports-exhausted"));
@@ -264,7 +327,9 @@ fn ports_run_out_and_come_back() {
     assert_eq!(sent(&mut nat, 10, &other).verdict, Verdict::Forward, "TCP has its own");
     assert_eq!(dropped(&out(&mut nat, 301, 99)), Some("ports-exhausted"));
     assert_eq!(mapped(&out(&mut nat, 302, 99)), first[0], "300 s after the second it was used in");
-    assert_eq!(dropped(&out(&mut nat, 302, 98)), Some("ports-exhausted"));
+    assert_eq!(mapped(&out(&mut nat, 302, 98)), first[0], "it had no answer, and gives way");
+    answered(&mut nat, 302, first[0]);
+    assert_eq!(dropped(&out(&mut nat, 302, 97)), Some("ports-exhausted"));
     assert_eq!((nat.counter("bindings"), nat.counter("expired")), (6, 2), "with that of TCP");
 }
 
@@ -274,8 +339,10 @@ fn bindings_run_out_before_ports() {
     let out = |nat: &mut Harness, seconds, port| {
         sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 53)))
     };
-    assert_eq!(out(&mut nat, 1, 1).verdict, Verdict::Forward);
-    assert_eq!(out(&mut nat, 1, 2).verdict, Verdict::Forward);
+    for port in 1..=2 {
+        let outside = mapped(&out(&mut nat, 1, port));
+        answered(&mut nat, 1, outside);
+    }
     assert_eq!(dropped(&out(&mut nat, 1, 3)), Some("table-full"));
     tick(&mut nat, 302);
     assert_eq!(nat.counter("bindings"), 0);
@@ -342,7 +409,8 @@ fn one_shard_has_every_port() {
     let ports: std::collections::HashSet<u16> =
         batch.forward().map(|packet| packet.src_port()).collect();
     assert_eq!(ports, (2000..2128).collect());
-    assert_eq!(batch.packet(128).reason().0, Refusal::PortsExhausted as u8);
+    let port = |place: usize| batch.packet(place).src_port();
+    assert_eq!(port(128), port(0), "the first gave way");
 }
 
 fn arrival() -> Arrival {

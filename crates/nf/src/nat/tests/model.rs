@@ -65,6 +65,35 @@ struct Bound {
     outside: Point,
     until: u64,
     remotes: HashMap<Point, Connection>,
+    shard: u8,
+    answered: bool,
+    established: bool,
+    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    noted: u64,
+}
+
+impl Bound {
+    /// Its place among what gives way, with what is counted; `None` for what doesn't.
+    fn yields(&self, kind: Kind, v6: bool) -> Option<(usize, &'static str)> {
+        let (place, told) = match kind {
+            Kind::Tcp if self.established => return None,
+            Kind::Tcp if self.answered => (0, "evicted_closing"),
+            Kind::Tcp => (1, "evicted_half_open"),
+            Kind::Udp if self.answered => return None,
+            Kind::Udp => (2, "evicted_udp"),
+            Kind::Echo => (3, "evicted_icmp"),
+        };
+        Some((2 * place + usize::from(v6), told))
+    }
+
+    /// It was used: until when it lasts now, and whether a connection is established.
+    fn used(&mut self, until: u64, established: bool, events: &mut u64) {
+        if (self.until, self.established) != (until, established) {
+            *events += 1;
+            self.noted = *events;
+        }
+        (self.until, self.established) = (until, established);
+    }
 }
 
 /// The model and its settings.
@@ -77,8 +106,17 @@ pub(super) struct Model {
     bound: HashMap<Inside, Bound>,
     /// Which outside address hosts have had.
     pub(super) homes: HashMap<IpAddr, IpAddr>,
-    /// Whether running out is allowed.
+    /// Whether ports may be of the other parity, or of another address than a host had.
     pub(super) scarce: bool,
+    /// Bindings of a shard, and ports that it has of an outside address.
+    pub(super) places: usize,
+    pub(super) ports_per_shard: usize,
+    pub(super) per_source: usize,
+    /// How many gave way, by what is counted.
+    pub(super) evicted: HashMap<&'static str, u64>,
+    /// How often each refusal was due.
+    pub(super) refused: HashMap<&'static str, u64>,
+    events: u64,
 }
 
 impl Model {
@@ -92,6 +130,12 @@ impl Model {
             bound: HashMap::new(),
             homes: HashMap::new(),
             scarce: false,
+            places: usize::MAX,
+            ports_per_shard: usize::MAX,
+            per_source: usize::MAX,
+            evicted: HashMap::new(),
+            refused: HashMap::new(),
+            events: 0,
         }
     }
 
@@ -105,10 +149,46 @@ impl Model {
         self.bound.retain(|_, bound| bound.until > now);
     }
 
-    /// Checks what became of a packet from inside. Gives it as it left, if it did.
+    /// Makes room for a binding with this key, or says why there is none.
+    fn admit(&mut self, key: &Inside, shard: u8) -> Result<(), &'static str> {
+        let (kind, v6) = (key.0, key.1.0.is_ipv6());
+        if self.bound.keys().filter(|own| own.1.0 == key.1.0).count() >= self.per_source {
+            return Err("per-source");
+        }
+        let own = |bound: &Bound| bound.shard == shard;
+        let like = |other: &Inside| (other.0, other.1.0.is_ipv6()) == (kind, v6);
+        let ports = self.outside.iter().filter(|address| address.is_ipv6() == v6).count()
+            * self.ports_per_shard.min(1 << 16);
+        if self.bound.iter().filter(|(key, bound)| own(bound) && like(key)).count() >= ports {
+            self.let_go(shard, like).ok_or("ports-exhausted")?;
+        }
+        if self.bound.values().filter(|bound| own(bound)).count() >= self.places {
+            self.let_go(shard, |_| true).ok_or("table-full")?;
+        }
+        Ok(())
+    }
+
+    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    fn let_go(&mut self, shard: u8, fits: impl Fn(&Inside) -> bool) -> Option<()> {
+        let mut kinds: [Vec<(u64, Inside, &str)>; 8] = Default::default();
+        for (key, bound) in self.bound.iter().filter(|(key, b)| b.shard == shard && fits(key)) {
+            if let Some((place, told)) = bound.yields(key.0, key.1.0.is_ipv6()) {
+                kinds[place].push((bound.noted, *key, told));
+            }
+        }
+        let most = kinds.iter().map(Vec::len).max()?;
+        let kind = kinds.iter().find(|kind| kind.len() == most)?;
+        let (_, key, told) = kind.iter().min_by_key(|(noted, ..)| *noted)?;
+        self.bound.remove(key);
+        *self.evicted.entry(told).or_insert(0) += 1;
+        Some(())
+    }
+
+    /// Checks what became of a packet from inside, whose address is `shard`'s. Gives it as it left, if it did.
     pub(super) fn outbound(
         &mut self,
         sent: &Datagram,
+        shard: u8,
         now: u64,
         out: &Outcome,
     ) -> Option<Datagram> {
@@ -130,12 +210,16 @@ impl Model {
                 assert_eq!(dropped(out), Some("no-binding"));
                 return None;
             }
-            if let Some(reason @ ("ports-exhausted" | "table-full")) = dropped(out) {
-                assert!(self.scarce, "{reason} though there is enough");
+            if let Err(reason) = self.admit(&key, shard) {
+                assert_eq!(dropped(out), Some(reason));
+                *self.refused.entry(reason).or_insert(0) += 1;
                 return None;
             }
             let outside = self.check_new(sent, kind, out);
-            self.bound.insert(key, Bound { outside, until: 0, remotes: HashMap::new() });
+            let (until, remotes, noted) = (0, HashMap::new(), 0);
+            let (answered, established) = (false, false);
+            let new = Bound { outside, until, remotes, shard, answered, established, noted };
+            self.bound.insert(key, new);
         }
         let times = |established| until(now, kind, established);
         let bound = self.bound.get_mut(&key).unwrap();
@@ -151,7 +235,8 @@ impl Model {
             connection.fin_out |= flags & 1 != 0;
         }
         connection.until = times(connection.established());
-        bound.until = times(bound.remotes.values().any(Connection::established));
+        let established = bound.remotes.values().any(Connection::established);
+        bound.used(times(established), established, &mut self.events);
         let (address, port) = bound.outside;
         let expected = sent.clone().from(address, port);
         assert_sent(out, &expected);
@@ -188,6 +273,10 @@ impl Model {
         let key = self.permitted(kind, (sent.dst, outside), remote, now, out)?;
         let filtering = self.filtering;
         let bound = self.bound.get_mut(&key).unwrap();
+        if !bound.answered {
+            self.events += 1;
+            (bound.answered, bound.noted) = (true, self.events);
+        }
         match sent.body {
             Body::Tcp { flags, .. } => {
                 bound.remotes.retain(|_, connection| connection.until > now);
@@ -197,11 +286,11 @@ impl Model {
                     connection.fin_in |= flags & 1 != 0;
                     connection.until = until(now, kind, connection.established());
                     let any = bound.remotes.values().any(Connection::established);
-                    bound.until = until(now, kind, any);
+                    bound.used(until(now, kind, any), any, &mut self.events);
                 }
             }
             _ if refresh => {
-                bound.until = until(now, kind, false);
+                bound.used(until(now, kind, false), false, &mut self.events);
                 let same =
                     |p: &Point| p.0 == remote.0 && (filtering != Depends::Both || *p == remote);
                 let known =

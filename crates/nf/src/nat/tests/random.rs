@@ -1,7 +1,7 @@
 //! Random sequences of packets, replies and errors, held against the model.
 
 use proptest::prelude::*;
-use warpline_packet::Verdict;
+use warpline_packet::{Headers, LinkType, Steering, Verdict};
 
 use super::frames::{Body, Datagram};
 use super::model::{Depends, Model, dropped};
@@ -88,6 +88,7 @@ fn remote(v6: bool, number: u8) -> IpAddr {
 /// The translator, the model and what went through both.
 struct Run {
     harness: Harness,
+    steering: Steering,
     model: Model,
     v6: bool,
     now: u64,
@@ -98,6 +99,12 @@ struct Run {
 }
 
 impl Run {
+    fn shard(&self, datagram: &Datagram) -> u8 {
+        let frame = datagram.frame();
+        let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
+        self.steering.steer(&frame, &headers).shard
+    }
+
     fn push(&mut self, datagram: &Datagram) -> Outcome {
         let input = Input::at(self.now, &datagram.frame());
         let out = self.harness.process(std::slice::from_ref(&input)).remove(0);
@@ -114,8 +121,9 @@ impl Run {
                     body(kind, 5000 + u16::from(port), 80 + u16::from(far), flags, flags == 4);
                 let datagram = Datagram::new(host(v6, number), remote(v6, far / 2), body);
                 let datagram = datagram.with(&vec![port; len]);
+                let shard = self.shard(&datagram);
                 let out = self.push(&datagram);
-                self.left.extend(self.model.outbound(&datagram, now, &out));
+                self.left.extend(self.model.outbound(&datagram, shard, now, &out));
             }
             Step::Reply { to, from, flags, len } => {
                 let Some(first) = self.left.get(to % self.left.len().max(1)).cloned() else {
@@ -184,16 +192,20 @@ proptest! {
     fn agrees_with_the_model(
         steps in proptest::collection::vec(step(), 1..120),
         (mapping, filtering) in (0..3_usize, 0..3_usize),
-        (v6, refresh, scarce) in any::<(bool, bool, bool)>(),
+        (v6, refresh, scarce, bounded) in any::<(bool, bool, bool, bool)>(),
     ) {
         let mut model = Model::new(Depends::ALL[mapping], Depends::ALL[filtering], refresh);
         model.outside = outside();
         model.ports = if scarce { 2000..=2063 } else { 1024..=65535 };
         model.scarce = scarce;
-        let keys = keys(&model, scarce);
+        (model.places, model.ports_per_shard) = if scarce { (3, 1) } else { (128, 1008) };
+        model.per_source = if bounded { 4 } else { usize::MAX };
+        let bound = if bounded { "\nper_source_max = 4" } else { "" };
+        let keys = keys(&model, scarce) + bound;
         let (left, came, inputs, outcomes) = Default::default();
         let harness = nat(&keys);
-        let mut run = Run { harness, model, v6, now: SECOND, left, came, inputs, outcomes };
+        let steering = Steering::serving(harness.function().state_key());
+        let mut run = Run { harness, steering, model, v6, now: SECOND, left, came, inputs, outcomes };
         for step in &steps {
             run.step(step);
         }
@@ -202,7 +214,13 @@ proptest! {
         run.model.expire(run.now);
         prop_assert_eq!(run.harness.counter("bindings"), run.model.len());
         let (created, expired) = (run.harness.counter("created"), run.harness.counter("expired"));
-        prop_assert_eq!(created - expired, run.model.len());
+        let mut evicted = 0;
+        for name in ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"] {
+            let expected = run.model.evicted.get(name).copied().unwrap_or(0);
+            prop_assert_eq!(run.harness.counter(name), expected, "{}", name);
+            evicted += expected;
+        }
+        prop_assert_eq!(created - expired - evicted, run.model.len());
 
         // The same, whatever the batches, and whether or not ticks come between them.
         for (size, ticks) in [(1, true), (7, false), (256, true)] {
