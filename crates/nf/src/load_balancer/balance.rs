@@ -36,7 +36,12 @@ impl Balance {
         let (capacity, both_ways) =
             (shard.share(config.fixed.connections), config.fixed.mode == Mode::Dnat);
         Self {
-            connections: Connections::new(capacity, both_ways, config.fixed.timeouts),
+            connections: Connections::new(
+                capacity,
+                config.fixed.per_source,
+                both_ways,
+                config.fixed.timeouts,
+            ),
             config: Arc::clone(config),
             now: Instant::ZERO,
             moved: 0,
@@ -98,7 +103,9 @@ impl Balance {
         }
         let (named, stage) = (Named { name, number: vip as u16 }, flow.next(None, true));
         match self.connections.create(client, named, backend, stage, self.now) {
-            Err(Refusal::TableFull) if !self.is_dnat() => self.unremembered += 1,
+            Err(Refusal::TableFull | Refusal::PerSource) if !self.is_dnat() => {
+                self.unremembered += 1;
+            }
             Err(refusal) => return Err(refusal),
             Ok(()) => {}
         }
@@ -160,7 +167,9 @@ impl Balance {
     fn used(&mut self, number: u32, flow: &Flow, from_client: bool) {
         if flow.tcp_flags.is_some() {
             let stage = flow.next(Some(self.connections.stage(number)), from_client);
-            self.connections.touch(number, stage, self.now);
+            // Where answers go another way, a client that goes on was answered.
+            let goes_on = !self.is_dnat() && !flow.has(tcp::flags::SYN);
+            self.connections.touch(number, stage, !from_client || goes_on, self.now);
         }
     }
 

@@ -41,6 +41,12 @@ pub(super) const KEYS: &[Key] = &[
         help: "connections that are remembered at once",
     },
     Key {
+        name: "per_source_max",
+        allowed: "0 to 16777216",
+        default: "0",
+        help: "connections of one client's address in a shard; 0: no bound",
+    },
+    Key {
         name: "table_size",
         allowed: "a prime, 3 to 5000011",
         default: "65537",
@@ -117,6 +123,8 @@ const NO_VIPS: [(&str, NoVip); 2] = [("forward", NoVip::Forward), ("drop", NoVip
 pub(super) struct Fixed {
     pub(super) mode: Mode,
     pub(super) connections: usize,
+    /// Connections that a client's address may have in a shard; 0: any number.
+    pub(super) per_source: u32,
     /// By [`Stage`].
     pub(super) timeouts: [Duration; STAGES],
     table_size: usize,
@@ -144,6 +152,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     let fixed = Fixed {
         mode,
         connections: section.integer("connections", 64..=1 << 24, 1 << 16) as usize,
+        per_source: section.integer("per_source_max", 0..=1 << 24, 0) as u32,
         timeouts: timeouts(section),
         table_size: table_size(section),
     };

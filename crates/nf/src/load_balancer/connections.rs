@@ -1,9 +1,10 @@
 //! The connections of one shard: fixed memory, exact expiry, two ways to find one.
 //!
 //! A connection lies in a cache line of a slab. It is found by its client and its VIP, and, where packets
-//! come back this way, by its client and its backend. Those of one idle time are in a queue in the order in
-//! which they were last used, so that a full table knows at once whether one has expired: a new one is
-//! refused if and only if every place is taken by one that has not. Use is noted to the second, rounded up,
+//! come back this way, by its client and its backend. Those of one [`Kind`], and so of one idle time, are in a queue in
+//! the order in which they were last used, so that a full table knows at once whether one has expired, and which gives
+//! way where none has: the head of the longest queue of a kind that is worth little. A new one is
+//! refused if and only if every place is taken by others. Use is noted to the second, rounded up,
 //! so that a busy connection moves in its queue once a second.
 //!
 //! Look-ups are seeded anew for every table, so that nobody can aim at one place; no result depends on it.
@@ -18,6 +19,8 @@ use super::Refusal;
 use super::hash::mix;
 use crate::nat::addresses::Endpoint;
 use crate::nat::index::Index;
+use crate::sources::Sources;
+use crate::tables::fullest;
 
 /// In the place of a number: none.
 const NONE: u32 = u32::MAX;
@@ -36,6 +39,43 @@ pub(super) enum Stage {
 /// How many stages there are.
 pub(super) const STAGES: usize = 4;
 
+/// What a connection is worth: each has a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Closing,
+    HalfOpen,
+    /// TCP that was taken up without its SYN, or went on, without any answer.
+    OneSided,
+    /// UDP without an answer.
+    Udp,
+    Established,
+    UdpStream,
+}
+
+/// How many kinds there are.
+const KINDS: usize = 6;
+
+impl Kind {
+    /// Those that give way to a new connection, with what is counted then.
+    const YIELDING: [(Self, &'static str); 4] = [
+        (Self::Closing, "evicted_closing"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::OneSided, "evicted_one_sided"),
+        (Self::Udp, "evicted_udp"),
+    ];
+
+    const fn of(stage: Stage, is_answered: bool) -> Self {
+        match (stage, is_answered) {
+            (Stage::Closing, _) => Self::Closing,
+            (Stage::Opening, _) => Self::HalfOpen,
+            (Stage::Established, false) => Self::OneSided,
+            (Stage::Established, true) => Self::Established,
+            (Stage::Udp, false) => Self::Udp,
+            (Stage::Udp, true) => Self::UdpStream,
+        }
+    }
+}
+
 /// Who opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Client {
@@ -49,6 +89,11 @@ impl Client {
     pub(super) const fn new(version: u8, at: Endpoint) -> Self {
         let address = [(at.address >> 64) as u64, at.address as u64];
         Self { address, port: at.port, version }
+    }
+
+    fn source(&self) -> (u8, u128) {
+        let [upper, lower] = self.address;
+        (self.version, u128::from(upper) << 64 | u128::from(lower))
     }
 
     /// A hash of the client and of what else names its connection.
@@ -72,6 +117,8 @@ pub(super) struct Named {
 struct Connection {
     client: Client,
     stage: Stage,
+    /// Whether it was answered, or where answers go another way, went on.
+    is_answered: bool,
     vip: u64,
     backend: u64,
     /// Expired from here on.
@@ -85,11 +132,18 @@ struct Connection {
 
 const _: () = assert!(size_of::<Connection>() == 64);
 
-/// Connections of one idle time, from the one unused for longest.
+impl Connection {
+    fn kind(&self) -> Kind {
+        Kind::of(self.stage, self.is_answered)
+    }
+}
+
+/// Connections of one kind, from the one unused for longest.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     oldest: u32,
     newest: u32,
+    len: u32,
 }
 
 /// The connections of one shard.
@@ -99,32 +153,52 @@ pub(super) struct Connections {
     free: u32,
     by_vip: Index,
     by_backend: Option<Index>,
-    queues: [Queue; STAGES],
+    /// By [`Kind`].
+    queues: [Queue; KINDS],
     timeouts: [Duration; STAGES],
+    /// No connection expires before this.
+    due: Instant,
+    sources: Option<Sources>,
     seed: u64,
     current: u64,
     pub(super) peak: u64,
     pub(super) created: u64,
     pub(super) expired: u64,
+    /// In the order of [`Kind::YIELDING`].
+    evicted: [u64; Kind::YIELDING.len()],
 }
 
 impl Connections {
-    /// Room for `capacity`; those of `both_ways` are found by their backend too.
-    pub(super) fn new(capacity: usize, both_ways: bool, timeouts: [Duration; STAGES]) -> Self {
+    /// Room for `capacity`, of which a client's address may have `per_source` (0: any number); those of `both_ways` are
+    /// found by their backend too.
+    pub(super) fn new(
+        capacity: usize,
+        per_source: u32,
+        both_ways: bool,
+        timeouts: [Duration; STAGES],
+    ) -> Self {
         Self {
             slab: Vec::with_capacity(capacity),
             capacity,
             free: NONE,
             by_vip: Index::new(capacity),
             by_backend: both_ways.then(|| Index::new(capacity)),
-            queues: [Queue { oldest: NONE, newest: NONE }; STAGES],
+            queues: [Queue { oldest: NONE, newest: NONE, len: 0 }; KINDS],
             timeouts,
+            due: Instant::MAX,
+            sources: Sources::new(capacity, per_source),
             seed: RandomState::new().hash_one(0_u8),
             current: 0,
             peak: 0,
             created: 0,
             expired: 0,
+            evicted: [0; Kind::YIELDING.len()],
         }
+    }
+
+    /// How many connections gave way, by name.
+    pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
     }
 
     /// How many there are, those that expired and still have their place among them.
@@ -220,10 +294,11 @@ impl Connections {
         if self.find_back(back, &client, backend.name, now).is_some() {
             return Err(Refusal::Conflict);
         }
-        let at = self.place(now).ok_or(Refusal::TableFull)?;
+        let at = self.admit(&client, now)?;
         let connection = Connection {
             client,
             stage,
+            is_answered: false,
             vip: vip.name,
             backend: backend.name,
             deadline: self.deadline(stage, now),
@@ -239,6 +314,10 @@ impl Connections {
         self.by_vip.insert(self.key(&client, vip.name), at);
         if let Some(index) = &mut self.by_backend {
             index.insert(back, at);
+        }
+        if let Some(sources) = &mut self.sources {
+            let (version, address) = client.source();
+            sources.add(version, address);
         }
         self.enqueue(at);
         self.current += 1;
@@ -275,17 +354,24 @@ impl Connections {
         (own.vip_number, own.target_number) = (vip as u16, target as u16);
     }
 
-    /// Notes that a connection was used, and how far it is now.
+    /// Notes that a connection was used, how far it is now, and whether this packet answers it.
     #[inline]
-    pub(super) fn touch(&mut self, number: u32, stage: Stage, now: Instant) {
+    pub(super) fn touch(&mut self, number: u32, stage: Stage, answers: bool, now: Instant) {
         let deadline = self.deadline(stage, now);
         let own = &self.slab[number as usize];
-        if own.deadline == deadline && own.stage == stage {
+        let is_answered = own.is_answered || answers;
+        if (own.deadline, own.stage, own.is_answered) == (deadline, stage, is_answered) {
+            return;
+        }
+        let kind = Kind::of(stage, is_answered);
+        if own.deadline == deadline && own.kind() == kind {
+            let own = &mut self.slab[number as usize];
+            (own.stage, own.is_answered) = (stage, is_answered);
             return;
         }
         self.unqueue(number);
         let own = &mut self.slab[number as usize];
-        (own.stage, own.deadline) = (stage, deadline);
+        (own.stage, own.is_answered, own.deadline) = (stage, is_answered, deadline);
         self.enqueue(number);
     }
 
@@ -304,24 +390,56 @@ impl Connections {
         }
     }
 
-    /// The number of a free place, where there is or can be one; it may be one behind the last.
-    fn place(&mut self, now: Instant) -> Option<u32> {
+    /// The number of a free place for a client's connection, where it may have one; it may be one behind the last.
+    fn admit(&mut self, client: &Client, now: Instant) -> Result<u32, Refusal> {
+        if self.sources.is_some() {
+            let (version, address) = client.source();
+            let is_full =
+                |own: &Self| own.sources.as_ref().is_some_and(|s| s.is_full(version, address));
+            if is_full(self) {
+                self.reclaim(usize::MAX, now);
+            }
+            if is_full(self) {
+                return Err(Refusal::PerSource);
+            }
+        }
         if self.current as usize == self.capacity {
-            let at = self.any_expired(now)?;
-            self.expire(at);
+            match self.any_expired(now) {
+                Some(at) => self.expire(at),
+                None => self.evict().ok_or(Refusal::TableFull)?,
+            }
         }
         if self.free == NONE {
-            return Some(self.slab.len() as u32);
+            return Ok(self.slab.len() as u32);
         }
         let at = self.free;
         self.free = self.slab[at as usize].newer;
-        Some(at)
+        Ok(at)
     }
 
-    fn any_expired(&self, now: Instant) -> Option<u32> {
-        let oldest = self.queues.iter().map(|queue| queue.oldest);
-        let expired = |at: &u32| self.slab.get(*at as usize).is_some_and(|own| own.deadline <= now);
-        oldest.filter(expired).min()
+    /// Lets the connection go that gives way, where one does.
+    fn evict(&mut self) -> Option<()> {
+        let len = |kind: Kind| self.queues[kind as usize].len;
+        let kinds = Kind::YIELDING.iter().enumerate();
+        let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
+        self.remove(self.queues[Kind::YIELDING[place].0 as usize].oldest);
+        self.evicted[place] += 1;
+        Some(())
+    }
+
+    fn any_expired(&mut self, now: Instant) -> Option<u32> {
+        if now < self.due {
+            return None;
+        }
+        self.due = Instant::MAX;
+        for queue in &self.queues {
+            let Some(own) = self.slab.get(queue.oldest as usize) else { continue };
+            self.due = self.due.min(own.deadline);
+            if own.deadline <= now {
+                return Some(queue.oldest);
+            }
+        }
+        None
     }
 
     fn expire(&mut self, number: u32) {
@@ -333,6 +451,10 @@ impl Connections {
     pub(super) fn remove(&mut self, number: u32) {
         self.unqueue(number);
         let Connection { client, vip, backend, .. } = self.slab[number as usize];
+        if let Some(sources) = &mut self.sources {
+            let (version, address) = client.source();
+            sources.remove(version, address);
+        }
         self.by_vip.remove(self.key(&client, vip), number);
         let back = self.key(&client, backend);
         if let Some(index) = &mut self.by_backend {
@@ -343,7 +465,10 @@ impl Connections {
     }
 
     fn enqueue(&mut self, at: u32) {
-        let queue = &mut self.queues[self.slab[at as usize].stage as usize];
+        let own = &self.slab[at as usize];
+        let queue = &mut self.queues[own.kind() as usize];
+        self.due = self.due.min(own.deadline);
+        queue.len += 1;
         let older = core::mem::replace(&mut queue.newest, at);
         match self.slab.get_mut(older as usize) {
             Some(own) => own.newer = at,
@@ -354,8 +479,10 @@ impl Connections {
     }
 
     fn unqueue(&mut self, at: u32) {
-        let Connection { older, newer, stage, .. } = self.slab[at as usize];
-        let queue = &mut self.queues[stage as usize];
+        let own = &self.slab[at as usize];
+        let (older, newer) = (own.older, own.newer);
+        let queue = &mut self.queues[own.kind() as usize];
+        queue.len -= 1;
         match self.slab.get_mut(older as usize) {
             Some(own) => own.newer = newer,
             None => queue.oldest = newer,

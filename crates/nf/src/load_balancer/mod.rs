@@ -25,7 +25,7 @@ pub use config::Mode;
 pub use services::{Backend, SERVICES_MAX, Service, ServiceFile, VIPS_MAX};
 
 use crate::nat::translate::{self, Words};
-use crate::{Definition, Function, Growth, Resources, Section, State};
+use crate::{Definition, Function, Growth, Resources, Section, State, TableSize};
 use config::Config;
 use shard::BalancerShard;
 
@@ -58,6 +58,7 @@ enum Refusal {
     Snapped,
     TooLong,
     Link,
+    PerSource,
 }
 
 impl Refusal {
@@ -73,6 +74,7 @@ impl Refusal {
         "snapped",
         "too-long",
         "link",
+        "per-source",
     ];
 }
 
@@ -179,7 +181,7 @@ impl Function for LoadBalancer {
             return Err("it is another function".into());
         };
         if self.config.fixed != old.config.fixed {
-            let keys = "`mode`, `connections`, `table_size` and timeouts";
+            let keys = "`mode`, `connections`, `per_source_max`, `table_size` and timeouts";
             return Err(format!("{keys} can't be changed while packets flow"));
         }
         if self.config.key != old.config.key {
@@ -191,6 +193,10 @@ impl Function for LoadBalancer {
             return Err("IPv6 can't come in or go while packets flow".into());
         }
         Ok(())
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::new("connections", self.config.fixed.connections)]
     }
 
     fn tick(&self) -> Option<Duration> {

@@ -264,6 +264,7 @@ impl Before for BalancerShard {
         visit("connections_peak", self.balance.connections.peak);
         visit("created", self.balance.connections.created);
         visit("expired", self.balance.connections.expired);
+        self.balance.connections.evicted().for_each(|(name, count)| visit(name, count));
         visit("moved", self.balance.moved);
         visit("unremembered", self.balance.unremembered);
         visit("to_backends", self.counts.to_backends);

@@ -157,24 +157,98 @@ fn a_client_s_port_used_again_is_a_new_connection() {
 fn a_full_table_refuses_or_forgets() {
     // One place for each shard.
     let from = |n: u32| (format!("198.51.{}.{}", n >> 8, n & 255), 4000);
-    let syn = |n: u32, flags| {
+    let client = |n: u32, flags| {
         let (address, port) = from(n);
         tcp((&address, port), WEB, flags)
     };
-    let keys = "connections = 64\ntcp_transitory_timeout_s = 10";
+    let keys = "connections = 64\ntcp_timeout_s = 10";
     let mut harness = balancer(keys, SERVICES);
-    let told: Vec<&str> = (0..1000).map(|n| reason(&send(&mut harness, 1, &syn(n, SYN)))).collect();
+    // Each one that is taken in is established at once, and so doesn't give way.
+    let opens = |harness: &mut Harness, at, n| {
+        let out = send(harness, at, &client(n, SYN));
+        if reason(&out).is_empty() {
+            let (backend, (address, port)) = (destination(&out.bytes), from(n));
+            let body = Body::Tcp { src: backend.1, dst: port, flags: SYN | ACK };
+            send(harness, at, &Datagram::new(backend.0, ip(&address), body));
+            send(harness, at, &client(n, ACK));
+        }
+        reason(&out)
+    };
+    let told: Vec<&str> = (0..1000).map(|n| opens(&mut harness, 1, n)).collect();
     assert_eq!(told.iter().filter(|told| told.is_empty()).count(), 64);
     assert_eq!(told.iter().filter(|&&told| told == "table-full").count(), 936);
     // The same clients later: who expired makes room, exactly then.
     let again = |harness: &mut Harness, at| {
-        (1000..2000).filter(|&n| reason(&send(harness, at, &syn(n, SYN))).is_empty()).count()
+        (1000..2000).filter(|&n| opens(harness, at, n).is_empty()).count()
     };
     assert_eq!((again(&mut harness, 10), again(&mut harness, 11)), (0, 64));
     let mut tunnels = balancer(&format!("mode = \"ipip\"\n{keys}"), PLAIN);
-    let mut sent = |n| reason(&send(&mut tunnels, 1, &syn(n, SYN))).is_empty();
+    let mut sent = |n| {
+        send(&mut tunnels, 1, &client(n, SYN));
+        reason(&send(&mut tunnels, 1, &client(n, ACK))).is_empty()
+    };
     assert_eq!((0..1000).filter(|&n| sent(n)).count(), 1000);
-    assert_eq!((tunnels.counter("created"), tunnels.counter("unremembered")), (64, 936));
+    assert_eq!(tunnels.counter("created"), 64);
+    assert_eq!(tunnels.counter("unremembered"), 2 * 936);
+}
+
+/// Floods of each kind, ten times what the table holds, between the packets of established connections.
+#[test]
+fn floods_leave_established_connections_standing() {
+    for mode in ["dnat", "ipip"] {
+        let dns = "vip 192.0.2.10 udp 53\n backend 10.0.0.1\n";
+        let services = if mode == "dnat" { SERVICES.to_owned() } else { format!("{PLAIN}{dns}") };
+        let keys = format!("mode = \"{mode}\"\nconnections = 1024");
+        let mut harness = balancer(&keys, &services);
+        let clients: Vec<String> = (0..8).map(|n| format!("198.51.100.{n}")).collect();
+        for client in &clients {
+            let from = (&client[..], 4000);
+            let out = send(&mut harness, 1, &tcp(from, WEB, SYN));
+            if mode == "dnat" {
+                let backend = destination(&out.bytes);
+                let body = Body::Tcp { src: backend.1, dst: 4000, flags: SYN | ACK };
+                send(&mut harness, 1, &Datagram::new(backend.0, ip(client), body));
+            }
+            send(&mut harness, 1, &tcp(from, WEB, ACK));
+            send(&mut harness, 1, &tcp(from, WEB, ACK));
+        }
+        for kind in 0..4 {
+            for number in 0..10 * 1024_u32 {
+                let address = format!("203.{}.{}.{}", 64 + kind, number >> 8 & 255, number & 255);
+                let from = (&address[..], 5000 + (number >> 16) as u16);
+                let flood = match kind {
+                    0 => tcp(from, WEB, SYN),
+                    1 => tcp(from, WEB, ACK),
+                    2 => tcp(from, WEB, FIN),
+                    _ => udp(from, ("192.0.2.10", 53)),
+                };
+                assert_eq!(reason(&send(&mut harness, 1, &flood)), "", "{mode} {kind}");
+            }
+            let known = harness.counter("created");
+            for client in &clients {
+                send(&mut harness, 1, &tcp((&client[..], 4000), WEB, ACK));
+            }
+            assert_eq!(harness.counter("created"), known, "{mode} {kind}: all are remembered");
+        }
+        assert_eq!(harness.counter("unremembered"), 0);
+        let evicted = ["evicted_closing", "evicted_half_open", "evicted_one_sided", "evicted_udp"];
+        assert!(evicted.iter().all(|name| harness.counter(name) > 5000), "{mode}");
+    }
+}
+
+#[test]
+fn a_client_has_no_more_than_its_bound() {
+    let mut harness = balancer("per_source_max = 2", SERVICES);
+    let mut opens =
+        |address: &str, at, port| reason(&send(&mut harness, at, &tcp((address, port), WEB, SYN)));
+    assert_eq!([1, 2, 3].map(|port| opens("198.51.100.7", 1, port)), ["", "", "per-source"]);
+    assert_eq!(opens("198.51.100.8", 1, 3), "", "another client has its own");
+    assert_eq!(opens("198.51.100.7", 241, 3), "", "the others have expired");
+    let mut tunnels = balancer("mode = \"ipip\"\nper_source_max = 2", PLAIN);
+    for port in 1..4 {
+        assert_eq!(reason(&send(&mut tunnels, 1, &tcp(("198.51.100.7", port), WEB, SYN))), "");
+    }
+    assert_eq!(tunnels.counter("unremembered"), 1);
 }
 
 pub(super) const PLAIN: &str = "vip 192.0.2.10 tcp 80\n backend 10.0.0.1\n backend 10.0.0.2\n";

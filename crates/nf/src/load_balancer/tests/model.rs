@@ -25,7 +25,34 @@ struct Connection {
     backend: At,
     shard: u8,
     phase: Phase,
+    answered: bool,
     ends: u64,
+    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    noted: u64,
+}
+
+impl Connection {
+    /// Its place among what gives way, with what is counted; `None` for what doesn't.
+    fn yields(&self) -> Option<(usize, &'static str)> {
+        Some(match self.phase {
+            Phase::Ending => (0, "evicted_closing"),
+            Phase::Syn => (1, "evicted_half_open"),
+            _ if self.answered => return None,
+            Phase::Open => (2, "evicted_one_sided"),
+            Phase::Datagrams => (3, "evicted_udp"),
+        })
+    }
+
+    /// It was used.
+    fn used(&mut self, now: u64, phase: Phase, answers: bool, events: &mut u64) {
+        let old = (self.ends, self.yields());
+        (self.phase, self.answered) = (phase, self.answered || answers);
+        self.ends = ends(now, phase);
+        if old != (self.ends, self.yields()) {
+            *events += 1;
+            self.noted = *events;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +70,12 @@ pub(super) struct Model {
     /// What the file as it is gave a flow.
     choices: BTreeMap<Flow, At>,
     pub(super) places_per_shard: usize,
+    pub(super) per_source: usize,
     pub(super) moved: u64,
     pub(super) created: u64,
+    /// How many gave way, by what is counted.
+    pub(super) evicted: BTreeMap<&'static str, u64>,
+    events: u64,
 }
 
 pub(super) const TRANSITORY: u64 = 240;
@@ -70,8 +101,19 @@ fn ends(now: u64, phase: Phase) -> u64 {
 impl Model {
     pub(super) fn new(places_per_shard: usize) -> Self {
         let (connections, choices) = (BTreeMap::new(), BTreeMap::new());
-        let vips = BTreeMap::new();
-        Self { vips, connections, choices, places_per_shard, moved: 0, created: 0 }
+        let (vips, evicted, per_source) = (BTreeMap::new(), BTreeMap::new(), usize::MAX);
+        let (moved, created, events) = (0, 0, 0);
+        Self {
+            vips,
+            connections,
+            choices,
+            places_per_shard,
+            per_source,
+            moved,
+            created,
+            evicted,
+            events,
+        }
     }
 
     /// The file changed.
@@ -106,12 +148,12 @@ impl Model {
                     self.moved += 1;
                 }
                 let own = self.connections.get_mut(&flow).unwrap();
-                if ending {
-                    own.phase = Phase::Ending;
-                } else if own.phase == Phase::Syn && !is(SYN) {
-                    own.phase = Phase::Open;
-                }
-                own.ends = ends(now, own.phase);
+                let phase = match own.phase {
+                    _ if ending => Phase::Ending,
+                    Phase::Syn if !is(SYN) => Phase::Open,
+                    phase => phase,
+                };
+                own.used(now, phase, false, &mut self.events);
                 return Ok(own.backend);
             }
             self.connections.remove(&flow);
@@ -122,23 +164,49 @@ impl Model {
         if is(RST) {
             return self.allowed(&flow, &servers, got).ok_or("a server that takes new connections");
         }
+        let of_client = self.connections.keys().filter(|own| own.0.0 == flow.0.0).count();
+        let is_bound = of_client >= self.per_source;
         let taken = self.connections.values().filter(|own| own.shard == shard).count();
+        let is_full = taken >= self.places_per_shard;
+        let yields = |own: &Connection| own.shard == shard && own.yields().is_some();
+        let is_stuck = is_full && !self.connections.values().any(yields);
         // A conflict is told before a full table; the function says which server it would have been.
         let to = match self.pick(&flow, &servers, got) {
-            Err(_) if taken >= self.places_per_shard => return Err("table-full"),
+            Err(_) if is_bound => return Err("per-source"),
+            Err(_) if is_stuck => return Err("table-full"),
             other => other?,
         };
-        assert!(taken < self.places_per_shard, "there was no place");
+        assert!(!is_bound && !is_stuck, "there was no place");
+        if is_full {
+            self.let_go(shard);
+        }
         let phase = match flags {
             None => Phase::Datagrams,
             _ if ending => Phase::Ending,
             _ if is(SYN) => Phase::Syn,
             _ => Phase::Open,
         };
-        let own = Connection { backend: to, shard, phase, ends: ends(now, phase) };
+        self.events += 1;
+        let (ends, noted, answered) = (ends(now, phase), self.events, false);
+        let own = Connection { backend: to, shard, phase, answered, ends, noted };
         self.connections.insert(flow, own);
         self.created += 1;
         Ok(to)
+    }
+
+    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    fn let_go(&mut self, shard: u8) {
+        let mut kinds: [Vec<(u64, Flow, &str)>; 4] = Default::default();
+        for (flow, own) in self.connections.iter().filter(|(_, own)| own.shard == shard) {
+            if let Some((place, told)) = own.yields() {
+                kinds[place].push((own.noted, *flow, told));
+            }
+        }
+        let most = kinds.iter().map(Vec::len).max().unwrap();
+        let kind = kinds.iter().find(|kind| kind.len() == most).unwrap();
+        let (_, flow, told) = kind.iter().min().unwrap();
+        self.connections.remove(flow);
+        *self.evicted.entry(told).or_default() += 1;
     }
 
     /// The server that the function chose, if it may; the same for a flow as long as the file is.
@@ -178,10 +246,9 @@ impl Model {
         let flags = flags_of(datagram);
         let client = (datagram.dst, datagram.ports().1);
         let own = self.connections.get_mut(&(client, vip, flags.is_some()))?;
-        if flags.is_some_and(|flags| flags & (FIN & !ACK | RST) != 0) {
-            own.phase = Phase::Ending;
-        }
-        own.ends = ends(now, own.phase);
+        let ending = flags.is_some_and(|flags| flags & (FIN & !ACK | RST) != 0);
+        let phase = if ending { Phase::Ending } else { own.phase };
+        own.used(now, phase, true, &mut self.events);
         Some(vip)
     }
 

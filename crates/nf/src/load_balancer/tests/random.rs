@@ -81,7 +81,16 @@ fn services(v6: bool, states: [u8; 5]) -> (String, BTreeMap<(At, bool), Vec<Serv
 }
 
 const KEYS: &str = "addresses = [\"10.0.0.0/24\", \"192.0.2.0/24\", \"2001:db8::/64\", \
-                    \"fd00::/64\"]\nconnections = 128\ntable_size = 251";
+                    \"fd00::/64\"]\ntable_size = 251";
+
+/// So many places for each shard.
+fn keys(places: usize, bounded: bool) -> String {
+    let bound = if bounded { 2 } else { 0 };
+    format!("{KEYS}\nconnections = {}\nper_source_max = {bound}", 64 * places)
+}
+
+const EVICTED: [&str; 4] =
+    ["evicted_closing", "evicted_half_open", "evicted_one_sided", "evicted_udp"];
 
 enum Event {
     Packet(Input),
@@ -91,6 +100,7 @@ enum Event {
 /// The balancer, the model and what went through both.
 struct Run {
     harness: Harness,
+    keys: String,
     model: Model,
     steering: Steering,
     v6: bool,
@@ -102,15 +112,17 @@ struct Run {
 }
 
 impl Run {
-    fn new(v6: bool) -> Self {
+    fn new(v6: bool, places: usize, bounded: bool) -> Self {
         let (text, vips) = services(v6, [0; 5]);
-        let harness = balancer(KEYS, &text);
+        let keys = keys(places, bounded);
+        let harness = balancer(&keys, &text);
         let steering = Steering::serving(harness.function().state_key());
-        let mut model = Model::new(2);
+        let mut model = Model::new(places);
+        model.per_source = if bounded { 2 } else { usize::MAX };
         model.reload(vips);
         let (now, events) = (1000 * SECOND + 7, vec![Event::File(text)]);
         let (went, outcomes) = (Vec::new(), Vec::new());
-        Self { harness, model, steering, v6, now, went, events, outcomes }
+        Self { harness, keys, model, steering, v6, now, went, events, outcomes }
     }
 
     fn push(&mut self, datagram: &Datagram) -> (Outcome, u8) {
@@ -148,7 +160,7 @@ impl Run {
             }
             Step::Reload { states } => {
                 let (text, vips) = services(self.v6, states);
-                self.harness.reload(function(KEYS, &text)).unwrap();
+                self.harness.reload(function(&self.keys, &text)).unwrap();
                 self.model.reload(vips);
                 self.events.push(Event::File(text));
             }
@@ -169,7 +181,9 @@ impl Run {
                 self.went.push((datagram.clone(), at));
             }
             // A full table may hide a conflict, and the other way round: the function knows the server.
-            Err("table-full") => assert!(["table-full", "conflict"].contains(&reason(&out))),
+            Err(told @ ("table-full" | "per-source")) => {
+                assert!([told, "conflict"].contains(&reason(&out)));
+            }
             Err(why) => assert_eq!(reason(&out), why),
         }
     }
@@ -228,8 +242,8 @@ impl Run {
                 Event::File(text) => {
                     flush(&mut harness, &mut waiting);
                     match &mut harness {
-                        Some(harness) => harness.reload(function(KEYS, text)).unwrap(),
-                        None => harness = Some(balancer(KEYS, text)),
+                        Some(harness) => harness.reload(function(&self.keys, text)).unwrap(),
+                        None => harness = Some(balancer(&self.keys, text)),
                     }
                 }
             }
@@ -252,12 +266,17 @@ fn reply(asked: &Datagram, at: At, flags: u8) -> Datagram {
 proptest! {
     #[test]
     fn does_what_the_model_does(
-        v6 in any::<bool>(), steps in proptest::collection::vec(step(), 1..250),
+        (v6, places, bounded) in (any::<bool>(), 1..5_usize, any::<bool>()),
+        steps in proptest::collection::vec(step(), 1..250),
     ) {
-        let mut run = Run::new(v6);
+        let mut run = Run::new(v6, places, bounded);
         steps.iter().for_each(|step| run.step(step));
         prop_assert_eq!(run.harness.counter("moved"), run.model.moved);
         prop_assert_eq!(run.harness.counter("created"), run.model.created);
+        for name in EVICTED {
+            let expected = run.model.evicted.get(name).copied().unwrap_or(0);
+            prop_assert_eq!(run.harness.counter(name), expected, "{}", name);
+        }
         for size in [7, 256] {
             prop_assert_eq!(&run.again(size), &run.outcomes, "batches of {}", size);
         }
