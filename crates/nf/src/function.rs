@@ -52,7 +52,7 @@ pub trait Function: Any + Send + Sync {
         About::default()
     }
 
-    /// The tables of its state: how much each holds. They are divided by shard.
+    /// The tables of its state that fill up with traffic, and how much each holds.
     fn tables(&self) -> Vec<TableSize> {
         Vec::new()
     }

@@ -1,18 +1,32 @@
 //! What functions with tables share: how large those are, and which kind of entry gives way in a full one.
 
+use warpline_packet::SHARDS;
+
 /// A table of a function's state, for `warpline check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSize {
     /// What it holds, in the plural.
     pub name: &'static str,
-    /// How many it holds in all shards together, handed out evenly ([`warpline_packet::Shard::share`]).
+    /// How many it holds in all.
     pub total: usize,
+    /// Whether each shard has its share of them ([`warpline_packet::Shard::share`]).
+    pub is_divided: bool,
 }
 
 impl TableSize {
-    /// A table that holds `total` of what is called `name`.
-    pub const fn new(name: &'static str, total: usize) -> Self {
-        Self { name, total }
+    /// A table that holds `total` of what is called `name`, in all shards together.
+    pub const fn divided(name: &'static str, total: usize) -> Self {
+        Self { name, total, is_divided: true }
+    }
+
+    /// A table that is not divided by shard.
+    pub const fn whole(name: &'static str, total: usize) -> Self {
+        Self { name, total, is_divided: false }
+    }
+
+    /// How many tables it is in a chain whose state is divided, or isn't.
+    pub const fn count(&self, chain_is_divided: bool) -> usize {
+        if self.is_divided && chain_is_divided { SHARDS } else { 1 }
     }
 }
 

@@ -8,6 +8,7 @@ use warpline_packet::{Access, Batch, Field, FieldSet, Flags, ReadWrite, Shard, S
 
 use crate::{
     Definition, Emits, Function, Kernels, Key, Outputs, Report, Resources, Section, State,
+    TableSize,
 };
 
 mod duplicates;
@@ -143,6 +144,10 @@ impl Function for Digest {
             OnDuplicate::Count => StateKey::None,
             OnDuplicate::Tag(_) | OnDuplicate::Drop => StateKey::Whole,
         }
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::whole("payloads", self.entries)]
     }
 
     fn state(&self, _: Shard) -> State {

@@ -160,7 +160,7 @@ impl Function for Firewall {
 
     fn tables(&self) -> Vec<TableSize> {
         let tracking = self.tracking.iter();
-        tracking.map(|own| TableSize::new("connections", own.connections)).collect()
+        tracking.map(|own| TableSize::divided("connections", own.connections)).collect()
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
 
-use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State};
+use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State, TableSize};
 use config::Config;
 use export::Exporter;
 use key::FlowKey;
@@ -111,6 +111,10 @@ impl Function for FlowMonitor {
 
     fn state(&self, shard: Shard) -> State {
         State::after(Meter::new(&self.config, self.word, shard))
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::divided("flows", self.config.flows)]
     }
 
     /// A packet ends one record at most: its own flow's, or another's where it begins a flow.

@@ -15,6 +15,7 @@ use warpline_packet::{
 use crate::icmp_errors;
 use crate::{
     Definition, Emits, Function, Growth, Kernels, Key, Outputs, Report, Resources, Section, State,
+    TableSize,
 };
 
 pub mod cipher;
@@ -357,6 +358,10 @@ impl Function for Ipsec {
             before: Some(Box::new(Sealer::new(self, shard, self.out_states(shard)))),
             after: Some(Box::new(Opener::new(self, shard, self.in_states(shard)))),
         }
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::divided("datagrams", self.options.reassembly)]
     }
 
     fn growth(&self) -> Growth {

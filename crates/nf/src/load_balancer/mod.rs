@@ -196,7 +196,7 @@ impl Function for LoadBalancer {
     }
 
     fn tables(&self) -> Vec<TableSize> {
-        vec![TableSize::new("connections", self.config.fixed.connections)]
+        vec![TableSize::divided("connections", self.config.fixed.connections)]
     }
 
     fn tick(&self) -> Option<Duration> {

@@ -163,7 +163,7 @@ impl Function for Nat {
     }
 
     fn tables(&self) -> Vec<TableSize> {
-        vec![TableSize::new("bindings", self.config.bindings)]
+        vec![TableSize::divided("bindings", self.config.bindings)]
     }
 
     fn tick(&self) -> Option<Duration> {

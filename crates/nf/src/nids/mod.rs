@@ -34,7 +34,9 @@ use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Sh
 use self::report::{Alert, AlertConfig, AlertReport, EveOptions};
 use self::shard::NidsShard;
 use self::tables::Tables;
-use crate::{About, Definition, Emits, Function, Outputs, Report, Resources, Section, State};
+use crate::{
+    About, Definition, Emits, Function, Outputs, Report, Resources, Section, State, TableSize,
+};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -137,6 +139,14 @@ impl Function for Nids {
 
     fn about(&self) -> About {
         self.about.clone()
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        let config = &self.tables.config;
+        vec![
+            TableSize::divided("flows", config.flows),
+            TableSize::divided("datagrams", config.datagrams),
+        ]
     }
 
     fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {

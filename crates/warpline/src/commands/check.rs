@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use warpline_engine::{Chain, Demand, Instance, StartError, demands, try_cores};
-use warpline_nf::Diagnostics;
-use warpline_packet::FieldSet;
+use warpline_nf::{Diagnostics, TableSize};
+use warpline_packet::{FieldSet, Steering};
 
 use super::say;
 use crate::Failure;
@@ -77,6 +77,11 @@ fn to_json(loaded: &Loaded) -> Value {
             "name": instance.name,
             "function": instance.definition.name,
             "about": instance.function.about().json,
+            "tables": tables(chain, instance).map(|(table, count)| json!({
+                "name": table.name,
+                "total": table.total,
+                "tables": count,
+            })).collect::<Vec<_>>(),
         })
     };
     let functions: Vec<Value> = chain.instances.iter().map(function).collect();
@@ -86,6 +91,27 @@ fn to_json(loaded: &Loaded) -> Value {
         "functions": functions,
         "left_out": left_out(&loaded.left_out),
     })
+}
+
+/// The tables of an instance, each with how many it is cut into.
+fn tables(chain: &Chain, instance: &Instance) -> impl Iterator<Item = (TableSize, usize)> {
+    let is_divided = chain.steering != Steering::Single;
+    let tables = instance.function.tables().into_iter();
+    tables.map(move |table| {
+        let count = table.count(is_divided);
+        (table, count)
+    })
+}
+
+/// What a table holds, in all and in a shard.
+fn table_line(table: &TableSize, count: usize) -> String {
+    let TableSize { name, total, .. } = table;
+    let each = total / count;
+    match total % count {
+        _ if count == 1 => format!("{total} {name}, all in one table"),
+        0 => format!("{total} {name}, {each} in each of {count} shards"),
+        _ => format!("{total} {name}, {each} or {} in each of {count} shards", each + 1),
+    }
 }
 
 fn left_out(told: &Diagnostics) -> Value {
@@ -133,6 +159,9 @@ fn describe(chain: &Chain) -> String {
                 instance.device_id()
             );
             text += &format!("      reads   {reads}\n      writes  {writes}\n");
+            for (table, count) in tables(chain, instance) {
+                text += &format!("      table   {}\n", table_line(&table, count));
+            }
             for (what, told) in instance.function.about().lines {
                 text += &format!("      {what:<7} {told}\n");
             }
@@ -144,6 +173,14 @@ fn describe(chain: &Chain) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn says_what_tables_hold() {
+        let line = |total, count| table_line(&TableSize::divided("flows", total), count);
+        assert_eq!(line(65_536, 64), "65536 flows, 1024 in each of 64 shards");
+        assert_eq!(line(1000, 64), "1000 flows, 15 or 16 in each of 64 shards");
+        assert_eq!(line(1000, 1), "1000 flows, all in one table");
+    }
 
     #[test]
     fn says_what_does_not_fit_and_what_helps() {

@@ -17,7 +17,10 @@ fn functions_and_check_and_demo_write_to_standard_output() {
         ("functions firewall", &["Keys of every function", "classbench_action", "table-full"]),
         ("functions nat", &["RFC 4787", "ports-exhausted", "Fields"]),
         ("functions router", &["longest match", "icmp_rate_pps", "no-neighbour"]),
-        ("check chain.toml", &["chain \"demo\" is fine", "steering", "firewall on cpu"]),
+        (
+            "check chain.toml",
+            &["chain \"demo\" is fine", "steering", "firewall on cpu", "in each of 64 shards"],
+        ),
         ("check chain.toml", &["rules   9 of 9 rules active", "matcher "]),
         ("check chain.toml --set nat.stage=own", &["stage 3"]),
         ("devices", &["cpu energy: "]),
