@@ -93,6 +93,9 @@ fn keys_are_set_from_the_command_line() {
             drops[reason].as_u64()
         }
     };
+    let counted = |function: usize, name: &'static str| {
+        move |stats: &Value| stats["chains"][0]["functions"][function]["counters"][name].as_u64()
+    };
     let lanes = |stats: &Value| stats["chains"][0]["lanes"].as_u64();
     type Count<'a> = Box<dyn Fn(&Value) -> Option<u64> + 'a>;
     let cases: Vec<(&str, Count<'_>, u64)> = vec![
@@ -106,11 +109,11 @@ fn keys_are_set_from_the_command_line() {
             Box::new(dropped(4, "table-full")),
             0,
         ),
-        ("--set nat.bindings=64", Box::new(dropped(4, "table-full")), 1),
+        ("--set nat.bindings=64", Box::new(counted(4, "evicted_udp")), 1),
         ("--set router.icmp=off", Box::new(|s| s["chains"][0]["packets"]["generated"].as_u64()), 0),
         (
             "--set chain.functions=[]",
-            Box::new(|s| s["chains"][0]["packets"]["sent"].as_u64()),
+            Box::new(|s| s["chains"][0]["packets"]["absorbed"].as_u64()),
             DEMO_PACKETS,
         ),
         ("--set chain.functions=[\"nat\",\"firewall\",\"router\"]", Box::new(lanes), 1),
