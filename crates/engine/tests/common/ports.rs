@@ -114,12 +114,15 @@ pub(crate) enum Failure {
     Panic,
 }
 
+/// Packets that were dropped, each with its cause.
+pub(crate) type Dropped = Arc<Mutex<Vec<(Sent, String)>>>;
+
 /// Keeps frames where a test can see them.
 #[derive(Clone, Default)]
 pub(crate) struct Kept {
     pub(crate) sent: Arc<Mutex<Vec<Sent>>>,
     /// Packets that were not sent, and why, where it wants to be shown those.
-    pub(crate) dropped: Option<Arc<Mutex<Vec<(Sent, String)>>>>,
+    pub(crate) dropped: Option<Dropped>,
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,
     pub(crate) close_fails: bool,

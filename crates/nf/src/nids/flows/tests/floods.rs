@@ -50,9 +50,9 @@ fn connections_with_data_outlive_floods() {
         assert_eq!(listener.stream(&Frame::to_server().seq(1).ack(1).data(b"att")), grew(0, 3));
         for number in 0..1000_u16 {
             for (own, frames) in floods([1000 + number, 80]) {
-                let frames = frames.iter().filter(|_| own == kind);
-                frames
-                    .for_each(|frame| drop(listener.take(&frame.seconds(u64::from(number) / 50))));
+                for frame in frames.iter().filter(|_| own == kind) {
+                    listener.take(&frame.seconds(u64::from(number) / 50));
+                }
             }
         }
         let last = Frame::to_server().seq(4).ack(1).data(b"ack").seconds(20);
@@ -76,7 +76,9 @@ fn new_connections_come_into_a_full_table() {
     for number in 0..200_u16 {
         let mut kinds = floods([1000 + number, 80]);
         let (_, data) = kinds.pop().expect("the last");
-        data.iter().for_each(|frame| drop(listener.take(frame)));
+        for frame in &data {
+            listener.take(frame);
+        }
     }
     assert_eq!(listener.flows.counters().flows_evicted_with_data, 200 - 64);
     // Each is answered when three others came in between.
