@@ -41,7 +41,7 @@ impl Run {
 
     #[track_caller]
     fn end(self) {
-        wait(self.child).expect(0);
+        wait(self.child).expect(130);
         let rest: Vec<String> = self.lines.iter().collect();
         has_no_key(rest.join("\n").as_bytes());
     }
