@@ -22,7 +22,8 @@ fuzz_target!(|data: &[u8]| {
         format!("flows = 192\nheavy = 16\nactive_s = 90\nidle_s = 31\nipfix = {:?}\n", *FILE);
     let built = try_build(&warpline_nf::flow_monitor::DEFINITION, &table, &[]).expect("TOML");
     let (function, words) = built.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let mut report = function.report(&warpline_nf::Outputs::default()).expect("a file").expect("a report");
+    let mut report =
+        function.report(&warpline_nf::Outputs::default()).expect("a file").expect("a report");
     let mut harness = Harness::new(function, words);
     let mut waiting: Vec<Input> = Vec::new();
     for cut in frames::cut(data, 1) {

@@ -88,7 +88,8 @@ struct Listener {
 impl Listener {
     fn take(&mut self, frame: &[u8], link: LinkType, wire_len: usize, now: Instant) {
         let headers = Headers::parse(frame, link, wire_len);
-        let Some(packet) = FlowPacket::new(frame, &headers, true, now, wire_len as u32 % 3) else {
+        let hint = wire_len as u32 % 3;
+        let Some(packet) = FlowPacket::new(frame, &headers, true, [now; 2], hint) else {
             return;
         };
         self.flows.fetch(wire_len as u32 % 3);

@@ -178,7 +178,7 @@ impl Merge {
                 Kind::Packets if self.send_run(lane) => return true,
                 Kind::Packets => {}
                 // Its turn comes when all lanes have it and all before it was sent.
-                Kind::Tick(_) | Kind::Reload | Kind::Finish => {}
+                Kind::Tick { .. } | Kind::Reload | Kind::Finish => {}
             }
         }
         self.send_announced(control)

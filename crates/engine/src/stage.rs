@@ -291,7 +291,7 @@ impl Slot {
         if let Some(frames) = &mut rooms.kept {
             flight.batch.keep_frames(frames, &mut flight.bench.kept);
         }
-        if let Kind::Tick(now) = flight.batch.kind()
+        if let Kind::Tick { now, .. } = flight.batch.kind()
             && self.is_tick_due(now)
         {
             self.tell_time(flight, rooms);
@@ -365,7 +365,8 @@ impl Slot {
             let mut emit = Emit::at_tick(made, &mut rooms.placer, self.emits, number, *shard);
             match flight.batch.kind() {
                 Kind::Packets | Kind::Reload => {}
-                Kind::Tick(now) => {
+                Kind::Tick { now, captured } => {
+                    emit.set_captured(captured);
                     state.before.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
                     state.after.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
                 }

@@ -7,6 +7,8 @@ use hdrhistogram::Histogram;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
+pub use crate::ingress::TimeCounts;
+
 /// What ended a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndedBy {
@@ -201,6 +203,8 @@ pub struct Part {
     pub transfers: Transfers,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
     pub latency: Histogram<u64>,
+    /// What was met of times far from the clock.
+    pub time: TimeCounts,
     /// What the operator should know.
     pub warnings: Vec<String>,
     /// What ended the run early.
@@ -224,6 +228,7 @@ impl Part {
             functions: vec![FunctionStats::default(); functions],
             transfers: Transfers::default(),
             latency: latency_histogram(),
+            time: TimeCounts::default(),
             warnings: Vec::new(),
             errors: Vec::new(),
             has_no_output: false,
@@ -244,6 +249,7 @@ impl Part {
         self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
         // Both have the same bounds, so that adding can't fail.
         let _ = self.latency.add(&other.latency);
+        self.time.add(&other.time);
         self.warnings.extend(other.warnings);
         self.errors.extend(other.errors);
         self.has_no_output |= other.has_no_output;

@@ -50,6 +50,8 @@ pub struct Emit<'a> {
 #[derive(Clone, Copy)]
 struct Tick {
     ingress: u64,
+    /// The own time of the packet in front of which it comes.
+    captured: Option<Instant>,
     made: usize,
     noted: usize,
 }
@@ -75,16 +77,28 @@ impl<'a> Emit<'a> {
         ingress: u64,
         shard: Shard,
     ) -> Self {
-        let tick = Some(Tick { ingress, made: 0, noted: 0 });
+        let tick = Some(Tick { ingress, captured: None, made: 0, noted: 0 });
         Self { batch, placer, emits, shard, causes: &mut [], tick }
+    }
+
+    /// Says that the packet behind the tick was captured at `captured`.
+    pub fn set_captured(&mut self, captured: Instant) {
+        if let Some(tick) = &mut self.tick {
+            tick.captured = Some(captured);
+        }
+    }
+
+    /// At a tick, when by the capture's own time: what is written of what time causes says that.
+    pub fn captured(&self) -> Option<Instant> {
+        self.tick?.captured
     }
 
     /// What stands for the cause of a packet that time itself causes, at `now` and on `link`; `None`
     /// outside of `handle_timeout` and `finish`.
     pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
-        self.tick.map(|Tick { ingress, .. }| Arrival {
+        self.tick.map(|Tick { ingress, captured, .. }| Arrival {
             timestamp: now,
-            captured: now,
+            captured: captured.unwrap_or(now),
             ingress,
             wire_len: 0,
             link,

@@ -23,7 +23,12 @@ pub enum Kind {
     Packets,
     /// The time, at one and the same place of the input on every lane: timers are handled here, so
     /// that what they make does not depend on lanes and batches.
-    Tick(Instant),
+    Tick {
+        /// The time that functions go by.
+        now: Instant,
+        /// The own time of the packet in front of which it comes.
+        captured: Instant,
+    },
     /// Functions were built anew and take their places here; which ones is the engine's to know.
     Reload,
     /// The end of the input.
@@ -171,7 +176,7 @@ impl Batch {
     pub fn last_ingress(&self) -> u64 {
         match self.kind {
             Kind::Packets => self.table.column(Ingress).last().copied().unwrap_or(self.ingress),
-            Kind::Tick(_) | Kind::Reload | Kind::Finish => self.ingress,
+            Kind::Tick { .. } | Kind::Reload | Kind::Finish => self.ingress,
         }
     }
 

@@ -31,6 +31,11 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
         // A queue that lost nothing is left out: which ones were looked at depends on chance.
         "overload": counts(part.overload.iter().map(|(name, n)| (*name, *n)).filter(|(_, n)| *n > 0)),
         "bytes": { "read": part.bytes_read, "sent": part.bytes_sent },
+        "time": {
+            "strays": part.time.strays,
+            "gaps": part.time.gaps,
+            "steps_back": part.time.steps_back,
+        },
         "rate": rate(part),
         "latency_us": latency(part),
         "functions": functions,

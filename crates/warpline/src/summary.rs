@@ -20,6 +20,7 @@ pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> Str
         _ => String::new(),
     };
     text += &packets(part);
+    text += &times(part);
     if !chain.instances.is_empty() {
         text += &functions(chain, part);
     }
@@ -93,6 +94,28 @@ fn packets(part: &Part) -> String {
     }
     if !p.balanced() {
         text += "  THE SUMS DON'T BALANCE\n";
+    }
+    text
+}
+
+/// Packets whose times lie far from the others'; nothing where there are none.
+fn times(part: &Part) -> String {
+    let mut text = String::new();
+    for (name, count, meaning) in [
+        (
+            "time-stray",
+            part.time.strays,
+            "packets whose own time no others confirm: state ages without it",
+        ),
+        (
+            "time-back",
+            part.time.steps_back,
+            "times that the capture's time went back: state ages on from there",
+        ),
+    ] {
+        if count > 0 {
+            text += &format!("  {name:<10} {:>14}  {meaning}\n", grouped(count));
+        }
     }
     text
 }

@@ -50,11 +50,11 @@ impl Feed {
         &mut self,
         frames: &[Frame<'_>],
         found: &[Found],
-        at: &mut Position,
+        next: &mut u64,
         clock: &Clock,
     ) -> usize {
         let mut placed = 0;
-        let Position { mut now, mut ingress } = *at;
+        let mut ingress = *next;
         while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
             let Some(batch) = &mut self.open else { break };
             if self.room == self.batch_packets {
@@ -63,9 +63,8 @@ impl Feed {
             let run = placed..frames.len().min(placed + self.room);
             let mut count = 0;
             for (frame, found) in frames[run.clone()].iter().zip(&found[run.clone()]) {
-                now = now.max(frame.timestamp);
                 let arrival = Arrival {
-                    timestamp: now,
+                    timestamp: found.now,
                     captured: frame.timestamp,
                     ingress,
                     wire_len: frame.wire_len.max(frame.bytes.len() as u32),
@@ -91,7 +90,7 @@ impl Feed {
                 break;
             }
         }
-        *at = Position { now, ingress };
+        *next = ingress;
         placed
     }
 
@@ -141,13 +140,6 @@ pub(super) struct Found {
     pub(super) steered: Steered,
     /// The lane that holds its shard.
     pub(super) lane: u8,
-}
-
-/// How far the input is.
-#[derive(Clone, Copy)]
-pub(super) struct Position {
-    /// The latest time of any frame.
+    /// The time that functions go by, with it.
     pub(super) now: Instant,
-    /// The next number.
-    pub(super) ingress: u64,
 }

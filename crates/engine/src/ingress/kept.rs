@@ -1,4 +1,4 @@
-//! Frames that a source gave and no lane had room for: copied, in order, until one has.
+//! Frames that a source gave and that can't go on yet, as no lane has room or their time is not decided: copied, in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use warpline_io::{BURST_MAX, FRAME_LEN_MAX, Frame};
 use warpline_packet::{Instant, LinkType};
 
-/// Frames that found no room yet, copied out of their source.
+/// Frames that wait, copied out of their source.
 #[derive(Default)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
@@ -17,6 +17,7 @@ pub(super) struct Kept {
 struct Head {
     bytes: Range<usize>,
     timestamp: Instant,
+    now: Instant,
     wire_len: u32,
     link: LinkType,
     interface: u16,
@@ -32,13 +33,18 @@ impl Kept {
         self.heads.is_empty()
     }
 
-    /// Keeps a frame; one that is too long for a slab is cut.
-    pub(super) fn keep(&mut self, frame: &Frame<'_>) {
+    pub(super) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Keeps a frame and the time that functions go by, with it; a frame that is too long for a slab is cut.
+    pub(super) fn keep(&mut self, frame: &Frame<'_>, now: Instant) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)]);
         self.heads.push_back(Head {
             bytes: start..self.bytes.len(),
             timestamp: frame.timestamp,
+            now,
             wire_len: frame.wire_len.max(frame.bytes.len() as u32),
             link: frame.link,
             interface: frame.interface,
@@ -53,14 +59,12 @@ impl Kept {
         }
     }
 
-    /// All that are kept, at most a burst.
-    pub(super) fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
-        self.heads.iter().map(|head| Frame {
-            bytes: &self.bytes[head.bytes.clone()],
-            timestamp: head.timestamp,
-            wire_len: head.wire_len,
-            link: head.link,
-            interface: head.interface,
+    /// All that are kept, in order.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (Frame<'_>, Instant)> {
+        self.heads.iter().map(|head| {
+            let bytes = &self.bytes[head.bytes.clone()];
+            let Head { timestamp, wire_len, link, interface, .. } = *head;
+            (Frame { bytes, timestamp, wire_len, link, interface }, head.now)
         })
     }
 }

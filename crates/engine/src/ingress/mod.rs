@@ -7,6 +7,7 @@
 
 mod feed;
 mod kept;
+mod packet_clock;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,8 +16,10 @@ use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
 use warpline_packet::{Headers, Instant, Kind, Steering};
 
 pub(crate) use self::feed::Feed;
-use self::feed::{Found, Position};
+use self::feed::Found;
 use self::kept::Kept;
+use self::packet_clock::PacketClock;
+pub use self::packet_clock::TimeCounts;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
 use crate::stats::{EndedBy, Part};
@@ -28,6 +31,8 @@ const OVERLOAD_QUEUE: &str = "ingress";
 const STEERING_QUEUE: &str = "steering";
 /// Bursts of the source taken before anything else gets its turn.
 const BURSTS: usize = 8;
+/// How long frames wait for others that tell whether their time is to be believed, where the source has none for now.
+const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// What a call of [`Ingress::step`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +70,20 @@ struct Desk {
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
-    at: Position,
+    /// What the frames' own times come to.
+    time: PacketClock,
+    /// The number of the input that is next.
+    ingress: u64,
     announcement: Option<Announcement>,
     /// What was found out about the frames of a burst.
     found: Box<[Found; BURST_MAX]>,
     kept: Kept,
+    /// Frames whose time is not decided: they come behind those that are kept.
+    held: Kept,
+    /// When the source had none for the first time since there are such.
+    held_since: Option<u64>,
+    /// There are no more frames, but those that are held may not be on their way.
+    ending: bool,
     ended: bool,
     /// Reloads announced so far.
     reloads: u32,
@@ -94,10 +108,14 @@ impl Ingress {
             own,
             tick: chain.tick(),
             next_tick: Instant::ZERO,
-            at: Position { now: Instant::ZERO, ingress: 0 },
+            time: PacketClock::default(),
+            ingress: 0,
             announcement: None,
             found: Box::new([Found::default(); BURST_MAX]),
             kept: Kept::new(),
+            held: Kept::default(),
+            held_since: None,
+            ending: false,
             ended: false,
             reloads: 0,
             clock,
@@ -109,7 +127,7 @@ impl Ingress {
     /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
     pub(crate) fn step(&mut self, control: &Control) -> Step {
         let read = self.desk.part.packets.read;
-        let number = self.desk.at.ingress;
+        let number = self.desk.ingress;
         let step = self.burst(control);
         if self.desk.part.packets.read > read {
             self.desk.part.touch(self.desk.clock.now());
@@ -122,7 +140,7 @@ impl Ingress {
         }
         match step {
             // Whoever just had work looks again before it rests.
-            Step::Idle(_) if self.desk.at.ingress > number => Step::Worked,
+            Step::Idle(_) if self.desk.ingress > number => Step::Worked,
             step => step,
         }
     }
@@ -131,6 +149,7 @@ impl Ingress {
     pub(crate) fn finish(mut self) -> Part {
         self.desk.part.errors.extend(self.source.finish());
         self.desk.part.warnings.extend(self.source.warnings());
+        self.desk.part.time = self.desk.time.counts;
         self.desk.part
     }
 
@@ -143,8 +162,11 @@ impl Ingress {
             // The end itself may still wait for room in a lane's queue.
             return if desk.flush() { Step::Finished } else { desk.blocked() };
         }
-        if control.is_stopped() {
+        if !desk.ending && control.is_stopped() {
             desk.part.ended_by = EndedBy::Stop;
+            desk.ending = true;
+        }
+        if desk.ending {
             return desk.end();
         }
         if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
@@ -158,10 +180,7 @@ impl Ingress {
                         return desk.blocked();
                     }
                 }
-                Ok(Given::Idle(wait)) => {
-                    desk.flush();
-                    return Step::Idle(wait);
-                }
+                Ok(Given::Idle(wait)) => return desk.rest(wait),
                 Ok(Given::End) => return desk.end(),
                 Err(error) => {
                     desk.part.errors.push(format!("input: {error}"));
@@ -194,13 +213,33 @@ impl Desk {
     fn flush_late(&mut self) {
         let lag = (2 * self.batch_packets * self.feeds.len()) as u64;
         for feed in &mut self.feeds {
-            if feed.open.is_some() && feed.first + lag < self.at.ingress {
+            if feed.open.is_some() && feed.first + lag < self.ingress {
                 feed.flush();
             }
         }
     }
 
+    /// The source has nothing for `wait`: what is open goes ahead, and in time what is held.
+    fn rest(&mut self, wait: Duration) -> Step {
+        self.flush();
+        if self.held.is_empty() {
+            return Step::Idle(wait);
+        }
+        let now = self.clock.now();
+        let waited = Duration::from_nanos(now - *self.held_since.get_or_insert(now));
+        match HELD_MAX.checked_sub(waited).filter(|left| !left.is_zero()) {
+            Some(left) => Step::Idle(wait.min(left)),
+            None if self.take_held(true) => Step::Worked,
+            None => self.blocked(),
+        }
+    }
+
+    /// No more frames come.
     fn end(&mut self) -> Step {
+        self.ending = true;
+        if !self.take_held(true) {
+            return self.blocked();
+        }
         self.ended = true;
         self.start_announcement(Kind::Finish);
         Step::Worked
@@ -209,12 +248,68 @@ impl Desk {
     /// Takes frames in. Says whether there was room for all; those that found none are kept.
     fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
+        self.held_since = None;
+        if !self.held.is_empty() {
+            self.hold(frames);
+            return self.take_held(false);
+        }
+        let timed = self.time(frames, false);
+        let (frames, undecided) = frames.split_at(timed);
         let (bytes, too_long) = self.find(frames);
         self.part.bytes_read += bytes as u64;
+        self.hold(undecided);
         // One that is too long for a slab would wait for room forever: it is cut where it is kept.
         let taken = if too_long { 0 } else { self.take(frames) };
-        frames[taken..].iter().for_each(|frame| self.kept.keep(frame));
+        self.keep(frames, taken);
         taken == frames.len()
+    }
+
+    /// Gives the frames of a burst their times, as far as these are decided; says of how many.
+    #[inline]
+    fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
+        let found = &mut self.found;
+        self.time.time(frames, is_all, |at, now| found[at].now = now)
+    }
+
+    /// Keeps those of the frames that were timed which found no room.
+    fn keep(&mut self, frames: &[Frame<'_>], taken: usize) {
+        let left = frames.iter().zip(&*self.found).skip(taken);
+        left.for_each(|(frame, found)| self.kept.keep(frame, found.now));
+    }
+
+    /// Holds frames until their time is decided.
+    #[inline]
+    fn hold(&mut self, frames: &[Frame<'_>]) {
+        for frame in frames {
+            self.part.bytes_read += frame.bytes.len() as u64;
+            self.held.keep(frame, Instant::ZERO);
+        }
+    }
+
+    /// Takes in the frames that are held, as far as their times are decided; `is_all` says that no others follow. Says whether there was room for all
+    /// of these.
+    #[inline(never)]
+    fn take_held(&mut self, is_all: bool) -> bool {
+        while !self.held.is_empty() {
+            let mut held = std::mem::take(&mut self.held);
+            let (timed, taken) = {
+                let mut burst = Burst::new();
+                held.frames().for_each(|(frame, _)| _ = burst.push(frame));
+                let frames = burst.frames();
+                let timed = self.time(frames, is_all && frames.len() == held.len());
+                let frames = &frames[..timed];
+                self.find(frames);
+                let taken = self.take(frames);
+                self.keep(frames, taken);
+                (timed, taken)
+            };
+            held.forget(timed);
+            self.held = held;
+            if timed == 0 || taken < timed {
+                return taken == timed;
+            }
+        }
+        true
     }
 
     /// Takes the frames in that found no room before, as far as they find some now; says whether none is
@@ -227,7 +322,10 @@ impl Desk {
         let mut kept = std::mem::take(&mut self.kept);
         let taken = {
             let mut burst = Burst::new();
-            kept.frames().for_each(|frame| _ = burst.push(frame));
+            for ((frame, now), found) in kept.frames().zip(self.found.iter_mut()) {
+                let _ = burst.push(frame);
+                found.now = now;
+            }
             self.find(burst.frames());
             self.take(burst.frames())
         };
@@ -258,7 +356,7 @@ impl Desk {
             }
             let (frames, found) = (&frames[at..end], &self.found[at..end]);
             let feed = &mut self.feeds[usize::from(lane)];
-            let placed = feed.place(frames, found, &mut self.at, &self.clock);
+            let placed = feed.place(frames, found, &mut self.ingress, &self.clock);
             at += placed;
             if at < end {
                 if !self.drops_when_full {
@@ -306,15 +404,13 @@ impl Desk {
         if self.tick.is_none() {
             return end;
         }
+        let now = self.found[at].now;
         if self.next_tick == Instant::ZERO {
-            self.set_next_tick(frames[at].timestamp.max(self.at.now));
+            self.set_next_tick(now);
         }
-        let due = |frame: &Frame<'_>| frame.timestamp >= self.next_tick;
-        match frames[at..end].iter().position(due) {
+        match self.found[at..end].iter().position(|found| found.now >= self.next_tick) {
             Some(0) => {
-                let now = self.at.now.max(frames[at].timestamp);
-                self.at.now = now;
-                self.start_announcement(Kind::Tick(now));
+                self.start_announcement(Kind::Tick { now, captured: frames[at].timestamp });
                 self.set_next_tick(now);
                 at
             }
@@ -363,7 +459,7 @@ impl Desk {
 
     /// Begins to tell every lane `kind`, which takes the next number of the input.
     fn start_announcement(&mut self, kind: Kind) {
-        self.announcement = Some(Announcement { kind, ingress: self.at.ingress, next_lane: 0 });
-        self.at.ingress += 1;
+        self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
+        self.ingress += 1;
     }
 }

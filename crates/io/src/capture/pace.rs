@@ -12,7 +12,8 @@ use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
 ///
 /// The first frame is due at once. A frame that lies `t` after it in the capture is due `t` divided
 /// by the factor after it by the clock, and until then the source is `Idle` for what is left. One
-/// whose timestamp is before the first's is due at once. A reader that fell behind gets what is
+/// whose timestamp is before the first's is due at once, and so is one that lies more than a day from the latest: after two
+/// such frames the timing goes on from there. A reader that fell behind gets what is
 /// due without pauses until it has caught up.
 ///
 /// A frame that comes too early is copied once, into memory for one frame.
@@ -20,8 +21,8 @@ pub struct Paced<S> {
     inner: S,
     /// How many times as fast as in the capture.
     factor: f64,
-    /// The first frame: when it was taken, and its timestamp.
-    first: Option<(Clock, Instant)>,
+    /// When the first frame was taken, and how frames' timestamps map to that.
+    first: Option<(Clock, Timing)>,
     early: Option<Early>,
     early_bytes: Vec<u8>,
 }
@@ -63,8 +64,8 @@ impl<S: Source> Paced<S> {
             Next::Frame(frame) => frame,
             other => return Ok(other),
         };
-        let (_, start) = *self.first.get_or_insert((now, frame.timestamp));
-        let due = scaled(frame.timestamp.since(start), self.factor);
+        let (_, timing) = self.first.get_or_insert((now, Timing::new(frame.timestamp)));
+        let due = timing.due(frame.timestamp, self.factor);
         let wait = due.saturating_sub(elapsed(self.first, now));
         if wait.is_zero() {
             return Ok(Next::Frame(frame));
@@ -98,6 +99,45 @@ impl<S: Source> Source for Paced<S> {
     }
 }
 
+/// A gap that is longer is not kept.
+const GAP_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// When frames are due, counted from the first.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// A timestamp, and when a frame with that is due.
+    base: (Instant, Duration),
+    /// The latest timestamp, and when that was due.
+    latest: (Instant, Duration),
+    /// Whether the frame before lay too far from it.
+    was_off: bool,
+}
+
+impl Timing {
+    fn new(first: Instant) -> Self {
+        let first = (first, Duration::ZERO);
+        Self { base: first, latest: first, was_off: false }
+    }
+
+    fn due(&mut self, at: Instant, factor: f64) -> Duration {
+        let (latest, latest_due) = self.latest;
+        if at.since(latest).max(latest.since(at)) > GAP_MAX {
+            if self.was_off {
+                (self.base, self.latest) = ((at, latest_due), (at, latest_due));
+            }
+            self.was_off = !self.was_off;
+            return latest_due;
+        }
+        self.was_off = false;
+        let (base, base_due) = self.base;
+        let due = base_due.saturating_add(scaled(at.since(base), factor));
+        if at > latest {
+            self.latest = (at, due);
+        }
+        due
+    }
+}
+
 /// A frame held back, less its bytes.
 #[derive(Clone, Copy)]
 struct Early {
@@ -121,7 +161,7 @@ impl Early {
     }
 }
 
-fn elapsed(first: Option<(Clock, Instant)>, now: Clock) -> Duration {
+fn elapsed<T>(first: Option<(Clock, T)>, now: Clock) -> Duration {
     first.map_or(Duration::ZERO, |(start, _)| now.saturating_duration_since(start))
 }
 
@@ -204,6 +244,26 @@ mod tests {
         }
         // A wait that can't be told is the longest one that can.
         assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), Duration::MAX);
+    }
+
+    #[test]
+    fn a_time_of_another_age_is_not_waited_for() {
+        const AGE: u64 = 1 << 40;
+        let mut source = paced(&[0, 10, AGE, 20, 30, 5], 1.0);
+        let said = ask(&mut source, &[0, 10, 10, 10, 10, 20, 20, 30, 30]);
+        let expected = [
+            "frame 0", "frame 1", "frame 2", "wait 10", "wait 10", "frame 3", "wait 10", "frame 4",
+            "frame 5",
+        ];
+        assert_eq!(said, expected);
+        // From the second such frame on, it is kept to.
+        let mut source = paced(&[0, AGE, AGE + 5, AGE + 15, 0, 1, 11], 1.0);
+        let said = ask(&mut source, &[0, 0, 0, 0, 10, 10, 10, 10, 20]);
+        let expected = [
+            "frame 0", "frame 1", "frame 2", "wait 10", "frame 3", "frame 4", "frame 5", "wait 10",
+            "frame 6",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

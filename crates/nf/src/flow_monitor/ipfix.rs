@@ -118,7 +118,7 @@ pub(super) struct Encoder {
     message: Vec<u8>,
     /// Where the data set at the end of the message starts, and its kind.
     set: Option<(usize, u16)>,
-    /// Packet time of the message, in seconds.
+    /// The latest of the message's packets, in seconds.
     export_s: u32,
 }
 
@@ -156,11 +156,12 @@ impl Encoder {
         if self.message.len() + SET_HEADER_LEN + len > self.len_max {
             self.flush(send);
         }
-        self.export_s =
-            self.export_s.max((record.last_us() / 1_000_000).min(u32::MAX.into()) as u32);
+        let last_s = (record.last_us() / 1_000_000).min(u32::MAX.into()) as u32;
         if self.message.is_empty() {
+            self.export_s = last_s;
             self.open();
         }
+        self.export_s = self.export_s.max(last_s);
         if self.set.is_none_or(|(_, own)| own != kind) {
             self.close_set();
             self.set = Some((self.message.len(), kind));
@@ -196,7 +197,9 @@ impl Encoder {
         self.message.extend_from_slice(&[0; 6]);
         put_u32(&mut self.message, self.sequence);
         put_u32(&mut self.message, self.domain);
-        if self.until_templates == 0 || self.export_s - self.templates_s >= self.template_every_s {
+        if self.until_templates == 0
+            || self.export_s.abs_diff(self.templates_s) >= self.template_every_s
+        {
             self.until_templates = self.template_every;
             self.templates_s = self.export_s;
             put_templates(&mut self.message);

@@ -110,7 +110,9 @@ pub(super) struct Seen {
     pub(super) hash: u32,
     /// Bytes of the IP packet, its header too.
     pub(super) len: u32,
-    /// The packet's time in whole microseconds.
+    /// The packet's own time in whole microseconds: what records say.
+    pub(super) own_us: u64,
+    /// The time that flows age by.
     pub(super) now_us: u64,
     /// Its number in the input.
     pub(super) ingress: u64,
@@ -141,6 +143,7 @@ impl Seen {
             key,
             hash,
             len: fixed + u32::from(packet.ip_len()),
+            own_us: packet.captured().as_nanos() / 1000,
             now_us: packet.timestamp().as_nanos() / 1000,
             ingress: packet.ingress(),
             tcp_flags,

@@ -50,26 +50,29 @@ struct Counts {
 }
 
 impl Limits {
-    /// Why a flow is over by `now_us`, if it is.
+    /// Why a flow is over after no packet came for `quiet_us`, if it is.
     #[inline(always)]
-    fn end(&self, record: &Record, now_us: u64) -> Option<End> {
+    fn end(&self, record: &Record, quiet_us: u64) -> Option<End> {
         let (limit, end) =
             if record.is_closed() { (LINGER_US, End::Detected) } else { (self.idle, End::Idle) };
-        (now_us.saturating_sub(record.last_us()) > limit).then_some(end)
+        (quiet_us > limit).then_some(end)
     }
 
-    /// Why a record ends before a packet of its flow is counted, if it does.
+    /// Why a record ends before a packet of its flow is counted, `quiet_us` after the last, if it does.
     #[inline(always)]
-    fn end_before(&self, record: &Record, seen: &Seen) -> Option<End> {
-        if let Some(end) = self.end(record, seen.now_us) {
+    fn end_before(&self, record: &Record, seen: &Seen, quiet_us: u64) -> Option<End> {
+        // Whether others' packets confirm it or not: no record has two packets between which the flow was over.
+        let own_us = seen.own_us.saturating_sub(record.last_us());
+        let early_us = record.first_us().saturating_sub(seen.own_us);
+        if let Some(end) = self.end(record, quiet_us.max(own_us).max(early_us)) {
             return Some(end);
         }
         if record.is_closed() && seen.opens() {
             return Some(End::Detected);
         }
-        let worn = record.is_worn();
-        let old = seen.now_us.saturating_sub(record.first_us()) > self.active;
-        (worn || old).then_some(End::Active)
+        let first_us = record.first_us().min(seen.own_us);
+        let old = record.last_us().max(seen.own_us) - first_us > self.active;
+        (record.is_worn() || old).then_some(End::Active)
     }
 }
 
@@ -92,8 +95,9 @@ impl Meter {
         let Some((number, way)) = self.table.find(seen) else {
             return self.begin(seen, emit);
         };
-        match self.limits.end_before(self.table.record(number), seen) {
-            None => self.table.record_mut(number).count(way, seen),
+        let quiet_us = seen.now_us.saturating_sub(self.table.last_now_us(number));
+        match self.limits.end_before(self.table.record(number), seen, quiet_us) {
+            None => self.table.count(number, way, seen),
             Some(end) => self.renew(number, end, way, seen, emit),
         }
     }
@@ -103,9 +107,7 @@ impl Meter {
     fn renew(&mut self, number: u32, end: End, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
         self.tell(number, end, seen.ingress, emit);
         if end == End::Active {
-            let record = self.table.record_mut(number);
-            record.restart(way, seen.now_us);
-            record.count(way, seen);
+            self.table.restart(number, way, seen);
         } else {
             self.table.begin(number, seen);
             self.counts.flows += 1;
@@ -116,7 +118,7 @@ impl Meter {
     #[inline(never)]
     fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
         if let Some(number) = self.table.crowded(seen.hash) {
-            let end = self.end_for_room(self.table.record(number), seen.now_us);
+            let end = self.end_for_room(number, seen.now_us);
             self.tell(number, end, seen.ingress, emit);
             self.table.begin(number, seen);
         } else {
@@ -141,20 +143,27 @@ impl Meter {
             }
             let Some(number) = self.table.advance() else { continue };
             let record = self.table.record(number);
-            if let Some(end) = self.limits.end(record, now_us) {
+            if let Some(end) = self.end_by(number, now_us) {
                 return Some((number, end));
             }
-            let rank = (!record.is_closed(), record.last_us(), number);
+            let rank = (!record.is_closed(), self.table.last_now_us(number), number);
             chosen = Some(chosen.map_or(rank, |best| rank.min(best)));
         }
         let (_, _, number) = chosen.filter(|_| full)?;
-        Some((number, self.end_for_room(self.table.record(number), now_us)))
+        Some((number, self.end_for_room(number, now_us)))
     }
 
     /// Why a flow ends that has to make room.
-    fn end_for_room(&self, record: &Record, now_us: u64) -> End {
-        let closed = if record.is_closed() { End::Detected } else { End::LackOfResources };
-        self.limits.end(record, now_us).unwrap_or(closed)
+    fn end_for_room(&self, number: u32, now_us: u64) -> End {
+        let is_closed = self.table.record(number).is_closed();
+        let closed = if is_closed { End::Detected } else { End::LackOfResources };
+        self.end_by(number, now_us).unwrap_or(closed)
+    }
+
+    /// Why a flow is over by `now_us`, if it is.
+    fn end_by(&self, number: u32, now_us: u64) -> Option<End> {
+        let quiet_us = now_us.saturating_sub(self.table.last_now_us(number));
+        self.limits.end(self.table.record(number), quiet_us)
     }
 
     fn tell(&mut self, number: u32, end: End, ingress: u64, emit: &mut Emit<'_>) {
@@ -194,7 +203,7 @@ impl After for Meter {
                 break;
             }
             let Some(number) = self.table.advance() else { continue };
-            if let Some(end) = self.limits.end(self.table.record(number), now_us) {
+            if let Some(end) = self.end_by(number, now_us) {
                 self.tell(number, end, 0, emit);
                 self.table.remove(number);
                 room -= 1;
@@ -205,7 +214,7 @@ impl After for Meter {
     fn close(&mut self, report: &mut dyn Report) {
         for number in self.table.used() {
             let record = self.table.record(number);
-            let over = self.limits.end(record, self.now_us);
+            let over = self.end_by(number, self.now_us);
             let end = match over {
                 None if record.is_closed() => End::Detected,
                 None => End::Forced,

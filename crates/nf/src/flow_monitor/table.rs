@@ -15,7 +15,7 @@ use warpline_packet::wire::tcp;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Record {
-    /// When the first packet came, in microseconds; the times below are counted from here.
+    /// The earliest packet's own time, in microseconds; the times below are counted from here.
     first_us: u64,
     /// By way.
     bytes: [u64; 2],
@@ -26,12 +26,12 @@ pub(super) struct Record {
     hash: u32,
     src_port: u16,
     dst_port: u16,
-    /// When the last packet came, by way.
+    /// The latest packet's own time, by way.
     last_us: [u32; 2],
-    /// When the first packet came of the way that didn't begin.
+    /// The earliest packet's own time, of the way that doesn't have the earliest of all.
     other_first_us: u32,
     protocol: u8,
-    /// The IP version, 0 where there is no flow, and [`BEGUN_IN_REVERSE`].
+    /// The IP version, 0 where there is no flow, [`BEGUN_IN_REVERSE`] and [`APART`].
     kind: u8,
     tcp_flags: [u8; 2],
 }
@@ -52,7 +52,10 @@ const UNUSED: Record = Record {
     tcp_flags: [0; 2],
 };
 
+/// The earliest packet went to the initiator.
 const BEGUN_IN_REVERSE: u8 = 0x80;
+/// The time that flows age by was not the packets' own when the last one came: it lies apart.
+const APART: u8 = 0x40;
 const FIN: u8 = tcp::flags::FIN as u8;
 const RST: u8 = tcp::flags::RST as u8;
 
@@ -63,16 +66,16 @@ impl Record {
 
     #[inline(always)]
     fn version(&self) -> u8 {
-        self.kind & !BEGUN_IN_REVERSE
+        self.kind & !(BEGUN_IN_REVERSE | APART)
     }
 
-    /// When its first packet came.
+    /// The earliest packet's own time.
     #[inline(always)]
     pub(super) fn first_us(&self) -> u64 {
         self.first_us
     }
 
-    /// When its last packet came.
+    /// The latest packet's own time.
     #[inline(always)]
     pub(super) fn last_us(&self) -> u64 {
         self.first_us + u64::from(self.last_us[0].max(self.last_us[1]))
@@ -91,23 +94,41 @@ impl Record {
         self.packets[0].max(self.packets[1]) == u32::MAX
     }
 
-    /// Counts a packet, less than 2^32 microseconds after the first.
+    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
     #[inline(always)]
-    pub(super) fn count(&mut self, way: Way, seen: &Seen) {
-        let (at, after) = (way as usize, seen.now_us.saturating_sub(self.first_us) as u32);
+    fn count(&mut self, way: Way, seen: &Seen) {
+        if seen.own_us < self.first_us {
+            self.begin_earlier(way, seen.own_us);
+        }
+        let (at, after) = (way as usize, (seen.own_us - self.first_us) as u32);
         let began = self.kind >> 7 == way as u8;
-        if self.packets[at] == 0 && !began {
+        if !began && (self.packets[at] == 0 || after < self.other_first_us) {
             self.other_first_us = after;
         }
         self.packets[at] += 1;
         self.bytes[at] += u64::from(seen.len);
-        self.last_us[at] = after;
+        self.last_us[at] = self.last_us[at].max(after);
         self.tcp_flags[at] |= seen.tcp_flags;
     }
 
+    /// Has the record begin at a packet that came late and goes this way.
+    #[cold]
+    #[inline(never)]
+    fn begin_earlier(&mut self, way: Way, own_us: u64) {
+        let by = (self.first_us - own_us) as u32;
+        for at in 0..2 {
+            self.last_us[at] =
+                self.last_us[at].saturating_add(if self.packets[at] > 0 { by } else { 0 });
+        }
+        let is_same_way = self.kind >> 7 == way as u8;
+        self.other_first_us = if is_same_way { self.other_first_us.saturating_add(by) } else { by };
+        self.kind = self.kind & !BEGUN_IN_REVERSE | (way as u8) << 7;
+        self.first_us = own_us;
+    }
+
     /// Starts the next record of the same flow at a packet that goes this way.
-    pub(super) fn restart(&mut self, way: Way, now_us: u64) {
-        let own = Self { first_us: now_us, kind: self.version() | (way as u8) << 7, ..*self };
+    fn restart(&mut self, way: Way, own_us: u64) {
+        let own = Self { first_us: own_us, kind: self.version() | (way as u8) << 7, ..*self };
         let (bytes, packets, last_us, tcp_flags) = ([0; 2], [0; 2], [0; 2], [0; 2]);
         *self = Self { bytes, packets, last_us, tcp_flags, other_first_us: 0, ..own };
     }
@@ -147,6 +168,8 @@ const REACH: usize = 128;
 pub(super) struct FlowTable {
     records: Vec<Record>,
     uppers: Vec<Upper>,
+    /// When the last packet came by the time that flows age by, in microseconds, where that is not the latest packet's own.
+    aged_us: Vec<u64>,
     capacity: usize,
     len: usize,
     hand: usize,
@@ -157,7 +180,7 @@ impl FlowTable {
     pub(super) fn new(capacity: usize) -> Self {
         let places = 2 * (capacity * 3 / 4 + 1);
         let (records, uppers) = (vec![UNUSED; places], vec![[0; 6]; places]);
-        Self { records, uppers, capacity, len: 0, hand: 0 }
+        Self { records, uppers, aged_us: vec![0; places], capacity, len: 0, hand: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -195,9 +218,29 @@ impl FlowTable {
         &self.records[number as usize]
     }
 
+    /// When the last packet of a flow came, by the time that flows age by.
     #[inline(always)]
-    pub(super) fn record_mut(&mut self, number: u32) -> &mut Record {
-        &mut self.records[number as usize]
+    pub(super) fn last_now_us(&self, number: u32) -> u64 {
+        let record = &self.records[number as usize];
+        if record.kind & APART == 0 { record.last_us() } else { self.aged_us[number as usize] }
+    }
+
+    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
+    #[inline(always)]
+    pub(super) fn count(&mut self, number: u32, way: Way, seen: &Seen) {
+        let record = &mut self.records[number as usize];
+        record.count(way, seen);
+        record.kind &= !APART;
+        if record.last_us() != seen.now_us {
+            record.kind |= APART;
+            self.aged_us[number as usize] = seen.now_us;
+        }
+    }
+
+    /// Starts the next record of the same flow at a packet that goes this way, and counts the packet.
+    pub(super) fn restart(&mut self, number: u32, way: Way, seen: &Seen) {
+        self.records[number as usize].restart(way, seen.own_us);
+        self.count(number, way, seen);
     }
 
     /// The flow of a packet, and which way of it the packet goes.
@@ -283,7 +326,7 @@ impl FlowTable {
         };
         let record = &mut self.records[number as usize];
         *record = Record {
-            first_us: seen.now_us,
+            first_us: seen.own_us,
             src: key.src as u32,
             dst: key.dst as u32,
             hash: seen.hash,
@@ -293,7 +336,7 @@ impl FlowTable {
             kind: key.version | (way as u8) << 7,
             ..UNUSED
         };
-        record.count(way, seen);
+        self.count(number, way, seen);
         if key.version == 6 {
             self.uppers[number as usize] = upper(key.src, key.dst);
         }
@@ -310,6 +353,7 @@ impl FlowTable {
             if self.distance(home, at) >= self.distance(hole, at) {
                 self.records[hole] = self.records[at];
                 self.uppers[hole] = self.uppers[at];
+                self.aged_us[hole] = self.aged_us[at];
                 hole = at;
             }
             at = self.behind(at);
@@ -368,7 +412,7 @@ mod tests {
             _ => (6, u128::from(name) << 90 | 1),
         };
         let key = FlowKey { src, dst: 0, src_port: name, dst_port: 1000, protocol: 0, version };
-        Seen { key, hash, len: 1, now_us: 0, ingress: 0, tcp_flags: 0, answers: false }
+        Seen { key, hash, len: 1, own_us: 0, now_us: 0, ingress: 0, tcp_flags: 0, answers: false }
     }
 
     proptest! {
@@ -386,7 +430,7 @@ mod tests {
                         held.remove(&name);
                     }
                     Some((number, way)) => {
-                        table.record_mut(number).count(way, &packet);
+                        table.count(number, way, &packet);
                         *held.get_mut(&name).unwrap() += 1;
                     }
                     None if !table.is_full() => {

@@ -151,10 +151,10 @@ impl Inspector {
         if !seen.is_reassembled {
             self.notes = Notes::default();
         }
-        let now = seen.packet.timestamp();
+        let times = [seen.packet.timestamp(), seen.packet.captured()];
         let hint = seen.packet.flow_hash();
         let by_vlan = self.tables.config.by_vlan;
-        let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, now, hint);
+        let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, times, hint);
         let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
         if let (Some(packet), Some(expected), Found::Numbers([])) = (&packet, &expected, &found)
             && self.is_quiet(packet, expected)

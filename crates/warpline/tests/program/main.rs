@@ -22,3 +22,4 @@ mod places;
 mod refusals;
 mod reload;
 mod stats;
+mod times;

@@ -16,6 +16,7 @@ const CHAIN: &[(&str, &str)] = &[
     ("packets", "table"),
     ("overload", "counts"),
     ("bytes", "table"),
+    ("time", "table"),
     ("rate", "table"),
     ("latency_us", "table"),
     ("functions", "list"),
@@ -41,6 +42,7 @@ const TABLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("bytes", &[("read", "whole"), ("sent", "whole")]),
+    ("time", &[("strays", "whole"), ("gaps", "whole"), ("steps_back", "whole")]),
     ("rate", &[("gbps", "number"), ("mpps", "number")]),
     ("latency_us", &[("p50", "number"), ("p95", "number"), ("p99", "number"), ("max", "number")]),
     (

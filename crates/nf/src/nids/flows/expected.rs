@@ -75,6 +75,9 @@ impl<V: Default + Clone> Flows<V> {
                 (connection.take_expected(&mut self.memory, direction, segment)?, Some(end))
             }
         };
+        if now > self.now {
+            self.captured = packet.captured;
+        }
         (self.now, self.end_before) = (now, end);
         count(flow, direction, packet.len, now);
         let is_established = is_established(flow);

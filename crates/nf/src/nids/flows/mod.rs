@@ -64,6 +64,8 @@ pub struct Flows<V> {
     end_before: Option<End>,
     /// The latest time that was told.
     now: Instant,
+    /// The same by the capture's own time.
+    captured: Instant,
 }
 
 impl<V: Default + Clone> Flows<V> {
@@ -79,6 +81,7 @@ impl<V: Default + Clone> Flows<V> {
             is_told: |_| false,
             end_before: None,
             now: Instant::ZERO,
+            captured: Instant::ZERO,
         }
     }
 
@@ -119,7 +122,7 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again. Most packets
     /// are taken in fewer steps by [`Flows::take_expected`], which is to be asked first.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
-        self.now = self.now.max(packet.timestamp);
+        self.tell(packet.timestamp, packet.captured);
         self.end_before = None;
         let found = self.find(packet)?;
         if packet.is_error {
@@ -204,6 +207,19 @@ impl<V: Default + Clone> Flows<V> {
     /// The latest time that was told.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// The same by the capture's own time: what is written says that.
+    pub fn captured(&self) -> Instant {
+        self.captured
+    }
+
+    /// It is `now`, or was later already; by the capture's own time `captured`.
+    #[inline(always)]
+    pub fn tell(&mut self, now: Instant, captured: Instant) {
+        if now > self.now {
+            (self.now, self.captured) = (now, captured);
+        }
     }
 
     /// What is known of a flow.
@@ -306,7 +322,7 @@ impl<V: Default + Clone> Flows<V> {
             true => (packet.key.reversed(), Direction::ToClient),
             false => (packet.key, Direction::ToServer),
         };
-        let mut place = self.table.insert(key, self.now);
+        let mut place = self.table.insert(key, self.now, packet.captured);
         if place.is_none()
             && let Some((goes, worth)) = self.table.make_room(self.now, &self.timeouts)
         {
@@ -315,7 +331,7 @@ impl<V: Default + Clone> Flows<V> {
                 None => self.memory.counters.flows_expired += 1,
             }
             self.remove_unless_waiting(goes)?;
-            place = self.table.insert(key, self.now);
+            place = self.table.insert(key, self.now, packet.captured);
         }
         self.memory.counters.flows += u64::from(place.is_some());
         Ok(place.map(|place| (place, direction)))

@@ -18,6 +18,8 @@ pub struct FlowPacket<'a> {
     pub(super) is_error: bool,
     pub(super) segment: Option<Segment<'a>>,
     pub(super) timestamp: Instant,
+    /// Its own time, as it was captured.
+    pub(super) captured: Instant,
     /// Bytes of the IP packet, as far as captured.
     pub(super) len: u32,
     pub(super) hint: u32,
@@ -52,31 +54,40 @@ pub(super) struct Segment<'a> {
 
 impl<'a> FlowPacket<'a> {
     /// Of a frame, by its headers; `by_vlan` says whether its VLANs tell flows apart. `hint` is what packets of a flow have in common and others mostly don't, such as a hash
-    /// made before; nothing but time depends on it. `None` for what has no flow: not IP, a fragment, malformed.
+    /// made before; nothing but speed depends on it. `times` are what functions go by and the packet's own. `None` for what has no flow: not IP, a fragment, malformed.
     #[inline]
     pub fn new(
         frame: &'a [u8],
         headers: &Headers,
         by_vlan: bool,
-        timestamp: Instant,
+        times: [Instant; 2],
         hint: u32,
     ) -> Option<Self> {
+        let [timestamp, captured] = times;
         let vlans = if by_vlan { headers.vlan_ids(frame) } else { 0 };
         let (packet, l4) = parts(frame, headers)?;
         // Each kind is made in one go: a packet put together piece by piece is moved through memory for every piece.
         let is_tcp = headers.protocol == ip_protocol::TCP;
         if !is_tcp && headers.protocol != ip_protocol::UDP {
-            return Self::without_ports(packet, l4, headers, vlans, timestamp, hint);
+            return Self::without_ports(packet, l4, headers, vlans, times, hint);
         }
         let (src, dst) = addresses(packet, headers.version)?;
         let key = Key::new(headers.version, headers.protocol, [src, dst], vlans);
         let key = key.with_ports(ports(l4)?);
         let len = packet.len() as u32;
         if !is_tcp {
-            return Some(Self { key, is_error: false, segment: None, timestamp, len, hint });
+            return Some(Self {
+                key,
+                is_error: false,
+                segment: None,
+                timestamp,
+                captured,
+                len,
+                hint,
+            });
         }
         let segment = Some(Segment::read(l4, headers.flags.has(Flags::SNAPPED))?);
-        Some(Self { key, is_error: false, segment, timestamp, len, hint })
+        Some(Self { key, is_error: false, segment, timestamp, captured, len, hint })
     }
 
     /// Of ICMP, or of what has no ports at all.
@@ -86,7 +97,7 @@ impl<'a> FlowPacket<'a> {
         l4: &[u8],
         headers: &Headers,
         vlans: u64,
-        timestamp: Instant,
+        [timestamp, captured]: [Instant; 2],
         hint: u32,
     ) -> Option<Self> {
         let (src, dst) = addresses(packet, headers.version)?;
@@ -97,7 +108,7 @@ impl<'a> FlowPacket<'a> {
             _ => (own, false),
         };
         let len = packet.len() as u32;
-        Some(Self { key, is_error, segment: None, timestamp, len, hint })
+        Some(Self { key, is_error, segment: None, timestamp, captured, len, hint })
     }
 
     /// Its protocol and its ports, source and destination; `None` where it is neither TCP nor UDP.

@@ -19,6 +19,7 @@ pub(super) struct Flow<V> {
     pub(super) key: Key,
     /// Its number among those of the shard, from 1 on; 0 where there is none.
     pub(super) number: u64,
+    /// The own time of the packet that began it.
     pub(super) started: Instant,
     pub(super) last: Instant,
     /// By [`Direction`].
@@ -156,7 +157,7 @@ impl<V: Default> Table<V> {
     }
 
     /// Starts a flow; `None` where there is no room. [`Table::settle`] is to follow, once its packet was taken in.
-    pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<u32> {
+    pub(super) fn insert(&mut self, key: Key, now: Instant, started: Instant) -> Option<u32> {
         let place = match self.free.pop() {
             Some(place) => place,
             None if self.flows.len() < self.capacity => self.flows.len() as u32,
@@ -166,7 +167,7 @@ impl<V: Default> Table<V> {
         let flow = Flow {
             key,
             number: self.started,
-            started: now,
+            started,
             last: now,
             packets: [0; 2],
             bytes: [0; 2],

@@ -18,6 +18,7 @@ impl Inspector {
         emit: &mut Emit<'_>,
     ) {
         let Self { flows, note, generation, .. } = self;
+        let captured = flows.captured();
         let facts = at.place().map(|place| flows.facts(place));
         let side =
             at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
@@ -29,7 +30,7 @@ impl Inspector {
         let alert = Alert {
             rule: matched.rule,
             generation: *generation,
-            captured: at.seen.map_or(at.now, |seen| seen.packet.captured()),
+            captured: at.seen.map_or(captured, |seen| seen.packet.captured()),
             now: at.now,
             ends: at.ends(),
             protocol: at.subject.protocol,

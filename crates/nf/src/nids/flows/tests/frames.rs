@@ -118,7 +118,8 @@ impl Frame {
 
     pub(super) fn packet<'a>(&self, bytes: &'a [u8]) -> Option<FlowPacket<'a>> {
         let headers = Headers::parse(bytes, LinkType::RAW, bytes.len());
-        FlowPacket::new(bytes, &headers, true, Instant::from_nanos(self.nanos), self.hint())
+        let times = [Instant::from_nanos(self.nanos); 2];
+        FlowPacket::new(bytes, &headers, true, times, self.hint())
     }
 
     fn v4(&self, len: usize) -> Vec<u8> {

@@ -1,0 +1,156 @@
+//! The time that functions go by: packets' own times, made monotone, which no few packets can push.
+//!
+//! The clock follows the packets' own times while each lies within [`BOUND`] of the one before. One that lies farther off is believed
+//! only if of the [`WITNESSES`] packets behind it more lie nearer to it than to the clock: then there was a gap, or a step of the
+//! capturing clock, and the clock follows; otherwise the packet is a stray and gets the clock's time. Where the input ends before that is decided, a gap of up
+//! to [`BELIEVED`] is believed, and a larger one if it has more packets than the time that it leaves.
+//!
+//! A step back changes how own times map to the clock's, which stands still meanwhile and goes on from there: it never goes back, and is never
+//! stuck at a maximum. All is decided by the order of the input alone.
+
+use core::time::Duration;
+
+use warpline_io::Frame;
+use warpline_packet::Instant;
+
+/// How far the next packet's time may lie from the clock without being asked about: less than anything is kept by default.
+pub(super) const BOUND: Duration = Duration::from_secs(10);
+/// How many of the packets behind one that lies farther are asked; an odd number.
+pub(super) const WITNESSES: usize = 15;
+/// The gap that is believed at the end of the input, where nobody is left to ask.
+const BELIEVED: Duration = Duration::from_secs(24 * 3600);
+/// The latest that a clock starts at, in the year 2116: whatever the first packet says, the clock can go on from there.
+const START_MAX: u64 = 1 << 62;
+/// A gap moves the clock by this part of the time that is left to the last moment at most (two years, today), so that no number of gaps comes to it.
+const GAP_SHARE: u64 = 256;
+
+/// What was met of times far from the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeCounts {
+    /// Packets that were not believed, and got the clock's time.
+    pub strays: u64,
+    /// Times that the clock followed a gap.
+    pub gaps: u64,
+    /// Times that it followed a step back.
+    pub steps_back: u64,
+}
+
+impl TimeCounts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.strays += other.strays;
+        self.gaps += other.gaps;
+        self.steps_back += other.steps_back;
+    }
+}
+
+/// The clock of one input.
+#[derive(Default)]
+pub(super) struct PacketClock {
+    /// What functions are told, in nanoseconds.
+    now: u64,
+    /// The own time of the packet that moved it last.
+    own: u64,
+    /// Packets believed since the last gap or step; 0 before the first packet.
+    since: u64,
+    /// The clock's own time and the time told when it last stepped back.
+    left: Option<(u64, u64)>,
+    pub(super) counts: TimeCounts,
+}
+
+impl PacketClock {
+    /// Gives each frame its time, in order, as far as that is decided; says of how many. `is_all` says that none follow these.
+    #[inline]
+    pub(super) fn time(
+        &mut self,
+        frames: &[Frame<'_>],
+        is_all: bool,
+        mut tell: impl FnMut(usize, Instant),
+    ) -> usize {
+        for (at, frame) in frames.iter().enumerate() {
+            let own = frame.timestamp.as_nanos();
+            if !self.follow(own) && !self.judge(own, &frames[at + 1..], is_all) {
+                return at;
+            }
+            tell(at, Instant::from_nanos(self.now));
+        }
+        frames.len()
+    }
+
+    /// Goes on to `own`, if that is near; says whether it is.
+    #[inline(always)]
+    fn follow(&mut self, own: u64) -> bool {
+        const NEAR: u64 = BOUND.as_nanos() as u64;
+        if own.abs_diff(self.own) > NEAR || self.since == 0 {
+            return false;
+        }
+        if own > self.own {
+            self.now = self.now.saturating_add(own - self.own);
+            self.own = own;
+        }
+        self.since += 1;
+        true
+    }
+
+    /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.
+    #[cold]
+    #[inline(never)]
+    fn judge(&mut self, own: u64, behind: &[Frame<'_>], is_all: bool) -> bool {
+        if self.since == 0 {
+            (self.own, self.now, self.since) = (own, own.min(START_MAX), 1);
+            return true;
+        }
+        let behind = &behind[..behind.len().min(WITNESSES)];
+        let agrees = |frame: &&Frame<'_>| {
+            let other = frame.timestamp.as_nanos();
+            other.abs_diff(own) < other.abs_diff(self.own)
+        };
+        let agreed = behind.iter().filter(agrees).count();
+        let against = behind.len() - agreed;
+        let most = WITNESSES / 2 + 1;
+        let is_believed = if agreed >= most {
+            true
+        } else if against >= most {
+            false
+        } else if !is_all {
+            return false;
+        } else {
+            let is_usual = u128::from(own.abs_diff(self.own)) <= BELIEVED.as_nanos();
+            let held = against as u64 + self.since.min(most as u64);
+            (is_usual && agreed >= against) || agreed as u64 + 1 > held
+        };
+        if is_believed {
+            self.step(own)
+        } else {
+            self.counts.strays += 1
+        }
+        true
+    }
+
+    /// Goes on from `own`, wherever that is.
+    fn step(&mut self, own: u64) {
+        if own > self.own {
+            let most = (u64::MAX - self.now) / GAP_SHARE;
+            let gap = self.back_to_left(own).unwrap_or(own - self.own);
+            self.now += gap.min(most);
+            self.counts.gaps += 1;
+        } else {
+            self.left = Some((self.own, self.now));
+            self.counts.steps_back += 1;
+        }
+        (self.own, self.since) = (own, 1);
+    }
+
+    /// How far the clock is behind where it would be at `own` had it not stepped back, if that is where `own` belongs: two interfaces whose
+    /// clocks differ give their packets in turns, and no time passes with the turns.
+    fn back_to_left(&self, own: u64) -> Option<u64> {
+        let (left_own, left_now) = self.left?;
+        let passed = i128::from(own) - i128::from(left_own);
+        let behind = passed - i128::from(self.now - left_now);
+        let is_near = behind.unsigned_abs() <= BOUND.as_nanos();
+        is_near.then(|| behind.max(0) as u64)
+    }
+}
+
+#[cfg(test)]
+#[path = "packet_clock_tests.rs"]
+mod tests;
