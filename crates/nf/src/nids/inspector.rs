@@ -263,11 +263,9 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
             (Some((from, *to)), false)
         }
         Some(Stream::Gap(gap)) => (Some((gap.from, gap.to)), gap.packet == flows::Fate::Alone),
-        // Whether what closed the connection reached the other end is not known: data behind it are looked at by themselves.
-        Some(Stream::None | Stream::Untracked | Stream::Refused(Why::Closed)) | None => {
-            (None, true)
-        }
-        Some(Stream::Held | Stream::Old | Stream::Refused(_)) => (None, false),
+        // What the stream refuses its receiver may take all the same: nobody knows that for certain.
+        Some(Stream::None | Stream::Untracked | Stream::Refused(_)) | None => (None, true),
+        Some(Stream::Held | Stream::Old) => (None, false),
     };
     At {
         seen: Some(seen),

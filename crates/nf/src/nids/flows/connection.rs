@@ -5,7 +5,7 @@
 
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-use super::half::{FINISHED, HAS_WINDOW, Half, LOST};
+use super::half::{AHEAD, FINISHED, HAS_WINDOW, Half, LOST, TIMED};
 use super::memory::{Memory, Wrote};
 use super::outcome::{Direction, Fate, Gap, Stream, Why};
 use super::overlap::Overlap;
@@ -21,6 +21,8 @@ pub(super) struct Connection {
     pub(super) varied: u8,
     /// Directions of which a packet was seen, as bits.
     pub(super) seen: u8,
+    /// Its first packet had a signature: what has none, or has one where that had none, is not of it.
+    pub(super) is_signed: bool,
 }
 
 /// How a connection ended, as far as one direction tells.
@@ -45,8 +47,13 @@ pub(super) enum State {
 }
 
 impl Connection {
-    pub(super) const NEW: Self =
-        Self { halves: [Half::EMPTY; 2], state: State::Unknown, varied: 0, seen: 0 };
+    pub(super) const NEW: Self = Self {
+        halves: [Half::EMPTY; 2],
+        state: State::Unknown,
+        varied: 0,
+        seen: 0,
+        is_signed: false,
+    };
 
     /// Whether the handshake is over.
     pub(super) fn is_established(&self) -> bool {
@@ -58,13 +65,9 @@ impl Connection {
         self.state == State::Reset || self.halves.iter().all(|half| half.has(FINISHED))
     }
 
-    /// Whether a SYN opens another connection with the same ports.
-    pub(super) fn is_over_for(&self, direction: Direction, segment: &Segment<'_>) -> bool {
-        let client = &self.halves[Direction::ToServer as usize];
-        let is_repeated =
-            direction == Direction::ToServer && segment.seq.wrapping_add(1) == client.base;
-        let is_unknown = self.state == State::Unknown;
-        segment.opens() && (is_unknown || (self.is_closed() && !is_repeated))
+    /// Whether a SYN opens another connection with the same ports, be its number that of the last one or not.
+    pub(super) fn is_over_for(&self, segment: &Segment<'_>) -> bool {
+        segment.opens() && (self.state == State::Unknown || self.is_closed())
     }
 
     /// Whether data wait behind a gap.
@@ -170,8 +173,22 @@ impl Turn<'_> {
         if !segment.has(ACK) {
             return Err(Why::Acknowledgement);
         }
+        if self.has_odd_signature() {
+            return Err(Why::Signature);
+        }
         let (start, end) = self.span();
-        self.check(start, end)?;
+        if self.is_outdated() {
+            // What was delivered already may well come again so late.
+            let is_known = start >= 0 && start < end && end <= self.own().side.next() as i64;
+            return if is_known { Ok(self.old()) } else { Err(Why::Time) };
+        }
+        match self.check(start, end) {
+            Err(Why::Window | Why::Acknowledgement) if self.catches_up() => {
+                self.check(start, end)?
+            }
+            checked => checked?,
+        }
+        self.note_time(start);
         self.note_ack();
         let is_keep_alive = self.is_keep_alive(start);
         self.note_end(end);
@@ -185,10 +202,64 @@ impl Turn<'_> {
         Ok(if start < 0 { self.add_rest(start) } else { self.add(start as u64, segment.payload) })
     }
 
+    fn old(&mut self) -> Stream {
+        self.memory.counters.segments_old += 1;
+        Stream::Old
+    }
+
+    /// Whether a segment's sender said before that it was later: its receiver drops it (RFC 7323, 5.3). Linux forgives one tick.
+    pub(super) fn is_outdated(&mut self) -> bool {
+        let is_linux = matches!(self.memory.overlap, Overlap::Linux | Overlap::OldLinux);
+        if !self.connection.halves.iter().all(|half| half.has(TIMED)) {
+            return false;
+        }
+        let last = self.own().time;
+        let time = self.segment.time().filter(|_| last != 0);
+        time.is_some_and(|time| (time.wrapping_sub(last) as i32) < -i32::from(is_linux))
+    }
+
+    /// RFC 7323, 4.3: of what starts no later than the other end's last acknowledgement.
+    pub(super) fn note_time(&mut self, start: i64) {
+        let own = &mut self.connection.halves[self.direction as usize];
+        if own.has(TIMED)
+            && start <= own.acked as i64
+            && let Some(time) = self.segment.time()
+            && (own.time == 0 || time.wrapping_sub(own.time) as i32 > 0)
+        {
+            own.time = time;
+        }
+    }
+
+    /// Whether a segment has a signature that its receiver doesn't ask for, or none where it does: Linux drops it.
+    #[inline]
+    pub(super) fn has_odd_signature(&self) -> bool {
+        let is_asked = matches!(self.memory.overlap, Overlap::Linux | Overlap::OldLinux);
+        is_asked && self.segment.is_signed() != self.connection.is_signed
+    }
+
+    /// Notes what a segment that is refused says of data far ahead; whether both ends agree on that now.
+    pub(super) fn catches_up(&mut self) -> bool {
+        let Segment { seq, ack, payload, .. } = *self.segment;
+        let Self { connection, direction, .. } = self;
+        let own = &mut connection.halves[*direction as usize];
+        (own.ahead[0], own.flags) = (seq.wrapping_add(payload.len() as u32), own.flags | AHEAD[0]);
+        let other = &mut connection.halves[direction.reversed() as usize];
+        (other.ahead[1], other.flags) = (ack, other.flags | AHEAD[1]);
+        let mut catches_up = false;
+        for half in &mut connection.halves {
+            catches_up |= half.catches_up();
+        }
+        self.memory.counters.streams_caught_up += u64::from(catches_up);
+        catches_up
+    }
+
     /// Adds what lies behind the first byte of the stream; what lies before is of the handshake.
     fn add_rest(&mut self, start: i64) -> Stream {
         let payload = self.segment.payload;
         let before = start.unsigned_abs().min(payload.len() as u64) as usize;
+        if before == payload.len() {
+            return self.untracked();
+        }
         match self.add(0, &payload[before..]) {
             Stream::Grew { from, to, changed, .. } => {
                 Stream::Grew { from, to, changed, is_packet: false }
@@ -229,7 +300,9 @@ impl Turn<'_> {
         let acked = other.offset(ack);
         // Behind the last byte is the FIN.
         let known = other.side.farthest().max(other.window_end) as i64 + 1;
-        if other.has(HAS_WINDOW) && acked > known.max(other.acked as i64) {
+        // RFC 5961, 5.2: nor what was acknowledged more than a window ago.
+        let outdated = other.acked as i64 - i64::from(other.window_max);
+        if other.has(HAS_WINDOW) && (acked > known.max(other.acked as i64) || acked < outdated) {
             return Err(Why::Acknowledgement);
         }
         let own = self.own();
@@ -258,14 +331,19 @@ impl Turn<'_> {
     pub(super) fn note_window(&mut self, shift: u8) {
         let (ack, window) = (self.segment.ack, u64::from(self.segment.window) << shift);
         let other = self.other();
+        other.window_max = other.window_max.max(window as u32);
         let end = other.offset(ack).max(0) as u64 + window;
         other.window_end = other.window_end.max(end);
         other.flags |= HAS_WINDOW;
     }
 
-    /// A reset counts where its receiver would heed it: at the next byte, or with Linux and Solaris in the window.
+    /// A reset counts where its receiver would heed it: at the next byte, or with Linux and Solaris in the window; and with a
+    /// signature only where the connection has such.
     pub(super) fn reset(&mut self) -> Result<Stream, Why> {
         let segment = self.segment;
+        if segment.is_signed() && !self.connection.is_signed {
+            return Err(Why::Reset);
+        }
         let (start, end) = self.span();
         let is_lenient =
             !matches!(self.memory.overlap, Overlap::First | Overlap::Last | Overlap::Bsd);

@@ -73,6 +73,10 @@ counters! {
     /// See `refused_checksum`.
     refused_reset,
     /// See `refused_checksum`.
+    refused_time,
+    /// See `refused_checksum`.
+    refused_signature,
+    /// See `refused_checksum`.
     refused_closed,
     /// Gaps given up, as the receiver had acknowledged what was missing.
     gaps_acknowledged,
@@ -80,6 +84,8 @@ counters! {
     gaps_no_room,
     /// Segments that may fill a gap which was given up for lack of room.
     segments_late,
+    /// Times that both ends agreed that they are far ahead of what was seen.
+    streams_caught_up,
     /// Bytes that were missing in gaps.
     gap_bytes,
     /// Segments that found no stream memory.
@@ -111,6 +117,8 @@ impl Counters {
             Why::Window => &mut self.refused_window,
             Why::Acknowledgement => &mut self.refused_acknowledgement,
             Why::Reset => &mut self.refused_reset,
+            Why::Time => &mut self.refused_time,
+            Why::Signature => &mut self.refused_signature,
             Why::Closed => &mut self.refused_closed,
         } += 1;
     }

@@ -109,6 +109,10 @@ impl Connection {
         }
         let mut turn = Turn { connection: self, memory, direction, segment, picks_up: false };
         turn.check(from as i64, to as i64).ok()?;
+        if turn.is_outdated() || turn.has_odd_signature() {
+            return None;
+        }
+        turn.note_time(from as i64);
         turn.memory.wrote = Wrote::Nothing;
         if segment.payload.is_empty() {
             turn.note_ack();

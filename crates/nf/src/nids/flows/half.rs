@@ -18,6 +18,12 @@ pub(super) struct Half {
     pub(super) flags: u8,
     /// The sequence number of its FIN.
     pub(super) fin: u32,
+    /// The widest window that the other end announced.
+    pub(super) window_max: u32,
+    /// Its clock, as the other end will have it (RFC 7323, 4.3: TS.Recent); 0 where that isn't known.
+    pub(super) time: u32,
+    /// Sequence numbers that were refused as too far ahead: where its own data ended, and what the other end acknowledged.
+    pub(super) ahead: [u32; 2],
 }
 
 /// The base is known.
@@ -30,10 +36,27 @@ pub(super) const FINISHED: u8 = 4;
 pub(super) const FAST_OPEN: u8 = 8;
 /// A gap was given up for lack of room, before the other end acknowledged it.
 pub(super) const LOST: u8 = 16;
+/// Its SYN told its clock's time.
+pub(super) const TIMED: u8 = 32;
+/// The first of `ahead` is known, or the second.
+pub(super) const AHEAD: [u8; 2] = [64, 128];
+
+/// What a window is taken for that nobody announced.
+const WINDOW_LEAST: u32 = 0xffff;
 
 impl Half {
-    pub(super) const EMPTY: Self =
-        Self { side: Side::EMPTY, acked: 0, window_end: 0, base: 0, scale: 0, flags: 0, fin: 0 };
+    pub(super) const EMPTY: Self = Self {
+        side: Side::EMPTY,
+        acked: 0,
+        window_end: 0,
+        base: 0,
+        scale: 0,
+        flags: 0,
+        fin: 0,
+        window_max: 0,
+        time: 0,
+        ahead: [0; 2],
+    };
 
     pub(super) fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
@@ -42,7 +65,8 @@ impl Half {
     /// The first byte will have this sequence number.
     pub(super) fn begin(&mut self, memory: &mut Memory, base: u32) {
         self.side.release(memory);
-        *self = Self { base, flags: KNOWN, scale: self.scale, ..Self::EMPTY };
+        let flags = KNOWN | self.flags & TIMED;
+        *self = Self { base, flags, scale: self.scale, time: self.time, ..Self::EMPTY };
     }
 
     /// Where a sequence number lies in the stream: the place nearest to the next byte; below 0 before the first.
@@ -57,6 +81,25 @@ impl Half {
         at == self.side.next() as i64
             || at == self.side.farthest() as i64
             || self.is_behind_fin(seq)
+    }
+
+    /// Whether both ends speak of data far ahead that nobody saw: these were lost on the way to the listener alone, and the
+    /// stream goes on there. Neither end can make that up by itself.
+    pub(super) fn catches_up(&mut self) -> bool {
+        let [sent, acked] = self.ahead;
+        let (end, known) = (self.offset(sent), self.side.farthest() as i64);
+        let acked_end = self.offset(acked);
+        let is_agreed = self.has(AHEAD[0])
+            && self.has(AHEAD[1])
+            && acked_end > known
+            && (acked_end..=acked_end + i64::from(self.window_max.max(WINDOW_LEAST)))
+                .contains(&end);
+        if is_agreed {
+            self.acked = self.acked.max(acked_end as u64);
+            self.window_end = self.window_end.max(end as u64);
+            self.flags &= !(AHEAD[0] | AHEAD[1]);
+        }
+        is_agreed
     }
 
     fn is_behind_fin(&self, seq: u32) -> bool {

@@ -3,7 +3,7 @@
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 use super::connection::{State, Turn};
-use super::half::FAST_OPEN;
+use super::half::{FAST_OPEN, TIMED};
 use super::outcome::{Direction, Stream, Why};
 use super::segment::SCALE_MAX;
 
@@ -21,7 +21,8 @@ impl Turn<'_> {
         let (segment, direction) = (self.segment, self.direction);
         if segment.opens() && direction == Direction::ToServer {
             self.begin(direction, segment.seq.wrapping_add(1));
-            self.own().scale = segment.scale.unwrap_or(NO_SCALE);
+            self.note_options();
+            self.connection.is_signed = segment.is_signed();
             self.connection.state = State::Opening;
             return Ok(self.syn_data());
         }
@@ -30,18 +31,38 @@ impl Turn<'_> {
             return Ok(self.untracked());
         }
         self.memory.counters.streams_picked_up += 1;
+        self.connection.is_signed = segment.is_signed();
         self.begin(direction.reversed(), segment.ack);
         self.connection.halves.iter_mut().for_each(|half| half.scale = SCALE_MAX);
         if segment.answers() {
             self.begin(direction, segment.seq.wrapping_add(1));
             self.own().scale = segment.scale.map_or(0, |_| SCALE_MAX);
             self.other().scale = self.own().scale;
+            self.pick_up_times();
             self.connection.state = State::Answered;
             return Ok(self.untracked());
         }
         self.begin(direction, segment.seq);
+        self.pick_up_times();
         self.connection.state = State::Established;
         self.established()
+    }
+
+    /// What a SYN says of the windows and the clock of its sender.
+    fn note_options(&mut self) {
+        let time = self.segment.time();
+        let scale = self.segment.scale.unwrap_or(NO_SCALE);
+        let own = self.own();
+        own.scale = scale;
+        own.flags = own.flags & !TIMED | if time.is_some() { TIMED } else { 0 };
+        own.time = time.unwrap_or(0);
+    }
+
+    /// Takes both clocks for told where a segment in their midst tells its own.
+    fn pick_up_times(&mut self) {
+        if self.segment.time().is_some() {
+            self.connection.halves.iter_mut().for_each(|half| half.flags |= TIMED);
+        }
     }
 
     /// What a SYN says besides: data only where both ends know how to do that early (RFC 7413, 4.1).
@@ -78,6 +99,7 @@ impl Turn<'_> {
         self.memory.counters.streams_picked_up += 1;
         let base = if is_client { segment.ack } else { segment.seq };
         self.begin(Direction::ToClient, base);
+        self.pick_up_times();
         self.connection.halves.iter_mut().for_each(|half| half.scale = SCALE_MAX);
         self.connection.state = State::Established;
         self.established()
@@ -90,7 +112,7 @@ impl Turn<'_> {
             true => self.own().is_next(segment.seq),
             false => segment.has(ACK) && self.other().is_next(segment.ack),
         };
-        if !fits {
+        if !fits || (segment.is_signed() && !self.connection.is_signed) {
             return Err(Why::Reset);
         }
         self.connection.state = State::Reset;
@@ -104,14 +126,14 @@ impl Turn<'_> {
         }
         self.connection.varied |= 1 << self.direction as u8;
         self.begin(self.direction, base);
-        self.own().scale = self.segment.scale.unwrap_or(NO_SCALE);
+        self.note_options();
         self.syn_data()
     }
 
     /// Both ends open at the same time (RFC 9293, 3.5).
     fn syn_from_both(&mut self) -> Stream {
         self.begin(self.direction, self.segment.seq.wrapping_add(1));
-        self.own().scale = self.segment.scale.unwrap_or(NO_SCALE);
+        self.note_options();
         self.settle_scales();
         self.connection.state = State::Answered;
         self.untracked()
@@ -130,7 +152,7 @@ impl Turn<'_> {
             self.begin(self.direction.reversed(), segment.ack);
         }
         self.begin(self.direction, segment.seq.wrapping_add(1));
-        self.own().scale = segment.scale.unwrap_or(NO_SCALE);
+        self.note_options();
         self.settle_scales();
         self.connection.state = State::Answered;
         self.note_window(0);
@@ -167,10 +189,11 @@ impl Turn<'_> {
         let acked = self.other().offset(segment.ack);
         let farthest = self.other().side.farthest() as i64;
         if !(0..=farthest + 1).contains(&acked) {
-            if !self.varied(self.direction.reversed()) {
+            if self.varied(self.direction.reversed()) {
+                self.begin(self.direction.reversed(), segment.ack);
+            } else if !self.catches_up() {
                 return Err(Why::Handshake);
             }
-            self.begin(self.direction.reversed(), segment.ack);
         }
         // Before its data are looked at: a segment that is out of step doesn't end the handshake.
         self.connection.state = State::Established;
@@ -192,6 +215,7 @@ impl Turn<'_> {
             self.connection.varied |= 1 << self.direction as u8;
             let scale = self.own().scale;
             self.begin(self.direction, base);
+            self.note_options();
             self.own().scale = scale;
         } else if !is_same {
             return Err(Why::Handshake);

@@ -304,7 +304,7 @@ impl<V: Default + Clone> Flows<V> {
             return Ok(None);
         };
         let connection = &self.table.get(place).connection;
-        let begins = |segment: &Segment<'_>| connection.is_over_for(direction, segment);
+        let begins = |segment: &Segment<'_>| connection.is_over_for(segment);
         if self.table.is_over(place, self.now, &self.timeouts) {
             self.memory.counters.flows_expired += 1;
         } else if packet.segment.as_ref().is_some_and(begins) && !self.is_corrupt(packet) {

@@ -125,8 +125,12 @@ pub enum Why {
     Window,
     /// It acknowledges what can't have been sent, or nothing at all (RFC 9293, 3.10.7.4).
     Acknowledgement,
-    /// A reset with a sequence number that its receiver wouldn't heed.
+    /// A reset with a sequence number that its receiver wouldn't heed, or with a signature where the connection has none.
     Reset,
+    /// Its sender's clock was later before (RFC 7323, 5.3).
+    Time,
+    /// It has a signature where the connection has none, or none where it has (RFC 2385, RFC 5925).
+    Signature,
     /// The connection was reset, or its sender said before that it had ended.
     Closed,
 }

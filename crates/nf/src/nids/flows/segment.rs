@@ -47,14 +47,16 @@ pub(super) struct Segment<'a> {
     pub(super) scale: Option<u8>,
     /// Of a SYN: whether it has the option of RFC 7413.
     pub(super) is_fast_open: bool,
+    options: &'a [u8],
     pub(super) payload: &'a [u8],
     /// Header and payload; empty where the capture cut it, so that its checksum can't be told.
     whole: &'a [u8],
 }
 
 impl<'a> FlowPacket<'a> {
-    /// Of a frame, by its headers; `by_vlan` says whether its VLANs tell flows apart. `hint` is what packets of a flow have in common and others mostly don't, such as a hash
-    /// made before; nothing but speed depends on it. `times` are what functions go by and the packet's own. `None` for what has no flow: not IP, a fragment, malformed.
+    /// Of a frame, by its headers; `by_vlan` says whether its VLANs tell flows apart. `hint` is what packets of a flow have in
+    /// common and others mostly don't, such as a hash made before; nothing but speed depends on it. `times` are what functions
+    /// go by and the packet's own. `None` for what has no flow: not IP, a fragment, malformed.
     #[inline]
     pub fn new(
         frame: &'a [u8],
@@ -148,9 +150,10 @@ impl<'a> Segment<'a> {
     fn read(l4: &'a [u8], is_cut: bool) -> Option<Self> {
         let tcp = Tcp::new_checked(l4).ok()?;
         let flags = tcp.flags();
+        let options = l4.get(tcp::HEADER_LEN..tcp.header_len())?;
         let (scale, is_fast_open) = match flags & tcp::flags::SYN {
             0 => (None, false),
-            _ => syn_options(l4.get(tcp::HEADER_LEN..tcp.header_len())?),
+            _ => syn_options(options),
         };
         Some(Self {
             seq: tcp.seq(),
@@ -159,9 +162,29 @@ impl<'a> Segment<'a> {
             window: tcp.window(),
             scale,
             is_fast_open,
+            options,
             payload: l4.get(tcp.header_len()..)?,
             whole: if is_cut { &[] } else { l4 },
         })
+    }
+
+    /// Its sender's clock, where it says that (RFC 7323, 3.2).
+    #[inline]
+    pub(super) fn time(&self) -> Option<u32> {
+        // Most senders put it so (RFC 7323, appendix A).
+        if let Some((&[1, 1, tcp::option::TIMESTAMPS, 10], rest)) = self.options.split_first_chunk()
+        {
+            return rest.first_chunk().map(|value| u32::from_be_bytes(*value));
+        }
+        let mut options = Options::new(self.options);
+        let option = options.find(|option| option.kind == tcp::option::TIMESTAMPS)?;
+        let value: [u8; 8] = option.data.try_into().ok()?;
+        value.first_chunk().map(|value| u32::from_be_bytes(*value))
+    }
+
+    /// Whether it has a signature that only those who know its key can check (RFC 2385, RFC 5925).
+    pub(super) fn is_signed(&self) -> bool {
+        Options::new(self.options).any(|option| matches!(option.kind, MD5 | AUTHENTICATION))
     }
 
     /// Whether any of these flags is set.
@@ -227,3 +250,7 @@ fn ports(l4: &[u8]) -> Option<[u16; 2]> {
 pub(super) const SCALE_MAX: u8 = 14;
 /// TCP Fast Open (RFC 7413, 4.1.1).
 const FAST_OPEN: u8 = 34;
+/// A signature with MD5 (RFC 2385, 3.0).
+const MD5: u8 = 19;
+/// TCP-AO (RFC 5925, 2.2).
+const AUTHENTICATION: u8 = 29;

@@ -1,6 +1,6 @@
 //! How connections begin, go on and end: tables of segments and what each did.
 
-use super::super::{Fate, Gap, Limits, Stream, Why};
+use super::super::{Fate, Gap, Limits, Overlap, Stream, Why};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{Listener, grew, grew_otherwise};
 
@@ -186,6 +186,221 @@ fn segments_out_of_step() {
     for steps in cases {
         assert!(after_handshake(steps));
     }
+}
+
+/// What the receiver would drop must not take the place of what it takes.
+#[test]
+fn decoys() {
+    let timed = |frame: Frame, time: u32| {
+        let [a, b, c, d] = time.to_be_bytes();
+        frame.options(&[1, 1, 8, 10, a, b, c, d, 0, 0, 0, 9])
+    };
+    let signed =
+        |frame: Frame, kind: u8| frame.options(&[&[kind, 18][..], &[0; 16], &[1, 1]].concat());
+    // Handshake and three bytes at times 5, 6 and 7; each `at` is a segment's place, time and data, `None` without a time.
+    let clocks = |start: u32, steps: &[(u32, Option<u32>, &[u8], Stream)], name: &str| {
+        let limits = Limits { overlap: Overlap::named(name).unwrap(), ..Limits::default() };
+        let at = |time: u32| start.wrapping_add(time);
+        let mut all = vec![
+            (timed(c(100, 0, SYN, b""), at(5)), OPEN),
+            (timed(s(500, 101, SYN | ACK, b""), 1), OPEN),
+            (timed(c(101, 501, ACK, b""), at(6)), OPEN),
+            (timed(c(101, 501, ACK, b"abc"), at(7)), grew(0, 3)),
+            (timed(s(501, 104, ACK, b""), 1), OPEN),
+        ];
+        for (place, time, data, expected) in steps {
+            let frame = c(101 + place, 501, ACK, data);
+            let frame = time.map_or(frame.clone(), |time| timed(frame, at(time)));
+            all.push((frame, expected.clone()));
+        }
+        run(&limits, &all);
+    };
+    // Around the end of the numbers as well.
+    for start in [100, u32::MAX - 5, 1 << 31] {
+        clocks(
+            start,
+            &[(3, Some(6), b"xyz", refused(Why::Time)), (3, Some(7), b"def", grew(3, 6))],
+            "bsd",
+        );
+        clocks(start, &[(3, Some(6), b"xyz", grew(3, 6))], "linux");
+        clocks(
+            start,
+            &[(3, Some(5), b"xyz", refused(Why::Time)), (3, Some(8), b"def", grew(3, 6))],
+            "linux",
+        );
+        // Without a time; one that comes late after all.
+        clocks(start, &[(3, None, b"xyz", grew(3, 6))], "bsd");
+        clocks(start, &[(0, Some(6), b"abc", Stream::Old)], "bsd");
+        // What starts behind the last acknowledgement does not set the receiver's clock.
+        clocks(
+            start,
+            &[(6, Some(90), b"ghi", Stream::Held), (3, Some(8), b"def", grew_otherwise(3, 9))],
+            "bsd",
+        );
+    }
+    // Only where both told their time; not where it was 0, as some send on a SYN.
+    for (client, server) in [(Some(5), None), (None, Some(5)), (Some(0), Some(0))] {
+        let option = |frame: Frame, time: Option<u32>| match time {
+            Some(time) => timed(frame, time),
+            None => frame,
+        };
+        run(
+            &Limits::default(),
+            &[
+                (option(c(100, 0, SYN, b""), client), OPEN),
+                (option(s(500, 101, SYN | ACK, b""), server), OPEN),
+                (timed(c(101, 501, ACK, b"abc"), u32::MAX - 9), grew(0, 3)),
+            ],
+        );
+    }
+    let whole = [0; 60_000];
+    let cases: &[&[(Frame, Stream)]] = &[
+        // An old acknowledgement: more than a window behind the last.
+        &[
+            (s(501, 101, ACK, &whole), grew(0, 60_000)),
+            (c(101, 60_501, ACK, b"abc"), grew(0, 3)),
+            (s(60_501, 104, ACK, b"x"), grew(60_000, 60_001)),
+            (c(104, 60_502, ACK, b""), OPEN),
+            (c(104, 501, ACK, b"xyz"), refused(Why::Acknowledgement)),
+            (c(104, 502, ACK, b"def"), grew(3, 6)),
+        ],
+        // A reset with a signature that nobody asked for.
+        &[
+            (signed(c(101, 501, RST, b""), 19), refused(Why::Reset)),
+            (c(101, 501, ACK, b"abc"), grew(0, 3)),
+        ],
+        &[
+            (signed(s(501, 101, RST, b""), 29), refused(Why::Reset)),
+            (c(101, 501, ACK, b"abc"), grew(0, 3)),
+        ],
+        // Of no stream at all.
+        &[(c(50, 501, ACK, b"abc"), Stream::Untracked)],
+    ];
+    for steps in cases {
+        assert!(after_handshake(steps));
+    }
+    // Where the SYN has one it counts; and Linux drops what has none where others have.
+    let decoy = |of: bool, frame: Frame| if of { signed(frame, 19) } else { frame };
+    for is_signed in [false, true] {
+        let open = [
+            (decoy(is_signed, c(100, 0, SYN, b"")), OPEN),
+            (decoy(is_signed, s(500, 101, SYN | ACK, b"")), OPEN),
+            (decoy(is_signed, c(101, 501, ACK, b"")), OPEN),
+        ];
+        let linux = Limits { overlap: Overlap::Linux, ..Limits::default() };
+        let odd = decoy(!is_signed, c(101, 501, ACK, b"xyz"));
+        let usual = decoy(is_signed, c(101, 501, ACK, b"abc"));
+        let last = [(odd.clone(), refused(Why::Signature)), (usual, grew(0, 3))];
+        run(&linux, &[&open[..], &last].concat());
+        run(&Limits::default(), &[&open[..], &[(odd, grew(0, 3))]].concat());
+        let reset = signed(c(101, 501, RST, b""), 19);
+        let told = if is_signed { OPEN } else { refused(Why::Reset) };
+        run(&linux, &[&open[..], &[(reset, told)]].concat());
+    }
+}
+
+/// The same ports again, also with the number of the last SYN.
+#[test]
+fn ports_are_used_again() {
+    let again = [
+        (c(100, 0, SYN, b""), OPEN),
+        (s(700, 101, SYN | ACK, b""), OPEN),
+        (c(101, 701, ACK, b"hi"), grew(0, 2)),
+    ];
+    let ends: &[&[(Frame, Stream)]] = &[
+        &[(c(100, 0, SYN, b""), OPEN), (s(0, 101, RST | ACK, b""), OPEN)],
+        &[(c(100, 0, SYN, b""), OPEN), (c(101, 0, RST, b""), OPEN)],
+        &[
+            (c(100, 0, SYN, b""), OPEN),
+            (s(500, 101, SYN | ACK, b""), OPEN),
+            (c(101, 0, RST, b""), OPEN),
+        ],
+        &[&shake()[..], &[(c(101, 501, RST, b""), OPEN)]].concat(),
+        &[
+            &shake()[..],
+            &[
+                (c(101, 501, FIN | ACK, b""), OPEN),
+                (s(501, 102, FIN | ACK, b""), OPEN),
+                (c(102, 502, ACK, b""), OPEN),
+            ],
+        ]
+        .concat(),
+    ];
+    for end in ends {
+        assert!(run(&Limits::default(), &[end, &again[..]].concat()), "{end:?}");
+    }
+}
+
+/// More got lost than a window: the stream goes on once both ends agree, and not by what one of them says.
+#[test]
+fn streams_catch_up() {
+    let ack = || refused(Why::Acknowledgement);
+    let far = 501 + 200_000;
+    // The server's data were lost.
+    let cases: &[&[(Frame, Stream)]] = &[
+        &[
+            (s(far, 101, ACK, b"abc"), refused(Why::Window)),
+            (c(101, far + 3, ACK, b"hi"), grew(0, 2)),
+            (
+                s(far + 3, 103, ACK, b"def"),
+                Stream::Gap(Gap {
+                    lost: 200_003,
+                    from: 200_003,
+                    to: 200_006,
+                    packet: Fate::Delivered,
+                }),
+            ),
+            (s(far + 6, 103, ACK, b"ghi"), grew(200_006, 200_009)),
+            (c(103, far + 9, ACK, b"ho"), grew(2, 4)),
+        ],
+        &[
+            (c(101, far, ACK, b""), ack()),
+            (
+                s(far, 101, ACK, b"abc"),
+                Stream::Gap(Gap {
+                    lost: 200_000,
+                    from: 200_000,
+                    to: 200_003,
+                    packet: Fate::Delivered,
+                }),
+            ),
+            (c(101, far + 3, ACK, b"hi"), grew(0, 2)),
+        ],
+        // Either alone, however often; both, but of other places.
+        &[
+            (c(101, far, ACK, b"x"), ack()),
+            (c(101, far, ACK, b"x"), ack()),
+            (c(101, 501, ACK, b"hi"), grew(0, 2)),
+            (s(501, 103, ACK, b"ho"), grew(0, 2)),
+        ],
+        &[
+            (s(far, 101, ACK, b"x"), refused(Why::Window)),
+            (s(far + 1, 101, ACK, b"x"), refused(Why::Window)),
+            (s(501, 101, ACK, b"ho"), grew(0, 2)),
+        ],
+        &[
+            (s(far, 101, ACK, b"x"), refused(Why::Window)),
+            (c(101, far + 70_000, ACK, b"x"), ack()),
+            (c(101, far - 70_000, ACK, b"x"), ack()),
+            (s(501, 101, ACK, b"ho"), grew(0, 2)),
+        ],
+    ];
+    for steps in cases {
+        assert!(after_handshake(steps));
+    }
+    // Right after the handshake, of which the last packet got lost too: 50 bytes of the server and 30 of the client.
+    let lost = [
+        (c(131, 551, ACK, b"hi"), refused(Why::Handshake)),
+        (
+            s(551, 133, ACK, b"ho"),
+            Stream::Gap(Gap { lost: 50, from: 50, to: 52, packet: Fate::Delivered }),
+        ),
+        (
+            c(133, 553, ACK, b"hi"),
+            Stream::Gap(Gap { lost: 32, from: 32, to: 34, packet: Fate::Delivered }),
+        ),
+    ];
+    assert!(run(&Limits::default(), &[&shake()[..2], &lost].concat()));
 }
 
 #[test]
