@@ -427,7 +427,8 @@ mod tests {
         });
         // Some pieces of a compressed file have tens of the long frames.
         let cases = [(None, 40, 7, 900), (None, 60_000, 100_003, 900_000)].into_iter().chain(
-            [Compression::Gzip, Compression::Zstd].map(|how| (Some(how), 60_000, 900_001, 5_000_000)),
+            [Compression::Gzip, Compression::Zstd]
+                .map(|how| (Some(how), 60_000, 900_001, 5_000_000)),
         );
         for (compression, len, step, most) in cases {
             for room in (0..most).step_by(step) {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::matcher::{Cache, Choice};
+use super::report::{Alert, EveOptions};
 use crate::{Key, Section};
 
 pub(super) const KEYS: &[Key] = &[
@@ -136,7 +137,25 @@ pub(super) const KEYS: &[Key] = &[
         name: "payload",
         allowed: "0 to 2048",
         default: "0",
-        help: "bytes of the payload that an alert in EVE's form holds",
+        help: "bytes of the payload that an alert in EVE's form holds, in base 64",
+    },
+    Key {
+        name: "payload_printable",
+        allowed: "0 to 2048",
+        default: "0",
+        help: "bytes of the payload that an alert in EVE's form holds, as text",
+    },
+    Key {
+        name: "packet",
+        allowed: "0 to 2048",
+        default: "0",
+        help: "bytes of the frame that an alert in EVE's form holds, in base 64",
+    },
+    Key {
+        name: "ether",
+        allowed: "true or false",
+        default: "false",
+        help: "an alert in EVE's form holds the frame's Ethernet addresses",
     },
 ];
 
@@ -169,7 +188,14 @@ pub(super) struct Config {
     pub(super) eve: Option<PathBuf>,
     pub(super) fast_log: Option<PathBuf>,
     pub(super) hits: Option<PathBuf>,
-    pub(super) payload_len: usize,
+    pub(super) told: EveOptions,
+}
+
+impl Config {
+    /// Bytes of the longest note of an alert.
+    pub(super) fn note_len(&self) -> usize {
+        Alert::LEN + self.told.told_len().iter().sum::<usize>()
+    }
 }
 
 /// Reads all but the rule files; mistakes are noted in the section.
@@ -191,7 +217,13 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         eve: section.output("eve"),
         fast_log: section.output("fast_log"),
         hits: section.output("hits"),
-        payload_len: section.integer("payload", 0..=2048, 0) as usize,
+        told: EveOptions {
+            payload: section.integer("payload", 0..=2048, 0) as usize,
+            payload_printable: section.integer("payload_printable", 0..=2048, 0) as usize,
+            packet: section.integer("packet", 0..=2048, 0) as usize,
+            ether: section.boolean("ether", false),
+            metadata: false,
+        },
     };
     let outputs = [("eve", &config.eve), ("fast_log", &config.fast_log), ("hits", &config.hits)];
     for (at, (name, path)) in outputs.iter().enumerate() {

@@ -21,7 +21,7 @@ use super::detect::{FlowFacts, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
 use super::limits;
-use super::report::{Alert, Rejecter, Thresholds};
+use super::report::{Rejecter, Thresholds};
 use super::tables::Tables;
 use super::waiting::Pool;
 use crate::Emit;
@@ -111,7 +111,7 @@ impl Inspector {
             thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
             scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
-            note: vec![0; Alert::LEN + tables.config.payload_len].into(),
+            note: vec![0; tables.config.note_len()].into(),
             notes: Notes::default(),
             counts: Counts::default(),
             tables: Arc::clone(tables),

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
 
-use self::report::{Alert, AlertConfig, AlertReport, EveOptions};
+use self::report::{AlertConfig, AlertReport};
 use self::shard::NidsShard;
 use self::tables::Tables;
 use crate::{
@@ -131,7 +131,7 @@ impl Function for Nids {
             per_packet,
             len_max,
             notes_per_packet: inspector::NOTES_MAX,
-            note_len_max: Alert::LEN + self.tables.config.payload_len,
+            note_len_max: self.tables.config.note_len(),
             findings_per_packet: scan::FINDINGS_PER_PACKET,
             ..Emits::NONE
         }
@@ -199,7 +199,7 @@ impl config::Config {
             eve: self.eve.clone(),
             fast_log: self.fast_log.clone(),
             hits: self.hits.clone(),
-            options: EveOptions { payload: self.payload_len > 0, ..EveOptions::default() },
+            options: self.told,
             thresholds: self.thresholds,
             top: 10,
         }

@@ -1,10 +1,11 @@
 //! What is told of a match: a note for the report.
 
-use warpline_packet::{Flags, Packet};
+use warpline_packet::wire::{ethernet, vlan};
+use warpline_packet::{Flags, LinkType};
 
 use super::super::detect::Subject;
-use super::super::report::{Alert, Decision, FlowAt};
-use super::{At, Inspector, Matched, Verdict};
+use super::super::report::{Alert, Decision, FlowAt, Source};
+use super::{At, Inspector, Matched, Seen, Verdict};
 use crate::Emit;
 
 impl Inspector {
@@ -17,7 +18,9 @@ impl Inspector {
         verdict: Verdict,
         emit: &mut Emit<'_>,
     ) {
-        let Self { flows, note, generation, .. } = self;
+        let Self { flows, note, generation, tables, .. } = self;
+        let [payload_max, frame_max] = tables.config.told.told_len();
+        let frame = at.seen.map_or(&[][..], |seen| seen.frame);
         let captured = flows.captured();
         let facts = at.place().map(|place| flows.facts(place));
         let side =
@@ -36,7 +39,7 @@ impl Inspector {
             protocol: at.subject.protocol,
             src_port,
             dst_port,
-            vlans: at.seen.map_or([None; 3], |seen| vlans(&seen.packet)),
+            vlans: at.seen.map_or([None; 3], vlans),
             flow: facts.map(|facts| FlowAt {
                 id: facts.id,
                 to_server: at.facts.to_server == Some(true),
@@ -51,7 +54,15 @@ impl Inspector {
             is_first,
             decision,
             payload_len: payload.len() as u32,
-            payload,
+            payload: payload.get(..payload_max).unwrap_or(payload),
+            source: match at.seen {
+                None => Source::FlowEnd,
+                Some(seen) if seen.is_reassembled => Source::Fragments,
+                Some(_) => Source::Wire,
+            },
+            link: at.seen.map_or(LinkType::RAW, |seen| seen.packet.link()),
+            ether: at.seen.filter(|seen| seen.packet.link() == LinkType::ETHERNET).and_then(header),
+            frame: frame.get(..frame_max).unwrap_or(frame),
         };
         let len = alert.encode(note);
         if !emit.note(at.ingress, &note[..len]) {
@@ -66,11 +77,19 @@ fn icmp(subject: &Subject<'_>) -> Option<(u16, u16)> {
     Some((u16::from(header[0]), u16::from(header[1])))
 }
 
+/// The head of an Ethernet frame.
+fn header(seen: &Seen<'_>) -> Option<[u8; ethernet::HEADER_LEN]> {
+    seen.frame.first_chunk().copied()
+}
+
 /// The identifiers of a packet's VLAN tags, from the outside in.
-fn vlans(packet: &Packet<'_>) -> [Option<u16>; 3] {
-    let mut vlans = [None; 3];
-    if packet.has(Flags::VLAN) {
-        vlans[0] = Some(packet.vlan_tci() & 0x0fff);
+fn vlans(seen: &Seen<'_>) -> [Option<u16>; 3] {
+    if !seen.headers.flags.has(Flags::VLAN) {
+        return [None; 3];
     }
-    vlans
+    let len = usize::from(seen.headers.l3).saturating_sub(ethernet::HEADER_LEN);
+    let ids = seen.headers.vlan_ids(seen.frame);
+    core::array::from_fn(|at| {
+        (at < len / vlan::HEADER_LEN).then_some((ids >> (12 * at)) as u16 & 0x0fff)
+    })
 }

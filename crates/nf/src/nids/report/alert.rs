@@ -2,7 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use warpline_packet::Instant;
+use warpline_packet::wire::ethernet;
+use warpline_packet::{Instant, LinkType};
 
 use super::Decision;
 
@@ -41,6 +42,26 @@ pub struct Alert<'a> {
     pub payload_len: u32,
     /// As much of it as is told.
     pub payload: &'a [u8],
+    /// Where the packet came from.
+    pub source: Source,
+    /// The link type of its frame; of no meaning where a flow ended.
+    pub link: LinkType,
+    /// The head of its frame, where it is Ethernet: who sent it to whom.
+    pub ether: Option<[u8; ethernet::HEADER_LEN]>,
+    /// As much of its frame as is told.
+    pub frame: &'a [u8],
+}
+
+/// Where what was looked into came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// It is a packet of the input.
+    #[default]
+    Wire,
+    /// It was put together of fragments, of which a packet of the input was the last.
+    Fragments,
+    /// It waited in a stream until the flow ended.
+    FlowEnd,
 }
 
 /// What a flow had come to, the packet at hand included.
@@ -67,24 +88,29 @@ const STREAM: u8 = 2;
 const FLOW: u8 = 4;
 const TO_SERVER: u8 = 8;
 const FIRST: u8 = 16;
+const ETHER: u8 = 32;
 /// No VLAN tag: identifiers have 12 bits.
 const NO_VLAN: u16 = 0xffff;
 
 impl<'a> Alert<'a> {
-    /// Bytes of a note without payload.
-    pub const LEN: usize = 4 + 4 + 8 + 8 + 1 + 32 + 1 + 4 + 6 + 2 + 48 + 4;
+    /// Bytes of a note without payload and frame.
+    pub const LEN: usize =
+        4 + 4 + 8 + 8 + 1 + 32 + 1 + 4 + 6 + 2 + 48 + 4 + 1 + 2 + ethernet::HEADER_LEN + 4;
 
-    /// Writes it to `out`, with as much of the payload as finds room, and gives its length; 0 where not even
-    /// [`Alert::LEN`] bytes do.
+    /// Writes it to `out`, with as much of the payload as finds room and then of the frame, and gives its length; 0 where not
+    /// even [`Alert::LEN`] bytes do.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let Some((head, tail)) = out.split_at_mut_checked(Self::LEN) else { return 0 };
-        self.encode_head(head);
         let len = self.payload.len().min(tail.len());
-        tail[..len].copy_from_slice(&self.payload[..len]);
-        Self::LEN + len
+        let (payload, tail) = tail.split_at_mut(len);
+        payload.copy_from_slice(&self.payload[..len]);
+        self.encode_head(head, len as u32);
+        let frame_len = self.frame.len().min(tail.len());
+        tail[..frame_len].copy_from_slice(&self.frame[..frame_len]);
+        Self::LEN + len + frame_len
     }
 
-    fn encode_head(&self, mut rest: &mut [u8]) {
+    fn encode_head(&self, mut rest: &mut [u8], told: u32) {
         let rest = &mut rest;
         put(rest, self.rule.to_be_bytes());
         put(rest, self.generation.to_be_bytes());
@@ -111,6 +137,7 @@ impl<'a> Alert<'a> {
             (self.flow.is_some(), FLOW),
             (flow.to_server, TO_SERVER),
             (self.is_first, FIRST),
+            (self.ether.is_some(), ETHER),
         ];
         put(rest, [flags.iter().map(|(is, bit)| u8::from(*is) * bit).sum()]);
         put(rest, [self.decision.map_or(0, |decision| decision as u8)]);
@@ -118,11 +145,15 @@ impl<'a> Alert<'a> {
             put(rest, number.to_be_bytes());
         }
         put(rest, self.payload_len.to_be_bytes());
+        put(rest, [self.source as u8]);
+        put(rest, self.link.0.to_be_bytes());
+        put(rest, self.ether.unwrap_or_default());
+        put(rest, told.to_be_bytes());
     }
 
     /// Reads what [`Alert::encode`] wrote; `None` for anything else.
     pub fn decode(note: &'a [u8]) -> Option<Self> {
-        let (mut head, payload) = note.split_at_checked(Self::LEN)?;
+        let (mut head, tail) = note.split_at_checked(Self::LEN)?;
         let rest = &mut head;
         let (rule, generation) = (get32(rest)?, get32(rest)?);
         let (captured, now) = (get64(rest)?, get64(rest)?);
@@ -138,6 +169,14 @@ impl<'a> Alert<'a> {
         let vlans = [get16(rest)?, get16(rest)?, get16(rest)?];
         let [flags, decision] = get(rest)?;
         let flow = FlowAt::read(rest, flags & TO_SERVER != 0)?;
+        let payload_len = get32(rest)?;
+        let source = match get(rest)? {
+            [0] => Source::Wire,
+            [1] => Source::Fragments,
+            _ => Source::FlowEnd,
+        };
+        let (link, ether) = (LinkType(get16(rest)?), get(rest)?);
+        let (payload, frame) = tail.split_at_checked(get32(rest)? as usize)?;
         Some(Self {
             rule,
             generation,
@@ -153,8 +192,12 @@ impl<'a> Alert<'a> {
             is_stream: flags & STREAM != 0,
             is_first: flags & FIRST != 0,
             decision: Decision::of(decision),
-            payload_len: get32(rest)?,
+            payload_len,
             payload,
+            source,
+            link,
+            ether: (flags & ETHER != 0).then_some(ether),
+            frame,
         })
     }
 }

@@ -3,21 +3,34 @@
 use core::net::IpAddr;
 use std::io::Write;
 
+use warpline_packet::wire::ethernet::Ethernet;
+
 use super::text::{
     address, base64, has_ports, is_icmp, iso_time, json_printable, json_text, protocol_name,
 };
-use super::{Alert, FlowAt};
+use super::{Alert, FlowAt, Source};
 use crate::nids::rules::{About, Target};
 
 /// What else is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EveOptions {
-    /// The payload in base 64, as `payload`.
-    pub payload: bool,
-    /// The payload as text, as `payload_printable`.
-    pub payload_printable: bool,
+    /// Bytes of the payload in base 64, as `payload`.
+    pub payload: usize,
+    /// Bytes of the payload as text, as `payload_printable`.
+    pub payload_printable: usize,
+    /// Bytes of the frame in base 64, as `packet`, and its link type, as `packet_info`.
+    pub packet: usize,
+    /// The Ethernet addresses, as `ether`.
+    pub ether: bool,
     /// The rule's metadata.
     pub metadata: bool,
+}
+
+impl EveOptions {
+    /// Bytes of an alert's payload and frame that are told at most.
+    pub fn told_len(&self) -> [usize; 2] {
+        [self.payload.max(self.payload_printable), self.packet]
+    }
 }
 
 /// Appends the line of `alert`, which is about packet `packet` of the input and of the rule `about`.
@@ -34,16 +47,67 @@ pub(super) fn write_line(
     if let Some(flow) = &alert.flow {
         let _ = write!(out, ",\"flow_id\":{}", flow.id);
     }
-    let _ = write!(out, ",\"pcap_cnt\":{packet},\"event_type\":\"alert\"");
+    if alert.source == Source::Wire {
+        let _ = write!(out, ",\"pcap_cnt\":{packet}");
+    }
+    out.extend_from_slice(b",\"event_type\":\"alert\"");
     vlans(out, alert);
     packet_ends(out, alert);
-    out.extend_from_slice(b",\"pkt_src\":\"wire/pcap\"");
+    let source = match alert.source {
+        Source::Wire => WIRE,
+        Source::Fragments => "defrag",
+        Source::FlowEnd => "stream (flow timeout)",
+    };
+    let _ = write!(out, ",\"pkt_src\":\"{source}\"");
+    if options.ether {
+        ether(out, alert);
+    }
     rule(out, alert, about, options);
+    if alert.source == Source::Fragments {
+        last_fragment(out, alert, packet);
+    }
     if let Some(flow) = &alert.flow {
         flow_at(out, alert, flow);
     }
     payload(out, alert, options);
-    let _ = writeln!(out, ",\"stream\":{}}}", u8::from(alert.is_stream));
+    let _ = write!(out, ",\"stream\":{}", u8::from(alert.is_stream));
+    if options.packet > 0 && alert.source != Source::FlowEnd {
+        out.extend_from_slice(b",\"packet\":\"");
+        base64(out, alert.frame);
+        let _ = write!(out, "\",\"packet_info\":{{\"linktype\":{}}}", alert.link.0);
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// What Suricata says of packets that were captured.
+const WIRE: &str = "wire/pcap";
+
+fn ether(out: &mut Vec<u8>, alert: &Alert<'_>) {
+    let Some(header) = &alert.ether else { return };
+    let header = Ethernet::new_unchecked(&header[..]);
+    let _ = write!(out, ",\"ether\":{{\"ether_type\":{}", header.ethertype());
+    for (name, address) in [("src_mac", header.src()), ("dest_mac", header.dst())] {
+        let [a, b, c, d, e, f] = address;
+        let _ = write!(out, ",\"{name}\":\"{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\"");
+    }
+    out.push(b'}');
+}
+
+/// The packet that completed a datagram, as Suricata names the packet around one.
+fn last_fragment(out: &mut Vec<u8>, alert: &Alert<'_>, packet: u64) {
+    out.extend_from_slice(b",\"tunnel\":{");
+    if let Some((src, dst)) = alert.ends {
+        for (name, ip) in [("src", src), ("dest", dst)] {
+            let _ = write!(out, "\"{name}_ip\":\"");
+            address(out, ip);
+            let _ = write!(out, "\",\"{name}_port\":0,");
+        }
+        let _ = match protocol_name(alert.protocol) {
+            Some(name) => write!(out, "\"proto\":\"{name}\","),
+            None => write!(out, "\"proto\":\"{}\",", alert.protocol),
+        };
+    }
+    let _ = write!(out, "\"depth\":0,\"pcap_cnt\":{packet},\"pkt_src\":\"{WIRE}\"}}");
 }
 
 fn vlans(out: &mut Vec<u8>, alert: &Alert<'_>) {
@@ -171,17 +235,18 @@ fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {
 }
 
 fn payload(out: &mut Vec<u8>, alert: &Alert<'_>, options: EveOptions) {
-    if alert.payload.is_empty() || !(options.payload || options.payload_printable) {
+    if alert.payload.is_empty() || options.told_len()[0] == 0 {
         return;
     }
-    if options.payload {
+    let told = |most: usize| &alert.payload[..most.min(alert.payload.len())];
+    if options.payload > 0 {
         out.extend_from_slice(b",\"payload\":\"");
-        base64(out, alert.payload);
+        base64(out, told(options.payload));
         out.push(b'"');
     }
     let _ = write!(out, ",\"payload_length\":{}", alert.payload_len);
-    if options.payload_printable {
+    if options.payload_printable > 0 {
         out.extend_from_slice(b",\"payload_printable\":");
-        json_printable(out, alert.payload);
+        json_printable(out, told(options.payload_printable));
     }
 }

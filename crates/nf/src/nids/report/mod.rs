@@ -19,7 +19,7 @@ mod tests;
 mod text;
 mod thresholds;
 
-pub use alert::{Alert, FlowAt};
+pub use alert::{Alert, FlowAt, Source};
 pub use alert_report::{ALERTS_MAX, AlertConfig, AlertReport};
 pub use eve::EveOptions;
 pub use generations::{Generation, Reported};

@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::nids::report::{Decision, EveOptions, eve, fast_log};
+use crate::nids::report::{Decision, EveOptions, Source, eve, fast_log};
 use crate::nids::rules::Target;
 
-const PLAIN: EveOptions = EveOptions { payload: false, payload_printable: false, metadata: false };
-const ALL: EveOptions = EveOptions { payload: true, payload_printable: true, metadata: true };
+const PLAIN: EveOptions =
+    EveOptions { payload: 0, payload_printable: 0, packet: 0, ether: false, metadata: false };
+const ALL: EveOptions =
+    EveOptions { payload: 2000, payload_printable: 9, packet: 64, ether: true, metadata: true };
+const ETHER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xab, 8, 0];
 
 fn about() -> About {
     About {
@@ -40,7 +43,8 @@ fn fast_of(alert: &Alert<'_>, about: &About) -> String {
 
 #[test]
 fn a_tcp_alert_is_told_whole() {
-    let alert = Alert { payload_len: 5000, payload: b"hello \"\\\x00\r\n\xff", ..alert() };
+    let payload = b"hello \"\\\x00\r\n\xff";
+    let alert = Alert { payload_len: 5000, payload, frame: &ETHER, ether: Some(ETHER), ..alert() };
     let expected = json!({
         "timestamp": "2023-11-14T22:13:20.123456+0000",
         "flow_id": u64::MAX,
@@ -65,9 +69,31 @@ fn a_tcp_alert_is_told_whole() {
     let mut more = expected;
     more["payload"] = "aGVsbG8gIlwADQr/".into();
     more["payload_length"] = 5000.into();
-    more["payload_printable"] = "hello \"\\.\r\n.".into();
+    more["payload_printable"] = "hello \"\\.".into();
+    more["ether"] = json!({
+        "ether_type": 0x800, "src_mac": "02:00:00:00:00:ab", "dest_mac": "02:00:00:00:00:01",
+    });
+    more["packet"] = "AgAAAAABAgAAAACrCAA=".into();
+    more["packet_info"] = json!({"linktype": 1});
     more["alert"]["metadata"] = json!({"tag": ["x", "y"], "created_at": ["2020_01_01"]});
     assert_eq!(eve_of(&alert, &about(), ALL), more);
+}
+
+/// A datagram of fragments is of no one packet, and what waited until its flow ended of none at all.
+#[test]
+fn where_packets_came_from() {
+    let datagram = eve_of(&Alert { source: Source::Fragments, ..alert() }, &about(), ALL);
+    assert_eq!((&datagram["pcap_cnt"], &datagram["pkt_src"]), (&Value::Null, &json!("defrag")));
+    let around = json!({
+        "src_ip": "10.1.0.1", "src_port": 0, "dest_ip": "10.2.0.2", "dest_port": 0, "proto": "TCP",
+        "depth": 0, "pcap_cnt": 4, "pkt_src": "wire/pcap",
+    });
+    assert_eq!(datagram["tunnel"], around);
+    let rest = eve_of(&Alert { source: Source::FlowEnd, ..alert() }, &about(), ALL);
+    let told = (&rest["pcap_cnt"], &rest["pkt_src"], &rest["packet"], &rest["tunnel"]);
+    assert_eq!(told, (&Value::Null, &json!("stream (flow timeout)"), &Value::Null, &Value::Null));
+    let no_ip = Alert { source: Source::Fragments, ends: None, ..alert() };
+    assert_eq!(eve_of(&no_ip, &about(), ALL)["tunnel"]["pcap_cnt"], 4);
 }
 
 #[test]
@@ -180,15 +206,22 @@ fn notes_say_what_was_put_in_and_anything_else_is_refused() {
                 is_first: flow.is_some(),
                 payload_len: 70_000,
                 payload: b"some bytes",
+                source: if flow.is_some() { Source::Fragments } else { Source::FlowEnd },
+                link: LinkType::RAW,
+                ether: flow.map(|_| ETHER),
+                frame: b"a frame",
                 ..Alert { ends, flow, decision, ..alert() }
             };
             let mut note = [0xee; 4096];
             let len = alert.encode(&mut note);
-            assert_eq!(len, Alert::LEN + 10);
+            assert_eq!(len, Alert::LEN + 17);
             assert_eq!(Alert::decode(&note[..len]), Some(alert));
-            // Where there is less room, less is told of the payload.
+            // Where there is less room, less is told of the frame, then of the payload.
+            let len = alert.encode(&mut note[..Alert::LEN + 11]);
+            let cut = Alert { frame: b"a", ..alert };
+            assert_eq!(Alert::decode(&note[..len]), Some(cut));
             let len = alert.encode(&mut note[..Alert::LEN + 4]);
-            let cut = Alert { payload: b"some", ..alert };
+            let cut = Alert { payload: b"some", frame: b"", ..alert };
             assert_eq!(Alert::decode(&note[..len]), Some(cut));
             assert_eq!(alert.encode(&mut note[..Alert::LEN - 1]), 0);
             assert_eq!(Alert::decode(&note[..Alert::LEN - 1]), None);

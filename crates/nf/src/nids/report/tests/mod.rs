@@ -9,9 +9,9 @@ mod sequences;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use warpline_packet::Instant;
+use warpline_packet::{Instant, LinkType};
 
-use super::{Alert, FlowAt};
+use super::{Alert, FlowAt, Source};
 use crate::nids::rules::{
     About, Action, Addresses, FlowTests, Header, Place, Ports, Protocol, Rule,
 };
@@ -74,5 +74,9 @@ fn alert() -> Alert<'static> {
         decision: None,
         payload_len: 0,
         payload: &[],
+        source: Source::Wire,
+        link: LinkType::ETHERNET,
+        ether: None,
+        frame: &[],
     }
 }
