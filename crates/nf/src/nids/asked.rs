@@ -19,7 +19,8 @@ pub(super) struct Asked {
     /// By rule; 0 for those that are not asked.
     how: Vec<u8>,
     rules: Vec<u32>,
-    matched: Vec<u32>,
+    /// Rules that matched, each with where what it matched in before ends in the stream, if it did.
+    matched: Vec<(u32, Option<u64>)>,
     /// What literals were found where `run` didn't look, or found more than it could keep.
     hits: Hits,
     rules_len: Fit,
@@ -92,10 +93,10 @@ impl Asked {
         self.rules.get(at).map(|&rule| (rule, self.how[rule as usize]))
     }
 
-    /// `rule`, one of those asked, matched the packet.
-    pub(super) fn set_matched(&mut self, rule: u32) {
+    /// `rule`, one of those asked, matched the packet, and `before` in what ends there in the stream.
+    pub(super) fn set_matched(&mut self, rule: u32, before: Option<u64>) {
         self.how[rule as usize] |= MATCHED;
-        self.matched.push(rule);
+        self.matched.push((rule, before));
     }
 
     /// Whether `rule` waited for more of the stream.
@@ -105,7 +106,12 @@ impl Asked {
 
     /// Those that waited for more of the stream and matched.
     pub(super) fn waited_and_matched(&self) -> impl Iterator<Item = u32> {
-        self.matched.iter().copied().filter(|&rule| self.waited(rule))
+        self.matched.iter().map(|&(rule, _)| rule).filter(|&rule| self.waited(rule))
+    }
+
+    /// Those that matched and had matched before, each with the place in the stream where that ends.
+    pub(super) fn matched_before(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.matched.iter().filter_map(|&(rule, before)| Some((rule, before?)))
     }
 
     /// Forgets them, but not which matched: these are not asked again.
@@ -118,7 +124,7 @@ impl Asked {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.clear_unmatched();
-        for rule in self.matched.drain(..) {
+        for (rule, _) in self.matched.drain(..) {
             self.how[rule as usize] = 0;
         }
     }

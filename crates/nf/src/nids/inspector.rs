@@ -93,6 +93,8 @@ struct At<'a> {
 struct Matched {
     rule: u32,
     is_stream: bool,
+    /// Where in the stream what it matched in before ends, if it did.
+    before: Option<u64>,
 }
 
 impl Inspector {

@@ -31,8 +31,8 @@ pub(super) struct Tables {
 pub(super) struct Known {
     pub(super) action: Action,
     pub(super) reach: Reach,
-    /// Whether it is found by a literal.
-    pub(super) has_literal: bool,
+    /// The literal that it is found by.
+    pub(super) literal: Option<Pattern>,
     /// Whether it never looks at TCP packets by themselves, those of no stream among them.
     pub(super) is_stream_only: bool,
     /// Whether what becomes of a packet hangs on a threshold.
@@ -63,7 +63,7 @@ impl Tables {
                 Known {
                     action: rule.action,
                     reach: reach(rule),
-                    has_literal: anchor.pattern.is_some(),
+                    literal: anchor.pattern.clone(),
                     is_stream_only: rule.flow.stream == Some(true),
                     decides: reported.policy.decides_verdict(rule.action),
                 }
@@ -125,4 +125,21 @@ fn is_whole(rule: &Rule, policy: &Policy) -> bool {
         matches!(track, Track::Source | Track::Destination | Track::Rule)
     });
     asks || changes || (counts && policy.decides_verdict(rule.action))
+}
+
+impl Known {
+    /// How much of `bytes` is not looked at again where the rule matched in the first `matched_len` of them: all of that, but for
+    /// what its literal began in where it ends behind that.
+    pub(super) fn old_len(&self, bytes: &[u8], matched_len: usize) -> usize {
+        let Some(Pattern { bytes: literal, is_nocase }) = &self.literal else { return matched_len };
+        let from = (matched_len + 1).saturating_sub(literal.len());
+        let to = (matched_len + literal.len()).saturating_sub(1).min(bytes.len());
+        let is_literal = |at: &[u8]| match is_nocase {
+            true => at.eq_ignore_ascii_case(literal),
+            false => at == &**literal,
+        };
+        let around = bytes.get(from..to).unwrap_or(&[]);
+        let begins = around.windows(literal.len().max(1)).position(is_literal);
+        begins.map_or(matched_len, |at| from + at)
+    }
 }

@@ -1,8 +1,8 @@
 //! Rules that a stream may still match: their literal was seen and the rest was not, yet.
 //!
 //! A direction of a flow keeps a few by itself and more in memory that all flows of a shard share ([`Pool`]). One is forgotten
-//! when its literal leaves the window, or to make room for another. Rules without a literal that matched are kept here
-//! as well, so that what they found is not found again in the same window.
+//! when its literal leaves the window, or to make room for another. Rules that matched are kept here as well, so that what they
+//! found is not found again in the same window.
 
 /// Rules that a direction keeps by itself.
 const OWN_MAX: usize = 6;
@@ -33,7 +33,7 @@ struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    /// The rule, and in [`MATCHED`] whether it matched and is not asked again until the window has left `end` behind.
+    /// The rule, and in [`MATCHED`] whether it matched in what lies before `end`; otherwise it waits.
     rule: u32,
     /// Where what was seen ends in the stream.
     end: u32,
@@ -48,10 +48,6 @@ impl Entry {
 
     fn is_some(&self) -> bool {
         self.rule != Self::NONE.rule
-    }
-
-    fn is_of(&self, rule: u32) -> bool {
-        (self.rule ^ rule) & !MATCHED == 0
     }
 
     /// Whether it ends before `start` or there.
@@ -92,9 +88,10 @@ impl Waiting {
         self.entries(pool).map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)
     }
 
-    /// Whether `rule` matched in what the window still holds.
-    pub(super) fn has_matched(&self, rule: u32, pool: &Pool) -> bool {
-        self.entries(pool).any(|entry| entry.rule == rule | MATCHED)
+    /// How much of a window that begins at `start` the last match of `rule` had, where the window still has some of that.
+    pub(super) fn matched_len(&self, rule: u32, start: u64, pool: &Pool) -> Option<usize> {
+        let entry = self.entries(pool).find(|entry| entry.rule == rule | MATCHED)?;
+        (!entry.ends_by(start)).then(|| entry.end.wrapping_sub(start as u32) as usize)
     }
 
     /// Keeps `rule`, whose literal was seen before offset `end`; says whether another had to make room.
@@ -102,14 +99,10 @@ impl Waiting {
         self.put(Entry { rule, end: end as u32 }, pool)
     }
 
-    /// `rule` matched, with all before offset `end`: it no longer waits. Where `is_kept`, it is not asked again in this
-    /// window. Says whether another had to make room.
-    pub(super) fn matched(&mut self, rule: u32, end: u64, is_kept: bool, pool: &mut Pool) -> bool {
-        if is_kept {
-            return self.put(Entry { rule: rule | MATCHED, end: end as u32 }, pool);
-        }
-        self.retain(pool, |entry| !entry.is_of(rule));
-        false
+    /// `rule` matched, with all before offset `end`: it no longer waits. Says whether another had to make room.
+    pub(super) fn matched(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
+        self.retain(pool, |entry| entry.rule != rule);
+        self.put(Entry { rule: rule | MATCHED, end: end as u32 }, pool)
     }
 
     /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
@@ -131,7 +124,7 @@ impl Waiting {
 
     /// The newest is last; the oldest makes room.
     fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
-        self.retain(pool, |old| !old.is_of(entry.rule));
+        self.retain(pool, |old| old.rule != entry.rule);
         if self.push(entry, pool) {
             return false;
         }
@@ -258,12 +251,19 @@ mod tests {
         assert_eq!(listed(&waiting, pool).len(), 2);
         waiting.forget(150, pool);
         assert_eq!(listed(&waiting, pool), [8]);
-        waiting.matched(8, 300, true, pool);
-        assert!(waiting.has_matched(8, pool) && listed(&waiting, pool).is_empty());
+        waiting.matched(8, 300, pool);
+        assert!(listed(&waiting, pool).is_empty());
+        assert_eq!(waiting.matched_len(8, 290, pool), Some(10));
+        // It waits for its next match, and what it found stays known.
+        waiting.wait(8, 310, pool);
         waiting.forget(299, pool);
-        assert!(waiting.has_matched(8, pool));
-        waiting.matched(8, 300, false, pool);
-        assert!(!waiting.has_matched(8, pool));
+        assert_eq!(waiting.matched_len(8, 299, pool), Some(1));
+        assert_eq!(listed(&waiting, pool), [8]);
+        waiting.matched(8, 320, pool);
+        assert!(listed(&waiting, pool).is_empty());
+        assert_eq!(waiting.matched_len(8, 320, pool), None);
+        waiting.forget(320, pool);
+        assert!(waiting.is_empty());
         // Offsets go on behind 2^32.
         waiting.wait(9, (1 << 32) + 5, pool);
         waiting.forget((1 << 32) - 10, pool);

@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::header::is_any_address;
 use crate::nids::rules::{
-    Action, Addresses, Change, Effect, FlowTest, PayloadTest, Protocol, Rule, XTrack,
+    Action, Addresses, Change, Effect, FlowTest, PacketTest, PayloadTest, Protocol, Rule, XTrack,
 };
 
 /// What a rule is decided on.
@@ -65,9 +65,9 @@ fn is_ip_only(rule: &Rule) -> bool {
     let is_xbit = |test: &FlowTest| matches!(test, FlowTest::XBits { .. });
     let is_mild =
         |effect: &Effect| matches!(effect, Effect::Bit(_, Change::Set) | Effect::XBit { .. });
-    rule.header.protocol != Protocol::PacketHeader
-        && rule.payload.is_empty()
-        && rule.packet.is_empty()
+    let is_protocol = |test: &PacketTest| matches!(test, PacketTest::IpProto(_));
+    rule.payload.is_empty()
+        && rule.packet.iter().all(is_protocol)
         && is_plain_flow
         && flow.tests.iter().all(is_xbit)
         && rule.effects.iter().all(is_mild)

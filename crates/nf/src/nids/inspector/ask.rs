@@ -45,7 +45,7 @@ impl Inspector {
         while let Some((rule, how)) = asked.get(next) {
             next += 1;
             let Some(matched) = self.ask(at, rule, how) else { continue };
-            asked.set_matched(rule);
+            asked.set_matched(rule, matched.before);
             let (decision, action) = self.decide(at, rule);
             self.apply(at, &matched);
             let acts = decision != Some(Decision::Nothing);
@@ -84,7 +84,8 @@ impl Inspector {
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
         let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
-        let Known { reach, has_literal, is_stream_only, .. } = *tables.known.get(rule as usize)?;
+        let known = tables.known.get(rule as usize)?;
+        let &Known { reach, is_stream_only, .. } = known;
         let number = rule as usize;
         let is_tcp = at.subject.protocol == ip_protocol::TCP;
         let how = if is_tcp && is_stream_only { how & !PACKET } else { how };
@@ -105,9 +106,9 @@ impl Inspector {
                     Buffer::packet(at.subject.payload),
                     scratch,
                 );
-            return holds.then_some(Matched { rule, is_stream: false });
+            return holds.then_some(Matched { rule, is_stream: false, before: None });
         };
-        let state = flows.vars(place);
+        let (start, state) = flows.window_start_and_vars(place, direction);
         if !tables.detector.header_matches(
             number,
             &at.subject,
@@ -122,29 +123,34 @@ impl Inspector {
         let on_packet = how & PACKET != 0 && (reach != Reach::Stream || at.is_alone);
         let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
         let grew = at.grew.filter(|_| on_stream);
-        let waiting = &mut state.waiting[direction as usize];
+        let waiting = &state.waiting[direction as usize];
+        let matched_len = waiting.matched_len(rule, start, pool);
+        let before = matched_len.map(|len| start + len as u64);
         if on_packet
             && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
         {
             // The packet is in the stream as well, where the rule would match again.
-            let was_full =
-                grew.is_some_and(|(_, to)| waiting.matched(rule, to, !has_literal, pool));
+            let waiting = &mut state.waiting[direction as usize];
+            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, to, pool));
             counts.waiting_full += u64::from(was_full);
-            return Some(Matched { rule, is_stream: false });
+            return Some(Matched { rule, is_stream: false, before });
         }
         let (_, to) = grew?;
-        if !has_literal && waiting.has_matched(rule, pool) {
+        // What it matched in is not looked at again, but for what the literal at hand may have begun in.
+        if known.literal.is_none() && matched_len.is_some() {
             return None;
         }
         let (window, state) = flows.window_and_vars(place, direction);
         let waiting = &mut state.waiting[direction as usize];
-        let buffer = Buffer { bytes: window.bytes, start: window.start };
+        let old = matched_len.map_or(0, |len| known.old_len(window.bytes, len));
+        let bytes = window.bytes.get(old..).unwrap_or(&[]);
+        let buffer = Buffer { bytes, start: window.start + old as u64 };
         let holds = tables.detector.payload_matches(number, buffer, scratch);
         let was_full = match holds {
-            true => waiting.matched(rule, to, !has_literal, pool),
+            true => waiting.matched(rule, to, pool),
             false => how & FRESH != 0 && waiting.wait(rule, to, pool),
         };
         counts.waiting_full += u64::from(was_full);
-        holds.then_some(Matched { rule, is_stream: true })
+        holds.then_some(Matched { rule, is_stream: true, before })
     }
 }

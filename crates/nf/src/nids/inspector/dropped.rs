@@ -6,7 +6,7 @@ use super::{At, Fate, Inspector};
 
 impl Inspector {
     /// Takes the packet's payload out of its stream; where that can't be, the flow is dropped with it. Rules that had waited
-    /// before wait again.
+    /// before wait again, and what they had matched in before is that again.
     pub(super) fn take_back(&mut self, at: &At<'_>, asked: &Asked) {
         let Self { flows, waiting: pool, counts, .. } = self;
         let tracked = at.tracked.as_ref();
@@ -22,6 +22,9 @@ impl Inspector {
             TakenBack::To(next) => {
                 let waiting = &mut flows.vars(place).waiting[direction as usize];
                 waiting.take_back(next, pool, |rule| asked.waited(rule));
+                for (rule, end) in asked.matched_before() {
+                    counts.waiting_full += u64::from(waiting.matched(rule, end, pool));
+                }
                 for rule in asked.waited_and_matched() {
                     counts.waiting_full += u64::from(waiting.wait(rule, next, pool));
                 }

@@ -63,6 +63,60 @@ fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
     }
 }
 
+/// Rules on protocols and addresses alone are asked once in each direction of a flow.
+#[test]
+fn rules_on_protocols_alone() {
+    let cases: &[(&str, &[usize])] = &[
+        ("alert ip any any -> any any (ip_proto:6;", &[0, 1]),
+        ("alert ip any any -> any any (ip_proto:!17;", &[0, 1]),
+        ("alert pkthdr any any -> any any (", &[0, 1]),
+        ("alert pkthdr any any -> any any (ip_proto:6;", &[0, 1]),
+        ("alert pkthdr any any -> any any (ttl:64;", &[0, 1, 2, 3, 4, 5]),
+        ("alert ip any any -> any any (ip_proto:6; ttl:64;", &[0, 1, 2, 3, 4, 5]),
+        ("alert ip any any -> any any (ip_proto:6; flow:to_client;", &[1, 4]),
+    ];
+    for (rule, expected) in cases {
+        let told = alerts(&format!("{rule} sid:1;)\n"), &talk().frames);
+        let places: Vec<usize> = told.iter().map(|told| told.0).collect();
+        assert_eq!(places, *expected, "{rule}");
+    }
+}
+
+/// A rule alerts again on what it had not matched in, and on nothing else, whichever of its contents is looked for.
+#[test]
+fn a_literal_that_comes_again_does_not_match_old_data() {
+    let words = |words: &[&str]| {
+        let mut talk = Talk::new(&Frame::udp(b""));
+        words.iter().for_each(|word| talk.client(word.as_bytes()));
+        talk.frames
+    };
+    // Places behind the handshake, where the second content is looked for, and where the first is.
+    let cases: &[(&[&str], [&[usize]; 2])] = &[
+        (&["login a", "xyz", "xyz", "xyz xyz"], [&[1], &[1]]),
+        (&["login a xyz", "login b", "xyz", "xyz"], [&[0, 2], &[0, 2]]),
+        (&["xyz login", "xyz", "login"], [&[0, 2], &[0, 2]]),
+        // What begins in old data counts where it is what is looked for.
+        (&["login xyz lo", "gin xy", "z"], [&[0], &[0, 2]]),
+        (&["login xyz xy", "z login"], [&[0, 1], &[0]]),
+    ];
+    for (said, expected) in cases {
+        for (options, expected) in
+            ["; content:\"xyz\"; fast_pattern;", "; fast_pattern; content:\"xyz\";"]
+                .iter()
+                .zip(expected)
+        {
+            let rule =
+                format!("alert tcp any any -> any any (content:\"login\"{options} sid:1;)\n");
+            let told = alerts(&rule, &words(said));
+            let places: Vec<usize> = told.iter().map(|told| told.0 - 3).collect();
+            assert_eq!(places, *expected, "{said:?} {options}");
+        }
+    }
+    let rule = "alert tcp any any -> any any (content:\"login\"; content:\"xyz\"; fast_pattern; \
+                detection_filter:track by_src,count 2,seconds 60; sid:1;)\n";
+    assert!(alerts(rule, &words(&["login xyz", "xyz", "xyz", "xyz", "xyz"])).is_empty());
+}
+
 #[test]
 fn datagrams_are_established_by_an_answer() {
     let there = Frame::udp(b"abc");

@@ -46,7 +46,12 @@ fn what_rules_are_decided_on() {
         (of(Protocol::Tcp), Reach::IpOnly),
         (ports, Reach::IpOnly),
         (complement, Reach::Packet),
-        (of(Protocol::PacketHeader), Reach::Packet),
+        (of(Protocol::PacketHeader), Reach::IpOnly),
+        (
+            Rule { packet: vec![PacketTest::IpProto(vec![span(6, 6)])], ..of(Protocol::Ip) },
+            Reach::IpOnly,
+        ),
+        (Rule { packet: vec![PacketTest::Ttl(span(1, 1))], ..of(Protocol::Ip) }, Reach::Packet),
         (Rule { flow: to_server, ..of(Protocol::Tcp) }, Reach::Packet),
         (Rule { flow: established, ..of(Protocol::Tcp) }, Reach::Packet),
         (Rule { packet: vec![PacketTest::SameIp], ..of(Protocol::Ip) }, Reach::Packet),
