@@ -13,7 +13,7 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{Diagnostic, Diagnostics, SourceText};
+use crate::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 mod folder;
 mod keys;
@@ -102,11 +102,15 @@ impl<'a> Section<'a> {
     /// Finds keys that are not in `known`.
     pub fn refuse_all_but(&mut self, known: &[&str]) {
         for layer in &self.layers {
-            for key in layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+            let unknown = layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+            let unknown: Vec<_> = unknown.collect();
+            for key in unknown.iter().take(LISTED_MAX) {
                 let text = format!("[{}] has no key `{}`", self.name, key.get_ref());
                 let mistake = layer.source.mistake(key.span(), text);
                 self.mistakes.push(mistake.help(format!("its keys: {}", known.join(", "))));
             }
+            // To find the places of all would take the square of their number.
+            self.mistakes.count_more(unknown.len().saturating_sub(LISTED_MAX));
         }
     }
 
@@ -386,6 +390,7 @@ fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
 pub struct Resources {
     scratch_words: usize,
     notices: Diagnostics,
+    remarks: Diagnostics,
 }
 
 impl Resources {
@@ -415,6 +420,16 @@ impl Resources {
     /// What was left out so far.
     pub fn notices(&self) -> &Diagnostics {
         &self.notices
+    }
+
+    /// Tells what is worth knowing of files of which nothing was left out for it.
+    pub fn remarks_of(&mut self, remarks: &Diagnostics) {
+        self.remarks.extend(remarks);
+    }
+
+    /// What was remarked so far.
+    pub fn remarks(&self) -> &Diagnostics {
+        &self.remarks
     }
 
     /// Scratch words handed out so far.

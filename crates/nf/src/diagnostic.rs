@@ -5,6 +5,8 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
+mod secret;
+
 /// Mistakes of one file that are listed; the rest is counted.
 pub const LISTED_MAX: usize = 100;
 
@@ -44,7 +46,7 @@ impl SourceText {
     ) -> Diagnostic {
         let at = floor_char(text, at);
         let len = len.clamp(1, (text.len() - at).max(1));
-        Diagnostic {
+        let mut told = Diagnostic {
             file: Arc::clone(&self.name),
             line,
             column: 1 + text[..at].chars().count(),
@@ -52,7 +54,13 @@ impl SourceText {
             source_line: text.trim_end().into(),
             message: message.into(),
             help: None,
+            is_hidden: false,
+            is_cleared: false,
+        };
+        if secret::is_in(text) {
+            told.hide();
         }
+        told
     }
 
     /// A mistake of the file as a whole.
@@ -86,6 +94,10 @@ pub struct Diagnostic {
     pub message: String,
     /// What is allowed, where that helps.
     pub help: Option<String>,
+    /// Whether the line is not shown, as it may have a key.
+    pub is_hidden: bool,
+    /// Whether whoever read the file left out its keys already, by what they know of it.
+    pub is_cleared: bool,
 }
 
 impl Diagnostic {
@@ -99,7 +111,20 @@ impl Diagnostic {
             source_line: String::new(),
             message: message.into(),
             help: None,
+            is_hidden: false,
+            is_cleared: false,
         }
+    }
+
+    /// Leaves out whatever the file says, which may be a key: the line, and what the message quotes of it.
+    pub fn hide(&mut self) {
+        if self.is_cleared {
+            return;
+        }
+        self.source_line.clear();
+        self.is_hidden = self.line > 0;
+        self.message = secret::without_quotes(&self.message);
+        self.help = self.help.take().map(|help| secret::without_quotes(&help));
     }
 
     /// Says what is allowed.
@@ -115,6 +140,10 @@ impl fmt::Display for Diagnostic {
         match (self.file.is_empty(), self.line) {
             (true, _) => write!(f, "{}", self.message)?,
             (false, 0) => write!(f, "{}: {}", self.file, self.message)?,
+            (false, line) if self.is_hidden => {
+                write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message)?;
+                write!(f, "\n      = the line is not shown, as it may have a key")?;
+            }
             (false, line) => {
                 write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message)?;
                 let shown = Excerpt::of(&self.source_line, self.column);
@@ -168,10 +197,21 @@ impl Diagnostics {
         if of_file < LISTED_MAX { self.list.push(diagnostic) } else { self.more += 1 }
     }
 
+    /// Counts so many more that are not listed.
+    pub fn count_more(&mut self, count: usize) {
+        self.more += count;
+    }
+
     /// Adds those of `other`, and counts what it only counted.
     pub fn extend(&mut self, other: &Self) {
         other.iter().for_each(|told| self.push(told.clone()));
         self.more += other.more;
+    }
+
+    /// Hides those that are of files for which `is_private` holds ([`Diagnostic::hide`]).
+    pub fn hide(&mut self, is_private: impl Fn(&str) -> bool) {
+        let private = self.list.iter_mut().filter(|told| is_private(&told.file));
+        private.for_each(Diagnostic::hide);
     }
 
     /// How many were found.

@@ -8,7 +8,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Instance, Settings};
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostic, Diagnostics, FUNCTIONS, Resources, Section, SourceText, definition};
+use warpline_nf::{
+    Diagnostic, Diagnostics, FUNCTIONS, LISTED_MAX, Resources, Section, SourceText, definition,
+};
 
 use crate::core_keys;
 use crate::device_keys;
@@ -38,7 +40,16 @@ pub(crate) struct Loaded {
     pub(crate) files: Vec<(String, PathBuf)>,
     /// What functions were asked to leave out of their files, and left out.
     pub(crate) left_out: Diagnostics,
+    /// What they remarked of what they did not leave out.
+    pub(crate) remarks: Diagnostics,
 }
+
+/// Functions that a chain may have.
+const FUNCTIONS_MAX: usize = 256;
+/// Bytes of a chain's name.
+const NAME_LEN_MAX: usize = 128;
+/// Chains that a file may have.
+const CHAINS_MAX: usize = 256;
 
 /// What an option of the command line sets on top of the chain file.
 #[derive(Clone, Debug)]
@@ -148,8 +159,12 @@ impl<'a> File<'a> {
             DeValue::Array(items) => items.iter().collect(),
             _ => vec![value],
         };
+        if items.len() > CHAINS_MAX {
+            let told = format!("{} chains: a file has {CHAINS_MAX} at most", items.len());
+            mistakes.push(self.source.mistake(items[CHAINS_MAX].span(), told));
+        }
         let mut tables = Vec::new();
-        for item in items {
+        for item in items.into_iter().take(CHAINS_MAX) {
             match item.get_ref() {
                 DeValue::Table(table) => tables.push((table, item.span())),
                 _ => mistakes.push(self.source.mistake(item.span(), "`chain` is a table")),
@@ -190,16 +205,27 @@ impl<'a> File<'a> {
             ..default
         };
         section.require("functions", "the functions that packets go through, in order");
-        let names: Vec<String> = section.parsed_list("functions");
-        let name = section.string("name").unwrap_or("chain").to_owned();
+        let mut names: Vec<String> = section.parsed_list("functions");
+        if names.len() > FUNCTIONS_MAX {
+            let told = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
+            section.mistake("functions", told);
+            names.clear();
+        }
+        let mut name = section.string("name").unwrap_or("chain").to_owned();
+        if name.len() > NAME_LEN_MAX {
+            section.mistake("name", format!("a name has {NAME_LEN_MAX} bytes at most"));
+            name = "chain".into();
+        }
         let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
         used.extend(own_names(table));
         let (instances, resources) = self.instances(&names, table, used, mistakes);
         let files = self.files(&names);
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
-                let left_out = resources.notices().clone();
-                Some(Loaded { chain: Arc::new(chain), settings, ports, files, left_out })
+                let (left_out, remarks) =
+                    (resources.notices().clone(), resources.remarks().clone());
+                let chain = Arc::new(chain);
+                Some(Loaded { chain, settings, ports, files, left_out, remarks })
             }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
@@ -312,11 +338,12 @@ impl<'a> File<'a> {
     }
 
     fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {
-        for (key, value) in self.table.get_ref() {
+        let is_used = |name: &str| name == "chain" || used.iter().any(|used| used == name);
+        let tables = self.table.get_ref().iter();
+        let unused: Vec<_> = tables.filter(|(key, _)| !is_used(key.get_ref().as_ref())).collect();
+        mistakes.count_more(unused.len().saturating_sub(LISTED_MAX));
+        for (key, value) in unused.into_iter().take(LISTED_MAX) {
             let name = key.get_ref().as_ref();
-            if name == "chain" || used.iter().any(|u| u == name) {
-                continue;
-            }
             let is_table = matches!(value.get_ref(), DeValue::Table(_));
             let text = match is_table {
                 true => format!("[{name}] is in no chain"),

@@ -16,6 +16,7 @@ mod device_keys;
 mod port_keys;
 mod ports;
 mod reload;
+mod shown;
 mod stats_json;
 mod summary;
 mod watch;
@@ -97,6 +98,6 @@ fn missing_instructions() -> Option<&'static str> {
 
 fn fail(status: u8, why: &str) -> u8 {
     // Nobody may be there to read it.
-    let _ = writeln!(std::io::stderr().lock(), "error: {why}");
+    let _ = writeln!(std::io::stderr().lock(), "error: {}", shown::shown(why));
     status
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Files named in a chain file may be this large.
@@ -22,6 +23,13 @@ impl Folder<'_> {
         text_of(self.read_bytes(name)?)
     }
 
+    /// Whether nobody but its owner may read the file called `name`.
+    pub fn is_private(self, name: &str) -> bool {
+        let Self::Disk(folder) = self else { return false };
+        let meta = std::fs::metadata(folder.join(name));
+        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o077 == 0)
+    }
+
     /// The bytes of the file called `name`, or why they can't be had.
     pub fn read_bytes(self, name: &str) -> Result<Vec<u8>, String> {
         match self {
@@ -35,9 +43,9 @@ impl Folder<'_> {
     }
 }
 
-/// Reads a text file of bounded size.
-pub fn read_text(path: &Path) -> Result<String, String> {
-    text_of(read_bytes(path)?)
+/// Reads a text file of at most `len_max` bytes.
+pub fn read_text(path: &Path, len_max: u64) -> Result<String, String> {
+    text_of(read_at_most(path, len_max)?)
 }
 
 pub(super) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
@@ -46,18 +54,23 @@ pub(super) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, FILE_LEN_MAX)
+}
+
+fn read_at_most(path: &Path, len_max: u64) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|error| plain(&error))?;
     let meta = file.metadata().map_err(|error| plain(&error))?;
     if meta.is_dir() {
         return Err("it is a folder".into());
     }
-    let too_large = || format!("it is larger than {} MiB", FILE_LEN_MAX >> 20);
-    if meta.len() > FILE_LEN_MAX {
+    let too_large = || format!("it is larger than {} MiB", len_max >> 20);
+    if meta.len() > len_max {
         return Err(too_large());
     }
-    let mut bytes = Vec::new();
-    file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
-    if bytes.len() as u64 > FILE_LEN_MAX {
+    // In one place from the start: a file of keys leaves no copies behind.
+    let mut bytes = Vec::with_capacity(meta.len() as usize + 1);
+    file.take(len_max + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
+    if bytes.len() as u64 > len_max {
         return Err(too_large());
     }
     Ok(bytes)

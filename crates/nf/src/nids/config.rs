@@ -44,6 +44,18 @@ pub(super) const KEYS: &[Key] = &[
         help: "threshold.config: thresholds, rate filters and suppressions",
     },
     Key {
+        name: "strict",
+        allowed: "true or false",
+        default: "false",
+        help: "a rule that is wrong is a mistake: nothing starts, and on a reload the rules before go on",
+    },
+    Key {
+        name: "rules_min",
+        allowed: "0 to 10000000",
+        default: "0",
+        help: "how many rules have to be active, or nothing starts",
+    },
+    Key {
         name: "matcher",
         allowed: "auto | hyperscan | dense | compact",
         default: "auto",
@@ -173,6 +185,8 @@ pub(super) enum Overlap {
 /// What the table means, its rule files aside.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Config {
+    pub(super) is_strict: bool,
+    pub(super) rules_min: usize,
     pub(super) matcher: Choice,
     pub(super) cache: Option<Cache>,
     pub(super) checks_checksums: bool,
@@ -202,6 +216,8 @@ impl Config {
 pub(super) fn read(section: &mut Section<'_>) -> Config {
     section.refuse_unknown(KEYS);
     let config = Config {
+        is_strict: section.boolean("strict", false),
+        rules_min: section.integer("rules_min", 0..=10_000_000, 0) as usize,
         matcher: section.choice("matcher", MATCHERS, Choice::Auto),
         cache: cache(section),
         checks_checksums: section.choice("checksum", &[("ignore", false), ("check", true)], false),

@@ -60,13 +60,25 @@ pub(super) fn tables(
         ThresholdFile::read(&file, &variables, &mut mistakes)
     });
     mistakes.iter().for_each(|mistake| section.note(mistake.clone()));
+    let (is_strict, rules_min) = (config.is_strict, config.rules_min);
     let set = read_rules(section, &variables, &configs);
     if section.is_broken() {
         return None;
     }
     let (tables, set) = make(config, set, &thresholds, section)?;
+    if is_strict {
+        set.broken.iter().for_each(|broken| section.note(broken.clone()));
+    }
+    let active = set.rules.len();
+    if active < rules_min {
+        let asked = format!("{active} rules are active, and {rules_min} have to be: {set}");
+        section.mistake("rules_min", asked);
+    }
+    if section.is_broken() {
+        return None;
+    }
     resources.notices_of(&set.broken);
-    resources.notices_of(&set.notices);
+    resources.remarks_of(&set.notices);
     let about = told::about(&set, &tables, started.elapsed());
     Some((tables, about))
 }
@@ -90,7 +102,44 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     let files: Vec<RuleFile<'_>> = all
         .map(|((name, bytes), dialect)| RuleFile { name: (*name).into(), bytes, dialect })
         .collect();
-    rules::read(&files, variables, configs)
+    let key = |dialect| if dialect == Dialect::Suricata { "rules" } else { "snort_rules" };
+    for RuleFile { name, bytes, dialect } in &files {
+        if let Some(what) = not_text(bytes) {
+            section.mistake(key(*dialect), format!("{name:?} is no file of rules: {what}"));
+        }
+    }
+    if section.is_broken() {
+        return RuleSet::default();
+    }
+    let set = rules::read(&files, variables, configs);
+    for (file, first) in &set.strange {
+        let RuleFile { name, dialect, .. } = &files[*file];
+        section
+            .mistake(key(*dialect), format!("{name:?} is no file of rules: no line of it is one"));
+        section.note(first.clone());
+    }
+    if set.count() == 0 && !section.is_broken() && !files.is_empty() {
+        let named = if section.has("rules") { "rules" } else { "snort_rules" };
+        section.mistake(named, "there is not one rule in these files");
+    }
+    set
+}
+
+/// What a file is that has other bytes than text, as far as that shows.
+fn not_text(bytes: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 7] = [
+        (&[0x1f, 0x8b], "it is compressed; `gunzip` it"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "it is compressed; `unzstd` it"),
+        (b"BZh", "it is compressed; `bunzip2` it"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "it is compressed; `unxz` it"),
+        (b"PK\x03\x04", "it is an archive; `unzip` it"),
+        (&[0xff, 0xfe], "it is text in UTF-16; UTF-8 is read"),
+        (&[0xfe, 0xff], "it is text in UTF-16; UTF-8 is read"),
+    ];
+    let known = KNOWN.iter().find(|(first, _)| bytes.starts_with(first)).map(|(_, what)| *what);
+    let head = &bytes[..bytes.len().min(4096)];
+    let zeros = head.iter().filter(|byte| **byte == 0).count();
+    known.or_else(|| (zeros > head.len() / 8).then_some("it is full of zero bytes, as no text is"))
 }
 
 /// The tables, and the rules without those that could not be made ready.

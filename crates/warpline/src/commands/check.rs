@@ -29,8 +29,10 @@ pub(crate) fn check(
     }
     for loaded in &chains {
         say(&describe(&loaded.chain))?;
-        if !loaded.left_out.is_empty() {
-            say(&format!("  left out, {} in all:\n{}", loaded.left_out.count(), loaded.left_out))?;
+        for (told, what) in [(&loaded.left_out, "left out"), (&loaded.remarks, "remarks")] {
+            if !told.is_empty() {
+                say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
+            }
         }
     }
     Ok(())
@@ -89,7 +91,8 @@ fn to_json(loaded: &Loaded) -> Value {
         "name": chain.name,
         "steering": chain.steering.name(),
         "functions": functions,
-        "left_out": left_out(&loaded.left_out),
+        "left_out": listed(&loaded.left_out),
+        "remarks": listed(&loaded.remarks),
     })
 }
 
@@ -114,7 +117,7 @@ fn table_line(table: &TableSize, count: usize) -> String {
     }
 }
 
-fn left_out(told: &Diagnostics) -> Value {
+fn listed(told: &Diagnostics) -> Value {
     let one = |told: &warpline_nf::Diagnostic| {
         json!({
             "file": &*told.file,

@@ -16,6 +16,7 @@ use warpline_nf::config::{Folder, plain, read_text};
 
 use crate::Failure;
 use crate::chain_file::{Loaded, Setting, load};
+use crate::shown::shown;
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
 fn say(text: &str) -> Result<(), Failure> {
@@ -24,12 +25,15 @@ fn say(text: &str) -> Result<(), Failure> {
 
 /// The same; says whether somebody still reads.
 fn is_heard(text: &str) -> Result<bool, Failure> {
-    match writeln!(std::io::stdout().lock(), "{text}") {
+    match writeln!(std::io::stdout().lock(), "{}", shown(text)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::Run(format!("standard output: {}", plain(&error)))),
     }
 }
+
+/// Bytes that a chain file may have.
+const CHAIN_FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
 /// `needs_input`. Functions that have kernels run on `device` where one is named.
@@ -40,10 +44,27 @@ pub(crate) fn load_file(
     device: Option<&str>,
 ) -> Result<Vec<Loaded>, Failure> {
     let name = path.display().to_string();
-    let text =
-        read_text(path).map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
+    let text = read_text(path, CHAIN_FILE_LEN_MAX)
+        .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
     let source = SourceText::new(name.as_str(), text);
-    load(&source, Folder::Disk(folder_of(path)), set, needs_input, device).map_err(|mistakes| {
+    let folder = Folder::Disk(folder_of(path));
+    let has_chain = source.text.lines().any(|line| {
+        line.trim_start().starts_with("[chain") || line.trim_start().starts_with("[[chain")
+    });
+    // What only its owner may read is shown to nobody; but of a chain file its owner wants to see what is wrong.
+    let is_private = |file: &str| match file == name {
+        true => !has_chain && Folder::Disk(Path::new("")).is_private(file),
+        false => !file.is_empty() && folder.is_private(file),
+    };
+    let loaded = load(&source, folder, set, needs_input, device).map(|mut chains| {
+        for loaded in &mut chains {
+            loaded.left_out.hide(is_private);
+            loaded.remarks.hide(is_private);
+        }
+        chains
+    });
+    loaded.map_err(|mut mistakes| {
+        mistakes.hide(is_private);
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
         Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))

@@ -18,6 +18,7 @@ use crate::cli::RunArguments;
 use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
+use crate::shown::shown;
 use crate::writes::{Claims, Writes};
 use crate::{Failure, demo, stats_json, summary};
 
@@ -299,7 +300,7 @@ fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Resu
 
 /// Writes to standard error; nobody may be there to read it.
 pub(super) fn tell(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(shown(text).as_bytes());
 }
 
 fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {

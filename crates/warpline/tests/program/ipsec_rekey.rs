@@ -40,8 +40,8 @@ impl Run {
     }
 
     #[track_caller]
-    fn end(self) {
-        wait(self.child).expect(130);
+    fn end(self, status: i32) {
+        wait(self.child).expect(status);
         let rest: Vec<String> = self.lines.iter().collect();
         has_no_key(rest.join("\n").as_bytes());
     }
@@ -86,7 +86,7 @@ fn rekeyed(site: &Site) {
     assert_eq!(run.reload("reload: "), format!("{IN_PLACE}\n"));
     std::thread::sleep(std::time::Duration::from_millis(200));
     signal(&run.child, "INT");
-    run.end();
+    run.end(130);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_other_end_opens_both() {
     assert_eq!(run.reload("reload: "), format!("{IN_PLACE}\n"));
     stdin.write_all(&sealed[middle..]).unwrap();
     drop(stdin);
-    run.end();
+    run.end(0);
     assert!(site.read("opened.pcap") == site.read("plain.pcap"));
     let rows = site.function("s.json")["tables"]["sas"].clone();
     let two = rows.as_array().unwrap().iter().find(|row| row["sa"] == "two").unwrap();

@@ -21,5 +21,6 @@ mod pcapng;
 mod places;
 mod refusals;
 mod reload;
+mod shown;
 mod stats;
 mod times;

@@ -166,6 +166,63 @@ fn every_matcher_gives_the_same_alerts() {
     }
 }
 
+/// Files without one rule are refused, by `check` as by `run`; so is what `strict` and `rules_min` ask for.
+#[test]
+fn files_that_are_no_rules_are_refused() {
+    let rule = "alert tcp any any -> any any (content:\"x\"; sid:1;)\n";
+    let wide: Vec<u8> = rule.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let noise: Vec<u8> = (0..5000_u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let broken = format!("{rule}alert tcp any any ->\n");
+    let other = format!("{rule}alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\n");
+    let cases: [(&[u8], &str, &str); 11] = [
+        (&noise, "", "is no file of rules: no line of it is one"),
+        (&[&[0xff, 0xfe][..], &wide].concat(), "", "is no file of rules: it is text in UTF-16"),
+        (&wide, "", "is no file of rules: it is full of zero bytes"),
+        (&[0x1f, 0x8b, 8, 0, 9], "", "is no file of rules: it is compressed; `gunzip` it"),
+        (b"", "", "there is not one rule in these files"),
+        (b"# alert\n", "", "there is not one rule in these files"),
+        (b"hello\n", "", "`hello` is no action"),
+        (broken.as_bytes(), "strict = true\n", "rules:2:"),
+        (other.as_bytes(), "rules_min = 2\n", "1 rules are active, and 2 have to be"),
+        (broken.as_bytes(), "", ""),
+        (other.as_bytes(), "strict = true\nrules_min = 1\n", ""),
+    ];
+    for (rules, keys, why) in cases {
+        let demo = with("", keys);
+        demo.write("rules", rules);
+        for command in ["check ids.toml", "run ids.toml --output none"] {
+            let ended = demo.warpline(command);
+            let told = ended.expect(if why.is_empty() { 0 } else { 2 }).stderr;
+            assert!(told.contains(why), "{why}: {told}");
+        }
+    }
+    // What runs goes on where the file that takes its place is none.
+    let demo = with(MARKS, "");
+    let mut child = demo.start(ENDLESS);
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(&demo, &child, 1);
+    demo.write("rules", &noise);
+    signal(&child, "HUP");
+    while lines.recv_timeout(LIMIT).unwrap() != "reload: what ran before goes on" {}
+    signal(&child, "INT");
+    wait(child).expect(130);
+}
+
+/// Rules that are wrong, that ask for what is not there, and that run all the same are told apart.
+#[test]
+fn what_became_of_rules() {
+    let demo = with(
+        "alert tcp any any -> any any (content:\"x\"; classtype:mine; sid:1;)\n\
+         alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\nalert tcp\n",
+        "",
+    );
+    let told = String::from_utf8(demo.warpline("check ids.toml").expect(0).stdout).unwrap();
+    let line = "1 of 3 rules active; 1 need http.*; 1 broken; 1 of no known class";
+    assert!(told.contains(line), "{told}");
+    assert!(told.contains("  left out, 1 in all:\nrules:3:"), "{told}");
+    assert!(told.contains("  remarks, 1 in all:\nrules:1:54: no class is called `mine`"), "{told}");
+}
+
 const ENDLESS: &str = "run ids.toml --lanes 2 --output none --stats s.json --alerts a.json \
      --input generate:packets=1000000000000,size=100,flows=100";
 

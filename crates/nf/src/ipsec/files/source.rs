@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use zeroize::Zeroizing;
 
 use crate::{Diagnostic, LISTED_MAX, Resources, Section, SourceText};
@@ -41,6 +42,10 @@ pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Opt
             section.mistake(key, told);
             return None;
         }
+    }
+    if is_secret {
+        // From here on there are keys in memory. A system that can't do that has no such files of memory either.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
     let (name, bytes) = section.file_bytes(key)?;
     let bytes = Zeroizing::new(bytes);
@@ -118,7 +123,8 @@ impl Source {
         let text = self.shown.text.get(range.clone()).unwrap_or_default();
         let start = at.start.saturating_sub(range.start);
         let message = scrubbed(&message.into());
-        self.shown.in_line(line, text, start, at.len().min(range.len()), message)
+        let told = self.shown.in_line(line, text, start, at.len().min(range.len()), message);
+        Diagnostic { is_cleared: true, ..told }
     }
 
     /// What is at `at`, as it may be shown.

@@ -87,6 +87,7 @@ fn unescaped(text: &str) -> String {
 fn classtype(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) -> Read<()> {
     let name = setting.value()?;
     let Some(class) = context.configs.class(name.text) else {
+        draft.said.unknown_class = true;
         if context.missing_classes.insert(name.text.into()) {
             draft.notice(name, format!("no class is called `{}`: its priority is 3", name.text));
         }

@@ -171,6 +171,8 @@ pub(super) struct Said {
     pub(super) gid: bool,
     pub(super) priority: bool,
     pub(super) class: bool,
+    /// A class that is not known.
+    pub(super) unknown_class: bool,
     /// The greatest payload that `dsize` allows, and where it stands.
     pub(super) dsize: Option<(u16, Range<usize>)>,
     /// Where the first test of a packet stands.

@@ -13,7 +13,7 @@ use super::option::{self, Outcome};
 use super::piece::{Fault, Piece, Refusal};
 use super::{Configs, Held, Place, Rule};
 use crate::SourceText;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostic, Diagnostics};
 
 /// Which language a file of rules is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,6 +49,10 @@ pub struct RuleSet {
     pub broken: Diagnostics,
     /// What is worth telling of rules that are not wrong.
     pub notices: Diagnostics,
+    /// Rules to apply of which no class is known by the name that they say.
+    pub unclassified: usize,
+    /// Files, as places in `files`, that have lines of which none is a rule; each with the first of them.
+    pub strange: Vec<(usize, Diagnostic)>,
     /// Rules that `requires` something else, by what was not met.
     pub skipped: BTreeMap<String, usize>,
     /// Rules left out for another of the same `gid` and `sid` and a revision as high, or for a later one of a
@@ -72,6 +76,7 @@ impl RuleSet {
             "active": self.rules.len(),
             "held": self.held.count(),
             "broken": self.broken.count(),
+            "unclassified": self.unclassified,
             "replaced": self.replaced,
             "skipped": serde_json::Map::from_iter(skipped),
             "needed": serde_json::Map::from_iter(families),
@@ -92,6 +97,7 @@ impl fmt::Display for RuleSet {
             (self.broken.count(), "broken"),
             (skipped, "for another engine"),
             (self.replaced, "replaced"),
+            (self.unclassified, "of no known class"),
         ];
         for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "; {} {what}", grouped(count))?;
@@ -125,9 +131,15 @@ pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) ->
     for (number, file) in files.iter().enumerate() {
         let source = SourceText { name: Arc::clone(&file.name), text: "".into() };
         reader.set.files.push(Arc::clone(&file.name));
+        let (mut lines, mut wrong) = (0, 0);
         for line in Lines::new(file.bytes) {
             let place = Place { file: number as u16, line: line.first };
-            reader.line(&line, place, file.dialect, &source);
+            lines += 1;
+            wrong += usize::from(!reader.line(&line, place, file.dialect, &source));
+        }
+        if lines > 0 && wrong == lines {
+            let first = reader.set.broken.iter().find(|broken| broken.file == file.name);
+            reader.set.strange.extend(first.map(|first| (number, first.clone())));
         }
     }
     reader.finish()
@@ -152,7 +164,14 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    fn line(&mut self, line: &Line<'_>, place: Place, dialect: Dialect, source: &SourceText) {
+    /// Reads a line; says whether it is a rule, applied or not.
+    fn line(
+        &mut self,
+        line: &Line<'_>,
+        place: Place,
+        dialect: Dialect,
+        source: &SourceText,
+    ) -> bool {
         let text = Piece::new(&line.text);
         let mut draft = Draft { dialect, ..Draft::default() };
         (draft.about.gid, draft.about.priority) = (1, 3);
@@ -173,6 +192,7 @@ impl Reader<'_> {
                     Kept { is_held: false, at: self.set.rules.len(), rev: rule.about.rev, place };
                 if self.is_newest(key, kept, line, source) {
                     self.set.rules.push(*rule);
+                    self.set.unclassified += usize::from(draft.said.unknown_class);
                 }
             }
             Ok(Outcome::Held) => {
@@ -182,13 +202,17 @@ impl Reader<'_> {
                     self.set.held.push(place, gid, sid, &draft.needs);
                 }
             }
-            Err(Refusal::Broken(fault)) => self.set.broken.push(line.mistake(source, *fault)),
+            Err(Refusal::Broken(fault)) => {
+                self.set.broken.push(line.mistake(source, *fault));
+                return false;
+            }
             Err(Refusal::Skipped(why)) => *self.set.skipped.entry(why).or_default() += 1,
             Err(Refusal::Held(need)) => {
                 let (gid, sid) = (draft.about.gid, draft.about.sid);
                 self.set.held.push(place, gid, sid, &[need]);
             }
         }
+        true
     }
 
     /// Of the rules with one `sid` the first of the highest revision counts.
