@@ -188,6 +188,11 @@ impl Chain {
         self.instances.iter().map(|i| i.function.emits().replace_len_max).filter(|&len| len > 0)
     }
 
+    /// Whether `stage` is on a device.
+    pub(crate) fn is_on_device(&self, stage: &StagePlan) -> bool {
+        self.instances.get(stage.first).is_some_and(|instance| instance.on_device.is_some())
+    }
+
     /// Lanes that it can use of the `asked`.
     pub fn lanes(&self, asked: usize) -> usize {
         if self.steering == Steering::Single { 1 } else { asked }

@@ -7,6 +7,7 @@ use warpline_packet::{Batch, Kind};
 
 use crate::clock::Clock;
 use crate::device::Launches;
+use crate::memory::StageRoom;
 use crate::queue::Queue;
 use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Rooms, Stage};
@@ -21,10 +22,13 @@ pub(crate) struct Lane {
     input: Queue,
     output: Queue,
     rooms: Rooms,
-    launch_slabs: usize,
+    /// By stage, what it may place.
+    places: Vec<StageRoom>,
+    /// Slabs that what devices have under way may still fill.
+    promised: usize,
     /// By stage: a tick or an end that waits for its turn alone.
     held: Vec<Option<Box<Batch>>>,
-    /// Idle benches, one for each batch of the largest launch.
+    /// Idle benches: one for each batch of the largest launch, and for those that devices have.
     #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
     benches: Vec<Box<Bench>>,
     flights: Vec<Flight>,
@@ -58,7 +62,8 @@ impl Lane {
             input: io.0,
             output: io.1,
             rooms,
-            launch_slabs: settings.launch_slabs(chain),
+            places: settings.placed(chain).stages,
+            promised: 0,
             clock,
             finished: false,
         }
@@ -70,7 +75,7 @@ impl Lane {
         let mut worked = false;
         for stage in (0..self.stages.len()).rev() {
             worked |= self.advance(stage, control);
-            while self.has_room_behind(stage) && self.take(stage) {
+            while self.may_take(stage) && self.take(stage) {
                 worked = true;
                 if self.is_for_device(stage) {
                     self.admit(stage);
@@ -106,6 +111,7 @@ impl Lane {
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
         {
             self.stages[stage].settle(&mut finished, &mut self.rooms, &self.clock);
+            self.promised -= finished.flights.len() * self.places[stage].promised;
             std::mem::swap(&mut self.flights, &mut finished.flights);
             self.pass_on(stage);
             std::mem::swap(&mut self.flights, &mut finished.flights);
@@ -124,6 +130,7 @@ impl Lane {
 
     fn admit(&mut self, stage: usize) {
         for flight in self.flights.drain(..) {
+            self.promised += self.places[stage].promised;
             self.stages[stage].admit(flight, &mut self.rooms, &self.clock);
         }
         if let Some(launches) = &mut self.stages[stage].launches {
@@ -136,6 +143,30 @@ impl Lane {
         self.finished
     }
 
+    /// Whether `stage` may take a batch. Where that waits for what devices have under way, they don't wait for more.
+    fn may_take(&mut self, stage: usize) -> bool {
+        if !self.has_room_behind(stage) {
+            return false;
+        }
+        if !self.benches.is_empty() && self.has_slabs(stage, 0) {
+            return true;
+        }
+        if self.is_waited_for(stage) {
+            let launches = self.stages.iter_mut().filter_map(|stage| stage.launches.as_mut());
+            launches.for_each(Launches::flush);
+        }
+        false
+    }
+
+    /// Whether a batch waits before `stage`.
+    fn is_waited_for(&self, stage: usize) -> bool {
+        let queued = match stage.checked_sub(1) {
+            None => self.input.len(),
+            Some(before) => self.queues[before].len(),
+        };
+        queued > 0 || self.held[stage].is_some()
+    }
+
     fn has_room_behind(&self, stage: usize) -> bool {
         let room = match self.queues.get(stage) {
             Some(queue) => self.queue_batches - queue.len(),
@@ -146,21 +177,29 @@ impl Lane {
             return false;
         }
         let held = has.map_or(0, Launches::batches);
-        // What a function makes or replaces has to find room whatever comes: else wait for slabs to return.
-        let slabs = !self.stages[stage].places() || self.rooms.placer.has_free(self.launch_slabs);
-        room >= held + self.stages[stage].launch_batches && slabs
+        room >= held + self.stages[stage].launch_batches
+    }
+
+    /// Whether `stage` may take another batch besides `taken`: what its functions and those behind it place has to find room,
+    /// whatever comes. Else it waits for slabs to return.
+    fn has_slabs(&self, stage: usize, taken: usize) -> bool {
+        let StageRoom { each, free, .. } = self.places[stage];
+        each == 0 || self.rooms.placer.has_free(free + self.promised + taken * each)
     }
 
     /// Takes a launch for `stage`: batches of packets, or one tick or end.
     fn take(&mut self, stage: usize) -> bool {
-        while self.flights.len() < self.stages[stage].launch_batches {
+        while self.flights.len() < self.stages[stage].launch_batches
+            && !self.benches.is_empty()
+            && (self.flights.is_empty() || self.has_slabs(stage, self.flights.len()))
+        {
             let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
             let alone = batch.kind() != Kind::Packets;
             if alone && !self.is_drained(stage) {
                 self.held[stage] = Some(batch);
                 break;
             }
-            let Some(bench) = self.benches.pop() else { unreachable!("a bench for each batch") };
+            let Some(bench) = self.benches.pop() else { unreachable!("one is idle") };
             self.flights.push(Flight { batch, bench });
             if alone {
                 break;

@@ -15,6 +15,7 @@ mod device;
 mod idle;
 mod ingress;
 mod lane;
+mod memory;
 mod merge;
 mod queue;
 mod reload;
@@ -34,6 +35,7 @@ pub use crew::try_cores;
 pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };
+pub use memory::{LANE_LEN_MAX, LaneNeed};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;

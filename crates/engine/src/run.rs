@@ -24,7 +24,7 @@ use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
-use crate::{Chain, Control, Cores, Settings, StagePlan};
+use crate::{Chain, Control, Cores, LaneNeed, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -51,6 +51,8 @@ pub struct Report {
 pub enum StartError {
     /// No memory for a lane's arena of this many bytes.
     Memory(usize),
+    /// A lane would take more than can be named.
+    TooLarge(LaneNeed),
     /// The arena can't be laid out.
     Arena(ArenaError),
     /// There is not one port a lane.
@@ -69,6 +71,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(bytes) => write!(f, "no memory for an arena of {} MiB", bytes >> 20),
+            Self::TooLarge(need) => write!(f, "{}: {need}", LaneNeed::BOUND),
             Self::Arena(error) => write!(f, "{error}"),
             Self::Ports => f.write_str("a chain with ports for each lane needs one for every lane"),
             Self::Report(name, why) => write!(f, "[{name}]: {why}"),
@@ -112,6 +115,10 @@ pub fn run_to(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
     };
+    let need = settings.memory(chain);
+    if !need.fits() {
+        return Err(StartError::TooLarge(need));
+    }
     let loaded = chain.load(&settings.arena(chain), None);
     let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let reports = Reports::open(chain, outputs)?;

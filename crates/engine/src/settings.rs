@@ -2,12 +2,13 @@
 
 use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
 use warpline_packet::{
-    ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, SHARDS, SLAB_LEN, frame_start,
+    ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, Notes, SHARDS, SLAB_LEN, frame_start,
 };
 
 use warpline_sched::LaunchLimits;
 
 use crate::device::Dimensions;
+use crate::memory::EMIT_SLABS_MAX;
 use crate::{Chain, Cores, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
@@ -58,29 +59,81 @@ const HELD_MAX: usize = 1024;
 const HELD_MAX_MAKING: usize = 32;
 /// Most slabs that launches ask for.
 const DEVICE_SLABS_MAX: usize = 1024;
+/// Bytes of the tables that a launch has of its own.
+const LAUNCH_TABLES_LEN: usize = 64 << 20;
+/// Bytes that a lane's batches take together, and those that hold what functions make, where fewer do.
+const BATCHES_LEN_MAX: usize = 512 << 20;
+/// Most of either.
+const BATCHES_MAX: usize = 12 << 10;
+/// Packets that one batch may become: it has fewer to begin with where they may become many.
+const SLOTS_MAX: usize = 4096;
+/// Packets of a batch, so far as it is made smaller.
+const BATCH_LEAST: usize = 16;
+/// Packets that a tick's batch may hold of what one function makes in every shard.
+pub(crate) const TICK_PACKETS: usize = SHARDS * TICK_MADE_MAX;
 
 impl Settings {
     /// The same for `chain`: no more lanes than it can use, the cores of those, queues that take its launches whole.
     #[must_use]
     pub fn fit(&self, chain: &Chain) -> Self {
         let lanes = chain.lanes(self.lanes.clamp(1, LANES_MAX));
-        Self {
-            lanes,
-            cores: self.cores.first(lanes),
-            batch_packets: self.batch_packets.clamp(1, BATCH_MAX),
-            queue_batches: self.queue_batches.max(2 * self.made_batches(chain)),
-            slabs: self.slabs.max(2).max(self.device_slabs(chain)),
-            alone: self.alone,
+        let batch_packets = self.batch_packets.clamp(1, BATCH_MAX);
+        let mut own = Self { lanes, cores: self.cores.first(lanes), batch_packets, ..*self };
+        // What packets may become at worst counts by packets: batches are smaller where that is much.
+        while own.batch_packets > BATCH_LEAST && !own.is_moderate(chain) {
+            own.batch_packets = (own.batch_packets / 2).max(BATCH_LEAST);
         }
+        let held = chain.stages.iter().map(|stage| own.stage_batches(chain, stage)).max();
+        let queue_batches = self.queue_batches.max(held.unwrap_or(1).saturating_mul(2));
+        let slabs = self.slabs.max(2).max(own.device_slabs(chain));
+        Self { queue_batches, slabs, ..own }
     }
 
-    /// Batches of a lane: what its queues and stages hold, and those being filled and sent.
+    /// Batches of a lane: what its queues and stages hold, and those being filled and sent; fewer where they would take too
+    /// much memory. Batches always get to the end of a lane, however few there are: what finds none waits.
     pub fn batches(&self, chain: &Chain) -> usize {
-        let in_stages: usize = chain.stages.iter().map(|s| self.stage_batches(chain, s)).sum();
+        let in_stages = self.stages_sum(chain, |stage| self.stage_batches(chain, stage));
         let between_stages = chain.stages.len().saturating_sub(1);
-        let in_queues = self.queue_batches * between_stages + 2 * self.ends_batches();
-        // Batches always get to the end of a lane, however few there are.
-        if self.alone { in_stages + 2 } else { in_queues + in_stages + 4 }
+        let in_queues = self
+            .queue_batches
+            .saturating_mul(between_stages)
+            .saturating_add(2 * self.ends_batches());
+        let all = if self.alone { in_stages } else { in_queues.saturating_add(in_stages) };
+        let room = BATCHES_LEN_MAX / self.batch_len(chain).max(1);
+        all.saturating_add(4).min(room.max(self.batches_least(chain))).min(BATCHES_MAX)
+    }
+
+    /// Batches with which all stages are at work: launches that take several take fewer then.
+    fn batches_least(&self, chain: &Chain) -> usize {
+        2 * chain.stages.len() + 4
+    }
+
+    fn stages_sum(&self, chain: &Chain, of: impl Fn(&StagePlan) -> usize) -> usize {
+        chain.stages.iter().map(of).fold(0, usize::saturating_add)
+    }
+
+    /// Bytes of a batch: its table, its notes and its findings.
+    pub(crate) fn batch_len(&self, chain: &Chain) -> usize {
+        self.made_len(chain).saturating_add(4 * self.findings(chain))
+    }
+
+    /// Bytes of a batch that holds what a function makes.
+    pub(crate) fn made_len(&self, chain: &Chain) -> usize {
+        let (notes, bytes) = self.notes(chain);
+        self.table_len(chain).saturating_add(Notes::room_len(notes, bytes))
+    }
+
+    fn table_len(&self, chain: &Chain) -> usize {
+        let (slots, scratch_words) = (self.slots(chain), chain.scratch_words);
+        ArenaLayout { slots, scratch_words, ..ArenaLayout::NONE }.table_len()
+    }
+
+    /// Whether what a batch may become at worst takes no more memory than is set aside for that.
+    fn is_moderate(&self, chain: &Chain) -> bool {
+        let least = self.batches_least(chain);
+        self.slots(chain) <= SLOTS_MAX
+            && self.placed(chain).all <= EMIT_SLABS_MAX
+            && self.batch_len(chain).saturating_mul(least) <= BATCHES_LEN_MAX
     }
 
     /// Batches that wait before a lane at most, and behind it, where they are not full.
@@ -89,10 +142,14 @@ impl Settings {
     }
 
     /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices
-    /// all at once.
+    /// all at once, as far as there is memory. What finds none waits.
     pub fn made_batches(&self, chain: &Chain) -> usize {
-        let on_devices = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
-        cpu_batches(chain) + on_devices.map(|limits| limits.waiting_batches_max).sum::<usize>()
+        let on_devices = |stage: &StagePlan| {
+            self.launch_limits(chain, stage).map_or(0, |limits| limits.waiting_batches_max)
+        };
+        let all = cpu_batches(chain).saturating_add(self.stages_sum(chain, on_devices));
+        let room = BATCHES_LEN_MAX / self.made_len(chain).max(1);
+        all.min(room.max(1)).min(BATCHES_MAX)
     }
 
     /// Batches that a stage has at once.
@@ -110,8 +167,15 @@ impl Settings {
         // As many as fill a launch with the shortest packets.
         let batches_max =
             (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
+        // Each launch has tables of its own.
+        let batches_max = batches_max.min(LAUNCH_TABLES_LEN / self.table_len(chain).max(1)).max(1);
         // What functions make needs room for every batch that is there.
         let held_max = if chain.multiply() > 1 { HELD_MAX_MAKING } else { HELD_MAX };
+        // All stages on devices together have half of the batches.
+        let on_devices =
+            chain.stages.iter().filter(|stage| chain.is_on_device(stage)).count().max(1);
+        let batches = (BATCHES_LEN_MAX / self.batch_len(chain).max(1)).min(BATCHES_MAX);
+        let held_max = held_max.min(batches / (2 * on_devices)).max(1);
         Some(LaunchLimits {
             bytes_max: bytes,
             packets_max: batches_max * self.slots(chain),
@@ -126,7 +190,7 @@ impl Settings {
     }
 
     /// How launches are made of the stages whose devices share the host's memory.
-    fn in_place<'a>(
+    pub(crate) fn in_place<'a>(
         &'a self,
         chain: &'a Chain,
     ) -> impl Iterator<Item = (&'a StagePlan, LaunchLimits)> {
@@ -145,8 +209,16 @@ impl Settings {
         each.map(|dimensions| dimensions.spare_len()).sum()
     }
 
+    /// Bytes that launches on devices take of a lane's own: names and tables of packets.
+    pub(crate) fn launches_len(&self, chain: &Chain) -> usize {
+        let layout = self.arena(chain);
+        let each = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
+        let each = each.map(|limits| Dimensions::new(&limits, &layout).spare_len());
+        each.fold(0, usize::saturating_add)
+    }
+
     /// Slabs for the packets of launches that are given up, from rooms that a device may still read in place.
-    fn refuge_slabs(&self, chain: &Chain) -> usize {
+    pub(crate) fn refuge_slabs(&self, chain: &Chain) -> usize {
         let reads_frames = |stage: &StagePlan| {
             let own = &chain.instances[stage.first..stage.first + stage.count];
             let writes = |one: &crate::Instance| one.function.access().run.writes;
@@ -180,41 +252,6 @@ impl Settings {
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
     }
 
-    /// Slabs that one launch may fill at worst with packets that functions make and frames that they give others.
-    pub fn launch_slabs(&self, chain: &Chain) -> usize {
-        // Frames are replaced before their packets go to a device.
-        self.placed_slabs(chain, cpu_batches(chain))
-    }
-
-    /// Slabs for what functions place: as many as keep launches going, and as many as devices may hold.
-    fn emit_slabs(&self, chain: &Chain) -> usize {
-        let launch = self.launch_slabs(chain);
-        let held = self.placed_slabs(chain, self.made_batches(chain));
-        2 * launch + held.min(DEVICE_SLABS_MAX).max(launch)
-    }
-
-    /// Slabs for all packets that functions make at worst, and for the frames that they give others in as many batches as
-    /// `replaced`.
-    fn placed_slabs(&self, chain: &Chain, replaced: usize) -> usize {
-        let Growth { head, tail } = chain.growth();
-        let around = frame_start(head) + tail;
-        let room = |len: usize| (around + len).next_multiple_of(ALIGN);
-        let slots = self.slots(chain);
-        let made = (chain.multiply() > 1)
-            .then(|| (room(chain.made_len_max()), slots * self.made_batches(chain)));
-        let replaced = chain.replace_lens().map(|len| (room(len), slots * replaced));
-        let (longest, bytes) = made
-            .into_iter()
-            .chain(replaced)
-            .fold((0, 0), |(longest, bytes), (room, n)| (room.max(longest), bytes + room * n));
-        if bytes == 0 {
-            return 0;
-        }
-        // A slab's end may stay empty for want of one room.
-        let filled = (SLAB_LEN + ALIGN).saturating_sub(longest).max(ALIGN);
-        bytes.div_ceil(filled) + 1
-    }
-
     /// Packets that a batch may become on its way.
     pub fn slots(&self, chain: &Chain) -> usize {
         let multiply = chain.multiply();
@@ -222,7 +259,7 @@ impl Settings {
             return self.batch_packets;
         }
         // A tick's batch holds what it causes in every shard.
-        self.batch_packets.max(SHARDS * TICK_MADE_MAX) * multiply
+        self.batch_packets.max(TICK_PACKETS).saturating_mul(multiply)
     }
 
     /// Notes that a batch's functions may make on its way, and their bytes.
@@ -232,15 +269,16 @@ impl Settings {
             chain.instances.iter().map(|i| i.function.emits()).filter(|e| e.note_len_max > 0);
         each.fold((0, 0), |(notes, bytes), emits| {
             // A tick's batch holds what it causes in every shard.
-            let own = (slots * emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
-            (notes + own, bytes + own * emits.note_len_max)
+            let own = slots.saturating_mul(emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
+            let len = own.saturating_mul(emits.note_len_max);
+            (notes.saturating_add(own), len.saturating_add(bytes))
         })
     }
 
     /// Numbers that a function of the chain may find in a batch.
     pub fn findings(&self, chain: &Chain) -> usize {
         let each = chain.instances.iter().map(|i| i.function.emits().findings_per_packet);
-        self.slots(chain) * each.max().unwrap_or(0)
+        self.slots(chain).saturating_mul(each.max().unwrap_or(0))
     }
 
     /// The layout of a lane's arena.
@@ -248,8 +286,8 @@ impl Settings {
         let growth = chain.growth();
         ArenaLayout {
             slabs: self.slabs,
-            emit_slabs: self.emit_slabs(chain) + self.refuge_slabs(chain),
-            tables: self.batches(chain) + self.made_batches(chain),
+            emit_slabs: self.placed(chain).slabs.saturating_add(self.refuge_slabs(chain)),
+            tables: self.batches(chain).saturating_add(self.made_batches(chain)),
             slots: self.slots(chain),
             scratch_words: chain.scratch_words,
             headroom: growth.head,

@@ -138,11 +138,6 @@ impl Stage {
         }
     }
 
-    /// Whether it may place packets: such that it makes, or others' frames.
-    pub(crate) fn places(&self) -> bool {
-        self.slots.iter().any(|slot| slot.emits.per_packet > 0 || slot.emits.replace_len_max > 0)
-    }
-
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
     pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();

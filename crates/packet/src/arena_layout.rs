@@ -48,6 +48,17 @@ pub fn frame_start(headroom: usize) -> usize {
 }
 
 impl ArenaLayout {
+    /// Of nothing.
+    pub const NONE: Self = Self {
+        slabs: 0,
+        emit_slabs: 0,
+        tables: 0,
+        slots: 0,
+        scratch_words: 0,
+        headroom: 0,
+        tailroom: 0,
+    };
+
     pub(crate) fn slots(&self) -> usize {
         self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
     }

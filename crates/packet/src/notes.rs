@@ -49,6 +49,11 @@ impl Notes {
         }
     }
 
+    /// Bytes of memory that room for `notes` notes of `bytes` bytes together takes.
+    pub fn room_len(notes: usize, bytes: usize) -> usize {
+        notes.saturating_mul(2 * size_of::<Head>() + size_of::<u32>()).saturating_add(bytes)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()

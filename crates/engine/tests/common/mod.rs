@@ -10,6 +10,7 @@ pub(crate) mod grow;
 pub(crate) mod nat_like;
 pub(crate) mod noter;
 pub(crate) mod ports;
+pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod replace;
 pub(crate) mod run;

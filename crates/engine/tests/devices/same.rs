@@ -8,6 +8,7 @@ use warpline_device::Device;
 use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 
 use crate::common::forms::{FORMS, Form, NARROW};
+use crate::common::random::config;
 use crate::common::real::{
     chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_on,
 };
@@ -95,6 +96,38 @@ fn functions_that_follow_each_other_on_a_device_are_the_same() {
     }
 }
 
+/// Several stages on devices, each of which may have many small batches: together they have memory for so many, and not each for all.
+#[test]
+fn stages_on_devices_with_small_batches_are_the_same() {
+    let Some(host) = crate::placed::host() else { return };
+    let other = crate::placed::Wrapped::apart(&host);
+    let forms = forms(&["open", "digest-count", "digest-count", "monitor", "digest-count"]);
+    let inputs = traffic(&forms, Talk::new(71, 40, 900).take(300), 73, 10);
+    let reference = run_forms(&forms, Settings::default(), &inputs);
+    for (bytes, streams, batch_packets) in [(1 << 20, 5, 1), (1 << 20, 5, 299), (64 << 20, 64, 7)] {
+        let streams = Streams::Count(streams);
+        let launches =
+            LaunchOptions { bytes, streams, timeout: PATIENCE, ..LaunchOptions::default() };
+        for apart in [0, 1, 2] {
+            let on = |place: usize| {
+                let device = if place % 3 == apart { &other } else { &host };
+                Some(OnDevice { device: Arc::clone(device), launches, is_required: true })
+            };
+            let chain = try_chain_on(&forms, &[], on).expect("a chain");
+            let settings = Settings { batch_packets, ..Settings::default() };
+            let fitted = settings.fit(&chain);
+            let need = fitted.memory(&chain);
+            assert!(need.fits() && need.batches <= 1 << 30, "{need}, {fitted:?}");
+            if streams == Streams::Count(5) {
+                let outcome = run_whole(chain, settings, &inputs);
+                let what = format!("{launches:?}, {settings:?}, {apart}");
+                assert!(told(&outcome).is_empty(), "{what}");
+                assert_same(&reference.summary(), &outcome.summary(), &what);
+            }
+        }
+    }
+}
+
 /// How launches are made, anyhow.
 fn launches() -> impl Strategy<Value = LaunchOptions> {
     let bytes = prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)];
@@ -111,9 +144,7 @@ fn launches() -> impl Strategy<Value = LaunchOptions> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 12, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(12, 20))]
 
     /// Random chains, with a random device for each function.
     #[test]

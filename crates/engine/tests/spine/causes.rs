@@ -123,6 +123,16 @@ impl After for Half {
 
 /// A chain of functions that tick so often (in ms; 0 for never) and declare so many packets.
 fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outcome {
+    run_in_stages(functions, false, settings, inputs)
+}
+
+/// The same, each in a stage of its own where `apart` says so.
+fn run_in_stages(
+    functions: &[(u64, usize)],
+    apart: bool,
+    settings: Settings,
+    inputs: &[Input],
+) -> Outcome {
     let instances = functions.iter().map(|&(every_ms, per_packet)| Instance {
         name: format!("{every_ms}"),
         definition: &DEFINITION,
@@ -134,7 +144,7 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
             tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),
             emits: Emits::packets(per_packet, 64),
         }),
-        own_stage: false,
+        own_stage: apart,
         launch_batches: 1,
         on_device: None,
         fingerprint: 0,
@@ -192,6 +202,21 @@ fn what_is_made_finds_room_whatever_waits_for_the_sink() {
     let settings = Settings { batch_packets: 1024, ..Settings::default() };
     let outcome = run(&[(0, 15)], settings, &inputs);
     assert_eq!(outcome.report.part.packets.generated, 15 * 20_000);
+}
+
+/// What one stage made may not take the room that the next needs for what it makes of it.
+#[test]
+fn stages_that_make_packets_leave_those_behind_them_room() {
+    let inputs = steady(1500);
+    for functions in [&[(0, 7), (0, 1)][..], &[(0, 3), (0, 0), (0, 1), (0, 1)], &[(5, 1), (0, 7)]] {
+        let make: usize = functions.iter().map(|(_, per_packet)| 1 + per_packet).product();
+        for (batch_packets, queue_batches) in [(1024, 64), (64, 8), (1, 1)] {
+            let settings = Settings { batch_packets, queue_batches, ..Settings::default() };
+            let outcome = run_in_stages(functions, true, settings, &inputs);
+            let all = outcome.report.part.packets.generated as usize + inputs.len();
+            assert!(all >= make * inputs.len(), "{functions:?}, {settings:?}: {all}");
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod drops;
 mod exhaustion;
 mod functions;
 mod matrix;
+mod memory;
 mod per_lane;
 mod random;
 mod random_functions;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use warpline_engine::Settings;
 
 use crate::common::frames::Traffic;
+use crate::common::random::config;
 use crate::common::run::{assert_same, run_specs};
 use crate::common::{Spec, chain};
 
@@ -55,10 +56,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: cases(), max_shrink_iters: 100, failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(cases(), 100))]
 
     #[test]
     fn every_run_of_a_chain_is_the_same(

@@ -9,6 +9,7 @@ use warpline_engine::Settings;
 use super::random::{cases, settings};
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
+use crate::common::random::config;
 use crate::common::real::{check_chain, traffic, try_chain_of};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -37,10 +38,7 @@ fn talks() -> impl Strategy<Value = (Vec<Input>, u64, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 2 * cases(), max_shrink_iters: 100, failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(2 * cases(), 100))]
 
     #[test]
     fn every_run_of_a_chain_of_functions_is_the_same(

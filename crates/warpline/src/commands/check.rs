@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Demand, Instance, StartError, demands, try_cores};
+use warpline_engine::{
+    Chain, Demand, Instance, LaneNeed, Settings, StartError, demands, try_cores,
+};
 use warpline_nf::{Diagnostics, TableSize};
 use warpline_packet::{FieldSet, Steering};
 
@@ -28,7 +30,7 @@ pub(crate) fn check(
         return say(&format!("{all:#}"));
     }
     for loaded in &chains {
-        say(&describe(&loaded.chain))?;
+        say(&describe(&loaded.chain, &loaded.settings))?;
         for (told, what) in [(&loaded.left_out, "left out"), (&loaded.remarks, "remarks")] {
             if !told.is_empty() {
                 say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
@@ -50,12 +52,25 @@ pub(crate) fn check_machine<'a>(
             let told = format!("chain {:?}: {why}", chain.name);
             if why == StartError::Thread { Failure::Run(told) } else { Failure::Usage(told) }
         })?;
+        let need = settings.fit(chain).memory(chain);
+        if !need.fits() {
+            return Err(Failure::Usage(too_large(&chain.name, &need)));
+        }
     }
     let all = demands(chains.map(|loaded| (&*loaded.chain, &loaded.settings)));
     match all.iter().find(|demand| !demand.fits()) {
         Some(demand) => Err(Failure::Usage(too_much(demand))),
         None => Ok(()),
     }
+}
+
+/// What a lane of a chain would take, and what would help.
+fn too_large(name: &str, need: &LaneNeed) -> String {
+    format!(
+        "chain {name:?}: {}; this one takes {need}\n  a smaller `arena_mib`, `batch_packets` or `launch_kib`, fewer `streams`, shorter \
+         `reassembly_len` or `payload` take less",
+        LaneNeed::BOUND
+    )
 }
 
 /// Whose demand does not fit, by how much, and what would help.
@@ -90,6 +105,7 @@ fn to_json(loaded: &Loaded) -> Value {
     json!({
         "name": chain.name,
         "steering": chain.steering.name(),
+        "memory": memory(&loaded.settings.fit(chain).memory(chain)),
         "functions": functions,
         "left_out": listed(&loaded.left_out),
         "remarks": listed(&loaded.remarks),
@@ -117,6 +133,21 @@ fn table_line(table: &TableSize, count: usize) -> String {
     }
 }
 
+/// Bytes, of one lane but for the sum over all.
+fn memory(need: &LaneNeed) -> Value {
+    let LaneNeed { lanes, packets, made, batches, launches, shown, .. } = *need;
+    json!({
+        "lanes": lanes,
+        "packets": packets,
+        "made": made,
+        "batches": batches,
+        "launches": launches,
+        "shown": shown,
+        "lane": need.lane(),
+        "all": need.all(),
+    })
+}
+
 fn listed(told: &Diagnostics) -> Value {
     let one = |told: &warpline_nf::Diagnostic| {
         json!({
@@ -131,7 +162,7 @@ fn listed(told: &Diagnostics) -> Value {
 }
 
 /// A chain as it was built: stages, steering, what each function touches.
-fn describe(chain: &Chain) -> String {
+fn describe(chain: &Chain, settings: &Settings) -> String {
     let mut text = format!("chain {:?} is fine\n", chain.name);
     match &chain.disagreement {
         None => text += &format!("  steering  {}\n", chain.steering.name()),
@@ -140,6 +171,13 @@ fn describe(chain: &Chain) -> String {
                 "  steering  none: [{first}] and [{second}] divide their state by different keys, so the chain runs on one lane\n"
             );
         }
+    }
+    let fitted = settings.fit(chain);
+    text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(chain));
+    if fitted.batch_packets < settings.batch_packets {
+        let (is, asked) = (fitted.batch_packets, settings.batch_packets);
+        text +=
+            &format!("  batches   of {is} packets, not {asked}: functions may make many of each\n");
     }
     if chain.instances.is_empty() {
         text += "  the chain is empty: packets pass as they are\n";

@@ -1,0 +1,200 @@
+//! How much memory a lane takes, and what of it functions fill: room for the worst case of what a stage takes, never of all that
+//! might be under way.
+//!
+//! What a function makes, or gives packets as other frames, is placed in slabs of its own, which come back when their batches have left. A stage
+//! takes a batch only while there is room for the worst that it and every stage behind it may make of one ([`Placed`]): else it
+//! waits. So it never starts what could not be ended, and leaves those behind it what they need; and as the last of them waits
+//! for nobody but the sender, there is no waiting in a circle. What a device has under way and may still make has its room promised.
+
+use std::fmt;
+
+use warpline_nf::Growth;
+use warpline_packet::{ALIGN, SLAB_LEN, frame_start};
+
+use crate::settings::TICK_PACKETS;
+use crate::{Chain, Settings, StagePlan};
+
+/// Slabs for what functions place, as far as fewer do.
+pub(crate) const EMIT_SLABS_MAX: usize = 512;
+/// Most bytes of a lane's packets with their tables, as offsets have 32 bits; and of its batches and launches.
+pub const LANE_LEN_MAX: usize = u32::MAX as usize;
+
+/// What a stage may place for one batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StageRoom {
+    /// Slabs that it may fill at worst; 0 where its functions place nothing.
+    pub(crate) each: usize,
+    /// Slabs that have to be free before it takes one: its own, and those of all stages behind it.
+    pub(crate) free: usize,
+    /// Slabs of them that it may fill after its work on a device.
+    pub(crate) promised: usize,
+}
+
+/// What a chain's functions may place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// By stage.
+    pub(crate) stages: Vec<StageRoom>,
+    /// Slabs without which a batch could not go through.
+    pub(crate) all: usize,
+    /// Slabs that there are.
+    pub(crate) slabs: usize,
+}
+
+/// Rooms that are filled, summed up.
+#[derive(Clone, Copy, Default)]
+struct Rooms {
+    bytes: usize,
+    longest: usize,
+}
+
+impl Rooms {
+    fn add(&mut self, room: usize, count: usize) {
+        self.bytes = self.bytes.saturating_add(room.saturating_mul(count));
+        self.longest = self.longest.max(room);
+    }
+
+    /// Slabs that they fill; a slab's end may stay empty for want of one room.
+    fn slabs(self) -> usize {
+        let filled = (SLAB_LEN + ALIGN).saturating_sub(self.longest).max(ALIGN);
+        if self.bytes == 0 { 0 } else { self.bytes.div_ceil(filled) + 1 }
+    }
+}
+
+impl Settings {
+    /// What functions of `chain` may place, and the slabs for it: as many as keep batches going, as far as fewer don't do.
+    pub(crate) fn placed(&self, chain: &Chain) -> Placed {
+        let mut reach = 1;
+        let mut stages: Vec<StageRoom> =
+            chain.stages.iter().map(|stage| self.stage_room(chain, stage, &mut reach)).collect();
+        let refuge = self.refuge_slabs(chain);
+        let mut all = 0usize;
+        for stage in stages.iter_mut().rev().filter(|stage| stage.each > 0) {
+            all = all.saturating_add(stage.each);
+            stage.free = all.saturating_add(refuge);
+        }
+        if all == 0 {
+            return Placed { stages, ..Placed::default() };
+        }
+        let mut wanted = all.saturating_mul(3);
+        for (stage, room) in chain.stages.iter().zip(&stages) {
+            let held = self.stage_batches(chain, stage);
+            let on_device = chain.is_on_device(stage);
+            let own = if on_device { room.promised } else { room.each };
+            wanted = wanted.saturating_add(own.saturating_mul(held));
+        }
+        // What a device may still use when it fails is not used again.
+        let in_place = self.in_place(chain).map(|(_, limits)| limits.waiting_batches_max);
+        let lost = in_place.fold(0, usize::saturating_add).saturating_mul(all).min(EMIT_SLABS_MAX);
+        let slabs = wanted.min(EMIT_SLABS_MAX).max(all.saturating_add(1)).saturating_add(lost);
+        Placed { stages, all, slabs }
+    }
+
+    /// What `stage` may place for one batch, each of whose packets `reach` may have become before it.
+    fn stage_room(&self, chain: &Chain, stage: &StagePlan, reach: &mut usize) -> StageRoom {
+        let Growth { head, tail } = chain.growth();
+        let around = frame_start(head).saturating_add(tail);
+        let room = |len: usize| around.saturating_add(len).next_multiple_of(ALIGN);
+        let (mut all, mut made) = (Rooms::default(), Rooms::default());
+        for instance in &chain.instances[stage.first..stage.first + stage.count] {
+            let emits = instance.function.emits();
+            // A tick's batch holds what functions before this one made.
+            let base = if *reach > 1 { TICK_PACKETS } else { 0 };
+            let packets = self.batch_packets.max(base).saturating_mul(*reach);
+            if emits.replace_len_max > 0 {
+                all.add(room(emits.replace_len_max), packets);
+            }
+            if emits.per_packet > 0 {
+                let count = packets.saturating_mul(emits.per_packet).saturating_add(TICK_PACKETS);
+                all.add(room(emits.len_max), count);
+                made.add(room(emits.len_max), count);
+                *reach = reach.saturating_mul(1 + emits.per_packet);
+            }
+        }
+        StageRoom { each: all.slabs(), free: 0, promised: made.slabs() }
+    }
+
+    /// What a lane of `chain` takes; of settings that fit it ([`Settings::fit`]).
+    pub fn memory(&self, chain: &Chain) -> LaneNeed {
+        let layout = self.arena(chain);
+        let slabs = |count: usize| count.saturating_mul(SLAB_LEN);
+        let (batches, made) = (self.batches(chain), self.made_batches(chain));
+        let tables = layout.table_len().saturating_mul(layout.tables);
+        let noted =
+            self.batch_len(chain).saturating_sub(layout.table_len()).saturating_mul(batches);
+        let made_notes =
+            self.made_len(chain).saturating_sub(layout.table_len()).saturating_mul(made);
+        let shown = if chain.shows_drops() { layout.memory_len() } else { 0 };
+        LaneNeed {
+            lanes: self.lanes,
+            packets: slabs(layout.slabs),
+            made: slabs(layout.emit_slabs),
+            batches: tables.saturating_add(noted).saturating_add(made_notes),
+            launches: self.launches_len(chain),
+            shown,
+            arena: layout.memory_len(),
+        }
+    }
+}
+
+/// Bytes that a lane takes, besides the tables of its functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneNeed {
+    /// How many lanes there are.
+    pub lanes: usize,
+    /// For packets from outside.
+    pub packets: usize,
+    /// For packets that functions make, and frames that they give others.
+    pub made: usize,
+    /// For batches: tables of packets, notes, findings.
+    pub batches: usize,
+    /// For launches of devices.
+    pub launches: usize,
+    /// For frames as they were, where dropped packets are shown.
+    pub shown: usize,
+    /// The arena's, which are some of these.
+    arena: usize,
+}
+
+impl LaneNeed {
+    /// What [`LaneNeed::fits`] asks, in words.
+    pub const BOUND: &str =
+        "a lane has at most 4 GiB for packets, and 4 GiB for batches and launches";
+
+    /// What one lane takes.
+    pub fn lane(&self) -> usize {
+        let all = [self.packets, self.made, self.batches, self.launches, self.shown];
+        all.into_iter().fold(0, usize::saturating_add)
+    }
+
+    /// What all lanes take.
+    pub fn all(&self) -> usize {
+        self.lane().saturating_mul(self.lanes)
+    }
+
+    /// Whether a lane can have that: its packets with their tables can be named, and batches and launches take no more than
+    /// [`LANE_LEN_MAX`] either.
+    pub fn fits(&self) -> bool {
+        self.arena <= LANE_LEN_MAX && self.batches.saturating_add(self.launches) <= LANE_LEN_MAX
+    }
+}
+
+impl fmt::Display for LaneNeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+        let Self { packets, made, batches, launches, shown, .. } = *self;
+        write!(f, "{} MiB a lane: {} for packets", mib(self.lane()), mib(packets))?;
+        for (bytes, what) in [
+            (made, "for what functions make"),
+            (batches, "for batches"),
+            (launches, "for launches"),
+            (shown, "to show what is dropped"),
+        ] {
+            if bytes > 0 {
+                write!(f, ", {} {what}", mib(bytes))?;
+            }
+        }
+        let lanes = if self.lanes == 1 { "lane" } else { "lanes" };
+        write!(f, "; {} {lanes}: {} MiB", self.lanes, mib(self.all()))
+    }
+}

@@ -1,0 +1,22 @@
+//! How random tests draw: by a seed that a failure shows, and that draws the same again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
+
+/// So many cases, drawn by the seed that `PROPTEST_RNG_SEED` names, or by another one every time. A test that fails has it in its output,
+/// and what it shrank a case to.
+pub(crate) fn config(cases: u32, max_shrink_iters: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let seed = match default.rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        RngSeed::Random => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            since.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
+        }
+    };
+    eprintln!("PROPTEST_RNG_SEED={seed} draws these cases again");
+    let rng_seed = RngSeed::Fixed(seed);
+    ProptestConfig { cases, max_shrink_iters, rng_seed, failure_persistence: None, ..default }
+}

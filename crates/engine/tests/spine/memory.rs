@@ -1,0 +1,107 @@
+//! How much a lane takes: room for the worst case of what stages take, whatever the chain, never of all that might be under way.
+
+use proptest::prelude::*;
+use warpline_engine::{Chain, Instance, LANE_LEN_MAX, Settings};
+use warpline_nf::{Emits, Function};
+use warpline_packet::{Access, Batch};
+
+use super::random::cases;
+use crate::common::DEFINITION;
+use crate::common::random::config;
+
+/// Makes nothing, and says that it may make so much.
+struct Says(Access, Emits);
+
+impl Function for Says {
+    fn access(&self) -> &Access {
+        &self.0
+    }
+    fn run(&self, _: &mut Batch) {}
+    fn emits(&self) -> Emits {
+        self.1
+    }
+}
+
+/// A chain of functions that say these, each with the batches of its launches; 0 for one that is fused with its neighbours.
+fn chain(functions: &[(Emits, usize)], words: usize) -> Option<Chain> {
+    let instances = functions.iter().enumerate().map(|(place, &(emits, launch))| Instance {
+        name: format!("{place}"),
+        definition: &DEFINITION,
+        function: std::sync::Arc::new(Says(Access::default(), emits)),
+        own_stage: launch > 0,
+        launch_batches: launch.max(1),
+        on_device: None,
+        fingerprint: 0,
+    });
+    Chain::new("says", instances.collect(), words).ok()
+}
+
+fn emits() -> impl Strategy<Value = Emits> {
+    let made = prop_oneof![3 => Just(0usize), 1 => 1usize..4, 1 => Just(15)];
+    let replaced = prop_oneof![2 => Just(0usize), 1 => 576usize..70_000];
+    let notes = prop_oneof![2 => Just((0usize, 0usize)), 1 => (1usize..16, 1usize..2300)];
+    (made, 64usize..70_000, notes, 0usize..9, replaced).prop_map(
+        |(per_packet, len_max, (notes_per_packet, note_len_max), findings, replaced)| Emits {
+            per_packet,
+            len_max,
+            notes_per_packet,
+            note_len_max,
+            findings_per_packet: findings,
+            replace_len_max: replaced,
+        },
+    )
+}
+
+fn asked() -> impl Strategy<Value = Settings> {
+    (1usize..65, 1usize..1025, 1usize..1025, 1usize..2049).prop_map(
+        |(lanes, batch_packets, queue_batches, slabs)| Settings {
+            lanes,
+            batch_packets,
+            queue_batches,
+            slabs,
+            ..Settings::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(config(20 * cases(), 200))]
+
+    /// Any chain of up to eight functions, whatever they may make: what it takes besides what was asked for is bounded, and it
+    /// can be laid out.
+    #[test]
+    fn what_a_lane_takes_is_bounded(
+        functions in prop::collection::vec((emits(), 0usize..65), 0..9),
+        words in 0usize..17,
+        asked in asked(),
+    ) {
+        let Some(chain) = chain(&functions, words) else { return Ok(()) };
+        let settings = asked.fit(&chain);
+        let need = settings.memory(&chain);
+        prop_assert!(settings.batch_packets >= 1 && settings.batch_packets <= asked.batch_packets);
+        prop_assert!(settings.batch_packets >= asked.batch_packets.min(16), "{settings:?}");
+        prop_assert_eq!(need.packets, asked.slabs.max(2) << 20);
+        // Two heaps of batches of half a GiB each; what is placed has its worst case, once for each stage.
+        let is_least = settings.batch_packets <= 16;
+        prop_assert!(need.batches <= 1 << 30 || is_least, "{}", need);
+        prop_assert!(need.made <= 1 << 30 || is_least, "{}", need);
+        prop_assert!(!need.fits() || settings.arena(&chain).memory_len() <= LANE_LEN_MAX);
+        prop_assert_eq!(settings.fit(&chain), settings, "what fits is not fitted again");
+    }
+}
+
+/// The usual is as it was asked for.
+#[test]
+fn chains_that_make_little_get_what_was_asked_for() {
+    let icmp = Emits::packets(1, 700);
+    let longer = Emits { replace_len_max: 2080, ..Emits::NONE };
+    for functions in [&[][..], &[(Emits::NONE, 0); 5], &[(icmp, 0), (longer, 0), (icmp, 4)]] {
+        let chain = chain(functions, 8).expect("a chain");
+        for batch_packets in [1, 256, 1024] {
+            let settings = Settings { batch_packets, ..Settings::default() };
+            let fitted = settings.fit(&chain);
+            assert_eq!((fitted.batch_packets, fitted.slabs), (batch_packets, 48));
+            assert!(fitted.memory(&chain).made <= 256 << 20, "{}", fitted.memory(&chain));
+        }
+    }
+}
