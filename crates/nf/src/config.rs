@@ -324,6 +324,13 @@ impl<'a> Section<'a> {
             self.mistake(key, format!("`{key}` is empty: it takes the name of a file"));
             return None;
         }
+        if name == "-" {
+            let told = format!(
+                "`{key}` takes the name of a file; standard output is for --output and --alerts"
+            );
+            self.mistake(key, told);
+            return None;
+        }
         Some(match self.folder {
             Folder::Disk(folder) => folder.join(name),
             Folder::Bundled(_) => PathBuf::from(name),

@@ -243,8 +243,13 @@ impl<'a> File<'a> {
             let own = own.and_then(DeValue::as_table).into_iter();
             let set = self.overrides.iter().filter(|(o, _)| o.table == *name);
             let tables = own.chain(set.map(|(_, table)| table.get_ref()));
-            let texts = tables.flat_map(|t| t.values()).filter_map(|v| v.get_ref().as_str());
-            let paths = texts.map(|text| folder.join(text)).filter(|path| path.is_file());
+            let values = tables.flat_map(|table| table.values()).map(Spanned::get_ref);
+            let values = values.flat_map(|value| match value {
+                DeValue::Array(values) => values.iter().map(Spanned::get_ref).collect(),
+                value => vec![value],
+            });
+            let paths = values.filter_map(DeValue::as_str).map(|text| folder.join(text));
+            let paths = paths.filter(|path| path.is_file());
             files.extend(paths.map(|path| (name.clone(), path)));
         }
         files

@@ -79,22 +79,29 @@ pub(crate) struct Claims {
     files: Vec<(String, PathBuf, bool)>,
 }
 
+/// Why a file is refused.
+pub(crate) struct Refusal {
+    pub(crate) why: String,
+    pub(crate) path: PathBuf,
+}
+
 impl Claims {
     /// Notes an input.
-    pub(crate) fn read(&mut self, input: &Input) -> Result<(), String> {
+    pub(crate) fn read(&mut self, input: &Input) -> Result<(), Refusal> {
         input.path().map_or(Ok(()), |path| self.claim("input", path, false))
     }
 
     /// Notes an output.
-    pub(crate) fn write(&mut self, output: &Output) -> Result<(), String> {
+    pub(crate) fn write(&mut self, output: &Output) -> Result<(), Refusal> {
         output.path().map_or(Ok(()), |path| self.claim("output", path, true))
     }
 
     /// Notes another file; refuses one that is written and also something else.
-    pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), String> {
+    pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), Refusal> {
         for (other, own, written) in &self.files {
             if (writes || *written) && is_same_file(own, path) {
-                return Err(format!("{} is both the {other} and the {what}", path.display()));
+                let why = format!("{} is both the {other} and the {what}", path.display());
+                return Err(Refusal { why, path: path.into() });
             }
         }
         self.files.push((what.into(), path.into(), writes));

@@ -9,7 +9,7 @@ use warpline_engine::{
 use warpline_nf::{Diagnostics, TableSize};
 use warpline_packet::{FieldSet, Steering};
 
-use super::say;
+use super::{places, say};
 use crate::Failure;
 use crate::chain_file::{Loaded, Setting};
 use crate::device_keys::check_name;
@@ -24,6 +24,8 @@ pub(crate) fn check(
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let chains = super::load_file(path, &Setting::of_set(set), true, device)?;
     check_machine(chains.iter())?;
+    let chains = places::check_ports(path, chains)?;
+    places::check_device(device, chains.iter(), super::run::tell);
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });

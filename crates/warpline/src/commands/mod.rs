@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod functions;
 pub(crate) mod meters;
+pub(crate) mod places;
 pub(crate) mod run;
 
 use std::io::{ErrorKind, Write};

@@ -3,41 +3,50 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use warpline_engine::{Chain, Instance};
+use warpline_engine::Chain;
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Lines, Outputs, SourceText};
 
 use super::crew::{self, Outcome, Ran};
+use super::places::{self, Others, Planned, written_files};
 use crate::chain_file::{Loaded, Setting, load};
 use crate::cli::RunArguments;
 use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
-use crate::writes::{Claims, Writes};
+use crate::writes::Writes;
 use crate::{Failure, demo, stats_json, summary};
-
-/// A chain with its ports named.
-struct Planned {
-    loaded: Loaded,
-    input: Input,
-    output: Output,
-}
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let started = Instant::now();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
+    if arguments.stats.as_deref() == Some(Path::new("-")) {
+        let told = "--stats takes the name of a file; standard output is for --output and --alerts";
+        return Err(Failure::Usage(told.into()));
+    }
     let set = arguments.settings();
     let planned = plan(arguments, &set)?;
     if arguments.annotate {
         check_annotate(&planned)?;
     }
-    check_files(arguments, &planned)?;
+    let others = Others {
+        chain: arguments.chain.as_deref(),
+        alerts: alerts_file(arguments),
+        alerts_to_stdout: alerts_to_stdout(arguments),
+        stats: arguments.stats.as_deref(),
+    };
+    places::check_files(&others, &planned)?;
+    places::check_device(
+        arguments.device.as_deref(),
+        planned.iter().map(|chain| &chain.loaded),
+        tell,
+    );
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
     let origin = Origin { path, set: &set, device };
@@ -120,65 +129,6 @@ fn check_annotate(planned: &[Planned]) -> Result<(), Failure> {
             chain.loaded.chain.name
         ))),
     }
-}
-
-/// No file may be written and be something else as well.
-fn check_files(arguments: &RunArguments, planned: &[Planned]) -> Result<(), Failure> {
-    let mut claims = Claims::default();
-    let mut check = || {
-        if let Some(path) = &arguments.chain {
-            claims.claim("chain file", path, false)?;
-        }
-        for Planned { loaded, .. } in planned {
-            let is_own = |file: &(String, PathBuf)| {
-                written_files(loaded).chain(kept_files(loaded)).any(|own| own == *file)
-            };
-            for (table, path) in loaded.files.iter().filter(|file| !is_own(file)) {
-                claims.claim(&format!("file of [{table}]"), path, false)?;
-            }
-        }
-        planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
-        planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
-        for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
-            claims.claim(&format!("file that [{table}] writes"), &path, true)?;
-        }
-        for (table, path) in planned.iter().flat_map(|chain| kept_files(&chain.loaded)) {
-            claims.claim(&format!("file that [{table}] keeps"), &path, true)?;
-        }
-        for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
-            claims.claim("tap", path, true)?;
-        }
-        for (what, path) in
-            [("alerts", alerts_file(arguments)), ("statistics", arguments.stats.as_deref())]
-        {
-            path.map_or(Ok(()), |path| claims.claim(what, path, true))?;
-        }
-        let is_stdout = |chain: &Planned| matches!(chain.output, Output::Stdout);
-        if alerts_to_stdout(arguments) && planned.iter().any(is_stdout) {
-            return Err("standard output is both the output and the alerts".into());
-        }
-        Ok(())
-    };
-    check().map_err(Failure::Usage)
-}
-
-/// The files that a chain's functions will create, each with its function's table.
-fn written_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
-    files_of(loaded, |instance| instance.function.writes())
-}
-
-/// The files that a chain's functions go on with from run to run: they must not be emptied.
-fn kept_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
-    files_of(loaded, |instance| instance.function.keeps())
-}
-
-fn files_of(
-    loaded: &Loaded,
-    of: impl Fn(&Instance) -> Vec<PathBuf>,
-) -> impl Iterator<Item = (String, PathBuf)> {
-    loaded.chain.instances.iter().flat_map(move |instance| {
-        of(instance).into_iter().map(|path| (instance.name.clone(), path))
-    })
 }
 
 /// Whether alerts go to standard output.

@@ -14,6 +14,116 @@ fn files(demo: &Demo) -> BTreeMap<String, Vec<u8>> {
     files.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
 }
 
+/// `check` refuses what `run` would, at its place in the chain file, and touches nothing either.
+#[test]
+fn check_refuses_what_run_refuses() {
+    let demo = Demo::new();
+    fs::create_dir(demo.path("folder")).unwrap();
+    demo.write("rules", "alert ip any any -> any any (sid:1;)\n");
+    demo.write("in.pcap", pcap::capture(3, &[]));
+    demo.write("empty.pcap", "");
+    std::os::unix::fs::symlink("in.pcap", demo.path("link.pcap")).unwrap();
+    let one =
+        |keys: &str| format!("[chain]\nfunctions = [\"nids\"]\n{keys}[nids]\nrules = \"rules\"\n");
+    let two = |first: &str, second: &str| {
+        let chain = |name, keys| format!("[[chain]]\nname = \"{name}\"\nfunctions = []\n{keys}");
+        chain("a", first) + &chain("b", second)
+    };
+    let input = "input = \"in.pcap\"\n";
+    let cases = [
+        (
+            one(&format!("{input}output = \"in.pcap\"\n")),
+            "4:10",
+            "in.pcap is both the input and the output",
+        ),
+        (
+            one(&format!("{input}output = \"./folder/../in.pcap\"\n")),
+            "4:10",
+            "is both the input and the output",
+        ),
+        (
+            one(&format!("{input}output = \"link.pcap\"\n")),
+            "4:10",
+            "link.pcap is both the input and the output",
+        ),
+        (
+            one(&format!("{input}tap = \"in.pcap\"\n")),
+            "4:7",
+            "in.pcap is both the input and the tap",
+        ),
+        (
+            one(&format!("{input}output = \"o.pcap\"\ntap = \"o.pcap\"\n")),
+            "5:7",
+            "o.pcap is both the output and the tap",
+        ),
+        (one(&format!("{input}output = \"rules\"\n")), "", "rules"),
+        (
+            one(&format!("{input}output = \"gone/o.pcap\"\n")),
+            "4:10",
+            "gone/o.pcap: no such file or directory",
+        ),
+        (
+            one(&format!("{input}output = \"rules/o.pcap\"\n")),
+            "4:10",
+            "rules/o.pcap: not a directory",
+        ),
+        (one(&format!("{input}output = \"folder.pcap/\"\n")), "4:10", "is a directory"),
+        (one("input = \"empty.pcap\"\n"), "3:9", "empty.pcap: at byte 0: the input is empty"),
+        (one("input = \"gone.pcap\"\n"), "3:9", "no such file"),
+        (one(&format!("{input}tap = \"-\"\n")), "4:7", "standard output is none"),
+        (one(input) + "eve = \"-\"\n", "6:7", "standard output is for --output and --alerts"),
+        (
+            one(input) + "eve = \"in.pcap\"\n",
+            "6:7",
+            "in.pcap is both the input and the file that [nids] writes",
+        ),
+        (
+            one(input) + "eve = \"rules\"\n",
+            "6:7",
+            "rules is both the file of [nids] and the file that [nids] writes",
+        ),
+        (
+            one(input).replace("\"rules\"", "[\"rules\"]") + "eve = \"rules\"\n",
+            "6:7",
+            "rules is both the file of [nids]",
+        ),
+        (one(input) + "eve = \"gone/eve\"\n", "6:7", "gone/eve: no such file or directory"),
+        (
+            two(&format!("{input}output = \"o.pcap\"\n"), &format!("{input}output = \"o.pcap\"\n")),
+            "10:10",
+            "o.pcap is both the output and the output",
+        ),
+        (
+            two(&format!("{input}output = \"-\"\n"), &format!("{input}output = \"-\"\n")),
+            "10:10",
+            "standard output is both the output and another chain's output",
+        ),
+    ];
+    for (chain, place, why) in cases {
+        demo.write("ids.toml", &chain);
+        let before = files(&demo);
+        let ended = demo.warpline("check ids.toml");
+        assert_eq!(ended.status, Some(2), "{chain}");
+        let told = ended.stderr;
+        let place = format!("ids.toml:{place}{}", if place.is_empty() { "" } else { ":" });
+        assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
+        assert!(demo.warpline("run ids.toml").expect(2).stderr.contains(why), "{chain}");
+        assert!(files(&demo) == before, "{chain}");
+    }
+    // What is asked for in vain is told.
+    demo.write(
+        "ids.toml",
+        one(input).replace("\"nids\"]", "]").replace("[nids]\nrules = \"rules\"\n", ""),
+    );
+    for command in ["check ids.toml --device host", "run ids.toml --device host"] {
+        let told = demo.warpline(command).expect(0).stderr;
+        assert!(told.contains("--device host: no function of the chain has kernels"), "{told}");
+    }
+    assert!(
+        demo.warpline("run ids.toml --stats -").expect(2).stderr.contains("--stats takes the name")
+    );
+}
+
 #[test]
 fn a_refused_run_touches_nothing() {
     let demo = Demo::new();
