@@ -14,8 +14,8 @@ use warpline_packet::{
 
 use crate::icmp_errors;
 use crate::{
-    Definition, Emits, Function, Growth, Kernels, Key, Outputs, Report, Resources, Section, State,
-    TableSize,
+    Definition, Diagnostic, Diagnostics, Emits, Function, Growth, Kernels, Key, Outputs, Report,
+    Resources, Section, State, TableSize,
 };
 
 pub mod cipher;
@@ -43,7 +43,7 @@ mod work;
 use cipher::{Choice, Engine};
 use nonce_state::{Fingerprint, NonceKey, NonceState, Reserve};
 use opener::{InState, Opener};
-use sa::Direction;
+use sa::{Direction, Mode};
 use sealer::{OutState, Sealer};
 use successor::Successor;
 use tables::Tables;
@@ -212,6 +212,30 @@ struct Ipsec {
     successor: Successor,
 }
 
+/// What every link of IPv6 carries (RFC 8200, 5).
+const MTU_LEAST_V6: usize = 1280;
+
+/// Tunnels in which a packet of that length does not fit, though IPv6 may go there.
+fn narrow(tables: &Tables) -> Diagnostics {
+    let mut told = Diagnostics::default();
+    for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
+        let carries_v6 = sa.selectors.is_empty()
+            || sa.selectors.iter().any(|selector| selector.src.address().is_ipv6());
+        let sealed = shape.sealed_len(0, MTU_LEAST_V6);
+        let mtu = usize::from(sa.outer.mtu);
+        let is_out = sa.direction == Direction::Out && sa.mode == Mode::Tunnel;
+        if is_out && carries_v6 && sealed > mtu {
+            let most = shape.len_max(0, mtu);
+            told.push(Diagnostic::bare(format!(
+                "SA {:?}: `mtu` {mtu} is too small for IPv6, whose senders make no packet shorter than \
+                 {MTU_LEAST_V6} for it: with ESP that has {sealed}, and IPv6 longer than {most} is `too-big`",
+                sa.name
+            )));
+        }
+    }
+    told
+}
+
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let database = files::read(section, resources);
     let options = Options {
@@ -241,6 +265,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
         section.mistake("policies", "these policies are too many and too different to be searched");
         return None;
     };
+    resources.remarks_of(&narrow(&tables));
     let tables = Arc::new(tables);
     let words = Words::from(resources, section)?;
     let engine = match Engine::new(engine, &tables.keys) {

@@ -20,7 +20,7 @@ use super::strip::Outcome;
 use super::tables::{Tables, is_authenticated};
 use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
-use super::{Ipsec, reason, report, work};
+use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
 use crate::icmp_errors::{Errors, Problem};
 use crate::upper::Place;
 use crate::{After, Emit, Function, Report};
@@ -174,8 +174,12 @@ impl Opener {
             }
         };
         let mtu = shape.len_max(kept, sa.outer.mtu.into());
+        if packet.version() == 6 && packet.ip_end() - packet.l3_offset() <= MTU_LEAST_V6 {
+            // No sender makes packets shorter than that for it (RFC 8201, 4).
+            return;
+        }
         let v4 = Icmpv4Error::FragmentationNeeded { mtu: mtu as u16 };
-        let v6 = Icmpv6Error::PacketTooBig { mtu: mtu as u32 };
+        let v6 = Icmpv6Error::PacketTooBig { mtu: mtu.max(MTU_LEAST_V6) as u32 };
         icmp.answer(packet, Some(Problem { v4, v6 }), emit);
     }
 }

@@ -210,6 +210,16 @@ fn what_is_too_big_is_told() {
     let out = here.process(&[v6]);
     assert_eq!(out.iter().map(reason).collect::<Vec<_>>(), ["too-big", "returned"]);
     assert_eq!(out[1].bytes[40], 2);
+    // To IPv6 never less than 1280, and nothing of packets that are no longer (RFC 8201).
+    let sa = SaText { more: "mtu = 1300".into(), ..SaText::new(CBC) };
+    let mut narrow = Ends::with(&sa, icmp, "").here;
+    let v6 = |len: usize| on_link(LINK, &udp("fd00:1::1", "fd00:2::1", [1, 2], len - 48));
+    let out = narrow.process(&[v6(1281)]);
+    assert_eq!(out.iter().map(reason).collect::<Vec<_>>(), ["too-big", "returned"]);
+    assert_eq!(out[1].bytes[44..48], 1280_u32.to_be_bytes());
+    let out = narrow.process(&[v6(1280)]);
+    assert_eq!(out.iter().map(reason).collect::<Vec<_>>(), ["too-big"]);
+    assert_eq!(reason(&narrow.process(&[v6(1200)])[0]), "forward");
     let huge = on_link(LINK, &udp("10.1.0.1", "10.2.0.1", [1, 2], 65_480));
     assert_eq!(reason(&send(&mut here, &huge)), "too-big");
 }
