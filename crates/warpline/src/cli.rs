@@ -19,6 +19,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run a chain; without a chain file, the bundled demo
+    #[command(after_help = EXIT_STATUS)]
     Run(Box<RunArguments>),
     /// Parse and build everything a chain file names, run nothing
     Check {
@@ -57,6 +58,14 @@ pub(crate) enum Command {
         folder: PathBuf,
     },
 }
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    done
+  1    the run failed, or its packets don't balance
+  2    something that you wrote is wrong, and nothing was run
+  130  Ctrl-C ended it, and all was written
+  143  SIGTERM ended it, and all was written";
 
 /// What `warpline run` takes.
 #[derive(Args)]

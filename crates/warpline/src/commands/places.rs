@@ -107,7 +107,7 @@ fn located(chain: Option<&Path>, refused: &Refusal) -> String {
         table.get_ref().values().for_each(|value| texts(value, &mut strings));
         // An input may say how fast it is read.
         let is_it =
-            |text: &str| names(text) || text.split_once('@').is_some_and(|(text, _)| names(text));
+            |text: &str| names(text) || text.split_once(',').is_some_and(|(text, _)| names(text));
         let places = strings.into_iter().filter(|(text, _)| is_it(text)).map(|(_, span)| span);
         let last = places.max_by_key(|span| span.start);
         Some(source.mistake(last?, why.clone()).to_string())

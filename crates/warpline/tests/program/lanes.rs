@@ -32,3 +32,22 @@ fn lanes_and_batches_change_nothing() {
         }
     }
 }
+
+/// Compressed files are the same bytes however the packets came to the writer.
+#[test]
+fn lanes_and_batches_change_no_compressed_byte() {
+    let demo = Demo::new();
+    demo.write("empty.toml", "[chain]\nfunctions = []\n");
+    for name in ["o.pcap.gz", "o.pcap.zst", "o.pcapng.gz", "o.pcapng.zst"] {
+        let mut first = None;
+        for (lanes, batch) in [(1, 256), (2, 16), (4, 1), (3, 1024)] {
+            let run = format!(
+                "run empty.toml --output {name} --lanes {lanes} --set chain.batch_packets={batch} \
+                 --input generate:packets=20000,size=imix,flows=99"
+            );
+            demo.warpline(&run).expect(0);
+            let bytes = demo.read(name);
+            assert!(*first.get_or_insert_with(|| bytes.clone()) == bytes, "{run}");
+        }
+    }
+}
