@@ -17,12 +17,14 @@ pub struct SourceText {
     pub name: Arc<str>,
     /// Its content.
     pub text: Arc<str>,
+    /// Whether its keys were left out already, by whoever knows where it has them.
+    pub is_cleared: bool,
 }
 
 impl SourceText {
     /// A file called `name`.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        Self { name: name.into(), text: text.into(), is_cleared: false }
     }
 
     /// A mistake at bytes `span` of the file.
@@ -55,7 +57,7 @@ impl SourceText {
             message: message.into(),
             help: None,
             is_hidden: false,
-            is_cleared: false,
+            is_cleared: self.is_cleared,
         };
         if secret::is_in(text) {
             told.hide();
@@ -65,7 +67,11 @@ impl SourceText {
 
     /// A mistake of the file as a whole.
     pub fn whole(&self, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { file: Arc::clone(&self.name), ..Diagnostic::bare(message) }
+        Diagnostic {
+            file: Arc::clone(&self.name),
+            is_cleared: self.is_cleared,
+            ..Diagnostic::bare(message)
+        }
     }
 }
 
@@ -96,7 +102,7 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// Whether the line is not shown, as it may have a key.
     pub is_hidden: bool,
-    /// Whether whoever read the file left out its keys already, by what they know of it.
+    /// See [`SourceText::is_cleared`].
     pub is_cleared: bool,
 }
 

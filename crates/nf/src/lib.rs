@@ -18,6 +18,7 @@ mod icmp_errors;
 pub mod ipcomp;
 pub mod ipsec;
 mod kernels;
+mod keyed;
 pub mod load_balancer;
 pub mod nat;
 pub mod nids;

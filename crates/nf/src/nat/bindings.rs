@@ -17,6 +17,7 @@ use super::addresses::Endpoint;
 use super::config::{Config, Dependence};
 use super::index::{Index, scale};
 use super::ports::Ports;
+use crate::keyed::HashKey;
 use crate::sources::Sources;
 use crate::tables::fullest;
 
@@ -123,12 +124,15 @@ impl Key {
         Endpoint { address: self.inside, port: self.inside_port }
     }
 
-    /// To ask for its binding ahead.
-    pub(super) fn sought(&self) -> Sought {
-        Sought::Inside(self.hash())
+    /// Where its binding is looked for in a table of this key.
+    fn hash(&self, key: HashKey) -> u32 {
+        let ports = u64::from(self.inside_port) << 16 | u64::from(self.remote_port);
+        let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
+        key.of([self.inside, self.remote], ports << 16 ^ kind)
     }
 
-    fn hash(&self) -> u32 {
+    /// What its outside port is looked for by: the same in every run.
+    fn name(&self) -> u32 {
         let ports = u32::from(self.inside_port) << 16 | u32::from(self.remote_port);
         let kind = (self.protocol as u32) << 8 | u32::from(self.version);
         let remote = if self.remote == 0 { 0 } else { fold_v6(self.remote) };
@@ -150,17 +154,6 @@ impl Key {
 pub(super) enum Sought {
     Inside(u32),
     Outside(u32),
-}
-
-impl Sought {
-    /// By an outside endpoint.
-    pub(super) fn outside(protocol: Protocol, number: u16, port: u16) -> Self {
-        Self::Outside(outside_hash(protocol, number, port))
-    }
-}
-
-fn outside_hash(protocol: Protocol, number: u16, port: u16) -> u32 {
-    mix32((u32::from(number) << 16 | u32::from(port)) ^ (protocol as u32) << 28)
 }
 
 /// A binding.
@@ -231,6 +224,7 @@ pub(super) struct Bindings {
     free: u32,
     by_inside: Index,
     by_outside: Index,
+    hash_key: HashKey,
     ports: Ports,
     lists: [List; Class::COUNT],
     yielding: [Yielding; YIELDING],
@@ -248,6 +242,21 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
+    /// To ask for a binding ahead.
+    pub(super) fn sought(&self, key: &Key) -> Sought {
+        Sought::Inside(key.hash(self.hash_key))
+    }
+
+    /// The same by an outside endpoint.
+    pub(super) fn sought_outside(&self, protocol: Protocol, number: u16, port: u16) -> Sought {
+        Sought::Outside(self.outside_hash(protocol, number, port))
+    }
+
+    fn outside_hash(&self, protocol: Protocol, number: u16, port: u16) -> u32 {
+        let endpoint = u128::from(number) << 16 | u128::from(port);
+        self.hash_key.of([endpoint, 0], protocol as u64)
+    }
+
     pub(super) fn new(config: &Config, shard: Shard) -> Self {
         let capacity = shard.share(config.bindings);
         let mut slab = vec![UNUSED; capacity];
@@ -259,6 +268,7 @@ impl Bindings {
             free: if capacity > 0 { 0 } else { NONE },
             by_inside: Index::new(capacity),
             by_outside: Index::new(capacity),
+            hash_key: HashKey::new(),
             ports: Ports::new(config.ports, shard, Protocol::COUNT, config.outside.len()),
             lists: [List { head: NONE, tail: NONE }; Class::COUNT],
             yielding: [Yielding { oldest: NONE, newest: NONE, len: 0 }; YIELDING],
@@ -331,8 +341,8 @@ impl Bindings {
         if let Some(sources) = &mut self.sources {
             sources.remove(key.version, key.inside);
         }
-        self.by_inside.remove(key.hash(), number);
-        self.by_outside.remove(outside_hash(key.protocol, outside, port), number);
+        self.by_inside.remove(key.hash(self.hash_key), number);
+        self.by_outside.remove(self.outside_hash(key.protocol, outside, port), number);
         self.ports.release(key.protocol as usize, outside, port);
         self.slab[number as usize].next = self.free;
         self.free = number;
@@ -383,13 +393,14 @@ impl Bindings {
     /// The number of the binding with this key.
     #[inline]
     pub(super) fn find(&self, key: &Key) -> Option<u32> {
-        self.by_inside.find(key.hash(), |number| self.slab[number as usize].key == *key)
+        self.by_inside
+            .find(key.hash(self.hash_key), |number| self.slab[number as usize].key == *key)
     }
 
     /// The number of the binding that has this outside port.
     #[inline]
     pub(super) fn find_outside(&self, protocol: Protocol, outside: u16, port: u16) -> Option<u32> {
-        self.by_outside.find(outside_hash(protocol, outside, port), |number| {
+        self.by_outside.find(self.outside_hash(protocol, outside, port), |number| {
             let binding = &self.slab[number as usize];
             (binding.key.protocol, binding.outside, binding.port) == (protocol, outside, port)
         })
@@ -420,8 +431,8 @@ impl Bindings {
         self.free = self.slab[number as usize].next;
         self.slab[number as usize] = Binding { key, outside, port, class, ..UNUSED };
         self.link(number, class);
-        self.by_inside.insert(key.hash(), number);
-        self.by_outside.insert(outside_hash(key.protocol, outside, port), number);
+        self.by_inside.insert(key.hash(self.hash_key), number);
+        self.by_outside.insert(self.outside_hash(key.protocol, outside, port), number);
         if let Some(sources) = &mut self.sources {
             sources.add(key.version, key.inside);
         }
@@ -438,7 +449,7 @@ impl Bindings {
         // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
         // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
         let like = (key.protocol == Protocol::Udp).then_some(key.inside_port);
-        self.ports.take(key.protocol as usize, home, among, mix32(key.hash()), like)
+        self.ports.take(key.protocol as usize, home, among, mix32(key.name()), like)
     }
 
     /// A packet came in by the binding.

@@ -154,10 +154,11 @@ impl NatShard {
         if config.inside.contains(version, src) {
             let inside = Endpoint { address: src, port: packet.src_port() };
             let remote = Endpoint { address: dst, port: packet.dst_port() };
-            return Some(Key::new(version, protocol, inside, remote, config.mapping).sought());
+            let key = Key::new(version, protocol, inside, remote, config.mapping);
+            return Some(self.bindings.sought(&key));
         }
         let outside = config.outside.find(version, dst)?;
-        Some(Sought::outside(protocol, outside, packet.dst_port()))
+        Some(self.bindings.sought_outside(protocol, outside, packet.dst_port()))
     }
 
     /// The binding of an outbound packet, found or made.

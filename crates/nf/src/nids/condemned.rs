@@ -4,11 +4,11 @@
 //! its receiver. So whatever comes of it is dropped for as long as fragments are waited for. What is kept is bounded: the
 //! oldest makes room.
 
-use warpline_packet::hash::{fold_v6, mix32};
 use warpline_packet::wire::{Ipv4, Ipv6};
 use warpline_packet::{Headers, Instant};
 
 use super::inspector::Verdict;
+use crate::keyed::HashKey;
 use crate::nat::index::Index;
 use crate::reassembly::TIMEOUT_LISTENING;
 
@@ -19,6 +19,7 @@ pub(super) struct Condemned {
     /// Where the oldest is, once all places are in use.
     oldest: usize,
     index: Index,
+    hash_key: HashKey,
 }
 
 /// What the fragments of a datagram share.
@@ -49,6 +50,7 @@ impl Condemned {
             capacity,
             oldest: 0,
             index: Index::new(capacity),
+            hash_key: HashKey::new(),
         }
     }
 
@@ -72,15 +74,15 @@ impl Condemned {
             let place = self.oldest;
             self.oldest = (place + 1) % self.capacity;
             let old = core::mem::replace(&mut self.entries[place], entry);
-            self.index.remove(old.key.hash(), place as u32);
+            self.index.remove(old.key.hash(self.hash_key), place as u32);
             place
         };
-        self.index.insert(key.hash(), place as u32);
+        self.index.insert(key.hash(self.hash_key), place as u32);
     }
 
     fn place(&self, key: &Key) -> Option<usize> {
         let is = |place: u32| self.entries[place as usize].key == *key;
-        self.index.find(key.hash(), is).map(|place| place as usize)
+        self.index.find(key.hash(self.hash_key), is).map(|place| place as usize)
     }
 }
 
@@ -101,11 +103,9 @@ impl Key {
         Some(Self { version: 6, protocol: 0, ident, src, dst, vlans })
     }
 
-    fn hash(&self) -> u32 {
-        let kind = u32::from(self.version) << 8 | u32::from(self.protocol);
-        let kind = kind ^ mix32(self.vlans as u32).wrapping_add((self.vlans >> 32) as u32) << 16;
-        let addresses = mix32(fold_v6(self.src)).wrapping_add(fold_v6(self.dst));
-        mix32(mix32(addresses).wrapping_add(self.ident) ^ kind)
+    fn hash(&self, key: HashKey) -> u32 {
+        let kind = u64::from(self.version) << 8 | u64::from(self.protocol);
+        key.of([self.src, self.dst], u64::from(self.ident) << 32 ^ self.vlans << 16 ^ kind)
     }
 }
 

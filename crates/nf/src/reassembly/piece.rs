@@ -1,8 +1,9 @@
 //! What one fragment says: which datagram it is of, and what of it it holds (RFC 791, 3.1; RFC 8200, 4.5).
 
-use warpline_packet::hash::{fold_v6, mix32};
 use warpline_packet::wire::{ip_protocol, ipv4::Ipv4, ipv6, ipv6::Ipv6};
 use warpline_packet::{Flags, Malformed, Packet};
+
+use crate::keyed::HashKey;
 
 /// What the fragments of a datagram share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,11 +19,9 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn hash(&self) -> u32 {
-        let kind = u32::from(self.version) << 8 | u32::from(self.protocol);
-        let kind = kind ^ mix32(self.vlans as u32).wrapping_add((self.vlans >> 32) as u32) << 16;
-        let addresses = mix32(fold_v6(self.src)).wrapping_add(fold_v6(self.dst));
-        mix32(mix32(addresses).wrapping_add(self.ident) ^ kind)
+    pub(super) fn hash(&self, key: HashKey) -> u32 {
+        let kind = u64::from(self.version) << 8 | u64::from(self.protocol);
+        key.of([self.src, self.dst], u64::from(self.ident) << 32 ^ self.vlans << 16 ^ kind)
     }
 }
 

@@ -5,11 +5,13 @@ use core::time::Duration;
 use warpline_packet::Instant;
 
 use super::piece::Key;
+use crate::keyed::HashKey;
 use crate::nat::index::Index;
 
 /// A fixed number of places, each of one datagram; found by key, oldest first by IP version.
 pub(super) struct Table {
     index: Index,
+    hash_key: HashKey,
     entries: Box<[Entry]>,
     /// The first free place.
     free: u32,
@@ -43,6 +45,7 @@ impl Table {
         };
         Self {
             index: Index::new(places),
+            hash_key: HashKey::new(),
             entries: (0..places).map(entry).collect(),
             free: if places == 0 { NONE } else { 0 },
             orders: [Order { first: NONE, last: NONE }; 2],
@@ -51,7 +54,7 @@ impl Table {
 
     pub(super) fn find(&self, key: &Key) -> Option<usize> {
         let is = |place: u32| self.entries[place as usize].key == *key;
-        self.index.find(key.hash(), is).map(|place| place as usize)
+        self.index.find(key.hash(self.hash_key), is).map(|place| place as usize)
     }
 
     /// A place for a datagram whose first fragment came at `now`; `None` where all are taken.
@@ -59,7 +62,7 @@ impl Table {
         let place = self.free;
         let entry = self.entries.get_mut(place as usize)?;
         self.free = entry.next;
-        *entry = Entry { key, hash: key.hash(), ..Entry::default() };
+        *entry = Entry { key, hash: key.hash(self.hash_key), ..Entry::default() };
         self.index.insert(entry.hash, place);
         self.append(place, now);
         Some(place as usize)

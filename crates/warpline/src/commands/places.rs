@@ -37,7 +37,7 @@ pub(super) fn check_device<'a>(
     mut chains: impl Iterator<Item = &'a Loaded>,
     tell: impl Fn(&str),
 ) {
-    let Some(device) = device else { return };
+    let Some(device) = device.filter(|name| *name != "cpu") else { return };
     let is_on_device = |instance: &Instance| instance.on_device.is_some();
     if !chains.any(|loaded| loaded.chain.instances.iter().any(is_on_device)) {
         tell(&format!(

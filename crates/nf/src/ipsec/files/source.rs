@@ -69,7 +69,7 @@ impl Source {
         Self {
             text: Zeroizing::new(text.to_owned()),
             len: text.len(),
-            shown: SourceText::new(name, ""),
+            shown: SourceText { is_cleared: true, ..SourceText::new(name, "") },
             lines: lines.collect(),
             mistakes: 0,
             skips: false,
@@ -123,8 +123,7 @@ impl Source {
         let text = self.shown.text.get(range.clone()).unwrap_or_default();
         let start = at.start.saturating_sub(range.start);
         let message = scrubbed(&message.into());
-        let told = self.shown.in_line(line, text, start, at.len().min(range.len()), message);
-        Diagnostic { is_cleared: true, ..told }
+        self.shown.in_line(line, text, start, at.len().min(range.len()), message)
     }
 
     /// What is at `at`, as it may be shown.

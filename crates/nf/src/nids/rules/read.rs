@@ -129,7 +129,7 @@ pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) ->
         gone: [HashSet::new(), HashSet::new()],
     };
     for (number, file) in files.iter().enumerate() {
-        let source = SourceText { name: Arc::clone(&file.name), text: "".into() };
+        let source = SourceText::new(Arc::clone(&file.name), "");
         reader.set.files.push(Arc::clone(&file.name));
         let (mut lines, mut wrong) = (0, 0);
         for line in Lines::new(file.bytes) {
