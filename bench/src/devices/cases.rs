@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpline_engine::{Chain, Instance, OnDevice};
 use warpline_nf::{Definition, Function, definition, harness};
@@ -78,7 +79,10 @@ impl Cases {
     /// # Errors
     /// What the system says.
     pub fn new() -> std::io::Result<Self> {
-        let name = format!("warpline-device-run-{}", std::process::id());
+        // Each has its own: one that is dropped takes its folder along.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("warpline-device-run-{}-{count}", std::process::id());
         let own = Self { folder: std::env::temp_dir().join(name) };
         write_files(&own.folder)?;
         Ok(own)
