@@ -267,8 +267,8 @@ impl Desk {
     /// Gives the frames of a burst their times, as far as these are decided; says of how many.
     #[inline]
     fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
-        let found = &mut self.found;
-        self.time.time(frames, is_all, |at, now| found[at].now = now)
+        let times = self.found.iter_mut().map(|found| &mut found.now);
+        self.time.time(frames, is_all, times)
     }
 
     /// Keeps those of the frames that were timed which found no room.

@@ -15,6 +15,7 @@ use warpline_packet::Instant;
 
 /// How far the next packet's time may lie from the clock without being asked about: less than anything is kept by default.
 pub(super) const BOUND: Duration = Duration::from_secs(10);
+const NEAR: u64 = BOUND.as_nanos() as u64;
 /// How many of the packets behind one that lies farther are asked; an odd number.
 pub(super) const WITNESSES: usize = 15;
 /// The gap that is believed at the end of the input, where nobody is left to ask.
@@ -58,37 +59,59 @@ pub(super) struct PacketClock {
 }
 
 impl PacketClock {
-    /// Gives each frame its time, in order, as far as that is decided; says of how many. `is_all` says that none follow these.
+    /// Gives frames their `times`, in order, as far as that is decided; says of how many. `is_all` says that none follow these.
     #[inline]
-    pub(super) fn time(
+    pub(super) fn time<'a>(
         &mut self,
         frames: &[Frame<'_>],
         is_all: bool,
-        mut tell: impl FnMut(usize, Instant),
+        mut times: impl Iterator<Item = &'a mut Instant>,
     ) -> usize {
-        for (at, frame) in frames.iter().enumerate() {
-            let own = frame.timestamp.as_nanos();
-            if !self.follow(own) && !self.judge(own, &frames[at + 1..], is_all) {
-                return at;
+        let mut done = 0;
+        loop {
+            done += self.follow(&frames[done..], &mut times);
+            let Some(frame) = frames.get(done) else { return done };
+            if !self.judge(frame.timestamp.as_nanos(), &frames[done + 1..], is_all) {
+                return done;
             }
-            tell(at, Instant::from_nanos(self.now));
+            if let Some(time) = times.next() {
+                *time = Instant::from_nanos(self.now);
+            }
+            done += 1;
         }
-        frames.len()
     }
 
-    /// Goes on to `own`, if that is near; says whether it is.
+    /// Goes on with the frames' own times while each is near, and gives the frames theirs; says how many.
     #[inline(always)]
-    fn follow(&mut self, own: u64) -> bool {
-        const NEAR: u64 = BOUND.as_nanos() as u64;
-        if own.abs_diff(self.own) > NEAR || self.since == 0 {
-            return false;
+    fn follow<'a>(
+        &mut self,
+        frames: &[Frame<'_>],
+        times: &mut impl Iterator<Item = &'a mut Instant>,
+    ) -> usize {
+        // Whatever these frames say, both times have room for it.
+        let most = u64::MAX - NEAR * (frames.len() as u64 + 1);
+        if self.since == 0 || self.now > most || self.own > most {
+            return 0;
         }
-        if own > self.own {
-            self.now = self.now.saturating_add(own - self.own);
-            self.own = own;
+        let (mut own, mut now) = (self.own, self.now);
+        let mut count = 0;
+        for frame in frames {
+            let at = frame.timestamp.as_nanos();
+            let mut ahead = at.wrapping_sub(own);
+            if ahead > NEAR {
+                if at > own || own - at > NEAR {
+                    break;
+                }
+                ahead = 0;
+            }
+            let Some(time) = times.next() else { break };
+            (own, now) = (own + ahead, now + ahead);
+            *time = Instant::from_nanos(now);
+            count += 1;
         }
-        self.since += 1;
-        true
+        (self.own, self.now) = (own, now);
+        self.since += count as u64;
+        count
     }
 
     /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.
@@ -97,6 +120,12 @@ impl PacketClock {
     fn judge(&mut self, own: u64, behind: &[Frame<'_>], is_all: bool) -> bool {
         if self.since == 0 {
             (self.own, self.now, self.since) = (own, own.min(START_MAX), 1);
+            return true;
+        }
+        if own.abs_diff(self.own) <= NEAR {
+            // At the end of time the clock stands.
+            self.now = self.now.saturating_add(own.saturating_sub(self.own));
+            (self.own, self.since) = (self.own.max(own), self.since + 1);
             return true;
         }
         let behind = &behind[..behind.len().min(WITNESSES)];
