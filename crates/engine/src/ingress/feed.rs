@@ -1,7 +1,7 @@
 //! The way into a lane: frames are placed in its arena, and full batches go to its queue.
 
 use warpline_io::Frame;
-use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steered};
+use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steered, Steering};
 
 use crate::clock::Clock;
 use crate::queue::Queue;
@@ -142,4 +142,14 @@ pub(super) struct Found {
     pub(super) lane: u8,
     /// The time that functions go by, with it.
     pub(super) now: Instant,
+}
+
+impl Found {
+    /// Where the frame's headers lie and where it goes.
+    #[inline(always)]
+    pub(super) fn read(&mut self, frame: &Frame<'_>, steering: &Steering) {
+        self.headers = Headers::default();
+        self.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
+        self.steered = steering.steer(frame.bytes, &self.headers);
+    }
 }

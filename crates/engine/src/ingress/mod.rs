@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
-use warpline_packet::{Headers, Instant, Kind, Steering};
+use warpline_packet::{Instant, Kind, Steering};
 
 pub(crate) use self::feed::Feed;
 use self::feed::Found;
@@ -253,9 +253,14 @@ impl Desk {
             self.hold(frames);
             return self.take_held(false);
         }
-        let timed = self.time(frames, false);
+        let (near, mut bytes, mut too_long) = self.find_near(frames);
+        let mut timed = near;
+        if near < frames.len() {
+            timed += self.time(near, &frames[near..], false);
+            let (more, is_too_long) = self.find(near, &frames[near..timed]);
+            (bytes, too_long) = (bytes + more, too_long | is_too_long);
+        }
         let (frames, undecided) = frames.split_at(timed);
-        let (bytes, too_long) = self.find(frames);
         self.part.bytes_read += bytes as u64;
         self.hold(undecided);
         // One that is too long for a slab would wait for room forever: it is cut where it is kept.
@@ -264,10 +269,10 @@ impl Desk {
         taken == frames.len()
     }
 
-    /// Gives the frames of a burst their times, as far as these are decided; says of how many.
-    #[inline]
-    fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
-        let times = self.found.iter_mut().map(|found| &mut found.now);
+    /// Gives the frames of a burst from place `from` on their times, as far as these are decided; says of how many.
+    #[inline(never)]
+    fn time(&mut self, from: usize, frames: &[Frame<'_>], is_all: bool) -> usize {
+        let times = self.found[from..].iter_mut().map(|found| &mut found.now);
         self.time.time(frames, is_all, times)
     }
 
@@ -296,9 +301,9 @@ impl Desk {
                 let mut burst = Burst::new();
                 held.frames().for_each(|(frame, _)| _ = burst.push(frame));
                 let frames = burst.frames();
-                let timed = self.time(frames, is_all && frames.len() == held.len());
+                let timed = self.time(0, frames, is_all && frames.len() == held.len());
                 let frames = &frames[..timed];
-                self.find(frames);
+                self.find(0, frames);
                 let taken = self.take(frames);
                 self.keep(frames, taken);
                 (timed, taken)
@@ -326,7 +331,7 @@ impl Desk {
                 let _ = burst.push(frame);
                 found.now = now;
             }
-            self.find(burst.frames());
+            self.find(0, burst.frames());
             self.take(burst.frames())
         };
         kept.forget(taken);
@@ -369,25 +374,46 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds out where frames' headers lie and where they go, how many bytes they have together, and
-    /// whether one may be too long. Apart from placing them: each of both has as much to keep at hand as there are registers.
+    /// Finds out of the frames from place `from` of a burst on where their headers lie and where they go, how many bytes they
+    /// have together, and whether one may be too long. Apart from placing them: each of both has as much to keep at hand as there are registers.
     #[inline(never)]
-    fn find(&mut self, frames: &[Frame<'_>]) -> (usize, bool) {
+    fn find(&mut self, from: usize, frames: &[Frame<'_>]) -> (usize, bool) {
         // Of many lengths ored, one that is too long is seen, and so seldom another that it does no harm.
         let (mut bytes, mut lens) = (0, 0);
-        for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
+        for (frame, found) in frames.iter().zip(&mut self.found[from..]) {
             bytes += frame.bytes.len();
             lens |= frame.bytes.len();
-            found.headers = Headers::default();
-            found.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
-            found.steered = self.steering.steer(frame.bytes, &found.headers);
+            found.read(frame, &self.steering);
         }
+        self.find_lanes(from, frames.len());
+        (bytes, lens > FRAME_LEN_MAX)
+    }
+
+    /// The same of the frames of a burst up to the first that isn't near in time, which are given their times on the way; says
+    /// how many they are. Nearly always they are all.
+    #[inline(never)]
+    fn find_near(&mut self, frames: &[Frame<'_>]) -> (usize, usize, bool) {
+        let Some(mut walk) = self.time.walk(frames.len()) else { return (0, 0, false) };
+        let (mut count, mut bytes, mut lens) = (0, 0, 0);
+        for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
+            let Some(now) = walk.step(frame) else { break };
+            found.now = now;
+            bytes += frame.bytes.len();
+            lens |= frame.bytes.len();
+            found.read(frame, &self.steering);
+            count += 1;
+        }
+        self.time.arrive(walk, count);
+        self.find_lanes(0, count);
+        (count, bytes, lens > FRAME_LEN_MAX)
+    }
+
+    fn find_lanes(&mut self, from: usize, count: usize) {
         if self.feeds.len() > 1 {
-            for found in &mut self.found[..frames.len()] {
+            for found in &mut self.found[from..from + count] {
                 found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }
-        (bytes, lens > FRAME_LEN_MAX)
     }
 
     /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`

@@ -88,30 +88,31 @@ impl PacketClock {
         frames: &[Frame<'_>],
         times: &mut impl Iterator<Item = &'a mut Instant>,
     ) -> usize {
-        // Whatever these frames say, both times have room for it.
-        let most = u64::MAX - NEAR * (frames.len() as u64 + 1);
-        if self.since == 0 || self.now > most || self.own > most {
-            return 0;
-        }
-        let (mut own, mut now) = (self.own, self.now);
+        let Some(mut walk) = self.walk(frames.len()) else { return 0 };
         let mut count = 0;
         for frame in frames {
-            let at = frame.timestamp.as_nanos();
-            let mut ahead = at.wrapping_sub(own);
-            if ahead > NEAR {
-                if at > own || own - at > NEAR {
-                    break;
-                }
-                ahead = 0;
-            }
-            let Some(time) = times.next() else { break };
-            (own, now) = (own + ahead, now + ahead);
-            *time = Instant::from_nanos(now);
+            let (Some(now), Some(time)) = (walk.step(frame), times.next()) else { break };
+            *time = now;
             count += 1;
         }
-        (self.own, self.now) = (own, now);
-        self.since += count as u64;
+        self.arrive(walk, count);
         count
+    }
+
+    /// To go on with at most `count` frames that are near; `None` where that takes to be judged.
+    #[inline(always)]
+    pub(super) fn walk(&self, count: usize) -> Option<Walk> {
+        // Whatever the frames say, both times have room for it.
+        let most = u64::MAX - NEAR * (count as u64 + 1);
+        let has_room = self.since > 0 && self.now <= most && self.own <= most;
+        has_room.then_some(Walk { own: self.own, now: self.now })
+    }
+
+    /// `count` frames were gone on with.
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, walk: Walk, count: usize) {
+        (self.own, self.now) = (walk.own, walk.now);
+        self.since += count as u64;
     }
 
     /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.
@@ -177,6 +178,27 @@ impl PacketClock {
         let behind = passed - i128::from(self.now - left_now);
         let is_near = behind.unsigned_abs() <= BOUND.as_nanos();
         is_near.then(|| behind.max(0) as u64)
+    }
+}
+
+/// A clock on its way over frames whose times are near.
+pub(super) struct Walk {
+    own: u64,
+    now: u64,
+}
+
+impl Walk {
+    /// The time of the next frame; `None` where that isn't near.
+    #[inline(always)]
+    pub(super) fn step(&mut self, frame: &Frame<'_>) -> Option<Instant> {
+        let at = frame.timestamp.as_nanos();
+        let ahead = at.wrapping_sub(self.own);
+        if ahead <= NEAR {
+            (self.own, self.now) = (at, self.now + ahead);
+        } else if at > self.own || self.own - at > NEAR {
+            return None;
+        }
+        Some(Instant::from_nanos(self.now))
     }
 }
 
