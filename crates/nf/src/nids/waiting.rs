@@ -101,8 +101,8 @@ impl Waiting {
 
     /// `rule` matched, with all before offset `end`: it no longer waits. Says whether another had to make room.
     pub(super) fn matched(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
-        self.retain(pool, |entry| entry.rule != rule);
-        self.put(Entry { rule: rule | MATCHED, end: end as u32 }, pool)
+        self.retain(pool, |entry| entry.rule & !MATCHED != rule);
+        self.put_new(Entry { rule: rule | MATCHED, end: end as u32 }, pool)
     }
 
     /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
@@ -125,6 +125,11 @@ impl Waiting {
     /// The newest is last; the oldest makes room.
     fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
         self.retain(pool, |old| old.rule != entry.rule);
+        self.put_new(entry, pool)
+    }
+
+    /// The same of one that is not there.
+    fn put_new(&mut self, entry: Entry, pool: &mut Pool) -> bool {
         if self.push(entry, pool) {
             return false;
         }
