@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 /// Files named in a chain file may be this large.
 pub const FILE_LEN_MAX: u64 = 1 << 30;
+
+/// And devices.
+const DEVICE_LEN_MAX: u64 = 64 << 20;
 
 /// Where files that a chain file names are found.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +66,9 @@ fn read_at_most(path: &Path, len_max: u64) -> Result<Vec<u8>, String> {
     if meta.is_dir() {
         return Err("it is a folder".into());
     }
+    // A device may have no end.
+    let len_max =
+        if meta.file_type().is_char_device() { len_max.min(DEVICE_LEN_MAX) } else { len_max };
     let too_large = || format!("it is larger than {} MiB", len_max >> 20);
     if meta.len() > len_max {
         return Err(too_large());

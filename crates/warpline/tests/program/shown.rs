@@ -119,4 +119,10 @@ fn configurations_have_bounds() {
     }
     let told = demo.warpline("check /dev/zero").expect(2).stderr;
     assert!(told.contains("it is larger than 1 MiB"), "{told}");
+    demo.write("zero.toml", "[chain]\nfunctions = [\"nids\"]\n[nids]\nrules = \"/dev/zero\"\n");
+    let told = demo.warpline("check zero.toml").expect(2).stderr;
+    assert!(
+        told.contains("zero.toml:4:9: can't read \"/dev/zero\": it is larger than 64 MiB"),
+        "{told}"
+    );
 }
