@@ -91,8 +91,8 @@ impl PacketClock {
         let Some(mut walk) = self.walk(frames.len()) else { return 0 };
         let mut count = 0;
         for frame in frames {
-            let (Some(now), Some(time)) = (walk.step(frame), times.next()) else { break };
-            *time = now;
+            let Some(now) = walk.step(frame) else { break };
+            times.next().into_iter().for_each(|time| *time = now);
             count += 1;
         }
         self.arrive(walk, count);
