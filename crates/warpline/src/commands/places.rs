@@ -96,7 +96,7 @@ fn could_write(path: &Path) -> Result<(), String> {
 }
 
 /// What is refused, at the last place where the chain file names the file; else it is of the command line.
-fn located(chain: Option<&Path>, refused: &Refusal) -> String {
+pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> String {
     let Refusal { why, path } = refused;
     let found = chain.and_then(|chain| {
         let text = read_text(chain, CHAIN_FILE_LEN_MAX).ok()?;

@@ -13,14 +13,14 @@ use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Lines, Outputs, SourceText};
 
 use super::crew::{self, Outcome, Ran};
-use super::places::{self, Others, Planned, written_files};
+use super::places::{self, Others, Planned, located, written_files};
 use crate::chain_file::{Loaded, Setting, load};
 use crate::cli::RunArguments;
 use crate::device_keys::check_name;
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
-use crate::writes::Writes;
+use crate::writes::{Refusal, Writes};
 use crate::{Failure, demo, stats_json, summary};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -158,23 +158,30 @@ struct Opened {
 
 /// Opens every input, then every output, so that nothing is emptied for a run that can't start.
 fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failure> {
+    let refuse = |path: Option<&Path>, why: String| {
+        let path = path.unwrap_or(Path::new("")).into();
+        Failure::Usage(located(arguments.chain.as_deref(), &Refusal { why, path }))
+    };
     let mut sources = Vec::with_capacity(planned.len());
     for chain in &planned {
         let source = chain
             .input
             .open()
-            .map_err(|why| Failure::Usage(format!("{}: {why}", named(&chain.input))))?;
+            .map_err(|why| refuse(chain.input.path(), format!("{}: {why}", named(&chain.input))))?;
         sources.push(source);
     }
     let mut writes = Writes::default();
     let mut places = Vec::with_capacity(planned.len());
     for chain in &planned {
         let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| writes.open(path)).transpose();
-        let tap = tap.map_err(|why| Failure::Usage(format!("tap: {why}")))?;
-        places.push((tap, chain.output.open(&mut writes).map_err(Failure::Usage)?));
+        let tap_path = chain.loaded.ports.tap.as_ref().map(|(path, _)| &**path);
+        let tap = tap.map_err(|why| refuse(tap_path, format!("tap: {why}")))?;
+        let output = chain.output.open(&mut writes);
+        places.push((tap, output.map_err(|why| refuse(chain.output.path(), why))?));
     }
     for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
-        writes.open_for_other(&path).map_err(|why| Failure::Usage(format!("[{table}]: {why}")))?;
+        let opened = writes.open_for_other(&path);
+        opened.map_err(|why| refuse(Some(&path), format!("[{table}]: {why}")))?;
     }
     let mut other = |what: &str, path: Option<&Path>| {
         let opened = path.map(|path| writes.open(path)).transpose();

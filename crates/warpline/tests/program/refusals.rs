@@ -107,7 +107,8 @@ fn check_refuses_what_run_refuses() {
         let told = ended.stderr;
         let place = format!("ids.toml:{place}{}", if place.is_empty() { "" } else { ":" });
         assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
-        assert!(demo.warpline("run ids.toml").expect(2).stderr.contains(why), "{chain}");
+        let told = demo.warpline("run ids.toml").expect(2).stderr;
+        assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
         assert!(files(&demo) == before, "{chain}");
     }
     // What is asked for in vain is told.

@@ -1,6 +1,6 @@
 //! Options on flows, and what is kept of flows and hosts (manual, "Flow Keywords" and "Xbits Keyword").
 
-use super::frames::{ACK, Frame, SYN, Talk};
+use super::frames::{ACK, Frame, RST, SYN, Talk};
 use super::run::{Told, run};
 
 fn alerts(rules: &str, frames: &[Frame]) -> Vec<Told> {
@@ -61,6 +61,24 @@ fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
         let places: Vec<usize> = alerts(&rules, &frames).iter().map(|told| told.0).collect();
         assert_eq!(places, *expected, "{rule}");
     }
+}
+
+/// What a stream refuses is looked into packet by packet, and is no part of the stream.
+#[test]
+fn payloads_that_the_stream_refuses() {
+    let rules = "alert tcp any any -> any any (content:\"attack\"; sid:1;)\n\
+                 alert tcp any any -> any any (flow:established,to_server; content:\"attack\"; sid:2;)\n";
+    let mut talk = talk();
+    for (flags, ahead) in [(ACK, 100_000), (0, 0), (SYN, 0), (SYN | ACK, 0), (RST | ACK, 100_000)] {
+        talk.frames.push(talk.segment(0, flags, ahead, b"an attack"));
+    }
+    talk.client(b"att");
+    talk.frames.push(talk.segment(0, 0, 0, b"???"));
+    talk.client(b"ack");
+    let told = alerts(rules, &talk.frames);
+    let expected: Vec<Told> =
+        [6, 7, 8, 9, 10, 13].iter().flat_map(|&at| [(at, 1), (at, 2)]).collect();
+    assert_eq!(told, expected);
 }
 
 /// Rules on protocols and addresses alone are asked once in each direction of a flow.
