@@ -20,20 +20,17 @@ impl HashKey {
     pub(crate) fn of(self, [a, b]: [u128; 2], rest: u64) -> u32 {
         let Self(key) = self;
         // The key goes into every product, so that what collides under one key doesn't under another.
-        let a =
-            fold(a as u64 ^ key, (a >> 64) as u64 ^ key.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9);
-        let b = fold(
-            b as u64 ^ a ^ key.rotate_left(16),
-            (b >> 64) as u64 ^ key ^ 0x94d0_49bb_1331_11eb,
-        );
-        let hash = fold(b ^ rest, a ^ key.rotate_left(48) ^ 0x9e37_79b9_7f4a_7c15);
+        let a = mix(a as u64 ^ key, (a >> 64) as u64 ^ key.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9);
+        let b =
+            mix(b as u64 ^ a ^ key.rotate_left(16), (b >> 64) as u64 ^ key ^ 0x94d0_49bb_1331_11eb);
+        let hash = mix(b ^ rest, a ^ key.rotate_left(48) ^ 0x9e37_79b9_7f4a_7c15);
         (hash >> 32) as u32 ^ hash as u32
     }
 }
 
 /// Both halves of a product, together.
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
+#[inline(always)]
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

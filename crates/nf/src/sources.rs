@@ -1,8 +1,6 @@
 //! How many entries of a table each source address has, for a bound on that: fixed memory.
 
-use core::hash::{BuildHasher, Hasher};
-use std::hash::RandomState;
-
+use crate::keyed::HashKey;
 use crate::nat::index::Index;
 
 /// In the place of a number: none.
@@ -24,7 +22,7 @@ pub(crate) struct Sources {
     slots: Vec<Source>,
     index: Index,
     free: u32,
-    seed: RandomState,
+    hash_key: HashKey,
 }
 
 impl Sources {
@@ -35,7 +33,7 @@ impl Sources {
             slots: Vec::with_capacity(capacity),
             index: Index::new(capacity),
             free: NONE,
-            seed: RandomState::new(),
+            hash_key: HashKey::new(),
         })
     }
 
@@ -89,10 +87,7 @@ impl Sources {
     }
 
     fn hash(&self, version: u8, address: u128) -> u32 {
-        let mut hasher = self.seed.build_hasher();
-        halves(address).into_iter().for_each(|half| hasher.write_u64(half));
-        hasher.write_u8(version);
-        hasher.finish() as u32
+        self.hash_key.of([address, 0], version.into())
     }
 }
 

@@ -56,7 +56,7 @@ impl Distinct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow_monitor::key::mix;
+    use crate::keyed::mix;
 
     #[test]
     fn estimates_keep_to_the_standard_error() {

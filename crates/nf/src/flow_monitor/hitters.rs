@@ -1,9 +1,10 @@
 //! Heavy hitters: flows and hosts with the most bytes, packets and peers, as tables of the summary.
 
 use super::distinct::Distinct;
-use super::key::{FlowKey, mix};
+use super::key::FlowKey;
 use super::record::{FlowRecord, Half, address};
 use super::space_saving::{Counter, Found, SpaceSaving};
+use crate::keyed::mix;
 use crate::{Cell, Table};
 
 /// An address.

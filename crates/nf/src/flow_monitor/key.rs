@@ -1,5 +1,6 @@
 //! What a packet says of its flow: endpoints, protocol, and a hash that both directions share.
 
+use crate::keyed::mix;
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv6, tcp};
 use warpline_packet::{Flags, Packet};
 
@@ -94,13 +95,6 @@ pub(super) fn is_icmp(version: u8, protocol: u8) -> bool {
 fn endpoint(address: u128, port: u16) -> u64 {
     let low = address as u64 ^ u64::from(port).rotate_right(16);
     mix(low ^ 0x9e37_79b9_7f4a_7c15, (address >> 64) as u64 ^ 0xbf58_476d_1ce4_e5b9)
-}
-
-/// Folds the product of two numbers.
-#[inline(always)]
-pub(super) fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// What is metered of a packet.

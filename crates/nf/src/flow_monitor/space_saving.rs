@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use super::key::mix;
+use crate::keyed::mix;
 
 /// A counter.
 #[derive(Clone, Debug)]

@@ -318,3 +318,22 @@ fn ten_thousand_sas_are_told_in_short() {
     assert!(ended.stderr.contains(" more\n"), "{}", ended.stderr);
     assert!(ended.stderr.lines().count() < 50, "{}", ended.stderr);
 }
+
+/// A tunnel that is too narrow for IPv6 is remarked on; what a lane takes is said of every chain.
+#[test]
+fn check_says_what_does_not_fit_and_what_is_taken() {
+    let site = Site::with(CBC);
+    for (mtu, is_narrow) in [(1280, true), (1400, false)] {
+        site.write_secret(
+            "out.sas",
+            &(sa("one", "out", 0x1001, CBC, 0) + &format!("mtu = {mtu}\n")),
+        );
+        let told = String::from_utf8(site.warpline("check seal.toml").expect(0).stdout).unwrap();
+        let remark = format!("SA \"one\": `mtu` {mtu} is too small for IPv6");
+        assert_eq!(told.contains(&remark), is_narrow, "{told}");
+        assert!(told.contains("MiB a lane: 48 for packets, "), "{told}");
+    }
+    let json = site.warpline("check seal.toml --json").expect(0).stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["chains"][0]["memory"]["packets"], 48 << 20);
+}

@@ -6,6 +6,7 @@ use warpline_packet::wire::icmpv4;
 
 use super::outcome::Direction;
 use super::segment::Ends;
+use crate::keyed::mix;
 use crate::nat::bindings::Protocol;
 use crate::nat::icmp::Quote;
 
@@ -130,12 +131,6 @@ impl Key {
         let hash = mix(end(0).wrapping_add(end(1)) ^ kind, seed ^ 0x94d0_49bb_1331_11eb);
         (hash >> 32) as u32 ^ hash as u32
     }
-}
-
-/// Folds the product of two numbers.
-fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// The type of ICMP that answers `kind`, or that it answers; itself where there is none (RFC 792, RFC 950, RFC 1256,
