@@ -5,6 +5,7 @@
 //! wait is not asked while there is no room; one that can't loses frames here, counted, before
 //! any work was spent on them.
 
+mod desk;
 mod feed;
 mod kept;
 mod packet_clock;
@@ -12,27 +13,18 @@ mod packet_clock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, Source};
-use warpline_packet::{Instant, Kind, Steering};
+use warpline_io::{Burst, Given, Source};
 
+use self::desk::Desk;
 pub(crate) use self::feed::Feed;
-use self::feed::Found;
-use self::kept::Kept;
-use self::packet_clock::PacketClock;
 pub use self::packet_clock::TimeCounts;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
 use crate::stats::{EndedBy, Part};
-use crate::{Chain, Control, Settings, lane_of};
+use crate::{Chain, Control, Settings};
 
-/// The queue that frames are lost at which a source could not hold back.
-const OVERLOAD_QUEUE: &str = "ingress";
-/// The queue that frames are lost at which a lane's own source gave to the wrong lane.
-const STEERING_QUEUE: &str = "steering";
 /// Bursts of the source taken before anything else gets its turn.
 const BURSTS: usize = 8;
-/// How long frames wait for others that tell whether their time is to be believed, where the source has none for now.
-const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// What a call of [`Ingress::step`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,50 +37,12 @@ pub(crate) enum Step {
     Finished,
 }
 
-/// Something that every lane is told at the same place of the input.
-struct Announcement {
-    kind: Kind,
-    ingress: u64,
-    next_lane: usize,
-}
-
 /// One source and the lanes it feeds.
 pub(crate) struct Ingress {
     source: Box<dyn Source>,
     desk: Desk,
     /// Packets read that were told of.
     told: u64,
-}
-
-/// Where frames are numbered, timed and handed out.
-struct Desk {
-    feeds: Vec<Feed>,
-    steering: Steering,
-    batch_packets: usize,
-    drops_when_full: bool,
-    /// The only lane, of how many, that this source feeds; steered over all of them otherwise.
-    own: Option<(usize, usize)>,
-    tick: Option<Duration>,
-    next_tick: Instant,
-    /// What the frames' own times come to.
-    time: PacketClock,
-    /// The number of the input that is next.
-    ingress: u64,
-    announcement: Option<Announcement>,
-    /// What was found out about the frames of a burst.
-    found: Box<[Found; BURST_MAX]>,
-    kept: Kept,
-    /// Frames whose time is not decided: they come behind those that are kept.
-    held: Kept,
-    /// When the source had none for the first time since there are such.
-    held_since: Option<u64>,
-    /// There are no more frames, but those that are held may not be on their way.
-    ending: bool,
-    ended: bool,
-    /// Reloads announced so far.
-    reloads: u32,
-    clock: Clock,
-    part: Part,
 }
 
 impl Ingress {
@@ -100,27 +54,7 @@ impl Ingress {
         settings: &Settings,
         clock: Clock,
     ) -> Self {
-        let desk = Desk {
-            feeds,
-            steering: chain.steering.clone(),
-            batch_packets: settings.batch_packets,
-            drops_when_full: source.drops_when_full(),
-            own,
-            tick: chain.tick(),
-            next_tick: Instant::ZERO,
-            time: PacketClock::default(),
-            ingress: 0,
-            announcement: None,
-            found: Box::new([Found::default(); BURST_MAX]),
-            kept: Kept::new(),
-            held: Kept::default(),
-            held_since: None,
-            ending: false,
-            ended: false,
-            reloads: 0,
-            clock,
-            part: Part::new(chain.instances.len()),
-        };
+        let desk = Desk::new(feeds, own, chain, settings, source.drops_when_full(), clock);
         Self { source, desk, told: 0 }
     }
 
@@ -190,302 +124,5 @@ impl Ingress {
         }
         desk.flush_late();
         Step::Worked
-    }
-}
-
-impl Desk {
-    /// No room: what is open goes ahead, so that no lane waits for a number that lies here.
-    fn blocked(&mut self) -> Step {
-        self.flush();
-        Step::Idle(Duration::from_millis(1))
-    }
-
-    /// Hands over every open batch; says whether there was room for all.
-    fn flush(&mut self) -> bool {
-        let mut all = true;
-        for feed in &mut self.feeds {
-            all &= feed.flush();
-        }
-        all
-    }
-
-    /// Hands over batches that fill so slowly that the other lanes would have to wait for them.
-    fn flush_late(&mut self) {
-        let lag = (2 * self.batch_packets * self.feeds.len()) as u64;
-        for feed in &mut self.feeds {
-            if feed.open.is_some() && feed.first + lag < self.ingress {
-                feed.flush();
-            }
-        }
-    }
-
-    /// The source has nothing for `wait`: what is open goes ahead, and in time what is held.
-    fn rest(&mut self, wait: Duration) -> Step {
-        self.flush();
-        if self.held.is_empty() {
-            return Step::Idle(wait);
-        }
-        let now = self.clock.now();
-        let waited = Duration::from_nanos(now - *self.held_since.get_or_insert(now));
-        match HELD_MAX.checked_sub(waited).filter(|left| !left.is_zero()) {
-            Some(left) => Step::Idle(wait.min(left)),
-            None if self.take_held(true) => Step::Worked,
-            None => self.blocked(),
-        }
-    }
-
-    /// No more frames come.
-    fn end(&mut self) -> Step {
-        self.ending = true;
-        if !self.take_held(true) {
-            return self.blocked();
-        }
-        self.ended = true;
-        self.start_announcement(Kind::Finish);
-        Step::Worked
-    }
-
-    /// Takes frames in. Says whether there was room for all; those that found none are kept.
-    fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
-        self.part.packets.read += frames.len() as u64;
-        self.held_since = None;
-        if !self.held.is_empty() {
-            self.hold(frames);
-            return self.take_held(false);
-        }
-        let (near, mut bytes, mut too_long) = self.find_near(frames);
-        let mut timed = near;
-        if near < frames.len() {
-            timed += self.time(near, &frames[near..], false);
-            let (more, is_too_long) = self.find(near, &frames[near..timed]);
-            (bytes, too_long) = (bytes + more, too_long | is_too_long);
-        }
-        let (frames, undecided) = frames.split_at(timed);
-        self.part.bytes_read += bytes as u64;
-        self.hold(undecided);
-        // One that is too long for a slab would wait for room forever: it is cut where it is kept.
-        let taken = if too_long { 0 } else { self.take(frames) };
-        self.keep(frames, taken);
-        taken == frames.len()
-    }
-
-    /// Gives the frames of a burst from place `from` on their times, as far as these are decided; says of how many.
-    #[inline(never)]
-    fn time(&mut self, from: usize, frames: &[Frame<'_>], is_all: bool) -> usize {
-        let times = self.found[from..].iter_mut().map(|found| &mut found.now);
-        self.time.time(frames, is_all, times)
-    }
-
-    /// Keeps those of the frames that were timed which found no room.
-    fn keep(&mut self, frames: &[Frame<'_>], taken: usize) {
-        let left = frames.iter().zip(&*self.found).skip(taken);
-        left.for_each(|(frame, found)| self.kept.keep(frame, found.now));
-    }
-
-    /// Holds frames until their time is decided.
-    #[inline]
-    fn hold(&mut self, frames: &[Frame<'_>]) {
-        for frame in frames {
-            self.part.bytes_read += frame.bytes.len() as u64;
-            self.held.keep(frame, Instant::ZERO);
-        }
-    }
-
-    /// Takes in the frames that are held, as far as their times are decided; `is_all` says that no others follow. Says whether there was room for all
-    /// of these.
-    #[inline(never)]
-    fn take_held(&mut self, is_all: bool) -> bool {
-        while !self.held.is_empty() {
-            let mut held = std::mem::take(&mut self.held);
-            let (timed, taken) = {
-                let mut burst = Burst::new();
-                held.frames().for_each(|(frame, _)| _ = burst.push(frame));
-                let frames = burst.frames();
-                let timed = self.time(0, frames, is_all && frames.len() == held.len());
-                let frames = &frames[..timed];
-                self.find(0, frames);
-                let taken = self.take(frames);
-                self.keep(frames, taken);
-                (timed, taken)
-            };
-            held.forget(timed);
-            self.held = held;
-            if timed == 0 || taken < timed {
-                return taken == timed;
-            }
-        }
-        true
-    }
-
-    /// Takes the frames in that found no room before, as far as they find some now; says whether none is
-    /// left.
-    #[inline(never)]
-    fn take_kept(&mut self) -> bool {
-        if self.kept.is_empty() {
-            return true;
-        }
-        let mut kept = std::mem::take(&mut self.kept);
-        let taken = {
-            let mut burst = Burst::new();
-            for ((frame, now), found) in kept.frames().zip(self.found.iter_mut()) {
-                let _ = burst.push(frame);
-                found.now = now;
-            }
-            self.find(0, burst.frames());
-            self.take(burst.frames())
-        };
-        kept.forget(taken);
-        self.kept = kept;
-        self.kept.is_empty()
-    }
-
-    /// Takes in frames that [`Desk::find`] has seen, and says how many: those that follow found no room and
-    /// have to wait. Where the source can't wait, they are counted lost instead.
-    fn take(&mut self, frames: &[Frame<'_>]) -> usize {
-        let mut at = 0;
-        while let Some(found) = self.found[..frames.len()].get(at) {
-            let lane = found.lane;
-            if !self.is_own(found) {
-                // Its state is on another lane: nobody here may let it through.
-                self.part.overloaded(STEERING_QUEUE, 1);
-                at += 1;
-                continue;
-            }
-            let end = self.run_end(frames, at);
-            if end == at {
-                // A tick comes first.
-                if !self.announce() {
-                    return at;
-                }
-                continue;
-            }
-            let (frames, found) = (&frames[at..end], &self.found[at..end]);
-            let feed = &mut self.feeds[usize::from(lane)];
-            let placed = feed.place(frames, found, &mut self.ingress, &self.clock);
-            at += placed;
-            if at < end {
-                if !self.drops_when_full {
-                    return at;
-                }
-                self.part.overloaded(OVERLOAD_QUEUE, 1);
-                at += 1;
-            }
-        }
-        frames.len()
-    }
-
-    /// Finds out of the frames from place `from` of a burst on where their headers lie and where they go, how many bytes they
-    /// have together, and whether one may be too long. Apart from placing them: each of both has as much to keep at hand as there are registers.
-    #[inline(never)]
-    fn find(&mut self, from: usize, frames: &[Frame<'_>]) -> (usize, bool) {
-        // Of many lengths ored, one that is too long is seen, and so seldom another that it does no harm.
-        let (mut bytes, mut lens) = (0, 0);
-        for (frame, found) in frames.iter().zip(&mut self.found[from..]) {
-            bytes += frame.bytes.len();
-            lens |= frame.bytes.len();
-            found.read(frame, &self.steering);
-        }
-        self.find_lanes(from, frames.len());
-        (bytes, lens > FRAME_LEN_MAX)
-    }
-
-    /// The same of the frames of a burst up to the first that isn't near in time, which are given their times on the way; says
-    /// how many they are. Nearly always they are all.
-    #[inline(never)]
-    fn find_near(&mut self, frames: &[Frame<'_>]) -> (usize, usize, bool) {
-        let Some(mut walk) = self.time.walk(frames.len()) else { return (0, 0, false) };
-        let (mut count, mut bytes, mut lens) = (0, 0, 0);
-        for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
-            let Some(now) = walk.step(frame) else { break };
-            found.now = now;
-            bytes += frame.bytes.len();
-            lens |= frame.bytes.len();
-            found.read(frame, &self.steering);
-            count += 1;
-        }
-        self.time.arrive(walk, count);
-        self.find_lanes(0, count);
-        (count, bytes, lens > FRAME_LEN_MAX)
-    }
-
-    fn find_lanes(&mut self, from: usize, count: usize) {
-        if self.feeds.len() > 1 {
-            for found in &mut self.found[from..from + count] {
-                found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
-            }
-        }
-    }
-
-    /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`
-    /// itself where one was begun to be told that comes first.
-    fn run_end(&mut self, frames: &[Frame<'_>], at: usize) -> usize {
-        let mut end = frames.len();
-        if self.feeds.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
-            let same = |found: &Found| {
-                let first = &self.found[at];
-                found.lane == first.lane && self.is_own(found)
-            };
-            end = self.found[at..end].iter().position(|f| !same(f)).map_or(end, |n| at + n);
-        }
-        if self.tick.is_none() {
-            return end;
-        }
-        let now = self.found[at].now;
-        if self.next_tick == Instant::ZERO {
-            self.set_next_tick(now);
-        }
-        match self.found[at..end].iter().position(|found| found.now >= self.next_tick) {
-            Some(0) => {
-                self.start_announcement(Kind::Tick { now, captured: frames[at].timestamp });
-                self.set_next_tick(now);
-                at
-            }
-            Some(before) => at + before,
-            None => end,
-        }
-    }
-
-    fn is_own(&self, found: &Found) -> bool {
-        self.own.is_none_or(|(own, lanes)| lane_of(found.steered.shard, lanes) == own)
-    }
-
-    /// Sets when the next tick is due, counted from `now`.
-    fn set_next_tick(&mut self, now: Instant) {
-        let Some(every) = self.tick else { return };
-        self.next_tick = now.after(every);
-        if self.next_tick <= now {
-            // Time can't go on any more: no tick a packet.
-            self.tick = None;
-        }
-    }
-
-    /// Tells the lanes what is to be told, each behind what it got so far. Says whether all know.
-    fn announce(&mut self) -> bool {
-        let Some(announcement) = &mut self.announcement else { return true };
-        while let Some(feed) = self.feeds.get_mut(announcement.next_lane) {
-            if !feed.announce(announcement.kind, announcement.ingress, &self.clock) {
-                return false;
-            }
-            announcement.next_lane += 1;
-        }
-        self.announcement = None;
-        true
-    }
-
-    /// Tells the lanes that functions were built anew. Says whether all know.
-    #[cold]
-    fn announce_reload(&mut self, control: &Control) -> bool {
-        self.reloads = control.reloads.asked();
-        if let Some(chain) = control.reloads.chain() {
-            self.steering = chain.steering.clone();
-            self.start_announcement(Kind::Reload);
-        }
-        self.announce()
-    }
-
-    /// Begins to tell every lane `kind`, which takes the next number of the input.
-    fn start_announcement(&mut self, kind: Kind) {
-        self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
-        self.ingress += 1;
     }
 }

@@ -10,8 +10,8 @@ use super::balance::{Balance, End};
 use super::config::{Config, Mode, NoVip};
 use super::flow::{Flow, is_whole};
 use super::{LoadBalancer, Refusal, encap};
-use crate::nat::bindings::Protocol;
 use crate::nat::icmp::Quote;
+use crate::nat::key::Protocol;
 use crate::nat::translate::{Action, Rewrite, Words};
 use crate::{Before, Emit, Function};
 

@@ -9,30 +9,17 @@
 
 use std::time::Duration;
 
-use warpline_packet::hash::{fold_v6, mix32};
+use warpline_packet::hash::mix32;
 use warpline_packet::{Instant, Shard, prefetch_all};
 
 use super::Refusal;
-use super::addresses::Endpoint;
-use super::config::{Config, Dependence};
+use super::config::Config;
 use super::index::{Index, scale};
+use super::key::{Key, Protocol};
 use super::ports::Ports;
 use crate::keyed::HashKey;
 use crate::sources::Sources;
 use crate::tables::fullest;
-
-/// What has ports, or identifiers, of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Tcp,
-    Udp,
-    /// Echoes of ICMP and ICMPv6.
-    Icmp,
-}
-
-impl Protocol {
-    const COUNT: usize = 3;
-}
 
 /// What a binding's idle time depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,65 +77,6 @@ impl Kind {
 /// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
 const YIELDING: usize = 2 * Kind::ALL.len();
 
-/// What a binding is found by from inside. The remote is zero as far as the mapping does not
-/// depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    inside: u128,
-    remote: u128,
-    inside_port: u16,
-    remote_port: u16,
-    protocol: Protocol,
-    version: u8,
-}
-
-impl Key {
-    pub(super) fn new(
-        version: u8,
-        protocol: Protocol,
-        inside: Endpoint,
-        remote: Endpoint,
-        mapping: Dependence,
-    ) -> Self {
-        let (remote, remote_port) = match mapping {
-            Dependence::EndpointIndependent => (0, 0),
-            Dependence::AddressDependent => (remote.address, 0),
-            Dependence::AddressAndPortDependent => (remote.address, remote.port),
-        };
-        let Endpoint { address, port } = inside;
-        Self { inside: address, remote, inside_port: port, remote_port, protocol, version }
-    }
-
-    /// The inside endpoint.
-    pub(super) fn inside(&self) -> Endpoint {
-        Endpoint { address: self.inside, port: self.inside_port }
-    }
-
-    /// Where its binding is looked for in a table of this key.
-    fn hash(&self, key: HashKey) -> u32 {
-        let ports = u64::from(self.inside_port) << 16 | u64::from(self.remote_port);
-        let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
-        key.of([self.inside, self.remote], ports << 16 ^ kind)
-    }
-
-    /// What its outside port is looked for by: the same in every run.
-    fn name(&self) -> u32 {
-        let ports = u32::from(self.inside_port) << 16 | u32::from(self.remote_port);
-        let kind = (self.protocol as u32) << 8 | u32::from(self.version);
-        let remote = if self.remote == 0 { 0 } else { fold_v6(self.remote) };
-        mix32(mix32(self.home_hash() ^ ports.wrapping_mul(0x9e37_79b1)) ^ remote ^ kind)
-    }
-
-    /// A hash of the inside address alone: hosts keep their outside address by it.
-    fn home_hash(&self) -> u32 {
-        let folded = match self.version {
-            4 => self.inside as u32,
-            _ => fold_v6(self.inside),
-        };
-        mix32(folded ^ 0x5bd1_e995)
-    }
-}
-
 /// What a binding is looked for by, before it is: the index, and the hash there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sought {
@@ -184,14 +112,7 @@ const NONE: u32 = u32::MAX;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 const UNUSED: Binding = Binding {
-    key: Key {
-        inside: 0,
-        remote: 0,
-        inside_port: 0,
-        remote_port: 0,
-        protocol: Protocol::Tcp,
-        version: 0,
-    },
+    key: Key::UNUSED,
     expires: 0,
     previous: NONE,
     next: NONE,

@@ -4,8 +4,8 @@ use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, tcp};
 use warpline_packet::{Flags, PacketMut};
 
 use super::Refusal;
-use super::bindings::Protocol;
 use super::icmp::{is_echo, is_echo_request};
+use super::key::Protocol;
 
 /// What a packet carries that can be translated.
 pub(super) enum Content {

@@ -6,7 +6,7 @@
 use warpline_packet::wire::{checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use super::addresses::Endpoint;
-use super::bindings::Protocol;
+use super::key::Protocol;
 use super::translate;
 
 /// Which end of the quoted packet.

@@ -3,13 +3,14 @@
 #![doc = include_str!("manual.md")]
 
 pub(crate) mod addresses;
-pub(crate) mod bindings;
+mod bindings;
 mod config;
 mod content;
 mod fragments;
 pub(crate) mod icmp;
 pub(crate) mod index;
 mod iptables_rules;
+pub(crate) mod key;
 mod nft_rules;
 mod ports;
 mod remotes;

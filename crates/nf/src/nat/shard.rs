@@ -7,11 +7,12 @@ use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason
 
 use super::Refusal;
 use super::addresses::Endpoint;
-use super::bindings::{Bindings, Class, Key, Protocol, Sought};
+use super::bindings::{Bindings, Class, Sought};
 use super::config::{Config, Dependence};
 use super::content::{Content, Flow, content};
 use super::fragments::Fragments;
 use super::icmp::Quote;
+use super::key::{Key, Protocol};
 use super::remotes::{Remotes, SegmentTimes, Way};
 use super::translate::{Action, Rewrite, Words};
 use crate::{Before, Emit};

@@ -7,8 +7,8 @@ use warpline_packet::wire::icmpv4;
 use super::outcome::Direction;
 use super::segment::Ends;
 use crate::keyed::mix;
-use crate::nat::bindings::Protocol;
 use crate::nat::icmp::Quote;
+use crate::nat::key::Protocol;
 
 /// One direction of a flow. ICMP has as ports the type of the message and that of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
