@@ -1,10 +1,12 @@
-//! How much memory a lane takes, and what of it functions fill: room for the worst case of what a stage takes, never of all that
-//! might be under way.
+//! How much memory a lane takes, and how much of it functions may fill.
 //!
-//! What a function makes, or gives packets as other frames, is placed in slabs of its own, which come back when their batches have left. A stage
-//! takes a batch only while there is room for the worst that it and every stage behind it may make of one ([`Placed`]): else it
-//! waits. So it never starts what could not be ended, and leaves those behind it what they need; and as the last of them waits
-//! for nobody but the sender, there is no waiting in a circle. What a device has under way and may still make has its room promised.
+//! What a function makes, and the frames it puts in the place of others, lie in slabs of their own. These come back when
+//! their batches have left. A stage takes a batch only while slabs are free for the worst that it and every stage behind it
+//! may make of that batch ([`Placed`]); until then it waits. So what is started can be finished, and stages behind have
+//! what they need. The last one waits only for the sender, so there is no deadlock. For batches on a device, the slabs that
+//! they may still fill are promised ahead.
+//!
+//! The room is for the worst case of one batch in each stage, not of all batches on their way.
 
 use std::fmt;
 
@@ -14,7 +16,7 @@ use warpline_packet::{ALIGN, SLAB_LEN, frame_start};
 use crate::settings::TICK_PACKETS;
 use crate::{Chain, Settings, StagePlan};
 
-/// Slabs for what functions place, as far as fewer do.
+/// Slabs for what functions place, unless one batch needs more.
 pub(crate) const EMIT_SLABS_MAX: usize = 512;
 /// Most bytes of a lane's packets with their tables, as offsets have 32 bits; and of its batches and launches.
 pub const LANE_LEN_MAX: usize = u32::MAX as usize;
@@ -62,7 +64,8 @@ impl Rooms {
 }
 
 impl Settings {
-    /// What functions of `chain` may place, and the slabs for it: as many as keep batches going, as far as fewer don't do.
+    /// What functions of `chain` may place, and how many slabs there are for it: enough to keep all stages busy, within
+    /// [`EMIT_SLABS_MAX`] unless one batch alone needs more.
     pub(crate) fn placed(&self, chain: &Chain) -> Placed {
         let mut reach = 1;
         let mut stages: Vec<StageRoom> =

@@ -1,6 +1,7 @@
-//! Hashes that nobody who chooses addresses and ports can foresee: each table has a number of its own, drawn when it is made.
+//! Keyed hashes for indices: a sender who chooses addresses and ports can't aim at one place of a table, as each
+//! table draws its own key.
 //!
-//! For the places of indices alone, which change nothing but how long a look takes: entries are found by what they are.
+//! Results don't depend on the key: entries are compared whole, so it only changes how long a look-up takes.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;

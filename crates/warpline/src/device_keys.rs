@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use warpline_device::{Found, find};
-use warpline_engine::{LaunchOptions, OnDevice, Streams};
+use warpline_engine::{Chain, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
@@ -28,6 +28,20 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let device =
         found().open(name).map_err(|why| format!("--device {name}: {why}; also: cpu, auto"));
     device.map(drop)
+}
+
+/// What to tell where `--device` names a device and no function has kernels for it.
+pub(crate) fn unused<'a>(
+    device: Option<&str>,
+    chains: impl IntoIterator<Item = &'a Chain>,
+) -> Option<String> {
+    let device = device.filter(|name| *name != "cpu")?;
+    let mut instances = chains.into_iter().flat_map(|chain| &chain.instances);
+    (!instances.any(|instance| instance.on_device.is_some())).then(|| {
+        format!(
+            "warning: --device {device}: no function of the chain has kernels; all run on the CPU\n"
+        )
+    })
 }
 
 /// Where a function is to run; `None` is the CPU. `forced` is what the command line says for all functions.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with every control character but tabs and the ends of lines as `\u001b`, and so characters that turn the direction of writing.
-/// JSON stays what it is: there this is the way to write them.
+/// `text` with control characters written as `\u001b`, except tabs and line ends, and also characters that change the
+/// direction of writing. JSON stays valid: it escapes them the same way.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_bidirectional(c);
     if !text.contains(is_odd) {
@@ -21,7 +21,7 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Whether a character turns the direction of what follows (Unicode Standard Annex 9, 2).
+/// Whether a character changes the direction of what follows (Unicode Standard Annex 9, 2).
 fn is_bidirectional(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -187,8 +187,8 @@ impl Desk {
         }
     }
 
-    /// Takes in the frames that are held, as far as their times are decided; `is_all` says that no others follow. Says whether there was room for all
-    /// of these.
+    /// Takes in the frames that are held, as far as their times are decided; `is_all` says that no others follow. Says
+    /// whether there was room for all of these.
     #[inline(never)]
     fn take_held(&mut self, is_all: bool) -> bool {
         while !self.held.is_empty() {
@@ -270,8 +270,8 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds out of the frames from place `from` of a burst on where their headers lie and where they go, how many bytes they
-    /// have together, and whether one may be too long. Apart from placing them: each of both has as much to keep at hand as there are registers.
+    /// Finds the headers and the lane of a burst's frames from place `from` on; gives their bytes in all, and whether one may
+    /// be too long. It is not one loop with placing them: each of the two fills the registers.
     #[inline(never)]
     fn find(&mut self, from: usize, frames: &[Frame<'_>]) -> (usize, bool) {
         // Of many lengths ored, one that is too long is seen, and so seldom another that it does no harm.
@@ -285,8 +285,8 @@ impl Desk {
         (bytes, lens > FRAME_LEN_MAX)
     }
 
-    /// The same of the frames of a burst up to the first that isn't near in time, which are given their times on the way; says
-    /// how many they are. Nearly always they are all.
+    /// The same from the first frame up to one whose time is not near, with the frames' times; also gives their number, which
+    /// is nearly always all.
     #[inline(never)]
     fn find_near(&mut self, frames: &[Frame<'_>]) -> (usize, usize, bool) {
         let Some(mut walk) = self.time.walk(frames.len()) else { return (0, 0, false) };

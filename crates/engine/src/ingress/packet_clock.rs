@@ -1,12 +1,13 @@
-//! The time that functions go by: packets' own times, made monotone, which no few packets can push.
+//! The time that functions go by: packets' own times, made monotone, and safe from a few damaged ones.
 //!
-//! The clock follows the packets' own times while each lies within [`BOUND`] of the one before. One that lies farther off is believed
-//! only if of the [`WITNESSES`] packets behind it more lie nearer to it than to the clock: then there was a gap, or a step of the
-//! capturing clock, and the clock follows; otherwise the packet is a stray and gets the clock's time. Where the input ends before that is decided, a gap of up
-//! to [`BELIEVED`] is believed, and a larger one if it has more packets than the time that it leaves.
+//! While a packet's time is within [`BOUND`] of the one before, the clock follows it. A time farther away is put to
+//! the vote of the next [`WITNESSES`] packets: each votes for the side that its own time is nearer to, the new time or
+//! the clock. If most are for the new time, there was a gap or the capturing clock was set, and our clock follows.
+//! If not, the packet is a stray and gets the clock's time. At the end of the input there may be too few voters: a gap
+//! of up to [`BELIEVED`] is then believed, and a larger one if more packets have the new time than the old one.
 //!
-//! A step back changes how own times map to the clock's, which stands still meanwhile and goes on from there: it never goes back, and is never
-//! stuck at a maximum. All is decided by the order of the input alone.
+//! The clock never goes back. Where packets' times step back, it stands still and goes on at their pace, so it is never
+//! stuck at a maximum. Only the order of the input decides, not the speed at which it comes.
 
 use core::time::Duration;
 
@@ -22,7 +23,8 @@ pub(super) const WITNESSES: usize = 15;
 const BELIEVED: Duration = Duration::from_secs(24 * 3600);
 /// The latest that a clock starts at, in the year 2116: whatever the first packet says, the clock can go on from there.
 const START_MAX: u64 = 1 << 62;
-/// A gap moves the clock by this part of the time that is left to the last moment at most (two years, today), so that no number of gaps comes to it.
+/// A gap moves the clock by at most this part of the time left until the last moment there is (two years, today), so that
+/// no number of gaps gets there.
 const GAP_SHARE: u64 = 256;
 
 /// What was met of times far from the clock.
@@ -81,7 +83,7 @@ impl PacketClock {
         }
     }
 
-    /// Goes on with the frames' own times while each is near, and gives the frames theirs; says how many.
+    /// Gives frames their times as long as each is near the one before; says how many.
     #[inline(always)]
     fn follow<'a>(
         &mut self,
@@ -99,16 +101,16 @@ impl PacketClock {
         count
     }
 
-    /// To go on with at most `count` frames that are near; `None` where that takes to be judged.
+    /// For up to `count` frames whose times are near. `None`: the next one has to be judged.
     #[inline(always)]
     pub(super) fn walk(&self, count: usize) -> Option<Walk> {
-        // Whatever the frames say, both times have room for it.
+        // Each frame adds `NEAR` at most: neither sum can overflow.
         let most = u64::MAX - NEAR * (count as u64 + 1);
         let has_room = self.since > 0 && self.now <= most && self.own <= most;
         has_room.then_some(Walk { own: self.own, now: self.now })
     }
 
-    /// `count` frames were gone on with.
+    /// Ends a walk over `count` frames.
     #[inline(always)]
     pub(super) fn arrive(&mut self, walk: Walk, count: usize) {
         (self.own, self.now) = (walk.own, walk.now);
@@ -170,8 +172,8 @@ impl PacketClock {
         (self.own, self.since) = (own, 1);
     }
 
-    /// How far the clock is behind where it would be at `own` had it not stepped back, if that is where `own` belongs: two interfaces whose
-    /// clocks differ give their packets in turns, and no time passes with the turns.
+    /// If `own` takes up the time before the last step back, how far the clock has to move for it. Two interfaces whose
+    /// clocks differ may give packets by turns; no time passes when they switch.
     fn back_to_left(&self, own: u64) -> Option<u64> {
         let (left_own, left_now) = self.left?;
         let passed = i128::from(own) - i128::from(left_own);
@@ -181,7 +183,7 @@ impl PacketClock {
     }
 }
 
-/// A clock on its way over frames whose times are near.
+/// A clock's state in registers, for a run of frames whose times are near.
 pub(super) struct Walk {
     own: u64,
     now: u64,

@@ -128,8 +128,8 @@ fn is_whole(rule: &Rule, policy: &Policy) -> bool {
 }
 
 impl Known {
-    /// How much of `bytes` is not looked at again where the rule matched in the first `matched_len` of them: all of that, but for
-    /// what its literal began in where it ends behind that.
+    /// How many of `bytes` to skip after the rule matched within the first `matched_len` of them: all of those, or up to
+    /// where its literal begins if that straddles their end.
     pub(super) fn old_len(&self, bytes: &[u8], matched_len: usize) -> usize {
         let Some(Pattern { bytes: literal, is_nocase }) = &self.literal else { return matched_len };
         let from = (matched_len + 1).saturating_sub(literal.len());

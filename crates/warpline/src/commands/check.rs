@@ -12,7 +12,7 @@ use warpline_packet::{FieldSet, Steering};
 use super::{places, say};
 use crate::Failure;
 use crate::chain_file::{Loaded, Setting};
-use crate::device_keys::check_name;
+use crate::device_keys::{self, check_name};
 
 /// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named.
 pub(crate) fn check(
@@ -25,7 +25,8 @@ pub(crate) fn check(
     let chains = super::load_file(path, &Setting::of_set(set), true, device)?;
     check_machine(chains.iter())?;
     let chains = places::check_ports(path, chains)?;
-    places::check_device(device, chains.iter(), super::run::tell);
+    let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
+    unused.iter().for_each(|told| super::run::tell(told));
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });

@@ -31,22 +31,7 @@ pub(super) struct Others<'a> {
     pub(super) stats: Option<&'a Path>,
 }
 
-/// Tells where functions were asked onto a device and none of them has kernels.
-pub(super) fn check_device<'a>(
-    device: Option<&str>,
-    mut chains: impl Iterator<Item = &'a Loaded>,
-    tell: impl Fn(&str),
-) {
-    let Some(device) = device.filter(|name| *name != "cpu") else { return };
-    let is_on_device = |instance: &Instance| instance.on_device.is_some();
-    if !chains.any(|loaded| loaded.chain.instances.iter().any(is_on_device)) {
-        tell(&format!(
-            "warning: --device {device}: no function of the chain has kernels; all run on the CPU\n"
-        ));
-    }
-}
-
-/// What `run` would refuse of the files that these chains name, without touching one.
+/// Refuses what `run` would of the files that these chains name, and touches none.
 pub(super) fn check_ports(chain: &Path, loaded: Vec<Loaded>) -> Result<Vec<Loaded>, Failure> {
     let plan = |mut loaded: Loaded| Planned {
         input: loaded.ports.input.take().unwrap_or(Input::Demo),
@@ -95,7 +80,7 @@ fn could_write(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What is refused, at the last place where the chain file names the file; else it is of the command line.
+/// The message of a refusal, at the last place where the chain file names the file, if it does.
 pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> String {
     let Refusal { why, path } = refused;
     let found = chain.and_then(|chain| {

@@ -16,7 +16,7 @@ use super::crew::{self, Outcome, Ran};
 use super::places::{self, Others, Planned, located, written_files};
 use crate::chain_file::{Loaded, Setting, load};
 use crate::cli::RunArguments;
-use crate::device_keys::check_name;
+use crate::device_keys::{self, check_name};
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
@@ -42,11 +42,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         stats: arguments.stats.as_deref(),
     };
     places::check_files(&others, &planned)?;
-    places::check_device(
-        arguments.device.as_deref(),
-        planned.iter().map(|chain| &chain.loaded),
-        tell,
-    );
+    let chains = planned.iter().map(|chain| &*chain.loaded.chain);
+    device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
     let origin = Origin { path, set: &set, device };

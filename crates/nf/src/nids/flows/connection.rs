@@ -178,7 +178,7 @@ impl Turn<'_> {
         }
         let (start, end) = self.span();
         if self.is_outdated() {
-            // What was delivered already may well come again so late.
+            // A late copy of data that was delivered: no decoy.
             let is_known = start >= 0 && start < end && end <= self.own().side.next() as i64;
             return if is_known { Ok(self.old()) } else { Err(Why::Time) };
         }
@@ -237,7 +237,7 @@ impl Turn<'_> {
         is_asked && self.segment.is_signed() != self.connection.is_signed
     }
 
-    /// Notes what a segment that is refused says of data far ahead; whether both ends agree on that now.
+    /// Notes where a refused segment puts both streams; whether the ends now agree ([`Half::catches_up`]).
     pub(super) fn catches_up(&mut self) -> bool {
         let Segment { seq, ack, payload, .. } = *self.segment;
         let Self { connection, direction, .. } = self;

@@ -83,8 +83,8 @@ impl Half {
             || self.is_behind_fin(seq)
     }
 
-    /// Whether both ends speak of data far ahead that nobody saw: these were lost on the way to the listener alone, and the
-    /// stream goes on there. Neither end can make that up by itself.
+    /// Whether both ends agree that the stream is far ahead of what we saw: the capture lost that data, and the stream
+    /// goes on from there. One end alone can't claim it.
     pub(super) fn catches_up(&mut self) -> bool {
         let [sent, acked] = self.ahead;
         let (end, known) = (self.offset(sent), self.side.farthest() as i64);
