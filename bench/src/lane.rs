@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use warpline_nf::{Emit, Function, State};
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, Instant, LinkType, SHARDS,
-    SLAB_LEN, Shard, Steering,
+    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, FlowHasher, Headers, Instant, LinkType,
+    SHARDS, SLAB_LEN, Shard, Steering,
 };
 
 use crate::sys::Reached;
@@ -89,7 +89,7 @@ impl Lane {
         self.batches.iter_mut().for_each(Batch::clear);
         for (number, frame) in frames.iter().enumerate() {
             let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
-            let steered = self.steering.steer(frame, &headers);
+            let steered = self.steering.steer(&FlowHasher::SEED_0, frame, &headers);
             let arrival = Arrival {
                 timestamp: Instant::from_secs(1),
                 captured: Instant::from_secs(1),
@@ -172,7 +172,14 @@ impl Lane {
         let emits = self.function.emits();
         for (shard, range) in ranges {
             let (made, placer) = (&mut self.made, &mut self.arena.emit);
-            let emit = &mut Emit::new(made, placer, emits, Shard::new(shard), &mut []);
+            let emit = &mut Emit::new(
+                made,
+                placer,
+                &FlowHasher::SEED_0,
+                emits,
+                Shard::new(shard),
+                &mut [],
+            );
             work(&mut self.states[shard], batch, &self.order[range], Part::Work(emit));
         }
     }
@@ -240,7 +247,8 @@ impl Lane {
                 continue;
             }
             let (shard, placer) = (Shard::new(shard), &mut self.arena.emit);
-            let emit = &mut Emit::new(&mut self.made, placer, emits, shard, &mut []);
+            let emit =
+                &mut Emit::new(&mut self.made, placer, &FlowHasher::SEED_0, emits, shard, &mut []);
             state.before.iter_mut().for_each(|half| half.before(batch, picks, emit));
             state.after.iter_mut().for_each(|half| half.after(batch, picks, emit));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::{BURST_MAX, Burst, Frame, Given, Next, Source, SourceError};
-use warpline_packet::{Headers, Instant, LinkType, Steering};
+use warpline_packet::{FlowHasher, Headers, Instant, LinkType, Steering};
 
 /// Frames behind each other in one block of memory.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Frames {
         for index in 0..self.len() {
             let frame = self.get(index);
             let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
-            let shard = steering.steer(frame, &headers).shard;
+            let shard = steering.steer(&FlowHasher::SEED_0, frame, &headers).shard;
             split[warpline_engine::lane_of(shard, lanes)].push(frame);
         }
         split

@@ -55,7 +55,7 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
     let client = ClientKey::new(&[of("192.0.2.0/24"), of("2001:db8:2::/64")]);
     let keys = [Steering::Inside(Arc::new(key)), Steering::Client(Arc::new(client))];
     for steering in keys.iter().chain(&[Steering::AddressPair, Steering::Single]) {
-        assert!(usize::from(steering.steer(frame, &headers).shard) < SHARDS);
+        assert!(usize::from(steering.steer(&FlowHasher::SEED_0, frame, &headers).shard) < SHARDS);
     }
     headers
 }
@@ -201,7 +201,7 @@ macro_rules! accessors {
 fn batch(frame: &[u8], link: LinkType, wire_len: usize, shape: (isize, isize)) {
     ROOM.with_borrow_mut(|room| {
         let headers = Headers::parse(frame, link, wire_len);
-        let steered = Steering::AddressPair.steer(frame, &headers);
+        let steered = Steering::AddressPair.steer(&FlowHasher::SEED_0, frame, &headers);
         let arrival = Arrival {
             timestamp: Instant::from_secs(7),
             captured: Instant::from_secs(6),

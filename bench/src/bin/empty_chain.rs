@@ -11,7 +11,7 @@ use warpline_bench::chains::{chain, seconds_in_memory};
 use warpline_bench::memory::Frames;
 use warpline_bench::{median, seconds};
 use warpline_engine::Chain;
-use warpline_packet::{Headers, LinkType, Steering};
+use warpline_packet::{FlowHasher, Headers, LinkType, Steering};
 
 const ROUNDS: usize = 9;
 const PACKETS: u64 = 8_000_000;
@@ -39,7 +39,7 @@ fn bare(frames: &Frames, count: u64) {
         let frame = frames.get(at);
         let mut headers = Headers::default();
         headers.find(frame, LinkType::ETHERNET, frame.len());
-        let steered = Steering::AddressPair.steer(frame, &headers);
+        let steered = Steering::AddressPair.steer(&FlowHasher::SEED_0, frame, &headers);
         sum = sum.wrapping_add(steered.flow_hash ^ u32::from(steered.shard));
         at = if at + 1 == frames.len() { 0 } else { at + 1 };
     }

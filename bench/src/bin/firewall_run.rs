@@ -16,8 +16,8 @@ use warpline_nf::firewall::{
 };
 use warpline_nf::{Function, SourceText, harness};
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, Placer, Prefix,
-    Reason, Steering,
+    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Placer,
+    Prefix, Reason, Steering,
 };
 
 const BATCHES: usize = 64;
@@ -132,7 +132,7 @@ impl Bench {
         self.batches.iter_mut().for_each(Batch::clear);
         for (i, frame) in self.frames.iter().enumerate() {
             let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
-            let steered = Steering::AddressPair.steer(frame, &headers);
+            let steered = Steering::AddressPair.steer(&FlowHasher::SEED_0, frame, &headers);
             let arrival = Arrival {
                 timestamp: Instant::ZERO,
                 captured: Instant::ZERO,

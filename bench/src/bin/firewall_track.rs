@@ -9,7 +9,8 @@ use warpline_bench::seconds;
 use warpline_nf::firewall::DEFINITION;
 use warpline_nf::{Emit, Emits, harness};
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, Shard, Steering,
+    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Shard,
+    Steering,
 };
 
 const BATCH: usize = 256;
@@ -57,7 +58,14 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
                 batch.push(&frame, &headers, &arrival(&frame, &headers), &mut arena.ingress);
             placed.expect("an arena that holds a batch");
         }
-        let mut emit = Emit::new(&mut made, &mut arena.emit, Emits::NONE, Shard::WHOLE, &mut []);
+        let mut emit = Emit::new(
+            &mut made,
+            &mut arena.emit,
+            &FlowHasher::SEED_0,
+            Emits::NONE,
+            Shard::WHOLE,
+            &mut [],
+        );
         seconds(|| {
             before.fetch(&batch, &picks);
             before.fetch_next(&batch, &picks);
@@ -94,7 +102,7 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
 }
 
 fn arrival(frame: &[u8], headers: &Headers) -> Arrival {
-    let steered = Steering::AddressPair.steer(frame, headers);
+    let steered = Steering::AddressPair.steer(&FlowHasher::SEED_0, frame, headers);
     Arrival {
         timestamp: Instant::ZERO,
         captured: Instant::ZERO,

@@ -14,8 +14,8 @@ use warpline_bench::{median, seconds};
 use warpline_nf::{Emit, Emits, Function, State, harness, load_balancer};
 use warpline_packet::hash::mix32;
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Headers, HeapMemory, Instant, LinkType,
-    SHARDS, Shard, Steering,
+    Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, FlowHasher, Headers, HeapMemory, Instant,
+    LinkType, SHARDS, Shard, Steering,
 };
 
 const FLOWS: [u32; 3] = [1_000, 100_000, 1_000_000];
@@ -148,7 +148,7 @@ impl Lane {
         self.frame[28..30].copy_from_slice(&(flow as u16).to_be_bytes());
         self.frame[34..36].copy_from_slice(&(10_000 + (flow >> 16) as u16).to_be_bytes());
         let headers = Headers::parse(&self.frame, LinkType::ETHERNET, self.frame.len());
-        let steered = self.steering.steer(&self.frame, &headers);
+        let steered = self.steering.steer(&FlowHasher::SEED_0, &self.frame, &headers);
         let arrival = Arrival {
             timestamp: Instant::from_secs(1),
             captured: Instant::from_secs(1),
@@ -183,7 +183,14 @@ impl Lane {
             let Some(before) = &mut state.before else { continue };
             if !picks.is_empty() {
                 let (shard, placer) = (Shard::new(shard), &mut self.arena.emit);
-                let emit = &mut Emit::new(&mut self.made, placer, Emits::NONE, shard, &mut []);
+                let emit = &mut Emit::new(
+                    &mut self.made,
+                    placer,
+                    &FlowHasher::SEED_0,
+                    Emits::NONE,
+                    shard,
+                    &mut [],
+                );
                 before.before(&mut self.batch, picks, emit);
             }
         }

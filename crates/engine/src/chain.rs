@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpline_device::Failure;
 use warpline_nf::{Definition, Function, Growth, Kernels};
-use warpline_packet::{ArenaLayout, REASONS_MAX, Shard, StateKey, Steering};
+use warpline_packet::{ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering};
 
 use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
 
@@ -69,6 +69,8 @@ pub struct Chain {
     pub disagreement: Option<[String; 2]>,
     /// Scratch words handed out.
     pub scratch_words: usize,
+    /// What packets are steered by, and flows named.
+    seed: Seed,
     /// See [`Chain::show_drops`].
     shows_drops: bool,
     /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
@@ -143,6 +145,7 @@ impl Chain {
             steering,
             disagreement,
             scratch_words,
+            seed: Seed::default(),
             shows_drops: false,
         };
         let Growth { head, tail } = chain.growth();
@@ -151,6 +154,18 @@ impl Chain {
             (_, n) if n > GROWTH_MAX => Err(ChainError::Grows(n)),
             _ => Ok(chain),
         }
+    }
+
+    /// The same with the seed that its functions were built with; it is 0 otherwise.
+    #[must_use]
+    pub fn with_seed(mut self, seed: Seed) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What its packets are steered by, and their flows named.
+    pub fn seed(&self) -> Seed {
+        self.seed
     }
 
     /// Has every packet that a function drops be, from there on, what it was when that function got it, for a sink that is shown such

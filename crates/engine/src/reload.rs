@@ -61,6 +61,9 @@ impl Successor {
         if old.stages != new.stages || old.scratch_words != new.scratch_words {
             refused.push("the chain's stages can't change while packets flow".into());
         }
+        if old.seed() != new.seed() {
+            refused.push("`seed` can't change while packets flow".into());
+        }
         let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
         if kind(old) != kind(&new) {
             refused.push("how state is divided can't change while packets flow".into());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use warpline_device::Failure;
 use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
-use warpline_packet::{Arena, ArenaError, Batch, KeptFrames};
+use warpline_packet::{Arena, ArenaError, Batch, FlowHasher, KeptFrames};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
@@ -193,7 +193,7 @@ fn build(
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
     let kept = || KeptFrames::new(bytes).ok_or(StartError::Memory(bytes));
     let kept = chain.shows_drops().then(kept).transpose()?;
-    let rooms = Rooms { placer: arena.emit, kept };
+    let rooms = Rooms { placer: arena.emit, hasher: FlowHasher::new(chain.seed()), kept };
     let lane = Lane::new(chain, settings, lane, io, (rooms, made), launches, clock);
     Ok(Built { lane, feed, output, pool })
 }

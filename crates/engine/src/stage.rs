@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
 use warpline_packet::{
-    Access, Batch, Instant, KeptFrames, KeptRows, Kind, Placer, ReadWrite, SHARDS, Shard,
+    Access, Batch, FlowHasher, Instant, KeptFrames, KeptRows, Kind, Placer, ReadWrite, SHARDS,
+    Shard,
 };
 
 use crate::clock::Clock;
@@ -89,17 +90,20 @@ impl Bench {
         &'a mut self,
         shard: Shard,
         emits: Emits,
-        placer: &'a mut Placer,
+        rooms: &'a mut Rooms,
     ) -> (&'a [u16], Emit<'a>) {
         let range = range_of(&self.ends, shard);
         let causes = self.causes.get_mut(range.clone()).unwrap_or(&mut []);
-        (&self.picks[range], Emit::new(&mut self.made, placer, emits, shard, causes))
+        let Rooms { placer, hasher, .. } = rooms;
+        (&self.picks[range], Emit::new(&mut self.made, placer, hasher, emits, shard, causes))
     }
 }
 
 /// Where a lane's functions place frames.
 pub(crate) struct Rooms {
     pub(crate) placer: Placer,
+    /// Names the flows of what they make.
+    pub(crate) hasher: FlowHasher,
     /// Frames as they were when a function's turn began, where dropped packets are shown.
     pub(crate) kept: Option<KeptFrames>,
 }
@@ -308,7 +312,7 @@ impl Slot {
             if let Some(before) = &mut state.before
                 && flight.bench.has(*shard)
             {
-                let (picks, mut emit) = flight.bench.of(*shard, self.emits, &mut rooms.placer);
+                let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
@@ -332,7 +336,7 @@ impl Slot {
                 if let Some(after) = &mut state.after
                     && flight.bench.has(*shard)
                 {
-                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, &mut rooms.placer);
+                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }
@@ -357,7 +361,8 @@ impl Slot {
         let number = flight.batch.last_ingress();
         for (shard, state) in &mut self.states {
             let made = &mut flight.bench.made;
-            let mut emit = Emit::at_tick(made, &mut rooms.placer, self.emits, number, *shard);
+            let Rooms { placer, hasher, .. } = rooms;
+            let mut emit = Emit::at_tick(made, placer, hasher, self.emits, number, *shard);
             match flight.batch.kind() {
                 Kind::Packets | Kind::Reload => {}
                 Kind::Tick { now, captured } => {

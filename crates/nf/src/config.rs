@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use warpline_packet::Seed;
 
 use crate::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
@@ -395,12 +396,23 @@ fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
 /// What a chain hands out to the functions it is made of.
 #[derive(Debug, Default)]
 pub struct Resources {
+    seed: Seed,
     scratch_words: usize,
     notices: Diagnostics,
     remarks: Diagnostics,
 }
 
 impl Resources {
+    /// Of a chain with this seed.
+    pub fn with_seed(seed: Seed) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    /// What hashes are keyed by that a result depends on: which entry makes room, which port is taken.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
     /// Hands out `N` scratch words; `None` when the chain has no more.
     pub fn scratch<const N: usize>(&mut self) -> Option<[warpline_packet::ScratchWord; N]> {
         let first = self.scratch_words;

@@ -2,7 +2,7 @@
 //! it, and notes for its report.
 
 use warpline_packet::{
-    Arrival, Batch, Flags, Headers, Instant, LinkType, Note, Placer, Shard, Steering,
+    Arrival, Batch, Flags, FlowHasher, Headers, Instant, LinkType, Note, Placer, Shard, Steering,
 };
 
 use crate::Emits;
@@ -38,6 +38,7 @@ impl Cause {
 pub struct Emit<'a> {
     batch: &'a mut Batch,
     placer: &'a mut Placer,
+    hasher: &'a FlowHasher,
     emits: Emits,
     shard: Shard,
     /// The packets at hand, in ingress order.
@@ -57,15 +58,17 @@ struct Tick {
 }
 
 impl<'a> Emit<'a> {
-    /// Packets go to `batch`, placed by `placer`, for `causes`: the packets of `shard`, in ingress order, with what `before` made of them when it is `after`'s turn.
+    /// Packets go to `batch`, placed by `placer`, their flows named by `hasher`, for `causes`: the packets of `shard`, in
+    /// ingress order, with what `before` made of them when it is `after`'s turn.
     pub fn new(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
+        hasher: &'a FlowHasher,
         emits: Emits,
         shard: Shard,
         causes: &'a mut [Cause],
     ) -> Self {
-        Self { batch, placer, emits, shard, causes, tick: None }
+        Self { batch, placer, hasher, emits, shard, causes, tick: None }
     }
 
     /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
@@ -73,12 +76,13 @@ impl<'a> Emit<'a> {
     pub fn at_tick(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
+        hasher: &'a FlowHasher,
         emits: Emits,
         ingress: u64,
         shard: Shard,
     ) -> Self {
         let tick = Some(Tick { ingress, captured: None, made: 0, noted: 0 });
-        Self { batch, placer, emits, shard, causes: &mut [], tick }
+        Self { batch, placer, hasher, emits, shard, causes: &mut [], tick }
     }
 
     /// Says that the packet behind the tick was captured at `captured`.
@@ -159,7 +163,7 @@ impl<'a> Emit<'a> {
         }
         let mut headers = Headers::parse(bytes, cause.link, bytes.len());
         headers.flags.set(Flags::GENERATED);
-        arrival.flow_hash = Steering::AddressPair.steer(bytes, &headers).flow_hash;
+        arrival.flow_hash = Steering::AddressPair.steer(self.hasher, bytes, &headers).flow_hash;
         let index = self.batch.push(bytes, &headers, &arrival, self.placer).ok()?;
         self.count(arrival.ingress);
         Some(index)

@@ -13,8 +13,8 @@
 //! ```
 
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LinkType, ReadWrite, SHARDS,
-    Shard, Steering, Verdict,
+    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType,
+    ReadWrite, SHARDS, Shard, Steering, Verdict,
 };
 
 use crate::config::{Folder, Layer};
@@ -66,6 +66,7 @@ pub struct Outcome {
 pub struct Harness {
     function: Box<dyn Function>,
     steering: Steering,
+    hasher: FlowHasher,
     /// Where packets go in place of what `steering` says.
     steered_to: Option<u8>,
     shards: usize,
@@ -128,6 +129,7 @@ impl Harness {
         let mut harness = Self {
             function,
             steering,
+            hasher: FlowHasher::default(),
             steered_to: None,
             shards: room.shards,
             states: Vec::new(),
@@ -183,7 +185,7 @@ impl Harness {
         self.batch.clear();
         for input in inputs {
             let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
-            let steered = self.steering.steer(&input.bytes, &headers);
+            let steered = self.steering.steer(&self.hasher, &input.bytes, &headers);
             let arrival = Arrival {
                 timestamp: input.timestamp,
                 captured: input.timestamp,
@@ -224,7 +226,14 @@ impl Harness {
         }
         let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
         for (((state, picks), causes), shard) in by_shard {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);
+            let emit = &mut Emit::new(
+                &mut self.made,
+                &mut self.arena.emit,
+                &self.hasher,
+                emits,
+                shard,
+                causes,
+            );
             if let Some(before) = &mut state.before {
                 before.before(&mut self.batch, picks, emit);
             }
@@ -242,7 +251,14 @@ impl Harness {
         }
         let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
         for (((state, picks), causes), shard) in by_shard {
-            let emit = &mut Emit::new(&mut self.made, &mut self.arena.emit, emits, shard, causes);
+            let emit = &mut Emit::new(
+                &mut self.made,
+                &mut self.arena.emit,
+                &self.hasher,
+                emits,
+                shard,
+                causes,
+            );
             if let Some(after) = &mut state.after {
                 after.after(&mut self.batch, picks, emit);
             }
@@ -294,7 +310,7 @@ impl Harness {
         for (shard, state) in self.states.iter_mut().enumerate() {
             let (made, placer) = (&mut self.made, &mut self.arena.emit);
             let shard = if is_whole { Shard::WHOLE } else { Shard::new(shard) };
-            let emit = &mut Emit::at_tick(made, placer, emits, number, shard);
+            let emit = &mut Emit::at_tick(made, placer, &self.hasher, emits, number, shard);
             if let Some(before) = &mut state.before {
                 before.handle_timeout(now, emit);
             }

@@ -1,10 +1,13 @@
 //! Keyed hashes for indices: a sender who chooses addresses and ports can't aim at one place of a table, as each
 //! table draws its own key.
 //!
-//! Results don't depend on the key: entries are compared whole, so it only changes how long a look-up takes.
+//! Where entries are compared whole, the key only changes how long a look-up takes, and is drawn anew for each table. Where a
+//! result depends on the hash, the key is of the chain's seed, so that a run can be repeated.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
+
+use warpline_packet::Seed;
 
 /// The number of a table.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +17,12 @@ impl HashKey {
     /// Another one for every table.
     pub(crate) fn new() -> Self {
         Self(RandomState::new().hash_one(0_u8))
+    }
+
+    /// For what results depend on: which entry makes room, say. `number` tells uses apart.
+    pub(crate) fn of_seed(seed: Seed, number: u64) -> Self {
+        // The chain itself has the small ones.
+        Self(seed.key(number + 0x100))
     }
 
     /// Of two addresses, in this order, and whatever else tells entries apart.

@@ -91,9 +91,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Arena, ArenaLayout, Arrival, HeapMemory, Instant, LinkType, Placer, Reason, Steering,
-    };
+    use crate::{Arena, ArenaLayout, Arrival, HeapMemory, Instant, LinkType, Placer, Reason};
 
     const LAYOUT: ArenaLayout = ArenaLayout {
         slabs: 2,
@@ -121,7 +119,7 @@ mod tests {
                 link: LinkType::ETHERNET,
                 interface: 0,
                 shard: 0,
-                flow_hash: Steering::Single.steer(&bytes, &headers).flow_hash,
+                flow_hash: number as u32,
             };
             batch.push(&bytes, &headers, &arrival, &mut arena.ingress).expect("room");
         }

@@ -16,7 +16,8 @@
 //!
 //! let frame = [0u8; 60];
 //! let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
-//! let steered = Steering::AddressPair.steer(&frame, &headers);
+//! let hasher = FlowHasher::new(Seed::new(7));
+//! let steered = Steering::AddressPair.steer(&hasher, &frame, &headers);
 //! let arrival = Arrival {
 //!     timestamp: Instant::ZERO, captured: Instant::ZERO, ingress: 0, wire_len: 60, link: LinkType::ETHERNET, interface: 0,
 //!     shard: steered.shard, flow_hash: steered.flow_hash,
@@ -63,6 +64,7 @@ pub use columns::Columns;
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
 pub use findings::{Findings, Found};
 pub use flags::Flags;
+pub use hash::{FlowHasher, PairHash, Seed};
 pub use kept::{KeptFrames, KeptRows};
 pub use kernel_layout::kernel_layout;
 pub use link::LinkType;

@@ -5,8 +5,8 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use crate::hash::mix32;
-use crate::steering::{Tuple, fold, top6};
+use crate::hash::{FlowHasher, PairHash};
+use crate::steering::Tuple;
 use crate::{Headers, Prefix, SHARDS};
 
 /// The key by which a function's state may be divided.
@@ -32,9 +32,9 @@ pub trait Division: Debug + Send + Sync {
     /// What `warpline check` calls it.
     fn name(&self) -> &'static str;
 
-    /// The hash whose top six bits are the shard of a frame with these headers; `None` where the address
-    /// pair will do.
-    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32>;
+    /// The addresses, hashed with the chain's seed, that the shard of a frame with these headers is made of; `None` where
+    /// the frame's own will do.
+    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<PairHash>;
 
     /// Whether both directions of every flow fall together, so that functions that want the address
     /// pair are served, too.
@@ -98,14 +98,14 @@ impl InsideKey {
         (usize::from(block) < SHARDS).then_some(block as u8)
     }
 
-    pub(crate) fn shard(&self, tuple: &Tuple) -> u8 {
+    pub(crate) fn shard(&self, hasher: &FlowHasher, tuple: &Tuple) -> u8 {
         if tuple.version == 0 {
-            return top6(tuple.pair);
+            return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
         let inside = [src, dst].into_iter().find(|&a| self.is_inside(a));
         if let Some(address) = inside {
-            return of_address(address);
+            return hasher.shard(hasher.address(address));
         }
         let port = if self.is_outside(dst) {
             tuple.dst_port
@@ -114,7 +114,7 @@ impl InsideKey {
         } else {
             None
         };
-        port.and_then(|port| self.shard_of_port(port)).unwrap_or_else(|| top6(tuple.pair))
+        port.and_then(|port| self.shard_of_port(port)).unwrap_or_else(|| hasher.shard(tuple.pair))
     }
 }
 
@@ -144,15 +144,15 @@ impl ClientKey {
 
     /// By the one address that is not a service's; by both where both are or neither is. A tuple and its
     /// reverse fall together.
-    pub(crate) fn shard(&self, tuple: &Tuple) -> u8 {
+    pub(crate) fn shard(&self, hasher: &FlowHasher, tuple: &Tuple) -> u8 {
         if tuple.version == 0 {
-            return top6(tuple.pair);
+            return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
         match (self.is_service(src), self.is_service(dst)) {
-            (false, true) => of_address(src),
-            (true, false) => of_address(dst),
-            _ => top6(tuple.pair),
+            (false, true) => hasher.shard(hasher.address(src)),
+            (true, false) => hasher.shard(hasher.address(dst)),
+            _ => hasher.shard(tuple.pair),
         }
     }
 
@@ -168,23 +168,25 @@ impl ClientKey {
 /// For balancers and translators in one chain whose addresses are apart. A client stays where the
 /// translator has its state: one that is inside goes by its address, an outside one by the block of its
 /// port. Both directions of a client's packets fall together, whichever server has the other end.
-pub(crate) fn client_or_inside(services: &ClientKey, inside: &InsideKey, tuple: &Tuple) -> u8 {
+pub(crate) fn client_or_inside(
+    services: &ClientKey,
+    inside: &InsideKey,
+    hasher: &FlowHasher,
+    tuple: &Tuple,
+) -> u8 {
     if tuple.version == 0 {
-        return top6(tuple.pair);
+        return hasher.shard(tuple.pair);
     }
     let (src, dst) = tuple.addresses();
     let (client, port) = match (services.is_service(src), services.is_service(dst)) {
         (false, true) => (src, tuple.src_port),
         (true, false) => (dst, tuple.dst_port),
-        _ => return inside.shard(tuple),
+        _ => return inside.shard(hasher, tuple),
     };
     let port = port.filter(|_| inside.is_outside(client));
     // The pair won't do for a port that is nobody's: it has the VIP one way and the backend the other.
-    port.and_then(|port| inside.shard_of_port(port)).unwrap_or_else(|| of_address(client))
-}
-
-fn of_address(address: IpAddr) -> u8 {
-    top6(mix32(fold(address)))
+    port.and_then(|port| inside.shard_of_port(port))
+        .unwrap_or_else(|| hasher.shard(hasher.address(client)))
 }
 
 /// First and last address of an IPv4 prefix.
@@ -296,7 +298,7 @@ mod tests {
         frame.extend(octets(src.0).into_iter().chain(octets(dst.0)));
         frame.extend([src.1.to_be_bytes(), dst.1.to_be_bytes(), [0, 8], [0, 0]].concat());
         let headers = Headers::parse(&frame, crate::LinkType::RAW, frame.len());
-        steering.steer(&frame, &headers).shard
+        steering.steer(&FlowHasher::SEED_0, &frame, &headers).shard
     }
 
     #[test]

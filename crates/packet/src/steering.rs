@@ -3,12 +3,12 @@
 //! Each function of a chain names the key by which its state may be divided ([`StateKey`]); the chain
 //! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric address
 //! pair: later fragments have it too, and ICMP errors are steered by the packet they quote. Keys are
-//! computed from the frame as it came in.
+//! computed from the frame as it came in, and hashed with the chain's seed ([`FlowHasher`]).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::hash::{fold_v6, mix_pair, mix32};
+use crate::hash::{FlowHasher, PairHash};
 use crate::state_key::client_or_inside;
 use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use crate::{ClientKey, Flags, Headers, InsideKey, OwnKey, StateKey};
@@ -88,56 +88,59 @@ impl Steering {
 
     /// The shard of a frame with these headers, and the name of its flow.
     #[inline(always)]
-    pub fn steer(&self, frame: &[u8], headers: &Headers) -> Steered {
-        match (self, Flow::of(frame, headers)) {
-            (Self::AddressPair, Some(flow)) => {
-                Steered { shard: top6(flow.pair), flow_hash: flow.hash(headers.protocol) }
-            }
-            (_, _) => self.steer_by_tuple(frame, headers),
+    pub fn steer(&self, hasher: &FlowHasher, frame: &[u8], headers: &Headers) -> Steered {
+        match (self, Flow::of(hasher, frame, headers)) {
+            (Self::AddressPair, Some(Flow { pair, ports })) => Steered {
+                shard: hasher.shard(pair),
+                flow_hash: hasher.flow(pair, ports, headers.protocol),
+            },
+            (_, _) => self.steer_by_tuple(hasher, frame, headers),
         }
     }
 
     /// The same by addresses and ports one by one, also those that an ICMP error quotes.
     #[inline(never)]
-    fn steer_by_tuple(&self, frame: &[u8], headers: &Headers) -> Steered {
-        let tuple = Tuple::of(frame, headers);
+    fn steer_by_tuple(&self, hasher: &FlowHasher, frame: &[u8], headers: &Headers) -> Steered {
+        let tuple = Tuple::of(hasher, frame, headers);
         let shard = match self {
-            Self::AddressPair => top6(tuple.pair),
-            Self::Inside(key) => key.shard(&tuple),
-            Self::Client(key) => key.shard(&tuple),
-            Self::ClientOrInside(client, inside) => client_or_inside(client, inside, &tuple),
-            Self::Own(key) => top6(key.0.hash(frame, headers).unwrap_or(tuple.pair)),
+            Self::AddressPair => hasher.shard(tuple.pair),
+            Self::Inside(key) => key.shard(hasher, &tuple),
+            Self::Client(key) => key.shard(hasher, &tuple),
+            Self::ClientOrInside(client, inside) => {
+                client_or_inside(client, inside, hasher, &tuple)
+            }
+            Self::Own(key) => hasher.shard(key.0.hash(frame, headers).unwrap_or(tuple.pair)),
             Self::Single => 0,
         };
-        Steered { shard, flow_hash: tuple.flow_hash() }
+        Steered { shard, flow_hash: tuple.flow_hash(hasher) }
     }
 }
 
 /// What the hashes of a packet are made of that is its own flow's: not of ICMP, not of what isn't IP.
 struct Flow {
     /// Unordered pair of addresses, hashed.
-    pair: u32,
+    pair: PairHash,
     /// Both ports, the smaller one first; 0 where there are none.
     ports: u32,
 }
 
 impl Flow {
     #[inline(always)]
-    fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
+    fn of(hasher: &FlowHasher, frame: &[u8], headers: &Headers) -> Option<Self> {
         let packet = frame.get(usize::from(headers.l3)..)?;
         let pair = match headers.version {
             4 => {
                 let header: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
-                mix_pair(
+                hasher.pair(
                     be32(header, ipv4::field::SRC_ADDR.start),
                     be32(header, ipv4::field::DST_ADDR.start),
                 )
             }
             6 => {
                 let header: &[u8; ipv6::HEADER_LEN] = packet.first_chunk()?;
-                mix_pair(
-                    fold_v6(be128(&header[ipv6::field::SRC_ADDR])),
-                    fold_v6(be128(&header[ipv6::field::DST_ADDR])),
+                hasher.pair(
+                    hasher.fold_v6(be128(&header[ipv6::field::SRC_ADDR])),
+                    hasher.fold_v6(be128(&header[ipv6::field::DST_ADDR])),
                 )
             }
             _ => return None,
@@ -153,11 +156,6 @@ impl Flow {
         };
         Some(Self { pair, ports })
     }
-
-    #[inline(always)]
-    fn hash(&self, protocol: u8) -> u32 {
-        mix32(self.pair ^ self.ports.wrapping_mul(0x9e37_79b1) ^ u32::from(protocol))
-    }
 }
 
 /// Where a packet goes, and its flow's name.
@@ -169,23 +167,11 @@ pub struct Steered {
     pub flow_hash: u32,
 }
 
-#[inline(always)]
-pub(crate) const fn top6(hash: u32) -> u8 {
-    (hash >> 26) as u8
-}
-
-pub(crate) fn fold(address: IpAddr) -> u32 {
-    match address {
-        IpAddr::V4(a) => a.to_bits(),
-        IpAddr::V6(a) => fold_v6(a.to_bits()),
-    }
-}
-
 /// What keys are made of: addresses and ports of the packet or, for an ICMP error, of the packet it
 /// quotes, turned around so that it reads like the error's own direction.
 pub(crate) struct Tuple {
     /// Unordered pair of addresses, hashed.
-    pub(crate) pair: u32,
+    pub(crate) pair: PairHash,
     src: [u8; 16],
     dst: [u8; 16],
     pub(crate) version: u8,
@@ -197,9 +183,9 @@ pub(crate) struct Tuple {
 
 impl Tuple {
     #[inline]
-    fn of(frame: &[u8], headers: &Headers) -> Self {
+    fn of(hasher: &FlowHasher, frame: &[u8], headers: &Headers) -> Self {
         if headers.version == 0 {
-            return Self::of_link(frame);
+            return Self::of_link(hasher, frame);
         }
         let packet = frame.get(usize::from(headers.l3)..).unwrap_or(&[]);
         let body = if headers.flags.has(Flags::TRANSPORT) {
@@ -209,14 +195,14 @@ impl Tuple {
         };
         match headers.protocol {
             ip_protocol::ICMP | ip_protocol::ICMPV6 if !body.is_empty() => {
-                Self::of_icmp(packet, headers, body)
+                Self::of_icmp(hasher, packet, headers, body)
             }
-            _ => Self::of_ip(packet, headers.version, headers.protocol, body),
+            _ => Self::of_ip(hasher, packet, headers.version, headers.protocol, body),
         }
     }
 
     #[inline(always)]
-    fn of_ip(packet: &[u8], version: u8, protocol: u8, body: &[u8]) -> Self {
+    fn of_ip(hasher: &FlowHasher, packet: &[u8], version: u8, protocol: u8, body: &[u8]) -> Self {
         let (mut src, mut dst) = ([0; 16], [0; 16]);
         let pair = if version == 4 {
             let (s, d) = (
@@ -225,11 +211,12 @@ impl Tuple {
             );
             src[..4].copy_from_slice(&s.to_be_bytes());
             dst[..4].copy_from_slice(&d.to_be_bytes());
-            mix_pair(s, d)
+            hasher.pair(s, d)
         } else {
             copy(&mut src, packet.get(ipv6::field::SRC_ADDR));
             copy(&mut dst, packet.get(ipv6::field::DST_ADDR));
-            mix_pair(fold_v6(u128::from_be_bytes(src)), fold_v6(u128::from_be_bytes(dst)))
+            let fold = |address| hasher.fold_v6(u128::from_be_bytes(address));
+            hasher.pair(fold(src), fold(dst))
         };
         let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) && body.len() >= 4;
         let port = |at: usize| ports.then(|| u16::from_be_bytes([body[at], body[at + 1]]));
@@ -237,17 +224,18 @@ impl Tuple {
     }
 
     #[cold]
-    fn of_icmp(packet: &[u8], headers: &Headers, body: &[u8]) -> Self {
+    fn of_icmp(hasher: &FlowHasher, packet: &[u8], headers: &Headers, body: &[u8]) -> Self {
         let (kind, version) = (body[0], headers.version);
         let (error, echo) = if version == 4 {
             (icmpv4::message::is_error(kind), is_echo_v4(kind))
         } else {
             (icmpv6::message::is_error(kind), is_echo_v6(kind))
         };
-        if error && let Some(tuple) = Self::of_quoted(body.get(8..).unwrap_or(&[]), version) {
+        if error && let Some(tuple) = Self::of_quoted(hasher, body.get(8..).unwrap_or(&[]), version)
+        {
             return tuple;
         }
-        let mut tuple = Self::of_ip(packet, version, headers.protocol, &[]);
+        let mut tuple = Self::of_ip(hasher, packet, version, headers.protocol, &[]);
         if echo {
             let ident = body.get(4..6).map(|b| u16::from_be_bytes([b[0], b[1]]));
             (tuple.src_port, tuple.dst_port) = (ident, ident);
@@ -256,7 +244,7 @@ impl Tuple {
     }
 
     /// The tuple of a quoted packet, turned around: the error travels against it.
-    fn of_quoted(quoted: &[u8], version: u8) -> Option<Self> {
+    fn of_quoted(hasher: &FlowHasher, quoted: &[u8], version: u8) -> Option<Self> {
         if quoted.first()? >> 4 != version {
             return None;
         }
@@ -268,7 +256,7 @@ impl Tuple {
             (*quoted.get(ipv6::field::NEXT_HEADER.start)?, ipv6::HEADER_LEN)
         };
         let body = quoted.get(header_len..).unwrap_or(&[]);
-        let mut tuple = Self::of_ip(quoted, version, protocol, body);
+        let mut tuple = Self::of_ip(hasher, quoted, version, protocol, body);
         let echo = match (protocol, body.first()) {
             (ip_protocol::ICMP, Some(&kind)) => is_echo_v4(kind),
             (ip_protocol::ICMPV6, Some(&kind)) => is_echo_v6(kind),
@@ -284,10 +272,10 @@ impl Tuple {
     }
 
     #[cold]
-    fn of_link(frame: &[u8]) -> Self {
+    fn of_link(hasher: &FlowHasher, frame: &[u8]) -> Self {
         let half = |at: usize| be32(frame, at + 2) ^ u32::from(frame.get(at).copied().unwrap_or(0));
         Self {
-            pair: mix_pair(half(0), half(6)),
+            pair: hasher.pair(half(0), half(6)),
             src: [0; 16],
             dst: [0; 16],
             version: 0,
@@ -297,12 +285,12 @@ impl Tuple {
         }
     }
 
-    fn flow_hash(&self) -> u32 {
+    fn flow_hash(&self, hasher: &FlowHasher) -> u32 {
         let ports = match (self.src_port, self.dst_port) {
             (Some(src), Some(dst)) => u32::from(src.min(dst)) << 16 | u32::from(src.max(dst)),
             _ => 0,
         };
-        Flow { pair: self.pair, ports }.hash(self.protocol)
+        hasher.flow(self.pair, ports, self.protocol)
     }
 
     pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
@@ -341,7 +329,7 @@ const fn is_echo_v6(kind: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LinkType;
+    use crate::{LinkType, Seed};
 
     #[test]
     fn a_flow_s_own_packets_are_steered_alike_both_ways() {
@@ -350,7 +338,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) as u8
         };
-        let mut both = 0;
+        let (mut both, hasher) = (0, FlowHasher::new(Seed::new(7)));
         for round in 0..20_000 {
             let mut frame: Vec<u8> = (0..40 + random() % 60).map(|_| random()).collect();
             frame[0] = if round % 2 == 0 { 0x45 } else { 0x60 };
@@ -361,9 +349,9 @@ mod tests {
                 _ => frame[4..8].copy_from_slice(&[0, 30, protocol, 64]),
             }
             let headers = Headers::parse(&frame, LinkType::RAW, 200);
-            let steered = Steering::AddressPair.steer(&frame, &headers);
-            assert_eq!(steered, Steering::AddressPair.steer_by_tuple(&frame, &headers));
-            both += usize::from(Flow::of(&frame, &headers).is_some());
+            let steered = Steering::AddressPair.steer(&hasher, &frame, &headers);
+            assert_eq!(steered, Steering::AddressPair.steer_by_tuple(&hasher, &frame, &headers));
+            both += usize::from(Flow::of(&hasher, &frame, &headers).is_some());
         }
         assert!(both > 5_000, "{both}");
     }

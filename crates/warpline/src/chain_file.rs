@@ -12,6 +12,8 @@ use warpline_nf::{
     Diagnostic, Diagnostics, FUNCTIONS, LISTED_MAX, Resources, Section, SourceText, definition,
 };
 
+use warpline_packet::Seed;
+
 use crate::core_keys;
 use crate::device_keys;
 use crate::port_keys::PortKeys;
@@ -23,6 +25,7 @@ const CHAIN_KEYS: &[&str] = &[
     "input",
     "output",
     "lanes",
+    "seed",
     "cores",
     "batch_packets",
     "queue_batches",
@@ -216,12 +219,14 @@ impl<'a> File<'a> {
             section.mistake("name", format!("a name has {NAME_LEN_MAX} bytes at most"));
             name = "chain".into();
         }
+        let seed = core_keys::seed(&mut section);
         let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
         used.extend(own_names(table));
-        let (instances, resources) = self.instances(&names, table, used, mistakes);
+        let (instances, resources) = self.instances(&names, table, seed, used, mistakes);
         let files = self.files(&names);
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
+                let chain = chain.with_seed(seed);
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
                 let chain = Arc::new(chain);
@@ -260,6 +265,7 @@ impl<'a> File<'a> {
         &self,
         names: &[String],
         chain: &'a DeTable<'a>,
+        seed: Seed,
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> (Vec<Instance>, Resources) {
@@ -269,7 +275,7 @@ impl<'a> File<'a> {
             .chain([(self.source, chain)])
             .find_map(|(source, table)| Some((source, table.get("functions")?.span())))
             .unwrap_or((self.source, 0..0));
-        let mut resources = Resources::default();
+        let mut resources = Resources::with_seed(seed);
         let mut instances: Vec<Instance> = Vec::new();
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {

@@ -1,9 +1,17 @@
-//! What a `[chain]` table says of lanes and the cores that they run on.
+//! What a `[chain]` table says of lanes, the cores that they run on, and how packets are divided among them.
+
+use core::hash::BuildHasher;
+use std::hash::RandomState;
+use std::sync::OnceLock;
 
 use warpline_engine::{Cores, LANES_MAX};
 use warpline_nf::Section;
+use warpline_packet::Seed;
 
 use crate::chain_file::Loaded;
+
+/// What programs read as a number whatever they are written in: the integers up to 2^53.
+const SEED_BITS: u32 = 53;
 
 /// The lanes that are asked for, and their cores: as many lanes as cores where only those are named, `default` where neither is.
 pub(crate) fn read(section: &mut Section<'_>, default: usize) -> (usize, Cores) {
@@ -27,4 +35,13 @@ pub(crate) fn refuse_taken(section: &mut Section<'_>, cores: &Cores, before: &[L
         let text = format!("`cores`: chain {:?} names core {core}, too", other.chain.name);
         section.mistake("cores", text);
     }
+}
+
+/// The seed that the table gives. Where it gives none it is 0, so that runs over a capture are all the same. `"random"` is drawn
+/// once in the process, and so holds through reloads; nobody who sends packets can know it.
+pub(crate) fn seed(section: &mut Section<'_>) -> Seed {
+    static DRAWN: OnceLock<u64> = OnceLock::new();
+    let drawn = || RandomState::new().hash_one(0_u8) >> (u64::BITS - SEED_BITS);
+    let given = section.integer_or("seed", 0..=(1 << SEED_BITS) - 1, "random", 0);
+    Seed::new(given.unwrap_or_else(|| *DRAWN.get_or_init(drawn)))
 }

@@ -26,6 +26,7 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
         "duration": duration(part),
         "ended": ended(part.ended_by),
         "lanes": report.lanes,
+        "seed": chain.seed().number(),
         "cores": report.cores.numbers(),
         "packets": packets(part),
         // A queue that lost nothing is left out: which ones were looked at depends on chance.

@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 use warpline_engine::stats::{EndedBy, Part};
 use warpline_engine::{Chain, Report};
 use warpline_nf::{About, Cell, Table};
-use warpline_packet::Malformed;
+use warpline_packet::{Malformed, Seed};
 
 /// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
 const ROWS_MAX: usize = 20;
@@ -33,6 +33,9 @@ pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> Str
             at(0.99),
             micros(part.latency.max())
         );
+    }
+    if chain.seed() != Seed::default() {
+        text += &format!("  seed {}\n", chain.seed().number());
     }
     if let Some([first, second]) = &chain.disagreement {
         text +=

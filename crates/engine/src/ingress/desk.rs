@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
-use warpline_packet::{Instant, Kind, Steering};
+use warpline_packet::{FlowHasher, Instant, Kind, Steering};
 
 use super::Step;
 use super::feed::{Feed, Found};
@@ -31,6 +31,7 @@ struct Announcement {
 pub(super) struct Desk {
     feeds: Vec<Feed>,
     steering: Steering,
+    hasher: FlowHasher,
     batch_packets: usize,
     drops_when_full: bool,
     /// The only lane, of how many, that this source feeds; steered over all of them otherwise.
@@ -70,6 +71,7 @@ impl Desk {
         Self {
             feeds,
             steering: chain.steering.clone(),
+            hasher: FlowHasher::new(chain.seed()),
             batch_packets: settings.batch_packets,
             drops_when_full,
             own,
@@ -279,7 +281,7 @@ impl Desk {
         for (frame, found) in frames.iter().zip(&mut self.found[from..]) {
             bytes += frame.bytes.len();
             lens |= frame.bytes.len();
-            found.read(frame, &self.steering);
+            found.read(frame, &self.steering, &self.hasher);
         }
         self.find_lanes(from, frames.len());
         (bytes, lens > FRAME_LEN_MAX)
@@ -296,7 +298,7 @@ impl Desk {
             found.now = now;
             bytes += frame.bytes.len();
             lens |= frame.bytes.len();
-            found.read(frame, &self.steering);
+            found.read(frame, &self.steering, &self.hasher);
             count += 1;
         }
         self.time.arrive(walk, count);

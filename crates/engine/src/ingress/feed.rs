@@ -1,7 +1,9 @@
 //! The way into a lane: frames are placed in its arena, and full batches go to its queue.
 
 use warpline_io::Frame;
-use warpline_packet::{Arrival, Batch, Headers, Instant, Kind, Placer, Steered, Steering};
+use warpline_packet::{
+    Arrival, Batch, FlowHasher, Headers, Instant, Kind, Placer, Steered, Steering,
+};
 
 use crate::clock::Clock;
 use crate::queue::Queue;
@@ -147,9 +149,9 @@ pub(super) struct Found {
 impl Found {
     /// Where the frame's headers lie and where it goes.
     #[inline(always)]
-    pub(super) fn read(&mut self, frame: &Frame<'_>, steering: &Steering) {
+    pub(super) fn read(&mut self, frame: &Frame<'_>, steering: &Steering, hasher: &FlowHasher) {
         self.headers = Headers::default();
         self.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
-        self.steered = steering.steer(frame.bytes, &self.headers);
+        self.steered = steering.steer(hasher, frame.bytes, &self.headers);
     }
 }

@@ -7,6 +7,7 @@ use toml::de::DeTable;
 use warpline_engine::{Chain, Instance, OnDevice, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText, definition};
+use warpline_packet::Seed;
 
 use super::forms::{FILES, FORMS, Form, NARROW};
 use super::frames::Input;
@@ -14,6 +15,9 @@ use super::ports::Sent;
 use super::run::{Outcome, run_whole};
 use super::talk::{converse, with_odd, without_flows};
 use super::wire::pieces_of_esp;
+
+/// Any but 0, which is what functions and chains have that nobody gave one.
+const SEED: Seed = Seed::new(0x5eed);
 
 /// The forms called so.
 pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
@@ -36,7 +40,7 @@ pub(crate) fn try_chain_on(
     launches: &[usize],
     device: impl Fn(usize) -> Option<OnDevice>,
 ) -> Result<Chain, String> {
-    let mut resources = Resources::default();
+    let mut resources = Resources::with_seed(SEED);
     let mut instances = Vec::new();
     for (place, form) in forms.iter().enumerate() {
         let built = instance(place, form, &mut resources);
@@ -46,7 +50,8 @@ pub(crate) fn try_chain_on(
         instance.on_device = device(place).filter(|_| instance.function.kernels().is_some());
         instances.push(instance);
     }
-    Chain::new("real", instances, resources.scratch_words()).map_err(|why| why.to_string())
+    let chain = Chain::new("real", instances, resources.scratch_words());
+    chain.map(|chain| chain.with_seed(SEED)).map_err(|why| why.to_string())
 }
 
 /// A chain of `forms`, fused.

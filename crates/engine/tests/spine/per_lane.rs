@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_engine::{Control, Ports, Settings, lane_of, run};
 use warpline_io::{Sink, Source};
-use warpline_packet::{Headers, InsideKey, StateKey, Steering};
+use warpline_packet::{FlowHasher, Headers, InsideKey, StateKey, Steering};
 
 use crate::common::frames::{Input, Traffic, flow_of};
 use crate::common::ports::{Frames, Kept, Sent};
@@ -29,7 +29,7 @@ fn by_flow(sent: &[Sent]) -> BTreeMap<u16, Vec<Vec<u8>>> {
 
 fn shard_of(steering: &Steering, input: &Input) -> u8 {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
-    steering.steer(&input.bytes, &headers).shard
+    steering.steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard
 }
 
 #[test]

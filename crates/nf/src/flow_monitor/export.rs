@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use warpline_packet::Seed;
+
 use super::config::Config;
 use super::csv;
 use super::hitters::Hitters;
@@ -39,7 +41,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// Creates the files and the socket.
-    pub(super) fn open(config: &Config) -> Result<Self, String> {
+    pub(super) fn open(config: &Config, seed: Seed) -> Result<Self, String> {
         let domain = config.domain;
         let ipfix = config.ipfix.as_deref().map(Output::create).transpose()?;
         let csv = config.csv.as_deref().map(Output::create).transpose()?;
@@ -52,7 +54,7 @@ impl Exporter {
             ipfix: ipfix.map(of_file),
             udp: udp.map(of_socket),
             csv: csv.map(|file| (csv::HEADER.to_owned(), file)),
-            hitters: Hitters::new(config.heavy, config.top),
+            hitters: Hitters::new(config.heavy, config.top, seed),
             records: 0,
         })
     }

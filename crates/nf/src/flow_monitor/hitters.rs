@@ -4,6 +4,8 @@ use super::distinct::Distinct;
 use super::key::FlowKey;
 use super::record::{FlowRecord, Half, address};
 use super::space_saving::{Counter, Found, SpaceSaving};
+use warpline_packet::Seed;
+
 use crate::keyed::mix;
 use crate::{Cell, Table};
 
@@ -30,17 +32,20 @@ pub(super) struct Hitters {
     /// is the count, so that Space-Saving's bounds hold but for the sketch's own error.
     peers: SpaceSaving<Host, Distinct>,
     rows: usize,
+    /// Of hosts' hashes: estimates depend on it.
+    key: u64,
 }
 
 impl Hitters {
     /// With `counters` counters of each kind, of which `rows` are shown.
-    pub(super) fn new(counters: usize, rows: usize) -> Self {
+    pub(super) fn new(counters: usize, rows: usize, seed: Seed) -> Self {
         Self {
             flows: SpaceSaving::new(counters),
             bytes: SpaceSaving::new(counters),
             packets: SpaceSaving::new(counters),
             peers: SpaceSaving::new(counters),
             rows,
+            key: seed.key(0x201),
         }
     }
 
@@ -73,7 +78,7 @@ impl Hitters {
         self.packets.add(at, half.packets);
         let at = place(self.peers.counter(sender));
         let sketch = self.peers.extra_mut(at);
-        if sketch.add(hash(sender, receiver)) {
+        if sketch.add(hash(self.key, sender, receiver)) {
             let estimate = sketch.estimate();
             self.peers.raise(at, estimate);
         }
@@ -116,10 +121,13 @@ fn place(found: Found) -> usize {
     }
 }
 
-fn hash(sender: Host, receiver: Host) -> u64 {
+fn hash(key: u64, sender: Host, receiver: Host) -> u64 {
     let fold = |host: Host, seed: u64| {
         let (high, low) = ((host.bits >> 64) as u64, host.bits as u64);
-        mix(low ^ seed, high ^ 0xa076_1d64_78bd_642f ^ u64::from(host.version))
+        mix(
+            low ^ seed ^ key,
+            high ^ 0xa076_1d64_78bd_642f ^ key.rotate_left(32) ^ u64::from(host.version),
+        )
     };
     let (a, b) = (fold(sender, 0xe703_7ed1_a0b4_28db), fold(receiver, 0x8ebc_6af0_9c88_c6e3));
     mix(mix(a, b ^ 0x5896_5cc7_5374_cc35) ^ b, 0x1d8e_4e27_c47d_124f)

@@ -2,7 +2,7 @@
 
 use crate::keyed::mix;
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv6, tcp};
-use warpline_packet::{Flags, Packet};
+use warpline_packet::{Flags, Packet, Seed};
 
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,16 @@ pub(super) enum Way {
     Forward = 0,
     /// To the initiator.
     Reverse = 1,
+}
+
+/// What flows' hashes are keyed by: they say which flow makes room, so it is of the chain's seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowHashKey(u64);
+
+impl FlowHashKey {
+    pub(super) fn new(seed: Seed) -> Self {
+        Self(seed.key(0x200))
+    }
 }
 
 /// Endpoints and protocol, as one direction of a flow has them.
@@ -69,15 +79,17 @@ impl FlowKey {
 
     /// The same for the reversed key.
     #[inline(always)]
-    pub(super) fn hash(&self) -> u32 {
+    pub(super) fn hash(&self, key: FlowHashKey) -> u32 {
+        let FlowHashKey(hash_key) = key;
         // The ports of ICMP are no endpoint's, so that they go in by themselves.
         let (src_port, dst_port, both) = match self.is_icmp() {
             true => (0, 0, u64::from(self.src_port) << 16 | u64::from(self.dst_port)),
             false => (self.src_port, self.dst_port, 0),
         };
-        let ends = endpoint(self.src, src_port).wrapping_add(endpoint(self.dst, dst_port));
+        let ends =
+            endpoint(key, self.src, src_port).wrapping_add(endpoint(key, self.dst, dst_port));
         let kind = both << 16 | u64::from(self.protocol) << 8 | u64::from(self.version);
-        let hash = mix(ends ^ kind, 0x94d0_49bb_1331_11eb);
+        let hash = mix(ends ^ kind, hash_key ^ 0x94d0_49bb_1331_11eb);
         (hash >> 32) as u32 ^ hash as u32
     }
 }
@@ -92,9 +104,10 @@ pub(super) fn is_icmp(version: u8, protocol: u8) -> bool {
 }
 
 #[inline(always)]
-fn endpoint(address: u128, port: u16) -> u64 {
+fn endpoint(FlowHashKey(key): FlowHashKey, address: u128, port: u16) -> u64 {
     let low = address as u64 ^ u64::from(port).rotate_right(16);
-    mix(low ^ 0x9e37_79b9_7f4a_7c15, (address >> 64) as u64 ^ 0xbf58_476d_1ce4_e5b9)
+    let high = (address >> 64) as u64;
+    mix(low ^ key ^ 0x9e37_79b9_7f4a_7c15, high ^ key.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9)
 }
 
 /// What is metered of a packet.
@@ -190,15 +203,16 @@ mod tests {
 
     #[test]
     fn both_directions_hash_alike_and_neighbours_do_not() {
+        let hash_key = FlowHashKey::new(Seed::default());
         let mut hashes = std::collections::HashSet::new();
         for (protocol, version) in [(6, 4), (17, 4), (1, 4), (6, 6), (58, 6)] {
             for n in 0..20_000u32 {
                 let (src, dst) = (u128::from(0x0a00_0000 | n >> 4), 0xc633_6401);
                 let (src_port, dst_port) = ((n & 15) as u16, 53);
                 let key = FlowKey { src, dst, src_port, dst_port, protocol, version };
-                assert_eq!(key.hash(), key.reversed().hash());
+                assert_eq!(key.hash(hash_key), key.reversed().hash(hash_key));
                 assert_eq!(key.reversed().reversed(), key);
-                hashes.insert(key.hash());
+                hashes.insert(key.hash(hash_key));
             }
         }
         // 100 000 numbers of 32 bits: one pair in common is expected.

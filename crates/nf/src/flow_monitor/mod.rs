@@ -19,11 +19,14 @@ mod tests;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Seed, Shard, StateKey,
+};
 
 use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State, TableSize};
 use config::Config;
 use export::Exporter;
+use key::FlowHashKey;
 use key::FlowKey;
 use meter::Meter;
 
@@ -78,6 +81,8 @@ struct FlowMonitor {
     word: ScratchWord,
     access: Access,
     config: Config,
+    seed: Seed,
+    hash_key: FlowHashKey,
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
@@ -89,7 +94,8 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     let mut access = ACCESS;
     access.run.writes = access.run.writes.with(word.field());
     access.after.reads = access.after.reads.with(word.field());
-    Some(Box::new(FlowMonitor { config, word, access }))
+    let seed = resources.seed();
+    Some(Box::new(FlowMonitor { config, word, access, seed, hash_key: FlowHashKey::new(seed) }))
 }
 
 impl Function for FlowMonitor {
@@ -100,7 +106,8 @@ impl Function for FlowMonitor {
     /// Hashes the flow's endpoints. A monitor changes nothing; what it counts, it counts in `after`.
     fn run(&self, batch: &mut Batch) {
         batch.for_each_forward(|packet| {
-            let hash = FlowKey::of(&packet.as_packet()).map_or(0, |(key, _)| key.hash());
+            let hash =
+                FlowKey::of(&packet.as_packet()).map_or(0, |(key, _)| key.hash(self.hash_key));
             packet.set_scratch(self.word, hash);
         });
     }
@@ -123,7 +130,7 @@ impl Function for FlowMonitor {
     }
 
     fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
-        Ok(Some(Box::new(Exporter::open(&self.config)?)))
+        Ok(Some(Box::new(Exporter::open(&self.config, self.seed)?)))
     }
 
     fn writes(&self) -> Vec<PathBuf> {

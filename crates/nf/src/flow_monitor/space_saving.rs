@@ -6,7 +6,7 @@
 //! sum of all weights / `m`; whatever weighs more than that in sum has a counter.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use crate::keyed::mix;
 
@@ -29,7 +29,7 @@ pub(super) struct SpaceSaving<K, X> {
     heap: Vec<u32>,
     /// By counter: its place in the heap.
     places: Vec<u32>,
-    found: HashMap<K, u32, BuildHasherDefault<KeyHasher>>,
+    found: HashMap<K, u32, HashedBy>,
     limit: usize,
 }
 
@@ -50,7 +50,7 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
         let limit = limit.max(1);
         // Twice as much room as there are keys: a map half full makes room for what keys that were taken
         // out leave behind where it is, instead of in new memory.
-        let found = HashMap::with_capacity_and_hasher(2 * limit + 2, BuildHasherDefault::default());
+        let found = HashMap::with_capacity_and_hasher(2 * limit + 2, HashedBy::new());
         Self {
             counters: Vec::with_capacity(limit),
             heap: Vec::with_capacity(limit),
@@ -142,9 +142,28 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
     }
 }
 
-/// Hashes keys that are a few integers, the same in every run.
-#[derive(Default)]
-pub(super) struct KeyHasher(u64);
+/// Another hash for every map: no count depends on it.
+struct HashedBy(u64);
+
+impl HashedBy {
+    fn new() -> Self {
+        Self(RandomState::new().hash_one(0_u8))
+    }
+}
+
+impl BuildHasher for HashedBy {
+    type Hasher = KeyHasher;
+
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher { sum: self.0, key: self.0.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15 }
+    }
+}
+
+/// Hashes keys that are a few integers.
+struct KeyHasher {
+    sum: u64,
+    key: u64,
+}
 
 impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -160,7 +179,7 @@ impl Hasher for KeyHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        self.0 = mix(self.0 ^ value ^ 0x2545_f491_4f6c_dd1d, 0x9e37_79b9_7f4a_7c15);
+        self.sum = mix(self.sum ^ value ^ 0x2545_f491_4f6c_dd1d, self.key);
     }
 
     fn write_u128(&mut self, value: u128) {
@@ -169,7 +188,7 @@ impl Hasher for KeyHasher {
     }
 
     fn finish(&self) -> u64 {
-        self.0
+        self.sum
     }
 }
 

@@ -186,7 +186,13 @@ mod tests {
     fn table(cipher: Cipher, key: &[u8]) -> Vec<u8> {
         let suite = Suite { cipher, key_len: 0, auth: Auth::None, esn: true };
         let sas = vec![cases::sa(suite, Direction::In, key, &[])];
-        build(&Tables::build(Database { sas, policies: Vec::new() }).unwrap())
+        build(
+            &Tables::build(
+                Database { sas, policies: Vec::new() },
+                warpline_packet::Seed::default(),
+            )
+            .unwrap(),
+        )
     }
 
     /// The hash key of test case 1 of "The Galois/Counter Mode of Operation (GCM)" by McGrew and Viega, appendix B.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpline_packet::wire::{ipv6, udp};
 use warpline_packet::{
-    Access, Batch, Division, Field, FieldSet, Headers, OwnKey, ReadWrite, Shard, StateKey,
+    Access, Batch, Division, Field, FieldSet, Headers, OwnKey, PairHash, ReadWrite, Shard, StateKey,
 };
 
 use crate::icmp_errors;
@@ -261,7 +261,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     if section.is_broken() {
         return None;
     }
-    let Ok(tables) = Tables::build(database) else {
+    let Ok(tables) = Tables::build(database, resources.seed()) else {
         section.mistake("policies", "these policies are too many and too different to be searched");
         return None;
     };
@@ -299,7 +299,7 @@ impl Division for Peers {
         "IPsec peers"
     }
 
-    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<PairHash> {
         self.0.hash(frame, headers)
     }
 

@@ -3,9 +3,11 @@
 use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;
 
-use warpline_packet::hash::{fold_v6, mix_pair, mix32};
+use warpline_packet::hash::mix32;
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Flags, Headers, Packet, SHARDS, Shard, prefetch};
+use warpline_packet::{
+    Flags, FlowHasher, Headers, Packet, PairHash, SHARDS, Seed, Shard, prefetch,
+};
 
 use super::cipher::{Cipher, KeyTable, icv_len};
 use super::sa::{Action, Database, Direction, Policy, Sa, Selector};
@@ -27,7 +29,8 @@ pub(super) struct Tables {
     pub(super) shapes: Vec<Shape>,
     homes: Vec<Home>,
     /// Of each SA's peers.
-    hashes: Vec<u32>,
+    hashes: Vec<PairHash>,
+    hasher: FlowHasher,
     /// By shard, and of all shards, the rows of the SAs of each direction, by their slot.
     rows: Vec<[Vec<u16>; 2]>,
     spd: Spd,
@@ -53,21 +56,6 @@ struct Home {
     slots: [u16; 2],
 }
 
-/// The top six bits, as [`warpline_packet::Division::hash`] says.
-fn shard_of(hash: u32) -> usize {
-    (hash >> 26) as usize % SHARDS
-}
-
-/// Both ends of a tunnel, in any order: all SAs between two gateways fall together, with the fragments of what
-/// they exchange and with the flows inside.
-fn peers_hash(a: IpAddr, b: IpAddr) -> u32 {
-    let fold = |address: IpAddr| match address {
-        IpAddr::V4(address) => address.to_bits(),
-        IpAddr::V6(address) => fold_v6(address.to_bits()),
-    };
-    mix_pair(fold(a), fold(b))
-}
-
 /// What a packet is, and what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -88,11 +76,12 @@ pub(super) enum Class {
 impl Tables {
     /// # Errors
     /// [`TooLarge`]: too many policies, too different ones.
-    pub(super) fn build(database: Database) -> Result<Self, TooLarge> {
+    pub(super) fn build(database: Database, seed: Seed) -> Result<Self, TooLarge> {
+        let hasher = FlowHasher::new(seed);
         let Database { sas, policies } = database;
         let mut rows = vec![[Vec::new(), Vec::new()]; SHARDS + 1];
         let home = |(row, sa): (usize, &Sa)| {
-            let shard = shard_of(peers_hash(sa.src, sa.dst));
+            let shard = usize::from(hasher.shard(hasher.addresses(sa.src, sa.dst)));
             let slots = [shard, SHARDS].map(|shard| {
                 let own: &mut Vec<u16> = &mut rows[shard][sa.direction as usize];
                 own.push(row as u16);
@@ -124,7 +113,8 @@ impl Tables {
             highest: sas.iter().map(|sa| AtomicU64::new(sa.sequence)).collect(),
             endpoints,
             homes,
-            hashes: sas.iter().map(|sa| peers_hash(sa.src, sa.dst)).collect(),
+            hashes: sas.iter().map(|sa| hasher.addresses(sa.src, sa.dst)).collect(),
+            hasher,
             shapes: sas.iter().map(Shape::of).collect(),
             sas,
         })
@@ -249,12 +239,15 @@ impl Tables {
         }
     }
 
-    /// The hash that a packet's shard is made of; `None` where any will do.
-    pub(super) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+    /// The two ends of a tunnel, in any order, that a packet's shard is made of: all SAs between two gateways fall together,
+    /// with the fragments of what they exchange and with the flows inside. `None` where any will do.
+    pub(super) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<PairHash> {
         match self.classify(frame, headers) {
             Class::Open(row, _) => Some(self.hashes[usize::from(row)]),
             Class::Clear(Decision::Is(Action::Protect(row))) => Some(self.hashes[row]),
-            Class::Fragment => addresses(frame, headers).map(|(src, dst)| peers_hash(src, dst)),
+            Class::Fragment => {
+                addresses(frame, headers).map(|(src, dst)| self.hasher.addresses(src, dst))
+            }
             // Both directions of a flow fall together, also where one of them alone is protected.
             Class::Clear(_) => {
                 let back = Traffic::of(frame, headers)?.reversed();

@@ -9,7 +9,6 @@
 
 use std::time::Duration;
 
-use warpline_packet::hash::mix32;
 use warpline_packet::{Instant, Shard, prefetch_all};
 
 use super::Refusal;
@@ -370,7 +369,7 @@ impl Bindings {
         // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
         // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
         let like = (key.protocol == Protocol::Udp).then_some(key.inside_port);
-        self.ports.take(key.protocol as usize, home, among, mix32(key.name()), like)
+        self.ports.take(key.protocol as usize, home, among, key.hash(config.port_key), like)
     }
 
     /// A packet came in by the binding.

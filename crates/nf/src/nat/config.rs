@@ -8,6 +8,7 @@ use warpline_packet::{InsideKey, Prefix};
 use super::addresses::{Blocks, POOL_MAX, Pool, PortRange, overlap, size};
 use super::bindings::Class;
 use super::rules;
+use crate::keyed::HashKey;
 use crate::{Key, Resources, Section};
 
 pub(super) const KEYS: &[Key] = &[
@@ -140,6 +141,10 @@ pub(super) struct Config {
     pub(super) bindings: usize,
     /// Bindings that an inside address may have; 0: any number.
     pub(super) per_source: u32,
+    /// Where outside ports are looked for. Nobody else can tell which a binding will get (RFC 6056, 3.3.3).
+    pub(super) port_key: HashKey,
+    /// Where first fragments are remembered.
+    pub(super) fragment_key: HashKey,
     pub(super) remotes: usize,
     /// By [`Class`].
     pub(super) timeouts: [Duration; Class::COUNT],
@@ -188,6 +193,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         filtering,
         bindings,
         per_source,
+        port_key: HashKey::of_seed(resources.seed(), 0),
+        fragment_key: HashKey::of_seed(resources.seed(), 1),
         remotes,
         timeouts,
         inbound_refresh,

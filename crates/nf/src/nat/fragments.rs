@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use warpline_packet::hash::{fold_v6, mix32};
 use warpline_packet::wire::{ip_protocol, ipv6_ext};
 use warpline_packet::{Instant, PacketMut, Shard};
 
 use super::index::scale;
+use crate::keyed::HashKey;
 
 /// Places of all shards together. A place is chosen by hash; who comes later has it.
 const PLACES: usize = 16_384;
@@ -34,11 +34,12 @@ struct Place {
 /// The fragmented packets of a shard.
 pub(super) struct Fragments {
     places: Vec<Place>,
+    hash_key: HashKey,
 }
 
 impl Fragments {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { places: vec![Place::default(); shard.share(PLACES)] }
+    pub(super) fn new(shard: Shard, hash_key: HashKey) -> Self {
+        Self { places: vec![Place::default(); shard.share(PLACES)], hash_key }
     }
 
     /// Remembers the outside address of a first fragment.
@@ -67,9 +68,9 @@ impl Fragments {
     }
 
     fn place(&self, whole: &Whole) -> usize {
-        let pair = fold_v6(whole.src) ^ fold_v6(whole.dst).rotate_left(16);
-        let hash = mix32(pair ^ whole.ident.wrapping_mul(0x9e37_79b1) ^ u32::from(whole.protocol));
-        scale(hash, self.places.len())
+        let Whole { src, dst, ident, version, protocol } = *whole;
+        let rest = u64::from(ident) << 16 | u64::from(version) << 8 | u64::from(protocol);
+        scale(self.hash_key.of([src, dst], rest), self.places.len())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What bindings are found by from inside, and the hashes of that.
 
-use warpline_packet::hash::{fold_v6, mix32};
+use warpline_packet::hash::mix32;
 
 use super::addresses::Endpoint;
 use super::config::Dependence;
@@ -63,26 +63,21 @@ impl Key {
         Endpoint { address: self.inside, port: self.inside_port }
     }
 
-    /// Where its binding is looked for in a table of this key.
+    /// Where its binding is looked for in a table of this key, or where its outside port is.
     pub(super) fn hash(&self, key: HashKey) -> u32 {
         let ports = u64::from(self.inside_port) << 16 | u64::from(self.remote_port);
         let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
         key.of([self.inside, self.remote], ports << 16 ^ kind)
     }
 
-    /// What its outside port is looked for by: the same in every run.
-    pub(super) fn name(&self) -> u32 {
-        let ports = u32::from(self.inside_port) << 16 | u32::from(self.remote_port);
-        let kind = (self.protocol as u32) << 8 | u32::from(self.version);
-        let remote = if self.remote == 0 { 0 } else { fold_v6(self.remote) };
-        mix32(mix32(self.home_hash() ^ ports.wrapping_mul(0x9e37_79b1)) ^ remote ^ kind)
-    }
-
-    /// A hash of the inside address alone: hosts keep their outside address by it.
+    /// A hash of the inside address alone, without a key: hosts keep their outside address by it, from run to run too.
     pub(super) fn home_hash(&self) -> u32 {
         let folded = match self.version {
             4 => self.inside as u32,
-            _ => fold_v6(self.inside),
+            _ => {
+                let word = |at: u32| mix32((self.inside >> (32 * at)) as u32 ^ at);
+                word(0) ^ word(1) ^ word(2) ^ word(3)
+            }
         };
         mix32(folded ^ 0x5bd1_e995)
     }

@@ -53,7 +53,7 @@ impl NatShard {
         Self {
             remotes: Remotes::new(bindings.capacity(), config.remotes),
             bindings,
-            fragments: Fragments::new(shard),
+            fragments: Fragments::new(shard, config.fragment_key),
             config: Arc::clone(config),
             words,
             counts: Counts::default(),

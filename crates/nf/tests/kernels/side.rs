@@ -3,8 +3,8 @@
 use warpline_nf::harness::Input;
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Arrival, Batch, Headers, Placer, SHARDS, SLAB_LEN, ScratchWord, Shard,
-    Steering, Verdict,
+    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Headers, Placer, SHARDS, SLAB_LEN, ScratchWord,
+    Shard, Steering, Verdict,
 };
 
 use crate::sys::Reached;
@@ -137,7 +137,8 @@ impl<'a> Side<'a> {
             let cause = |&pick: &u16| Cause::new(batch.packet(usize::from(pick)).ingress());
             let mut causes: Vec<Cause> = picks.iter().map(cause).collect();
             let emits = self.function.emits();
-            let emit = &mut Emit::new(made, placer, emits, Shard::new(shard), &mut causes);
+            let hasher = FlowHasher::default();
+            let emit = &mut Emit::new(made, placer, &hasher, emits, Shard::new(shard), &mut causes);
             if let Some(before) = &mut state.before {
                 before.before(batch, picks, emit);
             }
@@ -173,7 +174,7 @@ impl<'a> Side<'a> {
 
 fn push(batch: &mut Batch, placer: &mut Placer, steering: &Steering, input: &Input, number: u64) {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
-    let steered = steering.steer(&input.bytes, &headers);
+    let steered = steering.steer(&FlowHasher::SEED_0, &input.bytes, &headers);
     let arrival = Arrival {
         timestamp: input.timestamp,
         captured: input.timestamp,

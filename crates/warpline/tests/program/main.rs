@@ -21,6 +21,7 @@ mod pcapng;
 mod places;
 mod refusals;
 mod reload;
+mod seeds;
 mod shown;
 mod stats;
 mod times;

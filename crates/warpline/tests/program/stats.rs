@@ -12,6 +12,7 @@ const CHAIN: &[(&str, &str)] = &[
     ("duration", "number"),
     ("ended", "string"),
     ("lanes", "whole"),
+    ("seed", "whole"),
     ("cores", "list"),
     ("packets", "table"),
     ("overload", "counts"),

@@ -1,6 +1,6 @@
 //! With connections: every packet leaves as the model says, whatever the batches.
 
-use warpline_packet::{Headers, LinkType, Shard, Steering};
+use warpline_packet::{FlowHasher, Headers, LinkType, Shard, Steering};
 
 use super::super::Rule;
 use super::model::Model;
@@ -105,7 +105,7 @@ fn story(draw: &mut Draw, len: usize) -> Vec<Timed> {
 
 fn shard_of(input: &Input) -> usize {
     let headers = Headers::parse(&input.bytes, LinkType::ETHERNET, input.wire_len as usize);
-    Steering::AddressPair.steer(&input.bytes, &headers).shard.into()
+    Steering::AddressPair.steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard.into()
 }
 
 /// What is counted of those that give way.

@@ -1,7 +1,7 @@
 //! Hostile and unlucky packets: what must not reach an SA's state, look like it is protected, or end a run.
 
 use warpline_packet::wire::checksum;
-use warpline_packet::{Headers, LinkType, StateKey, Steering};
+use warpline_packet::{FlowHasher, Headers, LinkType, StateKey, Steering};
 
 use super::gateway::{ALL, CBC, Files, GCM, SaText, again, ip, on_link, reason, send, udp};
 use crate::harness::{Harness, Input};
@@ -197,7 +197,7 @@ fn a_packet_that_was_steered_elsewhere_uses_no_number_of_another_sa() {
     let StateKey::Own(key) = gateway.function().state_key() else { panic!("a key of its own") };
     let input = on_link(LINK, &udp("10.1.0.1", "10.2.0.1", [1, 2], 30));
     let headers = Headers::parse(&input.bytes, LINK, input.bytes.len());
-    let own = Steering::Own(key).steer(&input.bytes, &headers).shard;
+    let own = Steering::Own(key).steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard;
     for shard in (0..64).filter(|&shard| shard != own) {
         let out = process_in(&mut gateway, &input, shard);
         assert_eq!(out, "misplaced", "shard {shard}");
@@ -386,7 +386,7 @@ fn both_directions_fall_together_though_one_is_in_the_clear() {
     let shard = |src: &str, dst: &str, ports: [u16; 2]| {
         let packet = udp(src, dst, ports, 10);
         let headers = Headers::parse(&packet, LinkType::RAW, packet.len());
-        steering.steer(&packet, &headers).shard
+        steering.steer(&FlowHasher::SEED_0, &packet, &headers).shard
     };
     for host in 1..100 {
         let inside = format!("10.1.0.{host}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use warpline_packet::{Headers, LinkType, Steering};
+use warpline_packet::{FlowHasher, Headers, LinkType, Steering};
 
 use super::model::{At, Model, Server};
 use super::*;
@@ -128,7 +128,7 @@ impl Run {
     fn push(&mut self, datagram: &Datagram) -> (Outcome, u8) {
         let input = Input::at(self.now, &datagram.frame());
         let headers = Headers::parse(&input.bytes, LinkType::ETHERNET, input.bytes.len());
-        let shard = self.steering.steer(&input.bytes, &headers).shard;
+        let shard = self.steering.steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard;
         let out = self.harness.process(std::slice::from_ref(&input)).remove(0);
         self.events.push(Event::Packet(input));
         self.outcomes.push(out.clone());

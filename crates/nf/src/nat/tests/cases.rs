@@ -2,7 +2,7 @@
 
 use warpline_packet::wire::Malformed;
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, LinkType, Shard, Verdict,
+    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, LinkType, Shard, Verdict,
 };
 
 use super::super::{MANUAL, Refusal};
@@ -402,8 +402,14 @@ fn one_shard_has_every_port() {
         batch.push(&frame, &headers, &arrival, &mut arena.ingress).unwrap();
     }
     let picks: Vec<u16> = (0..129).collect();
-    let emit =
-        &mut Emit::new(&mut made, &mut arena.emit, crate::Emits::NONE, Shard::WHOLE, &mut []);
+    let emit = &mut Emit::new(
+        &mut made,
+        &mut arena.emit,
+        &FlowHasher::SEED_0,
+        crate::Emits::NONE,
+        Shard::WHOLE,
+        &mut [],
+    );
     function.state(Shard::WHOLE).before.unwrap().before(&mut batch, &picks, emit);
     function.run(&mut batch);
     let ports: std::collections::HashSet<u16> =

@@ -1,7 +1,7 @@
 //! Random sequences of packets, replies and errors, held against the model.
 
 use proptest::prelude::*;
-use warpline_packet::{Headers, LinkType, Steering, Verdict};
+use warpline_packet::{FlowHasher, Headers, LinkType, Steering, Verdict};
 
 use super::frames::{Body, Datagram};
 use super::model::{Depends, Model, dropped};
@@ -102,7 +102,7 @@ impl Run {
     fn shard(&self, datagram: &Datagram) -> u8 {
         let frame = datagram.frame();
         let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
-        self.steering.steer(&frame, &headers).shard
+        self.steering.steer(&FlowHasher::SEED_0, &frame, &headers).shard
     }
 
     fn push(&mut self, datagram: &Datagram) -> Outcome {
