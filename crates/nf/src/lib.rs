@@ -26,6 +26,7 @@ mod outputs;
 pub mod reassembly;
 mod report;
 pub mod router;
+mod shares;
 mod sources;
 mod tables;
 mod upper;

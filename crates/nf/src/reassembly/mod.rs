@@ -4,7 +4,7 @@
 //! by source, destination and identification, with IPv4 also by protocol, and by VLAN where that is asked
 //! ([`Reassembly::by_vlan`]). The frame has the link and IP headers of the first fragment (offset 0).
 //!
-//! What is bounded: datagrams at a time, the oldest of which makes room; the length of a frame; the time from a
+//! What is bounded: datagrams at a time, of which the oldest of the source that has most makes room; the length of a frame; the time from a
 //! datagram's first fragment on. There is no bound on fragments. Overlapping fragments discard their datagram, and what
 //! still comes of it (RFC 5722), also with IPv4; exact duplicates are ignored (RFC 8200, 4.5). Congestion marks are kept
 //! (RFC 3168, 5.3). One who listens rather than receives chooses another [`Overlap`].
@@ -198,7 +198,7 @@ impl Reassembly {
         &self.counters
     }
 
-    /// The place of a fragment's datagram: the one that it has, or else a free one, or that of the oldest.
+    /// The place of a fragment's datagram: the one that it has, or else a free one, or the one that makes room.
     fn place(&mut self, piece: &Piece<'_>) -> Option<usize> {
         if let Some(place) = self.table.find(&piece.key) {
             if self.prolongs {
@@ -209,9 +209,9 @@ impl Reassembly {
         let place = match self.table.insert(piece.key, self.now) {
             Some(place) => place,
             None => {
-                let oldest = self.table.oldest()?;
-                self.counters.evicted += u64::from(self.datagrams.refused(oldest).is_none());
-                self.table.remove(oldest);
+                let least = self.table.least()?;
+                self.counters.evicted += u64::from(self.datagrams.refused(least).is_none());
+                self.table.remove(least);
                 self.table.insert(piece.key, self.now)?
             }
         };

@@ -19,6 +19,11 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// Whose datagram it is: the source's IPv4 address, or its network of 64 bits.
+    pub(super) fn source(&self) -> u64 {
+        if self.version == 4 { self.src as u64 } else { (self.src >> 64) as u64 }
+    }
+
     pub(super) fn hash(&self, key: HashKey) -> u32 {
         let kind = u64::from(self.version) << 8 | u64::from(self.protocol);
         key.of([self.src, self.dst], u64::from(self.ident) << 32 ^ self.vlans << 16 ^ kind)

@@ -1,4 +1,4 @@
-//! Which datagrams are being put together, by key and by age, in fixed memory.
+//! Which datagrams are being put together, by key, by age and by source, in fixed memory.
 
 use core::time::Duration;
 
@@ -7,6 +7,7 @@ use warpline_packet::Instant;
 use super::piece::Key;
 use crate::keyed::HashKey;
 use crate::nat::index::Index;
+use crate::shares::Shares;
 
 /// A fixed number of places, each of one datagram; found by key, oldest first by IP version.
 pub(super) struct Table {
@@ -17,6 +18,7 @@ pub(super) struct Table {
     free: u32,
     /// Places in use, oldest first: of IPv4, of IPv6.
     orders: [Order; 2],
+    shares: Shares,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -49,6 +51,7 @@ impl Table {
             entries: (0..places).map(entry).collect(),
             free: if places == 0 { NONE } else { 0 },
             orders: [Order { first: NONE, last: NONE }; 2],
+            shares: Shares::new(places, 1),
         }
     }
 
@@ -65,6 +68,7 @@ impl Table {
         *entry = Entry { key, hash: key.hash(self.hash_key), ..Entry::default() };
         self.index.insert(entry.hash, place);
         self.append(place, now);
+        self.shares.add(place, (0, key.source()));
         Some(place as usize)
     }
 
@@ -72,6 +76,7 @@ impl Table {
     pub(super) fn renew(&mut self, place: usize, now: Instant) {
         self.unlink(place);
         self.append(place as u32, now);
+        self.shares.renew(place as u32);
     }
 
     /// Makes a place the youngest of its order.
@@ -90,6 +95,7 @@ impl Table {
     pub(super) fn remove(&mut self, place: usize) {
         self.index.remove(self.entries[place].hash, place as u32);
         self.unlink(place);
+        self.shares.remove(place as u32);
         self.entries[place].next = core::mem::replace(&mut self.free, place as u32);
     }
 
@@ -107,15 +113,9 @@ impl Table {
         }
     }
 
-    /// The place that has been in use for longest; of two that began together, that of IPv4.
-    pub(super) fn oldest(&self) -> Option<usize> {
-        let first = |order: &Order| self.entries.get(order.first as usize);
-        match (first(&self.orders[0]), first(&self.orders[1])) {
-            (Some(v4), Some(v6)) if v6.started < v4.started => Some(self.orders[1].first as usize),
-            (Some(_), _) => Some(self.orders[0].first as usize),
-            (None, Some(_)) => Some(self.orders[1].first as usize),
-            (None, None) => None,
-        }
+    /// The place that makes room: of the source that has most of them, as [`Shares`] counts, the one in use for longest.
+    pub(super) fn least(&self) -> Option<usize> {
+        self.shares.first(0).map(|place| place as usize)
     }
 
     /// A place whose time is over: `timeouts` are those of IPv4 and of IPv6.

@@ -176,10 +176,7 @@ impl<V: Default> Table<V> {
         };
         match self.flows.get_mut(place as usize) {
             Some(old) => *old = flow,
-            None => {
-                self.flows.push(flow);
-                self.ranks.push();
-            }
+            None => self.flows.push(flow),
         }
         self.index.insert(key.hash(self.seed), place);
         Some(place)
@@ -199,7 +196,7 @@ impl<V: Default> Table<V> {
     /// What a flow is worth may have changed.
     pub(super) fn settle(&mut self, place: u32) {
         let flow = &self.flows[place as usize];
-        self.ranks.set(place, flow.worth(), flow.last);
+        self.ranks.set(place, flow.worth(), flow.key.client(), flow.last);
     }
 
     /// The flow to make room, where all places are in use: one whose time is over, if the next few have one, or else the one

@@ -244,6 +244,23 @@ fn the_oldest_makes_room() {
     assert_eq!(*reassembly.counters(), expected);
 }
 
+/// However many datagrams one source begins, it has others' places only as far as they have fewer.
+#[test]
+fn a_source_makes_room_for_itself() {
+    let of = |src, ident, at| {
+        let data = if at == 0 { A } else { B };
+        Fragment { src, ident, ..Fragment::new(4, at, at == 0, data) }
+    };
+    let mut reassembly = Reassembly::new(8, 100);
+    let others = (10..14).map(|src| (0, of(src, 1, 0)));
+    let flood = (0..500).map(|ident| (1, of(1, ident, 0)));
+    run(&mut reassembly, &others.chain(flood).collect::<Vec<_>>());
+    let rest: Vec<_> = (10..14).map(|src| (2, of(src, 1, 8))).collect();
+    let told = run(&mut reassembly, &rest);
+    assert!(told.iter().all(|told| matches!(told, Ok(Some(_)))), "{told:?}");
+    assert_eq!(reassembly.counters().evicted, 496);
+}
+
 #[test]
 fn whole_packets_are_not_taken() {
     let mut ingress = Ingress::new();

@@ -69,6 +69,11 @@ impl Fragment {
         (self.version, self.src, self.ident, protocol)
     }
 
+    /// Whose it is, where a table is full.
+    pub(super) fn source(&self) -> u64 {
+        if self.version == 4 { 0x0a00_0000 | u64::from(self.src) } else { 0x2001_0db8_0000_0000 }
+    }
+
     /// Its frame.
     pub(super) fn frame(&self) -> Vec<u8> {
         let mut frame = self.headers(&self.data, self.ecn, true);

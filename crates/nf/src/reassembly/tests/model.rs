@@ -1,5 +1,6 @@
 //! What RFC 791, RFC 8200, RFC 5722 and RFC 3168 ask for, with every fragment kept and every byte in a map.
 
+use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Why;
@@ -13,17 +14,21 @@ pub(super) struct Model {
     len_max: usize,
     /// In the order in which they began.
     datagrams: Vec<Datagram>,
+    /// By source: the logarithm of how many it has, and in which step it came to that.
+    shares: BTreeMap<u64, (u32, u64)>,
+    steps: u64,
 }
 
 struct Datagram {
     began: u64,
+    source: u64,
     fragments: Vec<Fragment>,
     dead: Option<Why>,
 }
 
 impl Model {
     pub(super) fn new(room: usize, len_max: usize) -> Self {
-        Self { room, len_max, datagrams: Vec::new() }
+        Self { room, len_max, datagrams: Vec::new(), shares: BTreeMap::new(), steps: 0 }
     }
 
     pub(super) fn take(&mut self, fragment: &Fragment, now: u64) -> Told {
@@ -31,31 +36,55 @@ impl Model {
             let limit = if d.fragments[0].version == 4 { 30 } else { 60 };
             now - d.began < limit * SECOND
         };
-        self.datagrams.retain(lives);
+        // Those of IPv4 leave first: it matters to who has had as many for how long.
+        for version in [4, 6] {
+            let is_over = |d: &Datagram| !lives(d) && d.fragments[0].version == version;
+            while let Some(at) = self.datagrams.iter().position(is_over) {
+                self.remove(at);
+            }
+        }
         let bad_len = fragment.more && !fragment.data.len().is_multiple_of(8);
         if bad_len || fragment.data.is_empty() {
             return Err(Why::Malformed);
         }
         let key = fragment.key();
         let found = self.datagrams.iter().position(|d| d.fragments[0].key() == key);
-        let at = found.unwrap_or_else(|| self.begin(now));
+        let at = found.unwrap_or_else(|| self.begin(fragment.source(), now));
         let told = self.datagrams[at].take(fragment, self.len_max);
         if let Ok(Some(_)) = told {
-            self.datagrams.remove(at);
+            self.remove(at);
         }
         told
     }
 
-    fn begin(&mut self, now: u64) -> usize {
+    fn begin(&mut self, source: u64, now: u64) -> usize {
         if self.datagrams.len() == self.room {
-            // Of those that began first, one of IPv4.
-            let first = self.datagrams[0].began;
-            let of_v4 = |d: &Datagram| d.began == first && d.fragments[0].version == 4;
-            let oldest = self.datagrams.iter().position(of_v4).unwrap_or(0);
-            self.datagrams.remove(oldest);
+            // Of those that have as many, whoever has had so many for longest.
+            let most = self.shares.iter().max_by_key(|(_, (log, since))| (*log, Reverse(*since)));
+            let (&source, _) = most.unwrap();
+            let at = self.datagrams.iter().position(|d| d.source == source).unwrap();
+            self.remove(at);
         }
-        self.datagrams.push(Datagram { began: now, fragments: Vec::new(), dead: None });
+        self.datagrams.push(Datagram { began: now, source, fragments: Vec::new(), dead: None });
+        self.count(source);
         self.datagrams.len() - 1
+    }
+
+    fn remove(&mut self, at: usize) {
+        let source = self.datagrams.remove(at).source;
+        self.count(source);
+    }
+
+    fn count(&mut self, source: u64) {
+        self.steps += 1;
+        let count = self.datagrams.iter().filter(|d| d.source == source).count();
+        let Some(log) = count.checked_ilog2() else {
+            self.shares.remove(&source);
+            return;
+        };
+        if self.shares.get(&source).is_none_or(|own| own.0 != log) {
+            self.shares.insert(source, (log, self.steps));
+        }
     }
 }
 

@@ -44,7 +44,7 @@ fn floods(ports: [u16; 2]) -> Vec<(&'static str, Vec<Frame>)> {
 /// The second half of what a connection sends is joined with the first, whatever came between.
 #[test]
 fn connections_with_data_outlive_floods() {
-    for (kind, _) in floods([0; 2]) {
+    for (at, (kind, _)) in floods([0; 2]).into_iter().enumerate() {
         let mut listener = Listener::new(&Limits { flows: 64, ..Limits::default() });
         listener.open(0, 0);
         assert_eq!(listener.stream(&Frame::to_server().seq(1).ack(1).data(b"att")), grew(0, 3));
@@ -92,6 +92,25 @@ fn new_connections_come_into_a_full_table() {
             assert!(!listener.take(&of(number - 3).1).is_new, "{number}");
         }
     }
+}
+
+/// One client's connections push out each other, however many they are, and whoever was idle for longer.
+#[test]
+fn one_client_does_not_push_out_the_others() {
+    let mut listener = Listener::new(&Limits { flows: 256, ..Limits::default() });
+    let open = |of: &Frame| {
+        let data = of.seq(1).ack(1).data(b"GET /");
+        [of.flags(SYN), back(of).ack(1).flags(SYN | ACK), of.seq(1).ack(1), data]
+    };
+    let other = |number: u8| Frame { ends: [number, 2], ..client([5000, 80]) };
+    let others = || (10..110).map(other);
+    others().flat_map(|of| open(&of)).for_each(|frame| drop(listener.take(&frame)));
+    for number in 0..5000_u16 {
+        let frames = open(&client([10_000 + number, 80]));
+        frames.iter().for_each(|frame| drop(listener.take(&frame.seconds(1))));
+    }
+    let known = others().filter(|of| !listener.take(&of.seq(6).ack(1).seconds(2)).is_new).count();
+    assert_eq!(known, 100);
 }
 
 /// Whose time is over makes room before any other, where one is found soon.
