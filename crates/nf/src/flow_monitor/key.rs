@@ -146,12 +146,15 @@ impl Seen {
             ip_protocol::TCP => packet.tcp_flags() as u8,
             _ => 0,
         };
+        let (own, now) = (packet.captured(), packet.timestamp());
+        let own_us = own.as_nanos() / 1000;
+        let now_us = if now == own { own_us } else { now.as_nanos() / 1000 };
         Ok(Self {
             key,
             hash,
             len: fixed + u32::from(packet.ip_len()),
-            own_us: packet.captured().as_nanos() / 1000,
-            now_us: packet.timestamp().as_nanos() / 1000,
+            own_us,
+            now_us,
             ingress: packet.ingress(),
             tcp_flags,
             answers: replies || tcp_flags & SYN_ACK == SYN_ACK,

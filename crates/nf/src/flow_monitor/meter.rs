@@ -59,7 +59,6 @@ impl Limits {
     }
 
     /// Why a record ends before a packet of its flow is counted, `quiet_us` after the last, if it does.
-    #[inline(always)]
     fn end_before(&self, record: &Record, seen: &Seen, quiet_us: u64) -> Option<End> {
         // Whether others' packets confirm it or not: no record has two packets between which the flow was over.
         let own_us = seen.own_us.saturating_sub(record.last_us());
@@ -95,6 +94,15 @@ impl Meter {
         let Some((number, way)) = self.table.find(seen) else {
             return self.begin(seen, emit);
         };
+        let Limits { idle, active } = self.limits;
+        if !self.table.count_next(number, way, seen, (idle, active)) {
+            self.meter_odd(number, way, seen, emit);
+        }
+    }
+
+    /// Counts a packet of a flow that is not simply the next one.
+    #[inline(never)]
+    fn meter_odd(&mut self, number: u32, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
         let quiet_us = seen.now_us.saturating_sub(self.table.last_now_us(number));
         match self.limits.end_before(self.table.record(number), seen, quiet_us) {
             None => self.table.count(number, way, seen),

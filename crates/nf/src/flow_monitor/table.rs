@@ -94,6 +94,32 @@ impl Record {
         self.packets[0].max(self.packets[1]) == u32::MAX
     }
 
+    /// Whether a packet is none but the next one: no end of the record is near, and no time differs from another.
+    #[inline(always)]
+    fn is_next(&self, seen: &Seen, idle_us: u64, active_us: u64) -> bool {
+        // Where it is earlier than the last one, the difference is larger than any limit.
+        let quiet_us = seen.own_us.wrapping_sub(self.last_us());
+        seen.own_us == seen.now_us
+            && self.kind & APART == 0
+            && quiet_us <= idle_us
+            && seen.own_us - self.first_us <= active_us
+            && !self.is_closed()
+            && !self.is_worn()
+    }
+
+    /// Counts the next packet ([`Record::is_next`]).
+    #[inline(always)]
+    fn count_next(&mut self, way: Way, seen: &Seen) {
+        let (at, after) = (way as usize, (seen.own_us - self.first_us) as u32);
+        if self.packets[at] == 0 {
+            self.other_first_us = after;
+        }
+        self.packets[at] += 1;
+        self.bytes[at] += u64::from(seen.len);
+        self.last_us[at] = after;
+        self.tcp_flags[at] |= seen.tcp_flags;
+    }
+
     /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
     #[inline(always)]
     fn count(&mut self, way: Way, seen: &Seen) {
@@ -225,8 +251,24 @@ impl FlowTable {
         if record.kind & APART == 0 { record.last_us() } else { self.aged_us[number as usize] }
     }
 
-    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
+    /// Counts a packet as nearly all are, and says whether it is such.
     #[inline(always)]
+    pub(super) fn count_next(
+        &mut self,
+        number: u32,
+        way: Way,
+        seen: &Seen,
+        (idle_us, active_us): (u64, u64),
+    ) -> bool {
+        let record = &mut self.records[number as usize];
+        let is_next = record.is_next(seen, idle_us, active_us);
+        if is_next {
+            record.count_next(way, seen);
+        }
+        is_next
+    }
+
+    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
     pub(super) fn count(&mut self, number: u32, way: Way, seen: &Seen) {
         let record = &mut self.records[number as usize];
         record.count(way, seen);
