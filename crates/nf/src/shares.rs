@@ -290,7 +290,9 @@ mod tests {
                     }
                     (3, Some((owner, _))) => {
                         shares.remove(place);
-                        model.change(owner, step, |model| drop(model.entries.remove(&place)));
+                        model.change(owner, step, |model| {
+                            model.entries.remove(&place);
+                        });
                     }
                     _ => shares.remove(24),
                 }

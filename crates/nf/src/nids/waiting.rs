@@ -5,7 +5,7 @@
 //! found is not found again in the same window.
 
 /// Rules that a direction keeps by itself.
-const OWN_MAX: usize = 6;
+const OWN_MAX: usize = 5;
 /// Rules that it keeps at all: as many may be asked again of each packet.
 pub(super) const RULES_MAX: usize = 128;
 
@@ -16,6 +16,19 @@ pub(super) struct Waiting {
     own: [Entry; OWN_MAX],
     /// The node of the next newer, once all of `own` are in use.
     more: u32,
+    /// The node of the newest.
+    last: u32,
+    /// Entries, with those of nodes.
+    len: u32,
+}
+
+/// What is kept of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// That it waits, or that it matched.
+    is_any: bool,
+    /// How much of the window its last match had, where the window still has some of that.
+    pub(super) matched_len: Option<usize>,
 }
 
 /// What directions of flows keep beyond what each has by itself: single entries, each with the next.
@@ -58,7 +71,7 @@ impl Entry {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Self { own: [Entry::NONE; OWN_MAX], more: NONE }
+        Self { own: [Entry::NONE; OWN_MAX], more: NONE, last: NONE, len: 0 }
     }
 }
 
@@ -88,21 +101,35 @@ impl Waiting {
         self.entries(pool).map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)
     }
 
-    /// How much of a window that begins at `start` the last match of `rule` had, where the window still has some of that.
-    pub(super) fn matched_len(&self, rule: u32, start: u64, pool: &Pool) -> Option<usize> {
-        let entry = self.entries(pool).find(|entry| entry.rule == rule | MATCHED)?;
-        (!entry.ends_by(start)).then(|| entry.end.wrapping_sub(start as u32) as usize)
+    /// What is kept of `rule`, for a window that begins at `start`.
+    pub(super) fn kept(&self, rule: u32, start: u64, pool: &Pool) -> Kept {
+        let mut kept = Kept::default();
+        for entry in self.entries(pool).filter(|entry| entry.rule & !MATCHED == rule) {
+            kept.is_any = true;
+            if entry.rule != rule && !entry.ends_by(start) {
+                kept.matched_len = Some(entry.end.wrapping_sub(start as u32) as usize);
+            }
+        }
+        kept
     }
 
-    /// Keeps `rule`, whose literal was seen before offset `end`; says whether another had to make room.
-    pub(super) fn wait(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
+    /// Keeps `rule`, of which this is kept and whose literal was seen before offset `end`; says whether another had to make
+    /// room.
+    pub(super) fn wait(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
+        if kept.is_any {
+            self.retain(pool, |old| old.rule != rule);
+        }
         self.put(Entry { rule, end: end as u32 }, pool)
     }
 
-    /// `rule` matched, with all before offset `end`: it no longer waits. Says whether another had to make room.
-    pub(super) fn matched(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
-        self.retain(pool, |entry| entry.rule & !MATCHED != rule);
-        self.put_new(Entry { rule: rule | MATCHED, end: end as u32 }, pool)
+    /// `rule`, of which this is kept, matched, with all before offset `end`: it no longer waits. Says whether another had
+    /// to make room.
+    pub(super) fn matched(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
+        let entry = Entry { rule: rule | MATCHED, end: end as u32 };
+        if kept.is_any {
+            self.retain(pool, |old| old.rule & !MATCHED != rule);
+        }
+        self.put(entry, pool)
     }
 
     /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
@@ -122,14 +149,8 @@ impl Waiting {
         own.chain(pool.from(self.more).map(|node| node.entry))
     }
 
-    /// The newest is last; the oldest makes room.
+    /// Keeps one that is not there. The newest is last; the oldest makes room.
     fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
-        self.retain(pool, |old| old.rule != entry.rule);
-        self.put_new(entry, pool)
-    }
-
-    /// The same of one that is not there.
-    fn put_new(&mut self, entry: Entry, pool: &mut Pool) -> bool {
         if self.push(entry, pool) {
             return false;
         }
@@ -141,21 +162,16 @@ impl Waiting {
 
     /// `false` where there is no room.
     fn push(&mut self, entry: Entry, pool: &mut Pool) -> bool {
-        if let Some(place) = self.own.iter_mut().find(|own| !own.is_some()) {
+        if let Some(place) = self.own.get_mut(self.len as usize) {
             *place = entry;
-            return true;
+        } else {
+            if self.len as usize == RULES_MAX {
+                return false;
+            }
+            let Some(new) = pool.take(entry) else { return false };
+            self.link(new, pool);
         }
-        let (mut last, mut len) = (NONE, OWN_MAX);
-        let mut at = self.more;
-        while let Some(node) = pool.nodes.get(at as usize) {
-            (last, at) = (at, node.next);
-            len += 1;
-        }
-        if len == RULES_MAX {
-            return false;
-        }
-        let Some(new) = pool.take(entry) else { return false };
-        self.link(last, new, pool);
+        self.len += 1;
         true
     }
 
@@ -174,14 +190,15 @@ impl Waiting {
             }
         }
         let mut next = core::mem::replace(&mut self.more, NONE);
-        let mut last = NONE;
+        self.last = NONE;
+        self.len = 0;
         while let Some(node) = pool.nodes.get_mut(next as usize) {
             let at = core::mem::replace(&mut next, node.next);
             let is_kept = keeps(&mut node.entry);
             let entry = node.entry;
             if is_kept && kept == OWN_MAX {
-                self.link(last, at, pool);
-                last = at;
+                self.link(at, pool);
+                self.len += 1;
                 continue;
             }
             pool.give(at);
@@ -190,10 +207,12 @@ impl Waiting {
                 kept += 1;
             }
         }
+        self.len += kept as u32;
     }
 
-    /// Makes node `at` the one behind `last`, and the end.
-    fn link(&mut self, last: u32, at: u32, pool: &mut Pool) {
+    /// Makes node `at` the newest.
+    fn link(&mut self, at: u32, pool: &mut Pool) {
+        let last = core::mem::replace(&mut self.last, at);
         match pool.nodes.get_mut(last as usize) {
             Some(node) => node.next = at,
             None => self.more = at,
@@ -245,32 +264,46 @@ mod tests {
         waiting.rules(pool).collect()
     }
 
+    impl Waiting {
+        fn waits(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
+            self.wait(rule, self.kept(rule, 0, pool), end, pool)
+        }
+
+        fn matches(&mut self, rule: u32, end: u64, pool: &mut Pool) -> bool {
+            self.matched(rule, self.kept(rule, 0, pool), end, pool)
+        }
+
+        fn matched_len(&self, rule: u32, start: u64, pool: &Pool) -> Option<usize> {
+            self.kept(rule, start, pool).matched_len
+        }
+    }
+
     #[test]
     fn rules_wait_until_their_literal_leaves_the_window() {
         let (mut waiting, pool) = (Waiting::default(), &mut Pool::new(0));
         for (rule, end) in [(7, 100), (8, 200), (7, 150)] {
-            assert!(!waiting.wait(rule, end, pool));
+            assert!(!waiting.waits(rule, end, pool));
         }
         assert_eq!(listed(&waiting, pool), [8, 7]);
         waiting.forget(149, pool);
         assert_eq!(listed(&waiting, pool).len(), 2);
         waiting.forget(150, pool);
         assert_eq!(listed(&waiting, pool), [8]);
-        waiting.matched(8, 300, pool);
+        waiting.matches(8, 300, pool);
         assert!(listed(&waiting, pool).is_empty());
         assert_eq!(waiting.matched_len(8, 290, pool), Some(10));
         // It waits for its next match, and what it found stays known.
-        waiting.wait(8, 310, pool);
+        waiting.waits(8, 310, pool);
         waiting.forget(299, pool);
         assert_eq!(waiting.matched_len(8, 299, pool), Some(1));
         assert_eq!(listed(&waiting, pool), [8]);
-        waiting.matched(8, 320, pool);
+        waiting.matches(8, 320, pool);
         assert!(listed(&waiting, pool).is_empty());
         assert_eq!(waiting.matched_len(8, 320, pool), None);
         waiting.forget(320, pool);
         assert!(waiting.is_empty());
         // Offsets go on behind 2^32.
-        waiting.wait(9, (1 << 32) + 5, pool);
+        waiting.waits(9, (1 << 32) + 5, pool);
         waiting.forget((1 << 32) - 10, pool);
         assert_eq!(listed(&waiting, pool), [9]);
     }
@@ -278,7 +311,7 @@ mod tests {
     #[test]
     fn no_direction_takes_all() {
         let (mut waiting, pool) = (Waiting::default(), &mut Pool::new(2 * RULES_MAX));
-        let mut over = |rule: u32| waiting.wait(rule, 10, pool);
+        let mut over = |rule: u32| waiting.waits(rule, 10, pool);
         assert_eq!((0..RULES_MAX as u32 + 3).filter(|&rule| over(rule)).count(), 3);
         assert_eq!(waiting.rules(pool).next(), Some(3));
         waiting.clear(pool);
@@ -299,7 +332,7 @@ mod tests {
                     waiting[which].forget(end, &mut pool);
                     own.retain(|&(_, old)| old > end);
                 } else {
-                    let made_room = waiting[which].wait(rule, end, &mut pool);
+                    let made_room = waiting[which].waits(rule, end, &mut pool);
                     own.retain(|&(old, _)| old != rule);
                     own.push((rule, end));
                     let shared: usize =

@@ -124,14 +124,15 @@ impl Inspector {
         let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
         let grew = at.grew.filter(|_| on_stream);
         let waiting = &state.waiting[direction as usize];
-        let matched_len = waiting.matched_len(rule, start, pool);
+        let kept = waiting.kept(rule, start, pool);
+        let matched_len = kept.matched_len;
         let before = matched_len.map(|len| start + len as u64);
         if on_packet
             && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
         {
             // The packet is in the stream as well, where the rule would match again.
             let waiting = &mut state.waiting[direction as usize];
-            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, to, pool));
+            let was_full = grew.is_some_and(|(_, to)| waiting.matched(rule, kept, to, pool));
             counts.waiting_full += u64::from(was_full);
             return Some(Matched { rule, is_stream: false, before });
         }
@@ -147,8 +148,8 @@ impl Inspector {
         let buffer = Buffer { bytes, start: window.start + old as u64 };
         let holds = tables.detector.payload_matches(number, buffer, scratch);
         let was_full = match holds {
-            true => waiting.matched(rule, to, pool),
-            false => how & FRESH != 0 && waiting.wait(rule, to, pool),
+            true => waiting.matched(rule, kept, to, pool),
+            false => how & FRESH != 0 && waiting.wait(rule, kept, to, pool),
         };
         counts.waiting_full += u64::from(was_full);
         holds.then_some(Matched { rule, is_stream: true, before })

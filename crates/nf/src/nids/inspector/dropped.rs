@@ -23,10 +23,12 @@ impl Inspector {
                 let waiting = &mut flows.vars(place).waiting[direction as usize];
                 waiting.take_back(next, pool, |rule| asked.waited(rule));
                 for (rule, end) in asked.matched_before() {
-                    counts.waiting_full += u64::from(waiting.matched(rule, end, pool));
+                    let kept = waiting.kept(rule, next, pool);
+                    counts.waiting_full += u64::from(waiting.matched(rule, kept, end, pool));
                 }
                 for rule in asked.waited_and_matched() {
-                    counts.waiting_full += u64::from(waiting.wait(rule, next, pool));
+                    let kept = waiting.kept(rule, next, pool);
+                    counts.waiting_full += u64::from(waiting.wait(rule, kept, next, pool));
                 }
             }
         }
