@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
 use warpline_packet::{
-    Access, Batch, FlowHasher, Instant, KeptFrames, KeptRows, Kind, Placer, ReadWrite, SHARDS,
+    Access, Allowed, Batch, FlowHasher, Instant, KeptFrames, KeptRows, Kind, Phase, Placer, SHARDS,
     Shard,
 };
 
@@ -241,13 +241,17 @@ impl Slot {
             self.begin(flight, rooms);
         }
         for flight in flights.iter_mut() {
-            flight.batch.set_phase(self.access.run);
+            flight.batch.set_phase(self.allowed(Phase::Run));
             self.function.run(&mut flight.batch);
         }
         for flight in flights.iter_mut() {
             self.end(flight, rooms);
             self.account(flight, rooms, order);
         }
+    }
+
+    fn allowed(&self, phase: Phase) -> Allowed {
+        self.access.of(phase, self.function.type_name())
     }
 
     fn enter(&self, flight: &mut Flight) {
@@ -268,7 +272,7 @@ impl Slot {
             flight.batch.accept_staged(staged, self.access.run.writes);
         }
         if flight.batch.hold_done() {
-            flight.batch.set_phase(self.access.run);
+            flight.batch.set_phase(self.allowed(Phase::Run));
             self.function.run(&mut flight.batch);
             flight.batch.release();
         }
@@ -298,7 +302,7 @@ impl Slot {
         if !self.has_before {
             return;
         }
-        flight.batch.set_phase(self.access.before);
+        flight.batch.set_phase(self.allowed(Phase::Before));
         for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
             for (shard, state) in &self.states {
                 if let Some(before) = &state.before
@@ -320,11 +324,7 @@ impl Slot {
 
     fn end(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         if self.has_after {
-            let (all, flagged) = (self.access.after, self.access.after_flagged);
-            flight.batch.set_phase(ReadWrite {
-                reads: all.reads | flagged.reads,
-                writes: all.writes | flagged.writes,
-            });
+            flight.batch.set_phase(self.allowed(Phase::After));
             for (shard, state) in &self.states {
                 if let Some(after) = &state.after
                     && flight.bench.has(*shard)

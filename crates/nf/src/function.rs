@@ -17,6 +17,11 @@ pub trait Function: Any + Send + Sync {
     /// The fields it reads and writes, phase by phase.
     fn access(&self) -> &Access;
 
+    /// What it is called where a check of its access fails.
+    fn type_name(&self) -> &'static str {
+        core::any::type_name::<Self>()
+    }
+
     /// The work on every packet that is still `Forward`. Pure: it depends on the function's tables and
     /// the batch alone, so it can be repeated, or done on a device.
     fn run(&self, batch: &mut Batch);

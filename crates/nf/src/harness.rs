@@ -13,8 +13,8 @@
 //! ```
 
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType,
-    ReadWrite, SHARDS, Shard, Steering, Verdict,
+    Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Phase,
+    SHARDS, Shard, Steering, Verdict,
 };
 
 use crate::config::{Folder, Layer};
@@ -205,7 +205,7 @@ impl Harness {
 
     /// The three phases on what the batch holds.
     pub fn work(&mut self) {
-        let access = *self.function.access();
+        let (access, name) = (*self.function.access(), self.function.type_name());
         let mut order = Vec::new();
         let mut ends = [0; SHARDS];
         self.batch.group_by_shard(&mut order, &mut ends);
@@ -215,7 +215,7 @@ impl Harness {
         let cause = |&pick: &u16| Cause::new(self.batch.packet(usize::from(pick)).ingress());
         let mut causes: Vec<Vec<Cause>> =
             picks.iter().map(|picks| picks.iter().map(cause).collect()).collect();
-        self.batch.set_phase(access.before);
+        self.batch.set_phase(access.of(Phase::Before, name));
         let emits = self.function.emits();
         let shards = (0..SHARDS).map(Shard::new);
         for (state, picks) in self.states.iter().zip(&picks) {
@@ -238,13 +238,9 @@ impl Harness {
                 before.before(&mut self.batch, picks, emit);
             }
         }
-        self.batch.set_phase(access.run);
+        self.batch.set_phase(access.of(Phase::Run, name));
         self.function.run(&mut self.batch);
-        let flagged = access.after_flagged;
-        self.batch.set_phase(ReadWrite {
-            reads: access.after.reads | flagged.reads,
-            writes: access.after.writes | flagged.writes,
-        });
+        self.batch.set_phase(access.of(Phase::After, name));
         let shards = (0..SHARDS).map(Shard::new);
         for (state, picks) in self.states.iter().zip(&picks) {
             state.after.iter().for_each(|half| half.fetch(&self.batch, picks));

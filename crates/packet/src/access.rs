@@ -1,9 +1,10 @@
 //! Access: the fields a function reads and writes, phase by phase, declared before any packet flows.
 //!
 //! In a debug build a batch checks every accessor against the phase it is in
-//! ([`crate::Batch::set_phase`]), so that a wrong declaration fails the function's own tests.
+//! ([`crate::Batch::set_phase`]), so that a wrong declaration fails the function's own tests, by the names of function,
+//! phase and field.
 
-use crate::FieldSet;
+use crate::{Field, FieldSet};
 
 /// Fields read and fields written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +57,77 @@ impl Access {
         }
     }
 
+    /// What `phase` of the function called `function` may touch.
+    pub const fn of(&self, phase: Phase, function: &'static str) -> Allowed {
+        let (all, flagged) = match phase {
+            Phase::Before => (self.before, ReadWrite::NONE),
+            Phase::Run => (self.run, ReadWrite::NONE),
+            Phase::After => (self.after, self.after_flagged),
+        };
+        Allowed { function, phase, all, flagged }
+    }
+
     /// Whether `before` looks into frames: it does so shard by shard, in no order that a processor guesses.
     pub fn looks_before(&self) -> bool {
         !(self.before.reads & FieldSet::FRAME).is_empty()
     }
 }
+
+/// A phase of a function's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// On the CPU, with the state, in front of `run`.
+    Before,
+    /// Pure; on the CPU or on a device.
+    Run,
+    /// On the CPU, with the state, behind `run`.
+    After,
+}
+
+/// What a phase of a function may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    function: &'static str,
+    phase: Phase,
+    /// Of every packet.
+    all: ReadWrite,
+    /// Besides, of those that are flagged.
+    flagged: ReadWrite,
+}
+
+impl Allowed {
+    /// Fails where the field of a packet is read and not declared.
+    #[track_caller]
+    pub(crate) fn check_read(&self, field: Field, is_flagged: bool) {
+        let of_flagged = self.flagged.reads.contains(field);
+        if !(self.all.reads.contains(field) || is_flagged && of_flagged) {
+            self.fail("reads", field, of_flagged);
+        }
+    }
+
+    /// Fails where the field of a packet is written and not declared.
+    #[track_caller]
+    pub(crate) fn check_write(&self, field: Field, is_flagged: bool) {
+        let of_flagged = self.flagged.writes.contains(field);
+        if !(self.all.writes.contains(field) || is_flagged && of_flagged) {
+            self.fail("writes", field, of_flagged);
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn fail(&self, does: &str, field: Field, is_of_flagged: bool) -> ! {
+        let phase = match self.phase {
+            Phase::Before => "before",
+            Phase::Run => "run",
+            Phase::After => "after",
+        };
+        let whose = if is_of_flagged { " of a packet that is not flagged" } else { "" };
+        let (function, name) = (self.function, field.name());
+        panic!("{function}: `{phase}` {does} `{name}`{whose}, which it does not declare");
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+#[path = "access_tests.rs"]
+mod tests;

@@ -6,8 +6,8 @@
 
 use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen, prefetch};
 use crate::{
-    Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut,
-    Placer, ReadWrite, ScratchWord, Table, Verdict,
+    Allowed, Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet,
+    PacketMut, Placer, ScratchWord, Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -89,7 +89,7 @@ pub struct Batch {
     notes: Notes,
     findings: Findings,
     #[cfg(debug_assertions)]
-    phase: Option<ReadWrite>,
+    phase: Option<Allowed>,
 }
 
 impl Batch {
@@ -227,8 +227,8 @@ impl Batch {
     /// be found next ([`PacketMut::reparse`]); it keeps all else that it is. Says whether there was room; where not, nothing changed.
     #[must_use]
     pub fn replace(&mut self, index: usize, bytes: &[u8], placer: &mut Placer) -> bool {
-        FieldSet::FRAME.iter().for_each(|field| self.check_write(field));
-        [Field::Start, Field::Len].into_iter().for_each(|field| self.check_write(field));
+        FieldSet::FRAME.iter().for_each(|field| self.check_write_of(index, field));
+        [Field::Start, Field::Len].into_iter().for_each(|field| self.check_write_of(index, field));
         // What the capture cut off stays cut off.
         let cut =
             self.table.column(WireLen)[index].saturating_sub(self.table.frame_len(index) as u32);
@@ -411,14 +411,14 @@ impl Batch {
         core::mem::take(&mut self.settled)
     }
 
-    /// In a debug build, checks every accessor from here on against `access`.
-    pub fn set_phase(&mut self, access: ReadWrite) {
+    /// In a debug build, checks every accessor from here on against what a phase may touch.
+    pub fn set_phase(&mut self, allowed: Allowed) {
         #[cfg(debug_assertions)]
         {
-            self.phase = Some(access);
+            self.phase = Some(allowed);
         }
         #[cfg(not(debug_assertions))]
-        let _ = access;
+        let _ = allowed;
     }
 
     /// Ends the checks of [`Batch::set_phase`].
@@ -429,22 +429,48 @@ impl Batch {
         }
     }
 
+    /// Checks that `field` of any packet may be read.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn check_read(&self, field: Field) {
         #[cfg(debug_assertions)]
-        if let Some(phase) = self.phase {
-            assert!(phase.reads.contains(field), "reads `{}` undeclared", field.name());
+        if let Some(allowed) = &self.phase {
+            allowed.check_read(field, false);
         }
         let _ = field;
     }
 
+    /// Checks that `field` of any packet may be written.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn check_write(&self, field: Field) {
         #[cfg(debug_assertions)]
-        if let Some(phase) = self.phase {
-            assert!(phase.writes.contains(field), "writes `{}` undeclared", field.name());
+        if let Some(allowed) = &self.phase {
+            allowed.check_write(field, false);
         }
         let _ = field;
+    }
+
+    /// The same of packet `index`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn check_read_of(&self, index: usize, field: Field) {
+        #[cfg(debug_assertions)]
+        if let Some(allowed) = &self.phase {
+            allowed.check_read(field, self.table.column(Flagged)[index] != 0);
+        }
+        let _ = (index, field);
+    }
+
+    /// The same of packet `index`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn check_write_of(&self, index: usize, field: Field) {
+        #[cfg(debug_assertions)]
+        if let Some(allowed) = &self.phase {
+            allowed.check_write(field, self.table.column(Flagged)[index] != 0);
+        }
+        let _ = (index, field);
     }
 
     /// What is known of the headers of packet `index`.

@@ -56,7 +56,7 @@ mod time;
 mod verdict;
 pub mod wire;
 
-pub use access::{Access, ReadWrite};
+pub use access::{Access, Allowed, Phase, ReadWrite};
 pub use arena::{Arena, HeapMemory, Memory, Placer, Table, prefetch, prefetch_all};
 pub use arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN, frame_start};
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};

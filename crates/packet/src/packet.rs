@@ -114,8 +114,14 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     }
 
     #[inline(always)]
+    #[track_caller]
+    fn check(&self, field: Field) {
+        self.batch.check_read_of(self.index, field);
+    }
+
+    #[inline(always)]
     pub(crate) fn bytes<const N: usize>(&self, field: Field) -> [u8; N] {
-        self.batch.check_read(field);
+        self.batch.check_read_of(self.index, field);
         let zero = [0; N];
         let Some(range) = self.locate(field) else { return zero };
         if range.end - range.start != N {
@@ -168,7 +174,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
 
     #[inline(always)]
     fn stretch(&self, field: Field, start: usize, end: usize) -> &[u8] {
-        self.batch.check_read(field);
+        self.batch.check_read_of(self.index, field);
         self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
     }
 
@@ -233,13 +239,14 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     #[inline(always)]
     fn check_frame(&self) {
         if cfg!(debug_assertions) {
-            FieldSet::FRAME.iter().for_each(|field| self.batch.check_read(field));
+            FieldSet::FRAME.iter().for_each(|field| self.batch.check_read_of(self.index, field));
         }
     }
 
     /// Length of the frame in bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
+        self.check(Field::Len);
         self.batch.table.frame_len(self.index)
     }
 
@@ -250,36 +257,42 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
 
     /// Length on the wire in bytes.
     pub fn wire_len(&self) -> usize {
+        self.check(Field::Len);
         self.batch.table.column(WireLen)[self.index] as usize
     }
 
     /// Start of the IP header in the frame.
     #[inline(always)]
     pub fn l3_offset(&self) -> usize {
+        self.check(Field::L3Offset);
         usize::from(self.batch.headers(self.index).l3)
     }
 
     /// Start of the transport header in the frame.
     #[inline(always)]
     pub fn l4_offset(&self) -> usize {
+        self.check(Field::L4Offset);
         usize::from(self.batch.headers(self.index).l4)
     }
 
     /// Start of the payload in the frame.
     #[inline(always)]
     pub fn payload_offset(&self) -> usize {
+        self.check(Field::PayloadOffset);
         usize::from(self.batch.headers(self.index).payload)
     }
 
     /// End of the IP packet in the frame, as far as captured.
     #[inline(always)]
     pub fn ip_end(&self) -> usize {
+        self.check(Field::PayloadOffset);
         self.batch.headers(self.index).end as usize
     }
 
     /// 4, 6, or 0 for what is not IP.
     #[inline(always)]
     pub fn version(&self) -> u8 {
+        self.check(Field::Kind);
         self.batch.headers(self.index).version
     }
 
@@ -295,94 +308,107 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// The protocol behind the last IP header; 0 for what is not IP.
     #[inline(always)]
     pub fn protocol(&self) -> u8 {
+        self.check(Field::Kind);
         self.batch.headers(self.index).protocol
     }
 
     /// Whether any of these [`Flags`] was found.
     #[inline(always)]
     pub fn has(&self, bits: u16) -> bool {
+        self.check(Field::Kind);
         self.batch.flags(self.index).has(bits)
     }
 
     /// Which header lies, if one does.
     #[inline(always)]
     pub fn malformed(&self) -> Option<Malformed> {
+        self.check(Field::Kind);
         self.batch.headers(self.index).malformed()
     }
 
     /// What the first header is.
     #[inline(always)]
     pub fn link(&self) -> LinkType {
+        self.check(Field::Kind);
         LinkType(self.batch.table.column(Link)[self.index])
     }
 
     /// The packet's time.
     #[inline(always)]
     pub fn timestamp(&self) -> Instant {
+        self.check(Field::Timestamp);
         Instant::from_nanos(self.batch.table.column(Timestamp)[self.index])
     }
 
     /// The packet's own time, as it was captured.
     pub fn captured(&self) -> Instant {
+        self.check(Field::Timestamp);
         Instant::from_nanos(self.batch.table.column(Captured)[self.index])
     }
 
     /// The packet's number in the chain's input; a packet that was made has its cause's.
     #[inline(always)]
     pub fn ingress(&self) -> u64 {
+        self.check(Field::Ingress);
         self.batch.table.column(Ingress)[self.index]
     }
 
     /// The interface it came in on.
     pub fn interface(&self) -> u16 {
+        self.check(Field::Ingress);
         self.batch.table.column(Interface)[self.index]
     }
 
     /// The shard that serves it.
     pub fn shard(&self) -> u8 {
+        self.check(Field::Shard);
         self.batch.table.column(ShardOf)[self.index]
     }
 
     /// The flow's name: a hash that both directions share.
     #[inline(always)]
     pub fn flow_hash(&self) -> u32 {
+        self.check(Field::FlowHash);
         self.batch.table.column(FlowHash)[self.index]
     }
 
     /// The next hop that a router chose; 0 for none.
     #[inline(always)]
     pub fn next_hop(&self) -> u16 {
-        self.batch.check_read(Field::NextHop);
+        self.batch.check_read_of(self.index, Field::NextHop);
         self.batch.table.column(NextHop)[self.index]
     }
 
     /// A scratch word; 0 where the chain handed out fewer.
     #[inline(always)]
     pub fn scratch(&self, word: ScratchWord) -> u32 {
-        self.batch.check_read(word.field());
+        self.batch.check_read_of(self.index, word.field());
         self.batch.table.scratch(word.0 as usize).get(self.index).copied().unwrap_or(0)
     }
 
     /// Whether it was flagged for `after`.
     #[inline(always)]
     pub fn is_flagged(&self) -> bool {
-        self.batch.check_read(Field::Flagged);
+        self.batch.check_read_of(self.index, Field::Flagged);
         self.batch.table.column(Flagged)[self.index] != 0
     }
 
     /// How it left the functions so far.
     #[inline(always)]
     pub fn verdict(&self) -> Verdict {
+        self.check(Field::Verdict);
         Verdict::from_u8(self.batch.table.column(VerdictOf)[self.index])
     }
 
     /// Why it was dropped, where it was.
     pub fn reason(&self) -> Reason {
+        self.check(Field::Verdict);
         Reason(self.batch.table.column(ReasonOf)[self.index])
     }
 
     /// The function that settled it, by its place in the chain.
     pub fn settled_by(&self) -> u8 {
+        self.check(Field::Verdict);
         self.batch.table.column(DroppedBy)[self.index]
     }
 
@@ -403,7 +429,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// The headers as ingress found them, or as a function changed them.
     pub fn headers(&self) -> Headers {
         if cfg!(debug_assertions) {
-            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_read(field));
+            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_read_of(self.index, field));
         }
         *self.batch.headers(self.index)
     }
@@ -413,7 +439,7 @@ impl<'a> Packet<'a> {
     /// [`Packet::payload`] for as long as the batch is borrowed: to look at many packets together.
     #[inline(always)]
     pub fn into_payload(self) -> &'a [u8] {
-        self.batch.check_read(Field::Payload);
+        self.batch.check_read_of(self.index, Field::Payload);
         let (start, end) = (self.payload_offset(), self.ip_end());
         self.batch.table.frame(self.index).get(start..end).unwrap_or(&[])
     }

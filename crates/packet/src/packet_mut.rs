@@ -9,7 +9,7 @@ use crate::{Field, FieldSet, Flags, Headers, LinkType, PacketMut, Reason, Scratc
 impl PacketMut<'_> {
     #[inline(always)]
     pub(crate) fn set_bytes<const N: usize>(&mut self, field: Field, value: [u8; N]) {
-        self.batch.check_write(field);
+        self.batch.check_write_of(self.index, field);
         let Some(range) = self.locate(field) else { return };
         if range.end - range.start != N {
             return;
@@ -34,8 +34,8 @@ impl PacketMut<'_> {
     /// Writes both Ethernet addresses.
     #[inline(always)]
     pub fn set_eth_addresses(&mut self, dst: [u8; 6], src: [u8; 6]) {
-        self.batch.check_write(Field::EthDst);
-        self.batch.check_write(Field::EthSrc);
+        self.batch.check_write_of(self.index, Field::EthDst);
+        self.batch.check_write_of(self.index, Field::EthSrc);
         if self.batch.table.column(Link)[self.index] != LinkType::ETHERNET.0 {
             return;
         }
@@ -51,8 +51,8 @@ impl PacketMut<'_> {
     #[must_use]
     pub fn decrement_ttl(&mut self) -> bool {
         for field in [Field::Ttl, Field::IpChecksum] {
-            self.batch.check_read(field);
-            self.batch.check_write(field);
+            self.batch.check_read_of(self.index, field);
+            self.batch.check_write_of(self.index, field);
         }
         let (l3, version) = (self.l3_offset(), self.version());
         let frame = self.batch.table.frame_mut(self.index).get_mut(l3..).unwrap_or(&mut []);
@@ -77,7 +77,7 @@ impl PacketMut<'_> {
 
     /// The payload, to write, as far as captured.
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        self.batch.check_write(Field::Payload);
+        self.batch.check_write_of(self.index, Field::Payload);
         let (start, end) = (self.payload_offset(), self.ip_end());
         self.batch.table.frame_mut(self.index).get_mut(start..end).unwrap_or(&mut [])
     }
@@ -86,7 +86,7 @@ impl PacketMut<'_> {
     #[inline(always)]
     pub fn frame_mut(&mut self) -> &mut [u8] {
         if cfg!(debug_assertions) {
-            FieldSet::FRAME.iter().for_each(|field| self.batch.check_write(field));
+            FieldSet::FRAME.iter().for_each(|field| self.batch.check_write_of(self.index, field));
         }
         self.batch.table.frame_mut(self.index)
     }
@@ -98,8 +98,8 @@ impl PacketMut<'_> {
     #[inline(always)]
     #[must_use]
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
-        self.batch.check_write(Field::Start);
-        self.batch.check_write(Field::Len);
+        self.batch.check_write_of(self.index, Field::Start);
+        self.batch.check_write_of(self.index, Field::Len);
         self.batch.table.reshape(self.index, head, tail)
     }
 
@@ -129,21 +129,21 @@ impl PacketMut<'_> {
     #[inline(always)]
     fn check_headers(&self) {
         if cfg!(debug_assertions) {
-            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write(field));
+            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write_of(self.index, field));
         }
     }
 
     /// Notes the next hop.
     #[inline(always)]
     pub fn set_next_hop(&mut self, next_hop: u16) {
-        self.batch.check_write(Field::NextHop);
+        self.batch.check_write_of(self.index, Field::NextHop);
         self.batch.table.column_mut(NextHop)[self.index] = next_hop;
     }
 
     /// Writes a scratch word that the instance was handed.
     #[inline(always)]
     pub fn set_scratch(&mut self, word: ScratchWord, value: u32) {
-        self.batch.check_write(word.field());
+        self.batch.check_write_of(self.index, word.field());
         if let Some(slot) = self.batch.table.scratch_mut(word.0 as usize).get_mut(self.index) {
             *slot = value;
         }
@@ -152,7 +152,7 @@ impl PacketMut<'_> {
     /// Flags the packet for `after`.
     #[inline(always)]
     pub fn flag(&mut self) {
-        self.batch.check_write(Field::Flagged);
+        self.batch.check_write_of(self.index, Field::Flagged);
         self.batch.has_flagged = true;
         self.batch.table.column_mut(Flagged)[self.index] = 1;
     }
@@ -188,8 +188,8 @@ impl PacketMut<'_> {
 
     /// The first verdict holds: what left the way is no other function's any more.
     fn settle(&mut self, verdict: Verdict, reason: u8) {
-        self.batch.check_write(Field::Verdict);
-        if self.verdict() != Verdict::Forward {
+        self.batch.check_write_of(self.index, Field::Verdict);
+        if self.batch.table.column(VerdictOf)[self.index] != Verdict::Forward as u8 {
             return;
         }
         self.batch.settled += 1;

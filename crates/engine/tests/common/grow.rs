@@ -16,7 +16,7 @@ pub(crate) struct Grow {
 
 impl Grow {
     pub(crate) fn new() -> Self {
-        Self { access: Access::run_only(ReadWrite::new(FieldSet::FRAME, FieldSet::ALL)) }
+        Self { access: Access::run_only(ReadWrite::new(FieldSet::ALL, FieldSet::ALL)) }
     }
 }
 

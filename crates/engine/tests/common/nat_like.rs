@@ -42,11 +42,11 @@ impl NatLike {
         let port = FieldSet::EMPTY.with(word.field());
         let access = Access {
             before: ReadWrite::new(
-                FieldSet::of(&[Field::Timestamp, Field::FlowHash]),
+                FieldSet::HEADERS.with(Field::Timestamp).with(Field::FlowHash),
                 port.with(Field::Verdict),
             ),
             run: ReadWrite::new(
-                port.with(Field::SrcAddr).with(Field::DstAddr),
+                port.with(Field::SrcAddr).with(Field::DstAddr) | FieldSet::HEADERS,
                 ports.with(Field::Verdict),
             ),
             ..Access::run_only(ReadWrite::NONE)

@@ -36,7 +36,7 @@ impl Noter {
     pub(crate) fn new(stamp: u8) -> Self {
         let access = Access {
             run: ReadWrite::new(FieldSet::of(&[Field::FlowHash]), FieldSet::of(&[Field::Verdict])),
-            after: ReadWrite::new(FieldSet::of(&[Field::Verdict]), FieldSet::EMPTY),
+            after: ReadWrite::new(FieldSet::of(&[Field::Verdict, Field::Ingress]), FieldSet::EMPTY),
             ..Access::run_only(ReadWrite::NONE)
         };
         Self { access, stamp, notes: Notes::default(), fails: false }

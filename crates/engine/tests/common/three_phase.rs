@@ -23,14 +23,17 @@ impl ThreePhase {
         let access = Access {
             before: ReadWrite::new(FieldSet::EMPTY, number),
             run: ReadWrite::new(
-                number,
+                number.with(Field::PayloadOffset),
                 FieldSet::of(&[Field::Payload, Field::Verdict, Field::Flagged]),
             ),
             after: ReadWrite::new(
                 number.with(Field::Verdict).with(Field::Flagged),
                 FieldSet::of(&[Field::Verdict]),
             ),
-            after_flagged: ReadWrite::new(FieldSet::of(&[Field::Payload]), FieldSet::EMPTY),
+            after_flagged: ReadWrite::new(
+                FieldSet::of(&[Field::Payload, Field::PayloadOffset]),
+                FieldSet::EMPTY,
+            ),
             flagged_share: 0.2,
         };
         Self { access, word }

@@ -139,6 +139,7 @@ fn run_in_stages(
         function: Arc::new(Greedy {
             access: Access {
                 before: ReadWrite::new(FieldSet::ALL, FieldSet::EMPTY),
+                after: ReadWrite::new(FieldSet::ALL, FieldSet::EMPTY),
                 ..Access::default()
             },
             tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),

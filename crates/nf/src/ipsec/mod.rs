@@ -160,8 +160,11 @@ const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 
 const fn access(words: FieldSet) -> Access {
     let all = BYTES.union(words).with(Field::Verdict);
-    let state = ReadWrite::new(all.with(Field::Timestamp), all);
-    Access { before: state, after: state, ..Access::run_only(ReadWrite::new(all, all)) }
+    let before = ReadWrite::new(all.with(Field::Timestamp), all);
+    // An ICMP error is made of what is known of its cause.
+    let cause = FieldSet::of(&[Field::Timestamp, Field::Ingress, Field::FlowHash, Field::Shard]);
+    let after = ReadWrite::new(all.union(cause), all);
+    Access { before, after, ..Access::run_only(ReadWrite::new(all, all)) }
 }
 
 /// How often reassembly hears of the time where no fragment comes.

@@ -61,9 +61,11 @@ const ACCESS: Access = Access {
     run: ReadWrite::new(SCANNED, FieldSet::EMPTY),
     after: ReadWrite::new(
         FieldSet::FRAME.union(FieldSet::HEADERS).union(FieldSet::of(&[
+            Field::Len,
             Field::Timestamp,
             Field::Ingress,
             Field::FlowHash,
+            Field::Shard,
         ])),
         FieldSet::of(&[Field::Verdict]),
     ),

@@ -1,7 +1,7 @@
 //! The errors that a router sends back: the half of its state that works after `run`.
 
 use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
-use warpline_packet::{Batch, Reason, Verdict};
+use warpline_packet::{Batch, Reason};
 
 use super::fib::reason;
 use crate::icmp_errors::{Errors, Problem};
@@ -33,8 +33,7 @@ impl After for Answers {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         for &index in picks {
             let packet = batch.packet(usize::from(index));
-            // What was `Forward` when the turn began and is dropped now was dropped here.
-            if packet.verdict() == Verdict::Dropped && is_answered(packet.reason()) {
+            if packet.is_flagged() {
                 self.0.answer(&packet, problem(packet.reason()), emit);
             }
         }

@@ -77,8 +77,16 @@ const WRITES: FieldSet = FieldSet::of(&[
     Field::Flagged,
 ]);
 const ACCESS: Access = Access {
+    after: ReadWrite::new(FieldSet::of(&[Field::Flagged]), FieldSet::EMPTY),
     after_flagged: ReadWrite::new(
-        FieldSet::FRAME.union(FieldSet::GEOMETRY).with(Field::Timestamp).with(Field::Verdict),
+        FieldSet::FRAME.union(FieldSet::HEADERS).union(FieldSet::of(&[
+            Field::Len,
+            Field::Timestamp,
+            Field::Ingress,
+            Field::FlowHash,
+            Field::Shard,
+            Field::Verdict,
+        ])),
         FieldSet::EMPTY,
     ),
     flagged_share: 0.001,

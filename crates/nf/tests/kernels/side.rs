@@ -3,8 +3,8 @@
 use warpline_nf::harness::Input;
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Headers, Placer, SHARDS, SLAB_LEN, ScratchWord,
-    Shard, Steering, Verdict,
+    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Headers, Phase, Placer, SHARDS, SLAB_LEN,
+    ScratchWord, Shard, Steering, Verdict,
 };
 
 use crate::sys::Reached;
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         let batch = &mut batches[index];
         let (mut order, mut ends) = (Vec::new(), [0; SHARDS]);
         batch.group_by_shard(&mut order, &mut ends);
-        batch.set_phase(self.function.access().before);
+        batch.set_phase(self.function.access().of(Phase::Before, self.function.type_name()));
         let mut start = 0;
         for (shard, (state, end)) in self.states.iter_mut().zip(ends).enumerate() {
             let picks = &order[start..usize::from(end)];
@@ -152,7 +152,7 @@ impl<'a> Side<'a> {
     pub(crate) fn run(&mut self, index: usize) {
         let function = self.function;
         let batch = self.batch(index);
-        batch.set_phase(function.access().run);
+        batch.set_phase(function.access().of(Phase::Run, function.type_name()));
         function.run(batch);
         batch.leave_phase();
     }
