@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         let batch = &mut batches[index];
         let (mut order, mut ends) = (Vec::new(), [0; SHARDS]);
         batch.group_by_shard(&mut order, &mut ends);
-        batch.set_phase(self.function.access().of(Phase::Before, self.function.type_name()));
+        let allowed = self.function.access().of(Phase::Before, self.function.type_name());
         let mut start = 0;
         for (shard, (state, end)) in self.states.iter_mut().zip(ends).enumerate() {
             let picks = &order[start..usize::from(end)];
@@ -140,10 +140,11 @@ impl<'a> Side<'a> {
             let hasher = FlowHasher::default();
             let emit = &mut Emit::new(made, placer, &hasher, emits, Shard::new(shard), &mut causes);
             if let Some(before) = &mut state.before {
+                batch.set_phase(allowed);
                 before.before(batch, picks, emit);
+                batch.leave_phase();
             }
         }
-        batch.leave_phase();
         assert!(batch.merge(made, &mut order), "made packets fit");
         made.clear();
     }
