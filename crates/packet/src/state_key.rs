@@ -103,9 +103,12 @@ impl InsideKey {
             return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
-        let inside = [src, dst].into_iter().find(|&a| self.is_inside(a));
-        if let Some(address) = inside {
-            return hasher.shard(hasher.address(address));
+        match (self.is_inside(src), self.is_inside(dst)) {
+            (true, false) => return hasher.shard(hasher.address(src)),
+            (false, true) => return hasher.shard(hasher.address(dst)),
+            // Nothing is translated between two that are inside, but others may keep state of both directions.
+            (true, true) => return hasher.shard(tuple.pair),
+            (false, false) => {}
         }
         let port = if self.is_outside(dst) {
             tuple.dst_port
@@ -299,6 +302,16 @@ mod tests {
         frame.extend([src.1.to_be_bytes(), dst.1.to_be_bytes(), [0, 8], [0, 0]].concat());
         let headers = Headers::parse(&frame, crate::LinkType::RAW, frame.len());
         steering.steer(&FlowHasher::SEED_0, &frame, &headers).shard
+    }
+
+    /// The translator lets them pass, but other functions of the chain keep state of both directions.
+    #[test]
+    fn both_directions_between_inside_hosts_fall_together() {
+        let steering = Steering::serving(StateKey::Inside(Arc::new(inside_key())));
+        for host in 2..=250u16 {
+            let (one, other) = (("10.1.0.1", 40_000), (&*format!("10.1.1.{host}"), 53));
+            assert_eq!(shard(&steering, one, other), shard(&steering, other, one), "{host}");
+        }
     }
 
     #[test]
