@@ -143,15 +143,16 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, message) = (OneLine(&self.file), OneLine(&self.message));
         match (self.file.is_empty(), self.line) {
-            (true, _) => write!(f, "{}", self.message)?,
-            (false, 0) => write!(f, "{}: {}", self.file, self.message)?,
+            (true, _) => write!(f, "{message}")?,
+            (false, 0) => write!(f, "{file}: {message}")?,
             (false, line) if self.is_hidden => {
-                write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message)?;
+                write!(f, "{file}:{line}:{}: {message}", self.column)?;
                 write!(f, "\n      = the line is not shown, as it may have a key")?;
             }
             (false, line) => {
-                write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message)?;
+                write!(f, "{file}:{line}:{}: {message}", self.column)?;
                 let shown = Excerpt::of(&self.source_line, self.column);
                 let caret = "^".repeat(self.width.min(shown.text.chars().count().max(1)));
                 write!(
@@ -164,7 +165,21 @@ impl fmt::Display for Diagnostic {
             }
         }
         if let Some(help) = &self.help {
-            write!(f, "\n      = {help}")?;
+            write!(f, "\n      = {}", OneLine(help))?;
+        }
+        Ok(())
+    }
+}
+
+/// Text with control characters written as `\u000a`: what it quotes of a file must not look like another message.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.0.split_inclusive(char::is_control) {
+            let plain = part.trim_end_matches(char::is_control);
+            f.write_str(plain)?;
+            part[plain.len()..].chars().try_for_each(|c| write!(f, "\\u{:04x}", u32::from(c)))?;
         }
         Ok(())
     }
@@ -276,6 +291,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What a file says can't look like another message.
+    #[test]
+    fn a_message_has_one_line() {
+        let source = SourceText::new("f\n", "x\n");
+        let told = source.mistake(0..1, "a\nerror: b\u{1b}").help("c\r\nd").to_string();
+        assert_eq!(
+            told,
+            "f\\u000a:1:1: a\\u000aerror: b\\u001b\n    1 | x\n      | ^\n      = c\\u000d\\u000ad"
+        );
+        assert_eq!(Diagnostic::bare("a\nb").to_string(), "a\\u000ab");
     }
 
     #[test]

@@ -7,16 +7,22 @@ const LETTERS: usize = 24;
 /// Whether a line may have a key: a long word of digits, or something behind a word such as `secret`.
 pub(super) fn is_in(line: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-');
-    line.contains("-----BEGIN") || line.split(|c| !is_letter(c)).any(is_key) || is_named(line)
+    // Digits may stand right behind a name, as in `key=...`.
+    let is_digit = |c: char| c.is_ascii_hexdigit() || c == '_';
+    line.contains("-----BEGIN")
+        || line.split(|c| !is_digit(c)).any(is_hexadecimal)
+        || line.split(|c| !is_letter(c)).any(is_base64)
+        || is_named(line)
 }
 
-fn is_key(word: &str) -> bool {
-    let digits = word.strip_prefix("0x").unwrap_or(word);
-    let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'_');
-    let is_number = digits.len() <= 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_hexadecimal && digits.len() >= DIGITS && !is_number {
-        return true;
-    }
+fn is_hexadecimal(row: &str) -> bool {
+    let digits = || row.bytes().filter(|byte| *byte != b'_');
+    let count = digits().count();
+    let is_number = count <= 20 && digits().all(|byte| byte.is_ascii_digit());
+    count >= DIGITS && !is_number
+}
+
+fn is_base64(word: &str) -> bool {
     let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
     word.len() >= LETTERS
         && has(u8::is_ascii_digit)
@@ -62,6 +68,10 @@ mod tests {
             "psk = hunter2hunter2",
             "Password: correct horse",
             "-----BEGIN RSA PRIVATE KEY-----",
+            "key=000102030405060708090a0b0c0d0e0f",
+            "zonk-000102030405060708090a0b0c0d0e0f+zonk",
+            "enc_000102030405060708090a0b0c0d0e0f",
+            "spi1000_xyz000102030405060708090a0b0c0d0e0f",
         ] {
             assert!(is_in(line), "{line}");
         }
@@ -72,6 +82,8 @@ mod tests {
             "alert tcp any any -> any any (msg:\"password in clear\"; content:\"password\"; sid:2024001;)",
             "10.0.0.0/8 via 192.168.0.1, 2001:db8:1234:5678:9abc:def0:1234:5678",
             "packets = 1000000000000000000",
+            "packets = 1_000_000_000_000_000_000",
+            "id = \"123e4567-e89b-12d3-a456-426614174000\"",
         ] {
             assert!(!is_in(line), "{line}");
         }
