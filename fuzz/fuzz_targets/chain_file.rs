@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
 use warpline_nf::config::Folder;
 
@@ -48,8 +49,13 @@ fuzz_target!(|text: &str| {
                 assert!(cores.is_empty() || loaded.settings.lanes <= cores.len());
                 assert!(cores.iter().all(|core| *core <= warpline_engine::CORE_MAX));
                 assert!((1..=1024).contains(&loaded.settings.batch_packets));
+                let need = loaded.settings.fit(&loaded.chain).memory(&loaded.chain);
+                // A lane that fits has an end: what is shown is as large as the arena, which has a bound of its own.
+                assert!(!need.fits() || need.lane() <= 4 * warpline_engine::LANE_LEN_MAX);
+                assert!(!need.to_string().is_empty());
+                check_told(loaded.left_out.iter().chain(loaded.remarks.iter()), text);
             }
         }
-        Err(mistakes) => assert!(!mistakes.to_string().is_empty()),
+        Err(mistakes) => check_told(mistakes.iter(), text),
     }
 });

@@ -1,12 +1,14 @@
 //! The flow monitor under fuzzed packets, with a table that is soon full: every packet goes on as it came, and
-//! is counted in one record of a stream that reads.
+//! is counted in one record of a stream that reads, at times that packets had.
+//!
+//! The flag [`ANSWER`] has the packet come before all others, [`QUOTE`] far behind them.
 
 #![no_main]
 
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::frames::{self, FLUSH, TICK};
+use warpline_fuzz::frames::{self, ANSWER, FLUSH, QUOTE, TICK};
 use warpline_fuzz::functions::try_build;
 use warpline_fuzz::ipfix;
 use warpline_nf::harness::{Harness, Input};
@@ -17,6 +19,10 @@ static FILE: LazyLock<String> = LazyLock::new(|| {
     std::env::temp_dir().join(name).to_string_lossy().into_owned()
 });
 
+const HOUR: u64 = 3_600_000_000_000;
+/// More milliseconds than 32 bits hold.
+const YEARS: u64 = 10 * 365 * 24 * HOUR;
+
 fuzz_target!(|data: &[u8]| {
     let table =
         format!("flows = 192\nheavy = 16\nactive_s = 90\nidle_s = 31\nipfix = {:?}\n", *FILE);
@@ -26,24 +32,38 @@ fuzz_target!(|data: &[u8]| {
         function.report(&warpline_nf::Outputs::default()).expect("a file").expect("a report");
     let mut harness = Harness::new(function, words);
     let mut waiting: Vec<Input> = Vec::new();
-    for cut in frames::cut(data, 1) {
+    let mut times: Option<(u64, u64)> = None;
+    for mut cut in frames::cut(data, HOUR) {
         if cut.has(FLUSH | TICK) {
             send(&mut harness, &mut waiting);
         }
         if cut.has(TICK) {
             assert!(harness.tick(Instant::from_nanos(cut.nanos)).is_empty());
         }
+        cut.nanos = match (cut.has(ANSWER), cut.has(QUOTE)) {
+            (false, false) => cut.nanos,
+            (true, false) => cut.nanos % HOUR,
+            (false, true) => cut.nanos + YEARS,
+            (true, true) => u64::MAX - cut.nanos,
+        };
+        let millis = cut.nanos / 1_000_000;
+        let (first, last) = times.unwrap_or((millis, millis));
+        times = Some((first.min(millis), last.max(millis)));
         waiting.push(cut.input(None));
     }
     send(&mut harness, &mut waiting);
     harness.close(&mut *report).expect("a file that takes all");
     let stream = std::fs::read(&*FILE).expect("the file");
-    let (records, packets) = ipfix::totals(&stream).expect("a stream that reads");
-    assert_eq!(packets, harness.counter("metered"));
+    let totals = ipfix::totals(&stream).expect("a stream that reads");
+    assert_eq!(totals.packets, harness.counter("metered"));
+    if let Some((first, last)) = totals.times {
+        let (least, greatest) = times.expect("records are of packets");
+        assert!(least <= first && last <= greatest, "times that no packet had");
+    }
     assert_eq!(harness.counter("unreported"), 0);
     let mut told = 0;
     report.counters(&mut |name, count| told += if name == "records" { count } else { 0 });
-    assert_eq!(u64::from(records), told);
+    assert_eq!(u64::from(totals.records), told);
     assert_eq!(report.tables().len(), 4);
 });
 

@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::frames::{LINKS, repair};
+use warpline_fuzz::frames::{LINK_TYPES, LINKS, repair};
 use warpline_fuzz::sum16;
 use warpline_packet::wire::{
-    checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ipv4, ipv6, ipv6_ext, options, sll, tcp,
-    udp, vlan,
+    checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext,
+    options, sll, tcp, udp, vlan,
 };
 use warpline_packet::*;
 
@@ -20,17 +20,20 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[link, cut, head, tail], frame)) = data.split_first_chunk::<4>() else { return };
     let mut frame = frame.to_vec();
     if link & 0x80 != 0 {
-        repair(&mut frame, LINKS[usize::from(link & 0x7f) % 7]);
+        repair(&mut frame, LINKS[usize::from(link & 0x7f) % LINK_TYPES]);
     }
     let frame = &frame[..];
     let wire_len = frame.len() + usize::from(cut);
     let shape = (isize::from(head as i8), isize::from(tail as i8));
     views(frame);
+    let seed = u32::from_le_bytes([link, cut, head, tail]);
+    let hasher = FlowHasher::new(Seed::new(seed.into()));
     errors(frame);
-    for link in &LINKS[..7] {
-        parse(frame, *link, wire_len);
+    for link in &LINKS[..LINK_TYPES] {
+        let headers = parse(frame, *link, wire_len);
+        steer(&hasher, frame, &headers);
     }
-    batch(frame, LINKS[usize::from(link & 0x7f) % 7], wire_len, shape);
+    batch(frame, LINKS[usize::from(link & 0x7f) % LINK_TYPES], wire_len, shape);
 });
 
 fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
@@ -45,6 +48,17 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
     if headers.version != 0 {
         assert!(frame[l3] >> 4 == headers.version);
     }
+    if headers.version == 6 && frame[l3 + 4..l3 + 6] == [0, 0] {
+        // What says that it has no payload is its header alone, whatever stands behind.
+        let end = l3 + ipv6::HEADER_LEN;
+        assert_eq!((headers.end as usize, l4), (end, end));
+        assert!(headers.malformed().is_none() && !headers.flags.has(Flags::TRANSPORT));
+    }
+    headers
+}
+
+/// Every key gives a shard that there is, and both directions of TCP and UDP the same.
+fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
     let of = |prefix: &str| prefix.parse().expect("a prefix");
     let key = InsideKey {
         inside: vec![of("10.0.0.0/8"), of("2001:db8:1::/64")],
@@ -54,10 +68,32 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
     };
     let client = ClientKey::new(&[of("192.0.2.0/24"), of("2001:db8:2::/64")]);
     let keys = [Steering::Inside(Arc::new(key)), Steering::Client(Arc::new(client))];
+    let turned = turned(frame, headers);
     for steering in keys.iter().chain(&[Steering::AddressPair, Steering::Single]) {
-        assert!(usize::from(steering.steer(&FlowHasher::SEED_0, frame, &headers).shard) < SHARDS);
+        let steered = steering.steer(hasher, frame, headers);
+        assert!(usize::from(steered.shard) < SHARDS);
+        if let Some(turned) = &turned {
+            let back = steering.steer(hasher, turned, headers);
+            assert_eq!(steered, back, "both directions by {}", steering.name());
+        }
     }
-    headers
+}
+
+/// What goes the other way: addresses and ports swapped. `None` for what has no ports, and for what goes from one
+/// address that is translated to another: each of its two ports is another shard's.
+fn turned(frame: &[u8], headers: &Headers) -> Option<Vec<u8>> {
+    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    let is_ported = matches!(headers.protocol, ip_protocol::TCP | ip_protocol::UDP);
+    let (at, len) = if headers.version == 4 { (l3 + 12, 4) } else { (l3 + 8, 16) };
+    let is_outside = |at: usize| headers.version == 4 && frame[at..].starts_with(&[203, 0, 113]);
+    if !is_ported || !headers.flags.has(Flags::TRANSPORT) || is_outside(at) && is_outside(at + len)
+    {
+        return None;
+    }
+    let mut turned = frame.to_vec();
+    turned[at..at + 2 * len].rotate_left(len);
+    turned[l4..l4 + 4].rotate_left(2);
+    Some(turned)
 }
 
 /// Every reader of a view, and every writer with what was read; it must read the same after.

@@ -14,7 +14,8 @@ use warpline_fuzz::functions::check_made;
 use warpline_fuzz::ipsec::gateways;
 use warpline_nf::harness::{Harness, Input, Outcome};
 use warpline_nf::ipsec::DEFINITION;
-use warpline_packet::wire::ip_protocol::UDP;
+use warpline_packet::wire::icmpv6::message::PACKET_TOO_BIG;
+use warpline_packet::wire::ip_protocol::{ICMPV6, UDP};
 use warpline_packet::{Headers, Instant, LinkType, Verdict};
 
 /// Bytes that a packet may grow by: headers of a tunnel over IPv6, UDP and ESP, an IV, padding, an ICV.
@@ -97,9 +98,22 @@ fn process(end: &mut Harness, inputs: &[Input]) -> Vec<Outcome> {
         }
     }
     for out in &made {
-        check_made(&inputs[(out.ingress - first) as usize], out);
+        let cause = &inputs[(out.ingress - first) as usize];
+        check_made(cause, out);
+        check_mtu(cause, out);
     }
     own
+}
+
+/// No sender of IPv6 is told to make packets shorter than every link carries (RFC 8201, 4).
+fn check_mtu(cause: &Input, made: &Outcome) {
+    let headers = headers(&made.bytes, cause.link);
+    let message = &made.bytes[usize::from(headers.l4)..];
+    if headers.protocol == ICMPV6
+        && let [PACKET_TOO_BIG, _, _, _, a, b, c, d, ..] = *message
+    {
+        assert!(u32::from_be_bytes([a, b, c, d]) >= 1280);
+    }
 }
 
 /// An outcome as it comes in at the other end.

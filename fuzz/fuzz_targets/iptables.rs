@@ -4,16 +4,18 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
+use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
 use warpline_nf::firewall::parse_iptables;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);
     for (version, tracked) in [(4, true), (6, true), (4, false)] {
-        check_imported(&parse_iptables(&source, version, "FORWARD", tracked), &[version]);
+        check_imported(&parse_iptables(&source, version, "FORWARD", tracked), &[version], text);
     }
     let found = warpline_nf::nat::parse_iptables(&source);
     for told in found.mistakes.iter().chain(found.unsupported.iter()) {
-        assert!(told.line <= text.lines().count().max(1) && !told.to_string().is_empty());
+        assert!(told.line <= text.lines().count().max(1));
     }
+    check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

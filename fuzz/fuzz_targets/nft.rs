@@ -4,17 +4,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
+use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
 use warpline_nf::firewall::parse_nft;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);
     for tracked in [true, false] {
-        check_imported(&parse_nft(&source, None, tracked), &[4, 6]);
+        check_imported(&parse_nft(&source, None, tracked), &[4, 6], text);
     }
-    check_imported(&parse_nft(&source, Some("in"), true), &[4, 6]);
+    check_imported(&parse_nft(&source, Some("in"), true), &[4, 6], text);
     let found = warpline_nf::nat::parse_nft(&source);
-    for told in found.mistakes.iter().chain(found.unsupported.iter()) {
-        assert!(!told.to_string().is_empty());
-    }
+    check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

@@ -3,6 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use warpline_fuzz::functions::try_build;
+use warpline_fuzz::told::check_told;
+use warpline_nf::nids::DEFINITION;
 use warpline_nf::nids::rules::{Configs, Dialect, RuleFile, ThresholdFile, Variables, read};
 use warpline_nf::{Diagnostics, SourceText};
 
@@ -17,18 +20,32 @@ fuzz_target!(|bytes: &[u8]| {
         configs.read_classification(&source, &mut mistakes);
         configs.read_reference(&source, &mut mistakes);
         ThresholdFile::read(&source, &variables, &mut mistakes);
-        for told in mistakes.iter() {
-            assert!((1..=lines).contains(&told.line) && !told.to_string().is_empty());
-        }
+        assert!(mistakes.iter().all(|told| (1..=lines).contains(&told.line)));
+        check_told(mistakes.iter(), text);
     }
     for dialect in [Dialect::Suricata, Dialect::Snort] {
         let set = read(&[RuleFile { name: "rules".into(), bytes, dialect }], &variables, &configs);
         assert!(set.count() <= lines && !set.to_string().is_empty());
-        for told in set.broken.iter().chain(set.notices.iter()) {
-            assert!((1..=lines).contains(&told.line) && !told.to_string().is_empty());
-        }
+        let told = || set.broken.iter().chain(set.notices.iter());
+        assert!(told().all(|told| (1..=lines).contains(&told.line)));
+        check_told(told(), &String::from_utf8_lossy(bytes));
         for rule in &set.rules {
             assert!(rule.about.sid > 0 && !rule.header.src_ports.0.is_empty());
         }
+        if let Ok(text) = str::from_utf8(bytes)
+            && set.count() == set.broken.count()
+        {
+            check_refused(text, dialect);
+        }
     }
 });
+
+/// A file without one line that is a rule is none of rules: there is no sensor that looks for nothing.
+fn check_refused(text: &str, dialect: Dialect) {
+    let key = if dialect == Dialect::Snort { "snort_rules" } else { "rules" };
+    let table = format!("{key} = 'r'\nflows = 64\nstream_memory_mib = 1\ndatagrams = 64\n");
+    match try_build(&DEFINITION, &table, &[("r", text)]).expect("TOML") {
+        Ok(_) => panic!("no line is a rule, and nobody says so"),
+        Err(mistakes) => check_told(mistakes.iter(), text),
+    }
+}

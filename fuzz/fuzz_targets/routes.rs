@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::in_prefix;
+use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
 use warpline_nf::router::routes::{Route, Unsupported, read};
 use warpline_nf::router::{Fib4, Poptrie, Rule4, Rule6};
@@ -22,7 +23,7 @@ fuzz_target!(|text: &str| {
     for unsupported in [Unsupported::Error, Unsupported::Skip] {
         let found = read(&source, unsupported, &mut |mistake| {
             assert!(mistake.line >= 1 && mistake.line <= lines);
-            assert!(!mistake.to_string().is_empty());
+            check_told([&mistake], text);
         });
         assert!(found.routes.len() <= lines);
         for pair in found.routes.windows(2) {

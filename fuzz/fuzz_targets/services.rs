@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
+use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
 use warpline_nf::load_balancer::{DEFINITION, Mode, SERVICES_MAX, ServiceFile, VIPS_MAX};
 
@@ -29,8 +30,8 @@ fn check(file: &ServiceFile, text: &str) {
     let lines = text.lines().count();
     for mistake in file.mistakes.iter() {
         assert!(mistake.line >= 1 && mistake.line <= lines);
-        assert!(!mistake.to_string().is_empty());
     }
+    check_told(file.mistakes.iter(), text);
     let mut vips = Vec::new();
     for service in &file.services {
         assert!(service.line <= lines && !service.ports.is_empty());

@@ -37,8 +37,8 @@ pub const LINKS: [LinkType; 16] = [
     LinkType::LINUX_SLL,
     LinkType::LINUX_SLL2,
     LinkType(9999),
-    LinkType::ETHERNET,
-    LinkType::ETHERNET,
+    LinkType::NULL,
+    LinkType::LOOP,
     LinkType::ETHERNET,
     LinkType::ETHERNET,
     LinkType::ETHERNET,
@@ -47,6 +47,9 @@ pub const LINKS: [LinkType; 16] = [
     LinkType::ETHERNET,
     LinkType::ETHERNET,
 ];
+
+/// How many of them there are, without those that come again.
+pub const LINK_TYPES: usize = 9;
 
 /// A packet and what is done before it.
 pub struct Cut {
@@ -179,6 +182,7 @@ pub fn l3_of(link: LinkType) -> Option<usize> {
         LinkType::ETHERNET => 14,
         LinkType::LINUX_SLL => 16,
         LinkType::LINUX_SLL2 => 20,
+        LinkType::NULL | LinkType::LOOP => 4,
         LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
         _ => return None,
     })

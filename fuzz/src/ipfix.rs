@@ -4,21 +4,33 @@ use std::collections::HashMap;
 
 /// packetDeltaCount.
 const PACKETS: u16 = 2;
+/// flowStartMilliseconds and flowEndMilliseconds.
+const TIMES: [u16; 2] = [152, 153];
 
 /// What a template says of a field: Information Element, without the enterprise bit, and bytes.
 type Field = (u16, usize);
 
-/// Data records of a stream, and the packets that they count in both directions; `None` where the stream
-/// isn't one, or a sequence number is wrong.
-pub fn totals(mut stream: &[u8]) -> Option<(u32, u64)> {
+/// What the data records of a stream say together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many there are.
+    pub records: u32,
+    /// The packets that they count in both directions.
+    pub packets: u64,
+    /// The earliest and the latest time, in milliseconds.
+    pub times: Option<(u64, u64)>,
+}
+
+/// The totals of a stream; `None` where it isn't one, or a sequence number is wrong.
+pub fn totals(mut stream: &[u8]) -> Option<Totals> {
     let mut templates = HashMap::new();
-    let (mut records, mut packets) = (0, 0);
+    let mut totals = Totals::default();
     while !stream.is_empty() {
         let len = number(stream.get(2..4)?) as usize;
         let (message, rest) = stream.split_at_checked(len)?;
         stream = rest;
         let header = message.get(..16)?;
-        if number(&header[..2]) != 10 || number(&header[8..12]) != u64::from(records) {
+        if number(&header[..2]) != 10 || number(&header[8..12]) != u64::from(totals.records) {
             return None;
         }
         let mut sets = &message[16..];
@@ -28,15 +40,11 @@ pub fn totals(mut stream: &[u8]) -> Option<(u32, u64)> {
             sets = rest;
             match id {
                 2 => learn(set.get(4..)?, &mut templates)?,
-                _ => {
-                    let counted = count(set.get(4..)?, templates.get(&id)?)?;
-                    records += counted.0;
-                    packets += counted.1;
-                }
+                _ => totals.count(set.get(4..)?, templates.get(&id)?)?,
             }
         }
     }
-    Some((records, packets))
+    Some(totals)
 }
 
 fn learn(mut set: &[u8], templates: &mut HashMap<u16, Vec<Field>>) -> Option<()> {
@@ -54,17 +62,27 @@ fn learn(mut set: &[u8], templates: &mut HashMap<u16, Vec<Field>>) -> Option<()>
     Some(())
 }
 
-fn count(mut set: &[u8], fields: &[Field]) -> Option<(u32, u64)> {
-    let (mut records, mut packets) = (0, 0);
-    while !set.is_empty() {
-        for &(element, len) in fields {
-            let (value, rest) = set.split_at_checked(len)?;
-            set = rest;
-            packets += if element == PACKETS { number(value) } else { 0 };
+impl Totals {
+    /// Counts the records of a set.
+    fn count(&mut self, mut set: &[u8], fields: &[Field]) -> Option<()> {
+        let before = self.records;
+        while !set.is_empty() {
+            for &(element, len) in fields {
+                let (value, rest) = set.split_at_checked(len)?;
+                set = rest;
+                let value = number(value);
+                if element == PACKETS {
+                    self.packets += value;
+                }
+                if TIMES.contains(&element) {
+                    let (first, last) = self.times.unwrap_or((value, value));
+                    self.times = Some((first.min(value), last.max(value)));
+                }
+            }
+            self.records += 1;
         }
-        records += 1;
+        (self.records > before).then_some(())
     }
-    (records > 0).then_some((records, packets))
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -9,6 +9,7 @@ use warpline_nf::ipsec::{DEFINITION, files};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText};
 
 use crate::functions::try_build;
+use crate::told::check_told;
 
 /// Reads files with these texts as a chain does, and checks them.
 pub fn read(sas: &str, policies: &str, keys: &str) {
@@ -30,6 +31,9 @@ pub fn read(sas: &str, policies: &str, keys: &str) {
         };
         assert!(!told.is_empty() && own.line <= text.split('\n').count());
     }
+    let texts = format!("{sas}\n{policies}");
+    check_told(mistakes.iter().chain(resources.notices().iter()), &texts);
+    check_told(resources.remarks().iter(), &texts);
     let told = format!("{mistakes}\n{}\n{database:?}", resources.notices());
     for key in keys_of(sas) {
         assert!(!told.contains(key), "a key is shown: {told}");

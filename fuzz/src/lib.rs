@@ -10,6 +10,7 @@ pub mod rules;
 pub mod seeds;
 pub mod sensors;
 mod texts;
+pub mod told;
 
 use std::net::IpAddr;
 

@@ -10,6 +10,7 @@ use warpline_nf::firewall::{
 use warpline_packet::Prefix;
 
 use crate::in_prefix;
+use crate::told::check_told;
 
 /// What must hold of a file of rules; a small set is built and asked about its own bounds, which a
 /// look at every rule answers too.
@@ -17,8 +18,8 @@ pub fn check_rules(file: &RuleFile, text: &str) {
     let lines = text.lines().count();
     for mistake in file.mistakes.iter().chain(file.unsupported.iter()) {
         assert!(mistake.line >= 1 && mistake.line <= lines);
-        assert!(!mistake.to_string().is_empty());
     }
+    check_told(file.mistakes.iter().chain(file.unsupported.iter()), text);
     assert!(file.rules.len() + file.mistakes.count() + file.unsupported.count() <= lines + 1);
     if file.rules.is_empty() || file.rules.len() > 24 {
         return;
@@ -96,9 +97,9 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
 }
 
 /// What must hold of rules that were made from another firewall's.
-pub fn check_imported(found: &Imported, versions: &[u8]) {
+pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
     let told = found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
-    told.for_each(|told| assert!(!told.to_string().is_empty()));
+    check_told(told, text);
     assert!(found.rules.is_empty() || found.mistakes.is_empty());
     assert!(found.rules.iter().all(|rule| versions.contains(&rule.region.version())));
     if found.rules.len() > 64 {

@@ -6,7 +6,7 @@ use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, 
 
 use crate::frames::{ANSWER, FLUSH, QUOTE, REPAIR, TICK, put, repair};
 use crate::sensors::RULE_SETS;
-use crate::texts::TEXTS;
+use crate::texts::{SAS, STRANGE, TEXTS};
 
 /// An input: the target's name, its own, and its bytes.
 pub type Seed = (&'static str, String, Vec<u8>);
@@ -22,11 +22,15 @@ fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn tagged(packet: &[u8]) -> Vec<u8> {
-    let mut rest = 0x0123u16.to_be_bytes().to_vec();
-    rest.extend(ethertype::IPV4.to_be_bytes());
+/// IPv4 behind tags of these VLANs, the outermost first.
+fn tagged(vlans: &[u16], packet: &[u8]) -> Vec<u8> {
+    let mut rest = Vec::new();
+    for (number, vlan) in (1..).zip(vlans) {
+        let next = if number == vlans.len() { ethertype::IPV4 } else { 0x8100 };
+        rest.extend([vlan.to_be_bytes(), next.to_be_bytes()].concat());
+    }
     rest.extend_from_slice(packet);
-    ethernet(0x8100, &rest)
+    ethernet(if vlans.len() > 1 { 0x88a8 } else { 0x8100 }, &rest)
 }
 
 /// An IPv4 packet with right lengths and checksums.
@@ -134,6 +138,7 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
         v4_with_options(INSIDE_V4, REMOTE_V4, udp, &datagram(5000, 53)),
         v4(INSIDE_V4, REMOTE_V4, ip_protocol::ESP, &[0; 24]),
         v4(INSIDE_V4, INSIDE_V4, udp, &datagram(1, 2)),
+        v4(INSIDE_V4, [10, 0, 0, 2], udp, &datagram(5000, 53)),
         fragment,
         later,
         v6(1, 2, tcp, &segment(4000, 80, tcp::flags::SYN, &options)),
@@ -145,13 +150,27 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
     ];
     let kind = |packet: &[u8]| if packet[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
     let mut found: Vec<_> = raw.iter().map(|p| (ethernet(kind(p), p), 0)).collect();
-    found.push((tagged(&out), 0));
+    found.extend([&[0x123][..], &[7, 0x123], &[9, 7, 0x123]].map(|tags| (tagged(tags, &out), 0)));
+    // No payload by the header, and one behind it.
+    for (next, body) in
+        [(tcp, segment(4000, 80, tcp::flags::SYN, &[])), (udp, datagram(6, 7)), (0, hop_by_hop)]
+    {
+        let mut packet = v6(1, 2, next, &body);
+        packet[4..6].fill(0);
+        found.push((ethernet(ethertype::IPV6, &packet), 0));
+    }
     found.push((ethernet(0x0806, &[0; 28]), 0));
     found.extend([1, 2].map(|link| (out.clone(), link)));
     found.push((v6(1, 2, udp, &datagram(5, 6)), 3));
     let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0, 8, 0][..], &out].concat();
     let sll2 = [&[8, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0][..], &out].concat();
     found.extend([(sll, 4), (sll2, 5), (vec![1, 2, 3], 6)]);
+    // Loopbacks of BSD: the address family in either byte order, and those of IPv6.
+    let six = v6(1, 2, udp, &datagram(5, 6));
+    for (family, packet) in [(2, &out), (24, &six), (28, &six), (30, &six)] {
+        found.push(([&[family, 0, 0, 0], &packet[..]].concat(), 7));
+        found.push(([&[0, 0, 0, family], &packet[..]].concat(), 8));
+    }
     found
 }
 
@@ -185,8 +204,10 @@ fn of_functions(seeds: &mut Vec<Seed>) {
         }
     }
     for (number, (packet, link)) in packets.into_iter().enumerate() {
-        let seed = [&[link | 0x80, 0, 0x1f, 0xe1][..], &packet].concat();
-        seeds.push(("headers", format!("packet-{number}"), seed));
+        for (name, repairs) in [("packet", 0x80), ("as-it-is", 0)] {
+            let seed = [&[link | repairs, 0, 0x1f, 0xe1][..], &packet].concat();
+            seeds.push(("headers", format!("{name}-{number}"), seed));
+        }
     }
 }
 
@@ -227,14 +248,20 @@ fn of_ipsec(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// A pcap file of these packets in the byte order of this function's `number`.
-fn pcap(big: bool, magic: u32, packets: &[&[u8]]) -> Vec<u8> {
+/// A pcap file of version 2.`minor` and these packets, of which the capture cut some, in the byte order of this function's
+/// `number`.
+fn pcap(big: bool, magic: u32, minor: u8, link: u32, packets: &[&[u8]]) -> Vec<u8> {
     let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
-    let version = if big { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
-    let mut file = [number(magic), version, [0; 4], [0; 4], number(262_144), number(1)].concat();
+    let version = if big { [0, 2, 0, minor] } else { [2, 0, minor, 0] };
+    let mut file = [number(magic), version, [0; 4], [0; 4], number(262_144), number(link)].concat();
     for (at, packet) in (0u32..).zip(packets) {
-        let len = number(packet.len() as u32);
-        file.extend([number(at), number(at * 7), len, len].concat());
+        let len = packet.len() as u32;
+        let mut lengths = [len, len + at];
+        // Up to 2.2 the wire's comes first; in 2.3 it is either.
+        if minor < 3 || (minor == 3 && at == 1) {
+            lengths.reverse();
+        }
+        file.extend([number(at), number(at * 7), number(lengths[0]), number(lengths[1])].concat());
         file.extend_from_slice(packet);
     }
     file
@@ -288,7 +315,17 @@ fn of_captures(seeds: &mut Vec<Seed>) {
     };
     for big in [false, true] {
         for magic in [0xa1b2_c3d4, 0xa1b2_3c4d] {
-            add(&format!("pcap-{big}-{magic:x}"), pcap(big, magic, &[&packet, b"", &packet]));
+            let file = pcap(big, magic, 4, 1, &[&packet, b"", &packet]);
+            add(&format!("pcap-{big}-{magic:x}"), file);
+        }
+        for minor in 0..4 {
+            let file = pcap(big, 0xa1b2_c3d4, minor, 1, &[&packet, &packet, b"", &packet]);
+            add(&format!("pcap-{big}-2.{minor}"), file);
+        }
+        for link in [0, 108] {
+            let on_loopback = [&[2, 0, 0, 0], &packet[14..]].concat();
+            let file = pcap(big, 0xa1b2_c3d4, 4, link, &[&on_loopback, &on_loopback]);
+            add(&format!("pcap-{big}-link-{link}"), file);
         }
         add(&format!("pcapng-{big}"), pcapng(big, &packet));
         let two = [pcapng(big, &packet), pcapng(!big, b"odd")].concat();
@@ -331,6 +368,223 @@ fn of_reassembly(seeds: &mut Vec<Seed>) {
             seeds.push(("reassembly", format!("cut-{number}-{kind}"), seed));
         }
     }
+    // One source begins more than there is room for, others one each that they end.
+    let of_source = |source: u8, ident: u8, is_last: bool| {
+        let part = if is_last { &body[16..] } else { &body[..16] };
+        let mut packet = v4([10, 0, 0, source], REMOTE_V4, ip_protocol::TCP, part);
+        packet[4..8].copy_from_slice(&[
+            0,
+            ident,
+            if is_last { 0 } else { 0x20 },
+            2 * u8::from(is_last),
+        ]);
+        ethernet(ethertype::IPV4, &packet)
+    };
+    for others in [1, 2, 5] {
+        let mut seed = Vec::new();
+        (0..3).for_each(|ident| put(&mut seed, &of_source(1, ident, false), REPAIR, 1, 0));
+        for is_last in [false, true] {
+            for source in 2..2 + others {
+                put(&mut seed, &of_source(source, 9, is_last), REPAIR, 1, 0);
+                put(&mut seed, &of_source(1, 10 + source, false), REPAIR, 1, 0);
+            }
+        }
+        seeds.push(("reassembly", format!("sources-{others}"), seed));
+    }
+}
+
+/// A TCP segment between two hosts; `times` are the values of a timestamp option (RFC 7323, 3.2).
+fn stream(
+    to_client: bool,
+    [seq, ack]: [u32; 2],
+    flags: u16,
+    times: Option<[u32; 2]>,
+    data: &[u8],
+) -> Vec<u8> {
+    let options = times.map_or(Vec::new(), |[own, echoed]| {
+        [&[1, 1, 8, 10], &own.to_be_bytes()[..], &echoed.to_be_bytes()].concat()
+    });
+    let (mut ends, mut ports) = ([INSIDE_V4, REMOTE_V4], [4000, 80]);
+    if to_client {
+        ends.reverse();
+        ports.reverse();
+    }
+    let mut body = segment(ports[0], ports[1], flags, &options);
+    body.truncate(tcp::HEADER_LEN + options.len());
+    body.extend_from_slice(data);
+    let mut view = tcp::Tcp::new_unchecked(&mut body[..]);
+    view.set_seq(seq);
+    view.set_ack(ack);
+    ethernet(ethertype::IPV4, &v4(ends[0], ends[1], ip_protocol::TCP, &body))
+}
+
+/// Connections that begin, end and lose their way in ways of their own, and floods around them.
+fn talks() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    use tcp::flags::{ACK, PSH, RST, SYN};
+    const DATA: u16 = PSH | ACK;
+    let up = |seq, ack, flags, data: &[u8]| stream(false, [seq, ack], flags, None, data);
+    let down = |seq, ack, flags, data: &[u8]| stream(true, [seq, ack], flags, None, data);
+    let opened =
+        || vec![up(100, 0, SYN, b""), down(500, 101, SYN | ACK, b""), up(101, 501, ACK, b"")];
+    let with = |frames: Vec<Vec<u8>>| [opened(), frames].concat();
+    let timed = |to_client: bool, numbers, flags, times, data: &[u8]| {
+        stream(to_client, numbers, flags, Some(times), data)
+    };
+    let flood: Vec<Vec<u8>> = (0..40)
+        .map(|host| v4([10, 9, 0, host], REMOTE_V4, ip_protocol::UDP, &datagram(9, 53)))
+        .map(|packet| ethernet(ethertype::IPV4, &packet))
+        .collect();
+    let mut in_vlans = Vec::new();
+    let whole = datagram(5000, 53);
+    for (vlan, part, bits) in
+        [(7, &whole[..8], [0x20, 0]), (8, &whole[8..], [0, 1]), (7, &whole[8..], [0, 1])]
+    {
+        let mut packet = v4(INSIDE_V4, REMOTE_V4, ip_protocol::UDP, part);
+        packet[6..8].copy_from_slice(&bits);
+        repair(&mut packet, LinkType::IPV4);
+        in_vlans.push(tagged(&[vlan], &packet));
+    }
+    vec![
+        // A SYN that is refused, and the same one again.
+        (
+            "reset",
+            [
+                vec![up(100, 0, SYN, b""), down(0, 101, RST | ACK, b"")],
+                with(vec![up(101, 501, DATA, b"abcd")]),
+            ]
+            .concat(),
+        ),
+        (
+            "reset-late",
+            [with(vec![up(101, 501, RST, b"")]), with(vec![up(101, 501, DATA, b"abcd")])].concat(),
+        ),
+        // Old timestamps (RFC 7323, 5) between data.
+        (
+            "old-times",
+            vec![
+                timed(false, [100, 0], SYN, [1000, 0], b""),
+                timed(true, [500, 101], SYN | ACK, [2000, 1000], b""),
+                timed(false, [101, 501], ACK, [1001, 2000], b""),
+                timed(false, [101, 501], DATA, [1002, 2000], b"ab"),
+                timed(false, [103, 501], DATA, [900, 2000], b"xx"),
+                timed(false, [103, 501], DATA, [1003, 2000], b"cd"),
+                timed(true, [501, 105], DATA, [2001, 1003], b"00"),
+            ],
+        ),
+        (
+            "old-acks",
+            with(vec![
+                up(101, 501, DATA, b"ab"),
+                up(103, 501_u32.wrapping_sub(100_000), DATA, b"xx"),
+                up(103, 90_000, DATA, b"yy"),
+                up(103, 501, DATA, b"cd"),
+                down(501, 105, ACK, b""),
+            ]),
+        ),
+        // More than a window that nobody saw, which the other side acknowledges.
+        (
+            "unseen",
+            with(vec![
+                down(501, 101, DATA, b"ab"),
+                up(101, 150_503, ACK, b""),
+                down(150_503, 101, DATA, b"cd"),
+                up(101, 150_505, DATA, b"ab"),
+            ]),
+        ),
+        (
+            "answer-first",
+            vec![
+                down(500, 101, SYN | ACK, b""),
+                up(101, 501, ACK, b""),
+                up(101, 501, DATA, b"abcd"),
+                down(501, 105, DATA, b"00"),
+            ],
+        ),
+        (
+            "flood",
+            [with(vec![up(101, 501, DATA, b"ab")]), flood, vec![up(103, 501, DATA, b"cd")]]
+                .concat(),
+        ),
+        ("vlans", in_vlans),
+    ]
+}
+
+/// Those talks in every target that tells flows apart, at once and with time between.
+fn of_flows(seeds: &mut Vec<Seed>) {
+    for (name, frames) in talks() {
+        for (pace, step) in [(0, 1), (1, 2), (2, 3)] {
+            let mut input = Vec::new();
+            frames.iter().for_each(|frame| put(&mut input, frame, 0, step, 0));
+            let name = format!("{name}-{pace}");
+            for target in ["firewall", "flow_monitor", "nat"] {
+                seeds.push((target, name.clone(), input.clone()));
+            }
+            for (target, kinds) in
+                [("nids", [0, 1, 2, 3]), ("nids_flows", [0x0e, 0x8e, 0x3c, 0x86])]
+            {
+                for first in kinds {
+                    let seed = [&[first], &input[..]].concat();
+                    seeds.push((target, format!("{name}-{first:x}"), seed));
+                }
+            }
+        }
+    }
+    // An error about an echo request that the other side never sent.
+    let request = echo(icmpv4::message::ECHO_REQUEST, 77);
+    let of =
+        |src, dst, body: &[u8]| ethernet(ethertype::IPV4, &v4(src, dst, ip_protocol::ICMP, body));
+    for (number, [src, dst]) in
+        [[INSIDE_V4, REMOTE_V4], [REMOTE_V4, INSIDE_V4]].into_iter().enumerate()
+    {
+        let quoted = v4(REMOTE_V4, INSIDE_V4, ip_protocol::ICMP, &request);
+        let mut input = Vec::new();
+        put(&mut input, &of(INSIDE_V4, REMOTE_V4, &request), 0, 1, 0);
+        put(&mut input, &of(src, dst, &error(3, 1, &quoted)), FLUSH, 1, 0);
+        seeds.push(("firewall", format!("other-s-echo-{number}"), input.clone()));
+        seeds.push(("nat", format!("other-s-echo-{number}"), input));
+    }
+    // Clocks that are wrong: behind all others, far ahead, and as far as numbers go.
+    for (number, flags) in [ANSWER, QUOTE, ANSWER | QUOTE].into_iter().enumerate() {
+        let mut input = Vec::new();
+        for (at, (packet, link)) in packets().into_iter().enumerate() {
+            put(&mut input, &packet, REPAIR | if at % 3 == 1 { flags } else { 0 }, 2, link);
+            put(&mut input, &packet, REPAIR | if at % 2 == 1 { flags } else { 0 }, 3, link);
+        }
+        seeds.push(("flow_monitor", format!("clock-{number}"), input));
+    }
+}
+
+/// Files that are of another kind than what their reader takes.
+fn of_other_files(seeds: &mut Vec<Seed>) {
+    for (target, texts) in
+        TEXTS.iter().filter(|(target, _)| !matches!(*target, "prefix" | "generator_config"))
+    {
+        for (number, text) in STRANGE.iter().chain(SAS).enumerate() {
+            seeds.push((target, format!("strange-{number}"), text.as_bytes().to_vec()));
+            // Behind what is right, too.
+            let text = format!("{}\n{text}", texts.first().unwrap_or(&""));
+            seeds.push((target, format!("strange-behind-{number}"), text.into_bytes()));
+        }
+    }
+    let rule = "alert tcp any any -> any any (msg:\"\u{1b}[2J\"; content:\"a\"; sid:1;)\n";
+    let utf16: Vec<u8> =
+        [0xfeff].into_iter().chain(rule.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let files = [
+        rule.as_bytes().to_vec(),
+        utf16,
+        [&[0x1f, 0x8b, 8, 0][..], &[0x5a; 200]].concat(),
+        (0..=255).collect(),
+        b"# nothing\n\n# at all\n".to_vec(),
+        b"drop everything\naccept tcp\n".to_vec(),
+        format!("{rule}alert tcp any any -> any any (key=00112233445566778899aabbccddeeff;)\n")
+            .into_bytes(),
+    ];
+    for (number, file) in files.into_iter().enumerate() {
+        seeds.push(("nids_rules", format!("file-{number}"), file));
+    }
+    for (number, text) in STRANGE.iter().chain(SAS).enumerate() {
+        seeds.push(("nids_rules", format!("strange-{number}"), text.as_bytes().to_vec()));
+    }
 }
 
 /// Rules of most kinds, each in front of every packet, sent twice and answered; and the packets with the rules of `sensors`.
@@ -356,6 +610,7 @@ fn of_nids(seeds: &mut Vec<Seed>) {
         let rules = format!("{HEAD}{options}\n{rejecting}content:\"0\";)\n");
         let seed = [&[RULE_SETS as u8], rules.as_bytes(), &[0], &input].concat();
         seeds.push(("nids", format!("options-{number}"), seed));
+        seeds.push(("nids_rules", format!("options-{number}"), rules.into_bytes()));
     }
     for number in 0..RULE_SETS {
         let seed = [&[number as u8], &input[..]].concat();
@@ -371,6 +626,8 @@ pub fn all() -> Vec<Seed> {
     of_nids(&mut seeds);
     of_captures(&mut seeds);
     of_reassembly(&mut seeds);
+    of_flows(&mut seeds);
+    of_other_files(&mut seeds);
     let dump = to_mrt(&full_table(1, 5, 5), 2);
     seeds.push(("mrt", "dump".into(), dump));
     for (target, texts) in TEXTS {

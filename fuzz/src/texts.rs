@@ -17,6 +17,16 @@ pub const TEXTS: &[(&str, &[&str])] = &[
     ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
 ];
 
+/// What is in files that are none of any grammar: what terminals obey, keys, UTF-16, bytes.
+pub const STRANGE: &[&str] = &[
+    "\u{1b}[2J\u{9b}31m \u{202e}drop\u{7f}\r\n\u{1b}]0;a\u{7}\n",
+    "key=00112233445566778899aabbccddeeff\nauth 0x00112233445566778899aabbccddeeff\n\
+     [00112233445566778899aabbccddeeff]\n00112233445566778899aabbccddeeff = 1\n",
+    "\u{feff}a\0c\0c\0e\0p\0t\0\n\0",
+    "\u{1f}\u{fffd}\u{8}\0\u{3}\u{fffd}\u{1}\u{fffd}Z\u{10}",
+    "[chain]\nname = \"a\\nb\"\nfunctions = [\"a\\nb\", \"\\u001b[2J\"]\n[\"a\\nb\"]\n",
+];
+
 /// The generator's settings and, behind a zero byte, those of `impair`.
 const GENERATOR: &[&str] = &[
     "",
@@ -80,7 +90,7 @@ const SERVICES: &[&str] = &[
     "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1 mac 02:00:00:00:00:01\nbackend ::1 mac 2:0:0:0:0:2\n",
 ];
 
-const SAS: &[&str] = &[
+pub const SAS: &[&str] = &[
     r#"[[sa]]
 name = "a"
 direction = "out"

@@ -1,0 +1,52 @@
+//! What must hold of messages about a text: no keys of it, nothing that a terminal obeys, a line each.
+
+use warpline_nf::Diagnostic;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/shown.rs"]
+mod shown;
+
+/// Digits in a row that are a key by any reading, and how many of them may be shown at most.
+const KEY_DIGITS: usize = 32;
+const SHOWN_DIGITS: usize = 15;
+/// What is wrong, the line, where in it, what is allowed.
+const LINES_MAX: usize = 4;
+
+/// Checks messages about `text`, or about files that were named beside it.
+pub fn check_told<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: &str) {
+    let keys: Vec<&str> = digits(text).filter(|digits| digits.len() >= KEY_DIGITS).collect();
+    for message in messages {
+        let own = message.to_string();
+        assert!(!own.trim().is_empty());
+        assert!(own.lines().count() <= LINES_MAX, "it looks like more than one message: {own}");
+        for line in shown::shown(&own).lines() {
+            assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{line:?}");
+        }
+        check_keys(&keys, &own);
+    }
+}
+
+/// Checks that nothing of a long row of hexadecimal digits in `text` is in `told`.
+pub fn check_secret(told: &str, text: &str) {
+    let keys: Vec<&str> = digits(text).filter(|digits| digits.len() >= KEY_DIGITS).collect();
+    check_keys(&keys, told);
+}
+
+fn check_keys(keys: &[&str], told: &str) {
+    if keys.is_empty() {
+        return;
+    }
+    for row in digits(told).filter(|row| row.len() > SHOWN_DIGITS) {
+        for part in row.as_bytes().windows(SHOWN_DIGITS + 1) {
+            let is_part = |key: &&str| key.as_bytes().windows(part.len()).any(|own| own == part);
+            // Numbers may be long, too.
+            let is_number = part.iter().all(u8::is_ascii_digit);
+            assert!(is_number || !keys.iter().any(is_part), "part of a key is shown: {told}");
+        }
+    }
+}
+
+/// Rows of hexadecimal digits.
+fn digits(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_hexdigit()).filter(|row| !row.is_empty())
+}
