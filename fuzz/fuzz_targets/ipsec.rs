@@ -155,6 +155,10 @@ fn check_opened(input: &Input, back: &Outcome) {
     {
         expected[sum_at..][..2].copy_from_slice(&back.bytes[sum_at..][..2]);
     }
+    // Each BSD has a number of its own for IPv6.
+    if input.link == LinkType::NULL || input.link == LinkType::LOOP {
+        expected[..4].copy_from_slice(&back.bytes[..4]);
+    }
     assert_eq!(back.bytes, expected);
 }
 
