@@ -1,15 +1,16 @@
 //! What ingress finds out about a frame, once, while its header is in the cache.
 //!
 //! [`Headers::parse`] walks link, IP and transport headers and checks every length that later
-//! accessors rely on. What it finds becomes columns of the batch. A frame whose headers lie is not
+//! accessors rely on: by what the views of [`wire`](crate::wire) check, so that a quoted, inner or
+//! reassembled packet is judged as one that comes in. What it finds becomes columns of the batch. A frame whose headers lie is not
 //! refused here: it is marked [`Malformed`] and each function's manual says what it does with it.
 
 mod usual;
 
 use crate::link::FAMILY_LEN;
 use crate::wire::{
-    self, Malformed, esp, ethernet, ethertype, icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, sll, tcp,
-    udp, vlan,
+    Esp, Ethernet, Icmpv4, Icmpv6, Ipv4, Ipv6, Malformed, Sll, Sll2, Tcp, Udp, Vlan, esp, ethernet,
+    ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, sll, udp, vlan,
 };
 use crate::{Flags, LinkType};
 
@@ -153,8 +154,10 @@ impl Headers {
     #[inline(never)]
     fn other_link(&mut self, frame: &[u8], link: LinkType) -> Result<u16, Malformed> {
         let (header_len, kind) = match link {
-            LinkType::LINUX_SLL => (sll::HEADER_LEN, be16(frame, sll::field::ETHERTYPE)),
-            LinkType::LINUX_SLL2 => (sll::HEADER_LEN_V2, be16(frame, sll::field_v2::ETHERTYPE)),
+            LinkType::LINUX_SLL => (sll::HEADER_LEN, Some(Sll::new_checked(frame)?.ethertype())),
+            LinkType::LINUX_SLL2 => {
+                (sll::HEADER_LEN_V2, Some(Sll2::new_checked(frame)?.ethertype()))
+            }
             LinkType::IPV4 => (0, Some(ethertype::IPV4)),
             LinkType::IPV6 => (0, Some(ethertype::IPV6)),
             LinkType::RAW => (0, frame.first().map(version_kind)),
@@ -170,7 +173,7 @@ impl Headers {
 
     #[inline(always)]
     fn ethernet(&mut self, frame: &[u8]) -> Result<u16, Malformed> {
-        let kind = be16(frame, ethernet::field::ETHERTYPE).ok_or(Malformed::LinkTruncated)?;
+        let kind = Ethernet::new_checked(frame)?.ethertype();
         self.l3 = ethernet::HEADER_LEN as u16;
         if kind == ethertype::IPV4 || !ethertype::is_vlan(kind) {
             return Ok(kind);
@@ -186,12 +189,8 @@ impl Headers {
                 break;
             }
             self.flags.set(Flags::VLAN);
-            let tag = frame.get(at..).and_then(|tag| be16(tag, vlan::field::ETHERTYPE));
-            let Some(next) = tag else {
-                self.l3 = 0;
-                return Err(Malformed::VlanTruncated);
-            };
-            kind = next;
+            let tag = Vlan::new_checked(&frame[at..]).inspect_err(|_| self.l3 = 0)?;
+            kind = tag.ethertype();
             at += vlan::HEADER_LEN;
         }
         self.l3 = at as u16;
@@ -201,64 +200,33 @@ impl Headers {
     #[inline(always)]
     fn ipv4(&mut self, frame: &[u8], wire_len: usize) -> Result<(), Malformed> {
         let l3 = self.l3 as usize;
-        let packet = &frame[l3..];
-        if packet.len() < ipv4::HEADER_LEN {
-            return Err(Malformed::Ipv4Truncated);
-        }
-        if packet[0] >> 4 != 4 {
-            return Err(Malformed::Ipv4Version);
-        }
-        let header_len = usize::from(packet[0] & 0x0f) * 4;
-        let total_len = usize::from(be16(packet, ipv4::field::TOTAL_LEN).unwrap_or(0));
-        if header_len < ipv4::HEADER_LEN {
-            return Err(Malformed::Ipv4HeaderLen);
-        }
-        if total_len < header_len || total_len > wire_len - l3 {
-            return Err(Malformed::Ipv4TotalLen);
-        }
-        if packet.len() < header_len {
-            return Err(Malformed::Ipv4Truncated);
-        }
-        let fragment = be16(packet, ipv4::field::FLAGS_FRAGMENT).unwrap_or(0);
-        let (offset, more) = (usize::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0);
-        if offset + total_len - header_len > usize::from(u16::MAX) {
-            return Err(Malformed::FragmentBounds);
-        }
+        let packet = Ipv4::new_unchecked(&frame[l3..]);
+        packet.check_within(wire_len - l3)?;
+        let (header_len, total_len) = (packet.header_len(), usize::from(packet.total_len()));
         self.version = 4;
-        self.protocol = packet[ipv4::field::PROTOCOL.start];
+        self.protocol = packet.protocol();
         if header_len > ipv4::HEADER_LEN {
             self.flags.set(Flags::IP_OPTIONS);
         }
         self.ip_body(l3 + header_len, l3 + total_len, frame);
-        self.fragment(offset, more);
+        self.fragment(packet.fragment_offset(), packet.more_fragments());
         self.transport(frame, l3 + total_len)
     }
 
     #[inline]
     fn ipv6(&mut self, frame: &[u8], wire_len: usize) -> Result<(), Malformed> {
         let l3 = self.l3 as usize;
-        let packet = &frame[l3..];
-        if packet.len() < ipv6::HEADER_LEN {
-            return Err(Malformed::Ipv6Truncated);
-        }
-        if packet[0] >> 4 != 6 {
-            return Err(Malformed::Ipv6Version);
-        }
-        let body = usize::from(be16(packet, ipv6::field::PAYLOAD_LEN).unwrap_or(0));
-        let next = packet[ipv6::field::NEXT_HEADER.start];
-        let whole = ipv6::HEADER_LEN + body;
-        // A jumbogram (RFC 2675) says zero and carries its length in a hop-by-hop option; none is accepted.
-        if whole > wire_len - l3 || (body == 0 && next == ip_protocol::HOP_BY_HOP) {
-            return Err(Malformed::Ipv6PayloadLen);
-        }
+        let packet = Ipv6::new_unchecked(&frame[l3..]);
+        packet.check_within(wire_len - l3)?;
+        let whole = packet.total_len();
         self.version = 6;
-        self.protocol = next;
+        self.protocol = packet.next_header();
         self.ip_body(l3 + ipv6::HEADER_LEN, l3 + whole, frame);
-        // What says zero otherwise has nothing behind its header, whatever was to come: no header lies there.
-        if body == 0 {
+        // What says zero has nothing behind its header, whatever was to come: no header lies there.
+        if whole == ipv6::HEADER_LEN {
             return Ok(());
         }
-        if ip_protocol::is_extension(next) && !self.extensions(next, packet, whole)? {
+        if ip_protocol::is_extension(self.protocol) && !self.extensions(&packet)? {
             return Ok(());
         }
         self.transport(frame, l3 + whole)
@@ -266,8 +234,8 @@ impl Headers {
 
     /// Says whether the capture has what follows the extension headers.
     #[cold]
-    fn extensions(&mut self, next: u8, packet: &[u8], whole: usize) -> Result<bool, Malformed> {
-        let chain = ipv6_ext::walk(next, packet, whole)?;
+    fn extensions(&mut self, packet: &Ipv6<&[u8]>) -> Result<bool, Malformed> {
+        let chain = packet.extensions()?;
         self.flags.set(Flags::IP_OPTIONS);
         self.protocol = chain.protocol;
         self.l4 = (usize::from(self.l3) + chain.offset) as u16;
@@ -303,18 +271,30 @@ impl Headers {
         let body = &frame[l4.min(self.end as usize)..self.end as usize];
         let wire_len = wire_end.saturating_sub(l4);
         let header_len = match self.protocol {
-            ip_protocol::TCP => tcp_header_len(body, wire_len)?,
+            ip_protocol::TCP => {
+                let segment = Tcp::new_unchecked(body);
+                segment.check_within(wire_len)?;
+                segment.header_len()
+            }
             ip_protocol::UDP => {
-                let whole = !self.flags.has(Flags::FRAGMENT);
-                udp_header_len(body, wire_len, whole)?
+                // Of a first fragment the rest comes later.
+                let is_whole = !self.flags.has(Flags::FRAGMENT);
+                let len_max = if is_whole { wire_len } else { usize::MAX };
+                Udp::new_unchecked(body).check_within(len_max)?;
+                udp::HEADER_LEN
             }
             ip_protocol::ICMP if self.version == 4 => {
-                need(body, icmpv4::HEADER_LEN, Malformed::IcmpTruncated)?
+                Icmpv4::new_unchecked(body).check_len()?;
+                icmpv4::HEADER_LEN
             }
             ip_protocol::ICMPV6 if self.version == 6 => {
-                need(body, wire::icmpv6::HEADER_LEN, Malformed::IcmpTruncated)?
+                Icmpv6::new_unchecked(body).check_len()?;
+                icmpv6::HEADER_LEN
             }
-            ip_protocol::ESP => need(body, esp::HEADER_LEN, Malformed::EspTruncated)?,
+            ip_protocol::ESP => {
+                Esp::new_unchecked(body).check_len()?;
+                esp::HEADER_LEN
+            }
             _ => return Ok(()),
         };
         self.flags.set(Flags::TRANSPORT);
@@ -329,7 +309,7 @@ fn vlan_ids(frame: &[u8], l3: u16) -> u64 {
     let tags = frame.get(ethernet::HEADER_LEN..l3.into()).unwrap_or(&[]);
     tags.chunks_exact(vlan::HEADER_LEN)
         .rev()
-        .fold(0, |ids, tag| ids << 12 | u64::from(vlan::Vlan::new_unchecked(tag).vid()))
+        .fold(0, |ids, tag| ids << 12 | u64::from(Vlan::new_unchecked(tag).vid()))
 }
 
 fn is_truncation(what: Malformed) -> bool {
@@ -347,35 +327,6 @@ fn is_truncation(what: Malformed) -> bool {
     )
 }
 
-fn need(body: &[u8], len: usize, otherwise: Malformed) -> Result<usize, Malformed> {
-    if body.len() < len { Err(otherwise) } else { Ok(len) }
-}
-
-#[inline]
-fn tcp_header_len(body: &[u8], wire_len: usize) -> Result<usize, Malformed> {
-    need(body, tcp::HEADER_LEN, Malformed::TcpTruncated)?;
-    let header_len = usize::from(body[tcp::field::OFFSET_FLAGS.start] >> 4) * 4;
-    if header_len < tcp::HEADER_LEN || header_len > wire_len {
-        return Err(Malformed::TcpHeaderLen);
-    }
-    need(body, header_len, Malformed::TcpTruncated)
-}
-
-#[inline]
-fn udp_header_len(body: &[u8], wire_len: usize, whole: bool) -> Result<usize, Malformed> {
-    need(body, udp::HEADER_LEN, Malformed::UdpTruncated)?;
-    let len = usize::from(be16(body, udp::field::LENGTH).unwrap_or(0));
-    if len < udp::HEADER_LEN || (whole && len > wire_len) {
-        return Err(Malformed::UdpLength);
-    }
-    Ok(udp::HEADER_LEN)
-}
-
-#[inline(always)]
-fn be16(bytes: &[u8], range: core::ops::Range<usize>) -> Option<u16> {
-    let bytes = bytes.get(range)?;
-    Some(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]))
-}
 /// The ethertype of an IP packet by its first byte.
 fn version_kind(byte: &u8) -> u16 {
     match byte >> 4 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::hash::{FlowHasher, PairHash};
 use crate::state_key::client_or_inside;
-use crate::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use crate::{ClientKey, Flags, Headers, InsideKey, OwnKey, StateKey};
 
 /// The one key of a chain.
@@ -245,15 +245,14 @@ impl Tuple {
 
     /// The tuple of a quoted packet, turned around: the error travels against it.
     fn of_quoted(hasher: &FlowHasher, quoted: &[u8], version: u8) -> Option<Self> {
-        if quoted.first()? >> 4 != version {
-            return None;
-        }
         let (protocol, header_len) = if version == 4 {
-            let fragment = u16::from_be_bytes([*quoted.get(6)?, *quoted.get(7)?]);
-            let protocol = *quoted.get(ipv4::field::PROTOCOL.start)?;
-            (if fragment & 0x1fff == 0 { protocol } else { 0 }, usize::from(quoted[0] & 15) * 4)
+            let ip = Ipv4::new_unchecked(quoted);
+            ip.check_start().ok()?;
+            (if ip.fragment_offset() == 0 { ip.protocol() } else { 0 }, ip.header_len())
         } else {
-            (*quoted.get(ipv6::field::NEXT_HEADER.start)?, ipv6::HEADER_LEN)
+            let ip = Ipv6::new_unchecked(quoted);
+            ip.check_start().ok()?;
+            (ip.next_header(), ipv6::HEADER_LEN)
         };
         let body = quoted.get(header_len..).unwrap_or(&[]);
         let mut tuple = Self::of_ip(hasher, quoted, version, protocol, body);

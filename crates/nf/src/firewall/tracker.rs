@@ -8,7 +8,7 @@
 use core::any::Any;
 use std::sync::Arc;
 
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext};
+use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
@@ -291,9 +291,6 @@ fn echo_key(packet: &Packet<'_>, asks: u128, answers: u128) -> (FlowKey, bool) {
 fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     let quoted = packet.payload();
     let version = packet.version();
-    if quoted.first()? >> 4 != version {
-        return None;
-    }
     let (protocol, src, dst, body) =
         if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
     if src != packet.addresses().1 {
@@ -317,33 +314,23 @@ fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
 type Quoted<'a> = (u8, u128, u128, &'a [u8]);
 
 fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
-    let packet = quoted.get(..ipv4::HEADER_LEN)?;
-    let address = |at: core::ops::Range<usize>| -> Option<u128> {
-        Some(u32::from_be_bytes(packet.get(at)?.try_into().ok()?).into())
-    };
-    if be16(packet, ipv4::field::FLAGS_FRAGMENT.start)? & 0x1fff != 0 {
-        return None;
-    }
-    let header_len = usize::from(packet[0] & 0x0f) * 4;
-    let protocol = packet[ipv4::field::PROTOCOL.start];
-    let body = quoted.get(header_len.max(ipv4::HEADER_LEN)..)?;
-    Some((protocol, address(ipv4::field::SRC_ADDR)?, address(ipv4::field::DST_ADDR)?, body))
+    let ip = Ipv4::new_unchecked(quoted);
+    ip.check_start().ok()?;
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits().into());
+    let body = quoted.get(ip.header_len()..)?;
+    (ip.fragment_offset() == 0).then(|| (ip.protocol(), src, dst, body))
 }
 
 fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
-    let packet = quoted.get(..ipv6::HEADER_LEN)?;
-    let address = |at: core::ops::Range<usize>| -> Option<u128> {
-        Some(u128::from_be_bytes(packet.get(at)?.try_into().ok()?))
-    };
+    let ip = Ipv6::new_unchecked(quoted);
+    ip.check_start().ok()?;
     // The quote may end before the packet did, so the chain is bounded by what is there.
-    let chain =
-        ipv6_ext::walk(packet[ipv6::field::NEXT_HEADER.start], quoted, quoted.len()).ok()?;
+    let chain = ipv6_ext::walk(ip.next_header(), quoted, quoted.len()).ok()?;
     if chain.cut || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
         return None;
     }
-    let body = quoted.get(chain.offset..)?;
-    let (src, dst) = (address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?);
-    Some((chain.protocol, src, dst, body))
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
+    Some((chain.protocol, src, dst, quoted.get(chain.offset..)?))
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {

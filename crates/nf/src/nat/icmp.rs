@@ -3,7 +3,9 @@
 //! A quote may end anywhere behind the ports. What is there is rewritten, checksums in it too, and
 //! the error's own checksum follows every word that changes.
 
-use warpline_packet::wire::{checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::wire::{
+    Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp,
+};
 
 use super::addresses::Endpoint;
 use super::key::Protocol;
@@ -32,9 +34,6 @@ impl Quote {
     /// Reads a quoted packet of the error's own version; `None` where it doesn't show its ports:
     /// too short, a later fragment, extension headers, another protocol, or not an echo.
     pub(crate) fn read(quote: &[u8], version: u8) -> Option<Self> {
-        if quote.first()? >> 4 != version {
-            return None;
-        }
         let (src, dst, protocol, l4) = match version {
             4 => header_v4(quote)?,
             _ => header_v6(quote)?,
@@ -74,25 +73,17 @@ pub(crate) fn is_echo_request(version: u8, kind: u8) -> bool {
 }
 
 fn header_v4(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
-    let header_len = usize::from(quote[0] & 0x0f) * 4;
-    let fragment = get16(quote, ipv4::field::FLAGS_FRAGMENT.start)?;
-    if header_len < ipv4::HEADER_LEN || fragment & ipv4::OFFSET_MASK != 0 {
-        return None;
-    }
-    let word = |at: usize| {
-        let bytes: [u8; 4] = quote.get(at..at + 4)?.try_into().ok()?;
-        Some(u128::from(u32::from_be_bytes(bytes)))
-    };
-    let (src, dst) = (word(ipv4::field::SRC_ADDR.start)?, word(ipv4::field::DST_ADDR.start)?);
-    Some((src, dst, quote[ipv4::field::PROTOCOL.start], header_len))
+    let ip = Ipv4::new_unchecked(quote);
+    ip.check_start().ok()?;
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits().into());
+    (ip.fragment_offset() == 0).then(|| (src, dst, ip.protocol(), ip.header_len()))
 }
 
 fn header_v6(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
-    let address = |range: core::ops::Range<usize>| {
-        Some(u128::from_be_bytes(quote.get(range)?.try_into().ok()?))
-    };
-    let (src, dst) = (address(ipv6::field::SRC_ADDR)?, address(ipv6::field::DST_ADDR)?);
-    Some((src, dst, quote[ipv6::field::NEXT_HEADER.start], ipv6::HEADER_LEN))
+    let ip = Ipv6::new_unchecked(quote);
+    ip.check_start().ok()?;
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
+    Some((src, dst, ip.next_header(), ipv6::HEADER_LEN))
 }
 
 fn get16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -84,26 +84,35 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
 
     /// Checks a packet that had `wire_len` bytes on the wire, link padding included, of which the
     /// buffer may hold fewer. The header must be in the buffer.
+    #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
-        let len = self.buffer.as_ref().len();
-        if len < HEADER_LEN {
+        self.check_start()?;
+        let (header_len, total_len) = (self.header_len(), usize::from(self.total_len()));
+        if total_len < header_len || total_len > wire_len {
+            return Err(Malformed::Ipv4TotalLen);
+        }
+        if self.buffer.as_ref().len() < header_len {
+            return Err(Malformed::Ipv4Truncated);
+        }
+        // RFC 791, 3.1: the total length of what a fragment is put together into has 16 bits too, and
+        // its header is the first fragment's, which is no shorter than a later one's.
+        if self.fragment_offset() + total_len > usize::from(u16::MAX) {
+            return Err(Malformed::FragmentBounds);
+        }
+        Ok(())
+    }
+
+    /// Checks what a header says of itself alone: all that can be asked of a packet that an ICMP error
+    /// quotes, which may end anywhere behind and whose total length some senders get wrong.
+    #[inline(always)]
+    pub fn check_start(&self) -> Result<(), Malformed> {
+        if self.buffer.as_ref().len() < HEADER_LEN {
             return Err(Malformed::Ipv4Truncated);
         }
         if self.version() != 4 {
             return Err(Malformed::Ipv4Version);
         }
-        let (header_len, total_len) = (self.header_len(), usize::from(self.total_len()));
-        if header_len < HEADER_LEN || header_len > wire_len {
-            return Err(Malformed::Ipv4HeaderLen);
-        }
-        if total_len < header_len || total_len > wire_len {
-            return Err(Malformed::Ipv4TotalLen);
-        }
-        // RFC 791, 3.1: the total length of what a fragment is put together into has 16 bits too.
-        if self.fragment_offset() + total_len > usize::from(u16::MAX) {
-            return Err(Malformed::FragmentBounds);
-        }
-        if header_len > len { Err(Malformed::Ipv4Truncated) } else { Ok(()) }
+        if self.header_len() < HEADER_LEN { Err(Malformed::Ipv4HeaderLen) } else { Ok(()) }
     }
 
     /// The bytes that it views.

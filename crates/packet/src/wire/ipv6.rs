@@ -1,7 +1,7 @@
 //! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`].
 
 use super::be::{clamped, clamped_mut, get_array, get16, get32, set16, set32};
-use super::{Malformed, ipv6_ext};
+use super::{Malformed, ip_protocol, ipv6_ext};
 use core::net::Ipv6Addr;
 
 /// Bytes of the header, without extension headers.
@@ -54,17 +54,25 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
 
     /// Checks a packet that had `wire_len` bytes on the wire, link padding included, of which the
     /// buffer may hold fewer. The header must be in the buffer.
+    #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
-        if self.buffer.as_ref().len() < HEADER_LEN {
-            return Err(Malformed::Ipv6Truncated);
-        }
-        if self.version() != 6 {
-            return Err(Malformed::Ipv6Version);
-        }
-        if self.total_len() > wire_len {
+        self.check_start()?;
+        // A jumbogram (RFC 2675) says zero and carries its length in a hop-by-hop option; none is accepted.
+        let is_jumbo = self.payload_len() == 0 && self.next_header() == ip_protocol::HOP_BY_HOP;
+        if self.total_len() > wire_len || is_jumbo {
             return Err(Malformed::Ipv6PayloadLen);
         }
         Ok(())
+    }
+
+    /// Checks what a header says of itself alone: all that can be asked of a packet that an ICMP error
+    /// quotes, which may end anywhere behind.
+    #[inline(always)]
+    pub fn check_start(&self) -> Result<(), Malformed> {
+        if self.buffer.as_ref().len() < HEADER_LEN {
+            return Err(Malformed::Ipv6Truncated);
+        }
+        if self.version() != 6 { Err(Malformed::Ipv6Version) } else { Ok(()) }
     }
 
     /// The bytes that it views.
@@ -133,12 +141,16 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         clamped(self.buffer.as_ref(), HEADER_LEN, self.total_len())
     }
 
-    /// Walks over the extension headers to what they carry.
+    /// Walks over the extension headers to what they carry. A packet that says it has no payload has
+    /// none, whatever was to come.
     ///
     /// # Errors
     /// Those of [`ipv6_ext::walk`].
     #[inline]
     pub fn extensions(&self) -> Result<ipv6_ext::Chain, Malformed> {
+        if self.payload_len() == 0 {
+            return Ok(ipv6_ext::Chain::of_none(self.next_header()));
+        }
         ipv6_ext::walk(self.next_header(), self.buffer.as_ref(), self.total_len())
     }
 

@@ -57,6 +57,14 @@ pub struct Chain {
     pub cut: bool,
 }
 
+impl Chain {
+    /// That of a packet whose header is not followed by extension headers.
+    pub(super) fn of_none(next_header: u8) -> Self {
+        let offset = ipv6::HEADER_LEN;
+        Self { protocol: next_header, offset, headers: 0, fragment: None, cut: false }
+    }
+}
+
 /// Walks the chain that `next_header` begins, behind the IPv6 header at the start of `packet`. The
 /// packet had `total_len` bytes on the wire by its own header.
 ///
@@ -65,13 +73,7 @@ pub struct Chain {
 /// packet's end, has a second fragment header, or hop-by-hop options that are not first;
 /// [`Malformed::FragmentBounds`] where what the fragment is part of would be over 65,535 bytes.
 pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, Malformed> {
-    let mut chain = Chain {
-        protocol: next_header,
-        offset: ipv6::HEADER_LEN,
-        headers: 0,
-        fragment: None,
-        cut: false,
-    };
+    let mut chain = Chain::of_none(next_header);
     while ip_protocol::is_extension(chain.protocol) && !is_later_fragment(chain.fragment) {
         let misplaced = chain.protocol == ip_protocol::HOP_BY_HOP && chain.headers > 0;
         if misplaced || chain.headers == MAX_HEADERS || chain.offset + HEADER_LEN > total_len {
@@ -180,6 +182,13 @@ mod tests {
     }
 
     #[test]
+    fn nothing_follows_a_header_that_says_no_payload() {
+        let found = chain(60, &[]).unwrap();
+        assert_eq!((found.protocol, found.offset, found.headers), (60, 40, 0));
+        assert_eq!(chain(0, &[]), Err(Malformed::Ipv6PayloadLen), "a jumbogram");
+    }
+
+    #[test]
     fn a_later_fragment_ends_the_chain() {
         let found = chain(44, &[60, 0, 0x05, 0xa8, 0, 0, 0, 1, 0xff, 0xff]).unwrap();
         assert_eq!((found.protocol, found.offset), (60, 48));
@@ -189,10 +198,9 @@ mod tests {
 
     #[test]
     fn refuses_what_lies() {
-        let lies: [(u8, &[u8]); 7] = [
-            (0, &[]),                                                 // nothing there
-            (60, &[6, 0, 0, 0, 0, 0, 0]),                             // one byte short
-            (60, &[6, 1, 0, 0, 0, 0, 0, 0]),                          // longer than the packet
+        let lies: [(u8, &[u8]); 6] = [
+            (60, &[6, 0, 0, 0, 0, 0, 0]),    // one byte short
+            (60, &[6, 1, 0, 0, 0, 0, 0, 0]), // longer than the packet
             (51, &[6, 0, 0, 0, 0, 0, 0, 0]), // AH shorter than its fixed part
             (51, &[6, 1, 0, 0, 0, 0, 0, 0]), // AH over the end
             (60, &[0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]), // hop-by-hop second

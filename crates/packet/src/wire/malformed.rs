@@ -18,7 +18,7 @@ pub enum Malformed {
     Ipv4Truncated = 3,
     /// The version of what should be IPv4 isn't 4.
     Ipv4Version = 4,
-    /// The IPv4 header length is under 20 bytes or more than there is.
+    /// The IPv4 header length is under 20 bytes.
     Ipv4HeaderLen = 5,
     /// The IPv4 total length is less than the header or more than was on the wire.
     Ipv4TotalLen = 6,
@@ -26,7 +26,7 @@ pub enum Malformed {
     Ipv6Truncated = 7,
     /// The version of what should be IPv6 isn't 6.
     Ipv6Version = 8,
-    /// The IPv6 payload length is more than was on the wire.
+    /// The IPv6 payload length is more than was on the wire, or a jumbogram's.
     Ipv6PayloadLen = 9,
     /// The chain of IPv6 extension headers is too long, runs over the packet's end, repeats the
     /// fragment header, or has hop-by-hop options that are not first.

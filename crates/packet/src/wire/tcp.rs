@@ -96,6 +96,7 @@ impl<T: AsRef<[u8]>> Tcp<T> {
 
     /// Checks a segment that had `wire_len` bytes on the wire, of which the buffer may hold fewer.
     /// The header must be in the buffer.
+    #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         let len = self.buffer.as_ref().len();
         if len < HEADER_LEN {

@@ -3,8 +3,8 @@
 //! The view begins behind the EtherType that announced the tag, so it is the tag control
 //! information and the EtherType of what the tag covers.
 
+use super::Malformed;
 use super::be::{clamped, get16, set16};
-use super::{Malformed, ethertype};
 
 /// Bytes of a tag.
 pub const HEADER_LEN: usize = 4;
@@ -108,24 +108,4 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
     pub fn set_ethertype(&mut self, ethertype: u16) {
         set16(self.buffer.as_mut(), field::ETHERTYPE, ethertype);
     }
-}
-
-/// What lies behind all tags of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tagged {
-    /// EtherType behind the last tag.
-    pub ethertype: u16,
-    /// Bytes of all tags.
-    pub len: usize,
-}
-
-/// Walks over any number of tags at the start of `data`, which `ethertype` announces. Where the
-/// data end inside a tag: [`Malformed::VlanTruncated`].
-pub fn walk(mut ethertype: u16, data: &[u8]) -> Result<Tagged, Malformed> {
-    let mut len = 0;
-    while ethertype::is_vlan(ethertype) {
-        ethertype = Vlan::new_checked(&data[len..])?.ethertype();
-        len += HEADER_LEN;
-    }
-    Ok(Tagged { ethertype, len })
 }

@@ -284,6 +284,28 @@ fn extension_headers_of_a_quote_are_looked_through() {
     }
 }
 
+/// A quote is read by the rule that every header is judged by: one that says it is shorter than it is tells nothing.
+#[test]
+fn a_quote_whose_header_lies_is_of_no_connection() {
+    let plain = Sent {
+        version: 4,
+        protocol: 17,
+        src: 1,
+        dst: 2,
+        vlan: false,
+        shape: Shape::Whole,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    let mut harness = firewall("accept any from 0.0.0.1 to any\n", "established = true");
+    assert_eq!(told(&harness.process(&[plain.input(0)])[0]), "accept");
+    for (start, expected) in [(0x45, "accept"), (0x44, "default"), (0x65, "default")] {
+        let mut quoted = plain.packet();
+        quoted[0] = start;
+        let error = Sent { src: 9, dst: 1, protocol: 1, message_type: 3, quoted, ..plain.clone() };
+        assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected, "{start:x}");
+    }
+}
+
 /// TCP from 10.0.0.1 port `port` to 10.0.0.2 port 80, or back.
 fn segment(port: u16, flags: u8, back: bool, seconds: u64) -> Input {
     let mut sent = Sent {
