@@ -1,6 +1,6 @@
 //! Which columns of a batch's table a device has to have, which it may leave changed, and where they lie.
 //!
-//! A table is an array a column, in the order of `columns!` (`arena.rs`): what only the host needs, what kernels read, what they
+//! A table is an array a column, in the order of `columns!` (`arena/columns.rs`): what only the host needs, what kernels read, what they
 //! write, and scratch words. So what goes to a device is mostly one stretch of bytes, and what comes back another.
 
 use core::fmt;

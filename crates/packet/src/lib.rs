@@ -33,7 +33,6 @@
 
 mod access;
 mod arena;
-mod arena_layout;
 mod batch;
 mod columns;
 mod field;
@@ -57,8 +56,10 @@ mod verdict;
 pub mod wire;
 
 pub use access::{Access, Allowed, Phase, ReadWrite};
-pub use arena::{Arena, HeapMemory, Memory, Placer, Table, prefetch, prefetch_all};
-pub use arena_layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN, frame_start};
+pub use arena::{
+    ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
+    SLAB_LEN, Table, frame_start, prefetch, prefetch_all,
+};
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use columns::Columns;
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};

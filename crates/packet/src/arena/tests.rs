@@ -1,7 +1,7 @@
 //! Tests of the arena: rooms never overlap, slabs come back, merges keep ingress order.
 
 use super::*;
-use crate::{Instant, LinkType};
+use crate::{Arrival, Headers, Instant, LinkType};
 
 /// Places `bytes` with nothing said besides.
 fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, Full> {

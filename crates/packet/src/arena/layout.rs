@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::arena::{ROW_LEN, TRAY_ROWS};
+use super::columns::ROW_LEN;
+use super::tray::TRAY_ROWS;
 use crate::wire::ethernet;
 
 /// Size of a slab in bytes.
