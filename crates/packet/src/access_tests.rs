@@ -49,6 +49,8 @@ fn see<T>(_: T) {}
 /// What a function may do to a packet, and the fields of which each has to be declared for it.
 type Deed = (&'static [Field], fn(&mut PacketMut<'_>));
 
+const SOME: FieldSet = FieldSet::of(&[Field::DstAddr, Field::Payload]);
+
 const READS: &[Deed] = &[
     (&[Field::EthDst], |p| see(p.eth_dst())),
     (&[Field::Ttl], |p| see(p.ttl())),
@@ -60,6 +62,8 @@ const READS: &[Deed] = &[
     (&[Field::Remainder, Field::EthSrc, Field::TcpSeq], |p| see(p.frame().len())),
     (&[Field::Remainder, Field::EthSrc], |p| see(p.as_packet().into_frame().len())),
     (&[Field::Payload, Field::L3Offset, Field::Kind], |p| see(p.ip_packet().len())),
+    (&[Field::DstAddr, Field::Payload], |p| see(p.frame_for(SOME).len())),
+    (&[Field::DstAddr, Field::Payload], |p| see(p.as_packet().into_frame_for(SOME).len())),
     (&[Field::Len], |p| see(p.len())),
     (&[Field::Len], |p| see(p.wire_len())),
     (&[Field::L3Offset], |p| see(p.l3_offset())),
@@ -95,6 +99,7 @@ const WRITES: &[Deed] = &[
     (&[Field::SrcPort], |p| p.set_src_port(7)),
     (&[Field::Payload], |p| p.payload_mut().fill(0)),
     (&[Field::Remainder, Field::EthSrc, Field::TcpSeq], |p| p.frame_mut().fill(0)),
+    (&[Field::DstAddr, Field::Payload], |p| p.frame_mut_for(SOME).fill(0)),
     (&[Field::Start, Field::Len], |p| see(p.reshape(0, 0))),
     (&[Field::L3Offset, Field::Kind], |p| p.set_headers(&Headers::default())),
     (&[Field::L4Offset, Field::Kind], |p| p.reparse()),

@@ -336,10 +336,12 @@ impl Batch {
     /// goes on in several packets together. It ends before a pick that is no packet or doesn't grow.
     pub fn frames_mut(
         &mut self,
-        picks: impl Iterator<Item = usize>,
+        picks: impl Iterator<Item = usize> + Clone,
     ) -> impl Iterator<Item = &mut [u8]> {
         if cfg!(debug_assertions) {
-            FieldSet::FRAME.iter().for_each(|field| self.check_write(field));
+            let fields = |pick| FieldSet::FRAME.iter().map(move |field| (pick, field));
+            let all = picks.clone().filter(|&pick| pick < self.len()).flat_map(fields);
+            all.for_each(|(pick, field)| self.check_write_of(pick, field));
         }
         self.table.frames_at_mut(picks)
     }

@@ -225,21 +225,27 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     /// read it is to read the whole frame.
     pub fn ip_packet(&self) -> &[u8] {
         let start = if self.version() == 0 { self.ip_end() } else { self.l3_offset() };
-        self.check_frame();
+        self.check_all(FieldSet::FRAME);
         self.stretch(Field::Remainder, start, self.ip_end())
     }
 
     /// The whole frame.
     #[inline(always)]
     pub fn frame(&self) -> &[u8] {
-        self.check_frame();
+        self.frame_for(FieldSet::FRAME)
+    }
+
+    /// The whole frame, for those who read only `fields` of it.
+    #[inline(always)]
+    pub fn frame_for(&self, fields: FieldSet) -> &[u8] {
+        self.check_all(fields);
         self.batch.table.frame(self.index)
     }
 
     #[inline(always)]
-    fn check_frame(&self) {
+    fn check_all(&self, fields: FieldSet) {
         if cfg!(debug_assertions) {
-            FieldSet::FRAME.iter().for_each(|field| self.batch.check_read_of(self.index, field));
+            fields.iter().for_each(|field| self.batch.check_read_of(self.index, field));
         }
     }
 
@@ -428,9 +434,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
 
     /// The headers as ingress found them, or as a function changed them.
     pub fn headers(&self) -> Headers {
-        if cfg!(debug_assertions) {
-            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_read_of(self.index, field));
-        }
+        self.check_all(FieldSet::HEADERS);
         *self.batch.headers(self.index)
     }
 }
@@ -447,7 +451,13 @@ impl<'a> Packet<'a> {
     /// [`Packet::frame`] for as long as the batch is borrowed.
     #[inline(always)]
     pub fn into_frame(self) -> &'a [u8] {
-        self.check_frame();
+        self.into_frame_for(FieldSet::FRAME)
+    }
+
+    /// [`Packet::frame_for`] for as long as the batch is borrowed.
+    #[inline(always)]
+    pub fn into_frame_for(self, fields: FieldSet) -> &'a [u8] {
+        self.check_all(fields);
         self.batch.table.frame(self.index)
     }
 }

@@ -85,9 +85,13 @@ impl PacketMut<'_> {
     /// The whole frame, to write.
     #[inline(always)]
     pub fn frame_mut(&mut self) -> &mut [u8] {
-        if cfg!(debug_assertions) {
-            FieldSet::FRAME.iter().for_each(|field| self.batch.check_write_of(self.index, field));
-        }
+        self.frame_mut_for(FieldSet::FRAME)
+    }
+
+    /// The whole frame, for those who write only `fields` of it.
+    #[inline(always)]
+    pub fn frame_mut_for(&mut self, fields: FieldSet) -> &mut [u8] {
+        self.check_writes(fields);
         self.batch.table.frame_mut(self.index)
     }
 
@@ -106,13 +110,13 @@ impl PacketMut<'_> {
     /// Notes where the headers lie after a change.
     #[inline(always)]
     pub fn set_headers(&mut self, headers: &Headers) {
-        self.check_headers();
+        self.check_writes(FieldSet::HEADERS);
         self.batch.set_headers(self.index, headers);
     }
 
     /// Finds the headers of a changed frame anew. It stays a generated packet if it was one.
     pub fn reparse(&mut self) {
-        self.check_headers();
+        self.check_writes(FieldSet::HEADERS);
         let (link, wire_len) = (self.link(), self.wire_len());
         self.batch.table.set_unalike();
         let mut rows = self.batch.table.frames_mut(self.index..self.index + 1, HeadersOf);
@@ -127,9 +131,9 @@ impl PacketMut<'_> {
     }
 
     #[inline(always)]
-    fn check_headers(&self) {
+    fn check_writes(&self, fields: FieldSet) {
         if cfg!(debug_assertions) {
-            FieldSet::HEADERS.iter().for_each(|field| self.batch.check_write_of(self.index, field));
+            fields.iter().for_each(|field| self.batch.check_write_of(self.index, field));
         }
     }
 
