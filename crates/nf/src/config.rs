@@ -544,8 +544,8 @@ mod tests {
     #[test]
     fn scratch_words_run_out() {
         let mut resources = Resources::default();
-        assert!(resources.scratch::<10>().is_some());
+        assert!(resources.scratch::<26>().is_some());
         assert!(resources.scratch::<7>().is_none());
-        assert_eq!(resources.scratch::<6>().unwrap()[5].field().name(), "scratch-15");
+        assert_eq!(resources.scratch::<6>().unwrap()[5].field().name(), "scratch-31");
     }
 }

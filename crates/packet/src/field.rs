@@ -235,10 +235,42 @@ fields! {
     Scratch14 "scratch-14" Place::Column(4);
     /// A scratch word.
     Scratch15 "scratch-15" Place::Column(4);
+    /// A scratch word.
+    Scratch16 "scratch-16" Place::Column(4);
+    /// A scratch word.
+    Scratch17 "scratch-17" Place::Column(4);
+    /// A scratch word.
+    Scratch18 "scratch-18" Place::Column(4);
+    /// A scratch word.
+    Scratch19 "scratch-19" Place::Column(4);
+    /// A scratch word.
+    Scratch20 "scratch-20" Place::Column(4);
+    /// A scratch word.
+    Scratch21 "scratch-21" Place::Column(4);
+    /// A scratch word.
+    Scratch22 "scratch-22" Place::Column(4);
+    /// A scratch word.
+    Scratch23 "scratch-23" Place::Column(4);
+    /// A scratch word.
+    Scratch24 "scratch-24" Place::Column(4);
+    /// A scratch word.
+    Scratch25 "scratch-25" Place::Column(4);
+    /// A scratch word.
+    Scratch26 "scratch-26" Place::Column(4);
+    /// A scratch word.
+    Scratch27 "scratch-27" Place::Column(4);
+    /// A scratch word.
+    Scratch28 "scratch-28" Place::Column(4);
+    /// A scratch word.
+    Scratch29 "scratch-29" Place::Column(4);
+    /// A scratch word.
+    Scratch30 "scratch-30" Place::Column(4);
+    /// A scratch word.
+    Scratch31 "scratch-31" Place::Column(4);
 }
 
 /// How many scratch words a chain has to hand out.
-pub const SCRATCH_WORDS: usize = 16;
+pub const SCRATCH_WORDS: usize = 32;
 
 impl Field {
     /// The field's bit.
@@ -255,7 +287,7 @@ impl Field {
 
 /// A set of fields, one bit each.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct FieldSet(u64);
+pub struct FieldSet(u128);
 
 impl FieldSet {
     /// No field.
@@ -263,7 +295,7 @@ impl FieldSet {
     /// Every byte of the frame: what a function declares that reads or writes whole frames.
     pub const FRAME: Self = Self((1 << (Field::Remainder as u32 + 1)) - 1);
     /// Every field of frame and metadata.
-    pub const ALL: Self = Self((1 << (Field::Scratch15 as u32 + 1)) - 1);
+    pub const ALL: Self = Self((1 << Field::ALL.len()) - 1);
     /// What describes where headers lie; a function that reshapes frames writes it.
     pub const GEOMETRY: Self = Self::of(&[
         Field::Start,
@@ -317,7 +349,7 @@ impl FieldSet {
     }
 
     /// The set as bits, bit `i` for field `i`.
-    pub const fn bits(self) -> u64 {
+    pub const fn bits(self) -> u128 {
         self.0
     }
 
@@ -375,11 +407,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixty_four_bits_hold_the_table() {
-        assert!(Field::ALL.len() <= 64);
+    fn a_set_has_a_bit_for_each_field_of_the_table() {
+        assert!(Field::ALL.len() < u128::BITS as usize);
         assert_eq!(Field::Remainder as usize, 31, "fields of the frame are bits 0 to 31");
-        assert_eq!(Field::scratch(15), Some(Field::Scratch15));
-        assert_eq!(Field::scratch(16), None);
+        assert_eq!(Field::scratch(31), Some(Field::Scratch31));
+        assert_eq!(Field::scratch(32), None);
         for (bit, field) in Field::ALL.iter().enumerate() {
             assert_eq!(field.bit() as usize, bit);
         }
