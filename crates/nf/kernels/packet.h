@@ -70,7 +70,12 @@ FUNCTION int reject_malformed(Packet p, u32 place)
     return 1;
 }
 
-FUNCTION void flag(Packet p) { CELL(u8, p, COLUMN_FLAGGED) = 1; }
+/* Flags it for `after` of the function at `place`, which may change it: no function behind that gets it here. */
+FUNCTION void flag(Packet p, u32 place)
+{
+    CELL(u8, p, COLUMN_FLAGGED) = (u8)(place + 1);
+    leave(p, place + 1);
+}
 FUNCTION void set_next_hop(Packet p, u32 hop) { CELL(u16, p, COLUMN_NEXT_HOP) = (u16)hop; }
 FUNCTION u32 scratch(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE); }
 FUNCTION void set_scratch(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE) = value; }

@@ -1,8 +1,8 @@
 //! Where what an IP packet carries begins, behind the headers that are read on its way: where compression and
 //! encryption put their own.
 
-use warpline_packet::Packet;
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, ipv6_ext};
+use warpline_packet::{Field, FieldSet, Packet};
 
 /// What an IP packet carries. Offsets are from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,8 @@ fn of_v6(packet: &Packet<'_>) -> Option<Place> {
 
 /// What each header of an IPv6 packet names, from the fixed one on. Well-formed packets only: their chain ends.
 pub(crate) fn chain<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Place> + use<'a> {
-    let (frame, l3) = (packet.into_frame(), packet.l3_offset());
+    let fields = FieldSet::of(&[Field::IpProtocol, Field::IpOptions]);
+    let (frame, l3) = (packet.into_frame_for(fields), packet.l3_offset());
     let next_at = l3 + ipv6::field::NEXT_HEADER.start;
     let first = frame.get(next_at).map(|&protocol| Place {
         next_at,

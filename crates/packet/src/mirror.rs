@@ -206,10 +206,10 @@ impl Batch {
         }
         if writes.contains(Field::Flagged) {
             let flags = staged.column(Flagged, rows.clone()).iter().zip(taken);
-            let mut any = 0;
+            let (name, mut any) = (self.function.saturating_add(1), 0);
             for (own, ([flag], taken)) in self.table.column_mut(Flagged)[rows].iter_mut().zip(flags)
             {
-                let flag = u8::from(*taken && *flag != 0);
+                let flag = u8::from(*taken && *flag == name);
                 (*own, any) = (*own | flag, any | flag);
             }
             self.has_flagged |= any != 0;

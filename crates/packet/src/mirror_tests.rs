@@ -111,7 +111,7 @@ fn each_function_takes_what_is_its_own() {
     let mut batch = Batch::new(arena.tables.remove(0));
     (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
     let mut staged = stage(&batch);
-    // Function 0 drops packet 1, function 1 packet 2; packet 3 is left to the CPU from function 1 on.
+    // Function 0 drops packet 1 and flags packet 3, which is left to the CPU from function 1 on; that drops packet 2 and flags packet 0.
     let by = |row: usize| [if row == 1 { 0 } else { 1 }];
     for row in [1, 2] {
         put(&batch, &mut staged, VerdictOf, row, &[Dropped as u8]);
@@ -119,18 +119,23 @@ fn each_function_takes_what_is_its_own() {
         put(&batch, &mut staged, ReasonOf, row, &[7]);
     }
     put(&batch, &mut staged, Left, 3, &[2]);
+    put(&batch, &mut staged, Flagged, 3, &[1]);
+    put(&batch, &mut staged, Flagged, 0, &[2]);
     for row in 0..4 {
         put(&batch, &mut staged, NextHop, row, &(10 + row as u16).to_ne_bytes());
     }
-    let writes = FieldSet::of(&[Field::Verdict, Field::NextHop]);
+    let writes = FieldSet::of(&[Field::Verdict, Field::NextHop, Field::Flagged]);
     batch.accept_left(&staged);
     let verdicts =
         |batch: &Batch| -> Vec<_> { (0..4).map(|i| batch.packet(i).verdict()).collect() };
+    let flags =
+        |batch: &Batch| -> Vec<_> { (0..4).map(|i| batch.packet(i).is_flagged()).collect() };
     use Verdict::{Dropped, Forward};
 
     batch.enter(0);
-    batch.accept_staged(&staged, FieldSet::of(&[Field::Verdict]));
+    batch.accept_staged(&staged, FieldSet::of(&[Field::Verdict, Field::Flagged]));
     assert_eq!(verdicts(&batch), [Forward, Dropped, Forward, Forward]);
+    assert_eq!(flags(&batch), [false, false, false, true]);
     assert_eq!((batch.take_settled(), batch.packet(1).reason()), (1, Reason(7)));
     assert!(!batch.hold_done(), "the device did all of function 0");
     batch.release();
@@ -139,6 +144,7 @@ fn each_function_takes_what_is_its_own() {
     batch.enter(1);
     batch.accept_staged(&staged, writes);
     assert_eq!(verdicts(&batch), [Forward, Dropped, Dropped, Forward]);
+    assert_eq!(flags(&batch), [true, false, false, false]);
     let hops: Vec<u16> = (0..4).map(|i| batch.packet(i).next_hop()).collect();
     assert_eq!(hops, [10, 0, 12, 0], "neither what was dropped before nor what was left");
     assert!(batch.hold_done());

@@ -175,19 +175,22 @@ fn finish(stream: &mut dyn Stream, work: Work, timeout: Duration) -> Result<Work
 }
 
 /// Whether `second` may run behind `first` on a device before the CPU has done what is behind `first`: it asks for nothing
-/// in front of it, and neither sees what the other's phases do.
+/// in front of it, and neither sees what the other's phases do. Packets that `first` flags don't go on there (`flag` in
+/// `kernels/packet.h`), so what is done to them alone does not matter, unless they are many.
 pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
     let (one, two) = (first.access(), second.access());
-    let behind_reads = one.after.reads | one.after_flagged.reads;
-    let behind_writes = one.after.writes | one.after_flagged.writes;
-    let own = two.run.reads | two.run.writes | FieldSet::of(&[Field::Verdict]);
-    // Flags and findings are one function's at a time.
-    let one_at_a_time = FieldSet::of(&[Field::Flagged]);
+    let own = two.run.reads | two.run.writes;
+    // Verdicts and flags say whose they are. What is done to a packet that `first` drops in the end is not taken.
+    let marks = FieldSet::of(&[Field::Verdict, Field::Flagged]);
     two.before.is_none()
         && first.emits().per_packet == 0
-        && (behind_writes & own).is_empty()
-        && (behind_reads & two.run.writes & !FieldSet::of(&[Field::Verdict])).is_empty()
-        && (one.run.writes & (two.run.writes | two.after.reads) & one_at_a_time).is_empty()
+        && one.flagged_share <= FLAGGED_SHARE_MAX
+        && (one.after.writes & own & !marks).is_empty()
+        && (one.after.reads & two.run.writes & !marks).is_empty()
+        // Findings are one function's at a time.
         && second.emits().findings_per_packet == 0
         && first.emits().findings_per_packet == 0
 }
+
+/// With more packets than this share flagged, what follows gains little from being on the device already.
+const FLAGGED_SHARE_MAX: f32 = 0.1;

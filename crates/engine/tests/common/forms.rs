@@ -249,6 +249,14 @@ pub(crate) const FORMS: &[Form] = &[
     form("router-plain", "router", "routes = 'routes'", &["!no-route", "!ttl-exceeded"]),
 ];
 
+/// Sends what [`ESN`] opens, from shortly before the half that is sent begins anew.
+pub(crate) const SEAL_ESN_EDGE: Form = form(
+    "seal-esn-edge",
+    "ipsec",
+    "sas = 'sas-esn-out-edge'\npolicies = 'policies-esn'",
+    &["sealed"],
+);
+
 /// Both ends of a tunnel with 64-bit sequence numbers, of which half is sent.
 pub(crate) const ESN: [Form; 2] = [
     form("seal-esn", "ipsec", "sas = 'sas-esn-out'\npolicies = 'policies-esn'", &["sealed"]),
@@ -386,6 +394,12 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
         cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\n",
+    ),
+    (
+        "sas-esn-out-edge",
+        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\nsequence = 4294967100\n",
     ),
     (
         "sas-esn-in",

@@ -7,12 +7,13 @@ use proptest::prelude::*;
 use warpline_device::Device;
 use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 
-use crate::common::forms::{FORMS, Form, NARROW};
+use crate::common::forms::{ESN, FORMS, Form, NARROW, SEAL_ESN_EDGE};
+use crate::common::frames::Input;
 use crate::common::random::config;
 use crate::common::real::{
     chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_on,
 };
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{chain_on, copies, devices, has_kernels, told};
 
@@ -90,8 +91,43 @@ fn functions_that_follow_each_other_on_a_device_are_the_same() {
             &["router", "digest-count"],
             &["nat", "digest-count", "firewall", "router"],
             &["router-plain", "seal"],
+            &["open", "router-plain", "digest-count"],
         ] {
             same_on(&device, &forms(names), 2000);
+        }
+    }
+}
+
+/// Packets that are opened again, as another number, meet the functions behind on the CPU; all others meet them on the device.
+#[test]
+fn what_follows_packets_that_are_opened_again_is_the_same() {
+    let [seal, open] = ESN;
+    let sealed = |form: Form, count: usize| {
+        let inputs = traffic(&[form], Talk::new(71, 60, 300).take(count), 73, 0);
+        run_whole(chain_of(&[form]), Settings::default(), &inputs).sent
+    };
+    let mut inputs: Vec<Input> = sealed(seal, 3).into_iter().map(Input::from).collect();
+    inputs.extend(sealed(SEAL_ESN_EDGE, 700).into_iter().map(Input::from));
+    // No tick closes a batch: in the first the half that is sent begins anew.
+    inputs.iter_mut().for_each(|input| input.nanos = 0);
+    let forms = [&[open][..], &forms(&["router-plain", "digest-count"])].concat();
+    let one_by_one = Settings { batch_packets: 1, ..Settings::default() };
+    let reference = run_forms(&forms, one_by_one, &inputs);
+    let opened = reference.counter(0, "opened");
+    assert!(reference.counter(0, "reopened") == 0 && opened > 600, "{opened}");
+    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    for device in devices() {
+        let chain = chain_on(&forms, &device, launches);
+        assert_eq!(chain.stages.len(), 1);
+        let outcome = run_whole(chain, Settings::default(), &inputs);
+        let id = &device.description().id;
+        assert!(told(&outcome).is_empty(), "{id}: {:?}", told(&outcome));
+        assert!(outcome.report.part.transfers.launches > 0, "{id}");
+        assert!(outcome.counter(0, "reopened") > 100, "{id}");
+        assert!(reference.sent == outcome.sent, "{id}");
+        for function in 0..forms.len() {
+            let drops = |of: &Outcome| of.report.part.functions[function].drops.to_vec();
+            assert_eq!(drops(&reference), drops(&outcome), "{id}");
         }
     }
 }

@@ -89,6 +89,6 @@ KERNEL(digest_payloads, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 co
         set_scratch(p, WORD_1, digest[1]);
         set_scratch(p, WORD_2, digest[2]);
         set_scratch(p, WORD_3, digest[3]);
-        flag(p);
+        flag(p, place);
     }
 }

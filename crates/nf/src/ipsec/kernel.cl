@@ -56,6 +56,12 @@ FUNCTION int is_right_len(const GLOBAL u8 *sa, u32 len)
     return len >= around && (len - around) % sa[SA_BLOCK_LEN] == 0;
 }
 
+/* Flags a packet that did not authenticate, where it may yet as another number. */
+FUNCTION void flag_closed(Task t, u32 place)
+{
+    if (t.sa[SA_ESN]) flag(t.packet, place);
+}
+
 FUNCTION void open_packet(Task t, u32 place, Opening by)
 {
     Packet p = t.packet;
@@ -64,9 +70,15 @@ FUNCTION void open_packet(Task t, u32 place, Opening by)
         return;
     }
     Stretch stretch = find_esp(t);
-    if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) return;
+    if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) {
+        flag_closed(t, place);
+        return;
+    }
     Esp e = esp_of(t, stretch);
-    if (!is_authentic(e, by)) return;
+    if (!is_authentic(e, by)) {
+        flag_closed(t, place);
+        return;
+    }
     Peek peek = peek_at(e, by);
     Plain plain = plain_of(t, e, &peek);
     if (plain.outcome == OUTCOME_NOT_HERE) {
@@ -77,6 +89,7 @@ FUNCTION void open_packet(Task t, u32 place, Opening by)
     if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len)) plain.outcome = OUTCOME_BAD_PADDING;
     if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, stretch.at + e.text_at, &plain);
     set_outcome(p, plain.outcome);
+    if (t.sa[SA_SELECTORS] && plain.outcome == OUTCOME_PLAIN) flag(p, place);
 }
 
 /* Both kernels say for themselves which packets are theirs: where a function of its own does, PoCL 3.1 gives wrong results. */

@@ -76,7 +76,7 @@ pub const DEFINITION: Definition = Definition {
         "nonce-state",
         "misplaced",
     ],
-    access: access(FieldSet::EMPTY),
+    access: access(FieldSet::EMPTY, true, true),
     build,
 };
 
@@ -156,15 +156,49 @@ const KEYS: &[Key] = &{
     ]
 };
 
+/// What selectors and policies ask of a packet, and what says which SA it came by. Ports lie in the payload where a header
+/// is cut or of a protocol that ingress does not know; so does ESP in UDP.
+const ASKED: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::UdpLen,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::EspSpi,
+    Field::EspSeq,
+    Field::Payload,
+]);
+
+/// What says how long a packet is once it is sealed, and whether it may be cut on its way.
+const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::IpFragment]);
+
 const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 
-const fn access(words: FieldSet) -> Access {
-    let all = BYTES.union(words).with(Field::Verdict);
-    let before = ReadWrite::new(all.with(Field::Timestamp), all);
-    // An ICMP error is made of what is known of its cause.
-    let cause = FieldSet::of(&[Field::Timestamp, Field::Ingress, Field::FlowHash, Field::Shard]);
-    let after = ReadWrite::new(all.union(cause), all);
-    Access { before, after, ..Access::run_only(ReadWrite::new(all, all)) }
+/// What the phases touch with `words`, whatever SAs a reload brings. `reassembles`: datagrams are put together; `answers`: ICMP errors
+/// are made.
+const fn access(words: FieldSet, reassembles: bool, answers: bool) -> Access {
+    let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
+    let looked_at = ASKED.union(MEASURED).union(FieldSet::HEADERS).with(Field::Timestamp);
+    let before = if reassembles {
+        ReadWrite::new(BYTES.with(Field::Timestamp), BYTES)
+    } else {
+        ReadWrite::new(looked_at, FieldSet::EMPTY)
+    };
+    let before = ReadWrite::new(before.reads, before.writes.union(settles).union(words));
+    let run = ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(words));
+    let after = ReadWrite::new(
+        words
+            .union(FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp]))
+            .with(Field::Verdict),
+        FieldSet::of(&[Field::Verdict]),
+    );
+    // What is opened again, what an SA's selectors are asked about, and what is told of.
+    let cause = FieldSet::of(&[Field::Ingress, Field::FlowHash, Field::Shard]);
+    let reads = if answers { BYTES.union(cause) } else { BYTES };
+    let after_flagged = ReadWrite::new(reads, BYTES);
+    Access { before, run, after, after_flagged, flagged_share: 0.01 }
 }
 
 /// How often reassembly hears of the time where no fragment comes.
@@ -284,7 +318,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
         engine,
         options,
         words,
-        access: access(words.fields()),
+        access: access(words.fields(), options.reassembly > 0, options.icmp.is_some()),
         nonce_path,
         nonces: OnceLock::new(),
         reserves: Mutex::default(),

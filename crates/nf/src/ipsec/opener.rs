@@ -20,7 +20,7 @@ use super::strip::Outcome;
 use super::tables::{Tables, is_authenticated};
 use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
-use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
+use super::{ASKED, Ipsec, MTU_LEAST_V6, reason, report, work};
 use crate::icmp_errors::{Errors, Problem};
 use crate::upper::Place;
 use crate::{After, Emit, Function, Report};
@@ -184,11 +184,10 @@ impl Opener {
     }
 }
 
-/// Whether an SA may carry what it did (RFC 4301, 5.2, 4).
+/// Whether an SA may carry what it did (RFC 4301, 5.2, 4). `run` flagged a packet whose SA has selectors.
 fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
-    let headers = packet.headers();
     sa.selectors.is_empty()
-        || Traffic::of(packet.into_frame(), &headers)
+        || Traffic::of(packet.into_frame_for(ASKED), &packet.headers())
             .is_some_and(|traffic| sa.selectors.iter().any(|selector| traffic.is_of(selector)))
 }
 

@@ -17,7 +17,7 @@ use super::shape::Shape;
 use super::spd::Decision;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
-use super::{Ipsec, Options, reason, report};
+use super::{ASKED, Ipsec, Options, reason, report};
 use crate::reassembly::{Reassembly, Taken, Why};
 use crate::upper::Place;
 use crate::{Before, Emit, Function, Report};
@@ -107,7 +107,7 @@ impl Sealer {
             let _ = batch.packet_mut(index).reject_malformed();
             return Task::NONE;
         }
-        let mut class = self.tables.classify(packet.into_frame(), &headers);
+        let mut class = self.tables.classify(packet.into_frame_for(ASKED), &headers);
         let mut is_cut = headers.flags.has(Flags::SNAPPED);
         if class == Class::Fragment {
             if !self.reassemble(batch, index, emit) {
@@ -160,7 +160,7 @@ impl Sealer {
 
     #[cold]
     fn classify_anew(&self, packet: &Packet<'_>) -> Class {
-        self.tables.classify(packet.frame(), &packet.headers())
+        self.tables.classify(packet.frame_for(ASKED), &packet.headers())
     }
 
     /// Takes a fragment in; says whether packet `index` is the whole datagram now.
@@ -234,6 +234,10 @@ impl Sealer {
             if why != reason::LIFETIME {
                 state.refusals.count(Refused::Other);
             }
+            if why == reason::TOO_BIG {
+                // Its sender may have to be told.
+                packet.flag();
+            }
             packet.drop(why);
             0
         });
@@ -289,7 +293,7 @@ impl Before for Sealer {
         let picks = if self.tables.is_large() { picks } else { &[] };
         for &index in picks {
             let packet = batch.packet(index.into());
-            self.tables.fetch(packet.into_frame(), &packet.headers());
+            self.tables.fetch(packet.into_frame_for(ASKED), &packet.headers());
         }
     }
 
@@ -297,7 +301,7 @@ impl Before for Sealer {
         let picks = if self.tables.is_large() { picks } else { &[] };
         for &index in picks {
             let packet = batch.packet(index.into());
-            let row = self.tables.fetch_next(packet.into_frame(), &packet.headers());
+            let row = self.tables.fetch_next(packet.into_frame_for(ASKED), &packet.headers());
             let Some(row) = row else { continue };
             self.engine.announce(row.into());
             // The place of an inbound SA is one among states of the other half: what is asked for in vain is not read.

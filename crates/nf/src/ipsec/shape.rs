@@ -33,6 +33,7 @@ pub(super) struct Shape {
     pub(super) esn: bool,
     /// Whether it has limits or selectors, which the SA itself says.
     pub(super) has_terms: bool,
+    pub(super) has_selectors: bool,
     /// The longest packet that is not too long for the way once it is in a tunnel.
     pub(super) tunnelled_len_max: u16,
     /// The bits of an inner traffic class that go into the header of a tunnel, and those that are set there anyway.
@@ -72,6 +73,7 @@ impl Shape {
             block_len: sa.cipher.block_len() as u8,
             esn: sa.esn,
             has_terms: has_limits || !sa.selectors.is_empty(),
+            has_selectors: !sa.selectors.is_empty(),
             tunnelled_len_max: 0,
             // RFC 6040, 4.1: normal mode copies the mark, compatibility mode doesn't.
             class_kept: if sa.outer.dscp.is_some() { 0 } else { !ECN }

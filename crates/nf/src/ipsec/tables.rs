@@ -9,6 +9,7 @@ use warpline_packet::{
     Flags, FlowHasher, Headers, Packet, PairHash, SHARDS, Seed, Shard, prefetch,
 };
 
+use super::ASKED;
 use super::cipher::{Cipher, KeyTable, icv_len};
 use super::sa::{Action, Database, Direction, Policy, Sa, Selector};
 use super::shape::Shape;
@@ -266,7 +267,7 @@ impl Tables {
     /// Whether a packet in the clear should have come by an SA (RFC 4301, 5.2, 3a).
     pub(super) fn wants_protection(&self, packet: Packet<'_>) -> bool {
         let headers = packet.headers();
-        let traffic = Traffic::of(packet.into_frame(), &headers);
+        let traffic = Traffic::of(packet.into_frame_for(ASKED), &headers);
         traffic.is_some_and(|traffic| self.protected.decide(&traffic) != Decision::None)
     }
 

@@ -7,6 +7,7 @@ use warpline_packet::{Batch, PacketMut};
 use super::cipher::{Engine, JOBS_MAX, Job};
 use super::reason;
 use super::seal::{self, Stretch};
+use super::shape::Shape;
 use super::strip::{self, Outcome};
 use super::tables::Tables;
 use super::traffic::Esp;
@@ -47,13 +48,18 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
                 engine.fetch(&tables.keys, row.into(), packet.len());
             }
             if task.work == Work::Open {
-                let esp = stretch(packet);
-                esp.into_iter().for_each(|esp| to_open.push(Entry { index, row, sequence, esp }));
+                match stretch(packet) {
+                    Some(esp) => to_open.push(Entry { index, row, sequence, esp }),
+                    None => flag_closed(packet, tables.shape(row)),
+                }
                 continue;
             }
             match seal::wrap(packet, tables.shape(row), sequence) {
                 Some(esp) => to_seal.push(Entry { index, row, sequence, esp }),
-                None => packet.drop(reason::TOO_BIG),
+                None => {
+                    packet.flag();
+                    packet.drop(reason::TOO_BIG);
+                }
             }
         }
         if is_full(&to_seal) {
@@ -102,13 +108,26 @@ fn open_all(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words, 
     }
     let authentic = open(batch, tables, engine, plan);
     for (entry, is_authentic) in plan.iter().zip(authentic) {
-        if is_authentic {
-            let packet = &mut batch.packet_mut(entry.index.into());
-            let outcome = strip::strip(packet, tables.shape(entry.row), entry.esp);
-            words.set_outcome(packet, outcome);
+        let (packet, shape) = (&mut batch.packet_mut(entry.index.into()), tables.shape(entry.row));
+        if !is_authentic {
+            flag_closed(packet, shape);
+            continue;
+        }
+        let outcome = strip::strip(packet, shape, entry.esp);
+        words.set_outcome(packet, outcome);
+        if shape.has_selectors && outcome == Outcome::Plain {
+            packet.flag();
         }
     }
     plan.clear();
+}
+
+/// Flags a packet that did not authenticate, where it may yet as another number.
+#[inline(always)]
+fn flag_closed(packet: &mut PacketMut<'_>, shape: &Shape) {
+    if shape.esn {
+        packet.flag();
+    }
 }
 
 /// Opens one packet as number `sequence`: the work of [`run`], repeated where that took it for another.

@@ -106,7 +106,7 @@ FUNCTION void write_addresses(Packet p, u32 first, u32 second)
 /* ANSWERED has a bit for each reason that ICMP errors tell of. */
 FUNCTION void refuse(Packet p, u32 reason, u32 place)
 {
-    if ((u32)ANSWERED >> reason & 1) flag(p);
+    if ((u32)ANSWERED >> reason & 1) flag(p, place);
     set_next_hop(p, 0);
     drop(p, reason, place);
 }

@@ -71,6 +71,7 @@ FUNCTION Stretch wrap(Task t, u32 place)
     u32 front = outer_len + sa[SA_UDP_LEN] + ESP_HEADER_LEN + sa[SA_IV_LEN];
     u32 len = front + end - carried + text_len + sa[SA_ICV_LEN];
     if (front > start || start - front + len > CELL(u32, p, COLUMN_ROOM_LEN)) {
+        flag(p, place);
         drop(p, REASON_TOO_BIG, place);
         return esp;
     }
