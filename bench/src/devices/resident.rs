@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::time::Instant;
 
 use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
-use warpline_engine::sys::kernel_source;
-use warpline_packet::FieldSet;
+use warpline_engine::sys::{Given, kernel_source};
+use warpline_nf::KernelParameter;
+use warpline_packet::{Binding, FieldSet};
 
 use super::Bench;
 use super::cases::Case;
@@ -18,6 +19,7 @@ pub struct Resident {
     stream: Box<dyn Stream>,
     /// Each with the work-items that a packet gets.
     kernels: Vec<(Kernel, u32)>,
+    parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
     /// The lane's memory as it is in front of the kernels. Not here while a copy uses it.
     image: Option<Piece>,
@@ -44,13 +46,14 @@ impl Resident {
         lane.before();
         let image = lane.image();
         let kernels = lane.function().kernels().expect("a function with kernels");
-        let module = device.compile(&kernel_source(&kernels, lane.layout()))?;
+        let module = device.compile(&kernel_source(&kernels, lane.layout(), &Binding::MIRROR))?;
         let with_items =
             |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
         let writes = lane.function().access().run.writes & FieldSet::FRAME;
         let mut own = Self {
             stream: device.stream()?,
             kernels: kernels.steps().iter().map(with_items).collect::<Result<_, Failure>>()?,
+            parameters: kernels.parameters(),
             tables: Vec::new(),
             image: None,
             back: Some(device.host_memory(image.len())?),
@@ -63,7 +66,7 @@ impl Resident {
         own.tables = kernels
             .tables()
             .iter()
-            .map(|table| own.there(device, table))
+            .map(|table| own.there(device, &table.bytes))
             .collect::<Result<_, Failure>>()?;
         own.names = own.there(device, &own.names_of_packets())?;
         let mut piece = device.host_memory(image.len())?;
@@ -126,13 +129,16 @@ impl Resident {
     fn launches(&self) -> Vec<Step> {
         let count = self.count as u32;
         let step = |(kernel, items): &(Kernel, u32)| {
-            let mut arguments =
-                vec![Argument::Writes(self.arena.whole()), Argument::Reads(self.names.whole())];
-            arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
-            arguments.extend([Argument::U32(count), Argument::U32(0)]);
+            let given = Given {
+                arena: Argument::Writes(self.arena.whole()),
+                packets: Argument::Reads(self.names.whole()),
+                tables: &self.tables,
+                count,
+                place: 0,
+            };
             let groups =
                 (u64::from(count) * u64::from(*items)).div_ceil(kernel.spec().group.into());
-            Step::Launch(sys::launch(kernel, groups as u32, arguments))
+            Step::Launch(sys::launch(kernel, groups as u32, given.arguments(&self.parameters)))
         };
         self.kernels.iter().map(step).collect()
     }

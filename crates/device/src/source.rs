@@ -4,6 +4,7 @@
 use core::any::Any;
 use core::fmt;
 use core::fmt::Write as _;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -12,15 +13,15 @@ use crate::Failure;
 
 /// The portable dialect, which stands before every kernel text.
 pub const PLATFORM: Header =
-    Header { name: "platform.h", text: include_str!("../kernels/platform.h") };
+    Header { name: "platform.h", text: Cow::Borrowed(include_str!("../kernels/platform.h")) };
 
 /// Text that stands before a kernel's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What compilers call it in their logs.
     pub name: &'static str,
     /// The text.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
 }
 
 /// What a kernel takes at one place.
@@ -37,7 +38,7 @@ pub enum Parameter {
 }
 
 /// What a kernel's head in the text says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSpec {
     /// Its name.
     pub name: &'static str,
@@ -46,7 +47,7 @@ pub struct KernelSpec {
     /// Bytes of its `SHARED_BIG`; 0 where it has none.
     pub shared_big: u32,
     /// Its parameters in order.
-    pub parameters: &'static [Parameter],
+    pub parameters: Cow<'static, [Parameter]>,
 }
 
 /// Kernel text with what belongs to it, by `Source::vouched`. The text as compilers see it is the defines, [`PLATFORM`], the headers and

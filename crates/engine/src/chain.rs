@@ -265,7 +265,7 @@ impl Chain {
         if kept.is_none() {
             *kept = self.instances[place].function.kernels();
         }
-        kept.iter().flat_map(Kernels::tables).map(Vec::len).sum()
+        kept.iter().flat_map(Kernels::tables).map(|table| table.bytes.len()).sum()
     }
 
     fn kept_kernels(&self, place: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {

@@ -85,10 +85,10 @@ FUNCTION u32 sum_bytes(const GLOBAL u8 *at, u32 len)
     return len & 1 ? sum + ((u32)at[len - 1] << 8) : sum;
 }
 
-/* The sum of a pseudo-header (RFC 793; RFC 8200, 8.1): both addresses, `address_len` bytes in all, protocol and length. */
-FUNCTION u32 sum_pseudo(const GLOBAL u8 *addresses, u32 address_len, u32 protocol, u32 len)
+/* The sum of a pseudo-header (RFC 793; RFC 8200, 8.1): of the sum of both addresses, protocol and length. */
+FUNCTION u32 sum_pseudo(u32 addresses, u32 protocol, u32 len)
 {
-    return fold_sum(sum_bytes(addresses, address_len)) + protocol + (len >> 16) + (len & 0xffff);
+    return fold_sum(addresses) + protocol + (len >> 16) + (len & 0xffff);
 }
 
 /* A checksum after a word of what it sums changed (RFC 1624, equation 3). */

@@ -1,5 +1,6 @@
-/* Packets as kernels see them: in a mirror, which has an arena's size and layout. `COLUMN_*`, `V4_*` and the other numbers are
- * made of the tables of columns and fields in the crate that owns them.
+/* Packets as kernels see them: in a mirror, which has an arena's size and layout. `COLUMN_*` and the other numbers are made of the
+ * table of columns in the crate that owns it. Fields of frames are reached by accessors, whose text stands behind this one: they are made
+ * of the table of fields, and of where each lies for this build.
  *
  * A launch names its packets by pairs of numbers: where the table lies in the arena, in bytes, and the row in it. A kernel
  * works on a packet that is still forwarded and that no kernel before it left to the CPU; the rest is none of its business. */
@@ -20,6 +21,9 @@ FUNCTION Packet packet_at(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 i)
     p.row = packets[2 * i + 1];
     return p;
 }
+
+/* The head of kernel `name`, made of its description (`src/kernels.rs`). */
+#define PACKET_KERNEL(name) HEAD_OF_##name
 
 #define CELL(type, p, column) (((GLOBAL type *)((p).table + (column)))[(p).row])
 
@@ -43,6 +47,23 @@ FUNCTION u32 ip_version(Packet p) { return HEADERS_CELL(u8, p, HEADERS_VERSION);
 FUNCTION u32 ip_protocol(Packet p) { return HEADERS_CELL(u8, p, HEADERS_PROTOCOL); }
 /* The header that lies; 0 where none does. */
 FUNCTION u32 malformed(Packet p) { return HEADERS_CELL(u8, p, HEADERS_LIE); }
+
+/* Where the accessors find a packet's fields, found once: its columns, and its headers and payload in the frame. */
+typedef struct {
+    Packet packet;
+    GLOBAL u8 *link, *ip, *transport, *payload;
+} Fields;
+
+FUNCTION Fields fields_of(Packet p)
+{
+    Fields f;
+    f.packet = p;
+    f.link = frame_of(p);
+    f.ip = f.link + l3_offset(p);
+    f.transport = f.link + l4_offset(p);
+    f.payload = f.link + payload_offset(p);
+    return f;
+}
 
 /* Whether the kernel has to do with it. */
 FUNCTION int is_ours(Packet p)
@@ -85,3 +106,8 @@ FUNCTION u32 get_be16(const GLOBAL u8 *at) { return (u32)at[0] << 8 | at[1]; }
 FUNCTION u32 get_be32(const GLOBAL u8 *at) { return get_be16(at) << 16 | get_be16(at + 2); }
 FUNCTION void put_be16(GLOBAL u8 *at, u32 value) { at[0] = (u8)(value >> 8); at[1] = (u8)value; }
 FUNCTION void put_be32(GLOBAL u8 *at, u32 value) { put_be16(at, value >> 16); put_be16(at + 2, value); }
+
+/* Bytes and numbers in network order, `at` bytes behind words of the item's own. */
+FUNCTION u32 byte_in(const u32 *words, u32 at) { return words[at / 4] >> 8 * (at % 4) & 255; }
+FUNCTION u32 be16_in(const u32 *words, u32 at) { return byte_in(words, at) << 8 | byte_in(words, at + 1); }
+FUNCTION u32 be32_in(const u32 *words, u32 at) { return be16_in(words, at) << 16 | be16_in(words, at + 2); }

@@ -1,19 +1,27 @@
-//! The `run` of a function as kernels: the text, and the read-only tables that it works with. What compiles it and what it
+//! The `run` of a function as kernels: the text, and the description of what they take. What compiles it and what it
 //! runs on is the engine's business.
 //!
-//! Every kernel of a function has this head, with as many tables as the function has:
+//! What a kernel takes is said once, by [`Kernels::parameters`]: the heads of the kernels are made of it, and whoever launches them
+//! binds its arguments by it. A text has no heads of its own. It says
 //!
 //! ```c
-//! KERNEL(name, group)(GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *table_0, ..., u32 count, u32 place)
+//! PACKET_KERNEL(route)
+//! {
+//!     ITEMS { ... }
+//! }
 //! ```
 //!
-//! `arena` is the mirror, `packets` names the packets of the launch (`kernels/packet.h`), `count` says how many there are, `place` is the
-//! function's place in the chain. A kernel gives each packet the same bytes, verdict and words as `run`, or leaves it to the CPU untouched
-//! (`leave`). It ends, whatever the packets hold, and reads and writes only within packets' rooms, their rows and the tables.
+//! and finds `arena` there, the mirror; `packets`, which names the packets of the launch (`kernels/packet.h`); the function's tables by their
+//! names; `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
+//! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
+//! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
+//! only within packets' rooms, their rows and the tables.
 
 use core::fmt;
+use core::fmt::Write as _;
+use std::borrow::Cow;
 
-use warpline_packet::{Field, ScratchWord};
+use warpline_packet::{Binding, Field, ScratchWord, kernel_fields};
 use zeroize::Zeroize;
 
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
@@ -23,19 +31,26 @@ use zeroize::Zeroize;
 pub struct Kernels {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    pub(crate) headers: &'static [KernelHeader],
+    /// What stands before it, behind what every kernel needs.
+    pub(crate) headers: &'static [Text],
     pub(crate) defines: Vec<(&'static str, u64)>,
+    /// The kernels that the text has.
+    pub(crate) all_steps: &'static [KernelStep],
+    /// Those of them that run.
     pub(crate) steps: Vec<KernelStep>,
-    pub(crate) tables: Vec<Vec<u8>>,
+    pub(crate) tables: Vec<KernelTable>,
 }
 
-/// Text that several functions' kernels share; it stands before their own.
-#[derive(Clone, Copy, Debug)]
+/// The name and the text of a header.
+pub(crate) type Text = (&'static str, &'static str);
+
+/// Text that stands before a function's own.
+#[derive(Clone, Debug)]
 pub struct KernelHeader {
     /// What compilers call it in their logs.
     pub name: &'static str,
     /// The text.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
 }
 
 /// A kernel. The kernels of a function run one after the other.
@@ -51,36 +66,84 @@ pub struct KernelStep {
     pub items_per_packet: u32,
 }
 
+/// A read-only table that kernels are given.
+#[derive(Clone)]
+pub struct KernelTable {
+    /// What the text calls it.
+    pub name: &'static str,
+    /// What it is an array of.
+    pub element: Element,
+    /// Its bytes, of which there are some.
+    pub bytes: Vec<u8>,
+}
+
+/// What a table is an array of; little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Bytes, or rows that only the text knows.
+    U8,
+    /// Numbers of 16 bits.
+    U16,
+    /// Numbers of 32 bits.
+    U32,
+}
+
+impl Element {
+    /// What the dialect calls it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+        }
+    }
+}
+
+/// What a kernel takes at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelParameter {
+    /// The mirror, which is read and written.
+    Arena,
+    /// The names of the launch's packets.
+    Packets,
+    /// The function's table of this number.
+    Table(usize),
+    /// How many packets are named.
+    Count,
+    /// The function's place in the chain.
+    Place,
+}
+
 /// What every kernel that works on packets needs.
-pub(crate) const PACKET: KernelHeader =
-    KernelHeader { name: "packet.h", text: include_str!("../kernels/packet.h") };
+const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 
 /// What kernels need that read and write bytes of frames.
-pub(crate) const BYTES: KernelHeader =
-    KernelHeader { name: "bytes.h", text: include_str!("../kernels/bytes.h") };
+pub(crate) const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
 
 /// The number by which kernels ask for a scratch word.
 pub(crate) fn number_of(word: ScratchWord) -> u64 {
     word.field() as u64 - Field::Scratch0 as u64
 }
 
-/// Most tables of a function.
-pub const KERNEL_TABLES_MAX: usize = 8;
-
 impl Drop for Kernels {
     fn drop(&mut self) {
-        self.tables.iter_mut().for_each(Zeroize::zeroize);
+        self.tables.iter_mut().for_each(|table| table.bytes.zeroize());
     }
 }
 
 impl fmt::Debug for Kernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lens: Vec<usize> = self.tables.iter().map(Vec::len).collect();
         f.debug_struct("Kernels")
             .field("name", &self.name)
             .field("steps", &self.steps)
-            .field("table_lens", &lens)
+            .field("tables", &self.tables)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for KernelTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {} bytes", self.element.name(), self.name, self.bytes.len())
     }
 }
 
@@ -95,9 +158,16 @@ impl Kernels {
         self.text
     }
 
-    /// What stands before it.
-    pub fn headers(&self) -> &'static [KernelHeader] {
-        self.headers
+    /// What stands before it, where fields lie as `binding` says.
+    pub fn headers(&self, binding: &Binding) -> Vec<KernelHeader> {
+        let given = |&(name, text): &Text| KernelHeader { name, text: Cow::Borrowed(text) };
+        let made = |name, text| KernelHeader { name, text: Cow::Owned(text) };
+        let common = [
+            given(&PACKET),
+            made("fields.h", kernel_fields(binding)),
+            made("heads.h", self.heads()),
+        ];
+        common.into_iter().chain(self.headers.iter().map(given)).collect()
     }
 
     /// Numbers by name: what the text needs to know of the function's configuration.
@@ -110,8 +180,45 @@ impl Kernels {
         &self.steps
     }
 
-    /// The tables, at most [`KERNEL_TABLES_MAX`], none of them empty.
-    pub fn tables(&self) -> &[Vec<u8>] {
+    /// The tables.
+    pub fn tables(&self) -> &[KernelTable] {
         &self.tables
     }
+
+    /// What each of the kernels takes, in order.
+    pub fn parameters(&self) -> Vec<KernelParameter> {
+        use KernelParameter::{Arena, Count, Packets, Place, Table};
+        let tables = (0..self.tables.len()).map(Table);
+        [Arena, Packets].into_iter().chain(tables).chain([Count, Place]).collect()
+    }
+
+    /// A macro for the head of each kernel.
+    fn heads(&self) -> String {
+        let parameters: Vec<String> =
+            self.parameters().into_iter().map(|one| self.declare(one)).collect();
+        let parameters = parameters.join(", ");
+        let mut text = String::new();
+        for KernelStep { name, group, .. } in self.all_steps {
+            let _ = writeln!(text, "#define HEAD_OF_{name} KERNEL({name}, {group})({parameters})");
+        }
+        text
+    }
+
+    /// A parameter as the dialect declares it.
+    fn declare(&self, parameter: KernelParameter) -> String {
+        match parameter {
+            KernelParameter::Arena => "GLOBAL u8 *arena".into(),
+            KernelParameter::Packets => "const GLOBAL u32 *packets".into(),
+            KernelParameter::Table(number) => {
+                let KernelTable { name, element, .. } = &self.tables[number];
+                format!("const GLOBAL {} *{name}", element.name())
+            }
+            KernelParameter::Count => "u32 count".into(),
+            KernelParameter::Place => "u32 place".into(),
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "kernels_tests.rs"]
+mod tests;

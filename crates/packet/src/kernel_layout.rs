@@ -1,14 +1,14 @@
-//! What kernels have to know of arenas and packets, as numbers with names: made of the tables of columns and fields, so
+//! What kernels have to know of arenas and what they hold of packets, as numbers with names: made of the table of columns, so
 //! that no offset is typed twice.
 //!
 //! A kernel is given an arena byte for byte as it lies on the host. A column of a table begins `COLUMN_name` bytes behind the
-//! table, whose rows follow each other; scratch word `w` begins at `COLUMN_SCRATCH + w * SCRATCH_STRIDE`. A field of a header
-//! begins `LINK_name`, `V4_name`, `V6_name`, `TCP_name`, `UDP_name`, `ICMP_name` or `ESP_name` bytes behind the header.
+//! table, whose rows follow each other; scratch word `w` begins at `COLUMN_SCRATCH + w * SCRATCH_STRIDE`. Fields of frames have no numbers:
+//! kernels reach them by accessors (`kernel_fields.rs`).
 
 use core::mem::offset_of;
 
 use crate::arena::{COLUMNS, ROW_LEN};
-use crate::{ArenaLayout, Field, Flags, Headers, LinkType, Place, Span, Verdict};
+use crate::{ArenaLayout, Flags, Headers, LinkType, Verdict};
 
 /// The numbers, by name, of arenas with this layout.
 pub fn kernel_layout(layout: &ArenaLayout) -> Vec<(String, u64)> {
@@ -31,24 +31,6 @@ pub fn kernel_layout(layout: &ArenaLayout) -> Vec<(String, u64)> {
         ("LIE", Headers::LIE_AT),
     ];
     parts.into_iter().for_each(|(name, at)| add(format!("HEADERS_{name}"), at));
-    for &field in Field::ALL {
-        let mut span = |head: &str, span: Option<Span>| {
-            let name = field.name().replace('-', "_").to_uppercase();
-            span.into_iter().for_each(|span| add(format!("{head}_{name}"), span.start));
-        };
-        match field.place() {
-            Place::Link(own) => span("LINK", Some(own)),
-            Place::Ip { v4, v6 } => {
-                span("V4", v4);
-                span("V6", v6);
-            }
-            Place::Transport { tcp, udp, icmp, esp } => {
-                let all = [("TCP", tcp), ("UDP", udp), ("ICMP", icmp), ("ESP", esp)];
-                all.into_iter().for_each(|(head, own)| span(head, own));
-            }
-            Place::Stretch | Place::Column(_) => {}
-        }
-    }
     let constants = [
         ("VERDICT_FORWARD", Verdict::Forward as usize),
         ("VERDICT_DROPPED", Verdict::Dropped as usize),
@@ -104,6 +86,5 @@ mod tests {
         assert_eq!(of("COLUMN_TIMESTAMP"), Some(0));
         assert_eq!(of("COLUMN_CAPTURED"), Some(8 * rows));
         assert_eq!(of("SCRATCH_STRIDE"), Some(4 * rows));
-        assert_eq!((of("V4_TTL"), of("V6_TTL"), of("ESP_ESP_SEQ")), (Some(8), Some(7), Some(4)));
     }
 }

@@ -1,19 +1,36 @@
 //! The kernels of the self-test, vouched for.
 
+use std::borrow::Cow;
+
 use crate::{Argument, Kernel, KernelSpec, Launch, Parameter, Source};
 
 use Parameter::{Reads, U32, Writes};
 
 const KERNELS: &[KernelSpec] = &[
-    KernelSpec { name: "md5", group: 64, shared_big: 0, parameters: &[Reads, Reads, Writes, U32] },
-    KernelSpec { name: "move", group: 64, shared_big: 0, parameters: &[Reads, Writes, U32, U32] },
+    KernelSpec {
+        name: "md5",
+        group: 64,
+        shared_big: 0,
+        parameters: Cow::Borrowed(&[Reads, Reads, Writes, U32]),
+    },
+    KernelSpec {
+        name: "move",
+        group: 64,
+        shared_big: 0,
+        parameters: Cow::Borrowed(&[Reads, Writes, U32, U32]),
+    },
     KernelSpec {
         name: "operations",
         group: 64,
         shared_big: 0,
-        parameters: &[Reads, Writes, Writes, U32],
+        parameters: Cow::Borrowed(&[Reads, Writes, Writes, U32]),
     },
-    KernelSpec { name: "turn_around", group: 64, shared_big: 0, parameters: &[Reads, Writes] },
+    KernelSpec {
+        name: "turn_around",
+        group: 64,
+        shared_big: 0,
+        parameters: Cow::Borrowed(&[Reads, Writes]),
+    },
 ];
 
 /// The text of `kernels/self_test.cl`.

@@ -1,5 +1,7 @@
 //! Kernels for the tests, and the devices that every case is run on.
 
+use std::borrow::Cow;
+
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
     Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Piece, Source, Stream,
@@ -47,10 +49,20 @@ const KERNELS: &[KernelSpec] = &[
         name: "scale",
         group: 32,
         shared_big: 0,
-        parameters: &[Reads, Writes, U32, U64, U32],
+        parameters: Cow::Borrowed(&[Reads, Writes, U32, U64, U32]),
     },
-    KernelSpec { name: "sum_groups", group: 32, shared_big: 0, parameters: &[Reads, Writes] },
-    KernelSpec { name: "stir", group: 32, shared_big: 0, parameters: &[Writes, U32] },
+    KernelSpec {
+        name: "sum_groups",
+        group: 32,
+        shared_big: 0,
+        parameters: Cow::Borrowed(&[Reads, Writes]),
+    },
+    KernelSpec {
+        name: "stir",
+        group: 32,
+        shared_big: 0,
+        parameters: Cow::Borrowed(&[Writes, U32]),
+    },
 ];
 
 pub(crate) fn source() -> Source {

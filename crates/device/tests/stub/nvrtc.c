@@ -1,7 +1,7 @@
 /* The part of NVRTC's interface that the device uses, by the system's C compiler, for machines without a GPU: a kernel text is
  * compiled as plain C, and what stands for the cubin is an ELF's first bytes and the path of a library in $STUB_FOLDER, which the
- * stub of the driver loads. Kernels are found by their heads, which stand at the start of a line:
- * KERNEL(name, group)(parameters). */
+ * stub of the driver loads. Kernels are found by their heads, KERNEL(name, group)(parameters), which stand at the start of a line or
+ * are what a macro HEAD_OF_name says. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,8 @@ int nvrtcCompileProgram(struct program *program, int count, const char **options
     fputs("\n#line 1 \"stub\"\n", source);
     for (const char *at = program->text; at; at = strchr(at, '\n')) {
         at += *at == '\n';
-        if (!strncmp(at, "KERNEL(", 7)) write_run(source, at);
+        const char *head = !strncmp(at, "#define HEAD_OF_", 16) ? strchr(at + 16, ' ') + 1 : at;
+        if (!strncmp(head, "KERNEL(", 7)) write_run(source, head);
     }
     fclose(source);
     snprintf(command, sizeof command, DRIVEN, program->path, program->path, program->path);

@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 use warpline_device::{
     Argument, Buffer, Device, Failure, Kernel, Launch, Part, Step, Stream, Work,
 };
-use warpline_nf::{Function, KernelStep, Kernels};
-use warpline_packet::{ArenaLayout, Field, FieldSet};
+use warpline_nf::{Function, KernelParameter, KernelStep, KernelTable, Kernels};
+use warpline_packet::{ArenaLayout, Binding, Field, FieldSet};
 
-use crate::sys::vouched;
+use crate::sys::vouched::{self, Given};
 
 /// See the module. Shared by all lanes. Tables may hold keys: they are zeroed before their memory is given back.
 pub(crate) struct Loaded {
     device: Arc<dyn Device>,
     /// The kernels in their order.
     pub(crate) kernels: Vec<LoadedKernel>,
+    /// What each takes.
+    parameters: Vec<KernelParameter>,
     /// What they read besides packets.
     pub(crate) tables: Vec<Buffer>,
     /// Whether a lane uses them no more, as their device failed.
@@ -34,19 +36,17 @@ impl Loaded {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// A launch of `kernel` for the `count` packets that `names` names in `arena`, as function `place` of its chain.
+    /// A launch of `kernel` for the `count` packets that `packets` names in `arena`, as function `place` of its chain.
     pub(crate) fn launch(
         &self,
         kernel: &LoadedKernel,
         arena: Argument,
-        names: Argument,
+        packets: Argument,
         count: u32,
         place: u8,
     ) -> Launch {
-        let mut arguments = Vec::with_capacity(self.tables.len() + 4);
-        arguments.extend([arena, names]);
-        arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
-        arguments.extend([Argument::U32(count), Argument::U32(place.into())]);
+        let given = Given { arena, packets, tables: &self.tables, count, place };
+        let arguments = given.arguments(&self.parameters);
         vouched::launch(&kernel.kernel, kernel.groups(count), arguments)
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn load(
     kernels: &Kernels,
     layout: &ArenaLayout,
 ) -> Result<Loaded, Failure> {
-    let module = device.compile(&vouched::source(kernels, layout))?;
+    let module = device.compile(&vouched::source(kernels, layout, &Binding::MIRROR))?;
     let with_kernel = |step: &KernelStep| {
         let kernel = module.kernel(step.name)?;
         Ok(LoadedKernel { kernel, group: step.group, items_per_packet: step.items_per_packet })
@@ -119,13 +119,14 @@ pub(crate) fn load(
     let mut loaded = Loaded {
         device: Arc::clone(device),
         kernels: loaded,
+        parameters: kernels.parameters(),
         tables: Vec::new(),
         given_up: AtomicBool::new(false),
     };
-    for table in kernels.tables() {
-        let buffer = device.allocate(table.len())?;
+    for KernelTable { bytes, .. } in kernels.tables() {
+        let buffer = device.allocate(bytes.len())?;
         loaded.tables.push(buffer.clone());
-        copy_table(&**device, &mut *stream, table, &buffer)?;
+        copy_table(&**device, &mut *stream, bytes, &buffer)?;
     }
     run_empty(&**device, &mut *stream, &loaded)?;
     Ok(loaded)

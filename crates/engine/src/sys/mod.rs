@@ -12,4 +12,4 @@ pub(crate) use affinity::pin;
 pub use affinity::{allowed, leave};
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
-pub use vouched::source as kernel_source;
+pub use vouched::{Given, source as kernel_source};

@@ -1,45 +1,64 @@
 //! The kernels of functions, vouched for. Their tests have this file, too.
 
-use warpline_device::{Argument, Header, Kernel, KernelSpec, Launch, Parameter, Source};
-use warpline_nf::{KERNEL_TABLES_MAX, KernelHeader, KernelStep, Kernels};
-use warpline_packet::{ArenaLayout, kernel_layout};
+use warpline_device::{Argument, Buffer, Header, Kernel, KernelSpec, Launch, Parameter, Source};
+use warpline_nf::{KernelHeader, KernelParameter, KernelStep, Kernels};
+use warpline_packet::{ArenaLayout, Binding, kernel_layout};
 
-/// What every kernel of a function takes: the mirror, the packets, its tables, how many packets there are, and its place.
-fn parameters(tables: usize) -> &'static [Parameter] {
-    use Parameter::{Reads, U32, Writes};
-    match tables {
-        0 => &[Writes, Reads, U32, U32],
-        1 => &[Writes, Reads, Reads, U32, U32],
-        2 => &[Writes, Reads, Reads, Reads, U32, U32],
-        3 => &[Writes, Reads, Reads, Reads, Reads, U32, U32],
-        4 => &[Writes, Reads, Reads, Reads, Reads, Reads, U32, U32],
-        5 => &[Writes, Reads, Reads, Reads, Reads, Reads, Reads, U32, U32],
-        6 => &[Writes, Reads, Reads, Reads, Reads, Reads, Reads, Reads, U32, U32],
-        7 => &[Writes, Reads, Reads, Reads, Reads, Reads, Reads, Reads, Reads, U32, U32],
-        _ => &[Writes, Reads, Reads, Reads, Reads, Reads, Reads, Reads, Reads, Reads, U32, U32],
-    }
-}
-
-const _: () = assert!(KERNEL_TABLES_MAX == 8);
-
-/// The text of a function, for arenas of `layout`.
-pub fn source(kernels: &Kernels, layout: &ArenaLayout) -> Source {
-    let tables = kernels.tables().len();
+/// The text of a function, for arenas of `layout` and fields that lie where `binding` says.
+pub fn source(kernels: &Kernels, layout: &ArenaLayout, binding: &Binding) -> Source {
+    let parameters: Vec<Parameter> = kernels.parameters().into_iter().map(kind_of).collect();
     let spec = |step: &KernelStep| KernelSpec {
         name: step.name,
         group: step.group,
         shared_big: step.shared_big,
-        parameters: parameters(tables),
+        parameters: parameters.clone().into(),
     };
-    let header = |one: &KernelHeader| Header { name: one.name, text: one.text };
+    let header = |one: KernelHeader| Header { name: one.name, text: one.text };
     let specs: Vec<KernelSpec> = kernels.steps().iter().map(spec).collect();
-    let headers: Vec<Header> = kernels.headers().iter().map(header).collect();
-    // SAFETY: `Kernels` are made by the functions of one crate only, whose texts have the heads that it says they
-    // have and nothing that runs when they are loaded.
+    let headers: Vec<Header> = kernels.headers(binding).into_iter().map(header).collect();
+    // SAFETY: the heads in the text are made of the parameters of which the descriptions are made, and texts of functions, which one
+    // crate alone makes, have nothing that runs when they are loaded.
     let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
     let own = kernels.defines().iter().map(|&(name, value)| (name.to_owned(), value));
     let all = kernel_layout(layout).into_iter().chain(own);
     all.fold(source, |source, (name, value)| source.define(name, value))
+}
+
+fn kind_of(parameter: KernelParameter) -> Parameter {
+    match parameter {
+        KernelParameter::Arena => Parameter::Writes,
+        KernelParameter::Packets | KernelParameter::Table(_) => Parameter::Reads,
+        KernelParameter::Count | KernelParameter::Place => Parameter::U32,
+    }
+}
+
+/// What a launch gives the kernels of a function.
+#[derive(Debug)]
+pub struct Given<'a> {
+    /// The mirror.
+    pub arena: Argument,
+    /// The names of the packets.
+    pub packets: Argument,
+    /// The function's tables, in order.
+    pub tables: &'a [Buffer],
+    /// How many packets are named.
+    pub count: u32,
+    /// The function's place in its chain.
+    pub place: u8,
+}
+
+impl Given<'_> {
+    /// The arguments of kernels that take `parameters`.
+    pub fn arguments(&self, parameters: &[KernelParameter]) -> Vec<Argument> {
+        let argument = |parameter: &KernelParameter| match *parameter {
+            KernelParameter::Arena => self.arena.clone(),
+            KernelParameter::Packets => self.packets.clone(),
+            KernelParameter::Table(number) => Argument::Reads(self.tables[number].whole()),
+            KernelParameter::Count => Argument::U32(self.count),
+            KernelParameter::Place => Argument::U32(self.place.into()),
+        };
+        parameters.iter().map(argument).collect()
+    }
 }
 
 /// A launch with the arguments that `device::executor` makes, and the tests of kernels.

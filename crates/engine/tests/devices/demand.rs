@@ -51,7 +51,7 @@ fn a_device_that_works_in_place_is_asked_for_no_mirror() {
         let all = demands([(&chain, &Settings { lanes: 2, ..Settings::default() })]);
         let [demand] = &all[..] else { panic!("{all:?}") };
         let tables = chain.instances[0].function.kernels().expect("kernels");
-        let tables: u64 = tables.tables().iter().map(|table| table.len() as u64).sum();
+        let tables: u64 = tables.tables().iter().map(|table| table.bytes.len() as u64).sum();
         assert_eq!(demand.mirrors > 0, copies(&device), "{demand:?}");
         assert_eq!(demand.others > tables, copies(&device), "{demand:?}");
         assert!(demand.others >= tables, "{demand:?}");

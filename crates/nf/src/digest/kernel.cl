@@ -1,10 +1,10 @@
 /* MD5 (RFC 1321) of payloads, an item a packet. */
 
-/* Words 4 `quarter` to 4 `quarter` + 3 of a payload of `len` bytes behind which are a byte 0x80 and zeros (RFC 1321, 3.1). */
-FUNCTION void padded_words(const GLOBAL u8 *payload, u32 quarter, u32 len, u32 *words)
+/* Words 4 `quarter` to 4 `quarter` + 3 of a text of `len` bytes behind which are a byte 0x80 and zeros (RFC 1321, 3.1). */
+FUNCTION void padded_words(const GLOBAL u8 *text, u32 quarter, u32 len, u32 *words)
 {
     u32 at = 16 * quarter, left = len > at ? len - at : 0;
-    if (left) load_words(payload + at, left < 16 ? left : 16, words);
+    if (left) load_words(text + at, left < 16 ? left : 16, words);
     UNROLL
     for (u32 i = 0; i < 4; i++) {
         u32 own = left > 4 * i ? left - 4 * i : 0;
@@ -53,17 +53,17 @@ FUNCTION void md5_block(u32 *digest, const u32 *block)
     digest[0] += a; digest[1] += b; digest[2] += c; digest[3] += d;
 }
 
-FUNCTION void md5(const GLOBAL u8 *payload, u32 len, u32 *digest)
+FUNCTION void md5(const GLOBAL u8 *text, u32 len, u32 *digest)
 {
     digest[0] = 0x67452301; digest[1] = 0xefcdab89; digest[2] = 0x98badcfe; digest[3] = 0x10325476;
-    /* Behind the payload are at least nine bytes more: 0x80 and its length in bits. */
+    /* Behind the text are at least nine bytes more: 0x80 and its length in bits. */
     u32 last = (len + 8) / 64;
     for (u32 number = 0; number <= last; number++) {
         u32 block[16];
         UNROLL
         for (u32 i = 0; i < 4; i++) {
-            if (64 * number + 64 <= len) load_words(payload + 64 * number + 16 * i, 16, block + 4 * i);
-            else padded_words(payload, 4 * number + i, len, block + 4 * i);
+            if (64 * number + 64 <= len) load_words(text + 64 * number + 16 * i, 16, block + 4 * i);
+            else padded_words(text, 4 * number + i, len, block + 4 * i);
         }
         if (number == last) {
             block[14] = len << 3;
@@ -74,7 +74,7 @@ FUNCTION void md5(const GLOBAL u8 *payload, u32 len, u32 *digest)
 }
 
 /* The digest's words, and the flag, of payloads of at least MIN_LEN bytes; WORD_0 and so on are the function's words. */
-KERNEL(digest_payloads, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 count, u32 place)
+PACKET_KERNEL(digest_payloads)
 {
     ITEMS {
         if (index() >= count) continue;
@@ -84,7 +84,7 @@ KERNEL(digest_payloads, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 co
         u32 start = payload_offset(p), end = ip_end(p);
         if (end > frame_len(p) || start > end || end - start < MIN_LEN) continue;
         u32 digest[4];
-        md5(frame_of(p) + start, end - start, digest);
+        md5(payload(fields_of(p)), end - start, digest);
         set_scratch(p, WORD_0, digest[0]);
         set_scratch(p, WORD_1, digest[1]);
         set_scratch(p, WORD_2, digest[2]);

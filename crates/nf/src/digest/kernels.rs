@@ -1,7 +1,7 @@
 //! The digest on a device: an item a packet. What it leaves in scratch words is what `run` does.
 
 use super::Digest;
-use crate::kernels::{BYTES, KernelStep, Kernels, PACKET, number_of};
+use crate::kernels::{BYTES, KernelStep, Kernels, number_of};
 
 const STEPS: &[KernelStep] =
     &[KernelStep { name: "digest_payloads", group: 128, shared_big: 0, items_per_packet: 1 }];
@@ -14,8 +14,9 @@ pub(super) fn kernels(digest: &Digest) -> Kernels {
     Kernels {
         name: "digest.cl",
         text: include_str!("kernel.cl"),
-        headers: &[PACKET, BYTES],
+        headers: &[BYTES],
         defines: words.chain([("MIN_LEN", digest.min_len as u64)]).collect(),
+        all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables: Vec::new(),
     }

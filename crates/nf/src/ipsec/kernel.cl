@@ -13,8 +13,7 @@ FUNCTION void seal_packet(Task t, u32 place, const LOCAL u32 *encrypting)
     finish(t);
 }
 
-KERNEL(ipsec_seal, 64)(
-    GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
+PACKET_KERNEL(ipsec_seal)
 {
     SHARED_BIG(u32, encrypting, AES_TABLE);
     ITEMS { aes_begin(encrypting); }
@@ -31,19 +30,19 @@ KERNEL(ipsec_seal, 64)(
 FUNCTION Stretch find_esp(Task t)
 {
     Packet p = t.packet;
-    const GLOBAL u8 *frame = frame_of(p);
+    Fields f = fields_of(p);
     Stretch esp = {0, 0};
     u32 at = l4_offset(p), end = ip_end(p), in_udp = ip_protocol(p) == IP_PROTOCOL_UDP;
     if (in_udp) {
-        if (at + 8 > end || get_be16(frame + at + UDP_DST_PORT) != NAT_T_PORT) return esp;
-        u32 own = at + get_be16(frame + at + UDP_UDP_LEN);
+        if (at + 8 > end || dst_port_udp(f) != NAT_T_PORT) return esp;
+        u32 own = at + udp_len(f);
         if (own < end) end = own;
         at += 8;
     } else if (ip_protocol(p) != IP_PROTOCOL_ESP) {
         return esp;
     }
     /* Four bytes of zero stand before IKE. */
-    if (at + ESP_HEADER_LEN > end || (in_udp && get_be32(frame + at) == 0)) return esp;
+    if (at + HEADER_LEN_ESP > end || (in_udp && esp_spi_at(f.link + at) == 0)) return esp;
     esp.at = at;
     esp.len = end - at;
     return esp;
@@ -52,7 +51,7 @@ FUNCTION Stretch find_esp(Task t)
 /* Whether `len` bytes of ESP are what the SA's algorithms make. */
 FUNCTION int is_right_len(const GLOBAL u8 *sa, u32 len)
 {
-    u32 around = ESP_HEADER_LEN + sa[SA_IV_LEN] + sa[SA_ICV_LEN];
+    u32 around = HEADER_LEN_ESP + sa[SA_IV_LEN] + sa[SA_ICV_LEN];
     return len >= around && (len - around) % sa[SA_BLOCK_LEN] == 0;
 }
 
@@ -93,8 +92,7 @@ FUNCTION void open_packet(Task t, u32 place, Opening by)
 }
 
 /* Both kernels say for themselves which packets are theirs: where a function of its own does, PoCL 3.1 gives wrong results. */
-KERNEL(ipsec_open, 64)(
-    GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
+PACKET_KERNEL(ipsec_open)
 {
     SHARED_BIG(u32, decrypting, AES_TABLE);
     SHARED(u8, box, AES_BOX);
@@ -109,8 +107,7 @@ KERNEL(ipsec_open, 64)(
     }
 }
 
-KERNEL(ipsec_open_counter, 64)(
-    GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u8 *sas, u32 count, u32 place)
+PACKET_KERNEL(ipsec_open_counter)
 {
     SHARED_BIG(u32, encrypting, AES_TABLE);
     ITEMS { aes_begin(encrypting); }

@@ -10,7 +10,7 @@ use super::strip::Outcome;
 use super::traffic::NAT_T_PORT;
 use super::words::Work;
 use super::{Ipsec, reason};
-use crate::kernels::{BYTES, KernelHeader, KernelStep, Kernels, PACKET, number_of};
+use crate::kernels::{BYTES, Element, KernelStep, KernelTable, Kernels, Text, number_of};
 
 /// Copies of a word in a GPU's table of AES: its banks of shared memory. A row is 256 bytes by it, as `kernels/aes.h` needs.
 const AES_BANKS: u32 = 32;
@@ -25,6 +25,7 @@ const fn step(name: &'static str) -> KernelStep {
 const SEAL: KernelStep = step("ipsec_seal");
 const OPEN: KernelStep = step("ipsec_open");
 const OPEN_COUNTER: KernelStep = step("ipsec_open_counter");
+const ALL: &[KernelStep] = &[SEAL, OPEN, OPEN_COUNTER];
 
 /// The one that does the work of `sa`.
 fn step_of(sa: &Sa) -> KernelStep {
@@ -37,11 +38,11 @@ fn step_of(sa: &Sa) -> KernelStep {
 
 macro_rules! headers {
     ($($name:literal $path:literal)*) => {
-        &[PACKET, BYTES, $(KernelHeader { name: $name, text: include_str!($path) }),*]
+        &[BYTES, $(($name, include_str!($path))),*]
     };
 }
 
-const HEADERS: &[KernelHeader] = headers! {
+const HEADERS: &[Text] = headers! {
     "aes.h" "../../kernels/aes.h"
     "sha_message.h" "../../kernels/sha_message.h"
     "sha1.h" "../../kernels/sha1.h"
@@ -111,12 +112,15 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
     let words = names.into_iter().zip(ipsec.words.all().map(number_of));
     let is_needed = |step: &KernelStep| ipsec.tables.sas.iter().any(|sa| step_of(sa) == *step);
     let places = kernel_table::PLACES.iter().map(|&(name, place)| (name, place as u64));
+    let bytes = kernel_table::build(&ipsec.tables);
+    let sas = KernelTable { name: "sas", element: Element::U8, bytes };
     Kernels {
         name: "ipsec.cl",
         text: include_str!("kernel.cl"),
         headers: HEADERS,
         defines: NUMBERS.iter().copied().chain(places).chain(words).collect(),
-        steps: [SEAL, OPEN, OPEN_COUNTER].into_iter().filter(is_needed).collect(),
-        tables: vec![kernel_table::build(&ipsec.tables)],
+        all_steps: ALL,
+        steps: ALL.iter().copied().filter(is_needed).collect(),
+        tables: vec![sas],
     }
 }

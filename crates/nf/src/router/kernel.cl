@@ -63,43 +63,45 @@ FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const
 
 /* Takes one off the TTL and mends the checksum (RFC 1624), whose word has the TTL as its upper half; says whether there was
  * one to take: "If the TTL is reduced to zero (or less), the packet MUST be discarded" (RFC 1812, 5.3.1). */
-FUNCTION int decrement_v4(GLOBAL u8 *header)
+FUNCTION int decrement_v4(Fields f)
 {
-    if (header[V4_TTL] <= 1) return 0;
-    header[V4_TTL] -= 1;
-    u32 old = get_be16(header + V4_IP_CHECKSUM);
+    u32 ttl = ttl_v4(f);
+    if (ttl <= 1) return 0;
+    set_ttl_v4(f, ttl - 1);
+    u32 old = ip_checksum(f);
     /* The carry goes round. */
-    put_be16(header + V4_IP_CHECKSUM, old + 0x100 + (old >= 0xfeff));
+    set_ip_checksum(f, old + 0x100 + (old >= 0xfeff));
     return 1;
 }
 
-FUNCTION int decrement_v6(GLOBAL u8 *header)
+FUNCTION int decrement_v6(Fields f)
 {
-    if (header[V6_TTL] <= 1) return 0;
-    header[V6_TTL] -= 1;
+    u32 ttl = ttl_v6(f);
+    if (ttl <= 1) return 0;
+    set_ttl_v6(f, ttl - 1);
     return 1;
 }
 
-FUNCTION void put_le32(GLOBAL u8 *at, u32 word)
-{
-    at[0] = (u8)word; at[1] = (u8)(word >> 8); at[2] = (u8)(word >> 16); at[3] = (u8)(word >> 24);
-}
+FUNCTION void put_le16(GLOBAL u8 *at, u32 word) { at[0] = (u8)word; at[1] = (u8)(word >> 8); }
+FUNCTION void put_le32(GLOBAL u8 *at, u32 word) { put_le16(at, word); put_le16(at + 2, word >> 16); }
 
-/* Writes an action's address and the router's own, whose first two bytes are OWN_MAC_START and the others OWN_MAC_REST. */
-FUNCTION void write_addresses(Packet p, u32 first, u32 second)
+/* Writes an action's address and the router's own, whose first two bytes are OWN_MAC_START and the others OWN_MAC_REST. Both as
+ * three words where they lie side by side. */
+FUNCTION void write_addresses(Fields f, u32 first, u32 second)
 {
+    Packet p = f.packet;
     if (link_of(p) != LINKTYPE_ETHERNET || frame_len(p) < 12) return;
-    GLOBAL u8 *frame = frame_of(p);
-    u32 middle = (second & 0xffff) | (u32)OWN_MAC_START << 16;
-    if ((frame - p.arena) % 4 == 0) {
-        GLOBAL u32 *words = (GLOBAL u32 *)frame;
+    GLOBAL u8 *dst = eth_dst(f), *src = eth_src(f);
+    if (src == dst + 6 && (dst - p.arena) % 4 == 0) {
+        GLOBAL u32 *words = (GLOBAL u32 *)dst;
         words[0] = first;
-        words[1] = middle;
+        words[1] = (second & 0xffff) | (u32)OWN_MAC_START << 16;
         words[2] = (u32)OWN_MAC_REST;
     } else {
-        put_le32(frame, first);
-        put_le32(frame + 4, middle);
-        put_le32(frame + 8, (u32)OWN_MAC_REST);
+        put_le32(dst, first);
+        put_le16(dst + 4, second);
+        put_le16(src, (u32)OWN_MAC_START);
+        put_le32(src + 2, (u32)OWN_MAC_REST);
     }
 }
 
@@ -120,30 +122,28 @@ FUNCTION void refuse_other(Packet p, u32 place)
     refuse(p, is_cut ? REASON_SNAPPED : REASON_NON_IP, place);
 }
 
-KERNEL(route, 128)(GLOBAL u8 *arena, const GLOBAL u32 *packets, const GLOBAL u32 *actions, const GLOBAL Entry *tbl24,
-                   const GLOBAL Entry *tbl8, const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves,
-                   u32 count, u32 place)
+PACKET_KERNEL(route)
 {
     ITEMS {
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, index());
         if (!is_ours(p) || reject_malformed(p, place)) continue;
-        u32 version = ip_version(p), header_len = version == 4 ? V4_HEADER_LEN : V6_HEADER_LEN;
+        u32 version = ip_version(p), header_len = version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6;
         if (version != 4 && version != 6) { refuse_other(p, place); continue; }
         /* Ingress found the whole header; what it found is believed within the frame only. */
         if (l3_offset(p) + header_len > frame_len(p)) { leave(p, place); continue; }
-        GLOBAL u8 *header = frame_of(p) + l3_offset(p);
-        u32 hop = version == 4 ? next_hop_v4(tbl24, tbl8, get_be32(header + V4_DST_ADDR))
-                               : next_hop_v6(direct, nodes, leaves, header + V6_DST_ADDR);
+        Fields f = fields_of(p);
+        u32 hop = version == 4 ? next_hop_v4(tbl24, tbl8, dst_addr_v4(f))
+                               : next_hop_v6(direct, nodes, leaves, dst_addr_v6(f));
         if (hop >= HOPS) { refuse(p, REASON_NO_ROUTE, place); continue; }
         u32 first = actions[ACTION_WORDS * hop], second = actions[ACTION_WORDS * hop + 1];
         u32 kind = second >> 16 & 255;
         if (kind == KIND_DROP) { refuse(p, second >> 24, place); continue; }
-        if (!(version == 4 ? decrement_v4(header) : decrement_v6(header))) {
+        if (!(version == 4 ? decrement_v4(f) : decrement_v6(f))) {
             refuse(p, REASON_TTL_EXCEEDED, place);
             continue;
         }
-        if (HAS_MAC && kind == KIND_REWRITE) write_addresses(p, first, second);
+        if (HAS_MAC && kind == KIND_REWRITE) write_addresses(f, first, second);
         set_next_hop(p, hop);
     }
 }

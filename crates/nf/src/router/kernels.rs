@@ -6,7 +6,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 use super::fib::{Action, reason};
 use super::fib4::Fib4;
 use super::{IP_HEADER_LEN_MAX, Mac, Node, Router, icmp};
-use crate::kernels::{KernelStep, Kernels, PACKET};
+use crate::kernels::{Element, KernelStep, KernelTable, Kernels};
 
 const STEPS: &[KernelStep] =
     &[KernelStep { name: "route", group: 128, shared_big: 0, items_per_packet: 1 }];
@@ -17,26 +17,30 @@ const ACTION_LEN: usize = 8;
 const NODE_LEN: usize = 32;
 
 pub(super) fn kernels(router: &Router) -> Kernels {
-    let (entry_bits, tbl24, tbl8) = match &router.fib.v4 {
-        Fib4::Narrow(fib) => (16, shorts(fib.tbl24()), shorts(fib.tbl8())),
-        Fib4::Wide(fib) => (32, words(fib.tbl24()), words(fib.tbl8())),
+    let (entry, tbl24, tbl8) = match &router.fib.v4 {
+        Fib4::Narrow(fib) => (Element::U16, shorts(fib.tbl24()), shorts(fib.tbl8())),
+        Fib4::Wide(fib) => (Element::U32, words(fib.tbl24()), words(fib.tbl8())),
     };
     let v6 = &router.fib.v6;
+    let actions = router.fib.actions.iter().flat_map(action_bytes).collect();
+    let nodes = v6.nodes().iter().flat_map(node_bytes).collect();
     let tables = vec![
-        router.fib.actions.iter().flat_map(action_bytes).collect(),
-        tbl24,
-        tbl8,
-        words(v6.direct()),
-        v6.nodes().iter().flat_map(node_bytes).collect(),
-        shorts(v6.leaves()),
+        table("actions", Element::U32, actions),
+        table("tbl24", entry, tbl24),
+        table("tbl8", entry, tbl8),
+        table("direct", Element::U32, words(v6.direct())),
+        table("nodes", Element::U8, nodes),
+        table("leaves", Element::U16, shorts(v6.leaves())),
     ];
+    let entry_bits = if entry == Element::U16 { 16 } else { 32 };
     Kernels {
         name: "router.cl",
         text: include_str!("kernel.cl"),
-        headers: &[PACKET],
+        headers: &[],
         defines: defines(router, entry_bits),
+        all_steps: STEPS,
         steps: STEPS.to_vec(),
-        tables: tables.into_iter().map(not_empty).collect(),
+        tables,
     }
 }
 
@@ -52,8 +56,8 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("OWN_MAC_START", u16::from_le_bytes([a, b]).into()),
         ("OWN_MAC_REST", u32::from_le_bytes([c, d, e, f]).into()),
         ("ANSWERED", answered),
-        ("V4_HEADER_LEN", ipv4::HEADER_LEN as u64),
-        ("V6_HEADER_LEN", ipv6::HEADER_LEN as u64),
+        ("HEADER_LEN_V4", ipv4::HEADER_LEN as u64),
+        ("HEADER_LEN_V6", ipv6::HEADER_LEN as u64),
         ("IP_HEADER_LEN_MAX", IP_HEADER_LEN_MAX as u64),
         ("REASON_NO_ROUTE", reason::NO_ROUTE.0.into()),
         ("REASON_TTL_EXCEEDED", reason::TTL_EXCEEDED.0.into()),
@@ -94,6 +98,9 @@ fn words(numbers: &[u32]) -> Vec<u8> {
 }
 
 /// No device takes a table without a byte: one that nothing refers to gets some.
-fn not_empty(table: Vec<u8>) -> Vec<u8> {
-    if table.is_empty() { vec![0; NODE_LEN] } else { table }
+fn table(name: &'static str, element: Element, mut bytes: Vec<u8>) -> KernelTable {
+    if bytes.is_empty() {
+        bytes.resize(NODE_LEN, 0);
+    }
+    KernelTable { name, element, bytes }
 }

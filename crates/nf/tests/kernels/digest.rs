@@ -5,9 +5,9 @@ use std::path::Path;
 use warpline_device::Device;
 use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
-use warpline_packet::LinkType;
+use warpline_packet::{Field, FieldSet, LinkType};
 
-use crate::driver::{Tally, compare, compile_for_cuda, devices};
+use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const V4: [u8; 4] = [192, 0, 2, 1];
@@ -15,9 +15,13 @@ const V6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
 
 /// Payloads of every length up to three blocks and more, at every place of a word.
 fn lengths() -> Vec<Input> {
+    lengths_of((0..=260).chain([1471, 1472, 1473, 9000, 65_000]))
+}
+
+fn lengths_of(lens: impl Iterator<Item = usize>) -> Vec<Input> {
     let mut random = Random::new(1);
     let mut inputs = Vec::new();
-    for len in (0..=260).chain([1471, 1472, 1473, 9000, 65_000]) {
+    for len in lens {
         let payload = random.bytes(len);
         inputs.push(ethernet(&[], &ipv4(V4, 64, 17, &[], &udp(&payload))));
         inputs.push(on_link(LinkType::RAW, &ipv4(V4, 64, 17, &[], &udp(&payload))));
@@ -84,6 +88,18 @@ pub(crate) fn edges_on(device: &dyn Device) {
 fn payloads_of_every_length_are_digested() {
     on_all_devices("min_len = 1", &lengths());
     on_all_devices("min_len = 64", &lengths());
+}
+
+#[test]
+fn payloads_are_found_in_columns() {
+    let payload = FieldSet::of(&[Field::Payload]);
+    let (function, words) = build(&DEFINITION, "min_len = 1", Path::new("."));
+    let inputs: Vec<Input> = [lengths_of(0..=260), edges()].concat();
+    for device in devices() {
+        let twins = [&*function, &*function];
+        let tally = compare_staged(twins, words, &inputs, &*device, payload);
+        assert_eq!(tally, Tally { packets: inputs.len(), left: 0 });
+    }
 }
 
 #[test]

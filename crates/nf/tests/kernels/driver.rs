@@ -6,15 +6,17 @@
 
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Figures, Kernel, Part, Step, Work, compile_cuda_for, figures,
+    Argument, Buffer, Device, Failure, Figures, Kernel, Part, Source, Step, Work, compile_cuda_for,
+    figures,
 };
 use warpline_nf::harness::Input;
-use warpline_nf::{Function, Kernels};
-use warpline_packet::{ArenaLayout, Columns};
+use warpline_nf::{Function, KernelParameter, Kernels};
+use warpline_packet::{ArenaLayout, Binding, Columns, FieldSet};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
+use crate::staged::Staging;
 use crate::sys::POISON;
-use crate::sys::vouched::{launch, source};
+use crate::sys::vouched::{Given, launch, source};
 
 /// How many packets were compared, and how many of them the kernels left to the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,14 +39,25 @@ pub(crate) fn compare(
 
 /// The same for a function that gives its state once: two of them that were built alike, for `run` and for the kernels.
 pub(crate) fn compare_twins(
-    [ours_of, function]: [&dyn Function; 2],
+    twins: [&dyn Function; 2],
     scratch_words: usize,
     inputs: &[Input],
     device: &dyn Device,
 ) -> Tally {
+    compare_staged(twins, scratch_words, inputs, device, FieldSet::EMPTY)
+}
+
+/// The same where kernels find `fields` in columns.
+pub(crate) fn compare_staged(
+    [ours_of, function]: [&dyn Function; 2],
+    scratch_words: usize,
+    inputs: &[Input],
+    device: &dyn Device,
+    fields: FieldSet,
+) -> Tally {
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
-    let layout = layout(function, scratch_words, len_max);
-    let program = Program::load(function, &layout, device);
+    let (staging, layout) = Staging::new(fields, len_max, layout(function, scratch_words, len_max));
+    let program = Program::load(function, &layout, staging, device);
     let (mut ours, mut theirs) = (Side::new(ours_of, &layout), Side::new(function, &layout));
     let mut tally = Tally::default();
     let mut rest = inputs;
@@ -78,7 +91,7 @@ pub(crate) fn compare_twins(
 /// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
 pub(crate) fn compile_for_cuda(function: &dyn Function, scratch_words: usize) {
     let kernels = function.kernels().expect("kernels");
-    let source = source(&kernels, &layout(function, scratch_words, 0));
+    let source = source(&kernels, &layout(function, scratch_words, 0), &Binding::MIRROR);
     for arch in [80, 90, 100] {
         match compile_cuda_for(&source, arch) {
             Ok(cubin) => judge(arch, &kernels, &figures(&cubin)),
@@ -108,32 +121,53 @@ fn judge(arch: u32, kernels: &Kernels, figures: &[Figures]) {
 }
 
 /// A function's kernels and tables on a device.
-struct Program<'a> {
+pub(crate) struct Program<'a> {
     device: &'a dyn Device,
+    staging: Staging,
     /// Each with the work-items that a packet gets.
     kernels: Vec<(Kernel, u32)>,
+    parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
     arena: Buffer,
     packets: Buffer,
 }
 
 impl<'a> Program<'a> {
-    fn load(function: &dyn Function, layout: &ArenaLayout, device: &'a dyn Device) -> Self {
+    fn load(
+        function: &dyn Function,
+        layout: &ArenaLayout,
+        staging: Staging,
+        device: &'a dyn Device,
+    ) -> Self {
         let kernels = function.kernels().expect("kernels");
-        let module = device.compile(&source(&kernels, layout)).expect("kernels compile");
+        let source = source(&kernels, layout, &staging.binding);
+        Self::new(&kernels, &source, layout, staging, device)
+    }
+
+    /// With the text of `source` in place of that of `kernels`.
+    pub(crate) fn new(
+        kernels: &Kernels,
+        source: &Source,
+        layout: &ArenaLayout,
+        staging: Staging,
+        device: &'a dyn Device,
+    ) -> Self {
+        let module = device.compile(source).expect("kernels compile");
         let steps = kernels.steps().iter();
         let with_items =
             steps.map(|step| (module.kernel(step.name).expect("a kernel"), step.items_per_packet));
         let allocate = |len| device.allocate(len).expect("memory");
         let program = Self {
             device,
+            staging,
             kernels: with_items.collect(),
-            tables: kernels.tables().iter().map(|table| allocate(table.len())).collect(),
+            parameters: kernels.parameters(),
+            tables: kernels.tables().iter().map(|table| allocate(table.bytes.len())).collect(),
             arena: allocate(layout.memory_len()),
             packets: allocate(8 * PACKETS_MAX * layout.slots / 256),
         };
         for (table, buffer) in kernels.tables().iter().zip(&program.tables) {
-            program.copy_in(table, buffer);
+            program.copy_in(&table.bytes, buffer);
         }
         program
     }
@@ -150,8 +184,7 @@ impl<'a> Program<'a> {
             table.fill([POISON, 0][index % 2]);
             batch.copy_columns(Columns::read_by(access), table);
         }
-        let after = self.launch(&before, &list(side));
-        check_the_rest(side, &before, &after);
+        let after = self.left_of(side, before);
         let mut left = 0;
         for index in FILLED {
             let frames = side.frames(index);
@@ -179,17 +212,29 @@ impl<'a> Program<'a> {
         left
     }
 
+    /// What the kernels leave of an arena.
+    pub(crate) fn left_of(&self, side: &mut Side<'_>, mut arena: Vec<u8>) -> Vec<u8> {
+        FILLED.for_each(|index| self.staging.gather(side, index, &mut arena));
+        let mut after = self.launch(&arena, &list(side));
+        check_the_rest(side, &arena, &after);
+        FILLED.for_each(|index| self.staging.scatter(side, index, &mut after));
+        after
+    }
+
     fn launch(&self, arena: &[u8], packets: &[u8]) -> Vec<u8> {
         self.copy_in(arena, &self.arena);
         self.copy_in(packets, &self.packets);
         let count = (packets.len() / 8) as u32;
         let steps = self.kernels.iter().map(|(kernel, items)| {
-            let mut arguments =
-                vec![Argument::Writes(self.arena.whole()), Argument::Reads(self.packets.whole())];
-            arguments.extend(self.tables.iter().map(|table| Argument::Reads(table.whole())));
-            arguments.extend([Argument::U32(count), Argument::U32(u32::from(PLACE))]);
+            let given = Given {
+                arena: Argument::Writes(self.arena.whole()),
+                packets: Argument::Reads(self.packets.whole()),
+                tables: &self.tables,
+                count,
+                place: PLACE,
+            };
             let groups = (count * items).div_ceil(kernel.spec().group);
-            Step::Launch(launch(kernel, groups, arguments))
+            Step::Launch(launch(kernel, groups, given.arguments(&self.parameters)))
         });
         let piece = self.device.host_memory(arena.len()).expect("host memory");
         let whole = Part { piece: 0, range: 0..arena.len() };

@@ -10,6 +10,7 @@ mod ipsec;
 mod router;
 mod sanitizers;
 mod side;
+mod staged;
 #[path = "../../../device/tests/stub/mod.rs"]
 mod stub;
 #[allow(unsafe_code)]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use warpline_device::Device;
 use warpline_nf::harness::{Input, build};
 use warpline_nf::router::DEFINITION;
-use warpline_packet::LinkType;
+use warpline_packet::{Field, FieldSet, LinkType};
 
-use crate::driver::{Tally, compare, compile_for_cuda, devices};
+use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
 use crate::frames::{Random, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n192.0.2.0/24 direct\n\
@@ -54,6 +54,26 @@ fn on(devices: &[Arc<dyn Device>], name: &str, routes: &str, keys: &str, inputs:
     for device in devices {
         let tally = compare(&*function, words, inputs, &**device);
         assert_eq!(tally, Tally { packets: inputs.len(), left: 0 });
+    }
+}
+
+/// What the router reads and writes of frames.
+const FIELDS: [Field; 5] =
+    [Field::DstAddr, Field::Ttl, Field::IpChecksum, Field::EthDst, Field::EthSrc];
+
+#[test]
+fn fields_are_found_in_columns() {
+    let folder = Folder::new("staged", ROUTES);
+    let table = format!("routes = \"routes\"\n{MAC}{ICMP}");
+    let (function, words) = build(&DEFINITION, &table, &folder.0);
+    let inputs = edges();
+    for device in devices() {
+        let all = FieldSet::of(&FIELDS);
+        for fields in FIELDS.map(|one| FieldSet::of(&[one])).into_iter().chain([all]) {
+            let twins = [&*function, &*function];
+            let tally = compare_staged(twins, words, &inputs, &*device, fields);
+            assert_eq!(tally, Tally { packets: inputs.len(), left: 0 }, "{fields:?}");
+        }
     }
 }
 

@@ -1,15 +1,37 @@
 //! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does, and the engine's vouching for
 //! kernels of this crate.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::{ptr, slice};
 use std::sync::Arc;
 
-use warpline_packet::{Arena, ArenaLayout, Batch, HeapMemory, Memory, Placer};
+use warpline_device::{Header, Source};
+use warpline_nf::Kernels;
+use warpline_packet::{
+    Arena, ArenaLayout, Batch, Binding, HeapMemory, Memory, Placer, kernel_layout,
+};
 
 #[path = "../../../engine/src/sys/vouched.rs"]
 #[expect(unreachable_pub, reason = "the engine makes it public")]
 pub(crate) mod vouched;
+
+/// `text` in place of that of `kernels`, whose heads it uses.
+pub(crate) fn with_text(
+    text: &'static str,
+    kernels: &Kernels,
+    layout: &ArenaLayout,
+    binding: &Binding,
+) -> Source {
+    let headers = kernels.headers(binding).into_iter();
+    let headers: Vec<Header> =
+        headers.map(|one| Header { name: one.name, text: one.text }).collect();
+    let specs = vouched::source(kernels, layout, binding).kernels().clone();
+    // SAFETY: its heads are those of the kernels, and the text does nothing when it is loaded.
+    let source = unsafe { Source::vouched("test.cl", text, headers, specs) };
+    let all = kernel_layout(layout).into_iter();
+    all.fold(source, |source, (name, value)| source.define(name, value))
+}
 
 /// An arena, the batches over its tables, and the way to its bytes while nobody borrows them.
 pub(crate) struct Reached {
@@ -63,6 +85,13 @@ impl Reached {
         // SAFETY: `&mut self` has the batches and the placers, the only others that reach these bytes.
         let bytes = unsafe { slice::from_raw_parts(self.memory.base().as_ptr(), self.len()) };
         mirror.copy_from_slice(bytes);
+    }
+
+    /// Where in the arena a packet's frame lies.
+    pub(crate) fn frame_place(&self, batch: usize, row: usize) -> Range<usize> {
+        let packet = self.batches[batch].packet(row);
+        let at = packet.frame().as_ptr().addr() - self.memory.base().addr().get();
+        at..at + packet.frame().len()
     }
 
     /// Copies the rooms of a batch back.

@@ -22,7 +22,7 @@ typedef struct {
 } Opening;
 
 /* Bytes of SPI and sequence number. */
-#define ESP_HEADER_LEN 8
+#define HEADER_LEN_ESP 8
 
 /* Whether the SA's cipher enciphers a counter. */
 FUNCTION int is_counter_mode(const GLOBAL u8 *sa) { return sa[SA_CIPHER] == CIPHER_CTR || sa[SA_CIPHER] == CIPHER_GCM; }
@@ -35,11 +35,11 @@ FUNCTION Esp esp_of(Task t, Stretch stretch)
     e.low = t.low;
     e.high = t.high;
     e.esp = frame_of(t.packet) + stretch.at;
-    e.text_at = ESP_HEADER_LEN + t.sa[SA_IV_LEN];
+    e.text_at = HEADER_LEN_ESP + t.sa[SA_IV_LEN];
     e.text_len = stretch.len - e.text_at - t.sa[SA_ICV_LEN];
     e.rounds = t.sa[SA_ROUNDS];
-    e.iv[0] = load_word(e.esp + ESP_HEADER_LEN);
-    e.iv[1] = load_word(e.esp + ESP_HEADER_LEN + 4);
+    e.iv[0] = load_word(e.esp + HEADER_LEN_ESP);
+    e.iv[1] = load_word(e.esp + HEADER_LEN_ESP + 4);
     return e;
 }
 
@@ -100,7 +100,7 @@ FUNCTION void add_key_stream(Esp e, u32 i, const LOCAL u32 *encrypting, u32 *blo
 /* Writes the IV. It is the number; of CBC it is encrypted with a key for that alone, and left in `chained`. */
 FUNCTION void write_iv(Esp *e, const LOCAL u32 *encrypting, u32 *chained)
 {
-    GLOBAL u8 *iv = e->esp + ESP_HEADER_LEN;
+    GLOBAL u8 *iv = e->esp + HEADER_LEN_ESP;
     u32 high = swap_bytes(e->high), low = swap_bytes(e->low);
     if (e->sa[SA_CIPHER] == CIPHER_CBC) {
         chained[0] = chained[1] = 0;
@@ -195,9 +195,9 @@ FUNCTION void open_text(Esp e, Opening by)
 /* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths (RFC 4106, 5; NIST SP 800-38D, 7.1). */
 FUNCTION void hashed_block(Esp e, u32 i, u32 *block)
 {
-    u32 has_high = e.sa[SA_ESN], low = get_be32(e.esp + ESP_ESP_SEQ);
+    u32 has_high = e.sa[SA_ESN], low = esp_seq_at(e.esp);
     if (i == 0) {
-        block[0] = get_be32(e.esp + ESP_ESP_SPI);
+        block[0] = esp_spi_at(e.esp);
         block[1] = has_high ? e.high : low;
         block[2] = has_high ? low : 0;
         block[3] = 0;

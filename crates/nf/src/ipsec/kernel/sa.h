@@ -63,7 +63,13 @@ FUNCTION int is_usual_shape(Task t)
 /* Traffic class of the IP header at `ip`. */
 FUNCTION u32 class_of(const GLOBAL u8 *ip, u32 version)
 {
-    return version == 4 ? ip[V4_TRAFFIC_CLASS] : get_be32(ip + V6_TRAFFIC_CLASS) >> 20 & 255;
+    return version == 4 ? traffic_class_v4_at(ip) : traffic_class_v6_at(ip) >> 20 & 255;
+}
+
+/* What the IP header at `ip` says that follows it. */
+FUNCTION u32 next_of(const GLOBAL u8 *ip, u32 version)
+{
+    return version == 4 ? ip_protocol_v4_at(ip) : ip_protocol_v6_at(ip);
 }
 
 /* Tells the link header in front of `l3` which version follows, where it has a place for that: a loopback has an
@@ -84,28 +90,41 @@ FUNCTION void set_kind(GLOBAL u8 *frame, u32 link, u32 l3, u32 version)
 FUNCTION void mend_ip_header(GLOBAL u8 *ip, u32 version, u32 len, u32 protocol)
 {
     if (version == 6) {
-        put_be16(ip + V6_IP_LEN, len - 40);
-        ip[V6_IP_PROTOCOL] = (u8)protocol;
+        set_ip_len_v6_at(ip, len - 40);
+        set_ip_protocol_v6_at(ip, protocol);
         return;
     }
-    u32 sum = update_sum(get_be16(ip + V4_IP_CHECKSUM), get_be16(ip + V4_IP_LEN), len & 0xffff);
-    put_be16(ip + V4_IP_CHECKSUM, update_sum(sum, ip[V4_IP_PROTOCOL], protocol));
-    put_be16(ip + V4_IP_LEN, len);
-    ip[V4_IP_PROTOCOL] = (u8)protocol;
+    u32 sum = update_sum(ip_checksum_at(ip), ip_len_v4_at(ip), len & 0xffff);
+    set_ip_checksum_at(ip, update_sum(sum, ip_protocol_v4_at(ip), protocol));
+    set_ip_len_v4_at(ip, len);
+    set_ip_protocol_v4_at(ip, protocol);
 }
 
-/* The sum of the pseudo-header of `len` bytes behind the IP header at `ip`. */
-FUNCTION u32 sum_pseudo_of(const GLOBAL u8 *ip, u32 version, u32 protocol, u32 len)
+/* The sum of both addresses of the IP header at `ip`. */
+FUNCTION u32 sum_addresses(GLOBAL u8 *ip, u32 version)
 {
-    return version == 4 ? sum_pseudo(ip + V4_SRC_ADDR, 8, protocol, len) : sum_pseudo(ip + V6_SRC_ADDR, 32, protocol, len);
+    if (version == 6) return sum_bytes(src_addr_v6_at(ip), 16) + sum_bytes(dst_addr_v6_at(ip), 16);
+    u32 src = src_addr_v4_at(ip), dst = dst_addr_v4_at(ip);
+    return (src >> 16) + (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
 }
 
-/* Fills in the sum, `sum_at` bytes behind the transport header at `l4`, over `len` bytes. */
-FUNCTION void fill_sum(const GLOBAL u8 *ip, u32 version, u32 protocol, GLOBAL u8 *l4, u32 len, u32 sum_at)
+/* The checksum of `len` bytes at `l4`, where that field is zero, behind the IP header at `ip`. */
+FUNCTION u32 checksum_of(GLOBAL u8 *ip, u32 version, u32 protocol, const GLOBAL u8 *l4, u32 len)
 {
-    put_be16(l4 + sum_at, 0);
-    u32 sum = sum_pseudo_of(ip, version, protocol, len) + fold_sum(sum_bytes(l4, len));
+    u32 sum = sum_pseudo(sum_addresses(ip, version), protocol, len) + fold_sum(sum_bytes(l4, len));
     sum = ~fold_sum(sum) & 0xffff;
     /* RFC 768: zero would say that there is no sum. */
-    put_be16(l4 + sum_at, sum == 0 && protocol == IP_PROTOCOL_UDP ? 0xffff : sum);
+    return sum == 0 && protocol == IP_PROTOCOL_UDP ? 0xffff : sum;
+}
+
+FUNCTION void fill_tcp_sum(GLOBAL u8 *ip, u32 version, GLOBAL u8 *tcp, u32 len)
+{
+    set_l4_checksum_tcp_at(tcp, 0);
+    set_l4_checksum_tcp_at(tcp, checksum_of(ip, version, IP_PROTOCOL_TCP, tcp, len));
+}
+
+FUNCTION void fill_udp_sum(GLOBAL u8 *ip, u32 version, GLOBAL u8 *udp, u32 len)
+{
+    set_l4_checksum_udp_at(udp, 0);
+    set_l4_checksum_udp_at(udp, checksum_of(ip, version, IP_PROTOCOL_UDP, udp, len));
 }

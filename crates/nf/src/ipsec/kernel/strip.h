@@ -23,9 +23,6 @@ typedef struct {
 
 #define OUTCOME_NOT_HERE 255
 
-FUNCTION u32 head_byte(const Peek *peek, u32 at) { return peek->head[at / 4] >> 8 * (at % 4) & 255; }
-FUNCTION u32 head_be16(const Peek *peek, u32 at) { return head_byte(peek, at) << 8 | head_byte(peek, at + 1); }
-
 FUNCTION Peek peek_at(Esp e, Opening by)
 {
     Peek peek;
@@ -50,10 +47,10 @@ FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
     plain->payload = plain->l4;
     if (plain->flags & FLAG_LATER_FRAGMENT) return;
     if (protocol == IP_PROTOCOL_TCP) {
-        header_len = len < 20 ? 0 : (head_byte(peek, at + TCP_TCP_FLAGS) >> 4) * 4;
+        header_len = len < 20 ? 0 : (tcp_flags_in(peek->head, at) >> 12) * 4;
         if (header_len < 20 || header_len > len) plain->outcome = OUTCOME_NOT_HERE;
     } else if (protocol == IP_PROTOCOL_UDP) {
-        u32 own = len < 8 ? 0 : head_be16(peek, at + UDP_UDP_LEN);
+        u32 own = len < 8 ? 0 : udp_len_in(peek->head, at);
         if (own < 8 || (own > len && !(plain->flags & FLAG_FRAGMENT))) plain->outcome = OUTCOME_NOT_HERE;
     } else if (protocol == (plain->version == 4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6) || protocol == IP_PROTOCOL_ESP) {
         if (len < 8) plain->outcome = OUTCOME_NOT_HERE;
@@ -67,10 +64,10 @@ FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
 /* An IPv4 header without options at the text's start, of a packet of `len` bytes. */
 FUNCTION void find_v4(const Peek *peek, u32 l3, u32 len, Plain *plain)
 {
-    u32 fragment = head_be16(peek, V4_IP_FRAGMENT), offset = (fragment & 0x1fff) * 8;
+    u32 fragment = ip_fragment_in(peek->head, 0), offset = (fragment & 0x1fff) * 8;
     /* Options; a fragment that ends beyond the largest packet. */
-    if (head_byte(peek, 0) != 0x45 || offset + len - 20 > 65535) plain->outcome = OUTCOME_NOT_HERE;
-    plain->protocol = head_byte(peek, V4_IP_PROTOCOL);
+    if (byte_in(peek->head, 0) != 0x45 || offset + len - 20 > 65535) plain->outcome = OUTCOME_NOT_HERE;
+    plain->protocol = ip_protocol_v4_in(peek->head, 0);
     plain->l4 = l3 + 20;
     if (offset > 0 || fragment & 0x2000) plain->flags |= FLAG_FRAGMENT;
     if (offset > 0) plain->flags |= FLAG_LATER_FRAGMENT;
@@ -80,7 +77,7 @@ FUNCTION void find_v4(const Peek *peek, u32 l3, u32 len, Plain *plain)
 /* An IPv6 header there, without extension headers. */
 FUNCTION void find_v6(const Peek *peek, u32 l3, u32 len, Plain *plain)
 {
-    plain->protocol = head_byte(peek, V6_IP_PROTOCOL);
+    plain->protocol = ip_protocol_v6_in(peek->head, 0);
     plain->l4 = l3 + 40;
     int is_none = plain->protocol == IP_PROTOCOL_NO_NEXT_HEADER;
     if (is_extension(plain->protocol) || (len == 40 && !is_none)) plain->outcome = OUTCOME_NOT_HERE;
@@ -91,9 +88,9 @@ FUNCTION void find_v6(const Peek *peek, u32 l3, u32 len, Plain *plain)
 FUNCTION void find_tunnelled(Task t, const Peek *peek, u32 len, Plain *plain)
 {
     Packet p = t.packet;
-    u32 l3 = l3_offset(p), link = link_of(p), own = 0, version = len == 0 ? 0 : head_byte(peek, 0) >> 4;
-    if (peek->protocol == IP_PROTOCOL_IPV4 && version == 4 && len >= 20) own = head_be16(peek, V4_IP_LEN);
-    if (peek->protocol == IP_PROTOCOL_IPV6 && version == 6 && len >= 40) own = 40 + head_be16(peek, V6_IP_LEN);
+    u32 l3 = l3_offset(p), link = link_of(p), own = 0, version = len == 0 ? 0 : byte_in(peek->head, 0) >> 4;
+    if (peek->protocol == IP_PROTOCOL_IPV4 && version == 4 && len >= 20) own = ip_len_v4_in(peek->head, 0);
+    if (peek->protocol == IP_PROTOCOL_IPV6 && version == 6 && len >= 40) own = 40 + ip_len_v6_in(peek->head, 0);
     if (own < 20 || own > len) {
         plain->outcome = OUTCOME_MALFORMED;
         return;
@@ -168,10 +165,10 @@ FUNCTION u32 take_ecn(GLOBAL u8 *ip, u32 version, u32 outer_class)
     if (ecn > ECN) return OUTCOME_CONGESTION;
     u32 changed = (own_class & ~ECN) | ecn;
     if (version == 6) {
-        put_be32(ip + V6_TRAFFIC_CLASS, (get_be32(ip + V6_TRAFFIC_CLASS) & ~(255u << 20)) | changed << 20);
+        set_traffic_class_v6_at(ip, (traffic_class_v6_at(ip) & ~(255u << 20)) | changed << 20);
     } else if (changed != own_class) {
-        ip[V4_TRAFFIC_CLASS] = (u8)changed;
-        put_be16(ip + V4_IP_CHECKSUM, update_sum(get_be16(ip + V4_IP_CHECKSUM), own_class, changed));
+        set_traffic_class_v4_at(ip, changed);
+        set_ip_checksum_at(ip, update_sum(ip_checksum_at(ip), own_class, changed));
     }
     return OUTCOME_PLAIN;
 }
@@ -182,12 +179,12 @@ FUNCTION void sum_anew(GLOBAL u8 *frame, u32 l3, const Plain *plain)
     u32 l4 = plain->l4, len = plain->end - l4, own = len;
     if (!(plain->flags & FLAG_TRANSPORT)) return;
     if (plain->protocol == IP_PROTOCOL_TCP) {
-        fill_sum(frame + l3, plain->version, IP_PROTOCOL_TCP, frame + l4, len, TCP_L4_CHECKSUM);
+        fill_tcp_sum(frame + l3, plain->version, frame + l4, len);
     } else if (plain->protocol == IP_PROTOCOL_UDP) {
         /* RFC 768: none was made; the datagram may end before its packet does. */
-        if (plain->version == 4 && get_be16(frame + l4 + UDP_L4_CHECKSUM) == 0) return;
-        own = get_be16(frame + l4 + UDP_UDP_LEN);
-        fill_sum(frame + l3, plain->version, IP_PROTOCOL_UDP, frame + l4, own < len ? own : len, UDP_L4_CHECKSUM);
+        if (plain->version == 4 && l4_checksum_udp_at(frame + l4) == 0) return;
+        own = udp_len_at(frame + l4);
+        fill_udp_sum(frame + l3, plain->version, frame + l4, own < len ? own : len);
     }
 }
 

@@ -11,18 +11,18 @@ FUNCTION void write_outer(Task t, GLOBAL u8 *out, u32 inner_class, int inner_don
     u32 traffic = sa[SA_DSCP] == DSCP_COPY ? inner_class & ~ECN : sa[SA_DSCP];
     if (sa[SA_ECN]) traffic |= inner_class & ECN;
     if (sa[SA_OUTER_VERSION] == 6) {
-        put_be32(out + V6_TRAFFIC_CLASS, 6u << 28 | traffic << 20);
-        put_be16(out + V6_IP_LEN, len - 40);
+        set_traffic_class_v6_at(out, 6u << 28 | traffic << 20);
+        set_ip_len_v6_at(out, len - 40);
         return;
     }
     u32 how = sa[SA_DONT_FRAGMENT];
     int dont_fragment = how == DONT_FRAGMENT_COPY ? inner_dont_fragment : how == DONT_FRAGMENT_SET;
-    out[V4_TRAFFIC_CLASS] = (u8)traffic;
-    put_be16(out + V4_IP_LEN, len);
-    put_be16(out + V4_IP_IDENT, dont_fragment ? 0 : t.low);
-    put_be16(out + V4_IP_FRAGMENT, dont_fragment ? IPV4_DONT_FRAGMENT : 0);
-    put_be16(out + V4_IP_CHECKSUM, 0);
-    put_be16(out + V4_IP_CHECKSUM, ~fold_sum(sum_bytes(out, 20)));
+    set_traffic_class_v4_at(out, traffic);
+    set_ip_len_v4_at(out, len);
+    set_ip_ident_at(out, dont_fragment ? 0 : t.low);
+    set_ip_fragment_at(out, dont_fragment ? IPV4_DONT_FRAGMENT : 0);
+    set_ip_checksum_at(out, 0);
+    set_ip_checksum_at(out, ~fold_sum(sum_bytes(out, 20)));
 }
 
 /* RFC 4303, 2.4: padding is 1, 2, 3 and so on. */
@@ -45,7 +45,7 @@ FUNCTION void set_sealed_headers(Task t, u32 len, u32 l4)
     HEADERS_CELL(u32, p, HEADERS_END) = len;
     HEADERS_CELL(u16, p, HEADERS_L4) = (u16)l4;
     /* UDP and ESP have headers of the same length. */
-    HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)(l4 + ESP_HEADER_LEN);
+    HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)(l4 + HEADER_LEN_ESP);
     HEADERS_CELL(u16, p, HEADERS_FLAGS) = (u16)flags;
     HEADERS_CELL(u8, p, HEADERS_PROTOCOL) = (u8)(t.sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
 }
@@ -60,15 +60,14 @@ FUNCTION Stretch wrap(Task t, u32 place)
     GLOBAL u8 *frame = frame_of(p);
     u32 version = ip_version(p), l3 = l3_offset(p), end = ip_end(p), start = CELL(u16, p, COLUMN_START);
     u32 outer_len = sa[SA_OUTER_LEN], is_tunnel = outer_len != 0;
-    u32 next_at = version == 4 ? V4_IP_PROTOCOL : V6_IP_PROTOCOL;
-    if (!is_usual_shape(t) || (!is_tunnel && version == 6 && is_extension(frame[l3 + next_at]))) {
+    if (!is_usual_shape(t) || (!is_tunnel && version == 6 && is_extension(next_of(frame + l3, version)))) {
         leave(p, place);
         return esp;
     }
     u32 body = is_tunnel ? l3 : l4_offset(p), carried = end - body;
-    u32 protocol = !is_tunnel ? frame[l3 + next_at] : version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6;
+    u32 protocol = !is_tunnel ? next_of(frame + l3, version) : version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6;
     u32 block = sa[SA_BLOCK_LEN], text_len = (carried + 2 + block - 1) / block * block;
-    u32 front = outer_len + sa[SA_UDP_LEN] + ESP_HEADER_LEN + sa[SA_IV_LEN];
+    u32 front = outer_len + sa[SA_UDP_LEN] + HEADER_LEN_ESP + sa[SA_IV_LEN];
     u32 len = front + end - carried + text_len + sa[SA_ICV_LEN];
     if (front > start || start - front + len > CELL(u32, p, COLUMN_ROOM_LEN)) {
         flag(p, place);
@@ -76,7 +75,7 @@ FUNCTION Stretch wrap(Task t, u32 place)
         return esp;
     }
     u32 inner_class = class_of(frame + l3, version);
-    int dont_fragment = version == 6 || (get_be16(frame + l3 + V4_IP_FRAGMENT) & IPV4_DONT_FRAGMENT) != 0;
+    int dont_fragment = version == 6 || (ip_fragment_at(frame + l3) & IPV4_DONT_FRAGMENT) != 0;
     write_trailer(frame + end, text_len - carried - 2, protocol);
     frame -= front;
     move_down(frame, frame + front, body);
@@ -88,11 +87,11 @@ FUNCTION Stretch wrap(Task t, u32 place)
         mend_ip_header(frame + l3, version, len - l3, sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
     }
     for (u32 i = 0; i < sa[SA_UDP_LEN]; i++) frame[l4 + i] = sa[SA_UDP_HEADER + i];
-    if (sa[SA_UDP_LEN]) put_be16(frame + l4 + UDP_UDP_LEN, len - l4);
+    if (sa[SA_UDP_LEN]) set_udp_len_at(frame + l4, len - l4);
     esp.at = l4 + sa[SA_UDP_LEN];
     esp.len = len - esp.at;
-    for (u32 i = 0; i < 4; i++) frame[esp.at + ESP_ESP_SPI + i] = sa[SA_SPI + i];
-    put_be32(frame + esp.at + ESP_ESP_SEQ, t.low);
+    set_esp_spi_at(frame + esp.at, get_be32(sa + SA_SPI));
+    set_esp_seq_at(frame + esp.at, t.low);
     CELL(u16, p, COLUMN_START) = (u16)(start - front);
     CELL(u32, p, COLUMN_FRAME_LEN) = CELL(u32, p, COLUMN_WIRE_LEN) = len;
     set_sealed_headers(t, len, l4);
@@ -106,5 +105,5 @@ FUNCTION void finish(Task t)
     if (!t.sa[SA_UDP_LEN] || ip_version(p) != 6) return;
     GLOBAL u8 *frame = frame_of(p);
     u32 l4 = l4_offset(p);
-    fill_sum(frame + l3_offset(p), 6, IP_PROTOCOL_UDP, frame + l4, ip_end(p) - l4, UDP_L4_CHECKSUM);
+    fill_udp_sum(frame + l3_offset(p), 6, frame + l4, ip_end(p) - l4);
 }

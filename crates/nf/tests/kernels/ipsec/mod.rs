@@ -1,6 +1,6 @@
 //! The kernels of `ipsec`. That `run` itself is right its own tests say, by published vectors and other implementations.
 
-mod gateway;
+pub(crate) mod gateway;
 mod opening;
 mod sealing;
 

@@ -1,0 +1,345 @@
+//! The text by which kernels reach fields of frames: accessors, made of the table of fields and of where each field lies.
+//!
+//! A field is *bound*: to the frame, which lies in the mirror, or to a column of the batch's table, of which each packet has a
+//! row. A row holds the field's bytes as the header has them, from its first byte on; it is as wide as the widest header's, and
+//! columns follow the table's scratch words. Kernels name fields and don't know which it is. Of a number they have
+//!
+//! ```c
+//! u32 ttl_v4(Fields f);                              // the packet's own
+//! void set_ttl_v4(Fields f, u32 value);
+//! u32 ttl_v4_at(const GLOBAL u8 *header);            // that of a header which the kernel found or makes in a frame
+//! void set_ttl_v4_at(GLOBAL u8 *header, u32 value);
+//! u32 ttl_v4_in(const u32 *words, u32 header);       // that of a header so many bytes behind words of the item's own
+//! ```
+//!
+//! and of what is wider the first byte's place, by `dst_addr_v6(f)`, `dst_addr_v6_at(header)` and `payload(f)`. The header's name ends the
+//! accessor's where a field lies in several. What the frame lacks must not be asked for.
+//!
+//! A field in a column has no `_at`: a text that makes headers of its own in frames would leave the column behind, so compilers refuse
+//! it. Such a function has its fields in the mirror. `Fields` and what the text is built on are in `kernels/packet.h` of `warpline-nf`.
+
+use core::fmt::Write as _;
+
+use crate::{ArenaLayout, Field, FieldSet, Place, Span};
+
+/// Rows of a stretch begin at multiples of this many bytes: what an item reads at once.
+const STRETCH_ALIGN: usize = 16;
+
+/// Where fields of frames lie for a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    columns: Vec<StagedColumn>,
+}
+
+/// A field in a column of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagedColumn {
+    /// The field.
+    pub field: Field,
+    /// Bytes of the table before its first row.
+    pub start: usize,
+    /// Bytes of a packet's row.
+    pub width: usize,
+}
+
+impl Binding {
+    /// All fields lie in the frame.
+    pub const MIRROR: Self = Self { columns: Vec::new() };
+
+    /// With these fields in columns behind those of a table of `layout`. Payloads have rows of at least `payload_len` bytes, which none may
+    /// exceed. `None` where another has no place of its own in a header.
+    pub fn staged(fields: FieldSet, payload_len: usize, layout: &ArenaLayout) -> Option<Self> {
+        let mut start = layout.table_len();
+        let mut columns = Vec::new();
+        for field in fields.iter() {
+            let width = match field {
+                Field::Payload => payload_len.next_multiple_of(STRETCH_ALIGN),
+                _ => places(field).iter().map(|(_, span)| span.len).max()?,
+            };
+            columns.push(StagedColumn { field, start, width });
+            start += width * layout.rows();
+        }
+        Some(Self { columns })
+    }
+
+    /// The fields in columns.
+    pub fn columns(&self) -> &[StagedColumn] {
+        &self.columns
+    }
+
+    /// Bytes that the columns have for each row of the table.
+    pub fn row_len(&self) -> usize {
+        self.columns.iter().map(|column| column.width).sum()
+    }
+
+    fn column(&self, field: Field) -> Option<&StagedColumn> {
+        self.columns.iter().find(|column| column.field == field)
+    }
+}
+
+/// The accessors of all fields.
+pub fn kernel_fields(binding: &Binding) -> String {
+    let mut text = String::new();
+    for column in &binding.columns {
+        write_column(&mut text, column);
+    }
+    for &field in Field::ALL {
+        let all = places(field);
+        for &(header, span) in &all {
+            let accessor = Accessor { field, header, span, is_only: all.len() == 1 };
+            accessor.write(&mut text, binding.column(field).is_some());
+        }
+    }
+    let payload = match binding.column(Field::Payload) {
+        Some(_) => "row_of_payload(f)",
+        None => "f.payload",
+    };
+    let _ = writeln!(text, "FUNCTION GLOBAL u8 *payload(Fields f) {{ return {payload}; }}");
+    text
+}
+
+/// Where a column begins, and how a packet's row is found.
+fn write_column(text: &mut String, column: &StagedColumn) {
+    let StagedColumn { field, start, width } = *column;
+    let (name, upper) = (lower(field), lower(field).to_uppercase());
+    let _ = writeln!(
+        text,
+        "#define COLUMN_{upper} {start}\n\
+         FUNCTION GLOBAL u8 *row_of_{name}(Fields f) \
+         {{ return f.packet.table + COLUMN_{upper} + {width} * f.packet.row; }}"
+    );
+}
+
+/// A field in one kind of header.
+struct Accessor {
+    field: Field,
+    header: Header,
+    span: Span,
+    is_only: bool,
+}
+
+impl Accessor {
+    fn write(&self, text: &mut String, is_staged: bool) {
+        let is_number = matches!(self.span.len, 1 | 2 | 4);
+        match (is_number, is_staged) {
+            (true, true) => self.write_staged_number(text),
+            (true, false) => self.write_number(text),
+            (false, true) => self.write_staged_bytes(text),
+            (false, false) => self.write_bytes(text),
+        }
+        if is_number {
+            self.write_in(text);
+        }
+        if is_staged {
+            self.refuse_at(text);
+        }
+    }
+
+    fn name(&self) -> String {
+        match self.is_only {
+            true => lower(self.field),
+            false => format!("{}_{}", lower(self.field), self.header.name()),
+        }
+    }
+
+    fn write_number(&self, text: &mut String) {
+        let (name, at, of) = (self.name(), self.span.start, self.header.pointer());
+        let (get, set) = match self.span.len {
+            1 => (format!("header[{at}]"), format!("header[{at}] = (u8)value")),
+            2 => (format!("get_be16(header + {at})"), format!("put_be16(header + {at}, value)")),
+            _ => (format!("get_be32(header + {at})"), format!("put_be32(header + {at}, value)")),
+        };
+        let _ = writeln!(
+            text,
+            "FUNCTION u32 {name}_at(const GLOBAL u8 *header) {{ return {get}; }}\n\
+             FUNCTION void set_{name}_at(GLOBAL u8 *header, u32 value) {{ {set}; }}\n\
+             FUNCTION u32 {name}(Fields f) {{ return {name}_at(f.{of}); }}\n\
+             FUNCTION void set_{name}(Fields f, u32 value) {{ set_{name}_at(f.{of}, value); }}"
+        );
+    }
+
+    /// Rows are aligned, so that a number is one word.
+    fn write_staged_number(&self, text: &mut String) {
+        let (name, row) = (self.name(), format!("row_of_{}(f)", lower(self.field)));
+        let (get, set) = match self.span.len {
+            1 => (format!("{row}[0]"), format!("{row}[0] = (u8)value")),
+            2 => (
+                format!("swap_bytes(*(GLOBAL u16 *){row}) >> 16"),
+                format!("*(GLOBAL u16 *){row} = (u16)(swap_bytes(value) >> 16)"),
+            ),
+            _ => (
+                format!("swap_bytes(*(GLOBAL u32 *){row})"),
+                format!("*(GLOBAL u32 *){row} = swap_bytes(value)"),
+            ),
+        };
+        let _ = writeln!(
+            text,
+            "FUNCTION u32 {name}(Fields f) {{ return {get}; }}\n\
+             FUNCTION void set_{name}(Fields f, u32 value) {{ {set}; }}"
+        );
+    }
+
+    fn write_bytes(&self, text: &mut String) {
+        let (name, at, of) = (self.name(), self.span.start, self.header.pointer());
+        let _ = writeln!(
+            text,
+            "FUNCTION GLOBAL u8 *{name}_at(GLOBAL u8 *header) {{ return header + {at}; }}\n\
+             FUNCTION GLOBAL u8 *{name}(Fields f) {{ return {name}_at(f.{of}); }}"
+        );
+    }
+
+    fn write_staged_bytes(&self, text: &mut String) {
+        let (name, row) = (self.name(), lower(self.field));
+        let _ =
+            writeln!(text, "FUNCTION GLOBAL u8 *{name}(Fields f) {{ return row_of_{row}(f); }}");
+    }
+
+    /// Has compilers refuse a text that looks for it in a header of its own, and say why.
+    fn refuse_at(&self, text: &mut String) {
+        let (name, field) = (self.name(), lower(self.field));
+        let _ = writeln!(
+            text,
+            "#define {name}_at(header) {field}_lies_in_a_column\n\
+             #define set_{name}_at(header, value) {field}_lies_in_a_column"
+        );
+    }
+
+    fn write_in(&self, text: &mut String) {
+        let (name, at) = (self.name(), self.span.start);
+        let get = match self.span.len {
+            1 => "byte_in",
+            2 => "be16_in",
+            _ => "be32_in",
+        };
+        let _ = writeln!(
+            text,
+            "FUNCTION u32 {name}_in(const u32 *words, u32 header) \
+             {{ return {get}(words, header + {at}); }}"
+        );
+    }
+}
+
+/// A kind of header.
+#[derive(Clone, Copy)]
+enum Header {
+    Link,
+    V4,
+    V6,
+    Tcp,
+    Udp,
+    Icmp,
+    Esp,
+}
+
+impl Header {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+            Self::Esp => "esp",
+        }
+    }
+
+    /// What of `Fields` points to it.
+    fn pointer(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::V4 | Self::V6 => "ip",
+            Self::Tcp | Self::Udp | Self::Icmp | Self::Esp => "transport",
+        }
+    }
+}
+
+/// In which headers a field lies, and where in each.
+fn places(field: Field) -> Vec<(Header, Span)> {
+    let all = match field.place() {
+        Place::Link(own) => vec![(Header::Link, Some(own))],
+        Place::Ip { v4, v6 } => vec![(Header::V4, v4), (Header::V6, v6)],
+        Place::Transport { tcp, udp, icmp, esp } => {
+            vec![(Header::Tcp, tcp), (Header::Udp, udp), (Header::Icmp, icmp), (Header::Esp, esp)]
+        }
+        Place::Stretch | Place::Column(_) => Vec::new(),
+    };
+    all.into_iter().filter_map(|(header, span)| Some((header, span?))).collect()
+}
+
+/// `dst-addr` as `dst_addr`.
+fn lower(field: Field) -> String {
+    field.name().replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> ArenaLayout {
+        ArenaLayout { slots: 256, scratch_words: 2, ..ArenaLayout::NONE }
+    }
+
+    /// The names of functions that `text` defines.
+    fn functions(text: &str) -> Vec<&str> {
+        let heads = text.lines().filter_map(|line| line.strip_prefix("FUNCTION "));
+        let names = heads.filter_map(|head| head.split('(').next()?.rsplit([' ', '*']).next());
+        names.collect()
+    }
+
+    fn line<'a>(text: &'a str, with: &str) -> &'a str {
+        let found = text.lines().find(|line| line.contains(with));
+        found.unwrap_or_else(|| panic!("no {with:?} in\n{text}"))
+    }
+
+    #[test]
+    fn every_field_of_a_header_has_accessors_of_its_own() {
+        let text = kernel_fields(&Binding::MIRROR);
+        let names = functions(&text);
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+        for name in ["ttl_v4", "set_ttl_v6", "ip_ident", "udp_len_at", "l4_checksum_icmp"] {
+            assert!(names.contains(&name), "{name} in {names:?}");
+        }
+        for field in Field::ALL.iter().filter(|field| !places(**field).is_empty()) {
+            assert!(names.iter().any(|name| name.starts_with(&lower(*field))), "{field:?}");
+        }
+        assert!(line(&text, " ttl_v4_at").contains("header[8]"));
+        assert!(line(&text, " ttl_v6_at").contains("header[7]"));
+        assert!(line(&text, " esp_seq(").contains("esp_seq_at(f.transport)"));
+    }
+
+    #[test]
+    fn columns_follow_the_scratch_words_and_each_other() {
+        let fields = FieldSet::of(&[Field::Ttl, Field::DstAddr, Field::TrafficClass]);
+        let binding = Binding::staged(fields, 0, &layout()).expect("fields with places");
+        let widths: Vec<_> = binding.columns().iter().map(|one| (one.field, one.width)).collect();
+        // As wide as in the version where they are wider.
+        let expected = [(Field::TrafficClass, 4), (Field::Ttl, 1), (Field::DstAddr, 16)];
+        assert_eq!(widths, expected);
+        assert_eq!(binding.row_len(), 21);
+        let text = kernel_fields(&binding);
+        let behind = layout().table_len();
+        let rows = layout().rows();
+        assert!(text.contains(&format!("#define COLUMN_TRAFFIC_CLASS {behind}\n")), "{text}");
+        assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 4 * rows)));
+        assert!(text.contains(&format!("#define COLUMN_DST_ADDR {}\n", behind + 5 * rows)));
+    }
+
+    #[test]
+    fn a_field_in_a_column_is_not_looked_for_in_frames() {
+        let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), 0, &layout()).unwrap();
+        let text = kernel_fields(&binding);
+        let names = functions(&text);
+        assert!(!names.contains(&"ttl_v4_at") && names.contains(&"ip_checksum_at"), "{names:?}");
+        assert!(line(&text, " ttl_v4(").contains("row_of_ttl(f)[0]"));
+    }
+
+    #[test]
+    fn what_has_no_place_in_a_header_has_no_column() {
+        let staged = |field, len| Binding::staged(FieldSet::of(&[field]), len, &layout());
+        assert_eq!(staged(Field::Verdict, 9), None);
+        assert_eq!(staged(Field::TcpOptions, 9), None);
+        assert_eq!(staged(Field::Payload, 9).map(|binding| binding.row_len()), Some(16));
+    }
+}
