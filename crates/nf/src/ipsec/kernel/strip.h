@@ -66,7 +66,7 @@ FUNCTION void find_v4(const Peek *peek, u32 l3, u32 len, Plain *plain)
 {
     u32 fragment = ip_fragment_in(peek->head, 0), offset = (fragment & 0x1fff) * 8;
     /* Options; a fragment that ends beyond the largest packet. */
-    if (byte_in(peek->head, 0) != 0x45 || offset + len - 20 > 65535) plain->outcome = OUTCOME_NOT_HERE;
+    if (byte_in(peek->head, 0) != 0x45 || offset + len > 65535) plain->outcome = OUTCOME_NOT_HERE;
     plain->protocol = ip_protocol_v4_in(peek->head, 0);
     plain->l4 = l3 + 20;
     if (offset > 0 || fragment & 0x2000) plain->flags |= FLAG_FRAGMENT;
