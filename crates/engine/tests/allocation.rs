@@ -11,21 +11,21 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::forms::{FORMS, NARROW};
-use common::frames::{Input, START_NANOS, Traffic};
-use common::ports::Frames;
+use common::frames::{Input, Traffic};
 use common::real::{chain_of, forms, monitor_to_files, traffic, try_chain_on};
+use common::rounds::{Rounds, behind, is_warm};
 use common::run::in_time;
 use common::talk::Talk;
-use common::{DEFINITION, all_four, chain};
+use common::{all_four, chain};
 use warpline_engine::{
-    Chain, Control, Instance, LaunchOptions, OnDevice, Ports, Report, Settings, Streams, run,
+    Chain, Control, LaunchOptions, OnDevice, Ports, Report, Settings, Streams, run,
 };
-use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
+use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
-use warpline_packet::{Access, Batch, Instant, ReadWrite};
+use warpline_packet::{Access, Batch, ReadWrite};
 
 /// What a thread does, as far as it said.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,6 @@ enum Role {
     Sender,
 }
 
-static COUNTING: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 static BATCHES: AtomicU64 = AtomicU64::new(0);
 
@@ -50,7 +49,7 @@ struct Counting;
 static COUNTING_ALLOCATOR: Counting = Counting;
 
 fn count() {
-    if COUNTING.load(Ordering::Relaxed) {
+    if is_warm() {
         let role = ROLE.try_with(Cell::get).unwrap_or(Role::Unknown);
         ALLOCATIONS[role as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -76,42 +75,6 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Gives frames over and over, and counts from the second round to the last.
-struct Rounds {
-    frames: Frames,
-    len: usize,
-    given: usize,
-    rounds: usize,
-    /// What a round takes, in nanoseconds: the next begins later by that.
-    span: u64,
-}
-
-impl Rounds {
-    fn new(inputs: &[Input], rounds: usize) -> Self {
-        let frames = Frames { endless: true, ..Frames::new(inputs) };
-        let last = inputs.iter().map(|input| input.nanos).max().unwrap_or(START_NANOS);
-        let span = last - START_NANOS + 1_000_000_000;
-        Self { frames, len: inputs.len(), given: 0, rounds, span }
-    }
-}
-
-impl Source for Rounds {
-    fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        ROLE.set(Role::Reader);
-        self.given += 1;
-        COUNTING
-            .store(self.given > self.len && self.given < self.len * self.rounds, Ordering::Relaxed);
-        if self.given > self.len * self.rounds {
-            return Ok(Next::End);
-        }
-        let later = (self.given - 1) as u64 / self.len as u64 * self.span;
-        let next = self.frames.next()?;
-        let Next::Frame(frame) = next else { return Ok(next) };
-        let timestamp = Instant::from_nanos(frame.timestamp.as_nanos() + later);
-        Ok(Next::Frame(Frame { timestamp, ..frame }))
-    }
-}
-
 struct Counted;
 
 impl Sink for Counted {
@@ -133,34 +96,18 @@ impl Function for Lane {
     }
     fn run(&self, _: &mut Batch) {
         ROLE.set(Role::Lane);
-        BATCHES.fetch_add(u64::from(COUNTING.load(Ordering::Relaxed)), Ordering::Relaxed);
+        BATCHES.fetch_add(u64::from(is_warm()), Ordering::Relaxed);
     }
-}
-
-/// `chain` behind a function that tells lanes from other threads.
-fn counted(chain: Chain) -> Chain {
-    let Chain { mut instances, scratch_words, .. } = chain;
-    let lane = Instance {
-        name: "lane".into(),
-        definition: &DEFINITION,
-        function: Arc::new(Lane(Access::run_only(ReadWrite::NONE))),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
-        fingerprint: 0,
-    };
-    instances.insert(0, lane);
-    Chain::new("counted", instances, scratch_words).expect("a chain")
 }
 
 /// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when
 /// warm.
 fn allocations(chain: Chain, settings: Settings, inputs: &[Input]) -> (Report, [(Role, u64); 4]) {
-    let ports = Ports::Shared(Box::new(Rounds::new(inputs, 6)), Box::new(Counted));
-    let chain = counted(chain);
+    let source = Rounds::new(inputs, 6, || ROLE.set(Role::Reader));
+    let ports = Ports::Shared(Box::new(source), Box::new(Counted));
+    let chain = behind(Lane(Access::run_only(ReadWrite::NONE)), chain);
     let report =
         in_time(move || run(&chain, &settings, ports, &Control::default()).expect("a run"));
-    COUNTING.store(false, Ordering::Relaxed);
     assert!(report.part.packets.balanced());
     assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
     let counts = [Role::Unknown, Role::Reader, Role::Lane, Role::Sender]

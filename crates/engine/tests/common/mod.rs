@@ -13,6 +13,7 @@ pub(crate) mod ports;
 pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod replace;
+pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod sensor;
 pub(crate) mod talk;
