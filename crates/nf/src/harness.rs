@@ -12,13 +12,15 @@
 //! assert_eq!(out.len(), 1);
 //! ```
 
+use std::sync::Arc;
+
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Phase,
     SHARDS, Shard, Steering, Verdict,
 };
 
 use crate::config::{Folder, Layer};
-use crate::{Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
+use crate::{Before, Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
 
 /// A frame to process.
 #[derive(Clone, Debug)]
@@ -62,9 +64,18 @@ pub struct Outcome {
     pub made: bool,
 }
 
+/// When a phase is looked at from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// It is about to begin.
+    Begins,
+    /// It is over.
+    Ended,
+}
+
 /// One function with its state, and an arena to run it in.
 pub struct Harness {
-    function: Box<dyn Function>,
+    function: Arc<dyn Function>,
     steering: Steering,
     hasher: FlowHasher,
     /// Where packets go in place of what `steering` says.
@@ -90,21 +101,21 @@ struct Room {
 
 impl Harness {
     /// Around `function`, which was handed `scratch_words` scratch words.
-    pub fn new(function: Box<dyn Function>, scratch_words: usize) -> Self {
+    pub fn new(function: impl Into<Arc<dyn Function>>, scratch_words: usize) -> Self {
         let room = Room { shards: SHARDS, packets: 1024, slabs: 80, emit_slabs: 8 };
-        Self::with_room(function, scratch_words, &room)
+        Self::with_room(function.into(), scratch_words, &room)
     }
 
     /// The same in little memory and soon made: for batches of up to 256 frames of at most 4 KiB, all of which go to
     /// shard 0, the only one that there is.
-    pub fn small(function: Box<dyn Function>, scratch_words: usize) -> Self {
+    pub fn small(function: impl Into<Arc<dyn Function>>, scratch_words: usize) -> Self {
         let room = Room { shards: 1, packets: 256, slabs: 4, emit_slabs: 4 };
-        let mut harness = Self::with_room(function, scratch_words, &room);
+        let mut harness = Self::with_room(function.into(), scratch_words, &room);
         harness.steer_to(Some(0));
         harness
     }
 
-    fn with_room(function: Box<dyn Function>, scratch_words: usize, room: &Room) -> Self {
+    fn with_room(function: Arc<dyn Function>, scratch_words: usize, room: &Room) -> Self {
         let growth = function.growth();
         let layout = ArenaLayout {
             slabs: room.slabs,
@@ -168,8 +179,17 @@ impl Harness {
 
     /// Sends up to 1024 frames through the function as one batch.
     pub fn process(&mut self, inputs: &[Input]) -> Vec<Outcome> {
+        self.process_watched(inputs, &mut |_, _, _| {})
+    }
+
+    /// The same, with `watch` around the phases: see [`Harness::work_watched`].
+    pub fn process_watched(
+        &mut self,
+        inputs: &[Input],
+        watch: &mut dyn FnMut(Phase, Moment, &mut Batch),
+    ) -> Vec<Outcome> {
         self.fill(inputs);
-        self.work();
+        self.work_watched(watch);
         let out = self.outcomes();
         self.batch.clear();
         out
@@ -205,62 +225,69 @@ impl Harness {
 
     /// The three phases on what the batch holds.
     pub fn work(&mut self) {
+        self.work_watched(&mut |_, _, _| {});
+    }
+
+    /// The same, with `watch` in front of and behind each phase, where it may look at the batch, and change it, unchecked.
+    pub fn work_watched(&mut self, watch: &mut dyn FnMut(Phase, Moment, &mut Batch)) {
+        let picks = self.picks();
+        let cause = |&pick: &u16| Cause::new(self.batch.packet(usize::from(pick)).ingress());
+        let mut causes: Vec<Vec<Cause>> =
+            picks.iter().map(|picks| picks.iter().map(cause).collect()).collect();
         let (access, name) = (*self.function.access(), self.function.type_name());
+        for phase in [Phase::Before, Phase::Run, Phase::After] {
+            watch(phase, Moment::Begins, &mut self.batch);
+            self.batch.set_phase(access.of(phase, name));
+            match phase {
+                Phase::Before => self.before(&picks, &mut causes),
+                Phase::Run => self.function.run(&mut self.batch),
+                Phase::After => self.after(&picks, &mut causes),
+            }
+            self.batch.leave_phase();
+            watch(phase, Moment::Ended, &mut self.batch);
+        }
+        self.put_made();
+    }
+
+    /// The packets of each shard.
+    fn picks(&self) -> Vec<Vec<u16>> {
         let mut order = Vec::new();
         let mut ends = [0; SHARDS];
         self.batch.group_by_shard(&mut order, &mut ends);
         let starts = std::iter::once(0).chain(ends).map(usize::from);
-        let picks: Vec<Vec<u16>> =
-            starts.zip(ends).map(|(start, end)| order[start..usize::from(end)].to_vec()).collect();
-        let cause = |&pick: &u16| Cause::new(self.batch.packet(usize::from(pick)).ingress());
-        let mut causes: Vec<Vec<Cause>> =
-            picks.iter().map(|picks| picks.iter().map(cause).collect()).collect();
-        self.batch.set_phase(access.of(Phase::Before, name));
+        starts.zip(ends).map(|(start, end)| order[start..usize::from(end)].to_vec()).collect()
+    }
+
+    fn before(&mut self, picks: &[Vec<u16>], causes: &mut [Vec<Cause>]) {
+        for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
+            for (state, picks) in self.states.iter().zip(picks) {
+                state.before.iter().for_each(|half| fetch(&**half, &self.batch, picks));
+            }
+        }
         let emits = self.function.emits();
-        let shards = (0..SHARDS).map(Shard::new);
-        for (state, picks) in self.states.iter().zip(&picks) {
-            state.before.iter().for_each(|half| half.fetch(&self.batch, picks));
-        }
-        for (state, picks) in self.states.iter().zip(&picks) {
-            state.before.iter().for_each(|half| half.fetch_next(&self.batch, picks));
-        }
-        let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
-        for (((state, picks), causes), shard) in by_shard {
-            let emit = &mut Emit::new(
-                &mut self.made,
-                &mut self.arena.emit,
-                &self.hasher,
-                emits,
-                shard,
-                causes,
-            );
+        let by_shard = self.states.iter_mut().zip(picks).zip(causes).enumerate();
+        for (shard, ((state, picks), causes)) in by_shard {
+            let (made, placer) = (&mut self.made, &mut self.arena.emit);
+            let emit = &mut Emit::new(made, placer, &self.hasher, emits, Shard::new(shard), causes);
             if let Some(before) = &mut state.before {
                 before.before(&mut self.batch, picks, emit);
             }
         }
-        self.batch.set_phase(access.of(Phase::Run, name));
-        self.function.run(&mut self.batch);
-        self.batch.set_phase(access.of(Phase::After, name));
-        let shards = (0..SHARDS).map(Shard::new);
-        for (state, picks) in self.states.iter().zip(&picks) {
+    }
+
+    fn after(&mut self, picks: &[Vec<u16>], causes: &mut [Vec<Cause>]) {
+        for (state, picks) in self.states.iter().zip(picks) {
             state.after.iter().for_each(|half| half.fetch(&self.batch, picks));
         }
-        let by_shard = self.states.iter_mut().zip(&picks).zip(&mut causes).zip(shards);
-        for (((state, picks), causes), shard) in by_shard {
-            let emit = &mut Emit::new(
-                &mut self.made,
-                &mut self.arena.emit,
-                &self.hasher,
-                emits,
-                shard,
-                causes,
-            );
+        let emits = self.function.emits();
+        let by_shard = self.states.iter_mut().zip(picks).zip(causes).enumerate();
+        for (shard, ((state, picks), causes)) in by_shard {
+            let (made, placer) = (&mut self.made, &mut self.arena.emit);
+            let emit = &mut Emit::new(made, placer, &self.hasher, emits, Shard::new(shard), causes);
             if let Some(after) = &mut state.after {
                 after.after(&mut self.batch, picks, emit);
             }
         }
-        self.batch.leave_phase();
-        self.put_made();
     }
 
     /// Puts what was made in its place, and keeps the notes.
@@ -285,7 +312,7 @@ impl Harness {
             state.after.iter_mut().for_each(|half| half.reload(&*function));
         }
         self.steering = Steering::serving(function.state_key());
-        self.function = function;
+        self.function = function.into();
         Ok(())
     }
 

@@ -90,6 +90,7 @@ const READS: &[Deed] = &[
     (&[Field::Timestamp, Field::Shard, Field::FlowHash], |p| see(p.arrival())),
     (&[Field::L3Offset, Field::Kind], |p| see(p.headers())),
     (&[Field::Ttl, Field::IpChecksum], |p| see(p.decrement_ttl())),
+    (&[Field::EthType, Field::IpLen, Field::TcpFlags], |p| p.reparse()),
 ];
 
 const WRITES: &[Deed] = &[
@@ -100,7 +101,7 @@ const WRITES: &[Deed] = &[
     (&[Field::Payload], |p| p.payload_mut().fill(0)),
     (&[Field::Remainder, Field::EthSrc, Field::TcpSeq], |p| p.frame_mut().fill(0)),
     (&[Field::DstAddr, Field::Payload], |p| p.frame_mut_for(SOME).fill(0)),
-    (&[Field::Start, Field::Len], |p| see(p.reshape(0, 0))),
+    (&[Field::Start, Field::Len], |p| see(p.reshape(1, 0))),
     (&[Field::L3Offset, Field::Kind], |p| p.set_headers(&Headers::default())),
     (&[Field::L4Offset, Field::Kind], |p| p.reparse()),
     (&[Field::NextHop], |p| p.set_next_hop(1)),

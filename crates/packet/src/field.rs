@@ -310,6 +310,23 @@ impl FieldSet {
     pub const HEADERS: Self =
         Self::of(&[Field::L3Offset, Field::L4Offset, Field::PayloadOffset, Field::Kind]);
 
+    /// What is behind the IP headers, up to the end of the packet: transport header and payload.
+    pub const CARRIED: Self =
+        Self((1 << (Field::Payload as u32 + 1)) - (1 << Field::SrcPort as u32));
+    /// What headers are found by: [`crate::Headers::parse`] looks at nothing else.
+    pub const PARSED: Self = Self::of(&[
+        Field::EthType,
+        // Of IPv6, with the version.
+        Field::TrafficClass,
+        Field::IpLen,
+        Field::IpFragment,
+        Field::IpProtocol,
+        Field::IpOptions,
+        Field::TcpFlags,
+        Field::UdpLen,
+        Field::Remainder,
+    ]);
+
     /// The set of these fields.
     pub const fn of(fields: &[Field]) -> Self {
         let (mut bits, mut i) = (0, 0);

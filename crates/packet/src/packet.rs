@@ -243,7 +243,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     }
 
     #[inline(always)]
-    fn check_all(&self, fields: FieldSet) {
+    pub(crate) fn check_all(&self, fields: FieldSet) {
         if cfg!(debug_assertions) {
             fields.iter().for_each(|field| self.batch.check_read_of(self.index, field));
         }

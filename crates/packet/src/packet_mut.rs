@@ -102,7 +102,9 @@ impl PacketMut<'_> {
     #[inline(always)]
     #[must_use]
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {
-        self.batch.check_write_of(self.index, Field::Start);
+        if head != 0 {
+            self.batch.check_write_of(self.index, Field::Start);
+        }
         self.batch.check_write_of(self.index, Field::Len);
         self.batch.table.reshape(self.index, head, tail)
     }
@@ -117,6 +119,7 @@ impl PacketMut<'_> {
     /// Finds the headers of a changed frame anew. It stays a generated packet if it was one.
     pub fn reparse(&mut self) {
         self.check_writes(FieldSet::HEADERS);
+        self.check_all(FieldSet::PARSED);
         let (link, wire_len) = (self.link(), self.wire_len());
         self.batch.table.set_unalike();
         let mut rows = self.batch.table.frames_mut(self.index..self.index + 1, HeadersOf);

@@ -103,7 +103,7 @@ pub(crate) const FORMS: &[Form] = &[
         "seal",
         "ipsec",
         "sas = 'sas-out'\npolicies = 'policies'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\n\
-         icmp_src_v6 = '2001:db8::fe'\nicmp_rate_pps = 5",
+         icmp_src_v6 = '2001:db8::fe'\nicmp_rate_pps = 5\nreassembly = 0",
         &[
             "sealed",
             "sealed_bytes",

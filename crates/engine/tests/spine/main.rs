@@ -7,6 +7,7 @@ mod common;
 mod causes;
 mod cores;
 mod drops;
+mod exact_access;
 mod exhaustion;
 mod functions;
 mod matrix;

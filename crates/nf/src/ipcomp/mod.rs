@@ -91,13 +91,24 @@ const KEYS: &[Key] = &[
 /// RFC 3173, 3.3: the well-known index of DEFLATE.
 const CPI_DEFLATE: u16 = 2;
 
-const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
+/// Where a payload begins that may be compressed, and whose it is.
+const PLACED: FieldSet =
+    FieldSet::HEADERS.union(FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::DstAddr]));
+/// What is made longer or shorter, and what says how long it is and what.
+const CHANGED: FieldSet = FieldSet::CARRIED.union(FieldSet::HEADERS).union(FieldSet::of(&[
+    Field::IpChecksum,
+    Field::Len,
+    Field::IpLen,
+    Field::IpProtocol,
+    Field::IpOptions,
+    Field::Remainder,
+]));
 const ACCESS: Access = Access {
-    before: ReadWrite::new(
-        FieldSet::FRAME.union(FieldSet::HEADERS).with(Field::FlowHash),
-        FieldSet::EMPTY,
-    ),
-    ..Access::run_only(ReadWrite::new(BYTES, BYTES.with(Field::Verdict)))
+    before: ReadWrite::new(PLACED.union(FieldSet::CARRIED).with(Field::FlowHash), FieldSet::EMPTY),
+    ..Access::run_only(ReadWrite::new(
+        PLACED.union(CHANGED).union(FieldSet::PARSED),
+        CHANGED.with(Field::Verdict),
+    ))
 };
 
 /// What is done to packets.
@@ -305,7 +316,7 @@ impl Ipcomp {
 /// What stands at a place, to the end of the IP packet.
 fn body_of<'a>(packet: Packet<'a>, place: Place) -> &'a [u8] {
     let end = packet.ip_end();
-    packet.into_frame().get(place.body..end).unwrap_or(&[])
+    packet.into_frame_for(FieldSet::CARRIED).get(place.body..end).unwrap_or(&[])
 }
 
 fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> Outcome {
@@ -330,7 +341,7 @@ fn replace(
         return None;
     }
     let (before, l3) = (packet.ip_len(), packet.l3_offset());
-    let frame = packet.frame_mut();
+    let frame = packet.frame_mut_for(CHANGED & FieldSet::FRAME);
     let named = core::mem::replace(frame.get_mut(place.next_at)?, protocol);
     let (to_first, to_second) = frame.get_mut(place.body..)?.split_at_mut_checked(first.len())?;
     to_first.copy_from_slice(first);

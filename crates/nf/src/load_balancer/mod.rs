@@ -116,6 +116,7 @@ const RUN_IPIP: ReadWrite = ReadWrite::new(
         Field::IpFragment,
         Field::FlowHash,
     ])
+    .union(FieldSet::PARSED)
     .union(FieldSet::GEOMETRY),
     FieldSet::FRAME.union(FieldSet::GEOMETRY).with(Field::Verdict),
 );
