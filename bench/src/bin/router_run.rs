@@ -6,9 +6,11 @@
 //! through again and again; their TTL is put back outside of the timing.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use warpline_bench::chains::Pass;
 use warpline_bench::{median, seconds};
+use warpline_nf::Function;
 use warpline_nf::harness::{Harness, Input, build};
 use warpline_nf::router::{DEFINITION, Fib4};
 use warpline_packet::Batch;
@@ -71,7 +73,7 @@ fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool, batches: 
         })
         .collect();
     let mut harnesses: Vec<Harness> =
-        inputs.iter().map(|_| Harness::new(Box::new(Pass), 0)).collect();
+        inputs.iter().map(|_| Harness::new(Arc::new(Pass) as Arc<dyn Function>, 0)).collect();
     for (harness, inputs) in harnesses.iter_mut().zip(&inputs) {
         harness.fill(inputs);
     }
