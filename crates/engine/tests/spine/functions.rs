@@ -1,5 +1,7 @@
 //! I1, I2 and I3 for every function of the program, alone, in chains, and out of room.
 
+use std::collections::HashSet;
+
 use warpline_engine::Settings;
 use warpline_nf::FUNCTIONS;
 use warpline_packet::Steering;
@@ -19,6 +21,26 @@ const DIMENSIONS: [(usize, usize); 9] =
 
 fn settings((lanes, batch_packets): (usize, usize)) -> Settings {
     Settings { lanes, batch_packets, ..Settings::default() }
+}
+
+/// One of each function, with all that takes scratch words: translation of IPv6, digests, ESP.
+#[test]
+fn a_chain_of_every_function_can_be_built() {
+    let names = [
+        "monitor",
+        "firewall-tracking",
+        "open",
+        "sensor",
+        "digest-drop",
+        "balancer-dnat",
+        "nat",
+        "router",
+        "compress",
+    ];
+    let forms = forms(&names);
+    let functions: HashSet<_> = forms.iter().map(|form| form.function).collect();
+    assert_eq!(functions.len(), FUNCTIONS.len());
+    assert!(chain_of(&forms).scratch_words > 16);
 }
 
 /// What `forms` is to show with 60 talkers, answers and odd frames.
