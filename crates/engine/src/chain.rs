@@ -8,6 +8,7 @@ use warpline_nf::{Definition, Function, Growth, Kernels};
 use warpline_packet::{ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering};
 
 use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
+use crate::reach::Reach;
 
 /// A function of a chain under its own name.
 pub struct Instance {
@@ -189,8 +190,8 @@ impl Chain {
 
     /// Packets that one packet may become on its way, itself among them.
     pub fn multiply(&self) -> usize {
-        let each = self.instances.iter().map(|i| 1 + i.function.emits().per_packet);
-        each.fold(1, |product: usize, n| product.saturating_mul(n))
+        let [of_packets, _] = Reach::of(self, 1);
+        of_packets.rows()
     }
 
     /// Bytes of the longest frame that a function may make.

@@ -18,6 +18,7 @@ mod lane;
 mod memory;
 mod merge;
 mod queue;
+mod reach;
 mod reload;
 mod reports;
 mod run;

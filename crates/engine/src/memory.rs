@@ -6,14 +6,17 @@
 //! what they need. The last one waits only for the sender, so there is no deadlock. For batches on a device, the slabs that
 //! they may still fill are promised ahead.
 //!
-//! The room is for the worst case of one batch in each stage, not of all batches on their way.
+//! What a stage may make of a batch is summed up function by function (`reach.rs` says how many packets of a batch may get to each): so many
+//! rooms as it may make packets, each as long as its longest, and as many for frames in the place of others as it may get packets. All of
+//! a stage together, in whole slabs, is what the stage may fill ([`StageRoom::each`]); the sum over it and the stages behind it has to be
+//! free. So the room is for the worst case of one batch in each stage, not of all batches on their way.
 
 use std::fmt;
 
-use warpline_nf::Growth;
+use warpline_nf::{Emits, Growth};
 use warpline_packet::{ALIGN, SLAB_LEN, frame_start};
 
-use crate::settings::TICK_PACKETS;
+use crate::reach::Reach;
 use crate::{Chain, Settings, StagePlan};
 
 /// Slabs for what functions place, unless one batch needs more.
@@ -67,9 +70,9 @@ impl Settings {
     /// What functions of `chain` may place, and how many slabs there are for it: enough to keep all stages busy, within
     /// [`EMIT_SLABS_MAX`] unless one batch alone needs more.
     pub(crate) fn placed(&self, chain: &Chain) -> Placed {
-        let mut reach = 1;
+        let reach = Reach::of(chain, self.batch_packets);
         let mut stages: Vec<StageRoom> =
-            chain.stages.iter().map(|stage| self.stage_room(chain, stage, &mut reach)).collect();
+            chain.stages.iter().map(|stage| stage_room(chain, stage, &reach)).collect();
         let refuge = self.refuge_slabs(chain);
         let mut all = 0usize;
         for stage in stages.iter_mut().rev().filter(|stage| stage.each > 0) {
@@ -93,30 +96,6 @@ impl Settings {
         Placed { stages, all, slabs }
     }
 
-    /// What `stage` may place for one batch, each of whose packets `reach` may have become before it.
-    fn stage_room(&self, chain: &Chain, stage: &StagePlan, reach: &mut usize) -> StageRoom {
-        let Growth { head, tail } = chain.growth();
-        let around = frame_start(head).saturating_add(tail);
-        let room = |len: usize| around.saturating_add(len).next_multiple_of(ALIGN);
-        let (mut all, mut made) = (Rooms::default(), Rooms::default());
-        for instance in &chain.instances[stage.first..stage.first + stage.count] {
-            let emits = instance.function.emits();
-            // A tick's batch holds what functions before this one made.
-            let base = if *reach > 1 { TICK_PACKETS } else { 0 };
-            let packets = self.batch_packets.max(base).saturating_mul(*reach);
-            if emits.replace_len_max > 0 {
-                all.add(room(emits.replace_len_max), packets);
-            }
-            if emits.per_packet > 0 {
-                let count = packets.saturating_mul(emits.per_packet).saturating_add(TICK_PACKETS);
-                all.add(room(emits.len_max), count);
-                made.add(room(emits.len_max), count);
-                *reach = reach.saturating_mul(1 + emits.per_packet);
-            }
-        }
-        StageRoom { each: all.slabs(), free: 0, promised: made.slabs() }
-    }
-
     /// What a lane of `chain` takes; of settings that fit it ([`Settings::fit`]).
     pub fn memory(&self, chain: &Chain) -> LaneNeed {
         let layout = self.arena(chain);
@@ -138,6 +117,30 @@ impl Settings {
             arena: layout.memory_len(),
         }
     }
+}
+
+/// What `stage` may place for one batch: for each of its functions so many rooms as it may make packets, as long as the
+/// longest of these, and as many for frames in the place of others as it may get packets.
+fn stage_room(chain: &Chain, stage: &StagePlan, reach: &[Reach; 2]) -> StageRoom {
+    let Growth { head, tail } = chain.growth();
+    let around = frame_start(head).saturating_add(tail);
+    let room = |len: usize| around.saturating_add(len).next_multiple_of(ALIGN);
+    let each = reach.each_ref().map(|reach| {
+        let (mut all, mut made) = (Rooms::default(), Rooms::default());
+        for turn in &reach.turns[stage.first..stage.first + stage.count] {
+            let Emits { replace_len_max, per_packet, len_max, .. } = turn.emits;
+            if replace_len_max > 0 {
+                all.add(room(replace_len_max), turn.packets);
+            }
+            if per_packet > 0 {
+                all.add(room(len_max), turn.made);
+                made.add(room(len_max), turn.made);
+            }
+        }
+        (all.slabs(), made.slabs())
+    });
+    let [(packets, packets_made), (tick, tick_made)] = each;
+    StageRoom { each: packets.max(tick), free: 0, promised: packets_made.max(tick_made) }
 }
 
 /// Bytes that a lane takes, besides the tables of its functions.

@@ -1,6 +1,6 @@
 //! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
 
-use warpline_nf::{Growth, TICK_MADE_MAX, TICK_NOTES_MAX};
+use warpline_nf::Growth;
 use warpline_packet::{
     ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, Notes, SHARDS, SLAB_LEN, frame_start,
 };
@@ -9,6 +9,7 @@ use warpline_sched::LaunchLimits;
 
 use crate::device::Dimensions;
 use crate::memory::EMIT_SLABS_MAX;
+use crate::reach::Reach;
 use crate::{Chain, Cores, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
@@ -69,8 +70,6 @@ const BATCHES_MAX: usize = 12 << 10;
 const SLOTS_MAX: usize = 4096;
 /// Packets of a batch, so far as it is made smaller.
 const BATCH_LEAST: usize = 16;
-/// Packets that a tick's batch may hold of what one function makes in every shard.
-pub(crate) const TICK_PACKETS: usize = SHARDS * TICK_MADE_MAX;
 
 impl Settings {
     /// The same for `chain`: no more lanes than it can use, the cores of those, queues that take its launches whole.
@@ -254,31 +253,27 @@ impl Settings {
 
     /// Packets that a batch may become on its way.
     pub fn slots(&self, chain: &Chain) -> usize {
-        let multiply = chain.multiply();
-        if multiply == 1 {
-            return self.batch_packets;
-        }
-        // A tick's batch holds what it causes in every shard.
-        self.batch_packets.max(TICK_PACKETS).saturating_mul(multiply)
+        let each = Reach::of(chain, self.batch_packets).map(|reach| reach.rows());
+        each.into_iter().fold(1, usize::max)
     }
 
     /// Notes that a batch's functions may make on its way, and their bytes.
     pub fn notes(&self, chain: &Chain) -> (usize, usize) {
-        let slots = self.slots(chain);
-        let each =
-            chain.instances.iter().map(|i| i.function.emits()).filter(|e| e.note_len_max > 0);
-        each.fold((0, 0), |(notes, bytes), emits| {
-            // A tick's batch holds what it causes in every shard.
-            let own = slots.saturating_mul(emits.notes_per_packet).max(SHARDS * TICK_NOTES_MAX);
-            let len = own.saturating_mul(emits.note_len_max);
-            (notes.saturating_add(own), len.saturating_add(bytes))
-        })
+        let each = Reach::of(chain, self.batch_packets).map(|reach| {
+            let own = reach.turns.iter().filter(|turn| turn.emits.note_len_max > 0);
+            own.fold((0, 0), |(notes, bytes): (usize, usize), turn| {
+                let len = turn.notes.saturating_mul(turn.emits.note_len_max);
+                (notes.saturating_add(turn.notes), bytes.saturating_add(len))
+            })
+        });
+        each.into_iter().fold((0, 0), |most, own| (most.0.max(own.0), most.1.max(own.1)))
     }
 
     /// Numbers that a function of the chain may find in a batch.
     pub fn findings(&self, chain: &Chain) -> usize {
-        let each = chain.instances.iter().map(|i| i.function.emits().findings_per_packet);
-        self.slots(chain).saturating_mul(each.max().unwrap_or(0))
+        let turns = Reach::of(chain, self.batch_packets).into_iter().flat_map(|reach| reach.turns);
+        let each = turns.map(|turn| turn.packets.saturating_mul(turn.emits.findings_per_packet));
+        each.max().unwrap_or(0)
     }
 
     /// The layout of a lane's arena.

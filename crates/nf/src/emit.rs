@@ -17,14 +17,15 @@ pub const TICK_NOTES_MAX: usize = 64;
 pub struct Cause {
     /// Its number in the input.
     ingress: u64,
-    /// What was made for packets of this number; counted at the first of them.
+    /// What was made for packets of this number, and how much of it goes on; counted at the first of them.
     made: u16,
+    forward: u16,
 }
 
 impl Cause {
     /// A packet that caused none yet.
     pub const fn new(ingress: u64) -> Self {
-        Self { ingress, made: 0 }
+        Self { ingress, made: 0, forward: 0 }
     }
 }
 
@@ -115,12 +116,12 @@ impl<'a> Emit<'a> {
     /// Makes a packet of `bytes`, on the link of `cause`, that goes on to the next function. Says
     /// whether it was made; where not, the function counts that under a name of its own.
     pub fn forward(&mut self, cause: &Arrival, bytes: &[u8]) -> bool {
-        self.make(cause, bytes).is_some()
+        self.make(cause, bytes, true).is_some()
     }
 
     /// Makes a packet of `bytes`, on the link of `cause`, that is sent past the functions that remain.
     pub fn send_back(&mut self, cause: &Arrival, bytes: &[u8]) -> bool {
-        let made = self.make(cause, bytes);
+        let made = self.make(cause, bytes, false);
         if let Some(index) = made {
             self.batch.packet_mut(index).send_back();
         }
@@ -153,39 +154,45 @@ impl<'a> Emit<'a> {
         self.batch.notes_mut().push(Note { ingress, function, shard, bytes: note })
     }
 
-    fn make(&mut self, cause: &Arrival, bytes: &[u8]) -> Option<usize> {
+    fn make(&mut self, cause: &Arrival, bytes: &[u8], goes_on: bool) -> Option<usize> {
         let mut arrival = Arrival { wire_len: bytes.len() as u32, ..*cause };
         if let Some(tick) = self.tick {
             (arrival.ingress, arrival.shard) = (tick.ingress, self.shard.index() as u8);
         }
-        if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress) {
+        if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress, goes_on) {
             return None;
         }
         let mut headers = Headers::parse(bytes, cause.link, bytes.len());
         headers.flags.set(Flags::GENERATED);
         arrival.flow_hash = Steering::AddressPair.steer(self.hasher, bytes, &headers).flow_hash;
         let index = self.batch.push(bytes, &headers, &arrival, self.placer).ok()?;
-        self.count(arrival.ingress);
+        self.count(arrival.ingress, goes_on);
         Some(index)
     }
 
     /// Whether packet `ingress` may cause one more. Packets that were made share the number of their
     /// cause, and so what they may cause.
-    fn is_due(&self, ingress: u64) -> bool {
+    fn is_due(&self, ingress: u64, goes_on: bool) -> bool {
+        let Emits { per_packet, forward_per_packet, .. } = self.emits;
         if let Some(tick) = self.tick {
-            return self.emits.per_packet > 0 && tick.made < TICK_MADE_MAX;
+            let declared = if goes_on { forward_per_packet } else { per_packet };
+            return declared > 0 && tick.made < TICK_MADE_MAX;
         }
         let same = &self.causes[self.first(ingress)..];
         let count = same.iter().take_while(|cause| cause.ingress == ingress).count();
-        same.first().is_some_and(|c| usize::from(c.made) < self.emits.per_packet * count)
+        same.first().is_some_and(|cause| {
+            usize::from(cause.made) < per_packet * count
+                && (!goes_on || usize::from(cause.forward) < forward_per_packet * count)
+        })
     }
 
-    fn count(&mut self, ingress: u64) {
+    fn count(&mut self, ingress: u64, goes_on: bool) {
         let first = self.first(ingress);
         if let Some(tick) = &mut self.tick {
             tick.made += 1;
         } else if let Some(cause) = self.causes.get_mut(first) {
             cause.made += 1;
+            cause.forward += u16::from(goes_on);
         }
     }
 

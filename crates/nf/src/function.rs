@@ -119,6 +119,8 @@ impl Growth {
 pub struct Emits {
     /// Packets for each packet that it gets, in `before` and `after` together.
     pub per_packet: usize,
+    /// How many of these may go on to the next function ([`Emit::forward`]); the others are sent past the rest.
+    pub forward_per_packet: usize,
     /// Bytes of the longest frame.
     pub len_max: usize,
     /// Notes for each packet that it gets, in `before` and `after` together.
@@ -136,6 +138,7 @@ impl Emits {
     /// It makes none.
     pub const NONE: Self = Self {
         per_packet: 0,
+        forward_per_packet: 0,
         len_max: 0,
         notes_per_packet: 0,
         note_len_max: 0,
@@ -143,8 +146,13 @@ impl Emits {
         replace_len_max: 0,
     };
 
-    /// `per_packet` packets of at most `len_max` bytes for each packet, and no notes.
+    /// `per_packet` packets of at most `len_max` bytes for each packet, all of which may go on, and no notes.
     pub const fn packets(per_packet: usize, len_max: usize) -> Self {
+        Self { per_packet, forward_per_packet: per_packet, len_max, ..Self::NONE }
+    }
+
+    /// `per_packet` packets of at most `len_max` bytes for each packet, all of them sent past the functions that remain, and no notes.
+    pub const fn answers(per_packet: usize, len_max: usize) -> Self {
         Self { per_packet, len_max, ..Self::NONE }
     }
 

@@ -14,7 +14,7 @@ use crate::{Emit, Emits, Key, Section};
 pub(crate) const LINK_LEN_MAX: usize = 32;
 const FRAME_LEN_MAX: usize = LINK_LEN_MAX + MAX_LEN_V6;
 /// One error a packet.
-pub(crate) const EMITS: Emits = Emits::packets(1, FRAME_LEN_MAX);
+pub(crate) const EMITS: Emits = Emits::answers(1, FRAME_LEN_MAX);
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 

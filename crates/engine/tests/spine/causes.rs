@@ -31,10 +31,9 @@ impl Function for Greedy {
     }
     fn state(&self, shard: Shard) -> State {
         let is_first = shard.index() == 0;
-        State {
-            before: Some(Box::new(Half { is_first, ..Half::default() })),
-            after: Some(Box::new(Half { is_first, ..Half::default() })),
-        }
+        let answers_too = self.emits.forward_per_packet < self.emits.per_packet;
+        let half = || Box::new(Half { is_first, answers_too, ..Half::default() });
+        State { before: Some(half()), after: Some(half()) }
     }
     fn emits(&self) -> Emits {
         self.emits
@@ -47,9 +46,11 @@ impl Function for Greedy {
 #[derive(Default)]
 struct Half {
     is_first: bool,
+    answers_too: bool,
     ticks: u64,
     of_ticks: u64,
     of_packets: u64,
+    answers: u64,
     of_past: u64,
     too_long: u64,
     backward: u64,
@@ -71,6 +72,8 @@ impl Half {
         for &pick in picks.iter().chain(picks) {
             let cause = batch.packet(usize::from(pick)).arrival();
             self.of_packets += (0..5).filter(|_| emit.forward(&cause, b"made")).count() as u64;
+            let answers = if self.answers_too { 0..5 } else { 0..0 };
+            self.answers += answers.filter(|_| emit.send_back(&cause, b"back")).count() as u64;
             self.too_long += u64::from(emit.forward(&cause, &[0; 65]));
         }
         if let (None, Some(&first)) = (self.past, picks.first()) {
@@ -83,7 +86,9 @@ impl Half {
         self.backward += u64::from(now < self.now);
         let now = emit.tick_arrival(now, LinkType::ETHERNET).expect("a tick");
         for cause in [self.past, Some(now)].into_iter().flatten().cycle().take(10) {
-            self.of_ticks += u64::from(emit.forward(&cause, b"tick"));
+            let made = emit.forward(&cause, b"tick");
+            let answered = self.answers_too && emit.send_back(&cause, b"tick");
+            self.of_ticks += u64::from(made) + u64::from(answered);
         }
     }
 
@@ -91,6 +96,7 @@ impl Half {
         visit("ticks", self.ticks);
         visit("of-ticks", self.of_ticks);
         visit("of-packets", self.of_packets);
+        visit("answers", self.answers);
         visit("of-past", self.of_past);
         visit("too-long", self.too_long);
         visit("backward", self.backward);
@@ -133,7 +139,14 @@ fn run_in_stages(
     settings: Settings,
     inputs: &[Input],
 ) -> Outcome {
-    let instances = functions.iter().map(|&(every_ms, per_packet)| Instance {
+    let emits = |&(every_ms, made): &(u64, usize)| (every_ms, Emits::packets(made, 64));
+    let functions: Vec<_> = functions.iter().map(emits).collect();
+    run_chain(greedy(&functions, apart), settings, inputs)
+}
+
+/// A chain of functions that tick so often (in ms; 0 for never) and may make this.
+fn greedy(functions: &[(u64, Emits)], apart: bool) -> Chain {
+    let instances = functions.iter().map(|&(every_ms, emits)| Instance {
         name: format!("{every_ms}"),
         definition: &DEFINITION,
         function: Arc::new(Greedy {
@@ -143,14 +156,17 @@ fn run_in_stages(
                 ..Access::default()
             },
             tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),
-            emits: Emits::packets(per_packet, 64),
+            emits,
         }),
         own_stage: apart,
         launch_batches: 1,
         on_device: None,
         fingerprint: 0,
     });
-    let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
+    Chain::new("greedy", instances.collect(), 0).expect("a chain")
+}
+
+fn run_chain(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
     let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
     let sink = Kept { slow: Duration::from_micros(100), ..Kept::default() };
     run_ports(chain, settings, source, sink, control)
@@ -194,6 +210,31 @@ fn no_more_is_made_than_was_declared() {
         let second = &outcome.report.part.functions[1];
         assert_eq!(second.generated, second.packets_in, "one for each, the made ones too");
         assert_eq!(counter(2, "of-packets") + counter(2, "of-ticks"), 0);
+    }
+}
+
+/// So it causes nothing there, and room is kept for no more than there can be.
+#[test]
+fn what_is_sent_back_meets_no_function_behind() {
+    let inputs = steady(300);
+    let mixed = Emits { forward_per_packet: 1, ..Emits::answers(3, 64) };
+    let functions =
+        [(100, Emits::answers(2, 64)), (0, mixed), (100, Emits::packets(1, 64)), (0, Emits::NONE)];
+    for (batch_packets, apart) in [(1, true), (1, false), (16, true), (1024, false)] {
+        let chain = greedy(&functions, apart);
+        assert_eq!(chain.multiply(), 1 + 2 + 3 + 2);
+        let settings = Settings { batch_packets, ..Settings::default() };
+        let outcome = run_chain(chain, settings, &inputs);
+        let made = |function| {
+            let of = ["of-packets", "of-past", "answers"].map(|of| outcome.counter(function, of));
+            (of[0] + of[1], of[2])
+        };
+        assert_eq!([made(0), made(1), made(2)], [(0, 600), (300, 600), (600, 0)]);
+        // Of each half's; at the end they are told once more.
+        let of_ticks = outcome.counter(0, "ticks") / 2 * 64 * TICK_MADE_MAX as u64;
+        assert_eq!([0, 2].map(|at| outcome.counter(at, "of-ticks")), [of_ticks; 2]);
+        let got = outcome.report.part.functions.iter().map(|function| function.packets_in);
+        assert_eq!(got.collect::<Vec<_>>(), [300, 300, 600, 1200 + of_ticks]);
     }
 }
 

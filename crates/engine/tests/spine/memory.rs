@@ -38,11 +38,13 @@ fn chain(functions: &[(Emits, usize)], words: usize) -> Option<Chain> {
 
 fn emits() -> impl Strategy<Value = Emits> {
     let made = prop_oneof![3 => Just(0usize), 1 => 1usize..4, 1 => Just(15)];
+    let made = made.prop_flat_map(|made| (Just(made), 0..=made));
     let replaced = prop_oneof![2 => Just(0usize), 1 => 576usize..70_000];
     let notes = prop_oneof![2 => Just((0usize, 0usize)), 1 => (1usize..16, 1usize..2300)];
     (made, 64usize..70_000, notes, 0usize..9, replaced).prop_map(
-        |(per_packet, len_max, (notes_per_packet, note_len_max), findings, replaced)| Emits {
-            per_packet,
+        |(made, len_max, (notes_per_packet, note_len_max), findings, replaced)| Emits {
+            per_packet: made.0,
+            forward_per_packet: made.1,
             len_max,
             notes_per_packet,
             note_len_max,
@@ -88,6 +90,24 @@ proptest! {
         prop_assert!(!need.fits() || settings.arena(&chain).memory_len() <= LANE_LEN_MAX);
         prop_assert_eq!(settings.fit(&chain), settings, "what fits is not fitted again");
     }
+}
+
+/// What is made and sent back doesn't multiply: rows and rooms are a sum along the chain.
+#[test]
+fn what_is_sent_back_adds_up() {
+    let settings = Settings::default();
+    let of = |each: Emits, count: usize| {
+        let chain = chain(&vec![(each, 0); count], 0).expect("a chain");
+        let fitted = settings.fit(&chain);
+        assert_eq!(fitted.batch_packets, 256);
+        (fitted.slots(&chain), fitted.memory(&chain).made)
+    };
+    for count in 0..=15 {
+        assert_eq!(of(Emits::answers(1, 700), count).0, 256 * (1 + count));
+    }
+    assert_eq!(of(Emits::packets(1, 700), 4).0, 256 * 16);
+    let (answers, packets) = (of(Emits::answers(1, 700), 4).1, of(Emits::packets(1, 700), 4).1);
+    assert!(2 * answers <= packets, "{answers} {packets}");
 }
 
 /// The usual is as it was asked for.

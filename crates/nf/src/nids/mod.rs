@@ -127,15 +127,16 @@ impl Function for Nids {
     }
 
     fn emits(&self) -> Emits {
-        let (per_packet, len_max) =
-            if self.tables.rejects { (2, report::FRAME_LEN_MAX) } else { (0, 0) };
+        // One to the source, and one that goes on to the destination.
+        let made = match self.tables.rejects {
+            true => Emits { forward_per_packet: 1, ..Emits::answers(2, report::FRAME_LEN_MAX) },
+            false => Emits::NONE,
+        };
         Emits {
-            per_packet,
-            len_max,
             notes_per_packet: inspector::NOTES_MAX,
             note_len_max: self.tables.config.note_len(),
             findings_per_packet: scan::FINDINGS_PER_PACKET,
-            ..Emits::NONE
+            ..made
         }
     }
 

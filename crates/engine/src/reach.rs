@@ -1,0 +1,72 @@
+//! How many packets a batch may become on its way, function by function.
+//!
+//! With `p` packets before a function it may make `p * per_packet` ([`Emits::per_packet`]), which are rows of the batch
+//! from there on. `p * forward_per_packet` of them go on with the `p` to the next function; the others are sent past the rest. So the rows
+//! are a sum along the chain, `p + p * per_packet + ...`, in which `p` grows only by what goes on.
+//!
+//! A batch of packets begins with those that it was filled with. A tick's batch, or the last one, begins with none, and each
+//! function that makes packets may make [`TICK_PACKETS`] besides, which go on where it has any go on.
+
+use warpline_nf::{Emits, TICK_MADE_MAX, TICK_NOTES_MAX};
+use warpline_packet::SHARDS;
+
+use crate::Chain;
+
+/// Packets that a tick's batch may hold of what one function makes in every shard.
+const TICK_PACKETS: usize = SHARDS * TICK_MADE_MAX;
+/// The same of notes.
+const TICK_NOTES: usize = SHARDS * TICK_NOTES_MAX;
+
+/// A batch at a function's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) emits: Emits,
+    /// Packets that it may get.
+    pub(crate) packets: usize,
+    /// Packets that it may make.
+    pub(crate) made: usize,
+    /// Notes that it may make.
+    pub(crate) notes: usize,
+}
+
+/// A kind of batch on its way through a chain: its packets to begin with, and its turns.
+pub(crate) struct Reach {
+    first: usize,
+    pub(crate) turns: Vec<Turn>,
+}
+
+impl Reach {
+    /// Of a batch of `packets` packets, and of a tick's.
+    pub(crate) fn of(chain: &Chain, packets: usize) -> [Self; 2] {
+        [Self::from(chain, packets, 0, 0), Self::from(chain, 0, TICK_PACKETS, TICK_NOTES)]
+    }
+
+    /// Of a batch that begins with `first` packets, of which each function may make `timed`, with `timed_notes`, besides those for
+    /// packets.
+    fn from(chain: &Chain, first: usize, timed: usize, timed_notes: usize) -> Self {
+        let mut packets = first;
+        let turn = |emits: Emits| {
+            let timed = if emits.per_packet > 0 { timed } else { 0 };
+            let made = |each: usize, timed| packets.saturating_mul(each).saturating_add(timed);
+            let turn = Turn {
+                emits,
+                packets,
+                made: made(emits.per_packet, timed),
+                notes: made(emits.notes_per_packet, timed_notes),
+            };
+            if emits.forward_per_packet > 0 {
+                packets = packets.saturating_add(made(emits.forward_per_packet, timed));
+            }
+            turn
+        };
+        Self {
+            first,
+            turns: chain.instances.iter().map(|one| one.function.emits()).map(turn).collect(),
+        }
+    }
+
+    /// Rows that the batch may have at the end.
+    pub(crate) fn rows(&self) -> usize {
+        self.turns.iter().fold(self.first, |rows, turn| rows.saturating_add(turn.made))
+    }
+}
