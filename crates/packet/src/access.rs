@@ -4,7 +4,9 @@
 //! ([`crate::Batch::set_phase`]), so that a wrong declaration fails the function's own tests, by the names of function,
 //! phase and field.
 
-use crate::{Field, FieldSet};
+#[cfg(debug_assertions)]
+use crate::Field;
+use crate::FieldSet;
 
 /// Fields read and fields written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +97,8 @@ pub struct Allowed {
     flagged: ReadWrite,
 }
 
+// A release build checks nothing.
+#[cfg(debug_assertions)]
 impl Allowed {
     /// Fails where the field of a packet is read and not declared.
     #[track_caller]
