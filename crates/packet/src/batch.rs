@@ -205,7 +205,7 @@ impl Batch {
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<usize, Full> {
-        self.stage(bytes, headers, arrival, placer)?;
+        self.place(bytes, headers, arrival, placer)?;
         self.settle(placer);
         Ok(self.len() - 1)
     }
@@ -213,14 +213,14 @@ impl Batch {
     /// As [`Batch::push`], but the packet is the batch's only after [`Batch::settle`]: for many packets one
     /// after another.
     #[inline(always)]
-    pub fn stage(
+    pub fn place(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<(), Full> {
-        placer.stage(&mut self.table, bytes, &Row { headers, arrival })
+        placer.place(&mut self.table, bytes, &Row { headers, arrival })
     }
 
     /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Its headers are to
@@ -239,7 +239,7 @@ impl Batch {
         fits
     }
 
-    /// Takes the packets that were staged.
+    /// Takes the packets that were placed and are not the batch's yet.
     pub fn settle(&mut self, placer: &mut Placer) {
         placer.settle(&mut self.table);
     }

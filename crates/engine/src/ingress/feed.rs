@@ -76,7 +76,7 @@ impl Feed {
                     flow_hash: found.steered.flow_hash,
                 };
                 let placer = &mut self.placer;
-                if batch.stage(frame.bytes, &found.headers, &arrival, placer).is_err() {
+                if batch.place(frame.bytes, &found.headers, &arrival, placer).is_err() {
                     break;
                 }
                 ingress += 1;

@@ -34,9 +34,9 @@ pub struct Placer {
     headroom: usize,
     /// Head- and tailroom, and what rounds a room up.
     around: usize,
-    /// Rows staged and not yet settled, all of rooms in the current slab.
+    /// Rows placed and not yet settled, all of rooms in the current slab.
     tray: Box<Tray>,
-    /// Rows that may be staged: no more than the table has.
+    /// Rows that the tray may take: no more than the table has.
     tray_rows: usize,
 }
 
@@ -70,9 +70,9 @@ impl Placer {
     }
 
     /// Places `bytes` as the next row of `table`, which says `row` besides. The row is `table`'s when it is
-    /// settled, and has to be before rows of another table are staged.
+    /// settled, and has to be before rows of another table are placed.
     #[inline(always)]
-    pub(crate) fn stage(&mut self, table: &mut Table, bytes: &[u8], row: &Row) -> Result<(), Full> {
+    pub(crate) fn place(&mut self, table: &mut Table, bytes: &[u8], row: &Row) -> Result<(), Full> {
         let need = (bytes.len() + self.around) & !(ALIGN - 1);
         if self.cursor + need > self.limit {
             self.make_room(table, need)?;
@@ -95,7 +95,7 @@ impl Placer {
         Ok(())
     }
 
-    /// Makes the rows that were staged the last ones of `table`.
+    /// Makes the rows on the tray the last ones of `table`.
     #[inline(never)]
     pub(crate) fn settle(&mut self, table: &mut Table) {
         // The next row asks for room anew, in whatever table.
@@ -105,7 +105,7 @@ impl Placer {
         }
         // A room of another arena would lie outside of this table's memory.
         assert!(Arc::ptr_eq(&self.slabs, &table.slabs), "placer and table of one arena");
-        assert!(table.len + self.tray.len <= table.slots, "rows are staged for one table");
+        assert!(table.len + self.tray.len <= table.slots, "rows are placed for one table");
         // All of them lie in the current slab: they are settled before another is opened.
         if table.pieces.last() != Some(&self.slab) {
             self.take_piece(table);
@@ -129,7 +129,7 @@ impl Placer {
     ) -> Result<(), Full> {
         // A room of another arena would lie outside of this table's memory.
         assert!(Arc::ptr_eq(&self.slabs, &table.slabs), "placer and table of one arena");
-        // Those that are staged have rooms in the current slab and no piece of it yet.
+        // Those on the tray have rooms in the current slab and no piece of it yet.
         assert!(self.tray.len == 0, "rows are settled before one is replaced");
         assert!(row < table.len);
         let need = (bytes.len() + self.around) & !(ALIGN - 1);

@@ -15,7 +15,7 @@ fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, 
         shard: 0,
         flow_hash: 0,
     };
-    placer.stage(table, bytes, &Row { headers: &Headers::default(), arrival: &arrival })?;
+    placer.place(table, bytes, &Row { headers: &Headers::default(), arrival: &arrival })?;
     placer.settle(table);
     Ok(table.len() - 1)
 }
