@@ -172,9 +172,9 @@ impl Stage {
     pub(crate) fn settle(&mut self, finished: &mut Finished, rooms: &mut Rooms, clock: &Clock) {
         let mut flights = std::mem::take(&mut finished.flights);
         for (index, flight) in flights.iter_mut().enumerate() {
-            let staged = self.launches.as_ref().and_then(|all| all.staged(finished, index));
-            match (finished.how, staged) {
-                (How::Done, Some(staged)) => flight.batch.accept_left(staged),
+            let returned = self.launches.as_ref().and_then(|all| all.returned(finished, index));
+            match (finished.how, returned) {
+                (How::Done, Some(returned)) => flight.batch.accept_left(returned),
                 (How::Lost { is_used }, _) => lose(flight, is_used),
                 (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(&mut rooms.placer) => {
                     lose(flight, true);
@@ -187,7 +187,7 @@ impl Stage {
                     slot.enter(flight);
                     slot.begin(flight, rooms);
                 }
-                slot.finish(flight, staged, rooms, &mut self.order);
+                slot.finish(flight, returned, rooms, &mut self.order);
                 let now = clock.now();
                 slot.stats.busy_ns += now - then;
                 then = now;
@@ -260,16 +260,16 @@ impl Slot {
         flight.batch.take_settled();
     }
 
-    /// The rest of a turn of which a device did what is `staged`; what it left, and all where nothing is, the CPU does.
+    /// The rest of a turn of which a device did what is `returned`; what it left, and all where nothing is, the CPU does.
     fn finish(
         &mut self,
         flight: &mut Flight,
-        staged: Option<&[u8]>,
+        returned: Option<&[u8]>,
         rooms: &mut Rooms,
         order: &mut Vec<u16>,
     ) {
-        if let Some(staged) = staged {
-            flight.batch.accept_staged(staged, self.access.run.writes);
+        if let Some(returned) = returned {
+            flight.batch.accept_returned(returned, self.access.run.writes);
         }
         if flight.batch.hold_done() {
             flight.batch.set_phase(self.allowed(Phase::Run));

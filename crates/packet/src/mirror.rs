@@ -1,7 +1,7 @@
 //! A batch and its copy on a device: which bytes go there, and what is taken back.
 //!
 //! A device's mirror has an arena's size and layout, so that one offset names a packet on both sides. What comes back
-//! of a table is not written over it: it lies beside it, *staged*, and is taken column by column as far as the function
+//! of a table is not written over it: it lies beside it, *returned*, and is taken column by column as far as the function
 //! said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
 //!
 //! A device may leave a packet alone, from some function of its segment on ([`Batch::hold_done`]). The CPU then does what was left.
@@ -127,22 +127,22 @@ impl Batch {
     ///
     /// # Errors
     /// It makes no sense.
-    pub fn check_staged(&self, staged: &[u8], writes: FieldSet) -> Result<(), Broken> {
-        if staged.len() != self.table_place().len() {
+    pub fn check_returned(&self, returned: &[u8], writes: FieldSet) -> Result<(), Broken> {
+        if returned.len() != self.table_place().len() {
             return Err(Broken { row: 0, what: "the copy of the table has another length" });
         }
-        let staged = Staged::of(staged, &self.table);
+        let returned = Returned::of(returned, &self.table);
         let looks = moves(writes) || reparses(writes);
         for row in (0..self.len()).filter(|&row| looks && self.is_forward(row)) {
             let (start, len) = match moves(writes) {
-                true => staged.frame(row),
+                true => returned.frame(row),
                 false => (self.table.start(row) as u16, self.table.frame_len(row) as u32),
             };
             if usize::from(start) + len as usize > self.table.room(row).len() {
                 return Err(Broken { row, what: "its frame would reach out of its room" });
             }
             let headers = match reparses(writes) {
-                true => Headers::from_bytes(staged.get(HeadersOf, row)),
+                true => Headers::from_bytes(returned.get(HeadersOf, row)),
                 false => self.table.column(HeadersOf)[row],
             };
             if headers.end > len {
@@ -152,26 +152,26 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes from `staged`, which was looked at, what was left to the CPU.
-    pub fn accept_left(&mut self, staged: &[u8]) {
-        let staged = Staged::of(staged, &self.table);
-        let left = staged.column(Left, 0..self.len());
+    /// Takes from `returned`, which was looked at, what was left to the CPU.
+    pub fn accept_left(&mut self, returned: &[u8]) {
+        let returned = Returned::of(returned, &self.table);
+        let left = returned.column(Left, 0..self.len());
         self.table.column_mut(Left).iter_mut().zip(left).for_each(|(own, [left])| *own = *left);
     }
 
-    /// Takes from `staged`, which was looked at, the fields `writes` of packets for which the device did the work of the
+    /// Takes from `returned`, which was looked at, the fields `writes` of packets for which the device did the work of the
     /// function whose turn it is, and its verdicts.
-    pub fn accept_staged(&mut self, staged: &[u8], writes: FieldSet) {
-        let staged = Staged::of(staged, &self.table);
+    pub fn accept_returned(&mut self, returned: &[u8], writes: FieldSet) {
+        let returned = Returned::of(returned, &self.table);
         for start in (0..self.len()).step_by(BLOCK) {
             let rows = start..self.len().min(start + BLOCK);
             let taken = self.done_there(rows.clone());
-            self.accept_columns(&staged, rows.clone(), &taken, writes);
+            self.accept_columns(&returned, rows.clone(), &taken, writes);
             if moves(writes) || reparses(writes) {
                 let own = rows.clone().zip(taken).filter(|(_, taken)| *taken);
-                own.for_each(|(row, _)| self.accept_shape(&staged, row, writes));
+                own.for_each(|(row, _)| self.accept_shape(&returned, row, writes));
             }
-            self.accept_verdicts(&staged, rows, &taken);
+            self.accept_verdicts(&returned, rows, &taken);
         }
     }
 
@@ -188,24 +188,24 @@ impl Batch {
 
     fn accept_columns(
         &mut self,
-        staged: &Staged<'_>,
+        returned: &Returned<'_>,
         rows: Range<usize>,
         taken: &[bool; BLOCK],
         writes: FieldSet,
     ) {
         if writes.contains(Field::NextHop) {
             let own = &mut self.table.column_mut(NextHop)[rows.clone()];
-            take(own, staged.column(NextHop, rows.clone()), taken, u16::from_ne_bytes);
+            take(own, returned.column(NextHop, rows.clone()), taken, u16::from_ne_bytes);
         }
         for word in 0..SCRATCH_WORDS {
             if Field::scratch(word).is_some_and(|field| writes.contains(field))
                 && let Some(own) = self.table.scratch_mut(word).get_mut(rows.clone())
             {
-                take(own, staged.word(word, rows.clone()), taken, u32::from_ne_bytes);
+                take(own, returned.word(word, rows.clone()), taken, u32::from_ne_bytes);
             }
         }
         if writes.contains(Field::Flagged) {
-            let flags = staged.column(Flagged, rows.clone()).iter().zip(taken);
+            let flags = returned.column(Flagged, rows.clone()).iter().zip(taken);
             let (name, mut any) = (self.function.saturating_add(1), 0);
             for (own, ([flag], taken)) in self.table.column_mut(Flagged)[rows].iter_mut().zip(flags)
             {
@@ -216,32 +216,38 @@ impl Batch {
         }
     }
 
-    fn accept_shape(&mut self, staged: &Staged<'_>, row: usize, writes: FieldSet) {
+    fn accept_shape(&mut self, returned: &Returned<'_>, row: usize, writes: FieldSet) {
         if moves(writes) {
-            let (start, len) = staged.frame(row);
+            let (start, len) = returned.frame(row);
             if self.table.set_frame(row, start, len) {
-                self.table.column_mut(WireLen)[row] = u32::from_ne_bytes(staged.get(WireLen, row));
+                self.table.column_mut(WireLen)[row] =
+                    u32::from_ne_bytes(returned.get(WireLen, row));
             }
         }
         if reparses(writes) {
-            self.set_headers(row, &Headers::from_bytes(staged.get(HeadersOf, row)));
+            self.set_headers(row, &Headers::from_bytes(returned.get(HeadersOf, row)));
         }
     }
 
-    fn accept_verdicts(&mut self, staged: &Staged<'_>, rows: Range<usize>, taken: &[bool; BLOCK]) {
-        let verdicts = staged.column(VerdictOf, rows.clone());
+    fn accept_verdicts(
+        &mut self,
+        returned: &Returned<'_>,
+        rows: Range<usize>,
+        taken: &[bool; BLOCK],
+    ) {
+        let verdicts = returned.column(VerdictOf, rows.clone());
         // Mostly all go on.
         if verdicts.iter().all(|[verdict]| *verdict == Verdict::Forward as u8) {
             return;
         }
         let own = rows.zip(verdicts).zip(taken).filter(|(_, taken)| **taken);
         for ((row, [verdict]), _) in own {
-            let (verdict, [by]) = (Verdict::from_u8(*verdict), staged.get(DroppedBy, row));
+            let (verdict, [by]) = (Verdict::from_u8(*verdict), returned.get(DroppedBy, row));
             if verdict != Verdict::Forward && by == self.function {
                 self.settled += 1;
                 self.table.column_mut(VerdictOf)[row] = verdict as u8;
                 self.table.column_mut(DroppedBy)[row] = by;
-                let [reason] = staged.get(ReasonOf, row);
+                let [reason] = returned.get(ReasonOf, row);
                 self.table.column_mut(ReasonOf)[row] = reason;
             }
         }
@@ -281,15 +287,15 @@ impl Batch {
     }
 }
 
-/// Takes what is staged of the rows that are to be taken.
+/// Takes what is returned of the rows that are to be taken.
 fn take<T: Copy, const N: usize>(
     own: &mut [T],
-    staged: &[[u8; N]],
+    returned: &[[u8; N]],
     taken: &[bool],
     value: impl Fn([u8; N]) -> T,
 ) {
-    for ((own, staged), &taken) in own.iter_mut().zip(staged).zip(taken) {
-        *own = if taken { value(*staged) } else { *own };
+    for ((own, returned), &taken) in own.iter_mut().zip(returned).zip(taken) {
+        *own = if taken { value(*returned) } else { *own };
     }
 }
 
@@ -302,12 +308,12 @@ fn reparses(writes: FieldSet) -> bool {
 }
 
 /// A table's bytes as a device left them.
-struct Staged<'a> {
+struct Returned<'a> {
     bytes: &'a [u8],
     rows: usize,
 }
 
-impl<'a> Staged<'a> {
+impl<'a> Returned<'a> {
     fn of(bytes: &'a [u8], table: &Table) -> Self {
         Self { bytes, rows: table.rows() }
     }

@@ -35,7 +35,7 @@ fn push(batch: &mut Batch, placer: &mut Placer, number: u64, len: usize) {
 }
 
 /// What a device would see of the table, for a test to change as a device would.
-fn stage(batch: &Batch) -> Vec<u8> {
+fn table_of(batch: &Batch) -> Vec<u8> {
     let mut bytes = vec![0; batch.table_place().len()];
     let rows = batch.table.rows();
     for row in 0..batch.len() {
@@ -54,9 +54,9 @@ fn frame_end(batch: &Batch, row: usize) -> [u8; 4] {
     (batch.table.frame_len(row) as u32).to_ne_bytes()
 }
 
-fn put<C: Column>(batch: &Batch, staged: &mut [u8], _: C, row: usize, value: &[u8]) {
+fn put<C: Column>(batch: &Batch, returned: &mut [u8], _: C, row: usize, value: &[u8]) {
     let at = C::BEFORE * batch.table.rows() + value.len() * row;
-    staged[at..at + value.len()].copy_from_slice(value);
+    returned[at..at + value.len()].copy_from_slice(value);
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn what_makes_no_sense_is_refused() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     push(&mut batch, &mut arena.ingress, 0, 100);
-    let fine = stage(&batch);
-    assert_eq!(batch.check_staged(&fine, FieldSet::ALL), Ok(()));
-    assert!(batch.check_staged(&fine[1..], FieldSet::ALL).is_err());
+    let fine = table_of(&batch);
+    assert_eq!(batch.check_returned(&fine, FieldSet::ALL), Ok(()));
+    assert!(batch.check_returned(&fine[1..], FieldSet::ALL).is_err());
     let rows = batch.table.rows();
     let cases: [(usize, &[u8]); 3] = [
         (Table::FRAME_COLUMNS.0 * rows, &u16::MAX.to_ne_bytes()),
@@ -97,11 +97,11 @@ fn what_makes_no_sense_is_refused() {
         (HeadersOf::BEFORE * rows, &101u32.to_ne_bytes()),
     ];
     for (at, value) in cases {
-        let mut staged = fine.clone();
-        staged[at..at + value.len()].copy_from_slice(value);
-        assert!(batch.check_staged(&staged, FieldSet::ALL).is_err(), "{at}");
+        let mut returned = fine.clone();
+        returned[at..at + value.len()].copy_from_slice(value);
+        assert!(batch.check_returned(&returned, FieldSet::ALL).is_err(), "{at}");
         // Who does not write it is not asked.
-        assert_eq!(batch.check_staged(&staged, FieldSet::of(&[Field::Verdict])), Ok(()));
+        assert_eq!(batch.check_returned(&returned, FieldSet::of(&[Field::Verdict])), Ok(()));
     }
 }
 
@@ -110,22 +110,22 @@ fn each_function_takes_what_is_its_own() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
-    let mut staged = stage(&batch);
+    let mut returned = table_of(&batch);
     // Function 0 drops packet 1 and flags packet 3, which is left to the CPU from function 1 on; that drops packet 2 and flags packet 0.
     let by = |row: usize| [if row == 1 { 0 } else { 1 }];
     for row in [1, 2] {
-        put(&batch, &mut staged, VerdictOf, row, &[Dropped as u8]);
-        put(&batch, &mut staged, DroppedBy, row, &by(row));
-        put(&batch, &mut staged, ReasonOf, row, &[7]);
+        put(&batch, &mut returned, VerdictOf, row, &[Dropped as u8]);
+        put(&batch, &mut returned, DroppedBy, row, &by(row));
+        put(&batch, &mut returned, ReasonOf, row, &[7]);
     }
-    put(&batch, &mut staged, Left, 3, &[2]);
-    put(&batch, &mut staged, Flagged, 3, &[1]);
-    put(&batch, &mut staged, Flagged, 0, &[2]);
+    put(&batch, &mut returned, Left, 3, &[2]);
+    put(&batch, &mut returned, Flagged, 3, &[1]);
+    put(&batch, &mut returned, Flagged, 0, &[2]);
     for row in 0..4 {
-        put(&batch, &mut staged, NextHop, row, &(10 + row as u16).to_ne_bytes());
+        put(&batch, &mut returned, NextHop, row, &(10 + row as u16).to_ne_bytes());
     }
     let writes = FieldSet::of(&[Field::Verdict, Field::NextHop, Field::Flagged]);
-    batch.accept_left(&staged);
+    batch.accept_left(&returned);
     let verdicts =
         |batch: &Batch| -> Vec<_> { (0..4).map(|i| batch.packet(i).verdict()).collect() };
     let flags =
@@ -133,7 +133,7 @@ fn each_function_takes_what_is_its_own() {
     use Verdict::{Dropped, Forward};
 
     batch.enter(0);
-    batch.accept_staged(&staged, FieldSet::of(&[Field::Verdict, Field::Flagged]));
+    batch.accept_returned(&returned, FieldSet::of(&[Field::Verdict, Field::Flagged]));
     assert_eq!(verdicts(&batch), [Forward, Dropped, Forward, Forward]);
     assert_eq!(flags(&batch), [false, false, false, true]);
     assert_eq!((batch.take_settled(), batch.packet(1).reason()), (1, Reason(7)));
@@ -142,7 +142,7 @@ fn each_function_takes_what_is_its_own() {
     assert_eq!(verdicts(&batch), [Forward, Dropped, Forward, Forward]);
 
     batch.enter(1);
-    batch.accept_staged(&staged, writes);
+    batch.accept_returned(&returned, writes);
     assert_eq!(verdicts(&batch), [Forward, Dropped, Dropped, Forward]);
     assert_eq!(flags(&batch), [true, false, false, false]);
     let hops: Vec<u16> = (0..4).map(|i| batch.packet(i).next_hop()).collect();

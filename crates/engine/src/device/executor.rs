@@ -254,10 +254,10 @@ impl Executor {
     }
 
     /// What the device left of the table of batch `index` of the launch of `lot`.
-    pub(crate) fn staged(&self, lot: usize, index: usize) -> &[u8] {
+    pub(crate) fn returned(&self, lot: usize, index: usize) -> &[u8] {
         let at = index * self.table_len;
-        let staged = self.lots[lot].tables.as_deref().unwrap_or(&[]);
-        staged.get(at..at + self.table_len).unwrap_or(&[])
+        let returned = self.lots[lot].tables.as_deref().unwrap_or(&[]);
+        returned.get(at..at + self.table_len).unwrap_or(&[])
     }
 
     /// Gives the stream up that has work of `lot`, with what it has: it may never be done.

@@ -210,8 +210,8 @@ impl Launches {
     fn ran(&mut self, slot: usize) -> Result<bool, Failure> {
         let flights = &self.flying[slot].flights;
         for (index, flight) in flights.iter().enumerate() {
-            let staged = self.executor.staged(slot, index);
-            flight.batch.check_staged(staged, self.writes).map_err(|broken| {
+            let returned = self.executor.returned(slot, index);
+            flight.batch.check_returned(returned, self.writes).map_err(|broken| {
                 Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
             })?;
         }
@@ -284,8 +284,8 @@ impl Launches {
     }
 
     /// What the device left of batch `index` of a launch, where it did it.
-    pub(crate) fn staged(&self, finished: &Finished, index: usize) -> Option<&[u8]> {
-        (finished.how == How::Done).then(|| self.executor.staged(finished.slot, index))
+    pub(crate) fn returned(&self, finished: &Finished, index: usize) -> Option<&[u8]> {
+        (finished.how == How::Done).then(|| self.executor.returned(finished.slot, index))
     }
 
     /// A finished launch went on.

@@ -191,14 +191,14 @@ impl<'a> Program<'a> {
             side.reached.take_rooms(index, &after);
             let batch = side.batch(index);
             let table = &after[batch.table_place()];
-            let mut staged = vec![POISON; table.len()];
+            let mut returned = vec![POISON; table.len()];
             batch.stretches(Columns::written_by(writes), |bytes| {
-                staged[bytes.clone()].copy_from_slice(&table[bytes]);
+                returned[bytes.clone()].copy_from_slice(&table[bytes]);
             });
-            let staged = &staged[..];
-            batch.check_staged(staged, writes).expect("a table that makes sense");
-            batch.accept_left(staged);
-            batch.accept_staged(staged, writes);
+            let returned = &returned[..];
+            batch.check_returned(returned, writes).expect("a table that makes sense");
+            batch.accept_left(returned);
+            batch.accept_returned(returned, writes);
             if batch.hold_done() {
                 for packet in batch.forward() {
                     let row = packet.index();
