@@ -87,7 +87,7 @@ impl FlowKey {
 
 /// How far a connection is; each belongs to a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Progress {
     Tcp(TcpState),
     /// UDP of one side only.
     Udp,
@@ -147,7 +147,7 @@ impl Kind {
     }
 }
 
-impl Stage {
+impl Progress {
     const fn kind(self) -> Kind {
         match self {
             Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => Kind::HalfOpen,
@@ -172,7 +172,7 @@ struct Entry {
     deadline: Instant,
     /// Whether the low end opened it.
     opened_by_low: bool,
-    stage: Stage,
+    progress: Progress,
     /// The next of its hash chain, or of the free ones.
     next: u32,
     older: u32,
@@ -236,7 +236,7 @@ pub(super) enum NoPlace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     entry: u32,
-    pub(super) stage: Stage,
+    pub(super) progress: Progress,
     pub(super) opened_by_low: bool,
 }
 
@@ -282,8 +282,8 @@ impl Connections {
                     self.expire(at);
                     return None;
                 }
-                let (stage, opened_by_low) = (entry.stage, entry.opened_by_low);
-                return Some(Found { entry: at, stage, opened_by_low });
+                let (progress, opened_by_low) = (entry.progress, entry.opened_by_low);
+                return Some(Found { entry: at, progress, opened_by_low });
             }
             at = entry.next;
         }
@@ -295,16 +295,16 @@ impl Connections {
         &mut self,
         key: FlowKey,
         opened_by_low: bool,
-        stage: Stage,
+        progress: Progress,
         now: Instant,
     ) -> Result<(), NoPlace> {
         let at = self.admit(&key, opened_by_low, now);
         let at = at.inspect_err(|_| self.count.refused += 1)?;
         let bucket = self.bucket(&key);
         let next = core::mem::replace(&mut self.buckets[bucket], at);
-        let deadline = self.deadline(stage, now);
+        let deadline = self.deadline(progress, now);
         let (older, newer) = (NONE, NONE);
-        let entry = Entry { key, deadline, opened_by_low, stage, next, older, newer };
+        let entry = Entry { key, deadline, opened_by_low, progress, next, older, newer };
         match self.entries.get_mut(at as usize) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -320,24 +320,24 @@ impl Connections {
     }
 
     /// Notes that a connection was used, and how far it is now.
-    pub(super) fn touch(&mut self, found: Found, stage: Stage, now: Instant) {
-        let deadline = self.deadline(stage, now);
+    pub(super) fn touch(&mut self, found: Found, progress: Progress, now: Instant) {
+        let deadline = self.deadline(progress, now);
         let entry = &mut self.entries[found.entry as usize];
-        if entry.deadline == deadline && entry.stage.kind() == stage.kind() {
-            entry.stage = stage;
+        if entry.deadline == deadline && entry.progress.kind() == progress.kind() {
+            entry.progress = progress;
             return;
         }
         self.unqueue(found.entry);
         let entry = &mut self.entries[found.entry as usize];
-        (entry.stage, entry.deadline) = (stage, deadline);
+        (entry.progress, entry.deadline) = (progress, deadline);
         self.enqueue(found.entry);
     }
 
     /// When a connection that was used now expires.
-    fn deadline(&self, stage: Stage, now: Instant) -> Instant {
+    fn deadline(&self, progress: Progress, now: Instant) -> Instant {
         const SECOND: u64 = 1_000_000_000;
         let used = Instant::from_secs(now.as_nanos().div_ceil(SECOND));
-        used.after(self.timeouts[stage.kind().timeout()])
+        used.after(self.timeouts[progress.kind().timeout()])
     }
 
     /// Forgets a connection.
@@ -446,8 +446,8 @@ impl Connections {
     }
 
     fn enqueue(&mut self, at: u32) {
-        let Entry { stage, deadline, .. } = self.entries[at as usize];
-        let queue = &mut self.queues[stage.kind() as usize];
+        let Entry { progress, deadline, .. } = self.entries[at as usize];
+        let queue = &mut self.queues[progress.kind() as usize];
         let older = core::mem::replace(&mut queue.newest, at);
         queue.len += 1;
         self.due = self.due.min(deadline);
@@ -461,8 +461,8 @@ impl Connections {
     }
 
     fn unqueue(&mut self, at: u32) {
-        let Entry { older, newer, stage, .. } = self.entries[at as usize];
-        let queue = &mut self.queues[stage.kind() as usize];
+        let Entry { older, newer, progress, .. } = self.entries[at as usize];
+        let queue = &mut self.queues[progress.kind() as usize];
         queue.len -= 1;
         match self.entries.get_mut(older as usize) {
             Some(entry) => entry.newer = newer,

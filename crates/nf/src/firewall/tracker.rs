@@ -12,7 +12,7 @@ use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
-use super::connections::{Connections, FlowKey, Found, NoPlace, Stage};
+use super::connections::{Connections, FlowKey, Found, NoPlace, Progress};
 use super::rule_set::{Decision, RuleSet};
 use super::tcp_state::{Segment, TcpState};
 use crate::{Before, Emit, Function};
@@ -151,7 +151,7 @@ impl Tracker {
             return self.open_tcp(packet, segment, key, from_low);
         }
         match state.after(segment, found.opened_by_low == from_low, self.loose) {
-            Some(next) => self.go_on(packet, found, Stage::Tcp(next)),
+            Some(next) => self.go_on(packet, found, Progress::Tcp(next)),
             None => Standing::Invalid,
         }
     }
@@ -170,7 +170,7 @@ impl Tracker {
             (Segment::Fin, true) => (TcpState::Finishing { opener: true }, from_low),
             _ => return Standing::Invalid,
         };
-        self.open(packet, key, opened_by_low, Stage::Tcp(state))
+        self.open(packet, key, opened_by_low, Progress::Tcp(state))
     }
 
     /// UDP, and protocols without ports: any packet opens, any of the other side answers.
@@ -179,14 +179,14 @@ impl Tracker {
         let udp = packet.protocol() == ip_protocol::UDP;
         match self.connections.find(&key, packet.timestamp()) {
             Some(found) => {
-                let stage = match found.opened_by_low != from_low {
-                    false => found.stage,
-                    true if udp => Stage::UdpStream,
-                    true => Stage::OtherStream,
+                let progress = match found.opened_by_low != from_low {
+                    false => found.progress,
+                    true if udp => Progress::UdpStream,
+                    true => Progress::OtherStream,
                 };
-                self.go_on(packet, found, stage)
+                self.go_on(packet, found, progress)
             }
-            None => self.open(packet, key, from_low, if udp { Stage::Udp } else { Stage::Other }),
+            None => self.open(packet, key, from_low, if udp { Progress::Udp } else { Progress::Other }),
         }
     }
 
@@ -196,14 +196,14 @@ impl Tracker {
             Message::Request => {
                 let (key, from_low) = echo_key(packet, src, dst);
                 match self.connections.find(&key, packet.timestamp()) {
-                    Some(found) => self.go_on(packet, found, found.stage),
-                    None => self.open(packet, key, from_low, Stage::Icmp),
+                    Some(found) => self.go_on(packet, found, found.progress),
+                    None => self.open(packet, key, from_low, Progress::Icmp),
                 }
             }
             Message::Reply => {
                 let (key, _) = echo_key(packet, dst, src);
                 match self.connections.find(&key, packet.timestamp()) {
-                    Some(found) => self.go_on(packet, found, found.stage),
+                    Some(found) => self.go_on(packet, found, found.progress),
                     None => Standing::New,
                 }
             }
@@ -219,23 +219,23 @@ impl Tracker {
     }
 
     /// A packet of a connection moves it on, unless the rules drop it.
-    fn go_on(&mut self, packet: &Packet<'_>, found: Found, stage: Stage) -> Standing {
+    fn go_on(&mut self, packet: &Packet<'_>, found: Found, progress: Progress) -> Standing {
         let accepted =
             self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept;
         // What comes after the end must not keep the connection.
-        let over = found.stage == stage && stage == Stage::Tcp(TcpState::Closed);
+        let over = found.progress == progress && progress == Progress::Tcp(TcpState::Closed);
         if accepted && !over {
-            self.connections.touch(found, stage, packet.timestamp());
+            self.connections.touch(found, progress, packet.timestamp());
         }
         Standing::Established
     }
 
-    fn open(&mut self, packet: &Packet<'_>, key: FlowKey, by_low: bool, stage: Stage) -> Standing {
+    fn open(&mut self, packet: &Packet<'_>, key: FlowKey, by_low: bool, progress: Progress) -> Standing {
         let accepted = self.rules.decide(packet, false) == Decision::Accept;
         if !accepted {
             return Standing::New;
         }
-        match self.connections.insert(key, by_low, stage, packet.timestamp()) {
+        match self.connections.insert(key, by_low, progress, packet.timestamp()) {
             Ok(()) => Standing::New,
             Err(NoPlace::TableFull) => Standing::TableFull,
             Err(NoPlace::PerSource) => Standing::PerSource,
@@ -244,8 +244,8 @@ impl Tracker {
 }
 
 fn with_tcp_state(found: Found) -> Option<(Found, TcpState)> {
-    match found.stage {
-        Stage::Tcp(state) => Some((found, state)),
+    match found.progress {
+        Progress::Tcp(state) => Some((found, state)),
         _ => None,
     }
 }

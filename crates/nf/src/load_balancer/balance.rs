@@ -7,7 +7,7 @@ use warpline_packet::{Instant, Shard};
 
 use super::Refusal;
 use super::config::{Config, Mode};
-use super::connections::{Client, Connections, Named, Stage};
+use super::connections::{Client, Connections, Named, Progress};
 use super::flow::Flow;
 use crate::nat::addresses::address_of;
 
@@ -85,9 +85,9 @@ impl Balance {
         let client = Client::new(flow.version, flow.src);
         let name = self.config.directory.vip(vip).name;
         if let Some(number) = self.connections.find(key, &client, name, self.now) {
-            let stage = self.connections.stage(number);
+            let progress = self.connections.progress(number);
             // The client's port again, for another connection.
-            if stage != Stage::Closing || !flow.has(tcp::flags::SYN) {
+            if progress != Progress::Closing || !flow.has(tcp::flags::SYN) {
                 return self.remembered(number, vip, &client, flow);
             }
             self.connections.remove(number);
@@ -101,8 +101,8 @@ impl Balance {
         if flow.has(tcp::flags::RST) {
             return Ok(target);
         }
-        let (named, stage) = (Named { name, number: vip as u16 }, flow.next(None, true));
-        match self.connections.create(client, named, backend, stage, self.now) {
+        let (named, progress) = (Named { name, number: vip as u16 }, flow.next(None, true));
+        match self.connections.create(client, named, backend, progress, self.now) {
             Err(Refusal::TableFull | Refusal::PerSource) if !self.is_dnat() => {
                 self.unremembered += 1;
             }
@@ -166,10 +166,10 @@ impl Balance {
 
     fn used(&mut self, number: u32, flow: &Flow, from_client: bool) {
         if flow.tcp_flags.is_some() {
-            let stage = flow.next(Some(self.connections.stage(number)), from_client);
+            let progress = flow.next(Some(self.connections.progress(number)), from_client);
             // Where answers go another way, a client that goes on was answered.
             let goes_on = !self.is_dnat() && !flow.has(tcp::flags::SYN);
-            self.connections.touch(number, stage, !from_client || goes_on, self.now);
+            self.connections.touch(number, progress, !from_client || goes_on, self.now);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use warpline_packet::{ClientKey, Prefix};
 
-use super::connections::{STAGES, Stage};
+use super::connections::{PROGRESS_KINDS, Progress};
 use super::directory::{Directory, addresses};
 use super::encap::Source;
 use super::maglev::{is_prime, next_prime};
@@ -125,8 +125,8 @@ pub(super) struct Fixed {
     pub(super) connections: usize,
     /// Connections that a client's address may have in a shard; 0: any number.
     pub(super) per_source: u32,
-    /// By [`Stage`].
-    pub(super) timeouts: [Duration; STAGES],
+    /// By [`Progress`].
+    pub(super) timeouts: [Duration; PROGRESS_KINDS],
     table_size: usize,
 }
 
@@ -185,14 +185,14 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     Some(Config { fixed, no_vip, source, mac: mac.0, directory, key, has_v6 })
 }
 
-fn timeouts(section: &mut Section<'_>) -> [Duration; STAGES] {
+fn timeouts(section: &mut Section<'_>) -> [Duration; PROGRESS_KINDS] {
     let mut read = |key, default| Duration::from_secs(section.integer(key, 1..=604_800, default));
     // RFC 5382, REQ-5, has the times that endpoints count on.
     let (established, udp) = (read("tcp_timeout_s", 7440), read("udp_timeout_s", 120));
     let transitory = read("tcp_transitory_timeout_s", 240);
-    let mut timeouts = [transitory; STAGES];
-    timeouts[Stage::Established as usize] = established;
-    timeouts[Stage::Udp as usize] = udp;
+    let mut timeouts = [transitory; PROGRESS_KINDS];
+    timeouts[Progress::Established as usize] = established;
+    timeouts[Progress::Udp as usize] = udp;
     timeouts
 }
 

@@ -25,9 +25,9 @@ use crate::tables::fullest;
 /// In the place of a number: none.
 const NONE: u32 = u32::MAX;
 
-/// How far a connection is; all of one stage have the same idle time.
+/// How far a connection is; all that are as far have the same idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Progress {
     /// The client's SYN was seen and nothing else of it.
     Opening,
     Established,
@@ -36,8 +36,8 @@ pub(super) enum Stage {
     Udp,
 }
 
-/// How many stages there are.
-pub(super) const STAGES: usize = 4;
+/// How many kinds of progress there are.
+pub(super) const PROGRESS_KINDS: usize = 4;
 
 /// What a connection is worth: each has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ impl Kind {
         (Self::Udp, "evicted_udp"),
     ];
 
-    const fn of(stage: Stage, is_answered: bool) -> Self {
-        match (stage, is_answered) {
-            (Stage::Closing, _) => Self::Closing,
-            (Stage::Opening, _) => Self::HalfOpen,
-            (Stage::Established, false) => Self::OneSided,
-            (Stage::Established, true) => Self::Established,
-            (Stage::Udp, false) => Self::Udp,
-            (Stage::Udp, true) => Self::UdpStream,
+    const fn of(progress: Progress, is_answered: bool) -> Self {
+        match (progress, is_answered) {
+            (Progress::Closing, _) => Self::Closing,
+            (Progress::Opening, _) => Self::HalfOpen,
+            (Progress::Established, false) => Self::OneSided,
+            (Progress::Established, true) => Self::Established,
+            (Progress::Udp, false) => Self::Udp,
+            (Progress::Udp, true) => Self::UdpStream,
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct Named {
 #[repr(align(64))]
 struct Connection {
     client: Client,
-    stage: Stage,
+    progress: Progress,
     /// Whether it was answered, or where answers go another way, went on.
     is_answered: bool,
     vip: u64,
@@ -134,7 +134,7 @@ const _: () = assert!(size_of::<Connection>() == 64);
 
 impl Connection {
     fn kind(&self) -> Kind {
-        Kind::of(self.stage, self.is_answered)
+        Kind::of(self.progress, self.is_answered)
     }
 }
 
@@ -155,7 +155,7 @@ pub(super) struct Connections {
     by_backend: Option<Index>,
     /// By [`Kind`].
     queues: [Queue; KINDS],
-    timeouts: [Duration; STAGES],
+    timeouts: [Duration; PROGRESS_KINDS],
     /// No connection expires before this.
     due: Instant,
     sources: Option<Sources>,
@@ -175,7 +175,7 @@ impl Connections {
         capacity: usize,
         per_source: u32,
         both_ways: bool,
-        timeouts: [Duration; STAGES],
+        timeouts: [Duration; PROGRESS_KINDS],
     ) -> Self {
         Self {
             slab: Vec::with_capacity(capacity),
@@ -277,8 +277,8 @@ impl Connections {
         Named { name: own.backend, number: own.target_number }
     }
 
-    pub(super) fn stage(&self, number: u32) -> Stage {
-        self.slab[number as usize].stage
+    pub(super) fn progress(&self, number: u32) -> Progress {
+        self.slab[number as usize].progress
     }
 
     /// Adds a client's connection to `vip`, which must not be there.
@@ -287,7 +287,7 @@ impl Connections {
         client: Client,
         vip: Named,
         backend: Named,
-        stage: Stage,
+        progress: Progress,
         now: Instant,
     ) -> Result<(), Refusal> {
         let back = self.key(&client, backend.name);
@@ -297,11 +297,11 @@ impl Connections {
         let at = self.admit(&client, now)?;
         let connection = Connection {
             client,
-            stage,
+            progress,
             is_answered: false,
             vip: vip.name,
             backend: backend.name,
-            deadline: self.deadline(stage, now),
+            deadline: self.deadline(progress, now),
             older: NONE,
             newer: NONE,
             vip_number: vip.number,
@@ -356,30 +356,30 @@ impl Connections {
 
     /// Notes that a connection was used, how far it is now, and whether this packet answers it.
     #[inline]
-    pub(super) fn touch(&mut self, number: u32, stage: Stage, answers: bool, now: Instant) {
-        let deadline = self.deadline(stage, now);
+    pub(super) fn touch(&mut self, number: u32, progress: Progress, answers: bool, now: Instant) {
+        let deadline = self.deadline(progress, now);
         let own = &self.slab[number as usize];
         let is_answered = own.is_answered || answers;
-        if (own.deadline, own.stage, own.is_answered) == (deadline, stage, is_answered) {
+        if (own.deadline, own.progress, own.is_answered) == (deadline, progress, is_answered) {
             return;
         }
-        let kind = Kind::of(stage, is_answered);
+        let kind = Kind::of(progress, is_answered);
         if own.deadline == deadline && own.kind() == kind {
             let own = &mut self.slab[number as usize];
-            (own.stage, own.is_answered) = (stage, is_answered);
+            (own.progress, own.is_answered) = (progress, is_answered);
             return;
         }
         self.unqueue(number);
         let own = &mut self.slab[number as usize];
-        (own.stage, own.is_answered, own.deadline) = (stage, is_answered, deadline);
+        (own.progress, own.is_answered, own.deadline) = (progress, is_answered, deadline);
         self.enqueue(number);
     }
 
     /// When a connection that was used now expires.
-    fn deadline(&self, stage: Stage, now: Instant) -> Instant {
+    fn deadline(&self, progress: Progress, now: Instant) -> Instant {
         const SECOND: u64 = 1_000_000_000;
         let used = Instant::from_secs(now.as_nanos().div_ceil(SECOND));
-        used.after(self.timeouts[stage as usize])
+        used.after(self.timeouts[progress as usize])
     }
 
     /// Reclaims up to `most` connections that have expired.

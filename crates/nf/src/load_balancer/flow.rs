@@ -5,7 +5,7 @@ use core::ops::Deref;
 use warpline_packet::wire::{ip_protocol, tcp};
 use warpline_packet::{Batch, Flags, Packet, PacketView};
 
-use super::connections::Stage;
+use super::connections::Progress;
 use crate::nat::addresses::Endpoint;
 
 /// A packet of TCP or UDP, or what an ICMP error quotes of one, turned around.
@@ -42,19 +42,19 @@ impl Flow {
         self.tcp_flags.is_some_and(|own| own & flags != 0)
     }
 
-    /// How far a connection at `stage` is with this packet.
-    pub(super) fn next(&self, stage: Option<Stage>, from_client: bool) -> Stage {
+    /// How far a connection at `progress` is with this packet.
+    pub(super) fn next(&self, progress: Option<Progress>, from_client: bool) -> Progress {
         if self.protocol == ip_protocol::UDP {
-            return Stage::Udp;
+            return Progress::Udp;
         }
         let ends = self.has(tcp::flags::FIN | tcp::flags::RST);
         let syn = self.has(tcp::flags::SYN);
-        match stage {
-            _ if ends => Stage::Closing,
-            None if syn => Stage::Opening,
-            None => Stage::Established,
-            Some(Stage::Opening) if from_client && !syn => Stage::Established,
-            Some(stage) => stage,
+        match progress {
+            _ if ends => Progress::Closing,
+            None if syn => Progress::Opening,
+            None => Progress::Established,
+            Some(Progress::Opening) if from_client && !syn => Progress::Established,
+            Some(progress) => progress,
         }
     }
 }
