@@ -138,7 +138,7 @@ impl Resident {
             };
             let groups =
                 (u64::from(count) * u64::from(*items)).div_ceil(kernel.spec().group.into());
-            Step::Launch(sys::launch(kernel, groups as u32, given.arguments(&self.parameters)))
+            Step::Call(sys::call(kernel, groups as u32, given.arguments(&self.parameters)))
         };
         self.kernels.iter().map(step).collect()
     }

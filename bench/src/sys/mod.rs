@@ -1,5 +1,5 @@
 //! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does, and the vouching for
-//! launches.
+//! calls of kernels.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use core::slice;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Kernel, Launch};
+use warpline_device::{Argument, Kernel, KernelCall};
 use warpline_packet::{Arena, Batch, HeapMemory, Memory};
 
 /// The way to the bytes of a lane's arena.
@@ -46,9 +46,9 @@ impl Reached {
     }
 }
 
-/// A launch on a copy of an arena, a list of packets in it and the function's tables.
-pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+/// A call of a kernel on a copy of an arena, a list of packets in it and the function's tables.
+pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the one caller gives a copy of a whole arena of the layout that the text was compiled for, packets of its
     // batches, as many as the list names, and the tables of the function.
-    unsafe { Launch::vouched(kernel, groups, arguments) }
+    unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::next_number;
 use crate::{
-    Argument, Buffer, Description, Device, Done, Failure, HostMemory, Launch, Module, Part, Piece,
-    Refused, Region, Slice, Source, Step, Stream, Work,
+    Argument, Buffer, Description, Device, Done, Failure, HostMemory, KernelCall, Module, Part,
+    Piece, Refused, Region, Slice, Source, Step, Stream, Work,
 };
 
 /// What becomes of one work.
@@ -253,16 +253,16 @@ fn do_all(work: &mut Work, kernels: &HashMap<&'static str, Run>) {
             Step::CopyOut { from, to } => {
                 pieces[to.piece][to.range.clone()].copy_from_slice(&read(from))
             }
-            Step::Launch(launch) => {
-                if let Some(run) = kernels.get(launch.kernel.spec().name) {
-                    do_launch(launch, pieces, run);
+            Step::Call(call) => {
+                if let Some(run) = kernels.get(call.kernel.spec().name) {
+                    do_call(call, pieces, run);
                 }
             }
         }
     }
 }
 
-fn do_launch(launch: &Launch, pieces: &mut [Piece], run: &Run) {
+fn do_call(call: &KernelCall, pieces: &mut [Piece], run: &Run) {
     let part = |pieces: &[Piece], part: &Part| pieces[part.piece][part.range.clone()].to_vec();
     let value = |argument: &Argument| match argument {
         Argument::Reads(slice) => Value::Reads(read(slice)),
@@ -274,9 +274,9 @@ fn do_launch(launch: &Launch, pieces: &mut [Piece], run: &Run) {
         Argument::U32(value) => Value::Number((*value).into()),
         Argument::U64(value) => Value::Number(*value),
     };
-    let mut values: Vec<Value> = launch.arguments.iter().map(value).collect();
-    run(launch.groups, &mut values);
-    for (argument, value) in launch.arguments.iter().zip(&values) {
+    let mut values: Vec<Value> = call.arguments.iter().map(value).collect();
+    run(call.groups, &mut values);
+    for (argument, value) in call.arguments.iter().zip(&values) {
         match (argument, value) {
             (Argument::Writes(slice), Value::Writes(bytes)) => write(slice, bytes),
             (Argument::HostWrites(part), Value::Writes(bytes)) => {

@@ -1,7 +1,7 @@
 //! Where a kernel can run: the host reference device, OpenCL, CUDA. Knows nothing of packets.
 //!
 //! A [`Device`] compiles a [`Source`], allocates [`Buffer`]s and opens [`Stream`]s. A stream takes [`Work`] (copies and
-//! launches in order, with the host memory that they use) and gives it back when it is done. Submitting never waits,
+//! calls of kernels in order, with the host memory that they use) and gives it back when it is done. Submitting never waits,
 //! completions are polled, and all that can go wrong is a [`Failure`].
 //!
 //! No library, driver or compiler is needed to build; one that is absent is a [`Missing`] with its reason. All `unsafe`
@@ -38,4 +38,4 @@ pub use self_test::self_test;
 pub use source::{Header, Kernel, KernelSpec, Module, PLATFORM, Parameter, Source};
 pub use sys::cuda::compile_for as compile_cuda_for;
 pub use sys::host_memory::{HostMemory, Piece, Region};
-pub use work::{Argument, Done, Launch, Part, Refused, Step, Work};
+pub use work::{Argument, Done, KernelCall, Part, Refused, Step, Work};

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::slice::from_ref;
 
-use crate::sys::self_test::{launch, source};
+use crate::sys::self_test::{call, source};
 use crate::{Argument, Buffer, Device, Failure, Module, Part, Step, Stream, Work};
 
 use Argument::{Reads, U32, Writes};
@@ -94,7 +94,7 @@ impl Bench<'_> {
         let back = 1024 + 2 * start + 1;
         let steps = vec![
             Step::CopyIn { from: part(start..end), to: from.at(start..end) },
-            Step::Launch(launch(&kernel, 3, arguments.collect())),
+            Step::Call(call(&kernel, 3, arguments.collect())),
             Step::CopyOut { from: to.at(start..end), to: part(back..back + length) },
         ];
         let work = self.finish(Work { pieces: vec![piece], steps })?;
@@ -174,7 +174,7 @@ impl Bench<'_> {
             work.pieces.push(piece);
         }
         arguments.extend(count.map(U32));
-        work.steps.push(Step::Launch(launch(&self.module.kernel(name)?, groups, arguments)));
+        work.steps.push(Step::Call(call(&self.module.kernel(name)?, groups, arguments)));
         work.steps.extend(backs);
         let done = self.finish(work)?;
         Ok(done.pieces[inputs.len()..].iter().map(|piece| piece.to_vec()).collect())

@@ -1,4 +1,4 @@
-//! What a stream is given: copies and launches, done in their order, with the host memory that they use.
+//! What a stream is given: copies and calls of kernels, done in their order, with the host memory that they use.
 
 use core::ops::Range;
 
@@ -31,7 +31,7 @@ pub enum Step {
         to: Part,
     },
     /// Runs a kernel.
-    Launch(Launch),
+    Call(KernelCall),
 }
 
 /// A part of one of the work's pieces.
@@ -45,7 +45,7 @@ pub struct Part {
 
 /// A kernel, how often, and on what.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct KernelCall {
     pub(crate) kernel: Kernel,
     pub(crate) groups: u32,
     pub(crate) arguments: Vec<Argument>,
@@ -56,11 +56,11 @@ pub struct Launch {
 pub enum Argument {
     /// For [`Parameter::Reads`].
     Reads(Slice),
-    /// For [`Parameter::Writes`]; overlaps no other argument of the launch.
+    /// For [`Parameter::Writes`]; overlaps no other argument of the call.
     Writes(Slice),
     /// For [`Parameter::Reads`], in host memory, on a device that reaches it.
     HostReads(Part),
-    /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other argument of the launch.
+    /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other argument of the call.
     HostWrites(Part),
     /// For [`Parameter::Writes`]: a region in which the device works in place ([`Region::is_in_place`]), from its first byte on. The
     /// kernel touches the work's pieces of it, and nothing else.
@@ -140,9 +140,9 @@ impl Work {
                 }
                 Ok(())
             }
-            Step::Launch(launch) => {
-                launch.check(device)?;
-                let mut arguments = launch.arguments.iter();
+            Step::Call(call) => {
+                call.check(device)?;
+                let mut arguments = call.arguments.iter();
                 arguments.try_for_each(|one| self.check_argument(one, device, reaches_host))
             }
         }
@@ -185,7 +185,7 @@ impl Work {
 /// Not every device knows memory without a byte.
 const EMPTY: &str = "an argument without a byte";
 
-impl Launch {
+impl KernelCall {
     fn check(&self, device: u64) -> Result<(), String> {
         let spec = self.kernel.spec();
         if self.kernel.module.device != device {

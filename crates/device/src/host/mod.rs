@@ -145,8 +145,8 @@ fn do_all(work: &mut Work) -> Result<(), Failure> {
             Step::CopyOut { from, to } => {
                 host_memory::copy_out(from, &mut pieces[to.piece][to.range.clone()])
             }
-            Step::Launch(launch) => match launch.kernel.module.loaded.downcast_ref::<CLibrary>() {
-                Some(library) => library.run(launch, pieces),
+            Step::Call(call) => match call.kernel.module.loaded.downcast_ref::<CLibrary>() {
+                Some(library) => library.run(call, pieces),
                 None => return Err(Failure::Launch("the module is none of the host's".into())),
             },
         }

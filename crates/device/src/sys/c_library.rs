@@ -8,7 +8,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::sys::host_memory::Piece;
 use crate::sys::library::reason_of;
-use crate::{Argument, KernelSpec, Launch};
+use crate::{Argument, KernelCall, KernelSpec};
 
 /// What the host device's compiler makes of each kernel: runs groups `0..groups` with the values that the
 /// pointers lead to.
@@ -38,15 +38,15 @@ impl CLibrary {
         Ok(Self { runs, _library: library })
     }
 
-    /// Runs a launch of this library's kernels on this thread.
-    pub(crate) fn run(&self, launch: &Launch, pieces: &[Piece]) {
-        let values: Vec<Value> = launch.arguments.iter().map(|one| value_of(one, pieces)).collect();
+    /// Runs a call of this library's kernels on this thread.
+    pub(crate) fn run(&self, call: &KernelCall, pieces: &[Piece]) {
+        let values: Vec<Value> = call.arguments.iter().map(|one| value_of(one, pieces)).collect();
         let pointers: Vec<*const c_void> =
             values.iter().map(|value| ptr::from_ref(value).cast()).collect();
-        // SAFETY: the launch was checked, so kinds and number of the values are the kernel's; whoever made it
+        // SAFETY: the call was checked, so kinds and number of the values are the kernel's; whoever made it
         // vouches that the kernel stays within its arguments. Their memory is kept by the work, and nobody
         // else touches it: pieces are the work's own, buffers only this device's one thread touches.
-        unsafe { self.runs[launch.kernel.index](pointers.as_ptr(), launch.groups) }
+        unsafe { self.runs[call.kernel.index](pointers.as_ptr(), call.groups) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Argument, Kernel, KernelSpec, Launch, Parameter, Source};
+use crate::{Argument, Kernel, KernelCall, KernelSpec, Parameter, Source};
 
 use Parameter::{Reads, U32, Writes};
 
@@ -41,11 +41,11 @@ pub(crate) fn source() -> Source {
     }
 }
 
-/// A launch with arguments that `self_test.rs` makes.
-pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+/// A call with arguments that `self_test.rs` makes.
+pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the one caller gives each kernel buffers as long as its counts and ends say, and starts that lie within
     // the messages, in order.
-    unsafe { Launch::vouched(kernel, groups, arguments) }
+    unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Where a caller vouches for kernel text and for launches: what they do can't be checked.
+//! Where a caller vouches for kernel text and for calls of kernels: what they do can't be checked.
 
 use std::sync::Arc;
 
-use crate::{Argument, Header, Kernel, KernelSpec, Launch, Source};
+use crate::{Argument, Header, Kernel, KernelCall, KernelSpec, Source};
 
 impl Source {
     /// Takes kernel text whose writer vouches for it.
@@ -21,7 +21,7 @@ impl Source {
     }
 }
 
-impl Launch {
+impl KernelCall {
     /// `kernel` on `groups` work-groups with `arguments`. How many and of what kinds they are, whether they lie within
     /// their memory, and that nothing written overlaps is looked at when the work is submitted.
     ///

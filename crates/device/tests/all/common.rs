@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
-    Argument, Device, Done, Failure, Kernel, KernelSpec, Launch, Parameter, Piece, Source, Stream,
-    Work,
+    Argument, Device, Done, Failure, Kernel, KernelCall, KernelSpec, Parameter, Piece, Source,
+    Stream, Work,
 };
 
 use Parameter::{Reads, U32, U64, Writes};
@@ -87,10 +87,10 @@ pub(crate) fn broken() -> Source {
     }
 }
 
-pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32 words
     // a group and a word of result, `stir` 32 words a group; where they don't, the arguments are refused before anything runs.
-    unsafe { Launch::vouched(kernel, groups, arguments) }
+    unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }
 
 /// Host memory in which the device works in place, if it does in any.

@@ -1,8 +1,6 @@
 //! One table of cases for every device of this machine.
 
-use crate::common::{
-    broken, bytes, devices, do_now, in_place_piece, launch, refused, source, words,
-};
+use crate::common::{broken, bytes, call, devices, do_now, in_place_piece, refused, source, words};
 use warpline_device::{
     Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open,
     self_test,
@@ -84,11 +82,7 @@ fn scaled(word: u32) -> u32 {
 
 fn scale(module: &Module, count: u32, from: Argument, to: Argument) -> Step {
     let arguments = vec![from, to, U32(count), U64(1 << 33), U32(7)];
-    Step::Launch(launch(
-        &module.kernel("scale").expect("it is there"),
-        count.div_ceil(32),
-        arguments,
-    ))
+    Step::Call(call(&module.kernel("scale").expect("it is there"), count.div_ceil(32), arguments))
 }
 
 fn parts_of_buffers(device: &dyn Device) {
@@ -175,7 +169,7 @@ fn shared_memory(device: &dyn Device) {
     let pieces = vec![piece_of(device, &bytes(&input))];
     let steps = vec![
         Step::CopyIn { from: part(0, 0..640), to: from.whole() },
-        Step::Launch(launch(&kernel, 5, vec![Reads(from.whole()), Writes(to.whole())])),
+        Step::Call(call(&kernel, 5, vec![Reads(from.whole()), Writes(to.whole())])),
         Step::CopyOut { from: to.whole(), to: part(0, 0..20) },
     ];
     let done = do_now(&mut *stream, Work { pieces, steps });
@@ -231,7 +225,7 @@ fn many_streams(device: &dyn Device) {
     });
 }
 
-/// The widest launch starts last and ends last. Without turns PoCL before 7.0 ends the process here, most of the time.
+/// The widest call starts last and ends last. Without turns PoCL before 7.0 ends the process here, most of the time.
 fn wider_meanwhile(device: &dyn Device) {
     const ROUNDS: u32 = 1_000_000;
     let module = device.compile(&source()).expect("it compiles");
@@ -244,16 +238,16 @@ fn wider_meanwhile(device: &dyn Device) {
         let arguments = vec![Writes(buffer.whole()), U32(rounds)];
         let steps = vec![
             Step::CopyIn { from: part(0, all.clone()), to: buffer.whole() },
-            Step::Launch(launch(&kernel, groups, arguments)),
+            Step::Call(call(&kernel, groups, arguments)),
             Step::CopyOut { from: buffer.whole(), to: part(0, all.clone()) },
         ];
         let pieces = vec![piece_of(device, &vec![0x11; all.len()])];
         stream.submit(Work { pieces, steps }).expect("taken");
         (stream, rounds)
     };
-    let launches = shapes.map(submit).collect::<Vec<_>>();
+    let calls = shapes.map(submit).collect::<Vec<_>>();
     let step = |word: u32, _| word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-    for (mut stream, rounds) in launches {
+    for (mut stream, rounds) in calls {
         let done = stream.wait().expect("work");
         assert_eq!(done.outcome, Ok(()));
         let want = (0..rounds).fold(0x1111_1111, step);
@@ -297,47 +291,27 @@ fn nonsense(device: &dyn Device) {
         (Step::CopyOut { from: buffer.at(250..260), to: part(0, 0..10) }, "bytes 250..260 of 256"),
         (Step::CopyIn { from: part(0, 0..8), to: foreign.at(0..8) }, "a buffer of another device"),
         (
-            Step::Launch(launch(&sum, 1, vec![Reads(buffer.at(0..128))])),
+            Step::Call(call(&sum, 1, vec![Reads(buffer.at(0..128))])),
             "kernel sum_groups takes [Reads, Writes]",
         ),
         (
-            Step::Launch(launch(
-                &sum,
-                1,
-                vec![Writes(buffer.at(0..128)), Reads(buffer.at(128..256))],
-            )),
+            Step::Call(call(&sum, 1, vec![Writes(buffer.at(0..128)), Reads(buffer.at(128..256))])),
             "kernel sum_groups takes [Reads, Writes]",
         ),
         (
-            Step::Launch(launch(
-                &sum,
-                0,
-                vec![Reads(buffer.at(0..128)), Writes(buffer.at(128..132))],
-            )),
+            Step::Call(call(&sum, 0, vec![Reads(buffer.at(0..128)), Writes(buffer.at(128..132))])),
             "kernel sum_groups without a group",
         ),
         (
-            Step::Launch(launch(
-                &sum,
-                1,
-                vec![Reads(buffer.at(0..128)), Writes(buffer.at(120..132))],
-            )),
+            Step::Call(call(&sum, 1, vec![Reads(buffer.at(0..128)), Writes(buffer.at(120..132))])),
             "argument 2 is written and overlaps another",
         ),
         (
-            Step::Launch(launch(
-                &sum,
-                1,
-                vec![Reads(buffer.at(0..128)), Writes(buffer.at(256..256))],
-            )),
+            Step::Call(call(&sum, 1, vec![Reads(buffer.at(0..128)), Writes(buffer.at(256..256))])),
             "an argument without a byte",
         ),
         (
-            Step::Launch(launch(
-                &sum,
-                1,
-                vec![Reads(buffer.at(0..128)), Writes(buffer.at(200..300))],
-            )),
+            Step::Call(call(&sum, 1, vec![Reads(buffer.at(0..128)), Writes(buffer.at(200..300))])),
             "bytes 200..300 of 256",
         ),
     ];

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{bytes, devices, launch, source, words};
+use crate::common::{bytes, call, devices, source, words};
 use warpline_device::fake::{Fake, Fate, Value};
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Argument, Device, Failure, Part, Step, Stream, Work};
@@ -65,7 +65,7 @@ fn a_fake_runs_closures_over_the_same_work() {
     let part = Part { piece: 0, range: 0..16 };
     let steps = vec![
         Step::CopyIn { from: part.clone(), to: from.whole() },
-        Step::Launch(launch(&module.kernel("scale").unwrap(), 1, arguments)),
+        Step::Call(call(&module.kernel("scale").unwrap(), 1, arguments)),
         Step::CopyOut { from: to.whole(), to: part },
     ];
     let mut stream = fake.stream().unwrap();

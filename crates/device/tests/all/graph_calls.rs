@@ -10,7 +10,7 @@ use warpline_device::{
     Source, Step, Stream, Work, open,
 };
 
-use crate::common::{do_now, launch, source};
+use crate::common::{call, do_now, source};
 use crate::devices::{CASES, order_in_a_stream, part, piece_of, submit_value};
 use crate::stub::Stubs;
 
@@ -68,7 +68,7 @@ fn graphs_are_kept_by_shape() {
     assert_eq!((1..=9).map(&mut run).collect::<Vec<_>>(), [0, 1, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!((2..=9).map(&mut run).sum::<i32>(), 0);
     assert_eq!([run(1), run(3), run(2), run(3)], [1, 0, 1, 0]);
-    // Copies are not launches, and kernels are not each other.
+    // Copies are not calls, and kernels are not each other.
     let module = device.compile(&source()).unwrap();
     let before = made(0);
     for (name, second) in [("stir", false), ("stir", true), ("sum_groups", true), ("stir", false)] {
@@ -184,7 +184,7 @@ fn copies_in(device: &dyn Device, buffer: &Buffer, copies: usize) -> Work {
     Work { pieces, steps }
 }
 
-/// A copy in and a launch, and one more of `stir` where there is a `second`.
+/// A copy in and a call, and one more of `stir` where there is a `second`.
 fn stirred(device: &dyn Device, module: &Module, name: &str, second: bool) -> Work {
     let buffer = device.allocate(256).unwrap();
     let words = buffer.at(0..128);
@@ -195,10 +195,10 @@ fn stirred(device: &dyn Device, module: &Module, name: &str, second: bool) -> Wo
     };
     let mut steps = vec![
         Step::CopyIn { from: part(0, 0..256), to: buffer.whole() },
-        Step::Launch(launch(&module.kernel(name).unwrap(), 1, arguments)),
+        Step::Call(call(&module.kernel(name).unwrap(), 1, arguments)),
     ];
     if second {
-        steps.push(Step::Launch(launch(&module.kernel("stir").unwrap(), 1, stir())));
+        steps.push(Step::Call(call(&module.kernel("stir").unwrap(), 1, stir())));
     }
     Work { pieces: vec![piece_of(device, &[1; 256])], steps }
 }

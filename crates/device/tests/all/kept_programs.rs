@@ -6,7 +6,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use crate::common::{devices, do_now, launch, shifting};
+use crate::common::{call, devices, do_now, shifting};
 use crate::devices::{part, piece_of};
 use warpline_device::{Argument, Device, Step, Work, open, self_test};
 
@@ -70,7 +70,7 @@ fn start(device: &dyn Device, work: &str) {
     let arguments = vec![Reads(from.whole()), Writes(to.whole()), U32(1), U64(1), U32(0)];
     let steps = vec![
         Step::CopyIn { from: part(0, 0..4), to: from.whole() },
-        Step::Launch(launch(&module.kernel("scale").unwrap(), 1, arguments)),
+        Step::Call(call(&module.kernel("scale").unwrap(), 1, arguments)),
         Step::CopyOut { from: to.whole(), to: part(0, 0..4) },
     ];
     let done = do_now(&mut *device.stream().unwrap(), Work { pieces: vec![piece], steps });

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{launch, source};
+use crate::common::{call, source};
 use warpline_device::host::{Compiler, Host};
 use warpline_device::{Argument, Device, Step, Work, self_test};
 
@@ -47,13 +47,13 @@ fn sanitized(role: &str) {
     }
 }
 
-/// A count greater than the memory has words: what a launch's maker vouches against.
+/// A count greater than the memory has words: what a call's maker vouches against.
 fn read_past_the_end(host: &dyn Device) {
     let module = host.compile(&source()).expect("it compiles");
     let (from, to) = (host.allocate(4096).expect("memory"), host.allocate(8192).expect("memory"));
     let arguments = vec![Reads(from.whole()), Writes(to.whole()), U32(1025), U64(1), U32(0)];
     let steps =
-        vec![Step::Launch(launch(&module.kernel("scale").expect("it is there"), 33, arguments))];
+        vec![Step::Call(call(&module.kernel("scale").expect("it is there"), 33, arguments))];
     let mut stream = host.stream().expect("a stream");
     crate::common::do_now(&mut *stream, Work { pieces: Vec::new(), steps });
 }

@@ -177,8 +177,8 @@ impl Executor {
     fn add_kernels(&self, work: &mut Work, arena: &Argument, names: &Argument, count: u32) {
         for Placed { place, loaded } in &self.segment {
             for kernel in &loaded.kernels {
-                let launch = loaded.launch(kernel, arena.clone(), names.clone(), count, *place);
-                work.steps.push(Step::Launch(launch));
+                let call = loaded.call(kernel, arena.clone(), names.clone(), count, *place);
+                work.steps.push(Step::Call(call));
             }
         }
     }
@@ -208,7 +208,7 @@ impl Executor {
             match step {
                 Step::CopyIn { to, .. } => there += to.len() as u64,
                 Step::CopyOut { from, .. } => here += from.len() as u64,
-                Step::Launch(_) => {}
+                Step::Call(_) => {}
             }
         }
         let own = &mut self.streams[on];

@@ -1,11 +1,11 @@
-//! A function's kernels and tables on a device, ready to be launched; and which functions may follow each other there.
+//! A function's kernels and tables on a device, ready to be called; and which functions may follow each other there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Kernel, Launch, Part, Step, Stream, Work,
+    Argument, Buffer, Device, Failure, Kernel, KernelCall, Part, Step, Stream, Work,
 };
 use warpline_nf::{Function, KernelParameter, KernelStep, KernelTable, Kernels};
 use warpline_packet::{ArenaLayout, Binding, Field, FieldSet};
@@ -36,18 +36,18 @@ impl Loaded {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// A launch of `kernel` for the `count` packets that `packets` names in `arena`, as function `place` of its chain.
-    pub(crate) fn launch(
+    /// A call of `kernel` for the `count` packets that `packets` names in `arena`, as function `place` of its chain.
+    pub(crate) fn call(
         &self,
         kernel: &LoadedKernel,
         arena: Argument,
         packets: Argument,
         count: u32,
         place: u8,
-    ) -> Launch {
+    ) -> KernelCall {
         let given = Given { arena, packets, tables: &self.tables, count, place };
         let arguments = given.arguments(&self.parameters);
-        vouched::launch(&kernel.kernel, kernel.groups(count), arguments)
+        vouched::call(&kernel.kernel, kernel.groups(count), arguments)
     }
 }
 
@@ -82,7 +82,7 @@ const ZEROES_LEN: usize = 1 << 20;
 /// For how long that may take altogether.
 const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A kernel with what a launch of it depends on.
+/// A kernel with what a call of it depends on.
 pub(crate) struct LoadedKernel {
     pub(crate) kernel: Kernel,
     group: u32,
@@ -136,11 +136,11 @@ pub(crate) fn load(
 /// while packets wait.
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
     let (mirror, names) = (device.allocate(64)?, device.allocate(64)?);
-    let launch = |kernel: &LoadedKernel| {
+    let call = |kernel: &LoadedKernel| {
         let (arena, names) = (Argument::Writes(mirror.whole()), Argument::Reads(names.whole()));
-        Step::Launch(loaded.launch(kernel, arena, names, 0, 0))
+        Step::Call(loaded.call(kernel, arena, names, 0, 0))
     };
-    let steps = loaded.kernels.iter().map(launch).collect();
+    let steps = loaded.kernels.iter().map(call).collect();
     finish(stream, Work { pieces: Vec::new(), steps }, LOAD_TIMEOUT).map(drop)
 }
 

@@ -1,6 +1,8 @@
 //! The kernels of functions, vouched for. Their tests have this file, too.
 
-use warpline_device::{Argument, Buffer, Header, Kernel, KernelSpec, Launch, Parameter, Source};
+use warpline_device::{
+    Argument, Buffer, Header, Kernel, KernelCall, KernelSpec, Parameter, Source,
+};
 use warpline_nf::{KernelHeader, KernelParameter, KernelStep, Kernels};
 use warpline_packet::{ArenaLayout, Binding, kernel_layout};
 
@@ -32,7 +34,7 @@ fn kind_of(parameter: KernelParameter) -> Parameter {
     }
 }
 
-/// What a launch gives the kernels of a function.
+/// What a call gives the kernels of a function.
 #[derive(Debug)]
 pub struct Given<'a> {
     /// The mirror.
@@ -61,10 +63,10 @@ impl Given<'_> {
     }
 }
 
-/// A launch with the arguments that `device::executor` makes, and the tests of kernels.
-pub(crate) fn launch(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Launch {
+/// A call of a kernel with the arguments that `device::executor` makes, and the tests of kernels.
+pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
     // it; the tables are the function's own. With these a function's kernels stay within rows, rooms and tables, and end. In place the
     // list names rows of the launch's own tables, which name rooms that the work was lent: all are its pieces.
-    unsafe { Launch::vouched(kernel, groups, arguments) }
+    unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -72,7 +72,7 @@ impl Stream for LateStream {
 
 /// What work without copies finds in its pieces.
 fn in_place(work: &Work) -> Vec<Vec<u8>> {
-    let copies = work.steps.iter().any(|step| !matches!(step, Step::Launch(_)));
+    let copies = work.steps.iter().any(|step| !matches!(step, Step::Call(_)));
     if copies { Vec::new() } else { work.pieces.iter().map(|piece| piece.to_vec()).collect() }
 }
 

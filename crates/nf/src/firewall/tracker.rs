@@ -186,7 +186,9 @@ impl Tracker {
                 };
                 self.go_on(packet, found, progress)
             }
-            None => self.open(packet, key, from_low, if udp { Progress::Udp } else { Progress::Other }),
+            None => {
+                self.open(packet, key, from_low, if udp { Progress::Udp } else { Progress::Other })
+            }
         }
     }
 
@@ -230,7 +232,13 @@ impl Tracker {
         Standing::Established
     }
 
-    fn open(&mut self, packet: &Packet<'_>, key: FlowKey, by_low: bool, progress: Progress) -> Standing {
+    fn open(
+        &mut self,
+        packet: &Packet<'_>,
+        key: FlowKey,
+        by_low: bool,
+        progress: Progress,
+    ) -> Standing {
         let accepted = self.rules.decide(packet, false) == Decision::Accept;
         if !accepted {
             return Standing::New;

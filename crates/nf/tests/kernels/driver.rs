@@ -16,7 +16,7 @@ use warpline_packet::{ArenaLayout, Binding, Columns, FieldSet};
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
 use crate::staged::Staging;
 use crate::sys::POISON;
-use crate::sys::vouched::{Given, launch, source};
+use crate::sys::vouched::{Given, call, source};
 
 /// How many packets were compared, and how many of them the kernels left to the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl<'a> Program<'a> {
                 place: PLACE,
             };
             let groups = (count * items).div_ceil(kernel.spec().group);
-            Step::Launch(launch(kernel, groups, given.arguments(&self.parameters)))
+            Step::Call(call(kernel, groups, given.arguments(&self.parameters)))
         });
         let piece = self.device.host_memory(arena.len()).expect("host memory");
         let whole = Part { piece: 0, range: 0..arena.len() };

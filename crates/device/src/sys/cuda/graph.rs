@@ -35,7 +35,7 @@ pub(super) fn suits(work: &Work, context: &Arc<Context>) -> bool {
 fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
     work.steps.iter().filter(|step| match step {
         Step::CopyIn { to: slice, .. } | Step::CopyOut { from: slice, .. } => !slice.is_empty(),
-        Step::Launch(_) => true,
+        Step::Call(_) => true,
     })
 }
 
@@ -56,7 +56,7 @@ struct Kept {
 enum Node {
     CopyIn,
     CopyOut,
-    Launch { loaded: Arc<dyn Any + Send + Sync>, kernel: usize },
+    Call { loaded: Arc<dyn Any + Send + Sync>, kernel: usize },
 }
 
 impl Node {
@@ -64,18 +64,17 @@ impl Node {
         match step {
             Step::CopyIn { .. } => Self::CopyIn,
             Step::CopyOut { .. } => Self::CopyOut,
-            Step::Launch(launch) => Self::Launch {
-                loaded: launch.kernel.module.loaded.clone(),
-                kernel: launch.kernel.index,
-            },
+            Step::Call(call) => {
+                Self::Call { loaded: call.kernel.module.loaded.clone(), kernel: call.kernel.index }
+            }
         }
     }
 
     fn is_of(&self, step: &Step) -> bool {
         match (self, step) {
             (Self::CopyIn, Step::CopyIn { .. }) | (Self::CopyOut, Step::CopyOut { .. }) => true,
-            (Self::Launch { loaded, kernel }, Step::Launch(launch)) => {
-                let own = &launch.kernel;
+            (Self::Call { loaded, kernel }, Step::Call(call)) => {
+                let own = &call.kernel;
                 Arc::ptr_eq(loaded, &own.module.loaded) && *kernel == own.index
             }
             _ => false,

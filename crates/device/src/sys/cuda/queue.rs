@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::api::{self, Handle};
 use super::context::{Allocation, Context, Kernels};
-use crate::{Argument, Failure, Launch, Part, Piece, Slice, Step, Work};
+use crate::{Argument, Failure, KernelCall, Part, Piece, Slice, Step, Work};
 
 /// See the module. Whoever has it destroys the stream, or leaves it.
 pub(super) struct Queue {
@@ -43,23 +43,23 @@ impl Queue {
                     (driver.copy_out)(host.cast(), there, from.len(), stream)
                 })
             }
-            Step::Launch(launch) => self.launch(launch, &work.pieces),
+            Step::Call(call) => self.call_kernel(call, &work.pieces),
         }
     }
 
-    fn launch(&self, launch: &Launch, pieces: &[Piece]) -> Result<(), Failure> {
-        let loaded = launch.kernel.module.loaded.downcast_ref::<Kernels>();
+    fn call_kernel(&self, call: &KernelCall, pieces: &[Piece]) -> Result<(), Failure> {
+        let loaded = call.kernel.module.loaded.downcast_ref::<Kernels>();
         let kernels =
             loaded.ok_or_else(|| Failure::Refused("the module is none of CUDA's".into()))?;
-        let function = kernels.functions[launch.kernel.index];
-        let values = launch.arguments.iter().map(|one| self.value(one, pieces));
+        let function = kernels.functions[call.kernel.index];
+        let values = call.arguments.iter().map(|one| self.value(one, pieces));
         let mut values: Vec<u64> = values.collect::<Result<_, _>>()?;
         // A u32 lies in the low half of its word, at its address.
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
-        let (spec, groups) = (launch.kernel.spec(), launch.groups);
+        let (spec, groups) = (call.kernel.spec(), call.groups);
         // SAFETY: number and kinds of the values are the kernel's, and are copied by the call; their memory stays
-        // until the event is done. Whoever made the launch vouches for what the kernel does with it.
+        // until the event is done. Whoever made the call vouches for what the kernel does with it.
         self.context.call(|driver| unsafe {
             (driver.launch)(
                 function,

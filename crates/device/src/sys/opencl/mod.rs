@@ -215,7 +215,7 @@ impl Device for OpenCl {
         Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
     }
 
-    /// Memory needs no registration: a buffer that is the host's is made where a launch names it. Kernels work in place in
+    /// Memory needs no registration: a buffer that is the host's is made where a call names it. Kernels work in place in
     /// what was made to be shared.
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         let is_shared = self.context.sharing.as_ref().is_some_and(|own| own.has(&*memory));

@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::program::{OwnKernel, Program};
 use super::turns::Turns;
 use crate::{
-    Argument, Buffer, Done, Failure, Launch, Part, Piece, Refused, Slice, Step, Stream, Work,
+    Argument, Buffer, Done, Failure, KernelCall, Part, Piece, Refused, Slice, Step, Stream, Work,
 };
 
 /// An in-order queue, released when it is dropped: commands in it are done all the same.
@@ -59,7 +59,7 @@ struct Flying {
     api: &'static Api,
     work: Work,
     events: Vec<Id>,
-    // Parts of buffers and pieces that launches were given; in use until the events are done.
+    // Parts of buffers and pieces that calls were given; in use until the events are done.
     memories: Vec<Memory>,
     failed: Option<Failure>,
 }
@@ -162,14 +162,14 @@ impl ClStream {
                 };
                 keep(flying, code, event)
             }
-            Step::Launch(launch) => self.enqueue_launch(flying, &launch.clone()),
+            Step::Call(call) => self.enqueue_call(flying, &call.clone()),
         }
     }
 
-    fn enqueue_launch(&mut self, flying: &mut Flying, launch: &Launch) -> Result<(), Failure> {
-        let kernel = self.kernel(launch)?;
+    fn enqueue_call(&mut self, flying: &mut Flying, call: &KernelCall) -> Result<(), Failure> {
+        let kernel = self.kernel(call)?;
         let mut hosts = Vec::new();
-        for (index, argument) in launch.arguments.iter().enumerate() {
+        for (index, argument) in call.arguments.iter().enumerate() {
             let index = index as u32;
             match argument {
                 Argument::Reads(slice) | Argument::Writes(slice) => {
@@ -193,11 +193,11 @@ impl ClStream {
                 Argument::U64(value) => self.set(kernel, index, value)?,
             }
         }
-        let group = launch.kernel.spec().group as usize;
-        let all = group * launch.groups as usize;
+        let group = call.kernel.spec().group as usize;
+        let all = group * call.groups as usize;
         let mut event = Id::NULL;
         // SAFETY: one dimension; every argument was set, and its memory stays until the event is done; what is waited for is
-        // an event of this context. Whoever made the launch vouches for what the kernel does with it.
+        // an event of this context. Whoever made the call vouches for what the kernel does with it.
         let enqueue = |before: Option<&Id>, event: &mut Id| unsafe {
             (self.api().enqueue_kernel)(
                 self.queue.queue,
@@ -269,8 +269,8 @@ impl ClStream {
     }
 
     /// This stream's own object for the kernel: arguments are set in it, which two threads must not do at once.
-    fn kernel(&mut self, launch: &Launch) -> Result<Id, Failure> {
-        let (loaded, index) = (&launch.kernel.module.loaded, launch.kernel.index);
+    fn kernel(&mut self, call: &KernelCall) -> Result<Id, Failure> {
+        let (loaded, index) = (&call.kernel.module.loaded, call.kernel.index);
         let key = (Arc::as_ptr(loaded).cast::<()>() as usize, index);
         if let Some((_, own)) = self.kernels.get(&key) {
             return Ok(own.kernel);
@@ -278,7 +278,7 @@ impl ClStream {
         let program = loaded.downcast_ref::<Program>();
         let program =
             program.ok_or_else(|| Failure::Refused("the module is none of OpenCL's".into()))?;
-        let own = program.kernel(launch.kernel.spec().name)?;
+        let own = program.kernel(call.kernel.spec().name)?;
         let id = own.kernel;
         self.kernels.insert(key, (loaded.clone(), own));
         Ok(id)

@@ -1,17 +1,17 @@
 //! Kernels that run one after another, whatever their streams, where the ICD can't have them run side by side.
 //!
 //! PoCL counts the uses of a kernel by its name and group size, and before 7.0 gives a use back to whichever entry it finds
-//! first; entries also differ by the largest number of groups. Where a launch has more groups than any before while others of
+//! first; entries also differ by the largest number of groups. Where a call has more groups than any before while others of
 //! that kernel run, the counts go wrong and PoCL ends the process (`pocl_release_dlhandle_cache: Assertion found->ref_count`).
 
 use std::sync::Mutex;
 
 use super::api::{self, Api, Id};
 
-/// The turns of a device's kernels. Whoever launches one waits, on the device, for the one before.
+/// The turns of a device's kernels. Whoever calls one waits, on the device, for the one before.
 pub(super) struct Turns {
     api: &'static Api,
-    /// Of the last launch; a reference of its own.
+    /// Of the last call; a reference of its own.
     last: Mutex<Option<Id>>,
 }
 
@@ -29,7 +29,7 @@ impl Turns {
         enqueue: impl FnOnce(Option<&Id>, &mut Id) -> i32,
     ) -> i32 {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // A launch that failed would have those that wait for it fail.
+        // A call that failed would have those that wait for it fail.
         let before = last.filter(|&before| matches!(self.api.status(before), Ok(1..)));
         let code = enqueue(before.as_ref(), event);
         if event.is_null() {
