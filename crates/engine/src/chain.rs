@@ -48,7 +48,7 @@ impl Instance {
 /// Instances between two queues: by default as many as follow each other on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePlan {
-    /// The first instance, by its place in the chain.
+    /// The first instance, by its position in the chain.
     pub first: usize,
     /// How many.
     pub count: usize,
@@ -239,12 +239,13 @@ impl Chain {
     ) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.layout.set(*layout);
         let mut told = Vec::new();
-        for (place, (instance, slot)) in self.instances.iter().zip(&self.loaded).enumerate() {
+        for (position, (instance, slot)) in self.instances.iter().zip(&self.loaded).enumerate() {
             let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
             if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
                 continue;
             }
-            let kernels = self.kept_kernels(place).take().or_else(|| instance.function.kernels());
+            let kernels =
+                self.kept_kernels(position).take().or_else(|| instance.function.kernels());
             let none = || Failure::Refused("it has no kernels".into());
             let loaded = kernels
                 .ok_or_else(none)
@@ -260,22 +261,22 @@ impl Chain {
         Ok(told)
     }
 
-    /// Bytes of the tables that kernels of function `place` read, which are built for it and kept for [`Chain::load`].
-    pub(crate) fn kernel_tables_len(&self, place: usize) -> usize {
-        let mut kept = self.kept_kernels(place);
+    /// Bytes of the tables that kernels of function `position` read, which are built for it and kept for [`Chain::load`].
+    pub(crate) fn kernel_tables_len(&self, position: usize) -> usize {
+        let mut kept = self.kept_kernels(position);
         if kept.is_none() {
-            *kept = self.instances[place].function.kernels();
+            *kept = self.instances[position].function.kernels();
         }
         kept.iter().flat_map(Kernels::tables).map(|table| table.bytes.len()).sum()
     }
 
-    fn kept_kernels(&self, place: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {
-        self.kernels[place].lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept_kernels(&self, position: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {
+        self.kernels[position].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of function `place` is on its device.
-    pub(crate) fn loaded(&self, place: usize) -> Option<&Arc<Loaded>> {
-        self.loaded.get(place)?.get()
+    /// What of function `position` is on its device.
+    pub(crate) fn loaded(&self, position: usize) -> Option<&Arc<Loaded>> {
+        self.loaded.get(position)?.get()
     }
 
     /// Whether a lane of this chain, which runs or ran, uses device `id` no more.
@@ -288,10 +289,10 @@ impl Chain {
         })
     }
 
-    /// Takes over from `old` what of function `place` is on its device: it is the same function.
-    pub(crate) fn keep_loaded(&mut self, old: &Self, place: usize) {
-        if let Some(loaded) = old.loaded(place) {
-            let _ = self.loaded[place].set(Arc::clone(loaded));
+    /// Takes over from `old` what of function `position` is on its device: it is the same function.
+    pub(crate) fn keep_loaded(&mut self, old: &Self, position: usize) {
+        if let Some(loaded) = old.loaded(position) {
+            let _ = self.loaded[position].set(Arc::clone(loaded));
         }
     }
 
@@ -315,11 +316,11 @@ pub fn lane_of(shard: u8, lanes: usize) -> usize {
 /// Cuts a chain into stages; `apart` has each function on a device in one of its own.
 fn cut(instances: &[Instance], apart: bool) -> Vec<StagePlan> {
     let mut stages: Vec<StagePlan> = Vec::new();
-    for (place, instance) in instances.iter().enumerate() {
+    for (position, instance) in instances.iter().enumerate() {
         match stages.last_mut() {
             Some(stage) if can_join(instances, stage, instance, apart) => stage.count += 1,
             _ => stages.push(StagePlan {
-                first: place,
+                first: position,
                 count: 1,
                 launch_batches: instance.launch_batches.max(1),
             }),
@@ -336,9 +337,10 @@ fn cut(instances: &[Instance], apart: bool) -> Vec<StagePlan> {
 fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance, apart: bool) -> bool {
     let own = &instances[stage.first..stage.first + stage.count];
     let options = |on: &OnDevice| (on.launches, on.is_required);
-    let place = |one: &Instance| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
+    let runs_on =
+        |one: &Instance| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
     let can_follow = |one: &Instance| {
-        place(one) == place(instance)
+        runs_on(one) == runs_on(instance)
             && (one.on_device.is_none()
                 || !apart && device::can_follow(&*one.function, &*instance.function))
     };

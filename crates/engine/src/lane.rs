@@ -23,7 +23,7 @@ pub(crate) struct Lane {
     output: Queue,
     rooms: Rooms,
     /// By stage, what it may place.
-    places: Vec<StageRoom>,
+    stage_rooms: Vec<StageRoom>,
     /// Slabs that what devices have under way may still fill.
     promised: usize,
     /// By stage: a tick or an end that waits for its turn alone.
@@ -62,7 +62,7 @@ impl Lane {
             input: io.0,
             output: io.1,
             rooms,
-            places: settings.placed(chain).stages,
+            stage_rooms: settings.placed(chain).stages,
             promised: 0,
             clock,
             finished: false,
@@ -111,7 +111,7 @@ impl Lane {
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
         {
             self.stages[stage].settle(&mut finished, &mut self.rooms, &self.clock);
-            self.promised -= finished.flights.len() * self.places[stage].promised;
+            self.promised -= finished.flights.len() * self.stage_rooms[stage].promised;
             std::mem::swap(&mut self.flights, &mut finished.flights);
             self.pass_on(stage);
             std::mem::swap(&mut self.flights, &mut finished.flights);
@@ -130,7 +130,7 @@ impl Lane {
 
     fn admit(&mut self, stage: usize) {
         for flight in self.flights.drain(..) {
-            self.promised += self.places[stage].promised;
+            self.promised += self.stage_rooms[stage].promised;
             self.stages[stage].admit(flight, &mut self.rooms, &self.clock);
         }
         if let Some(launches) = &mut self.stages[stage].launches {
@@ -183,7 +183,7 @@ impl Lane {
     /// Whether `stage` may take another batch besides `taken`: what its functions and those behind it place has to find room,
     /// whatever comes. Else it waits for slabs to return.
     fn has_slabs(&self, stage: usize, taken: usize) -> bool {
-        let StageRoom { each, free, .. } = self.places[stage];
+        let StageRoom { each, free, .. } = self.stage_rooms[stage];
         each == 0 || self.rooms.placer.has_free(free + self.promised + taken * each)
     }
 
@@ -249,10 +249,10 @@ impl Lane {
                 ended.part.warnings.extend(failed);
             }
         }
-        for (place, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
+        for (position, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
             ended.part.packets.generated += stats.generated;
-            ended.part.functions[place] = stats;
-            ended.states[place] = states;
+            ended.part.functions[position] = stats;
+            ended.states[position] = states;
         }
         ended
     }

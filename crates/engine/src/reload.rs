@@ -33,17 +33,17 @@ impl Successor {
         }
         let mut refused = Vec::new();
         let mut changed = Vec::new();
-        let places = |chain: &Chain| -> Vec<String> {
+        let runs_on = |chain: &Chain| -> Vec<String> {
             chain.instances.iter().map(|i| i.device_id().into()).collect()
         };
-        if places(old) != places(&new) {
+        if runs_on(old) != runs_on(&new) {
             refused.push("where functions run can't change while packets flow".into());
         }
         let mut kept = Vec::new();
-        for (place, (old, new)) in old.instances.iter().zip(&mut new.instances).enumerate() {
+        for (position, (old, new)) in old.instances.iter().zip(&mut new.instances).enumerate() {
             if old.fingerprint == new.fingerprint {
                 new.function = Arc::clone(&old.function);
-                kept.push(place);
+                kept.push(position);
                 continue;
             }
             changed.push(new.name.clone());
@@ -68,7 +68,7 @@ impl Successor {
         if kind(old) != kind(&new) {
             refused.push("how state is divided can't change while packets flow".into());
         }
-        kept.into_iter().for_each(|place| new.keep_loaded(old, place));
+        kept.into_iter().for_each(|position| new.keep_loaded(old, position));
         if let Some(layout) = old.layout().filter(|_| refused.is_empty())
             && let Err((name, why)) = new.load(layout, Some(old))
         {

@@ -38,17 +38,18 @@ impl Ended {
     pub(crate) fn close(mut self, chain: &Chain) -> Part {
         let mut reports = self.reports.unwrap_or_default().by_function;
         reports.resize_with(chain.instances.len(), || None);
-        for (place, (mut report, mut states)) in reports.into_iter().zip(self.states).enumerate() {
+        for (position, (mut report, mut states)) in reports.into_iter().zip(self.states).enumerate()
+        {
             if let Some(report) = &mut report {
                 for (_, state) in &mut states {
                     state.before.iter_mut().for_each(|half| half.close(&mut **report));
                     state.after.iter_mut().for_each(|half| half.close(&mut **report));
                 }
                 if let Err(why) = report.finish() {
-                    self.part.errors.push(format!("[{}]: {why}", chain.instances[place].name));
+                    self.part.errors.push(format!("[{}]: {why}", chain.instances[position].name));
                 }
             }
-            let stats = &mut self.part.functions[place];
+            let stats = &mut self.part.functions[position];
             let counters = &mut stats.counters;
             let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
             for (_, state) in &states {
@@ -81,7 +82,7 @@ impl Reports {
         Ok(Self { by_function })
     }
 
-    /// The function that has one, by its place.
+    /// The function that has one, by its position.
     pub(crate) fn first(&self) -> Option<usize> {
         self.by_function.iter().position(Option::is_some)
     }

@@ -134,8 +134,8 @@ pub fn run_to(
         }
         Ports::PerLane(ports) if ports.len() == built.len() => {
             control.reloads.start(built.len());
-            if let Some(place) = reports.first().filter(|_| built.len() > 1) {
-                let name = chain.instances[place].name.clone();
+            if let Some(position) = reports.first().filter(|_| built.len() > 1) {
+                let name = chain.instances[position].name.clone();
                 return Err(StartError::Report(name, "it takes one output for all lanes".into()));
             }
             run_per_lane(chain, &settings, built, ports, reports, control, clock)?
@@ -209,8 +209,8 @@ fn launches_of(
     let Some(limits) = settings.launch_limits(chain, stage) else { return Ok(None) };
     let instance = &chain.instances[stage.first];
     let Some(on) = &instance.on_device else { return Ok(None) };
-    let places = stage.first..stage.first + stage.count;
-    if places.into_iter().any(|place| chain.loaded(place).is_none()) {
+    let positions = stage.first..stage.first + stage.count;
+    if positions.into_iter().any(|position| chain.loaded(position).is_none()) {
         return Ok(None);
     }
     match Launches::open(chain, settings, stage, on, &limits, mirrors) {

@@ -21,7 +21,7 @@ use crate::{Chain, Control, StagePlan};
 
 /// A function on one lane.
 struct Slot {
-    place: u8,
+    position: u8,
     function: Arc<dyn Function>,
     access: Access,
     /// Whether its state is the first on this core to look into frames, and not in the order in which they lie.
@@ -38,7 +38,7 @@ struct Slot {
 
 /// What a function's turn needs besides the batch; used again for the next.
 pub(crate) struct Bench {
-    /// Packets made, put in their places when the turn is over.
+    /// Packets made, put in their order when the turn is over.
     made: Batch,
     /// Packets that were `Forward` when the turn began, grouped by shard.
     picks: Vec<u16>,
@@ -132,9 +132,9 @@ impl Stage {
         slots: usize,
         launches: Option<Launches>,
     ) -> Self {
-        let places = plan.first..plan.first + plan.count;
+        let positions = plan.first..plan.first + plan.count;
         Self {
-            slots: places.map(|place| Slot::new(chain, place, shards)).collect(),
+            slots: positions.map(|position| Slot::new(chain, position, shards)).collect(),
             // Launches for a device are collected batch by batch.
             launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
@@ -179,7 +179,7 @@ impl Stage {
                 (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(&mut rooms.placer) => {
                     lose(flight, true);
                 }
-                _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.place)),
+                _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.position)),
             }
             let mut then = clock.now();
             for (at, slot) in self.slots.iter_mut().enumerate() {
@@ -196,7 +196,7 @@ impl Stage {
         finished.flights = flights;
     }
 
-    /// Puts the functions that were built anew in their places.
+    /// Puts the functions that were built anew where the old ones were.
     pub(crate) fn reload(&mut self, control: &Control) {
         if let Some(chain) = control.reloads.chain() {
             self.launches.iter_mut().for_each(|launches| launches.reload(&chain));
@@ -204,26 +204,26 @@ impl Stage {
         }
     }
 
-    /// What its functions did and their state, by their place in the chain.
+    /// What its functions did and their state, by their position in the chain.
     pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
         self.slots.into_iter().map(|mut slot| {
             let stats = &mut slot.stats;
             let left = stats.dropped() + stats.rejected() + stats.absorbed;
             stats.packets_out = stats.packets_in.saturating_sub(left);
-            (usize::from(slot.place), slot.stats, slot.states)
+            (usize::from(slot.position), slot.stats, slot.states)
         })
     }
 }
 
 impl Slot {
-    fn new(chain: &Chain, place: usize, shards: &[Shard]) -> Self {
-        let function = Arc::clone(&chain.instances[place].function);
+    fn new(chain: &Chain, position: usize, shards: &[Shard]) -> Self {
+        let function = Arc::clone(&chain.instances[position].function);
         let states: States = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
         let has_before = states.iter().any(|(_, state)| state.before.is_some());
         Self {
-            place: place as u8,
+            position: position as u8,
             access: *function.access(),
-            asks_for_frames: place == 0 && has_before && function.access().looks_before(),
+            asks_for_frames: position == 0 && has_before && function.access().looks_before(),
             has_before,
             has_after: states.iter().any(|(_, state)| state.after.is_some()),
             emits: function.emits(),
@@ -255,8 +255,8 @@ impl Slot {
     }
 
     fn enter(&self, flight: &mut Flight) {
-        flight.batch.enter(self.place);
-        flight.bench.made.enter(self.place);
+        flight.batch.enter(self.position);
+        flight.bench.made.enter(self.position);
         flight.batch.take_settled();
     }
 
@@ -278,7 +278,7 @@ impl Slot {
         }
         self.end(flight, rooms);
         // What is made here goes on by the CPU alone, up to the end of the stage.
-        flight.bench.made.leave_from(self.place + 1);
+        flight.bench.made.leave_from(self.position + 1);
         self.account(flight, rooms, order);
     }
 
@@ -378,13 +378,13 @@ impl Slot {
         }
     }
 
-    /// Counts what left the way, then puts what was made in its place.
+    /// Counts what left the way, then puts what was made behind its cause.
     fn account(&mut self, flight: &mut Flight, rooms: &Rooms, order: &mut Vec<u16>) {
         if flight.batch.take_settled() > 0 {
             if let Some(frames) = &rooms.kept {
                 flight.batch.restore_dropped(frames, &mut flight.bench.kept);
             }
-            self.stats.tally(&flight.batch, self.place);
+            self.stats.tally(&flight.batch, self.position);
         }
         if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
             self.stats.generated += flight.bench.made.len() as u64;
@@ -395,7 +395,7 @@ impl Slot {
     }
 
     fn reload(&mut self, chain: &Chain) {
-        let function = &chain.instances[usize::from(self.place)].function;
+        let function = &chain.instances[usize::from(self.position)].function;
         if Arc::ptr_eq(function, &self.function) {
             return;
         }

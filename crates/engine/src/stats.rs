@@ -114,12 +114,12 @@ impl Default for FunctionStats {
 }
 
 impl FunctionStats {
-    /// Counts the packets of `batch` that function `place` settled.
-    pub(crate) fn tally(&mut self, batch: &Batch, place: u8) {
+    /// Counts the packets of `batch` that function `position` settled.
+    pub(crate) fn tally(&mut self, batch: &Batch, position: u8) {
         for index in 0..batch.len() {
             let packet = batch.packet(index);
             let verdict = packet.verdict();
-            if verdict == Verdict::Forward || packet.settled_by() != place {
+            if verdict == Verdict::Forward || packet.settled_by() != position {
                 continue;
             }
             let reason = usize::from(packet.reason().0);

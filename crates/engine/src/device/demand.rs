@@ -64,8 +64,8 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
     for stage in &chain.stages {
         let Some(limits) = settings.launch_limits(chain, stage) else { continue };
         let Some(on) = &chain.instances[stage.first].on_device else { continue };
-        let places = stage.first..stage.first + stage.count;
-        let tables: usize = places.map(|place| chain.kernel_tables_len(place)).sum();
+        let positions = stage.first..stage.first + stage.count;
+        let tables: usize = positions.map(|position| chain.kernel_tables_len(position)).sum();
         let is_in_place = works_in_place(chain, settings, &*on.device);
         // What there is for each lane, where it isn't in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
@@ -95,10 +95,10 @@ fn works_in_place(chain: &Chain, settings: &Settings, device: &dyn Device) -> bo
 /// The one of `all` that is of `device`.
 fn of<'a>(all: &'a mut Vec<Demand>, device: &dyn Device) -> &'a mut Demand {
     let about = device.description();
-    let place = all.iter().position(|one| one.device == about.id).unwrap_or_else(|| {
+    let at = all.iter().position(|one| one.device == about.id).unwrap_or_else(|| {
         let (device, memory) = (about.id.clone(), about.memory);
         all.push(Demand { device, memory, chains: Vec::new(), mirrors: 0, others: 0 });
         all.len() - 1
     });
-    &mut all[place]
+    &mut all[at]
 }

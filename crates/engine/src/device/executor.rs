@@ -21,15 +21,15 @@ use crate::stats::Transfers;
 use crate::sys::lane_memory::lend_rooms;
 
 /// A function of a segment.
-pub(crate) struct Placed {
-    /// Its place in the chain.
-    pub(crate) place: u8,
+pub(crate) struct Member {
+    /// Its position in the chain.
+    pub(crate) position: u8,
     pub(crate) loaded: Arc<Loaded>,
 }
 
 /// See the module.
 pub(crate) struct Executor {
-    segment: Vec<Placed>,
+    segment: Vec<Member>,
     /// Whether any of them writes frames.
     writes_frames: bool,
     /// What of tables is there before kernels, and what of them is taken back.
@@ -60,7 +60,7 @@ impl Executor {
     pub(crate) fn new(
         on: &OnDevice,
         mirror: Mirror,
-        segment: Vec<Placed>,
+        segment: Vec<Member>,
         access: ReadWrite,
         by: Dimensions,
     ) -> Result<Self, Failure> {
@@ -88,7 +88,7 @@ impl Executor {
     /// Starts nothing on the lane's mirror from here on, by any stage: what was given up may still use it.
     pub(crate) fn fail(&self, why: String) {
         let _ = self.mirror.failed.set(why);
-        self.segment.iter().for_each(|placed| placed.loaded.set_given_up());
+        self.segment.iter().for_each(|member| member.loaded.set_given_up());
     }
 
     /// Whether frames have to be copied back.
@@ -107,7 +107,7 @@ impl Executor {
     }
 
     /// The functions, for those that are reloaded.
-    pub(crate) fn segment_mut(&mut self) -> &mut [Placed] {
+    pub(crate) fn segment_mut(&mut self) -> &mut [Member] {
         &mut self.segment
     }
 
@@ -159,10 +159,10 @@ impl Executor {
     /// Lends the rooms of the packets to `work`, which copies them to the mirror where there is one.
     fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<(), Failure> {
         let Work { pieces, steps } = work;
-        let mut copy = |piece: Piece, place: Range<usize>| {
+        let mut copy = |piece: Piece, range: Range<usize>| {
             if let Some(mirror) = &self.mirror.copy {
-                let from = Part { piece: pieces.len(), range: 0..place.len() };
-                steps.push(Step::CopyIn { from, to: mirror.at(place) });
+                let from = Part { piece: pieces.len(), range: 0..range.len() };
+                steps.push(Step::CopyIn { from, to: mirror.at(range) });
             }
             pieces.push(piece);
         };
@@ -175,9 +175,9 @@ impl Executor {
 
     /// The kernels of the segment, one after the other, for the packets that `names` names.
     fn add_kernels(&self, work: &mut Work, arena: &Argument, names: &Argument, count: u32) {
-        for Placed { place, loaded } in &self.segment {
+        for Member { position, loaded } in &self.segment {
             for kernel in &loaded.kernels {
-                let call = loaded.call(kernel, arena.clone(), names.clone(), count, *place);
+                let call = loaded.call(kernel, arena.clone(), names.clone(), count, *position);
                 work.steps.push(Step::Call(call));
             }
         }
@@ -193,10 +193,10 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
         for flight in flights {
-            lend_rooms(&self.mirror.region, &flight.batch, |piece, place| {
-                let to = Part { piece: pieces.len(), range: 0..place.len() };
+            lend_rooms(&self.mirror.region, &flight.batch, |piece, range| {
+                let to = Part { piece: pieces.len(), range: 0..range.len() };
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: mirror.at(place), to });
+                steps.push(Step::CopyOut { from: mirror.at(range), to });
             });
         }
         self.submit(on, lot, work)
@@ -270,7 +270,7 @@ impl Executor {
     }
 }
 
-/// Places of a first work's own pieces.
+/// Numbers of a first work's own pieces.
 const LIST: usize = 0;
 const TABLES: usize = 1;
 

@@ -9,7 +9,7 @@ use warpline_packet::{FieldSet, ReadWrite};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
-use super::executor::{Executor, Placed};
+use super::executor::{Executor, Member};
 use super::lot::Dimensions;
 use super::mirror::Mirrors;
 use crate::clock::Clock;
@@ -95,20 +95,22 @@ impl Launches {
         limits: &LaunchLimits,
         mirrors: &mut Mirrors<'_>,
     ) -> Result<Self, Failure> {
-        let places = stage.first..stage.first + stage.count;
-        let placed = |place: usize| {
+        let positions = stage.first..stage.first + stage.count;
+        let member = |position: usize| {
             let none = || Failure::Refused("its kernels are not loaded".into());
-            let loaded = Arc::clone(chain.loaded(place).ok_or_else(none)?);
-            Ok(Placed { place: place as u8, loaded })
+            let loaded = Arc::clone(chain.loaded(position).ok_or_else(none)?);
+            Ok(Member { position: position as u8, loaded })
         };
-        let segment = places.clone().map(placed).collect::<Result<_, Failure>>()?;
-        let each = places.clone().map(|place| chain.instances[place].function.access().run);
+        let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
+        let each =
+            positions.clone().map(|position| chain.instances[position].function.access().run);
         let access = each.fold(ReadWrite::NONE, |all, one| {
             ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
         });
         let batcher = Batcher::new(limits);
         let dimensions = Dimensions::new(limits, &settings.arena(chain));
-        let names: Vec<&str> = places.map(|place| chain.instances[place].name.as_str()).collect();
+        let names: Vec<&str> =
+            positions.map(|position| chain.instances[position].name.as_str()).collect();
         let mirror = mirrors.of(&*on.device)?;
         let executor = Executor::new(on, mirror, segment, access, dimensions)?;
         let nothing =
@@ -311,9 +313,9 @@ impl Launches {
     /// Launches from here on are of the functions of `chain`; nothing is under way.
     pub(crate) fn reload(&mut self, chain: &Chain) {
         let mut missing = false;
-        for placed in self.executor.segment_mut() {
-            match chain.loaded(placed.place.into()) {
-                Some(loaded) => placed.loaded = Arc::clone(loaded),
+        for member in self.executor.segment_mut() {
+            match chain.loaded(member.position.into()) {
+                Some(loaded) => member.loaded = Arc::clone(loaded),
                 None => missing = true,
             }
         }
