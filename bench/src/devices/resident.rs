@@ -81,7 +81,7 @@ impl Resident {
     /// A table of rows by eight bytes: where the batch's table lies, and the row.
     fn names_of_packets(&self) -> Vec<u8> {
         let names = self.lane.batches.iter().flat_map(|batch| {
-            let table = batch.table_place().start as u32;
+            let table = batch.table_range().start as u32;
             (0..batch.len() as u32).flat_map(move |row| [table, row])
         });
         names.flat_map(u32::to_ne_bytes).collect()
@@ -203,7 +203,7 @@ impl Resident {
     fn places(&self, with_rooms: bool) -> impl Iterator<Item = Range<usize>> {
         let mut all = Vec::new();
         for batch in self.lane.batches.iter().filter(|batch| !batch.is_empty()) {
-            all.push(batch.table_place());
+            all.push(batch.table_range());
             batch.spans(|span| all.extend(with_rooms.then_some(span)));
         }
         all.into_iter()

@@ -80,7 +80,7 @@ pub struct Batch {
     ingress: u64,
     /// When it was opened, in nanoseconds of a clock that the engine chose.
     opened: u64,
-    /// Whose verdicts are being written: the function's place in the chain.
+    /// Whose verdicts are being written: the function's position in the chain.
     pub(crate) function: u8,
     /// How many packets were dropped, absorbed, rejected or returned since [`Batch::take_settled`].
     pub(crate) settled: u32,
@@ -393,7 +393,7 @@ impl Batch {
         self.leave_phase();
     }
 
-    /// Names the function whose verdicts follow, by its place in the chain; flags of the one before
+    /// Names the function whose verdicts follow, by its position in the chain; flags of the one before
     /// mean nothing to it.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
@@ -403,7 +403,7 @@ impl Batch {
         }
     }
 
-    /// The function whose turn it is, by its place in the chain.
+    /// The function whose turn it is, by its position in the chain.
     pub fn function(&self) -> u8 {
         self.function
     }

@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn stretches_hold_the_columns_and_are_apart() {
         let batch = batch(9);
-        let (rows, table_len) = (batch.table.rows(), batch.table_place().len());
+        let (rows, table_len) = (batch.table.rows(), batch.table_range().len());
         for bits in (0..1u64 << 12).map(|bits| bits.wrapping_mul(0x9e37_79b9) & 0x1f_ffff) {
             let columns = Columns(bits);
             let all = stretches(&batch, columns);

@@ -41,8 +41,8 @@ impl fmt::Display for Broken {
 
 impl Batch {
     /// Bytes of the arena in which its table lies.
-    pub fn table_place(&self) -> Range<usize> {
-        self.table.place()
+    pub fn table_range(&self) -> Range<usize> {
+        self.table.range()
     }
 
     /// The rows of its packets that are still forwarded.
@@ -128,7 +128,7 @@ impl Batch {
     /// # Errors
     /// It makes no sense.
     pub fn check_returned(&self, returned: &[u8], writes: FieldSet) -> Result<(), Broken> {
-        if returned.len() != self.table_place().len() {
+        if returned.len() != self.table_range().len() {
             return Err(Broken { row: 0, what: "the copy of the table has another length" });
         }
         let returned = Returned::of(returned, &self.table);

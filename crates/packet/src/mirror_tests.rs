@@ -36,7 +36,7 @@ fn push(batch: &mut Batch, placer: &mut Placer, number: u64, len: usize) {
 
 /// What a device would see of the table, for a test to change as a device would.
 fn table_of(batch: &Batch) -> Vec<u8> {
-    let mut bytes = vec![0; batch.table_place().len()];
+    let mut bytes = vec![0; batch.table_range().len()];
     let rows = batch.table.rows();
     for row in 0..batch.len() {
         let (start, len) = Table::FRAME_COLUMNS;

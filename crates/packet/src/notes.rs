@@ -30,7 +30,7 @@ struct Head {
 pub struct Note<'a> {
     /// The number in the input of the packet, tick or end that it is about.
     pub ingress: u64,
-    /// Whose it is: the function's place in the chain.
+    /// Whose it is: the function's position in the chain.
     pub function: u8,
     /// The shard that made it.
     pub shard: u8,

@@ -412,7 +412,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         Reason(self.batch.table.column(ReasonOf)[self.index])
     }
 
-    /// The function that settled it, by its place in the chain.
+    /// The function that settled it, by its position in the chain.
     pub fn settled_by(&self) -> u8 {
         self.check(Field::Verdict);
         self.batch.table.column(DroppedBy)[self.index]

@@ -282,7 +282,7 @@ fn copy_tables(
     step: impl Fn(Part, Slice) -> Step,
 ) {
     for (index, Flight { batch, .. }) in flights.iter().enumerate() {
-        let there = batch.table_place();
+        let there = batch.table_range();
         let here = index * there.len();
         batch.stretches(columns, |bytes| {
             let own = Part { piece: TABLES, range: here + bytes.start..here + bytes.end };

@@ -118,7 +118,7 @@ impl Lot {
 /// Where kernels find the table of batch `index` of a launch.
 fn table_at(there: &There, index: usize, batch: &Batch, table_len: usize) -> usize {
     match there {
-        There::Copied(_) => batch.table_place().start,
+        There::Copied(_) => batch.table_range().start,
         There::InPlace(at) => at + index * table_len,
     }
 }

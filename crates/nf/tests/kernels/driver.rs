@@ -180,7 +180,7 @@ impl<'a> Program<'a> {
         let (access, writes) = (function.access().run, function.access().run.writes);
         for index in FILLED {
             let batch = side.batch(index);
-            let table = &mut before[batch.table_place()];
+            let table = &mut before[batch.table_range()];
             table.fill([POISON, 0][index % 2]);
             batch.copy_columns(Columns::read_by(access), table);
         }
@@ -190,7 +190,7 @@ impl<'a> Program<'a> {
             let frames = side.frames(index);
             side.reached.take_rooms(index, &after);
             let batch = side.batch(index);
-            let table = &after[batch.table_place()];
+            let table = &after[batch.table_range()];
             let mut returned = vec![POISON; table.len()];
             batch.stretches(Columns::written_by(writes), |bytes| {
                 returned[bytes.clone()].copy_from_slice(&table[bytes]);
@@ -266,7 +266,7 @@ fn list(side: &mut Side<'_>) -> Vec<u8> {
     let mut list = Vec::new();
     for index in FILLED {
         let batch = side.batch(index);
-        let table = batch.table_place().start as u32;
+        let table = batch.table_range().start as u32;
         list.extend(
             (0..batch.len() as u32).flat_map(|row| [table, row]).flat_map(u32::to_le_bytes),
         );
@@ -279,7 +279,7 @@ fn check_the_rest(side: &mut Side<'_>, before: &[u8], after: &[u8]) {
     let mut own = Vec::new();
     for index in WORKED {
         let batch = side.batch(index);
-        own.push(batch.table_place());
+        own.push(batch.table_range());
         batch.spans(|span| own.push(span));
     }
     own.push(before.len()..before.len());

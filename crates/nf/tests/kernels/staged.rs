@@ -57,7 +57,7 @@ impl Staging {
         index: usize,
         mut visit: impl FnMut(Range<usize>, Range<usize>),
     ) {
-        let table = side.batch(index).table_place().start;
+        let table = side.batch(index).table_range().start;
         for row in 0..side.batch(index).len() {
             let frame = side.reached.frame_place(index, row);
             let packet = side.batch(index).packet(row);

@@ -65,7 +65,7 @@ impl Reached {
         let shared = Box::new(Shared(Arc::clone(&memory)));
         let mut arena = Arena::new(shared, layout).expect("a layout that fits");
         let batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
-        let slabs = batches.last().map_or(0, |last| last.table_place().end);
+        let slabs = batches.last().map_or(0, |last| last.table_range().end);
         // SAFETY: behind the last table, where no row has a room yet.
         unsafe { memory.base().add(slabs).write_bytes(POISON, memory.len() - slabs) };
         Self { memory, batches, arena }

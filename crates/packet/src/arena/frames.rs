@@ -56,7 +56,7 @@ impl Table {
     pub(crate) fn frames(&self, rows: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let base = self.slabs.base.as_ptr();
         // SAFETY: as in `frame`.
-        self.places(rows).map(move |(at, len)| unsafe { slice::from_raw_parts(base.add(at), len) })
+        self.spans(rows).map(move |(at, len)| unsafe { slice::from_raw_parts(base.add(at), len) })
     }
 
     /// The frames of rows `rows`, to write, each with its row of column `C`.
@@ -69,10 +69,10 @@ impl Table {
         let base = self.slabs.base.as_ptr();
         let rows = rows.start.min(self.len)..rows.end.min(self.len);
         let column = self.start_of::<C>();
-        let places = self.places(rows.clone());
+        let spans = self.spans(rows.clone());
         // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and no two
-        // rows share a room or a value; what `places` reads are columns that nobody gets to write.
-        rows.zip(places).map(move |(row, (at, len))| unsafe {
+        // rows share a room or a value; what `spans` reads are columns that nobody gets to write.
+        rows.zip(spans).map(move |(row, (at, len))| unsafe {
             (slice::from_raw_parts_mut(base.add(at), len), &mut *column.add(row))
         })
     }
@@ -90,17 +90,17 @@ impl Table {
             least = row.saturating_add(1);
             grows
         });
-        let places: &Self = self;
-        let places = own.map(move |row| (places.offset(row), places.frame_len(row)));
+        let spans: &Self = self;
+        let spans = own.map(move |row| (spans.offset(row), spans.frame_len(row)));
         // SAFETY: as in `frame_mut`: `&mut self`, which the iterator keeps borrowed, is the only way to the
         // rows, and no row comes twice; what `offset` and `frame_len` read are columns that nobody gets to
         // write meanwhile.
-        places.map(move |(at, len)| unsafe { slice::from_raw_parts_mut(base.add(at), len) })
+        spans.map(move |(at, len)| unsafe { slice::from_raw_parts_mut(base.add(at), len) })
     }
 
     /// Where the frames of `rows` lie in the arena, and how long they are.
     #[inline(always)]
-    fn places(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
+    fn spans(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
         let rows = rows.start.min(self.len)..rows.end.min(self.len);
         let (room, start, len) =
             (self.start_of::<RoomAt>(), self.start_of::<Start>(), self.start_of::<FrameLen>());

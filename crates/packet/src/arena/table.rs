@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// Bytes of the arena that the table lies in, its rows behind the last one among them.
-    pub(crate) fn place(&self) -> Range<usize> {
+    pub(crate) fn range(&self) -> Range<usize> {
         let start = self.base.as_ptr() as usize - self.slabs.base.as_ptr() as usize;
         start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
     }
@@ -162,7 +162,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn copy_bytes(&self, bytes: Range<usize>, to: &mut [u8]) {
         let Some(to) = to.get_mut(bytes.clone()) else { return };
-        if bytes.end <= self.place().len() {
+        if bytes.end <= self.range().len() {
             // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
             unsafe {
                 let from = self.base.as_ptr().add(bytes.start);
