@@ -378,7 +378,7 @@ impl Connections {
     /// When a connection that was used now expires.
     fn deadline(&self, progress: Progress, now: Instant) -> Instant {
         const SECOND: u64 = 1_000_000_000;
-        let used = Instant::from_secs(now.as_nanos().div_ceil(SECOND));
+        let used = Instant::from_secs(now.as_nanos() / SECOND + 1);
         used.after(self.timeouts[progress as usize])
     }
 

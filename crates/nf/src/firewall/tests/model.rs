@@ -102,7 +102,7 @@ fn kind_of(state: &'static str) -> &'static str {
 
 /// The end of the second in which it was last used.
 fn used(last: u64) -> u64 {
-    last.div_ceil(SECOND) * SECOND
+    (last / SECOND + 1) * SECOND
 }
 
 /// Tracking with one map for all.

@@ -340,8 +340,8 @@ fn a_connection_lives_from_handshake_to_timeout() {
     assert_eq!(send(segment(9, ACK, true, 0)), "invalid");
     assert_eq!(send(segment(9, SYN | ACK, true, 1)), "accept");
     assert_eq!(send(segment(9, ACK, false, 2)), "accept");
-    assert_eq!(send(segment(9, ACK, true, 7441)), "accept");
-    assert_eq!(send(segment(9, ACK, true, 7441 + 7440)), "invalid");
+    assert_eq!(send(segment(9, ACK, true, 7442)), "accept", "to the end of that second");
+    assert_eq!(send(segment(9, ACK, true, 7443 + 7440)), "invalid");
     assert_eq!(harness.counter("connections_created"), 1);
     assert_eq!(harness.counter("connections_expired"), 1);
     assert_eq!(harness.counter("connections"), 0);
@@ -438,7 +438,7 @@ fn a_source_has_no_more_than_its_bound() {
     assert_eq!(send(segment(80, SYN, true, 1)), "accept", "the other side has its own");
     assert_eq!(send(segment(1, SYN | ACK, true, 2)), "accept");
     assert_eq!(send(segment(1, ACK, false, 2)), "accept");
-    assert_eq!(send(segment(4, SYN, false, 61)), "accept", "half-open ones have expired");
+    assert_eq!(send(segment(4, SYN, false, 62)), "accept", "half-open ones have expired");
     assert_eq!(harness.counter("connections_refused"), 2);
 }
 
@@ -448,8 +448,8 @@ fn a_reset_connection_is_over_after_its_timeout_whatever_still_comes() {
     let mut send = |input: Input| told(&harness.process(&[input])[0]);
     assert_eq!(send(segment(9, SYN, false, 0)), "accept");
     assert_eq!(send(segment(9, 4, true, 1)), "accept");
-    assert_eq!(send(segment(9, ACK, false, 9)), "accept");
-    assert_eq!(send(segment(9, ACK, false, 11)), "invalid");
+    assert_eq!(send(segment(9, ACK, false, 11)), "accept");
+    assert_eq!(send(segment(9, ACK, false, 12)), "invalid");
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn what_expired_is_not_found_however_much_did() {
     let mut harness = firewall("accept tcp to any port 80\n", keys);
     let opening: Vec<Input> = (1..=50).map(|port| segment(port, SYN, false, 1)).collect();
     assert!(harness.process(&opening).iter().all(|outcome| told(outcome) == "accept"));
-    let late = harness.process(&[segment(50, SYN | ACK, true, 61)]);
+    let late = harness.process(&[segment(50, SYN | ACK, true, 62)]);
     assert_eq!(told(&late[0]), "invalid");
 }
 

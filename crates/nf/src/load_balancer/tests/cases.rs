@@ -121,10 +121,10 @@ fn idle_connections_end_in_packet_time() {
         for &flags in flags {
             send(&mut harness, from, &tcp(CLIENT, WEB, flags));
         }
-        send(&mut harness, from + timeout - 1, &tcp(("10.9.9.9", 1), ("10.8.8.8", 1), ACK));
+        send(&mut harness, from + timeout, &tcp(("10.9.9.9", 1), ("10.8.8.8", 1), ACK));
         assert_eq!(harness.counter("created"), created + 1);
         // A connection that ended is made anew by what comes then.
-        send(&mut harness, from + timeout, &tcp(CLIENT, WEB, ACK));
+        send(&mut harness, from + 1 + timeout, &tcp(CLIENT, WEB, ACK));
         assert_eq!(harness.counter("created"), created + 2, "{flags:?}");
     };
     lasts(&[SYN], 10, 1000);
@@ -133,7 +133,7 @@ fn idle_connections_end_in_packet_time() {
     lasts(&[ACK, RST], 10, 7000);
     let mut harness = balancer(keys, SERVICES);
     let query = udp(CLIENT, ("192.0.2.10", 53));
-    let counts = [1, 20, 39, 59].map(|at| {
+    let counts = [1, 21, 41, 62].map(|at| {
         send(&mut harness, at, &query);
         harness.counter("created")
     });
@@ -181,7 +181,7 @@ fn a_full_table_refuses_or_forgets() {
     let again = |harness: &mut Harness, at| {
         (1000..2000).filter(|&n| opens(harness, at, n).is_empty()).count()
     };
-    assert_eq!((again(&mut harness, 10), again(&mut harness, 11)), (0, 64));
+    assert_eq!((again(&mut harness, 11), again(&mut harness, 12)), (0, 64));
     let mut tunnels = balancer(&format!("mode = \"ipip\"\n{keys}"), PLAIN);
     let mut sent = |n| {
         send(&mut tunnels, 1, &client(n, SYN));
@@ -243,7 +243,7 @@ fn a_client_has_no_more_than_its_bound() {
         |address: &str, at, port| reason(&send(&mut harness, at, &tcp((address, port), WEB, SYN)));
     assert_eq!([1, 2, 3].map(|port| opens("198.51.100.7", 1, port)), ["", "", "per-source"]);
     assert_eq!(opens("198.51.100.8", 1, 3), "", "another client has its own");
-    assert_eq!(opens("198.51.100.7", 241, 3), "", "the others have expired");
+    assert_eq!(opens("198.51.100.7", 242, 3), "", "the others have expired");
     let mut tunnels = balancer("mode = \"ipip\"\nper_source_max = 2", PLAIN);
     for port in 1..4 {
         assert_eq!(reason(&send(&mut tunnels, 1, &tcp(("198.51.100.7", port), WEB, SYN))), "");

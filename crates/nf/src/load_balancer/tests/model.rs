@@ -95,7 +95,7 @@ fn ends(now: u64, phase: Phase) -> u64 {
         Phase::Open => OPEN,
         Phase::Datagrams => DATAGRAMS,
     };
-    (now.div_ceil(SECOND) + idle) * SECOND
+    (now / SECOND + 1 + idle) * SECOND
 }
 
 impl Model {
