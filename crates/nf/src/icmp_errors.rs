@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use warpline_packet::wire::ethernet;
 use warpline_packet::wire::icmp_error::{
     Icmpv4Error, Icmpv6Error, MAX_LEN_V4, MAX_LEN_V6, icmpv4_error, icmpv6_error,
 };
+use warpline_packet::wire::{ethernet, sll};
 use warpline_packet::{Instant, LinkType, Packet};
 
 use crate::{Emit, Emits, Key, Section};
@@ -149,16 +149,27 @@ impl Errors {
 /// there must be none: not about a link-layer broadcast or multicast (RFC 1812, 4.3.2.7 and RFC 4443, 2.4 (e.4)).
 pub(crate) fn link_back(out: &mut [u8], link: &[u8], kind: LinkType) -> Option<()> {
     let out = out.get_mut(..link.len()).filter(|_| link.len() <= LINK_LEN_MAX)?;
+    if is_to_many(link, kind) {
+        return None;
+    }
     out.copy_from_slice(link);
     if kind == LinkType::ETHERNET {
         let (dst, src) = (ethernet::field::DST, ethernet::field::SRC);
-        if link.first()? & 1 == 1 {
-            return None;
-        }
         out.get_mut(dst.clone())?.copy_from_slice(link.get(src.clone())?);
         out.get_mut(src)?.copy_from_slice(link.get(dst)?);
     }
     Some(())
+}
+
+/// Whether a frame with this link header went to more than one.
+fn is_to_many(link: &[u8], kind: LinkType) -> bool {
+    match kind {
+        LinkType::ETHERNET => link.first().is_some_and(|byte| byte & 1 == 1),
+        // A cooked header says 1 of a broadcast, and 2 of a multicast.
+        LinkType::LINUX_SLL => matches!(link.get(sll::field::PACKET_TYPE), Some([0, 1 | 2])),
+        LinkType::LINUX_SLL2 => matches!(link.get(sll::field_v2::PACKET_TYPE), Some([1 | 2])),
+        _ => false,
+    }
 }
 
 /// A token bucket in packet time that holds a second's worth (RFC 4443, 2.4 (f)).
@@ -185,5 +196,25 @@ impl Bucket {
             self.credit -= SECOND;
         }
         has
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_has_broadcasts_and_multicasts_answered() {
+        let answered = |kind, link: &[u8]| link_back(&mut [0; LINK_LEN_MAX], link, kind).is_some();
+        for (to, expected) in [(0, true), (1, false), (2, false), (3, true), (4, true)] {
+            let cooked = [&[0, to][..], &[0; 14]].concat();
+            assert_eq!(answered(LinkType::LINUX_SLL, &cooked), expected, "{to}");
+            let cooked = [&[0; 10], &[to][..], &[0; 9]].concat();
+            assert_eq!(answered(LinkType::LINUX_SLL2, &cooked), expected, "{to}");
+        }
+        for (first, expected) in [(0x02, true), (0x01, false), (0xff, false)] {
+            assert_eq!(answered(LinkType::ETHERNET, &[&[first][..], &[0; 13]].concat()), expected);
+        }
+        assert!(answered(LinkType::RAW, &[]));
     }
 }
