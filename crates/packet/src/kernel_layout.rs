@@ -42,6 +42,7 @@ pub fn kernel_layout(layout: &ArenaLayout) -> Vec<(String, u64)> {
         ("FLAG_IP_OPTIONS", Flags::IP_OPTIONS.into()),
         ("FLAG_TRANSPORT", Flags::TRANSPORT.into()),
         ("FLAG_GENERATED", Flags::GENERATED.into()),
+        ("FLAG_IP_CUT", Flags::IP_CUT.into()),
         ("LINKTYPE_ETHERNET", LinkType::ETHERNET.0.into()),
         ("LINKTYPE_RAW", LinkType::RAW.0.into()),
     ];

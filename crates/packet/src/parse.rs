@@ -86,6 +86,9 @@ impl Headers {
         // A header that the capture cut off is not a header that lies.
         let cut = self.flags.has(Flags::SNAPPED) && is_truncation(what);
         self.lie = if cut { 0 } else { what as u8 };
+        if cut && self.version == 0 {
+            self.flags.set(Flags::IP_CUT);
+        }
     }
 
     /// Which header lies, if one does.

@@ -85,7 +85,6 @@ const PER_SOURCE: Reason = Reason(7);
 
 /// What the rules ask of a packet.
 const READS: FieldSet = FieldSet::of(&[
-    Field::Len,
     Field::L3Offset,
     Field::L4Offset,
     Field::Kind,

@@ -189,8 +189,7 @@ impl RuleSet {
 
     /// A frame that the capture cut inside what may be an IP header is not one that isn't IP.
     fn non_ip(&self, packet: &Packet<'_>) -> Decision {
-        const IP_HEADER_LEN_MAX: usize = 60;
-        if packet.has(Flags::SNAPPED) && packet.len() < packet.l3_offset() + IP_HEADER_LEN_MAX {
+        if packet.has(Flags::IP_CUT) {
             Decision::Snapped
         } else if self.policy.non_ip == Action::Accept {
             Decision::Accept

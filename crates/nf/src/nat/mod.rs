@@ -97,7 +97,6 @@ const REWRITTEN: FieldSet = FieldSet::of(&[
 const ACCESS: Access = Access {
     before: ReadWrite::new(
         FieldSet::of(&[
-            Field::EthType,
             Field::SrcAddr,
             Field::DstAddr,
             Field::IpProtocol,
@@ -109,7 +108,6 @@ const ACCESS: Access = Access {
             Field::IcmpType,
             Field::IcmpIdent,
             Field::Payload,
-            Field::Len,
             Field::Timestamp,
         ])
         .union(FieldSet::HEADERS),

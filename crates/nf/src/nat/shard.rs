@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use warpline_packet::wire::{ethertype, ip_protocol};
-use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason, Shard};
+use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use super::Refusal;
 use super::addresses::Endpoint;
@@ -91,7 +91,7 @@ impl NatShard {
     fn course(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Course {
         let (config, version) = (&self.config, packet.version());
         if version == 0 {
-            return if is_cut_ip(packet) {
+            return if packet.has(Flags::IP_CUT) {
                 Course::Refused(Refusal::Snapped)
             } else {
                 Course::Past
@@ -339,16 +339,6 @@ fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
 fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {
     let quote = Quote::read(packet.payload(), packet.version());
     quote.ok_or(if packet.has(Flags::SNAPPED) { Refusal::Snapped } else { Refusal::BadQuote })
-}
-
-/// Whether the capture cut a frame before its IP header was whole, so that it reads as not IP.
-fn is_cut_ip(packet: &PacketMut<'_>) -> bool {
-    /// Of IPv4 with options; that of IPv6 is shorter.
-    const HEADER_LEN_MAX: usize = 60;
-    let cut = packet.has(Flags::SNAPPED) && packet.len() < packet.l3_offset() + HEADER_LEN_MAX;
-    let kind = packet.eth_type();
-    let ip = matches!(kind, ethertype::IPV4 | ethertype::IPV6) || ethertype::is_vlan(kind);
-    cut && (packet.link() != LinkType::ETHERNET || ip)
 }
 
 /// Link-local addresses, the limited broadcast, and groups of link scope.

@@ -116,10 +116,7 @@ FUNCTION void refuse(Packet p, u32 reason, u32 place)
 /* What is not IP, or cut before the end of its IP header. */
 FUNCTION void refuse_other(Packet p, u32 place)
 {
-    u32 len = frame_len(p), l3 = l3_offset(p);
-    u32 captured = len > l3 ? len - l3 : 0;
-    int is_cut = header_flags(p) & FLAG_SNAPPED && captured < IP_HEADER_LEN_MAX;
-    refuse(p, is_cut ? REASON_SNAPPED : REASON_NON_IP, place);
+    refuse(p, header_flags(p) & FLAG_IP_CUT ? REASON_SNAPPED : REASON_NON_IP, place);
 }
 
 PACKET_KERNEL(route)

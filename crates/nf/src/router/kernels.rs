@@ -5,7 +5,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 
 use super::fib::{Action, reason};
 use super::fib4::Fib4;
-use super::{IP_HEADER_LEN_MAX, Mac, Node, Router, icmp};
+use super::{Mac, Node, Router, icmp};
 use crate::kernels::{Element, KernelStep, KernelTable, Kernels};
 
 const STEPS: &[KernelStep] =
@@ -58,7 +58,6 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("ANSWERED", answered),
         ("HEADER_LEN_V4", ipv4::HEADER_LEN as u64),
         ("HEADER_LEN_V6", ipv6::HEADER_LEN as u64),
-        ("IP_HEADER_LEN_MAX", IP_HEADER_LEN_MAX as u64),
         ("REASON_NO_ROUTE", reason::NO_ROUTE.0.into()),
         ("REASON_TTL_EXCEEDED", reason::TTL_EXCEEDED.0.into()),
         ("REASON_NON_IP", reason::NON_IP.0.into()),

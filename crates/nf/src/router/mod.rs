@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::ops::Range;
 
-use warpline_packet::wire::ipv4;
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
 };
@@ -95,8 +94,6 @@ const ACCESS: Access = Access {
 
 /// Packets whose addresses are looked up together: a batch of the usual size.
 const WAVE: usize = 256;
-/// A frame that has this many bytes behind its link header has all of any IPv4 or fixed IPv6 header.
-const IP_HEADER_LEN_MAX: usize = 60;
 
 struct Router {
     fib: Fib,
@@ -319,13 +316,10 @@ impl Router {
         if packet.reject_malformed() {
             return;
         }
-        let captured = packet.len().saturating_sub(packet.l3_offset());
-        let cut = packet.has(Flags::SNAPPED) && captured < IP_HEADER_LEN_MAX;
-        self.drop(&mut packet, if cut { reason::SNAPPED } else { reason::NON_IP });
+        let is_cut = packet.has(Flags::IP_CUT);
+        self.drop(&mut packet, if is_cut { reason::SNAPPED } else { reason::NON_IP });
     }
 }
-
-const _: () = assert!(ipv4::HEADER_LEN <= IP_HEADER_LEN_MAX);
 
 #[cfg(test)]
 mod mrt_tests;

@@ -263,6 +263,13 @@ fn malformed_and_cut_packets() {
             assert_eq!(out.bytes, expected(&whole[..len], 14, 20, None));
         }
     }
+    // What is not IP is that however early it was cut.
+    let arp = ethernet(&[], 0x0806, &[0; 46]);
+    for len in 0..arp.len() {
+        let cut = Input { wire_len: arp.len() as u32, ..Input::at(0, &arp[..len]) };
+        let out = harness.process(&[cut]).remove(0);
+        assert_eq!(DROPS[usize::from(out.reason)], if len < 14 { "snapped" } else { "non-ip" });
+    }
 }
 
 const ICMP: &str =
