@@ -35,6 +35,11 @@ fn payload_of(batch: &Batch, row: usize, words: Words) -> Option<Payload> {
     packet.is_flagged().then(|| Payload { digest: words.map(|word| packet.scratch(word)), len })
 }
 
+/// Whether `run` rejected a packet: it was not passed on.
+fn is_rejected(batch: &Batch, pick: u16) -> bool {
+    batch.packet(usize::from(pick)).malformed().is_some()
+}
+
 /// Packets that were digested, and those that went by.
 #[derive(Default)]
 struct Tally {
@@ -68,7 +73,7 @@ impl Noter {
 
 impl After for Noter {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        for &pick in picks {
+        for &pick in picks.iter().filter(|&&pick| !is_rejected(batch, pick)) {
             let payload = payload_of(batch, usize::from(pick), self.words);
             self.tally.count(payload);
             if let Some(payload) = payload {
@@ -101,6 +106,9 @@ impl Decider {
 impl After for Decider {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
         for &pick in picks {
+            if is_rejected(batch, pick) {
+                continue;
+            }
             let row = usize::from(pick);
             let payload = payload_of(batch, row, self.words);
             self.tally.count(payload);
