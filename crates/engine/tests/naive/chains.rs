@@ -1,0 +1,234 @@
+//! Random chains: what each function is told, as a table of a chain file with its files and as the naive function.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+use crate::connections;
+use crate::digest::{Digest, OnDuplicate};
+use crate::draw::{Draw, address};
+use crate::firewall::{self, Firewall};
+use crate::function::Function;
+use crate::router::{self, Router, Target};
+use crate::rules::{Rule, Side, Upper};
+use crate::wire::{ICMP, ICMPV6, TCP, UDP};
+
+/// A function with all that it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) function: &'static str,
+    pub(crate) table: String,
+    pub(crate) files: Vec<(String, String)>,
+    pub(crate) naive: Naive,
+}
+
+/// What the naive function is built of.
+#[derive(Clone, Debug)]
+pub(crate) enum Naive {
+    Router(router::Config),
+    Firewall(firewall::Config),
+    Digest(OnDuplicate, usize),
+}
+
+impl Spec {
+    /// Whether the naive function needs to see what the engine's chose.
+    pub(crate) fn is_spied_on(&self) -> bool {
+        false
+    }
+}
+
+impl Naive {
+    pub(crate) fn build(&self) -> Box<dyn Function> {
+        match self.clone() {
+            Self::Router(config) => Box::new(Router::new(config)),
+            Self::Firewall(config) => Box::new(Firewall::new(config)),
+            Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
+        }
+    }
+}
+
+/// One to five functions.
+pub(crate) fn chain(seed: u64) -> Vec<Spec> {
+    let mut draw = Draw::new(seed);
+    let len = draw.of(&[1, 1, 2, 2, 3, 4, 5]);
+    (0..len).map(|place| spec(&mut draw, place)).collect()
+}
+
+fn spec(draw: &mut Draw, place: usize) -> Spec {
+    match draw.below(5) {
+        0 | 1 => router(draw, place),
+        2 | 3 => firewall(draw, place),
+        _ => digest(draw),
+    }
+}
+
+fn digest(draw: &mut Draw) -> Spec {
+    let min_len = draw.of(&[1, 8, 32, 64, 100]);
+    let dscp = draw.below(64) as u8;
+    let on_duplicate = draw.of(&[OnDuplicate::Count, OnDuplicate::Tag(dscp), OnDuplicate::Drop]);
+    let table = match on_duplicate {
+        OnDuplicate::Count => "on_duplicate = 'count'\n".to_owned(),
+        OnDuplicate::Tag(dscp) => format!("on_duplicate = 'tag'\ntag_dscp = {dscp}\n"),
+        OnDuplicate::Drop => "on_duplicate = 'drop'\n".to_owned(),
+    };
+    let table = format!("{table}min_len = {min_len}\n");
+    let naive = Naive::Digest(on_duplicate, min_len);
+    Spec { function: "digest", table, files: Vec::new(), naive }
+}
+
+fn router(draw: &mut Draw, place: usize) -> Spec {
+    let hops: Vec<_> =
+        [4, 6].iter().flat_map(|&v| (1..4).map(move |n| address(v, [192, 0, 2], n))).collect();
+    let mut routes = BTreeMap::new();
+    for _ in 0..1 + draw.below(12) {
+        let version = draw.version();
+        let target = match draw.below(12) {
+            0 => Target::Blackhole,
+            1 => Target::Unreachable,
+            2 => Target::Prohibit,
+            3 | 4 => Target::Direct,
+            _ => Target::Via(draw.of(&hops)),
+        };
+        routes.insert(draw.prefix(version), target);
+    }
+    let routes: Vec<_> = routes.into_iter().collect();
+    let neighbours = draw.percent(60).then(|| {
+        let mut all: BTreeMap<_, [u8; 6]> = BTreeMap::new();
+        for _ in 0..1 + draw.below(12) {
+            let version = draw.version();
+            let host = if draw.percent(50) { draw.outside(version) } else { draw.of(&hops) };
+            let host = if draw.percent(20) { draw.inside(version) } else { host };
+            all.insert(host, [2, 0, 0, 0, 1, draw.below(5) as u8]);
+        }
+        all.retain(|host, _| !host.is_multicast() && !host.is_unspecified());
+        ([2, 0, 0, 0, 0, 99], all.into_iter().collect::<Vec<_>>())
+    });
+    let neighbours = neighbours.filter(|(_, all)| !all.is_empty());
+    // A packet becomes 16 at most, and every function that answers doubles it.
+    let icmp = (place < 4 && draw.percent(60))
+        .then(|| draw.of(&[(true, true), (true, false), (false, true)]));
+    let icmp = icmp.map(|(v4, v6)| {
+        let v4 = v4.then(|| "192.0.2.254".parse().expect("IPv4"));
+        (v4, v6.then(|| "2001:db8::fe".parse().expect("IPv6")))
+    });
+    router_spec(router::Config { routes, neighbours, icmp }, place)
+}
+
+fn router_spec(config: router::Config, place: usize) -> Spec {
+    let (routes, neighbours) = (format!("routes-{place}"), format!("neighbours-{place}"));
+    let mut table = format!("routes = '{routes}'\n");
+    let mut text = String::new();
+    for (prefix, target) in &config.routes {
+        let _ = match target {
+            Target::Via(hop) if hop.is_ipv4() == prefix.address.is_ipv4() => {
+                writeln!(text, "{prefix} {hop}")
+            }
+            Target::Via(hop) => writeln!(
+                text,
+                "{prefix} via {} {hop}",
+                if hop.is_ipv4() { "inet" } else { "inet6" }
+            ),
+            Target::Direct => writeln!(text, "{prefix} direct"),
+            Target::Blackhole => writeln!(text, "blackhole {prefix}"),
+            Target::Unreachable => writeln!(text, "unreachable {prefix}"),
+            Target::Prohibit => writeln!(text, "prohibit {prefix}"),
+        };
+    }
+    let mut files = vec![(routes, text)];
+    if let Some((own, all)) = &config.neighbours {
+        let _ = writeln!(table, "neighbours = '{neighbours}'\nmac = '{}'", mac(own));
+        let lines = all.iter().map(|(host, to)| format!("{host} {}\n", mac(to)));
+        files.push((neighbours, lines.collect()));
+    }
+    if let Some((v4, v6)) = config.icmp {
+        table += "icmp = 'on'\nicmp_rate_pps = 100000\n";
+        v4.iter().for_each(|src| table += &format!("icmp_src_v4 = '{src}'\n"));
+        v6.iter().for_each(|src| table += &format!("icmp_src_v6 = '{src}'\n"));
+    }
+    Spec { function: "router", table, files, naive: Naive::Router(config) }
+}
+
+fn mac(bytes: &[u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn firewall(draw: &mut Draw, place: usize) -> Spec {
+    let tracked = draw.percent(60);
+    let rules = (0..1 + draw.below(7)).map(|_| rule(draw, tracked)).collect();
+    let keys = [
+        "tcp_syn_s",
+        "tcp_established_s",
+        "tcp_fin_s",
+        "tcp_close_s",
+        "udp_s",
+        "udp_stream_s",
+        "icmp_s",
+        "other_s",
+    ];
+    let tracking = tracked.then(|| connections::Config {
+        timeouts: keys.map(|key| (key, 1 + draw.below(14) as u64)).into(),
+        loose: draw.percent(30),
+    });
+    let config = firewall::Config {
+        rules,
+        default_accepts: draw.percent(50),
+        non_ip_accepts: draw.percent(60),
+        drops_fragments: draw.percent(20),
+        tracking,
+    };
+    let name = format!("rules-{place}");
+    let choice = |yes, key, a, b| format!("{key} = '{}'\n", if yes { a } else { b });
+    let mut table = format!("rules = '{name}'\n");
+    table += &choice(config.default_accepts, "default", "accept", "drop");
+    table += &choice(config.non_ip_accepts, "non_ip", "accept", "drop");
+    table += &choice(config.drops_fragments, "fragments", "drop", "rules");
+    if let Some(tracking) = &config.tracking {
+        let _ = writeln!(table, "established = true\ntcp_loose = {}", tracking.loose);
+        tracking.timeouts.iter().for_each(|(key, s)| table += &format!("{key} = {s}\n"));
+    }
+    let text = config.rules.iter().map(|rule| format!("{rule}\n")).collect();
+    Spec { function: "firewall", table, files: vec![(name, text)], naive: Naive::Firewall(config) }
+}
+
+fn rule(draw: &mut Draw, tracked: bool) -> Rule {
+    let mut upper = Upper::default();
+    match draw.below(10) {
+        0 => {
+            upper.protocols = vec![TCP];
+            let mask = 1 + draw.below(63) as u8;
+            upper.flags = Some((draw.word() as u8 & mask, mask));
+        }
+        1 => {
+            upper.protocols = vec![draw.of(&[ICMP, ICMPV6])];
+            let types = draw.some(&[0, 3, 8, 11, 1, 128, 129, 135], 3);
+            let codes = if draw.percent(50) { draw.some(&[0, 1, 4], 2) } else { Vec::new() };
+            upper.message = Some((types, codes));
+        }
+        2..6 => upper.protocols = draw.some(&[TCP, UDP, ICMP, ICMPV6, 47, 50], 3),
+        _ => {}
+    }
+    let with_ports = upper.protocols.iter().all(|protocol| [TCP, UDP].contains(protocol));
+    let with_ports = with_ports && draw.percent(40);
+    let only = |protocol| {
+        !upper.protocols.is_empty() && upper.protocols.iter().all(|own| *own == protocol)
+    };
+    let version = match () {
+        () if only(ICMP) => 4,
+        () if only(ICMPV6) => 6,
+        () => draw.version(),
+    };
+    let (src, dst) = (side(draw, version, with_ports), side(draw, version, with_ports));
+    let accepts = draw.percent(60);
+    Rule { accepts, established: tracked && draw.percent(20), upper, src, dst }
+}
+
+fn side(draw: &mut Draw, version: u8, with_ports: bool) -> Side {
+    let prefixes = if draw.percent(50) {
+        (0..=draw.below(2)).map(|_| draw.prefix(version)).collect()
+    } else {
+        Vec::new()
+    };
+    let ranges: [RangeInclusive<u16>; 5] = [80..=80, 0..=1025, 1024..=65_535, 53..=443, 1..=52];
+    let ports = if with_ports && draw.percent(60) { draw.some(&ranges, 2) } else { Vec::new() };
+    Side { prefixes, ports }
+}

@@ -1,0 +1,154 @@
+//! One case: a chain, its traffic, how the engine is run, and where the two disagree.
+
+use std::fmt;
+
+use warpline_engine::Settings;
+
+use crate::chains::{Spec, chain};
+use crate::common::ports::Sent;
+use crate::draw::Draw;
+use crate::engine;
+use crate::function::{self, Fate, Outcome, Tally};
+use crate::traffic::{set_clock, traffic};
+use crate::wire::Frame;
+
+/// Runs of the engine that finding a smaller case may take.
+const TRIES: usize = 300;
+
+/// What is run.
+#[derive(Clone)]
+pub(crate) struct Case {
+    specs: Vec<Spec>,
+    settings: Settings,
+    frames: Vec<Frame>,
+}
+
+impl Case {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let specs = chain(draw.word());
+        let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
+        let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
+        let count = 1 + draw.below(400);
+        Self { specs, settings, frames: traffic(draw.word(), count) }
+    }
+
+    /// Where the engine and the naive chain disagree, if they do.
+    pub(crate) fn disagreement(&self) -> Option<String> {
+        let run = match engine::run(&self.specs, self.settings, &self.frames) {
+            Ok(run) => run,
+            Err(why) => return Some(format!("there is no such chain: {why}")),
+        };
+        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
+        let own = function::run(&mut naive, &self.frames, &run.spied);
+        let packets = self.packets(&own, &run.outcome.sent);
+        let mut tallies = run.tallies.iter().zip(&own.tallies).enumerate();
+        let tallies = tallies.find_map(|(place, (engine, naive))| {
+            let what = differ(engine, naive)?;
+            Some(format!("function {place}, {}: {what}", self.specs[place].function))
+        });
+        match (packets, tallies, own.complaints.first()) {
+            (None, None, complaint) => complaint.cloned(),
+            (packets, tallies, _) => {
+                Some([tallies, packets].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+
+    /// The first packet that differs.
+    fn packets(&self, naive: &Outcome, engine: &[Sent]) -> Option<String> {
+        let most = naive.sent.len().max(engine.len());
+        let at = (0..most)
+            .find(|&at| !same(naive.sent.get(at).map(|left| &left.frame), engine.get(at)))?;
+        let cause = naive.sent.get(at).map(|left| left.cause);
+        let mut text = format!("packet {at} of the output differs\n");
+        if let Some(cause) = cause {
+            text += &format!("naive:  {} from input {cause}\n", show(&naive.sent[at].frame.bytes));
+        }
+        if let Some(sent) = engine.get(at) {
+            text += &format!("engine: {}\n", show(&sent.bytes));
+        }
+        Some(text)
+    }
+
+    /// The same disagreement, or another, with fewer packets.
+    pub(crate) fn shrunk(mut self, mut what: String) -> (Self, String) {
+        let (mut piece, mut tries) = (self.frames.len().div_ceil(2), 0);
+        while piece > 0 && tries < TRIES {
+            let mut at = 0;
+            while at < self.frames.len() && tries < TRIES {
+                let mut less = self.clone();
+                less.frames.drain(at..(at + piece).min(self.frames.len()));
+                set_clock(&mut less.frames);
+                tries += 1;
+                match less.disagreement() {
+                    Some(found) => (self, what) = (less, found),
+                    None => at += piece,
+                }
+            }
+            piece /= 2;
+        }
+        (self, what)
+    }
+
+    /// What becomes of each packet in the naive chain.
+    fn fates(&self) -> Vec<(usize, Fate)> {
+        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
+        let spied = engine::run(&self.specs, self.settings, &self.frames).map(|run| run.spied);
+        function::run(&mut naive, &self.frames, &spied.unwrap_or_default()).fates
+    }
+}
+
+/// The chain and the packets.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { lanes, batch_packets, .. } = self.settings;
+        writeln!(f, "lanes = {lanes}, batch_packets = {batch_packets}")?;
+        for Spec { function, table, files, .. } in &self.specs {
+            write!(f, "[{function}]\n{table}")?;
+            for (name, text) in files {
+                write!(f, "# {name}:\n{text}")?;
+            }
+        }
+        for (at, (frame, (place, fate))) in self.frames.iter().zip(self.fates()).enumerate() {
+            let Frame { nanos, link, wire_len, bytes, .. } = frame;
+            let bytes = show(bytes);
+            writeln!(
+                f,
+                "{at}: {nanos} ns, link {link}, {wire_len} on the wire: {bytes}; {fate:?} {place}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn show(bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().take(120).map(|byte| format!("{byte:02x}")).collect();
+    format!("{} bytes {hex}", bytes.len())
+}
+
+fn same(naive: Option<&Frame>, engine: Option<&Sent>) -> bool {
+    let (Some(naive), Some(engine)) = (naive, engine) else { return false };
+    naive.bytes == engine.bytes
+        && naive.nanos == engine.nanos
+        && naive.wire_len.max(naive.bytes.len()) == engine.wire_len as usize
+        && naive.link == engine.link.0
+        && naive.interface == engine.interface
+}
+
+/// Where what a function did differs.
+fn differ(engine: &Tally, naive: &Tally) -> Option<String> {
+    let whole = |tally: &Tally| Tally { counters: Default::default(), ..tally.clone() };
+    if whole(engine) != whole(naive) {
+        return Some(format!("\nnaive:  {:?}\nengine: {:?}", whole(naive), whole(engine)));
+    }
+    let names = engine.counters.keys().chain(naive.counters.keys());
+    names.clone().find_map(|name| {
+        let (own, other) = (naive.counters.get(name), engine.counters.get(name));
+        let fits = match (own, other) {
+            (Some(&(least, most)), Some(&(count, _))) => (least..=most).contains(&count),
+            _ => false,
+        };
+        (!fits).then(|| format!("counter {name}: naive {own:?}, engine {other:?}"))
+    })
+}

@@ -1,0 +1,149 @@
+//! The engine's side of the comparison: a chain of the program's functions, built as a chain file has it, and run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use toml::de::DeTable;
+use warpline_engine::{Chain, Instance, Settings};
+use warpline_nf::config::{Folder, Layer};
+use warpline_nf::{Diagnostics, Function, Resources, Section, SourceText, definition};
+use warpline_packet::{Access, Batch, Field, FieldSet, LinkType, Malformed, ReadWrite, Seed};
+
+use crate::chains::Spec;
+use crate::common::DEFINITION;
+use crate::common::frames::Input;
+use crate::common::run::{Outcome, run_whole};
+use crate::function::Tally;
+use crate::wire::Frame;
+
+const SEED: Seed = Seed::new(0x5eed);
+
+/// What came of a run.
+pub(crate) struct Run {
+    pub(crate) outcome: Outcome,
+    /// By function; a counter is between the number and itself.
+    pub(crate) tallies: Vec<Tally>,
+    /// What left each function that is spied on, in the order of the input.
+    pub(crate) spied: Vec<Option<Vec<Vec<u8>>>>,
+}
+
+/// Runs a chain of `specs` over `frames`; or says why there is no such chain.
+pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Result<Run, String> {
+    let mut resources = Resources::with_seed(SEED);
+    let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, spec) in specs.iter().enumerate() {
+        places.push(instances.len());
+        let built = instance(place, spec, &mut resources);
+        instances.push(built.map_err(|mistakes| format!("{mistakes}\n{}", spec.table))?);
+        let spy = spec.is_spied_on().then(Spy::new);
+        if let Some(spy) = &spy {
+            instances.push(spy.instance(place));
+        }
+        spies.push(spy);
+    }
+    let chain = Chain::new("naive", instances, resources.scratch_words());
+    let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
+    let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
+    let outcome = run_whole(chain, settings, &inputs);
+    let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
+    let tallies = tallies.collect();
+    let spied = spies.into_iter().map(|spy| spy.map(|spy| spy.seen())).collect();
+    Ok(Run { outcome, tallies, spied })
+}
+
+impl From<&Frame> for Input {
+    fn from(frame: &Frame) -> Self {
+        Self {
+            bytes: frame.bytes.clone(),
+            nanos: frame.nanos,
+            wire_len: frame.wire_len as u32,
+            link: LinkType(frame.link),
+            interface: frame.interface,
+        }
+    }
+}
+
+fn instance(place: usize, spec: &Spec, resources: &mut Resources) -> Result<Instance, Diagnostics> {
+    let definition = definition(spec.function).expect("a function of that name");
+    let source = SourceText::new(spec.function, spec.table.as_str());
+    let parsed = DeTable::parse(&source.text).expect("a table that is TOML");
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let files: Vec<_> = spec.files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
+    let mut mistakes = Diagnostics::default();
+    let mut section =
+        Section::new(vec![layer], spec.function, Folder::Bundled(&files), &mut mistakes);
+    section.refuse_unknown(definition.keys);
+    let function = (definition.build)(&mut section, resources);
+    let function = function.filter(|_| mistakes.is_empty()).ok_or(mistakes)?;
+    Ok(Instance {
+        name: format!("{place}-{}", spec.function),
+        definition,
+        ..own(Arc::from(function))
+    })
+}
+
+fn own(function: Arc<dyn Function>) -> Instance {
+    Instance {
+        name: String::new(),
+        definition: &DEFINITION,
+        function,
+        own_stage: false,
+        launch_batches: 1,
+        on_device: None,
+        fingerprint: 0,
+    }
+}
+
+fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {
+    let stats = &outcome.report.part.functions[place];
+    let names = definition(spec.function).expect("a function").drops;
+    let some = |(name, &count): (&'static str, &u64)| (count > 0).then_some((name, count));
+    let malformed = Malformed::ALL.iter().map(|lie| lie.name()).zip(&stats.malformed[1..]);
+    Tally {
+        packets_in: stats.packets_in,
+        made: stats.generated,
+        drops: names.iter().copied().zip(&stats.drops).filter_map(some).collect(),
+        malformed: malformed.filter_map(some).collect(),
+        counters: stats.counters.iter().map(|(&name, &count)| (name, (count, count))).collect(),
+    }
+}
+
+/// A function that keeps what goes by, and changes nothing.
+struct Spy {
+    access: Access,
+    seen: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+}
+
+impl Spy {
+    fn new() -> Self {
+        let fields = FieldSet::FRAME
+            .union(FieldSet::HEADERS)
+            .union(FieldSet::of(&[Field::Ingress, Field::Len]));
+        let access = Access::run_only(ReadWrite::new(fields, FieldSet::EMPTY));
+        Self { access, seen: Arc::default() }
+    }
+
+    fn instance(&self, place: usize) -> Instance {
+        let spy = Self { access: self.access, seen: Arc::clone(&self.seen) };
+        Instance { name: format!("{place}-spy"), ..own(Arc::new(spy)) }
+    }
+
+    fn seen(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.seen.lock().expect("seen")).into_values().collect()
+    }
+}
+
+impl Function for Spy {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        for index in (0..batch.len()).filter(|&index| batch.is_forward(index)) {
+            let packet = batch.packet(index);
+            let mut seen = self.seen.lock().expect("seen");
+            let before = seen.insert(packet.ingress(), packet.frame().to_vec());
+            assert!(before.is_none(), "two packets have one number");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the functions of the naive chain have in common, and the chain itself: a packet at a time, from function to function.
+
+use std::collections::BTreeMap;
+
+use crate::wire::Frame;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Forward,
+    Drop(&'static str),
+    /// Rejected for the header that lies.
+    Malformed(&'static str),
+}
+
+/// Counters that a run has to end with, each between two numbers.
+pub(crate) type Counters = BTreeMap<&'static str, (u64, u64)>;
+
+/// A network function, as its manual describes it.
+pub(crate) trait Function {
+    /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's function made of
+    /// the packet, where that is a matter of its choice.
+    fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate;
+
+    /// What it counted when the last packet came at `now`.
+    fn counters(&self, now: u64) -> Counters;
+
+    /// What it found wrong with the engine's choices.
+    fn complaints(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What a function did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) packets_in: u64,
+    pub(crate) made: u64,
+    pub(crate) drops: BTreeMap<&'static str, u64>,
+    pub(crate) malformed: BTreeMap<&'static str, u64>,
+    pub(crate) counters: Counters,
+}
+
+/// A frame that left the chain, and the number of the input that caused it.
+pub(crate) struct Left {
+    pub(crate) cause: usize,
+    pub(crate) frame: Frame,
+}
+
+/// What came of a chain.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) sent: Vec<Left>,
+    pub(crate) tallies: Vec<Tally>,
+    pub(crate) complaints: Vec<String>,
+    /// Of each packet of the input: the place of the function that ended it, and how.
+    pub(crate) fates: Vec<(usize, Fate)>,
+}
+
+/// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where that is known.
+pub(crate) fn run(
+    chain: &mut [Box<dyn Function>],
+    inputs: &[Frame],
+    spied: &[Option<Vec<Vec<u8>>>],
+) -> Outcome {
+    let mut outcome =
+        Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
+    let mut passed = vec![0; chain.len()];
+    for (cause, input) in inputs.iter().enumerate() {
+        let mut frame = input.clone();
+        let mut end = (chain.len(), Fate::Forward);
+        let mut back = Vec::new();
+        for (place, function) in chain.iter_mut().enumerate() {
+            let left = spied[place].as_ref().and_then(|all| all.get(passed[place]));
+            let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut back);
+            outcome.tallies[place].count(fate, back.len() as u64);
+            if fate != Fate::Forward {
+                end = (place, fate);
+                break;
+            }
+            passed[place] += 1;
+        }
+        let own = (end.1 == Fate::Forward).then_some(frame);
+        let sent = own.into_iter().chain(back).map(|frame| Left { cause, frame });
+        outcome.sent.extend(sent);
+        outcome.fates.push(end);
+    }
+    let now = inputs.iter().map(|frame| frame.now).max().unwrap_or(0);
+    for (tally, function) in outcome.tallies.iter_mut().zip(chain) {
+        tally.counters = function.counters(now);
+        outcome.complaints.extend(function.complaints());
+    }
+    outcome
+}
+
+impl Tally {
+    fn count(&mut self, fate: Fate, made: u64) {
+        self.packets_in += 1;
+        self.made += made;
+        match fate {
+            Fate::Forward => {}
+            Fate::Drop(why) => *self.drops.entry(why).or_default() += 1,
+            Fate::Malformed(what) => *self.malformed.entry(what).or_default() += 1,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The naive chain: one packet at a time through functions written from RFCs and manuals, in maps, with no batch, shard,
+//! lane or arena, and none of the crates' code for packets. Random chains of it and of the engine's functions have to
+//! agree over random traffic: the same packets in the same order, the same drops by function and reason, the same counts.
+//!
+//! What a manual leaves to the function (which port, which backend) is taken from the engine's packets, and checked for
+//! what the manual says of it.
+//!
+//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin; a failure shows its own.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod build;
+mod chains;
+mod compare;
+mod connections;
+mod digest;
+mod draw;
+mod engine;
+mod firewall;
+mod function;
+mod odd;
+mod prefix;
+mod quote;
+mod router;
+mod router_errors;
+mod rules;
+mod sums;
+mod traffic;
+mod wire;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use compare::Case;
+
+const CASES: u64 = 150;
+
+fn asked(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
+#[test]
+fn the_engine_does_what_the_naive_chain_does() {
+    let fresh =
+        || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let one = asked("NAIVE_SEED");
+    let seed = one.unwrap_or_else(fresh);
+    let cases = asked("NAIVE_CASES").unwrap_or(if one.is_some() { 1 } else { CASES });
+    for seed in (0..cases).map(|case| seed.wrapping_add(case)) {
+        let case = Case::new(seed);
+        if let Some(what) = case.disagreement() {
+            let (small, what) = case.shrunk(what);
+            panic!("NAIVE_SEED={seed} shows it again\n{small}{what}");
+        }
+    }
+}

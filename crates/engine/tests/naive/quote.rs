@@ -1,0 +1,67 @@
+//! The packet that an ICMP error quotes, as far as it goes.
+
+use std::net::IpAddr;
+
+use crate::wire::{Frame, TCP, UDP, View, addresses, be16};
+
+/// What a quoted packet says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Quoted {
+    pub(crate) protocol: u8,
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    /// A later fragment, which has no ports.
+    pub(crate) later: bool,
+    /// Of TCP and UDP.
+    pub(crate) ports: Option<(u16, u16)>,
+    /// The type and the identifier, as of an echo.
+    pub(crate) message: Option<(u8, u16)>,
+}
+
+/// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with whole IP headers.
+pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
+    let bytes = frame.bytes.get(view.payload..view.end)?;
+    if bytes.first()? >> 4 != view.version {
+        return None;
+    }
+    let (protocol, at, later) = if view.version == 4 { ipv4(bytes)? } else { ipv6(bytes)? };
+    let (src, dst) = addresses(view.version, bytes);
+    let word = |at: usize| be16(bytes, at).map(|word| word as u16);
+    let ports = word(at).zip(word(at + 2)).filter(|_| protocol == TCP || protocol == UDP);
+    let message = bytes.get(at).copied().zip(word(at + 4));
+    Some(Quoted { protocol, src, dst, later, ports, message })
+}
+
+fn ipv4(bytes: &[u8]) -> Option<(u8, usize, bool)> {
+    bytes.get(..20)?;
+    let at = usize::from(bytes[0] & 15) * 4;
+    bytes.get(..at).filter(|_| at >= 20)?;
+    Some((bytes[9], at, be16(bytes, 6)? & 0x1fff != 0))
+}
+
+/// Extension headers are looked through, as far as they are quoted.
+fn ipv6(bytes: &[u8]) -> Option<(u8, usize, bool)> {
+    let (mut next, mut at, mut later) = (bytes.get(..40)?[6], 40, false);
+    let (mut count, mut fragments) = (0, 0);
+    while [0, 43, 44, 51, 60].contains(&next) && !later {
+        let header = bytes.get(at..at + 8)?;
+        if next == 0 && count > 0 || count == 16 {
+            return None;
+        }
+        let len = match next {
+            44 => 8,
+            51 => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        if next == 44 {
+            fragments += 1;
+            later = be16(header, 2)? & !7 != 0;
+        }
+        if fragments > 1 || next == 51 && len < 12 {
+            return None;
+        }
+        (next, at, count) = (header[0], at + len, count + 1);
+        bytes.get(..at)?;
+    }
+    Some((next, at, later))
+}

@@ -1,0 +1,149 @@
+//! The router, from its manual: the longest prefix by looking at all of them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::function::{Counters, Fate, Function};
+use crate::prefix::Prefix;
+use crate::router_errors::error;
+use crate::sums::mend;
+use crate::wire::{Frame, View, link, view};
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Via(IpAddr),
+    Direct,
+    Blackhole,
+    Unreachable,
+    Prohibit,
+}
+
+pub(crate) type Mac = [u8; 6];
+
+/// The router's own Ethernet address, and its neighbours'.
+pub(crate) type Neighbours = (Mac, Vec<(IpAddr, Mac)>);
+
+/// What a router is built of.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) routes: Vec<(Prefix, Target)>,
+    pub(crate) neighbours: Option<Neighbours>,
+    /// The addresses that ICMP errors come from.
+    pub(crate) icmp: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
+}
+
+/// The function.
+pub(crate) struct Router {
+    config: Config,
+    sent: u64,
+    withheld: u64,
+}
+
+impl Router {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config, sent: 0, withheld: 0 }
+    }
+
+    fn longest(&self, dst: IpAddr) -> Option<Target> {
+        let fits = self.config.routes.iter().filter(|(prefix, _)| prefix.holds(dst));
+        fits.max_by_key(|(prefix, _)| prefix.len).map(|&(_, target)| target)
+    }
+
+    fn mac_of(&self, hop: IpAddr) -> Result<Option<Mac>, &'static str> {
+        let Some((_, neighbours)) = &self.config.neighbours else { return Ok(None) };
+        let found = neighbours.iter().find(|(address, _)| *address == hop);
+        found.map(|&(_, mac)| Some(mac)).ok_or("no-neighbour")
+    }
+
+    /// The Ethernet address of the next hop, where one is to be written, or why there is none.
+    fn next(&self, dst: IpAddr) -> Result<Option<Mac>, &'static str> {
+        match self.longest(dst).ok_or("no-route")? {
+            Target::Via(hop) => self.mac_of(hop),
+            Target::Direct => self.mac_of(dst),
+            Target::Blackhole => Err("blackhole"),
+            Target::Unreachable => Err("unreachable"),
+            Target::Prohibit => Err("prohibited"),
+        }
+    }
+
+    fn route(&self, frame: &mut Frame, view: &View) -> Result<(), &'static str> {
+        if view.version == 0 {
+            return Err(if view.cut { "snapped" } else { "non-ip" });
+        }
+        let mac = self.next(view.addresses(&frame.bytes).1)?;
+        if !decrement(frame, view) {
+            return Err("ttl-exceeded");
+        }
+        if let (Some(to), Some((own, _)), link::ETHERNET) =
+            (mac, &self.config.neighbours, frame.link)
+        {
+            frame.bytes[..6].copy_from_slice(&to);
+            frame.bytes[6..12].copy_from_slice(own);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, why: &str, frame: &Frame, view: &View, back: &mut Vec<Frame>) {
+        let (Some((v4, v6)), Some(message)) = (self.config.icmp, message(why, view.version)) else {
+            return;
+        };
+        let src = if view.version == 4 { v4.map(IpAddr::V4) } else { v6.map(IpAddr::V6) };
+        match src.and_then(|src| error(frame, view, src, message)) {
+            Some(error) => {
+                self.sent += 1;
+                back.push(error);
+            }
+            None => self.withheld += 1,
+        }
+    }
+}
+
+impl Function for Router {
+    fn take(&mut self, frame: &mut Frame, _: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate {
+        let view = view(frame);
+        if let Some(what) = view.lie {
+            return Fate::Malformed(what);
+        }
+        match self.route(frame, &view) {
+            Ok(()) => Fate::Forward,
+            Err(why) => {
+                self.answer(why, frame, &view, back);
+                Fate::Drop(why)
+            }
+        }
+    }
+
+    fn counters(&self, _: u64) -> Counters {
+        let icmp =
+            [("icmp_sent", self.sent), ("icmp_withheld", self.withheld), ("icmp_rate_limited", 0)];
+        let all = icmp.map(|(name, count)| (name, (count, count)));
+        if self.config.icmp.is_some() { all.into() } else { Counters::new() }
+    }
+}
+
+/// Type and code of the ICMP error about a drop, of IPv4 or IPv6.
+fn message(why: &str, version: u8) -> Option<(u8, u8)> {
+    let (v4, v6) = match why {
+        "no-route" => ((3, 0), (1, 0)),
+        "ttl-exceeded" => ((11, 0), (3, 0)),
+        "unreachable" | "no-neighbour" => ((3, 1), (1, 3)),
+        "prohibited" => ((3, 13), (1, 1)),
+        _ => return None,
+    };
+    Some(if version == 4 { v4 } else { v6 })
+}
+
+/// Takes one off the TTL, where more than one is left.
+fn decrement(frame: &mut Frame, view: &View) -> bool {
+    let at = view.l3 + if view.version == 4 { 8 } else { 7 };
+    let ttl = frame.bytes[at];
+    if ttl <= 1 {
+        return false;
+    }
+    frame.bytes[at] = ttl - 1;
+    if view.version == 4 {
+        let protocol = frame.bytes[at + 1];
+        mend(&mut frame.bytes, view.l3 + 10, &[ttl, protocol], &[ttl - 1, protocol]);
+    }
+    true
+}
