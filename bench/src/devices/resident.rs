@@ -133,6 +133,9 @@ impl Resident {
                 arena: Argument::Writes(self.arena.whole()),
                 packets: Argument::Reads(self.names.whole()),
                 tables: &self.tables,
+                // No function whose kernels keep findings is measured here.
+                findings: None,
+                findings_room: 0,
                 count,
                 place: 0,
             };

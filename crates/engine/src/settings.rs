@@ -203,17 +203,29 @@ impl Settings {
 
     /// Bytes of a lane's memory behind its arena: what launches need of their own on devices that work in place.
     pub(crate) fn spare_len(&self, chain: &Chain) -> usize {
-        let layout = self.arena(chain);
-        let each = self.in_place(chain).map(|(_, limits)| Dimensions::new(&limits, &layout));
-        each.map(|dimensions| dimensions.spare_len()).sum()
+        let own = |(stage, limits)| self.dimensions(chain, stage, &limits).spare_len();
+        self.in_place(chain).map(own).sum()
     }
 
-    /// Bytes that launches on devices take of a lane's own: names and tables of packets.
+    /// What launches of a stage that are made like this have of their own.
+    pub(crate) fn dimensions(
+        &self,
+        chain: &Chain,
+        stage: &StagePlan,
+        limits: &LaunchLimits,
+    ) -> Dimensions {
+        let own = &chain.instances[stage.first..stage.first + stage.count];
+        let findings = own.iter().map(|one| one.function.emits().findings_per_packet);
+        Dimensions::new(limits, &self.arena(chain), findings.max().unwrap_or(0))
+    }
+
+    /// Bytes that launches on devices take of a lane's own: names and tables of packets, and findings.
     pub(crate) fn launches_len(&self, chain: &Chain) -> usize {
-        let layout = self.arena(chain);
-        let each = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
-        let each = each.map(|limits| Dimensions::new(&limits, &layout).spare_len());
-        each.fold(0, usize::saturating_add)
+        let own = |stage: &StagePlan| {
+            let limits = self.launch_limits(chain, stage)?;
+            Some(self.dimensions(chain, stage, &limits).spare_len())
+        };
+        chain.stages.iter().filter_map(own).fold(0, usize::saturating_add)
     }
 
     /// Slabs for the packets of launches that are given up, from rooms that a device may still read in place.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
 use warpline_packet::{
-    Access, Allowed, Batch, FlowHasher, Instant, KeptFrames, KeptRows, Kind, Phase, Placer, SHARDS,
-    Shard,
+    Access, Allowed, Batch, FlowHasher, FoundLists, Instant, KeptFrames, KeptRows, Kind, Phase,
+    Placer, SHARDS, Shard,
 };
 
 use crate::clock::Clock;
@@ -173,6 +173,7 @@ impl Stage {
         let mut flights = std::mem::take(&mut finished.flights);
         for (index, flight) in flights.iter_mut().enumerate() {
             let returned = self.launches.as_ref().and_then(|all| all.returned(finished, index));
+            let found = self.launches.as_ref().and_then(|all| all.found(finished));
             match (finished.how, returned) {
                 (How::Done, Some(returned)) => flight.batch.accept_left(returned),
                 (How::Lost { is_used }, _) => lose(flight, is_used),
@@ -187,7 +188,8 @@ impl Stage {
                     slot.enter(flight);
                     slot.begin(flight, rooms);
                 }
-                slot.finish(flight, returned, rooms, &mut self.order);
+                let left = returned.map(|returned| (returned, found.as_ref()));
+                slot.finish(flight, left, rooms, &mut self.order);
                 let now = clock.now();
                 slot.stats.busy_ns += now - then;
                 then = now;
@@ -260,16 +262,17 @@ impl Slot {
         flight.batch.take_settled();
     }
 
-    /// The rest of a turn of which a device did what is `returned`; what it left, and all where nothing is, the CPU does.
+    /// The rest of a turn of which a device did what it `left` in the table's copy and found; what it didn't do, and all where there is no
+    /// such, the CPU does.
     fn finish(
         &mut self,
         flight: &mut Flight,
-        returned: Option<&[u8]>,
+        left: Option<(&[u8], Option<&FoundLists<'_>>)>,
         rooms: &mut Rooms,
         order: &mut Vec<u16>,
     ) {
-        if let Some(returned) = returned {
-            flight.batch.accept_returned(returned, self.access.run.writes);
+        if let Some((returned, found)) = left {
+            flight.batch.accept_returned(returned, self.access.run.writes, found);
         }
         if flight.batch.hold_done() {
             flight.batch.set_phase(self.allowed(Phase::Run));

@@ -12,6 +12,8 @@
 //! assert_eq!(out.len(), 1);
 //! ```
 
+pub mod finder;
+
 use std::sync::Arc;
 
 use warpline_packet::{

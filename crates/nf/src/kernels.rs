@@ -12,10 +12,10 @@
 //! ```
 //!
 //! and finds `arena` there, the mirror; `packets`, which names the packets of the launch (`kernels/packet.h`); the function's tables by their
-//! names; `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
+//! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
 //! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
 //! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
-//! only within packets' rooms, their rows and the tables.
+//! only within packets' rooms, their rows, the tables and the room for findings.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -39,6 +39,8 @@ pub struct Kernels {
     /// Those of them that run.
     pub(crate) steps: Vec<KernelStep>,
     pub(crate) tables: Vec<KernelTable>,
+    /// The word by which packets say where their findings are, where the kernels keep some.
+    pub(crate) findings: Option<ScratchWord>,
 }
 
 /// The name and the text of a header.
@@ -108,6 +110,10 @@ pub enum KernelParameter {
     Packets,
     /// The function's table of this number.
     Table(usize),
+    /// The lists of what is found in the launch's packets, which are read and written; nothing is kept in them yet.
+    Findings,
+    /// For how many numbers they have room.
+    FindingsRoom,
     /// How many packets are named.
     Count,
     /// The function's place in the chain.
@@ -119,6 +125,9 @@ const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 
 /// What kernels need that read and write bytes of frames.
 pub(crate) const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
+
+/// What kernels need that keep findings.
+pub(crate) const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
 
 /// The number by which kernels ask for a scratch word.
 pub(crate) fn number_of(word: ScratchWord) -> u64 {
@@ -185,11 +194,17 @@ impl Kernels {
         &self.tables
     }
 
+    /// The word by which packets say where their findings are ([`warpline_packet::FoundLists`]), where the kernels keep some.
+    pub fn findings(&self) -> Option<Field> {
+        self.findings.map(ScratchWord::field)
+    }
+
     /// What each of the kernels takes, in order.
     pub fn parameters(&self) -> Vec<KernelParameter> {
-        use KernelParameter::{Arena, Count, Packets, Place, Table};
+        use KernelParameter::{Arena, Count, Findings, FindingsRoom, Packets, Place, Table};
         let tables = (0..self.tables.len()).map(Table);
-        [Arena, Packets].into_iter().chain(tables).chain([Count, Place]).collect()
+        let findings = self.findings.iter().flat_map(|_| [Findings, FindingsRoom]);
+        [Arena, Packets].into_iter().chain(tables).chain(findings).chain([Count, Place]).collect()
     }
 
     /// A macro for the head of each kernel.
@@ -213,6 +228,8 @@ impl Kernels {
                 let KernelTable { name, element, .. } = &self.tables[number];
                 format!("const GLOBAL {} *{name}", element.name())
             }
+            KernelParameter::Findings => "GLOBAL u32 *findings".into(),
+            KernelParameter::FindingsRoom => "u32 findings_room".into(),
             KernelParameter::Count => "u32 count".into(),
             KernelParameter::Place => "u32 place".into(),
         }

@@ -72,6 +72,7 @@ fn heads_are_what_the_description_says() {
         all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables: vec![table("leaves", Element::U16), table("rows", Element::U8)],
+        findings: ScratchWord::new(2),
     };
     let headers = kernels.headers(&Binding::MIRROR);
     let names: Vec<&str> = headers.iter().map(|one| one.name).collect();
@@ -79,6 +80,6 @@ fn heads_are_what_the_description_says() {
     assert_eq!(
         headers[2].text,
         "#define HEAD_OF_look KERNEL(look, 32)(GLOBAL u8 *arena, const GLOBAL u32 *packets, \
-         const GLOBAL u16 *leaves, const GLOBAL u8 *rows, u32 count, u32 place)\n"
+         const GLOBAL u16 *leaves, const GLOBAL u8 *rows, GLOBAL u32 *findings, u32 findings_room, u32 count, u32 place)\n"
     );
 }

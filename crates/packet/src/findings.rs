@@ -1,7 +1,46 @@
 //! Findings: what a function's pure work found in packets, of which there is more than a scratch word holds.
 //!
 //! `run` keeps a list of numbers for a packet and leaves where it is in a scratch word; `after` reads it. The room is taken once
-//! and bounded: what finds none is found again by `after`. A device fills the same array.
+//! and bounded: what finds none is found again by `after`. Kernels keep lists in room that a launch has ([`FoundLists`]); each batch takes over those of
+//! its packets.
+
+use crate::Field;
+
+/// The lists that kernels kept for the packets of a launch (`kernels/findings.h` of `warpline-nf`), and the word in which each packet says where
+/// its own is.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundLists<'a> {
+    bytes: &'a [u8],
+    /// The word.
+    pub word: Field,
+}
+
+impl<'a> FoundLists<'a> {
+    /// Bytes in front of the numbers: how many of them were taken, also such as there was no room for, and whether
+    /// there was none for some list. Zeroes where nothing is kept yet.
+    pub const HEAD_LEN: usize = 8;
+
+    /// Lists as a device left them.
+    pub fn new(bytes: &'a [u8], word: Field) -> Self {
+        Self { bytes, word }
+    }
+
+    /// The list under `word`, which lies in what was taken; `None` where it doesn't.
+    pub(crate) fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
+        let (head, numbers) = self.bytes.split_at_checked(Self::HEAD_LEN)?;
+        let (numbers, _) = numbers.as_chunks::<4>();
+        let taken = u32::from_ne_bytes(*head.first_chunk()?) as usize;
+        let numbers = &numbers[..numbers.len().min(taken)];
+        let len = numbers.get((word as usize).checked_sub(1)?)?;
+        let len = u32::from_ne_bytes(*len) as usize;
+        numbers.get(word as usize..(word as usize).checked_add(len)?)
+    }
+
+    /// Whether `word` says of a packet what can be.
+    pub(crate) fn makes_sense(&self, word: u32) -> bool {
+        matches!(word, NOTHING | Findings::NO_ROOM) || self.list(word).is_some()
+    }
+}
 
 /// The lists of a batch, of the function whose turn it is.
 #[derive(Debug, Default)]
@@ -32,7 +71,12 @@ impl Findings {
 
     /// Keeps the list of a packet. Gives what the packet's scratch word has to be.
     pub fn keep(&mut self, list: &[u32]) -> u32 {
-        if list.is_empty() {
+        self.keep_all(list.iter().copied())
+    }
+
+    #[inline]
+    fn keep_all(&mut self, list: impl ExactSizeIterator<Item = u32>) -> u32 {
+        if list.len() == 0 {
             return NOTHING;
         }
         if self.numbers.capacity() - self.numbers.len() <= list.len() {
@@ -40,8 +84,17 @@ impl Findings {
         }
         self.numbers.push(list.len() as u32);
         let word = self.numbers.len() as u32;
-        self.numbers.extend_from_slice(list);
+        self.numbers.extend(list);
         word
+    }
+
+    /// Keeps what a device kept under `word`, which makes sense there. Gives what the packet's word has to be here.
+    pub(crate) fn keep_of(&mut self, found: &FoundLists<'_>, word: u32) -> u32 {
+        match found.list(word) {
+            Some(list) => self.keep_all(list.iter().map(|number| u32::from_ne_bytes(*number))),
+            None if word == NOTHING => NOTHING,
+            None => Self::NO_ROOM,
+        }
     }
 
     /// What was kept under `word`.
@@ -64,6 +117,39 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lists as kernels leave them: `taken` numbers and what lies there.
+    fn left(taken: u32, numbers: &[u32]) -> Vec<u8> {
+        let head = [taken, 0];
+        head.iter().chain(numbers).flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn lists_of_kernels_lie_in_what_was_taken() {
+        let bytes = left(5, &[2, 70, 80, 1, 90, 1, 99]);
+        let lists = FoundLists::new(&bytes, Field::Scratch0);
+        for word in [0, 1, 4, Findings::NO_ROOM] {
+            assert!(lists.makes_sense(word), "{word}");
+        }
+        // Behind a length beyond the end, in what was not taken, and where nothing lies.
+        for word in [2, 5, 6, 8, 9, u32::MAX - 1] {
+            assert!(!lists.makes_sense(word), "{word}");
+        }
+        let full = left(900, &[2, 70, 80, 9, 90]);
+        let lists = FoundLists::new(&full, Field::Scratch0);
+        assert!(lists.makes_sense(1) && !lists.makes_sense(4));
+        assert!(!FoundLists::new(&full[..7], Field::Scratch0).makes_sense(1));
+    }
+
+    #[test]
+    fn lists_of_kernels_are_kept_like_others() {
+        let bytes = left(6, &[2, 70, 80, 0, 1, 90]);
+        let lists = FoundLists::new(&bytes, Field::Scratch0);
+        let mut findings = Findings::with_capacity(4);
+        let words = [5, 1, 4, 0, Findings::NO_ROOM].map(|word| findings.keep_of(&lists, word));
+        assert_eq!(words, [1, Findings::NO_ROOM, 0, 0, Findings::NO_ROOM]);
+        assert_eq!(findings.get(words[0]), Found::Numbers(&[90]));
+    }
 
     #[test]
     fn what_was_kept_is_found_and_no_room_is_told() {

@@ -64,7 +64,7 @@ pub use arena::{
 pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
 pub use columns::Columns;
 pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
-pub use findings::{Findings, Found};
+pub use findings::{Findings, Found, FoundLists};
 pub use flags::Flags;
 pub use hash::{FlowHasher, PairHash, Seed};
 pub use kept::{KeptFrames, KeptRows};

@@ -12,7 +12,9 @@ use core::ops::Range;
 use crate::arena::{
     Column, DroppedBy, Flagged, HeadersOf, Left, NextHop, ROW_LEN, ReasonOf, VerdictOf, WireLen,
 };
-use crate::{Batch, Field, FieldSet, Headers, Placer, Reason, SCRATCH_WORDS, Table, Verdict};
+use crate::{
+    Batch, Field, FieldSet, FoundLists, Headers, Placer, Reason, SCRATCH_WORDS, Table, Verdict,
+};
 
 /// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
 /// in different ones.
@@ -152,6 +154,27 @@ impl Batch {
         Ok(())
     }
 
+    /// Looks at the words by which packets that a device did say where their findings are.
+    ///
+    /// # Errors
+    /// One names a list that is not there.
+    pub fn check_found(&self, returned: &[u8], found: &FoundLists<'_>) -> Result<(), Broken> {
+        let returned = Returned::of(returned, &self.table);
+        let rows = 0..self.len();
+        let left = returned.column(Left, rows.clone());
+        let words = returned.word(word_of(found), rows);
+        for (row, ([left], word)) in left.iter().zip(words).enumerate() {
+            let is_done = self.is_forward(row) && *left == 0;
+            if is_done && !found.makes_sense(u32::from_ne_bytes(*word)) {
+                return Err(Broken {
+                    row,
+                    what: "its findings are not among those that were kept",
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Takes from `returned`, which was looked at, what was left to the CPU.
     pub fn accept_left(&mut self, returned: &[u8]) {
         let returned = Returned::of(returned, &self.table);
@@ -160,8 +183,13 @@ impl Batch {
     }
 
     /// Takes from `returned`, which was looked at, the fields `writes` of packets for which the device did the work of the
-    /// function whose turn it is, and its verdicts.
-    pub fn accept_returned(&mut self, returned: &[u8], writes: FieldSet) {
+    /// function whose turn it is, its verdicts, and from `found` their findings.
+    pub fn accept_returned(
+        &mut self,
+        returned: &[u8],
+        writes: FieldSet,
+        found: Option<&FoundLists<'_>>,
+    ) {
         let returned = Returned::of(returned, &self.table);
         for start in (0..self.len()).step_by(BLOCK) {
             let rows = start..self.len().min(start + BLOCK);
@@ -171,6 +199,7 @@ impl Batch {
                 let own = rows.clone().zip(taken).filter(|(_, taken)| *taken);
                 own.for_each(|(row, _)| self.accept_shape(&returned, row, writes));
             }
+            found.into_iter().for_each(|found| self.accept_found(rows.clone(), &taken, found));
             self.accept_verdicts(&returned, rows, &taken);
         }
     }
@@ -214,6 +243,16 @@ impl Batch {
             }
             self.has_flagged |= any != 0;
         }
+    }
+
+    /// Keeps the findings of rows whose words were taken, in their order.
+    fn accept_found(&mut self, rows: Range<usize>, taken: &[bool; BLOCK], found: &FoundLists<'_>) {
+        let mut findings = self.take_findings();
+        if let Some(words) = self.table.scratch_mut(word_of(found)).get_mut(rows) {
+            let own = words.iter_mut().zip(taken).filter(|(_, taken)| **taken);
+            own.for_each(|(word, _)| *word = findings.keep_of(found, *word));
+        }
+        self.set_findings(findings);
     }
 
     fn accept_shape(&mut self, returned: &Returned<'_>, row: usize, writes: FieldSet) {
@@ -285,6 +324,11 @@ impl Batch {
             }
         }
     }
+}
+
+/// The number of the scratch word.
+fn word_of(found: &FoundLists<'_>) -> usize {
+    found.word as usize - Field::Scratch0 as usize
 }
 
 /// Takes what is returned of the rows that are to be taken.

@@ -133,7 +133,7 @@ fn each_function_takes_what_is_its_own() {
     use Verdict::{Dropped, Forward};
 
     batch.enter(0);
-    batch.accept_returned(&returned, FieldSet::of(&[Field::Verdict, Field::Flagged]));
+    batch.accept_returned(&returned, FieldSet::of(&[Field::Verdict, Field::Flagged]), None);
     assert_eq!(verdicts(&batch), [Forward, Dropped, Forward, Forward]);
     assert_eq!(flags(&batch), [false, false, false, true]);
     assert_eq!((batch.take_settled(), batch.packet(1).reason()), (1, Reason(7)));
@@ -142,7 +142,7 @@ fn each_function_takes_what_is_its_own() {
     assert_eq!(verdicts(&batch), [Forward, Dropped, Forward, Forward]);
 
     batch.enter(1);
-    batch.accept_returned(&returned, writes);
+    batch.accept_returned(&returned, writes, None);
     assert_eq!(verdicts(&batch), [Forward, Dropped, Dropped, Forward]);
     assert_eq!(flags(&batch), [true, false, false, false]);
     let hops: Vec<u16> = (0..4).map(|i| batch.packet(i).next_hop()).collect();

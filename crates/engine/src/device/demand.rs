@@ -5,7 +5,7 @@ use std::fmt;
 use warpline_device::Device;
 use warpline_packet::ALIGN;
 
-use super::{Dimensions, lane_memory};
+use super::lane_memory;
 use crate::{Chain, Settings};
 
 /// What chains ask of one device.
@@ -69,9 +69,10 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
         let is_in_place = works_in_place(chain, settings, &*on.device);
         // What there is for each lane, where it isn't in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
-        let names = copies.saturating_mul(Dimensions::new(&limits, &layout).names_len() as u64);
+        let lists = settings.dimensions(chain, stage, &limits).lists_len() as u64;
+        let lists = copies.saturating_mul(lists);
         let one = of(all, &*on.device);
-        one.others = one.others.saturating_add(names).saturating_add(tables as u64);
+        one.others = one.others.saturating_add(lists).saturating_add(tables as u64);
         // Its stages share a mirror.
         if !seen.contains(&one.device) {
             seen.push(one.device.clone());

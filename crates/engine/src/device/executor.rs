@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use warpline_device::{Argument, Buffer, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
 
-use warpline_packet::{Columns, FieldSet, ReadWrite};
+use warpline_packet::{Columns, FieldSet, FoundLists, ReadWrite};
 
 use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
-use super::{Loaded, OnDevice};
+use super::{LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::lend_rooms;
@@ -36,7 +36,7 @@ pub(crate) struct Executor {
     read: Columns,
     written: Columns,
     mirror: Mirror,
-    table_len: usize,
+    by: Dimensions,
     streams: Vec<Own>,
     lots: Vec<Lot>,
     pub(crate) transfers: Transfers,
@@ -72,11 +72,11 @@ impl Executor {
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
             read: Columns::read_by(access),
             written: Columns::written_by(access.writes),
-            table_len: by.table_len,
             streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
             transfers: Transfers::default(),
             mirror,
+            by,
         })
     }
 
@@ -120,29 +120,49 @@ impl Executor {
         let on = self.idle()?;
         let own = &mut self.lots[lot];
         let none = || Failure::Refused("the launch before it has its memory".into());
-        let count = own.fill(flights, self.read, self.table_len).ok_or_else(none)?;
+        let count = own.fill(flights, self.read, self.by.table_len).ok_or_else(none)?;
         if count == 0 {
             return Ok(false);
         }
         let mut work = std::mem::take(&mut self.streams[on].spare);
-        work.pieces.extend(own.list.take().into_iter().chain(own.tables.take()));
+        let has_findings = own.findings.is_some();
+        let pieces = [own.list.take(), own.tables.take(), own.findings.take()];
+        work.pieces.extend(pieces.into_iter().flatten());
         let names = Part { piece: LIST, range: 0..NAME_LEN * count as usize };
+        let findings_room = self.by.findings_room(count);
+        let found_len = FoundLists::HEAD_LEN + 4 * findings_room as usize;
+        let found = Part { piece: FINDINGS, range: 0..found_len };
         match (&self.lots[lot].there, &self.mirror.copy) {
-            (There::Copied(list), Some(copy)) => {
+            (There::Copied(list, findings), Some(copy)) => {
                 let to = list.at(names.range.clone());
                 work.steps.push(Step::CopyIn { from: names, to: to.clone() });
+                work.steps.extend(findings.as_ref().map(clear_findings));
+                let findings = findings.as_ref().map(|there| there.at(found.range.clone()));
                 let copy_in = |from, to| Step::CopyIn { from, to };
                 copy_tables(&mut work, copy, (flights, self.read), copy_in);
                 self.lend(&mut work, flights)?;
-                let arena = Argument::Writes(copy.whole());
-                self.add_kernels(&mut work, &arena, &Argument::Reads(to), count);
+                let on = LaunchData {
+                    arena: Argument::Writes(copy.whole()),
+                    packets: Argument::Reads(to),
+                    findings: findings.clone().map(Argument::Writes),
+                    findings_room,
+                    count,
+                };
+                self.add_kernels(&mut work, &on);
                 let copy_out = |to, from| Step::CopyOut { from, to };
                 copy_tables(&mut work, copy, (flights, self.written), copy_out);
+                work.steps.extend(findings.map(|from| Step::CopyOut { from, to: found }));
             }
             _ => {
                 self.lend(&mut work, flights)?;
-                let arena = Argument::InPlace(self.mirror.region.clone());
-                self.add_kernels(&mut work, &arena, &Argument::HostReads(names), count);
+                let on = LaunchData {
+                    arena: Argument::InPlace(self.mirror.region.clone()),
+                    packets: Argument::HostReads(names),
+                    findings: has_findings.then_some(Argument::HostWrites(found)),
+                    findings_room,
+                    count,
+                };
+                self.add_kernels(&mut work, &on);
             }
         }
         self.submit(on, lot, work)?;
@@ -173,13 +193,11 @@ impl Executor {
         }
     }
 
-    /// The kernels of the segment, one after the other, for the packets that `names` names.
-    fn add_kernels(&self, work: &mut Work, arena: &Argument, names: &Argument, count: u32) {
+    /// The kernels of the segment, one after the other.
+    fn add_kernels(&self, work: &mut Work, on: &LaunchData) {
         for Member { position, loaded } in &self.segment {
-            for kernel in &loaded.kernels {
-                let call = loaded.call(kernel, arena.clone(), names.clone(), count, *position);
-                work.steps.push(Step::Call(call));
-            }
+            let call = |kernel| Step::Call(loaded.call(kernel, on, *position));
+            work.steps.extend(loaded.kernels.iter().map(call));
         }
     }
 
@@ -248,6 +266,7 @@ impl Executor {
             && lot.list.is_none()
         {
             (lot.list, lot.tables) = (pieces.next(), pieces.next());
+            lot.findings = pieces.next().filter(|_| self.by.has_findings());
         }
         drop(pieces);
         own.spare = work;
@@ -255,9 +274,15 @@ impl Executor {
 
     /// What the device left of the table of batch `index` of the launch of `lot`.
     pub(crate) fn returned(&self, lot: usize, index: usize) -> &[u8] {
-        let at = index * self.table_len;
+        let at = index * self.by.table_len;
         let returned = self.lots[lot].tables.as_deref().unwrap_or(&[]);
-        returned.get(at..at + self.table_len).unwrap_or(&[])
+        returned.get(at..at + self.by.table_len).unwrap_or(&[])
+    }
+
+    /// What kernels found in the packets of the launch of `lot`, where the segment's function keeps such: it is alone there.
+    pub(crate) fn found(&self, lot: usize) -> Option<FoundLists<'_>> {
+        let word = self.segment.iter().find_map(|member| member.loaded.findings)?;
+        Some(FoundLists::new(self.lots[lot].findings.as_deref()?, word))
     }
 
     /// Gives the stream up that has work of `lot`, with what it has: it may never be done.
@@ -273,6 +298,13 @@ impl Executor {
 /// Numbers of a first work's own pieces.
 const LIST: usize = 0;
 const TABLES: usize = 1;
+const FINDINGS: usize = 2;
+
+/// Copies the head of a launch's findings, which says that there are none.
+fn clear_findings(there: &Buffer) -> Step {
+    let head = 0..FoundLists::HEAD_LEN;
+    Step::CopyIn { from: Part { piece: FINDINGS, range: head.clone() }, to: there.at(head) }
+}
 
 /// Copies columns between the launch's own tables and where the mirror has those of the batches.
 fn copy_tables(

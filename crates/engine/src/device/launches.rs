@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::{FieldSet, ReadWrite};
+use warpline_packet::{Broken, FieldSet, FoundLists, ReadWrite};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
 use super::executor::{Executor, Member};
-use super::lot::Dimensions;
 use super::mirror::Mirrors;
 use crate::clock::Clock;
 use crate::stage::Flight;
@@ -108,7 +107,7 @@ impl Launches {
             ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
         });
         let batcher = Batcher::new(limits);
-        let dimensions = Dimensions::new(limits, &settings.arena(chain));
+        let dimensions = settings.dimensions(chain, stage, limits);
         let names: Vec<&str> =
             positions.map(|position| chain.instances[position].name.as_str()).collect();
         let mirror = mirrors.of(&*on.device)?;
@@ -211,11 +210,17 @@ impl Launches {
     /// host's was written.
     fn ran(&mut self, slot: usize) -> Result<bool, Failure> {
         let flights = &self.flying[slot].flights;
-        for (index, flight) in flights.iter().enumerate() {
+        let broken = |broken: Broken| {
+            Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
+        };
+        let found = self.executor.found(slot);
+        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
-            flight.batch.check_returned(returned, self.writes).map_err(|broken| {
-                Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
-            })?;
+            batch.check_returned(returned, self.writes).map_err(broken)?;
+            found
+                .iter()
+                .try_for_each(|found| batch.check_found(returned, found))
+                .map_err(broken)?;
         }
         if !self.executor.copies_back() {
             return Ok(false);
@@ -288,6 +293,11 @@ impl Launches {
     /// What the device left of batch `index` of a launch, where it did it.
     pub(crate) fn returned(&self, finished: &Finished, index: usize) -> Option<&[u8]> {
         (finished.how == How::Done).then(|| self.executor.returned(finished.slot, index))
+    }
+
+    /// What was found in the packets of a launch that the device did.
+    pub(crate) fn found(&self, finished: &Finished) -> Option<FoundLists<'_>> {
+        self.executor.found(finished.slot).filter(|_| finished.how == How::Done)
     }
 
     /// A finished launch went on.

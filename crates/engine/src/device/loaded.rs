@@ -19,6 +19,8 @@ pub(crate) struct Loaded {
     pub(crate) kernels: Vec<LoadedKernel>,
     /// What each takes.
     parameters: Vec<KernelParameter>,
+    /// The word by which packets say where their findings are, where they keep some.
+    pub(crate) findings: Option<Field>,
     /// What they read besides packets.
     pub(crate) tables: Vec<Buffer>,
     /// Whether a lane uses them no more, as their device failed.
@@ -36,16 +38,11 @@ impl Loaded {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// A call of `kernel` for the `count` packets that `packets` names in `arena`, as function `place` of its chain.
-    pub(crate) fn call(
-        &self,
-        kernel: &LoadedKernel,
-        arena: Argument,
-        packets: Argument,
-        count: u32,
-        place: u8,
-    ) -> KernelCall {
-        let given = Given { arena, packets, tables: &self.tables, count, place };
+    /// A call of `kernel` for the packets of `on`, as function `place` of its chain.
+    pub(crate) fn call(&self, kernel: &LoadedKernel, on: &LaunchData, place: u8) -> KernelCall {
+        let LaunchData { arena, packets, findings, findings_room, count } = on.clone();
+        let tables = &self.tables[..];
+        let given = Given { arena, packets, tables, findings, findings_room, count, place };
         let arguments = given.arguments(&self.parameters);
         vouched::call(&kernel.kernel, kernel.groups(count), arguments)
     }
@@ -81,6 +78,20 @@ impl Loaded {
 const ZEROES_LEN: usize = 1 << 20;
 /// For how long that may take altogether.
 const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the kernels of a launch are given, whichever function's they are.
+#[derive(Clone, Debug)]
+pub(crate) struct LaunchData {
+    pub(crate) arena: Argument,
+    /// The names of its packets.
+    pub(crate) packets: Argument,
+    /// Room for findings, where a function keeps some.
+    pub(crate) findings: Option<Argument>,
+    /// For how many numbers.
+    pub(crate) findings_room: u32,
+    /// How many packets are named.
+    pub(crate) count: u32,
+}
 
 /// A kernel with what a call of it depends on.
 pub(crate) struct LoadedKernel {
@@ -120,6 +131,7 @@ pub(crate) fn load(
         device: Arc::clone(device),
         kernels: loaded,
         parameters: kernels.parameters(),
+        findings: kernels.findings(),
         tables: Vec::new(),
         given_up: AtomicBool::new(false),
     };
@@ -135,11 +147,16 @@ pub(crate) fn load(
 /// Runs every kernel once without a packet: some compilers do the rest of their work at the first launch, which is not to be
 /// while packets wait.
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
-    let (mirror, names) = (device.allocate(64)?, device.allocate(64)?);
-    let call = |kernel: &LoadedKernel| {
-        let (arena, names) = (Argument::Writes(mirror.whole()), Argument::Reads(names.whole()));
-        Step::Call(loaded.call(kernel, arena, names, 0, 0))
+    let memory = || device.allocate(64);
+    let (mirror, names, findings) = (memory()?, memory()?, memory()?);
+    let on = LaunchData {
+        arena: Argument::Writes(mirror.whole()),
+        packets: Argument::Reads(names.whole()),
+        findings: Some(Argument::Writes(findings.whole())),
+        findings_room: 0,
+        count: 0,
     };
+    let call = |kernel: &LoadedKernel| Step::Call(loaded.call(kernel, &on, 0));
     let steps = loaded.kernels.iter().map(call).collect();
     finish(stream, Work { pieces: Vec::new(), steps }, LOAD_TIMEOUT).map(drop)
 }

@@ -1,7 +1,7 @@
-//! What each launch has of its own until it is released: the names of its packets, and their tables.
+//! What each launch has of its own until it is released: the names of its packets, their tables, and what is found in them.
 
 use warpline_device::{Buffer, Device, Failure, Piece};
-use warpline_packet::{ALIGN, ArenaLayout, Batch, Columns};
+use warpline_packet::{ALIGN, ArenaLayout, Batch, Columns, FoundLists};
 use warpline_sched::{Batcher, LaunchLimits};
 
 use super::mirror::Mirror;
@@ -20,31 +20,51 @@ pub(crate) struct Dimensions {
     names_len: usize,
     /// Bytes of a launch's tables.
     tables_len: usize,
+    /// Numbers of findings for each packet.
+    findings: usize,
+    /// Bytes of a launch's findings.
+    findings_len: usize,
     /// Bytes of a batch's table.
     pub(super) table_len: usize,
 }
 
 impl Dimensions {
-    /// Of a stage with these launches in arenas of `layout`.
-    pub(crate) fn new(limits: &LaunchLimits, layout: &ArenaLayout) -> Self {
+    /// Of a stage with these launches in arenas of `layout`, whose functions keep so many `findings` of each packet.
+    pub(crate) fn new(limits: &LaunchLimits, layout: &ArenaLayout, findings: usize) -> Self {
         let (table_len, slots) = (layout.table_len(), layout.slots.next_multiple_of(ALIGN));
+        let findings_len = match findings {
+            0 => 0,
+            _ => FoundLists::HEAD_LEN + 4 * findings * limits.batches_max * slots,
+        };
         Self {
             streams: limits.launches_max,
             lots: Batcher::new(limits).slots(),
             names_len: limits.batches_max * slots * NAME_LEN,
             tables_len: limits.batches_max * table_len,
+            findings,
+            findings_len: findings_len.next_multiple_of(ALIGN),
             table_len,
         }
     }
 
-    /// Bytes of the lists of names of all launches.
-    pub(super) fn names_len(&self) -> usize {
-        self.lots * self.names_len
+    /// Bytes of the lists of names of all launches, and of their findings.
+    pub(super) fn lists_len(&self) -> usize {
+        self.lots * (self.names_len + self.findings_len)
+    }
+
+    /// Whether a function keeps findings.
+    pub(super) fn has_findings(&self) -> bool {
+        self.findings_len > 0
+    }
+
+    /// For how many numbers a launch of `count` packets has room.
+    pub(super) fn findings_room(&self, count: u32) -> u32 {
+        (self.findings as u32).saturating_mul(count)
     }
 
     /// Bytes that its launches need in the lane's memory, where the device works in place.
     pub(crate) fn spare_len(&self) -> usize {
-        self.lots * (self.names_len + self.tables_len)
+        self.lots * (self.names_len + self.tables_len + self.findings_len)
     }
 }
 
@@ -55,13 +75,15 @@ pub(super) struct Lot {
     /// The tables: as they were when the launch began, then as the device left them. A stream that was given up may use them while
     /// the batches' own go on. Not here while a stream has it.
     pub(super) tables: Option<Piece>,
+    /// What is found, where a function keeps such. Not here while a stream has it.
+    pub(super) findings: Option<Piece>,
     pub(super) there: There,
 }
 
-/// Where kernels find names and tables.
+/// Where kernels find names, findings and tables.
 pub(super) enum There {
-    /// Names in this buffer, tables where the mirror has the batches'.
-    Copied(Buffer),
+    /// Names and findings in these buffers, tables where the mirror has the batches'.
+    Copied(Buffer, Option<Buffer>),
     /// In place; the tables so far behind the start of the lane's memory.
     InPlace(usize),
 }
@@ -76,21 +98,32 @@ impl Lot {
         mirror: &Mirror,
         by: &Dimensions,
     ) -> Result<Self, Failure> {
+        let has_findings = by.findings_len > 0;
         if mirror.copy.is_some() {
+            let host = |len| device.host_memory(len);
+            let there = |len| device.allocate(len);
+            let found = has_findings.then(|| there(by.findings_len)).transpose()?;
             return Ok(Self {
-                list: Some(device.host_memory(by.names_len)?),
-                tables: Some(device.host_memory(by.tables_len)?),
-                there: There::Copied(device.allocate(by.names_len)?),
+                list: Some(host(by.names_len)?),
+                tables: Some(host(by.tables_len)?),
+                findings: has_findings.then(|| host(by.findings_len)).transpose()?,
+                there: There::Copied(there(by.names_len)?, found),
             });
         }
         let none = || Failure::OutOfMemory { wanted: by.spare_len(), free: None };
         let spare = |len| mirror.memory.spare(&mirror.region, len).ok_or_else(none);
         let ((list, _), (tables, at)) = (spare(by.names_len)?, spare(by.tables_len)?);
-        Ok(Self { list: Some(list), tables: Some(tables), there: There::InPlace(at) })
+        let findings = has_findings.then(|| spare(by.findings_len)).transpose()?;
+        Ok(Self {
+            list: Some(list),
+            tables: Some(tables),
+            findings: findings.map(|(findings, _)| findings),
+            there: There::InPlace(at),
+        })
     }
 
-    /// Writes `columns` of the tables of a launch and the names of its packets that are still forwarded. Gives how many there are; `None` while a
-    /// stream has the memory.
+    /// Writes `columns` of the tables of a launch and the names of its packets that are still forwarded, and keeps nothing of what was found
+    /// before. Gives how many there are; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
         flights: &[Flight],
@@ -98,6 +131,9 @@ impl Lot {
         table_len: usize,
     ) -> Option<u32> {
         let (list, tables) = (self.list.as_mut()?, self.tables.as_mut()?);
+        if let Some(findings) = &mut self.findings {
+            findings[..FoundLists::HEAD_LEN].fill(0);
+        }
         let mut names = list.chunks_exact_mut(NAME_LEN);
         let mut count = 0;
         for (index, (Flight { batch, .. }, to)) in
@@ -118,7 +154,7 @@ impl Lot {
 /// Where kernels find the table of batch `index` of a launch.
 fn table_at(there: &There, index: usize, batch: &Batch, table_len: usize) -> usize {
     match there {
-        There::Copied(_) => batch.table_range().start,
+        There::Copied(..) => batch.table_range().start,
         There::InPlace(at) => at + index * table_len,
     }
 }

@@ -28,7 +28,7 @@ use warpline_packet::{REASONS_MAX, Reason};
 
 pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
-pub(crate) use loaded::{Loaded, can_follow, load};
+pub(crate) use loaded::{LaunchData, Loaded, can_follow, load};
 pub(crate) use lot::Dimensions;
 pub(crate) use mirror::{Mirrors, lane_memory};
 

@@ -28,9 +28,11 @@ pub fn source(kernels: &Kernels, layout: &ArenaLayout, binding: &Binding) -> Sou
 
 fn kind_of(parameter: KernelParameter) -> Parameter {
     match parameter {
-        KernelParameter::Arena => Parameter::Writes,
+        KernelParameter::Arena | KernelParameter::Findings => Parameter::Writes,
         KernelParameter::Packets | KernelParameter::Table(_) => Parameter::Reads,
-        KernelParameter::Count | KernelParameter::Place => Parameter::U32,
+        KernelParameter::FindingsRoom | KernelParameter::Count | KernelParameter::Place => {
+            Parameter::U32
+        }
     }
 }
 
@@ -43,6 +45,10 @@ pub struct Given<'a> {
     pub packets: Argument,
     /// The function's tables, in order.
     pub tables: &'a [Buffer],
+    /// Room for findings with its head, in which nothing is kept; for kernels that keep some.
+    pub findings: Option<Argument>,
+    /// For how many numbers.
+    pub findings_room: u32,
     /// How many packets are named.
     pub count: u32,
     /// The function's place in its chain.
@@ -50,12 +56,14 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The arguments of kernels that take `parameters`.
+    /// The arguments of kernels that take `parameters`. Where they keep findings and are given no room, devices refuse them.
     pub fn arguments(&self, parameters: &[KernelParameter]) -> Vec<Argument> {
         let argument = |parameter: &KernelParameter| match *parameter {
             KernelParameter::Arena => self.arena.clone(),
             KernelParameter::Packets => self.packets.clone(),
             KernelParameter::Table(number) => Argument::Reads(self.tables[number].whole()),
+            KernelParameter::Findings => self.findings.clone().unwrap_or(Argument::U32(0)),
+            KernelParameter::FindingsRoom => Argument::U32(self.findings_room),
             KernelParameter::Count => Argument::U32(self.count),
             KernelParameter::Place => Argument::U32(self.place.into()),
         };
@@ -66,7 +74,7 @@ impl Given<'_> {
 /// A call of a kernel with the arguments that `device::executor` makes, and the tests of kernels.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
-    // it; the tables are the function's own. With these a function's kernels stay within rows, rooms and tables, and end. In place the
+    // it; the tables are the function's own, and findings have the room that is said. With these a function's kernels stay within them, and end. In place the
     // list names rows of the launch's own tables, which name rooms that the work was lent: all are its pieces.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -7,6 +7,7 @@ mod beside;
 mod demand;
 mod drops;
 mod failures;
+mod findings;
 mod keys;
 mod late;
 mod placed;
@@ -20,5 +21,8 @@ mod told;
 #[test]
 fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    stubs.again(&["same::", "beside::", "failures::", "told::", "drops::"], &[]);
+    stubs.again(
+        &["same::", "beside::", "failures::", "told::", "drops::", "findings::findings"],
+        &[],
+    );
 }

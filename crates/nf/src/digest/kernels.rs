@@ -19,5 +19,6 @@ pub(super) fn kernels(digest: &Digest) -> Kernels {
         all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables: Vec::new(),
+        findings: None,
     }
 }

@@ -122,5 +122,6 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
         all_steps: ALL,
         steps: ALL.iter().copied().filter(is_needed).collect(),
         tables: vec![sas],
+        findings: None,
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn kernels(router: &Router) -> Kernels {
         all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables,
+        findings: None,
     }
 }
 

@@ -11,7 +11,7 @@ use warpline_device::{
 };
 use warpline_nf::harness::Input;
 use warpline_nf::{Function, KernelParameter, Kernels};
-use warpline_packet::{ArenaLayout, Binding, Columns, FieldSet};
+use warpline_packet::{ArenaLayout, Binding, Columns, Field, FieldSet, FoundLists};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
 use crate::staged::Staging;
@@ -120,6 +120,9 @@ fn judge(arch: u32, kernels: &Kernels, figures: &[Figures]) {
     }
 }
 
+/// Numbers of findings that a launch has room for.
+const FINDINGS_ROOM: usize = 4096;
+
 /// A function's kernels and tables on a device.
 pub(crate) struct Program<'a> {
     device: &'a dyn Device,
@@ -130,6 +133,9 @@ pub(crate) struct Program<'a> {
     tables: Vec<Buffer>,
     arena: Buffer,
     packets: Buffer,
+    /// What is found, and the word that says where.
+    findings: Buffer,
+    word: Option<Field>,
 }
 
 impl<'a> Program<'a> {
@@ -165,6 +171,8 @@ impl<'a> Program<'a> {
             tables: kernels.tables().iter().map(|table| allocate(table.bytes.len())).collect(),
             arena: allocate(layout.memory_len()),
             packets: allocate(8 * PACKETS_MAX * layout.slots / 256),
+            findings: allocate(FoundLists::HEAD_LEN + 4 * FINDINGS_ROOM),
+            word: kernels.findings(),
         };
         for (table, buffer) in kernels.tables().iter().zip(&program.tables) {
             program.copy_in(&table.bytes, buffer);
@@ -184,7 +192,8 @@ impl<'a> Program<'a> {
             table.fill([POISON, 0][index % 2]);
             batch.copy_columns(Columns::read_by(access), table);
         }
-        let after = self.left_of(side, before);
+        let (after, lists) = self.left_of(side, before);
+        let found = self.word.map(|word| FoundLists::new(&lists, word));
         let mut left = 0;
         for index in FILLED {
             let frames = side.frames(index);
@@ -198,7 +207,10 @@ impl<'a> Program<'a> {
             let returned = &returned[..];
             batch.check_returned(returned, writes).expect("a table that makes sense");
             batch.accept_left(returned);
-            batch.accept_returned(returned, writes);
+            if let Some(found) = &found {
+                batch.check_found(returned, found).expect("lists that were kept");
+            }
+            batch.accept_returned(returned, writes, found.as_ref());
             if batch.hold_done() {
                 for packet in batch.forward() {
                     let row = packet.index();
@@ -212,36 +224,43 @@ impl<'a> Program<'a> {
         left
     }
 
-    /// What the kernels leave of an arena.
-    pub(crate) fn left_of(&self, side: &mut Side<'_>, mut arena: Vec<u8>) -> Vec<u8> {
+    /// What the kernels leave of an arena, with what they found.
+    pub(crate) fn left_of(&self, side: &mut Side<'_>, mut arena: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
         FILLED.for_each(|index| self.staging.gather(side, index, &mut arena));
-        let mut after = self.launch(&arena, &list(side));
+        let (mut after, found) = self.launch(&arena, &list(side));
         check_the_rest(side, &arena, &after);
         FILLED.for_each(|index| self.staging.scatter(side, index, &mut after));
-        after
+        (after, found)
     }
 
-    fn launch(&self, arena: &[u8], packets: &[u8]) -> Vec<u8> {
+    fn launch(&self, arena: &[u8], packets: &[u8]) -> (Vec<u8>, Vec<u8>) {
         self.copy_in(arena, &self.arena);
         self.copy_in(packets, &self.packets);
+        self.copy_in(&[0; FoundLists::HEAD_LEN], &self.findings);
         let count = (packets.len() / 8) as u32;
         let steps = self.kernels.iter().map(|(kernel, items)| {
             let given = Given {
                 arena: Argument::Writes(self.arena.whole()),
                 packets: Argument::Reads(self.packets.whole()),
                 tables: &self.tables,
+                findings: Some(Argument::Writes(self.findings.whole())),
+                findings_room: FINDINGS_ROOM as u32,
                 count,
                 place: PLACE,
             };
             let groups = (count * items).div_ceil(kernel.spec().group);
             Step::Call(call(kernel, groups, given.arguments(&self.parameters)))
         });
-        let piece = self.device.host_memory(arena.len()).expect("host memory");
-        let whole = Part { piece: 0, range: 0..arena.len() };
-        let back = Step::CopyOut { from: self.arena.at(0..arena.len()), to: whole };
-        let steps = steps.chain([back]).collect();
-        let done = self.finish(Work { pieces: vec![piece], steps });
-        done.pieces[0][..arena.len()].to_vec()
+        let lens = [arena.len(), self.findings.len()];
+        let pieces = lens.map(|len| self.device.host_memory(len).expect("host memory"));
+        let back = [(0, &self.arena), (1, &self.findings)].map(|(piece, buffer)| Step::CopyOut {
+            from: buffer.at(0..lens[piece]),
+            to: Part { piece, range: 0..lens[piece] },
+        });
+        let steps = steps.chain(back).collect();
+        let done = self.finish(Work { pieces: pieces.into(), steps });
+        let [arena, found] = [0, 1].map(|piece| done.pieces[piece][..lens[piece]].to_vec());
+        (arena, found)
     }
 
     fn copy_in(&self, bytes: &[u8], buffer: &Buffer) {

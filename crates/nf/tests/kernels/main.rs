@@ -5,6 +5,7 @@
 
 mod digest;
 mod driver;
+mod findings;
 mod frames;
 mod ipsec;
 mod router;

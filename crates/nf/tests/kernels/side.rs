@@ -3,8 +3,8 @@
 use warpline_nf::harness::Input;
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Headers, Phase, Placer, SHARDS, SLAB_LEN,
-    ScratchWord, Shard, Steering, Verdict,
+    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Found, Headers, Phase, Placer, SHARDS,
+    SLAB_LEN, ScratchWord, Shard, Steering, Verdict,
 };
 
 use crate::sys::Reached;
@@ -63,6 +63,8 @@ pub(crate) struct Seen {
     next_hop: u16,
     flagged: bool,
     scratch: Vec<u32>,
+    /// What is kept under each of these, of a function that keeps findings.
+    found: Vec<Option<Vec<u32>>>,
     headers: Headers,
     wire_len: usize,
 }
@@ -199,6 +201,11 @@ fn move_frame(batch: &mut Batch, row: usize, by: usize) {
 fn seen(batch: &Batch, row: usize) -> Seen {
     let packet = batch.packet(row);
     let words = (0..).map_while(ScratchWord::new);
+    let scratch: Vec<u32> = words.map(|word| packet.scratch(word)).collect();
+    let found = |word: &u32| match batch.findings().get(*word) {
+        Found::Numbers(numbers) => Some(numbers.to_vec()),
+        Found::NoRoom => None,
+    };
     Seen {
         bytes: packet.frame().to_vec(),
         verdict: packet.verdict(),
@@ -206,7 +213,8 @@ fn seen(batch: &Batch, row: usize) -> Seen {
         settled_by: packet.settled_by(),
         next_hop: packet.next_hop(),
         flagged: packet.is_flagged(),
-        scratch: words.map(|word| packet.scratch(word)).collect(),
+        found: scratch.iter().map(found).collect(),
+        scratch,
         headers: packet.headers(),
         wire_len: packet.wire_len(),
     }

@@ -213,7 +213,7 @@ fn change_on(device: &dyn Device, fields: FieldSet, inputs: &[Input]) {
     assert_eq!(side.fill(inputs), inputs.len());
     let mut arena = vec![0; side.reached.len()];
     side.reached.copy_to(&mut arena);
-    let after = program.left_of(&mut side, arena);
+    let (after, _) = program.left_of(&mut side, arena);
     for index in WORKED {
         for row in 0..side.batch(index).len() {
             let place = side.reached.frame_place(index, row);

@@ -1,0 +1,111 @@
+//! What kernels find reaches `after` as it does from the CPU's `run`, is looked for again where it had no room, and is refused where it makes
+//! no sense.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use warpline_device::Device;
+use warpline_device::fake::{Fake, Fate, Value};
+use warpline_engine::{Chain, Instance, LaunchOptions, OnDevice, Settings};
+use warpline_nf::harness::finder::{Finder, Lists};
+use warpline_packet::{ScratchWord, kernel_layout};
+
+use crate::common::DEFINITION;
+use crate::common::frames::Input;
+use crate::common::run::{assert_same, run_whole};
+use crate::common::talk::Talk;
+use crate::placed::{devices, told};
+use crate::same::PATIENCE;
+
+/// Numbers of findings for each packet: room for all, for some, and for next to none.
+const ROOMS: [usize; 3] = [64, 4, 1];
+
+/// A chain of two finders, and what they meet.
+fn chain(room: usize, device: Option<&Arc<dyn Device>>, bytes: usize) -> (Chain, [Lists; 2]) {
+    let has_graphs = device.is_some_and(|device| device.description().has_graphs);
+    let graphs = has_graphs && bytes < 1 << 20;
+    let launches = LaunchOptions { bytes, graphs, timeout: PATIENCE, ..LaunchOptions::default() };
+    let finder = |number| Finder::new(ScratchWord::new(number).expect("a word"), room);
+    let both = [0, 1].map(finder);
+    let lists = [0, 1].map(|number: usize| Arc::clone(both[number].lists()));
+    let instance = |(place, finder)| Instance {
+        name: format!("{place}-finder"),
+        definition: &DEFINITION,
+        function: Arc::new(finder),
+        own_stage: false,
+        launch_batches: 1,
+        on_device: device.map(|device| OnDevice {
+            device: Arc::clone(device),
+            launches,
+            is_required: true,
+        }),
+        fingerprint: 0,
+    };
+    let instances = both.into_iter().enumerate().map(instance).collect();
+    (Chain::new("finders", instances, 2).expect("a chain that can be built"), lists)
+}
+
+fn inputs() -> Vec<Input> {
+    Talk::new(17, 60, 1400).take(1500)
+}
+
+/// How many lists came through, and how many had to be made again.
+fn met(lists: &[Lists; 2]) -> [u64; 2] {
+    [0, 1].map(|kind: usize| lists.iter().map(|own| own[kind].load(Ordering::Relaxed)).sum())
+}
+
+#[test]
+fn findings_of_devices_are_those_of_the_cpu() {
+    let inputs = inputs();
+    let reference = run_whole(chain(64, None, 1).0, Settings::default(), &inputs);
+    assert!(reference.counter(0, "found") > 1000 && reference.counter(1, "sum") > 0);
+    for device in devices() {
+        for (room, bytes, lanes, batch_packets) in
+            ROOMS.into_iter().flat_map(|room| [(room, 1 << 20, 1, 256), (room, 9000, 3, 50)])
+        {
+            let (chain, lists) = chain(room, Some(&device), bytes);
+            let settings = Settings { lanes, batch_packets, ..Settings::default() };
+            let outcome = run_whole(chain, settings, &inputs);
+            let what = format!("{}, {room}, {settings:?}", device.description().id);
+            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert!(outcome.report.part.transfers.launches > 0, "{what}");
+            assert_same(&reference.summary(), &outcome.summary(), &what);
+            let [kept, again] = met(&lists);
+            assert_eq!((kept > 0, again > 0), (room > 1 || kept > 0, room < 64), "{what}");
+        }
+    }
+}
+
+/// A kernel that says of each packet that its list is where nothing was kept.
+fn lie(word_at: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
+    move |_, values| {
+        let [Value::Writes(mirror), Value::Reads(names), _, _, Value::Number(count), _] = values
+        else {
+            panic!("other parameters: {values:?}")
+        };
+        for name in names.chunks_exact(8).take(*count as usize) {
+            let number = |at: usize| -> usize {
+                u32::from_ne_bytes(name[at..at + 4].try_into().expect("four bytes")) as usize
+            };
+            let at = number(0) + word_at + 4 * number(4);
+            mirror[at..at + 4].copy_from_slice(&7u32.to_ne_bytes());
+        }
+    }
+}
+
+#[test]
+fn lists_that_are_not_there_are_refused() {
+    let inputs = inputs();
+    let settings = Settings { slabs: 2, ..Settings::default() };
+    let reference = run_whole(chain(4, None, 1).0, settings, &inputs);
+    let sketch: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
+    let (sketch, _) = chain(4, Some(&sketch), 1 << 20);
+    let layout = kernel_layout(&settings.fit(&sketch).arena(&sketch));
+    let words = layout.iter().find(|(name, _)| name == "COLUMN_SCRATCH").expect("a column").1;
+    let fake = Fake::new(|_| Fate::done_after(0)).with_kernel("find_bytes", lie(words as usize));
+    let device: Arc<dyn Device> = Arc::new(fake);
+    let outcome = run_whole(chain(4, Some(&device), 1 << 20).0, settings, &inputs);
+    let told = told(&outcome);
+    assert!(told.iter().any(|one| one.contains("findings are not among those")), "{told:?}");
+    assert_same(&reference.summary(), &outcome.summary(), "a kernel that lies");
+}
