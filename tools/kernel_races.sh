@@ -18,6 +18,7 @@ tests=("$@")
     ipsec::sealing::outer_headers_are_made_as_the_sa_says
     digest::random_packets_are_digested
     digest::the_same_packets_go_by
+    findings::findings_are_those_of_run
     router::every_route_and_reason_is_that_of_run
     router::nested_routes_are_found
     router::random_packets_are_routed
