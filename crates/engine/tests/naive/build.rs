@@ -12,6 +12,8 @@ pub(crate) struct Packet {
     pub(crate) src: IpAddr,
     pub(crate) dst: IpAddr,
     pub(crate) ttl: u8,
+    /// DSCP and ECN.
+    pub(crate) class: u8,
     pub(crate) ident: u16,
     pub(crate) protocol: u8,
     /// Options of IPv4, or extension headers of IPv6 with the number of the first.
@@ -47,7 +49,7 @@ impl Packet {
         let header_len = 20 + options.len();
         let len = (header_len + part.len()) as u16;
         let word = (at / 8) as u16 | u16::from(more) << 13;
-        let first = 0x4000 + ((header_len as u16 / 4) << 8);
+        let first = 0x4000 + ((header_len as u16 / 4) << 8) + u16::from(self.class);
         let words = [first, len, self.ident, word].map(u16::to_be_bytes).concat();
         let rest = [self.ttl, self.protocol, 0, 0];
         let mut header =
@@ -71,7 +73,8 @@ impl Packet {
             next = *first;
         }
         let len = ((between.len() + part.len()) as u16).to_be_bytes();
-        let header = [0x60, 0, 0, 0, len[0], len[1], next, self.ttl];
+        let header =
+            [0x60 | self.class >> 4, self.class << 4, 0, 0, len[0], len[1], next, self.ttl];
         [&header[..], &octets(self.src), &octets(self.dst), &between, part].concat()
     }
 

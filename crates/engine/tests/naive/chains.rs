@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
+use crate::bindings::{self, Dependence};
 use crate::connections;
 use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
 use crate::function::Function;
+use crate::nat::Nat;
+use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
 use crate::rules::{Rule, Side, Upper};
 use crate::wire::{ICMP, ICMPV6, TCP, UDP};
@@ -28,12 +31,13 @@ pub(crate) enum Naive {
     Router(router::Config),
     Firewall(firewall::Config),
     Digest(OnDuplicate, usize),
+    Nat(bindings::Config),
 }
 
 impl Spec {
     /// Whether the naive function needs to see what the engine's chose.
     pub(crate) fn is_spied_on(&self) -> bool {
-        false
+        matches!(self.naive, Naive::Nat(_))
     }
 }
 
@@ -43,6 +47,7 @@ impl Naive {
             Self::Router(config) => Box::new(Router::new(config)),
             Self::Firewall(config) => Box::new(Firewall::new(config)),
             Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
+            Self::Nat(config) => Box::new(Nat::new(config)),
         }
     }
 }
@@ -55,11 +60,58 @@ pub(crate) fn chain(seed: u64) -> Vec<Spec> {
 }
 
 fn spec(draw: &mut Draw, place: usize) -> Spec {
-    match draw.below(5) {
+    match draw.below(7) {
         0 | 1 => router(draw, place),
         2 | 3 => firewall(draw, place),
+        4 | 5 => nat(draw),
         _ => digest(draw),
     }
+}
+
+/// Each with a key of the table of a chain file.
+const DEPENDENCE: [(Dependence, &str); 3] = [
+    (Dependence::Nothing, "endpoint-independent"),
+    (Dependence::Address, "address-dependent"),
+    (Dependence::AddressAndPort, "address-and-port-dependent"),
+];
+
+fn nat(draw: &mut Draw) -> Spec {
+    let prefix = |text: &str, len| Prefix::of(text.parse().expect("an address"), len);
+    let (mut inside, mut outside) = (
+        vec![draw.of(&[prefix("10.0.0.0", 8), prefix("10.1.0.0", 24)])],
+        vec![prefix("192.0.2.100", draw.of(&[30, 32]))],
+    );
+    if draw.percent(50) {
+        inside.push(prefix("2001:db8:a01::", 48));
+        outside.push(prefix("2001:db8:99::", draw.of(&[126, 127])));
+    }
+    let ((mapping, mapping_name), (filtering, filtering_name)) =
+        (draw.of(&DEPENDENCE), draw.of(&DEPENDENCE));
+    let config = bindings::Config {
+        inside,
+        outside,
+        ports: draw.of(&[(1024, 65_535), (40_000, 50_001)]),
+        mapping,
+        filtering,
+        per_source_max: draw.of(&[0, 0, 0, 2, 4]),
+        timeouts: [0; 4].map(|_| 1 + draw.below(14) as u64),
+        inbound_refresh: draw.percent(40),
+    };
+    let list = |all: &[Prefix]| all.iter().map(|p| format!("'{p}'")).collect::<Vec<_>>().join(", ");
+    let [udp, established, transitory, echo] = config.timeouts;
+    let table = format!(
+        "inside = [{}]\noutside = [{}]\nports = '{}-{}'\nmapping = '{mapping_name}'\nfiltering = '{filtering_name}'\n\
+         remotes = 64\nper_source_max = {}\nshort_timeouts = true\nudp_timeout_s = {udp}\n\
+         tcp_established_timeout_s = {established}\ntcp_transitory_timeout_s = {transitory}\n\
+         icmp_timeout_s = {echo}\ninbound_refresh = {}\n",
+        list(&config.inside),
+        list(&config.outside),
+        config.ports.0,
+        config.ports.1,
+        config.per_source_max,
+        config.inbound_refresh,
+    );
+    Spec { function: "nat", table, files: Vec::new(), naive: Naive::Nat(config) }
 }
 
 fn digest(draw: &mut Draw) -> Spec {
@@ -154,7 +206,13 @@ fn mac(bytes: &[u8; 6]) -> String {
 
 fn firewall(draw: &mut Draw, place: usize) -> Spec {
     let tracked = draw.percent(60);
-    let rules = (0..1 + draw.below(7)).map(|_| rule(draw, tracked)).collect();
+    let mut rules: Vec<Rule> = (0..1 + draw.below(7)).map(|_| rule(draw, tracked)).collect();
+    // What only connections let through: answers, and errors about what was sent.
+    let is_usual = tracked && draw.percent(40);
+    if is_usual {
+        let upper = Upper { protocols: vec![TCP, UDP], ..Upper::default() };
+        rules = vec![Rule { accepts: true, upper, ..Rule::default() }];
+    }
     let keys = [
         "tcp_syn_s",
         "tcp_established_s",
@@ -171,7 +229,7 @@ fn firewall(draw: &mut Draw, place: usize) -> Spec {
     });
     let config = firewall::Config {
         rules,
-        default_accepts: draw.percent(50),
+        default_accepts: !is_usual && draw.percent(50),
         non_ip_accepts: draw.percent(60),
         drops_fragments: draw.percent(20),
         tracking,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use warpline_engine::Settings;
 
+use crate::answers::with_answers;
 use crate::chains::{Spec, chain};
 use crate::common::ports::Sent;
 use crate::draw::Draw;
@@ -30,7 +31,29 @@ impl Case {
         let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(400);
-        Self { specs, settings, frames: traffic(draw.word(), count) }
+        let mut case = Self { specs, settings, frames: traffic(draw.word(), count) };
+        for _ in 0..draw.below(3) {
+            case.answer(&mut draw);
+        }
+        case
+    }
+
+    /// Adds answers to what leaves the chain.
+    fn answer(&mut self, draw: &mut Draw) {
+        let outcome = self.naive(&self.spied());
+        self.frames = with_answers(draw, &self.frames, &outcome.sent);
+        set_clock(&mut self.frames);
+    }
+
+    fn naive(&self, spied: &[Option<Vec<Vec<u8>>>]) -> Outcome {
+        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
+        function::run(&mut naive, &self.frames, spied)
+    }
+
+    /// What left the engine's functions; nothing where there is no such chain.
+    fn spied(&self) -> Vec<Option<Vec<Vec<u8>>>> {
+        let run = engine::run(&self.specs, self.settings, &self.frames);
+        run.map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
     }
 
     /// Where the engine and the naive chain disagree, if they do.
@@ -39,8 +62,7 @@ impl Case {
             Ok(run) => run,
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };
-        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
-        let own = function::run(&mut naive, &self.frames, &run.spied);
+        let own = self.naive(&run.spied);
         let packets = self.packets(&own, &run.outcome.sent);
         let mut tallies = run.tallies.iter().zip(&own.tallies).enumerate();
         let tallies = tallies.find_map(|(place, (engine, naive))| {
@@ -93,9 +115,7 @@ impl Case {
 
     /// What becomes of each packet in the naive chain.
     fn fates(&self) -> Vec<(usize, Fate)> {
-        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
-        let spied = engine::run(&self.specs, self.settings, &self.frames).map(|run| run.spied);
-        function::run(&mut naive, &self.frames, &spied.unwrap_or_default()).fates
+        self.naive(&self.spied()).fates
     }
 }
 

@@ -10,6 +10,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod answers;
+mod bindings;
 mod build;
 mod chains;
 mod compare;
@@ -19,9 +21,11 @@ mod draw;
 mod engine;
 mod firewall;
 mod function;
+mod nat;
 mod odd;
 mod prefix;
 mod quote;
+mod rewrite;
 mod router;
 mod router_errors;
 mod rules;
@@ -33,7 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use compare::Case;
 
-const CASES: u64 = 150;
+const CASES: u64 = 60;
 
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -12,10 +12,15 @@ pub(crate) struct Quoted {
     pub(crate) dst: IpAddr,
     /// A later fragment, which has no ports.
     pub(crate) later: bool,
+    /// Whether there are extension headers of IPv6.
+    pub(crate) extended: bool,
     /// Of TCP and UDP.
     pub(crate) ports: Option<(u16, u16)>,
     /// The type and the identifier, as of an echo.
     pub(crate) message: Option<(u8, u16)>,
+    /// Where it begins in the frame, and where what it carries does.
+    pub(crate) l3: usize,
+    pub(crate) l4: usize,
 }
 
 /// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with whole IP headers.
@@ -29,7 +34,8 @@ pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
     let word = |at: usize| be16(bytes, at).map(|word| word as u16);
     let ports = word(at).zip(word(at + 2)).filter(|_| protocol == TCP || protocol == UDP);
     let message = bytes.get(at).copied().zip(word(at + 4));
-    Some(Quoted { protocol, src, dst, later, ports, message })
+    let (l3, l4, extended) = (view.payload, view.payload + at, view.version == 6 && at > 40);
+    Some(Quoted { protocol, src, dst, later, extended, ports, message, l3, l4 })
 }
 
 fn ipv4(bytes: &[u8]) -> Option<(u8, usize, bool)> {

@@ -12,7 +12,9 @@ pub(crate) fn sum(parts: &[&[u8]]) -> u16 {
 
 /// RFC 1624, equation 3: the checksum at `at` when bytes `old` of what it covers become `new`.
 pub(crate) fn mend(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
-    let not: Vec<u8> = old.iter().map(|byte| !byte).collect();
+    // A last byte alone is followed by a zero.
+    let padding = &[0][..old.len() % 2];
+    let not: Vec<u8> = old.iter().chain(padding).map(|byte| !byte).collect();
     let check = [!bytes[at], !bytes[at + 1]];
     let mended = !sum(&[&check, &not, new]);
     bytes[at..at + 2].copy_from_slice(&mended.to_be_bytes());

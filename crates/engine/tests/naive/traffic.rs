@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::build::{Packet, To, frame, icmp, tcp, udp};
 use crate::draw::{Draw, address};
 use crate::odd::{non_ip, spoil};
-use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link};
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link, view};
 
 const START: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -94,6 +94,7 @@ impl Talk {
             src,
             dst,
             ttl: 64,
+            class: 0,
             ident: draw.word() as u16,
             protocol: self.protocol,
             options: None,
@@ -199,6 +200,9 @@ impl Traffic {
         if self.draw.percent(4) && packet.protocol == UDP && packet.version() == 4 {
             packet.body[6..8].fill(0);
         }
+        if self.draw.percent(20) {
+            packet.class = self.draw.word() as u8;
+        }
         if self.draw.percent(8) {
             packet.options = Some(self.options(packet.version()));
         }
@@ -228,19 +232,23 @@ impl Traffic {
         let version = about.version();
         let router = address(version, [192, 0, 2], 9);
         let src = self.draw.of(&[router, about.dst]);
-        let dst = if self.draw.percent(90) { about.src } else { self.draw.inside(version) };
+        let dst = if self.draw.percent(80) { about.src } else { self.draw.inside(version) };
         let (protocol, kinds) =
             if version == 4 { (ICMP, [3, 11, 12, 5]) } else { (ICMPV6, [1, 2, 3, 4]) };
         let quote = about.bytes();
         let most = self.draw.of(&[1500, 1500, quote.len(), 28, 48, 24, 60]);
         let body = icmp(self.draw.of(&kinds), 0, [0; 4], &quote[..quote.len().min(most)]);
-        let error = Packet { src, dst, ttl: 60, ident: 0, protocol, options: None, body };
+        let error = Packet { src, dst, ttl: 60, class: 0, ident: 0, protocol, options: None, body };
         self.send(&talk, &error.with_checksum().bytes());
     }
 
     fn repeat(&mut self) {
         if !self.frames.is_empty() {
             let earlier = self.draw.of(&self.frames);
+            // Whether the first fragment is still known then depends on what else was put in its place.
+            if view(&earlier).later() {
+                return;
+            }
             self.frames.push(Frame { nanos: self.nanos, ..earlier });
         }
     }

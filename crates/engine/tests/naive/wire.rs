@@ -56,6 +56,8 @@ pub(crate) struct View {
     pub(crate) fragment: bool,
     /// Where a fragment's bytes belong; it is a later one where this is not 0.
     pub(crate) offset: usize,
+    /// Where the fragment header of IPv6 is.
+    pub(crate) fragment_at: usize,
     /// Whether the capture cut the frame.
     pub(crate) snapped: bool,
     /// Whether it cut a header.
@@ -201,6 +203,7 @@ impl View {
             if next == FRAGMENT {
                 fragments += 1;
                 holds(fragments == 1, lie)?;
+                self.fragment_at = at;
                 seen.fragment_header(header, at - self.l3 - 40, self.wire_end - at - 8)?;
             }
             let len = match next {

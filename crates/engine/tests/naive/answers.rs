@@ -1,0 +1,76 @@
+//! Answers to what left a chain, as hosts and routers behind it send them: so its functions see both ways.
+
+use crate::build::{Packet, icmp, tcp, udp};
+use crate::draw::Draw;
+use crate::function::Left;
+use crate::router_errors::octets;
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, View, view};
+
+/// `inputs` with answers to some of what they became, behind each.
+pub(crate) fn with_answers(draw: &mut Draw, inputs: &[Frame], left: &[Left]) -> Vec<Frame> {
+    let mut all = Vec::new();
+    for (at, input) in inputs.iter().enumerate() {
+        all.push(input.clone());
+        for sent in left.iter().filter(|sent| sent.cause == at) {
+            if draw.percent(30) {
+                all.extend(
+                    answer(draw, &sent.frame).map(|answer| Frame { nanos: input.nanos, ..answer }),
+                );
+            }
+        }
+    }
+    all
+}
+
+fn answer(draw: &mut Draw, frame: &Frame) -> Option<Frame> {
+    let view = view(frame);
+    if view.lie.is_some() || !view.transport || view.snapped || view.fragment {
+        return None;
+    }
+    let (src, dst) = view.addresses(&frame.bytes);
+    let packet =
+        if draw.percent(20) { error(draw, frame, &view) } else { reply(draw, frame, &view)? };
+    if octets(src) == octets(dst) {
+        return None;
+    }
+    let bytes = [&frame.bytes[..view.l3], &packet.with_checksum().bytes()].concat();
+    Some(Frame { wire_len: bytes.len(), bytes, ..frame.clone() })
+}
+
+/// From who got the packet, now and then from another host or port.
+fn reply(draw: &mut Draw, frame: &Frame, view: &View) -> Option<Packet> {
+    let (src, mut dst) = view.addresses(&frame.bytes);
+    let protocol = view.protocol;
+    let len = draw.below(60);
+    let payload = draw.bytes(len);
+    let body = match view.ports(&frame.bytes) {
+        Some((from, mut to)) => {
+            if draw.percent(10) {
+                to = 1 + draw.below(100) as u16;
+            }
+            let flags = draw.of(&[0x12, 0x12, 0x10, 0x10, 0x18, 0x11, 0x04, 0x02]);
+            if protocol == TCP { tcp(to, from, flags, &payload) } else { udp(to, from, &payload) }
+        }
+        None if protocol == ICMP || protocol == ICMPV6 => {
+            let rest: [u8; 4] = frame.bytes.get(view.l4 + 4..view.l4 + 8)?.try_into().ok()?;
+            let kinds = if protocol == ICMP { [0, 0, 0, 8] } else { [129, 129, 129, 128] };
+            icmp(draw.of(&kinds), 0, rest, &payload)
+        }
+        None => return None,
+    };
+    if draw.percent(8) {
+        dst = draw.outside(view.version);
+    }
+    Some(Packet { src: dst, dst: src, ttl: 63, class: 0, ident: 0, protocol, options: None, body })
+}
+
+/// From whoever, about the packet as it left.
+fn error(draw: &mut Draw, frame: &Frame, view: &View) -> Packet {
+    let (back, _) = view.addresses(&frame.bytes);
+    let quote = &frame.bytes[view.l3..view.end];
+    let most = draw.of(&[1500, 1500, 48, 28, 61, 29]);
+    let (protocol, kind) = if view.version == 4 { (ICMP, 3) } else { (ICMPV6, 1) };
+    let body = icmp(kind, 1, [0; 4], &quote[..quote.len().min(most)]);
+    let src = draw.outside(view.version);
+    Packet { src, dst: back, ttl: 63, class: 0, ident: 0, protocol, options: None, body }
+}

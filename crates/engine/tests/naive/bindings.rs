@@ -1,0 +1,282 @@
+//! The bindings of the naive translator, and the remotes that each has sent to.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::function::Counters;
+use crate::prefix::Prefix;
+
+pub(crate) type Endpoint = (IpAddr, u16);
+
+/// What has ports of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Tcp,
+    Udp,
+    Echo,
+}
+
+/// On what of a remote something depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependence {
+    Nothing,
+    Address,
+    AddressAndPort,
+}
+
+/// What a translator is built of.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) inside: Vec<Prefix>,
+    pub(crate) outside: Vec<Prefix>,
+    pub(crate) ports: (u16, u16),
+    pub(crate) mapping: Dependence,
+    pub(crate) filtering: Dependence,
+    pub(crate) per_source_max: usize,
+    /// Seconds: UDP, established TCP, other TCP, echoes.
+    pub(crate) timeouts: [u64; 4],
+    pub(crate) inbound_refresh: bool,
+}
+
+/// A remote that a binding has sent to.
+#[derive(Clone, Debug)]
+struct Remote {
+    /// Without the port where filtering doesn't ask for it, but for TCP.
+    at: Endpoint,
+    expires: u64,
+    answered: bool,
+    reset: bool,
+    /// Out and in.
+    finished: [bool; 2],
+}
+
+impl Remote {
+    fn is_established(&self) -> bool {
+        self.answered && !self.reset && self.finished != [true, true]
+    }
+}
+
+/// An outside port that stands for an inside one.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) inside: Endpoint,
+    pub(crate) outside: Endpoint,
+    expires: u64,
+    remotes: Vec<Remote>,
+}
+
+/// What a binding is found by from inside.
+type Key = (Kind, Endpoint, Option<IpAddr>, Option<u16>);
+
+/// All bindings.
+pub(crate) struct Bindings {
+    config: Config,
+    all: BTreeMap<Key, Binding>,
+    /// The outside address of each host.
+    homes: BTreeMap<IpAddr, IpAddr>,
+    created: u64,
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Bindings {
+    pub(crate) fn new(config: Config) -> Self {
+        let (all, homes) = (BTreeMap::new(), BTreeMap::new());
+        Self { config, all, homes, created: 0, complaints: Vec::new() }
+    }
+
+    pub(crate) fn expire(&mut self, now: u64) {
+        self.all.retain(|_, binding| binding.expires > now);
+    }
+
+    fn key(&self, kind: Kind, inside: Endpoint, remote: Endpoint) -> Key {
+        match self.config.mapping {
+            Dependence::Nothing => (kind, inside, None, None),
+            Dependence::Address => (kind, inside, Some(remote.0), None),
+            Dependence::AddressAndPort => (kind, inside, Some(remote.0), Some(remote.1)),
+        }
+    }
+
+    pub(crate) fn find(&self, kind: Kind, inside: Endpoint, remote: Endpoint) -> Option<&Binding> {
+        self.all.get(&self.key(kind, inside, remote))
+    }
+
+    /// A packet goes out: finds the binding, or makes it with the port that was chosen, and keeps it.
+    #[expect(clippy::too_many_arguments, reason = "all of a packet that matters")]
+    pub(crate) fn out(
+        &mut self,
+        kind: Kind,
+        inside: Endpoint,
+        remote: Endpoint,
+        flags: u8,
+        opens: bool,
+        now: u64,
+        choice: Option<Endpoint>,
+    ) -> Result<Endpoint, &'static str> {
+        // Of echoes only requests go out, and only they make bindings; so does TCP without RST.
+        if kind == Kind::Echo && !opens {
+            return Err("no-binding");
+        }
+        let key = self.key(kind, inside, remote);
+        if !self.all.contains_key(&key) {
+            if !opens {
+                return Err("no-binding");
+            }
+            self.create(key, choice)?;
+        }
+        let config = self.config.clone();
+        let binding = self.all.get_mut(&key).expect("it was made");
+        binding.used(&config, kind, remote, flags, true, now);
+        Ok(binding.outside)
+    }
+
+    fn create(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
+        let inside = key.1;
+        let own = self.all.values().filter(|binding| binding.inside.0 == inside.0).count();
+        if self.config.per_source_max > 0 && own >= self.config.per_source_max {
+            return Err("per-source");
+        }
+        let outside = choice.unwrap_or(inside);
+        self.check(key.0, inside, outside);
+        let binding = Binding { inside, outside, expires: 0, remotes: Vec::new() };
+        self.all.insert(key, binding);
+        self.created += 1;
+        Ok(())
+    }
+
+    /// What the manual says of the port of a new binding.
+    fn check(&mut self, kind: Kind, inside: Endpoint, outside: Endpoint) {
+        let (least, most) = self.config.ports;
+        let taken = |(key, other): (&Key, &Binding)| key.0 == kind && other.outside == outside;
+        let home = *self.homes.entry(inside.0).or_insert(outside.0);
+        let wrong = [
+            (!self.config.outside.iter().any(|p| p.holds(outside.0)), "not an outside address"),
+            (!(least..=most).contains(&outside.1), "not one of the ports"),
+            (self.all.iter().any(taken), "another binding's"),
+            (kind == Kind::Udp && outside.1 % 2 != inside.1 % 2, "of another parity"),
+            (home != outside.0, "not the host's address"),
+        ];
+        for (_, what) in wrong.iter().filter(|(is_wrong, _)| *is_wrong) {
+            self.complaints.push(format!("{kind:?} {inside:?} got {outside:?}, {what}"));
+        }
+    }
+
+    /// The binding of an outside port, if `remote` may send to it.
+    pub(crate) fn permitted(
+        &mut self,
+        kind: Kind,
+        outside: Endpoint,
+        remote: Endpoint,
+        now: u64,
+    ) -> Result<&mut Binding, &'static str> {
+        let filtering = self.config.filtering;
+        let is_own =
+            |(key, binding): &(&Key, &mut Binding)| key.0 == kind && binding.outside == outside;
+        let (_, binding) = self.all.iter_mut().find(is_own).ok_or("no-binding")?;
+        let known = |asks_port: bool| {
+            let is = |own: &Remote| own.at.0 == remote.0 && (!asks_port || own.at.1 == remote.1);
+            binding.remotes.iter().any(|own| own.expires > now && is(own))
+        };
+        let may = match filtering {
+            Dependence::Nothing => true,
+            Dependence::Address => known(false),
+            Dependence::AddressAndPort => known(true),
+        };
+        if may { Ok(binding) } else { Err("filtered") }
+    }
+
+    /// A packet comes in: gives where it goes.
+    pub(crate) fn inward(
+        &mut self,
+        kind: Kind,
+        outside: Endpoint,
+        remote: Endpoint,
+        flags: u8,
+        now: u64,
+    ) -> Result<Endpoint, &'static str> {
+        let config = self.config.clone();
+        let binding = self.permitted(kind, outside, remote, now)?;
+        if kind == Kind::Tcp || config.inbound_refresh {
+            binding.used(&config, kind, remote, flags, false, now);
+        }
+        Ok(binding.inside)
+    }
+
+    /// Those that expired may be found out about a tick late.
+    pub(crate) fn counters(&self, now: u64) -> Counters {
+        let live = self.all.values().filter(|binding| binding.expires > now).count() as u64;
+        let zero = ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"];
+        let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
+        all.insert("created", (self.created, self.created));
+        all.insert("bindings", (live, self.created));
+        all.insert("expired", (0, self.created - live));
+        all.insert("bindings_peak", (live, self.created));
+        all
+    }
+}
+
+impl Binding {
+    /// Keeps the binding for a packet to or from `remote`.
+    fn used(
+        &mut self,
+        config: &Config,
+        kind: Kind,
+        remote: Endpoint,
+        flags: u8,
+        out: bool,
+        now: u64,
+    ) {
+        let [udp, established, transitory, echo] =
+            config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000);
+        match kind {
+            Kind::Tcp => {
+                let Some(own) = self.remote(remote, out, now) else { return };
+                own.follow(flags, out);
+                own.expires = if own.is_established() { established } else { transitory };
+                let any = self.remotes.iter().any(|own| own.expires > now && own.is_established());
+                self.expires = if any { established } else { transitory };
+            }
+            _ => {
+                self.expires = if kind == Kind::Udp { udp } else { echo };
+                let port =
+                    if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
+                let expires = self.expires;
+                if let Some(own) = self.remote((remote.0, port), true, now) {
+                    own.expires = expires;
+                }
+            }
+        }
+    }
+
+    /// The remote; one that is not known is noted where `makes` says so.
+    fn remote(&mut self, at: Endpoint, makes: bool, now: u64) -> Option<&mut Remote> {
+        self.remotes.retain(|own| own.expires > now);
+        let known = self.remotes.iter().position(|own| own.at == at);
+        if known.is_none() && makes {
+            self.remotes.push(Remote {
+                at,
+                expires: 0,
+                answered: false,
+                reset: false,
+                finished: [false; 2],
+            });
+        }
+        let last = self.remotes.len().checked_sub(1).filter(|_| makes);
+        self.remotes.get_mut(known.or(last)?)
+    }
+}
+
+impl Remote {
+    /// A TCP segment goes out or comes in. Data behind a reset show that it wasn't taken (RFC 7857, 2.2).
+    fn follow(&mut self, flags: u8, out: bool) {
+        let [fin, syn, reset] = [1, 2, 4].map(|bit| flags & bit != 0);
+        if out && syn {
+            (self.answered, self.reset, self.finished) = (false, false, [false; 2]);
+        } else if out && !reset {
+            self.reset = false;
+        } else if !out && !reset {
+            self.answered = true;
+        }
+        self.reset |= reset;
+        self.finished[usize::from(!out)] |= fin;
+    }
+}

@@ -1,0 +1,272 @@
+//! The translator, from its manual. Which port a binding gets is the engine's choice, and checked.
+
+use std::net::IpAddr;
+
+use crate::bindings::{Binding, Bindings, Config, Endpoint, Kind};
+use crate::function::{Counters, Fate, Function};
+use crate::prefix::Prefix;
+use crate::quote::{Quoted, quoted};
+use crate::rewrite::{Side, rewrite, rewrite_quoted};
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
+
+const FRAGMENTS_NANOS: u64 = 60_000_000_000;
+
+/// The function.
+pub(crate) struct Nat {
+    config: Config,
+    bindings: Bindings,
+    /// The outside address that first fragments got, and when.
+    fragments: Vec<(Whole, IpAddr, u64)>,
+    outbound: u64,
+    inbound: u64,
+    errors: u64,
+    untranslated: u64,
+}
+
+/// Source, destination, identification and, of IPv4, protocol: what fragments of a packet share.
+type Whole = (IpAddr, IpAddr, u32, u8);
+
+/// What a packet carries.
+enum Content {
+    Flow { kind: Kind, from: u16, to: u16, flags: u8, opens: bool },
+    Error(Quoted),
+}
+
+type Done = Result<(), &'static str>;
+
+impl Nat {
+    pub(crate) fn new(config: Config) -> Self {
+        let bindings = Bindings::new(config.clone());
+        Self {
+            config,
+            bindings,
+            fragments: Vec::new(),
+            outbound: 0,
+            inbound: 0,
+            errors: 0,
+            untranslated: 0,
+        }
+    }
+
+    fn handle(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
+        if view.version == 0 {
+            self.untranslated += u64::from(!view.cut);
+            return if view.cut { Err("snapped") } else { Ok(()) };
+        }
+        let (src, dst) = view.addresses(&frame.bytes);
+        let within = |all: &[Prefix], address| all.iter().any(|prefix| prefix.holds(address));
+        let (inside, outside) = (&self.config.inside, &self.config.outside);
+        match (within(inside, src), within(outside, dst)) {
+            (false, true) => return self.inward(frame, view),
+            (true, _) if within(inside, dst) || stays_on_link(dst) => {}
+            (true, true) => return Err("hairpin"),
+            (true, false) if dst.is_multicast() => return Err("multicast"),
+            (true, false) => return self.outward(frame, view, left),
+            (false, false) => {}
+        }
+        self.untranslated += 1;
+        Ok(())
+    }
+
+    fn outward(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
+        let (src, dst) = view.addresses(&frame.bytes);
+        if view.later() {
+            let known = fragment_key(frame, view);
+            let first = self.fragments.iter().rev().find(|(key, _, _)| *key == known);
+            let first = first.filter(|(_, _, since)| frame.now < since + FRAGMENTS_NANOS);
+            let address = first.ok_or("fragment")?.1;
+            rewrite(frame, view, Side::Source, (address, None));
+            self.outbound += 1;
+            return Ok(());
+        }
+        match content(frame, view)? {
+            Content::Error(quoted) => {
+                let binding = self.about(&quoted, dst)?;
+                let to = (binding.outside.0, Some(binding.outside.1));
+                rewrite_quoted(frame, view, &quoted, Side::Destination, to);
+                rewrite(frame, view, Side::Source, (to.0, None));
+                self.remember(frame, view, (src, dst), to.0);
+                self.errors += 1;
+            }
+            Content::Flow { kind, from, to, flags, opens } => {
+                let remote = (dst, if kind == Kind::Echo { 0 } else { to });
+                let choice = left.and_then(|left| chosen(left, frame, view));
+                let outside = self.bindings.out(
+                    kind,
+                    (src, from),
+                    remote,
+                    flags,
+                    opens,
+                    frame.now,
+                    choice,
+                )?;
+                self.remember(frame, view, (src, dst), outside.0);
+                rewrite(frame, view, Side::Source, (outside.0, Some(outside.1)));
+                self.outbound += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, frame: &Frame, view: &View, ends: (IpAddr, IpAddr), outside: IpAddr) {
+        if view.fragment {
+            let (_, _, ident, protocol) = fragment_key(frame, view);
+            self.fragments.push(((ends.0, ends.1, ident, protocol), outside, frame.now));
+        }
+    }
+
+    /// The binding that an error from inside is about.
+    fn about(&self, quoted: &Quoted, dst: IpAddr) -> Result<&Binding, &'static str> {
+        let (kind, from, to) = ends(quoted).ok_or("bad-quote")?;
+        if quoted.src != dst || is_request(quoted) {
+            return Err("bad-quote");
+        }
+        let remote = (quoted.src, if kind == Kind::Echo { 0 } else { from });
+        self.bindings.find(kind, (quoted.dst, to), remote).ok_or("no-binding")
+    }
+
+    fn inward(&mut self, frame: &mut Frame, view: &View) -> Done {
+        let (src, dst) = view.addresses(&frame.bytes);
+        if view.later() {
+            return Err("fragment");
+        }
+        match content(frame, view)? {
+            Content::Error(quoted) => {
+                let (kind, from, to) = ends(&quoted).ok_or("bad-quote")?;
+                if quoted.src != dst || (kind == Kind::Echo && !is_request(&quoted)) {
+                    return Err("bad-quote");
+                }
+                let remote = (quoted.dst, if kind == Kind::Echo { 0 } else { to });
+                let inside = self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside;
+                let to = (inside.0, Some(inside.1));
+                rewrite_quoted(frame, view, &quoted, Side::Source, to);
+                rewrite(frame, view, Side::Destination, (inside.0, None));
+                self.errors += 1;
+            }
+            Content::Flow { kind: Kind::Echo, opens: true, .. } => return Err("no-binding"),
+            Content::Flow { kind, from, to, flags, .. } => {
+                let remote = (src, if kind == Kind::Echo { 0 } else { from });
+                let inside = self.bindings.inward(kind, (dst, to), remote, flags, frame.now)?;
+                rewrite(frame, view, Side::Destination, (inside.0, Some(inside.1)));
+                self.inbound += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Function for Nat {
+    fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, _: &mut Vec<Frame>) -> Fate {
+        self.bindings.expire(frame.now);
+        let view = view(frame);
+        if let Some(what) = view.lie {
+            return Fate::Malformed(what);
+        }
+        match self.handle(frame, &view, left) {
+            Ok(()) => Fate::Forward,
+            Err(why) => Fate::Drop(why),
+        }
+    }
+
+    fn counters(&self, now: u64) -> Counters {
+        let mut all = self.bindings.counters(now);
+        let own = [
+            ("outbound", self.outbound),
+            ("inbound", self.inbound),
+            ("icmp_errors", self.errors),
+            ("untranslated", self.untranslated),
+        ];
+        all.extend(own.map(|(name, count)| (name, (count, count))));
+        all
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.bindings.complaints)
+    }
+}
+
+/// What an IP packet that is no later fragment carries, or why that can't be translated.
+fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
+    let own = |protocol| protocol == if view.version == 4 { ICMP } else { ICMPV6 };
+    let hidden = view.version == 6 && [0, 43, 44, 51, 60].contains(&view.protocol) && view.snapped;
+    let known = [TCP, UDP].contains(&view.protocol) || own(view.protocol) || hidden;
+    if !known {
+        return Err("unsupported-protocol");
+    }
+    if !view.transport {
+        return Err("snapped");
+    }
+    if own(view.protocol) {
+        return message(frame, view);
+    }
+    let (from, to) = view.ports(&frame.bytes).expect("TCP and UDP have ports");
+    let kind = if view.protocol == TCP { Kind::Tcp } else { Kind::Udp };
+    let flags = if kind == Kind::Tcp { frame.bytes[view.l4 + 13] } else { 0 };
+    Ok(Content::Flow { kind, from, to, flags, opens: flags & 4 == 0 })
+}
+
+/// RFC 792 and RFC 4443; a redirect stays on its link.
+fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
+    let ident = be16(&frame.bytes, view.l4 + 4).unwrap_or(0) as u16;
+    let kind = frame.bytes[view.l4];
+    match (view.version, kind) {
+        (4, 8 | 0) | (6, 128 | 129) => {
+            let opens = kind == 8 || kind == 128;
+            Ok(Content::Flow { kind: Kind::Echo, from: ident, to: ident, flags: 0, opens })
+        }
+        (4, 3 | 4 | 11 | 12) | (6, 0..128) => {
+            let without = if view.snapped { "snapped" } else { "bad-quote" };
+            let quoted = quoted(frame, view).filter(|quoted| ends(quoted).is_some());
+            Ok(Content::Error(quoted.ok_or(without)?))
+        }
+        _ => Err("unsupported-protocol"),
+    }
+}
+
+/// The ports of a quoted packet, both the identifier of an echo; `None` where it doesn't show any.
+fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
+    let is_v4 = quoted.src.is_ipv4();
+    if quoted.later || quoted.extended {
+        return None;
+    }
+    match (quoted.protocol, quoted.ports, quoted.message) {
+        (TCP, Some((from, to)), _) => Some((Kind::Tcp, from, to)),
+        (UDP, Some((from, to)), _) => Some((Kind::Udp, from, to)),
+        (ICMP, _, Some((0 | 8, ident))) if is_v4 => Some((Kind::Echo, ident, ident)),
+        (ICMPV6, _, Some((128 | 129, ident))) if !is_v4 => Some((Kind::Echo, ident, ident)),
+        _ => None,
+    }
+}
+
+fn is_request(quoted: &Quoted) -> bool {
+    let is_echo = quoted.protocol != TCP && quoted.protocol != UDP;
+    is_echo && quoted.message.is_some_and(|(kind, _)| kind == 8 || kind == 128)
+}
+
+fn fragment_key(frame: &Frame, view: &View) -> Whole {
+    let (src, dst) = view.addresses(&frame.bytes);
+    let word = |at| be16(&frame.bytes, at).unwrap_or(0) as u32;
+    match view.version {
+        4 => (src, dst, word(view.l3 + 4), view.protocol),
+        _ => (src, dst, word(view.fragment_at + 4) << 16 | word(view.fragment_at + 6), 0),
+    }
+}
+
+/// What stays on the link: link-local addresses, all of the link, its groups.
+fn stays_on_link(dst: IpAddr) -> bool {
+    match dst {
+        IpAddr::V4(a) => a.is_link_local() || a.is_broadcast() || a.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(a) => {
+            let first = a.segments()[0];
+            first & 0xffc0 == 0xfe80 || (first >> 8 == 0xff && first & 15 <= 2)
+        }
+    }
+}
+
+/// The source that the engine gave a packet.
+fn chosen(left: &[u8], frame: &Frame, view: &View) -> Option<Endpoint> {
+    let given = Frame { bytes: left.to_vec(), ..frame.clone() };
+    let at = view.l4 + if matches!(view.protocol, TCP | UDP) { 0 } else { 4 };
+    (left.len() == frame.bytes.len()).then_some(())?;
+    Some((view.addresses(&given.bytes).0, be16(left, at)? as u16))
+}
