@@ -11,6 +11,7 @@ use warpline_engine::{LaunchOptions, Settings, Streams};
 use warpline_packet::kernel_layout;
 
 use crate::common::forms::Form;
+use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -70,9 +71,7 @@ fn run_scripted(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 8, max_shrink_iters: 10, failure_persistence: None, ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(8, 10))]
 
     /// Launches that take anything from nothing to long are complete in another order than they were started, and go on in that.
     #[test]
