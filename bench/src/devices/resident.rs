@@ -6,7 +6,7 @@ use std::time::Instant;
 use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
 use warpline_engine::sys::{Given, kernel_source};
 use warpline_nf::KernelParameter;
-use warpline_packet::{Binding, FieldSet};
+use warpline_packet::{Binding, FieldSet, kernel_layout};
 
 use super::Bench;
 use super::cases::Case;
@@ -197,9 +197,26 @@ impl Resident {
     /// packets are then as they are behind it.
     pub fn is_right(&mut self) -> bool {
         self.lane.run();
-        let ours = self.lane.image();
+        let mut ours = self.lane.image();
+        self.leave_flagged(&mut ours);
         let Some(theirs) = self.back.as_deref() else { return false };
         self.places(self.writes_frames).all(|place| ours[place.clone()] == theirs[place])
+    }
+
+    /// Says in `image`, of packets that were flagged, that functions behind have to get them from the CPU. Kernels say so, and the CPU
+    /// needn't.
+    fn leave_flagged(&self, image: &mut [u8]) {
+        let layout = kernel_layout(self.lane.layout());
+        let column = |name: &str| layout.iter().find(|(own, _)| own == name).map_or(0, |own| own.1);
+        let [flagged, left] = ["COLUMN_FLAGGED", "COLUMN_LEFT"].map(|name| column(name) as usize);
+        for batch in &self.lane.batches {
+            let table = &mut image[batch.table_range()];
+            for row in 0..batch.len() {
+                if table[flagged + row] != 0 {
+                    table[left + row] = SECOND_LEFT;
+                }
+            }
+        }
     }
 
     /// Where tables lie, and rooms.
@@ -226,6 +243,9 @@ impl Resident {
         }
     }
 }
+
+/// What stands for "the second function of the chain and those behind it are left to the CPU"; kernels run as the first here.
+const SECOND_LEFT: u8 = 2;
 
 /// Of a work's first piece.
 fn part(range: Range<usize>) -> Part {

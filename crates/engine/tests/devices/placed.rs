@@ -98,8 +98,7 @@ pub(crate) fn has_kernels(form: &Form) -> bool {
     definition(form.function).is_some_and(|definition| definition.has_kernels)
 }
 
-/// What was told of devices that failed.
+/// What was told of the run: of devices that failed, as nothing else goes wrong in these tests.
 pub(crate) fn told(outcome: &Outcome) -> Vec<&str> {
-    let all = outcome.report.part.warnings.iter().map(String::as_str);
-    all.filter(|warning| warning.contains("went on on the CPU")).collect()
+    outcome.report.part.warnings.iter().map(String::as_str).collect()
 }

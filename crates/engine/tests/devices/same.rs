@@ -123,7 +123,8 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
         let id = &device.description().id;
         assert!(told(&outcome).is_empty(), "{id}: {:?}", told(&outcome));
         assert!(outcome.report.part.transfers.launches > 0, "{id}");
-        assert!(outcome.counter(0, "reopened") > 100, "{id}");
+        // Those of the first batch; how many more depends on when its numbers were known.
+        assert!(outcome.counter(0, "reopened") > 20, "{id}");
         assert!(reference.sent == outcome.sent, "{id}");
         for function in 0..forms.len() {
             let drops = |of: &Outcome| of.report.part.functions[function].drops.to_vec();
