@@ -10,6 +10,9 @@ use warpline_packet::{Instant, LinkType};
 
 use super::frames::Input;
 
+/// What sources of tests always tell.
+pub(crate) const LAST_WORDS: &str = "the source's last words";
+
 /// Gives frames that it has.
 #[derive(Clone, Default)]
 pub(crate) struct Frames {
@@ -60,7 +63,7 @@ impl Source for Frames {
     }
 
     fn warnings(&self) -> Vec<String> {
-        vec!["the source's last words".into()]
+        vec![LAST_WORDS.into()]
     }
 
     fn drops_when_full(&self) -> bool {

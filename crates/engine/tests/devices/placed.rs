@@ -10,6 +10,7 @@ use warpline_engine::{Chain, LaunchOptions, OnDevice};
 use warpline_nf::definition;
 
 use crate::common::forms::Form;
+use crate::common::ports::LAST_WORDS;
 use crate::common::real::try_chain_on;
 use crate::common::run::Outcome;
 
@@ -98,7 +99,8 @@ pub(crate) fn has_kernels(form: &Form) -> bool {
     definition(form.function).is_some_and(|definition| definition.has_kernels)
 }
 
-/// What was told of the run: of devices that failed, as nothing else goes wrong in these tests.
+/// What was told of the run besides what its source says: of devices that failed, as nothing else goes wrong in these tests.
 pub(crate) fn told(outcome: &Outcome) -> Vec<&str> {
-    outcome.report.part.warnings.iter().map(String::as_str).collect()
+    let all = outcome.report.part.warnings.iter().map(String::as_str);
+    all.filter(|warning| *warning != LAST_WORDS).collect()
 }

@@ -9,7 +9,7 @@ use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::common::frames::{Input, Traffic};
-use crate::common::ports::{Failure, Frames, Kept};
+use crate::common::ports::{Failure, Frames, Kept, LAST_WORDS};
 use crate::common::run::run_specs;
 use crate::common::run::{Outcome, assert_same, check_flows, check_functions, in_time, run_ports};
 use crate::common::{DEFINITION, all_four, chain};
@@ -69,7 +69,7 @@ fn an_empty_input_ends() {
     for lanes in [1, 4] {
         let outcome = run_specs(&all_four(4), settings(lanes), &[]);
         assert!(outcome.sent.is_empty());
-        assert_eq!(outcome.report.part.warnings, ["the source's last words"]);
+        assert_eq!(outcome.report.part.warnings, [LAST_WORDS]);
     }
 }
 
