@@ -111,7 +111,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         HEADER_LEN + usize::from(self.payload_len())
     }
 
-    /// What follows this header ([`ip_protocol`](super::ip_protocol)).
+    /// What follows this header ([`ip_protocol`]).
     #[inline]
     pub fn next_header(&self) -> u8 {
         self.buffer.as_ref()[field::NEXT_HEADER.start]
