@@ -210,5 +210,47 @@ pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
         && first.emits().findings_per_packet == 0
 }
 
-/// With more packets than this share flagged, what follows gains little from being on the device already.
-const FLAGGED_SHARE_MAX: f32 = 0.1;
+/// Where most packets are flagged, most go on on the CPU anyway.
+const FLAGGED_SHARE_MAX: f32 = 0.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpline_packet::{Access, Batch, ReadWrite};
+
+    struct Declares(Access);
+
+    impl Function for Declares {
+        fn access(&self) -> &Access {
+            &self.0
+        }
+
+        fn run(&self, _: &mut Batch) {}
+    }
+
+    #[test]
+    fn what_is_done_to_all_packets_stands_between_and_what_is_done_to_few_does_not() {
+        let ttl = FieldSet::of(&[Field::Ttl]);
+        let (reads, writes) =
+            (ReadWrite::new(ttl, FieldSet::EMPTY), ReadWrite::new(FieldSet::EMPTY, ttl));
+        let second = Declares(Access::run_only(ReadWrite::new(ttl, ttl)));
+        let of = |after, after_flagged, flagged_share| {
+            let run = Access::run_only(ReadWrite::new(ttl, ttl));
+            Declares(Access { after, after_flagged, flagged_share, ..run })
+        };
+        let verdict = FieldSet::of(&[Field::Verdict, Field::Flagged]);
+        let settles = ReadWrite::new(verdict, verdict);
+        for (first, follows) in [
+            (of(ReadWrite::NONE, ReadWrite::NONE, 0.0), true),
+            (of(settles, writes, 0.01), true),
+            (of(settles, reads, FLAGGED_SHARE_MAX), true),
+            (of(settles, writes, 0.9), false),
+            (of(writes, ReadWrite::NONE, 0.0), false),
+            (of(reads, ReadWrite::NONE, 0.0), false),
+        ] {
+            assert_eq!(can_follow(&first, &second), follows, "{:?}", first.0);
+        }
+        let asks = Declares(Access { before: reads, ..*second.access() });
+        assert!(!can_follow(&of(ReadWrite::NONE, ReadWrite::NONE, 0.0), &asks));
+    }
+}

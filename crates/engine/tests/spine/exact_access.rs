@@ -1,5 +1,8 @@
-//! Access sets are true of the bytes themselves: what a phase does not declare that it writes is as it was, and nothing depends on what
-//! it does not declare that it reads. Functions that look at a frame's bytes say which fields they mean, and nothing else checks that.
+//! Access sets are true of the bytes themselves: what a phase does not declare that it writes is as it was, and nothing
+//! depends on what it does not declare that it reads. Functions that look at a frame's bytes say which fields they
+//! mean, and nothing else checks that.
+//!
+//! A phase that may move a frame (ESP, tunnels) is not looked at: its bytes can't be found again.
 
 use std::ops::Range;
 

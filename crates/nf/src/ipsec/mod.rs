@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpline_packet::wire::{ipv6, udp};
 use warpline_packet::{
-    Access, Batch, Division, Field, FieldSet, Headers, OwnKey, PairHash, ReadWrite, Shard, StateKey,
+    Access, Batch, Division, FieldSet, Headers, OwnKey, PairHash, Shard, StateKey,
 };
 
 use crate::icmp_errors;
@@ -18,6 +18,7 @@ use crate::{
     Resources, Section, State, TableSize,
 };
 
+mod access;
 pub mod cipher;
 mod counts;
 pub mod files;
@@ -76,7 +77,7 @@ pub const DEFINITION: Definition = Definition {
         "nonce-state",
         "misplaced",
     ],
-    access: access(FieldSet::EMPTY, true, true),
+    access: access::of(FieldSet::EMPTY, true, true, 0.0),
     build,
 };
 
@@ -156,51 +157,6 @@ const KEYS: &[Key] = &{
     ]
 };
 
-/// What selectors and policies ask of a packet, and what says which SA it came by. Ports lie in the payload where a header
-/// is cut or of a protocol that ingress does not know; so does ESP in UDP.
-const ASKED: FieldSet = FieldSet::of(&[
-    Field::SrcAddr,
-    Field::DstAddr,
-    Field::SrcPort,
-    Field::DstPort,
-    Field::UdpLen,
-    Field::IcmpType,
-    Field::IcmpCode,
-    Field::EspSpi,
-    Field::EspSeq,
-    Field::Payload,
-]);
-
-/// What says how long a packet is once it is sealed, and whether it may be cut on its way.
-const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::IpFragment]);
-
-const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
-
-/// What the phases touch with `words`, whatever SAs a reload brings. `reassembles`: datagrams are put together; `answers`: ICMP errors
-/// are made.
-const fn access(words: FieldSet, reassembles: bool, answers: bool) -> Access {
-    let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
-    let looked_at = ASKED.union(MEASURED).union(FieldSet::HEADERS).with(Field::Timestamp);
-    let before = if reassembles {
-        ReadWrite::new(BYTES.with(Field::Timestamp), BYTES)
-    } else {
-        ReadWrite::new(looked_at, FieldSet::EMPTY)
-    };
-    let before = ReadWrite::new(before.reads, before.writes.union(settles).union(words));
-    let run = ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(words));
-    let after = ReadWrite::new(
-        words
-            .union(FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp]))
-            .with(Field::Verdict),
-        FieldSet::of(&[Field::Verdict]),
-    );
-    // What is opened again, what an SA's selectors are asked about, and what is told of.
-    let cause = FieldSet::of(&[Field::Ingress, Field::FlowHash, Field::Shard]);
-    let reads = if answers { BYTES.union(cause) } else { BYTES };
-    let after_flagged = ReadWrite::new(reads, BYTES);
-    Access { before, run, after, after_flagged, flagged_share: 0.01 }
-}
-
 /// How often reassembly hears of the time where no fragment comes.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -247,6 +203,13 @@ struct Ipsec {
     /// Whether one shard has everything, as it was told when state was made.
     whole: OnceLock<bool>,
     successor: Successor,
+}
+
+/// The share of SAs that open that have selectors.
+fn share_with_selectors(tables: &Tables) -> f32 {
+    let opening = || tables.sas.iter().filter(|sa| sa.direction == Direction::In);
+    let with = opening().filter(|sa| !sa.selectors.is_empty()).count();
+    with as f32 / opening().count().max(1) as f32
 }
 
 /// What every link of IPv6 carries (RFC 8200, 5).
@@ -312,13 +275,15 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
             return None;
         }
     };
+    let (reassembles, answers) = (options.reassembly > 0, options.icmp.is_some());
+    let access = access::of(words.fields(), reassembles, answers, share_with_selectors(&tables));
     Some(Box::new(Ipsec {
         key: OwnKey(Arc::new(Peers(Arc::clone(&tables)))),
         tables,
         engine,
         options,
         words,
-        access: access(words.fields(), options.reassembly > 0, options.icmp.is_some()),
+        access,
         nonce_path,
         nonces: OnceLock::new(),
         reserves: Mutex::default(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
 use warpline_packet::{Batch, Packet, Reason, Shard, Verdict, prefetch};
 
+use super::access::ASKED;
 use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::replay::ReplayWindow;
@@ -20,7 +21,7 @@ use super::strip::Outcome;
 use super::tables::{Tables, is_authenticated};
 use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
-use super::{ASKED, Ipsec, MTU_LEAST_V6, reason, report, work};
+use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
 use crate::icmp_errors::{Errors, Problem};
 use crate::upper::Place;
 use crate::{After, Emit, Function, Report};

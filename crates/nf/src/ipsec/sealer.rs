@@ -8,6 +8,7 @@ use std::sync::Arc;
 use warpline_packet::wire::ipv4;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard, prefetch};
 
+use super::access::ASKED;
 use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::nonce_state::Reserve;
@@ -17,7 +18,7 @@ use super::shape::Shape;
 use super::spd::Decision;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
-use super::{ASKED, Ipsec, Options, reason, report};
+use super::{Ipsec, Options, reason, report};
 use crate::reassembly::{Reassembly, Taken, Why};
 use crate::upper::Place;
 use crate::{Before, Emit, Function, Report};

@@ -9,7 +9,7 @@ use warpline_packet::{
     Flags, FlowHasher, Headers, Packet, PairHash, SHARDS, Seed, Shard, prefetch,
 };
 
-use super::ASKED;
+use super::access::ASKED;
 use super::cipher::{Cipher, KeyTable, icv_len};
 use super::sa::{Action, Database, Direction, Policy, Sa, Selector};
 use super::shape::Shape;

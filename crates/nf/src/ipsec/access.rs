@@ -1,0 +1,55 @@
+//! What each phase touches of a packet, whatever SAs a reload brings: a chain keeps its stages then.
+
+use warpline_packet::{Access, Field, FieldSet, ReadWrite};
+
+/// What selectors and policies ask of a packet, and what says which SA it came by. Ports lie in the payload where a header
+/// is cut or of a protocol that ingress does not know; so does ESP in UDP.
+pub(super) const ASKED: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::UdpLen,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::EspSpi,
+    Field::EspSeq,
+    Field::Payload,
+]);
+
+/// What says how long a packet is once it is sealed, and whether it may be cut on its way.
+const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::IpFragment]);
+
+const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
+
+/// An estimate of how many packets are flagged at least: those that are opened again, and those that are too big.
+const FLAGGED_SHARE_LEAST: f32 = 0.01;
+
+/// Of a gateway with `words`. `reassembles`: datagrams are put together; `answers`: ICMP errors are made; `with_selectors` is the
+/// share of packets that come by SAs with selectors.
+pub(super) const fn of(
+    words: FieldSet,
+    reassembles: bool,
+    answers: bool,
+    with_selectors: f32,
+) -> Access {
+    let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
+    let (reads, writes) = match reassembles {
+        true => (BYTES, BYTES),
+        false => (ASKED.union(MEASURED).union(FieldSet::HEADERS), FieldSet::EMPTY),
+    };
+    let written = settles.union(words);
+    // Frames of packets that are not flagged are left alone behind the cipher.
+    let counted =
+        FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp, Field::Verdict]);
+    let cause = FieldSet::of(&[Field::Ingress, Field::FlowHash, Field::Shard]);
+    let reads_flagged = if answers { BYTES.union(cause) } else { BYTES };
+    Access {
+        before: ReadWrite::new(reads.with(Field::Timestamp), writes.union(written)),
+        run: ReadWrite::new(BYTES.union(words), BYTES.union(written)),
+        after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
+        // What is opened again, what an SA's selectors are asked about, and what is told of.
+        after_flagged: ReadWrite::new(reads_flagged, BYTES),
+        flagged_share: with_selectors.max(FLAGGED_SHARE_LEAST),
+    }
+}
