@@ -132,6 +132,8 @@ impl Sealer {
     fn dismiss(&mut self, packet: &mut PacketMut<'_>, class: Class) {
         let is_cut = packet.has(Flags::SNAPPED);
         match class {
+            // It may be IP that was to be sealed, or was to come by an SA.
+            Class::NotIp if packet.has(Flags::IP_CUT) => packet.drop(reason::SNAPPED),
             Class::NotIp if self.options.forwards_non_ip => {}
             Class::NotIp => packet.drop(reason::NON_IP),
             Class::Fragment => packet.drop(reason::FRAGMENT),

@@ -281,3 +281,14 @@ fn cut_packets_are_not_sealed_or_opened() {
     cut.bytes.truncate(60);
     assert_eq!(reason(&send(&mut ends.there, &cut)), "snapped");
 }
+
+/// What ends inside its IP header may have to be protected: it does not pass as what isn't IP.
+#[test]
+fn packets_cut_in_their_ip_header_are_dropped() {
+    let mut ends = Ends::new(&SaText::new(CBC));
+    for len in [1, 10, 19] {
+        let mut cut = packet(100);
+        cut.bytes.truncate(len);
+        assert_eq!(reason(&send(&mut ends.here, &cut)), "snapped", "{len} bytes");
+    }
+}
