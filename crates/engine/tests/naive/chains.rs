@@ -10,6 +10,7 @@ use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
 use crate::function::Function;
+use crate::ipsec;
 use crate::nat::Nat;
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
@@ -32,6 +33,7 @@ pub(crate) enum Naive {
     Firewall(firewall::Config),
     Digest(OnDuplicate, usize),
     Nat(bindings::Config),
+    Ipsec(Box<ipsec::Config>),
 }
 
 impl Spec {
@@ -48,6 +50,7 @@ impl Naive {
             Self::Firewall(config) => Box::new(Firewall::new(config)),
             Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
             Self::Nat(config) => Box::new(Nat::new(config)),
+            Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
         }
     }
 }
@@ -56,14 +59,43 @@ impl Naive {
 pub(crate) fn chain(seed: u64) -> Vec<Spec> {
     let mut draw = Draw::new(seed);
     let len = draw.of(&[1, 1, 2, 2, 3, 4, 5]);
-    (0..len).map(|place| spec(&mut draw, place)).collect()
+    let mut specs = Vec::new();
+    while specs.len() < len {
+        let place = specs.len();
+        if draw.percent(12) {
+            let between = draw.below(2);
+            let [one, other] = ipsec::draw::gateways(&mut draw, [place, place + 1 + between]);
+            specs.push(one);
+            specs.extend((0..between).map(|_| spec(&mut draw, place + 1)));
+            specs.push(other);
+        } else {
+            specs.push(spec(&mut draw, place));
+        }
+    }
+    keep_together(&mut specs);
+    specs
+}
+
+/// Where gateways divide state, conversations and what functions in front change may be in other shards than their state,
+/// as the gateway's manual says: such chains get a function that has everything in one.
+fn keep_together(specs: &mut Vec<Spec>) {
+    let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
+    let may_part = |spec: &Spec| match &spec.naive {
+        Naive::Firewall(config) => config.tracking.is_some(),
+        Naive::Router(_) | Naive::Digest(..) | Naive::Ipsec(_) => false,
+        _ => true,
+    };
+    if has_gateway && specs.iter().any(may_part) {
+        specs.push(digest_of(OnDuplicate::Drop, 100));
+    }
 }
 
 fn spec(draw: &mut Draw, place: usize) -> Spec {
-    match draw.below(7) {
+    match draw.below(9) {
         0 | 1 => router(draw, place),
         2 | 3 => firewall(draw, place),
         4 | 5 => nat(draw),
+        6 | 7 => ipsec::draw::gateway(draw, place),
         _ => digest(draw),
     }
 }
@@ -118,6 +150,10 @@ fn digest(draw: &mut Draw) -> Spec {
     let min_len = draw.of(&[1, 8, 32, 64, 100]);
     let dscp = draw.below(64) as u8;
     let on_duplicate = draw.of(&[OnDuplicate::Count, OnDuplicate::Tag(dscp), OnDuplicate::Drop]);
+    digest_of(on_duplicate, min_len)
+}
+
+fn digest_of(on_duplicate: OnDuplicate, min_len: usize) -> Spec {
     let table = match on_duplicate {
         OnDuplicate::Count => "on_duplicate = 'count'\n".to_owned(),
         OnDuplicate::Tag(dscp) => format!("on_duplicate = 'tag'\ntag_dscp = {dscp}\n"),

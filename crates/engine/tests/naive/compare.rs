@@ -10,6 +10,7 @@ use crate::common::ports::Sent;
 use crate::draw::Draw;
 use crate::engine;
 use crate::function::{self, Fate, Outcome, Tally};
+use crate::ipsec;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::Frame;
 
@@ -32,6 +33,7 @@ impl Case {
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(400);
         let mut case = Self { specs, settings, frames: traffic(draw.word(), count) };
+        ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {
             case.answer(&mut draw);
         }

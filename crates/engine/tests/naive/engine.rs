@@ -1,6 +1,8 @@
 //! The engine's side of the comparison: a chain of the program's functions, built as a chain file has it, and run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use toml::de::DeTable;
@@ -14,6 +16,7 @@ use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
 use crate::function::Tally;
+use crate::ipsec::draw::NONCES;
 use crate::wire::Frame;
 
 const SEED: Seed = Seed::new(0x5eed);
@@ -27,13 +30,33 @@ pub(crate) struct Run {
     pub(crate) spied: Vec<Option<Vec<Vec<u8>>>>,
 }
 
+/// A folder of a run, for what functions keep on disk.
+struct Kept(PathBuf);
+
+impl Kept {
+    fn new() -> Self {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let (own, run) = (std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("warpline-naive-{own}-{run}"));
+        std::fs::create_dir(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Runs a chain of `specs` over `frames`; or says why there is no such chain.
 pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Result<Run, String> {
+    let kept = Kept::new();
     let mut resources = Resources::with_seed(SEED);
     let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
     for (place, spec) in specs.iter().enumerate() {
         places.push(instances.len());
-        let built = instance(place, spec, &mut resources);
+        let built = instance(place, spec, &kept, &mut resources);
         instances.push(built.map_err(|mistakes| format!("{mistakes}\n{}", spec.table))?);
         let spy = spec.is_spied_on().then(Spy::new);
         if let Some(spy) = &spy {
@@ -63,9 +86,15 @@ impl From<&Frame> for Input {
     }
 }
 
-fn instance(place: usize, spec: &Spec, resources: &mut Resources) -> Result<Instance, Diagnostics> {
+fn instance(
+    place: usize,
+    spec: &Spec,
+    kept: &Kept,
+    resources: &mut Resources,
+) -> Result<Instance, Diagnostics> {
     let definition = definition(spec.function).expect("a function of that name");
-    let source = SourceText::new(spec.function, spec.table.as_str());
+    let table = spec.table.replace(NONCES, &kept.0.join(NONCES).to_string_lossy());
+    let source = SourceText::new(spec.function, table.as_str());
     let parsed = DeTable::parse(&source.text).expect("a table that is TOML");
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
     let files: Vec<_> = spec.files.iter().map(|(name, text)| (&name[..], &text[..])).collect();

@@ -9,6 +9,8 @@ use crate::wire::Frame;
 pub(crate) enum Fate {
     Forward,
     Drop(&'static str),
+    /// It ends here, as it should.
+    Absorb,
     /// Rejected for the header that lies.
     Malformed(&'static str),
 }
@@ -98,7 +100,7 @@ impl Tally {
         self.packets_in += 1;
         self.made += made;
         match fate {
-            Fate::Forward => {}
+            Fate::Forward | Fate::Absorb => {}
             Fate::Drop(why) => *self.drops.entry(why).or_default() += 1,
             Fate::Malformed(what) => *self.malformed.entry(what).or_default() += 1,
         }

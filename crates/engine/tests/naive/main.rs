@@ -21,6 +21,7 @@ mod draw;
 mod engine;
 mod firewall;
 mod function;
+mod ipsec;
 mod nat;
 mod odd;
 mod prefix;

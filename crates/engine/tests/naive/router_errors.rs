@@ -6,11 +6,17 @@ use crate::sums::sum;
 use crate::wire::{Frame, ICMP, ICMPV6, View, addresses, link};
 
 /// The error from `src` about a dropped frame; `None` where the standards forbid one.
-pub(crate) fn error(
+pub(crate) fn error(frame: &Frame, view: &View, src: IpAddr, message: (u8, u8)) -> Option<Frame> {
+    error_with(frame, view, src, message, [0; 4])
+}
+
+/// The same, with these bytes behind the checksum.
+pub(crate) fn error_with(
     frame: &Frame,
     view: &View,
     src: IpAddr,
     (kind, code): (u8, u8),
+    rest: [u8; 4],
 ) -> Option<Frame> {
     let packet = &frame.bytes[view.l3..view.end];
     let forbidden = view.wire_end > view.end || to_all(frame) || {
@@ -22,7 +28,7 @@ pub(crate) fn error(
     }
     let (most, header) = if view.version == 4 { (576, 28) } else { (1280, 48) };
     let quote = &packet[..packet.len().min(most - header)];
-    let mut message = [&[kind, code, 0, 0, 0, 0, 0, 0][..], quote].concat();
+    let mut message = [&[kind, code, 0, 0][..], &rest, quote].concat();
     let to = addresses(view.version, packet).0;
     let check = !if view.version == 4 { sum(&[&message]) } else { sum_v6(src, to, &message) };
     message[2..4].copy_from_slice(&check.to_be_bytes());
