@@ -7,7 +7,7 @@ use super::seal::{headers, in_transport_with, in_tunnel, seal};
 use crate::build::{Packet, udp};
 use crate::chains::{Naive, Spec};
 use crate::draw::Draw;
-use crate::rewrite::{Side, rewrite};
+use crate::router_errors::octets;
 use crate::sums::sum;
 use crate::traffic::set_clock;
 use crate::wire::{Frame, UDP, View, view};
@@ -77,28 +77,37 @@ impl Sender {
             return None;
         }
         let frame = self.addressed(frame, &view)?;
-        let step = match draw.below(30) {
-            0 => 2 + draw.below(90) as u64,
-            1 => 60 + draw.below(10) as u64,
-            2 if self.sa.esn => draw.of(&[1 << 32, (1 << 31) - 9, (1 << 32) - 40]),
-            _ => 1,
-        };
-        let last = if self.sa.esn { u64::MAX } else { u32::MAX.into() };
-        // The number after the last is 0 again.
-        self.sequence = if last - self.sequence < step { 0 } else { self.sequence + step };
+        let sequence = self.number(draw);
         let bytes = match draw.below(20) {
-            0 => self.odd(draw, &frame, &view)?,
+            0 => self.odd(draw, sequence, &frame, &view)?,
             1 => return self.in_udp(draw, &frame, &view),
-            _ => seal(&self.sa, self.sequence, &frame, &view),
+            _ => seal(&self.sa, sequence, &frame, &view),
         };
         if bytes.len() > 1800 {
             return None;
         }
         let mut made = Frame { wire_len: bytes.len(), bytes, ..frame };
         if draw.percent(15) {
-            congest(&mut made, view.l3);
+            let ecn = draw.below(4) as u8;
+            mark(&mut made, view.l3, ecn);
         }
         Some(made)
+    }
+
+    /// The next number, now and then one that is far ahead, or at the lower edge of the window.
+    fn number(&mut self, draw: &mut Draw) -> u64 {
+        let window = if self.sa.window == 0 { 1 << 31 } else { u64::from(self.sa.window) };
+        let step = match draw.below(30) {
+            0 | 1 => 2 + draw.below(90) as u64,
+            2 => 60 + draw.below(10) as u64,
+            3 if self.sa.esn => draw.of(&[1 << 32, (1 << 31) - 9, (1 << 32) - 40]),
+            4..7 => return self.sequence.saturating_sub(window + 1 - draw.below(3) as u64),
+            _ => 1,
+        };
+        let last = if self.sa.esn { u64::MAX } else { u32::MAX.into() };
+        // The number after the last is 0 again.
+        self.sequence = if last - self.sequence < step { 0 } else { self.sequence + step };
+        self.sequence
     }
 
     /// What the other end would seal: in transport mode it goes to the SA's end.
@@ -108,28 +117,34 @@ impl Sender {
             if view.fragment || self.sa.src.is_ipv4() != (view.version == 4) {
                 return None;
             }
-            rewrite(&mut frame, view, Side::Destination, (self.sa.dst, None));
-            rewrite(&mut frame, view, Side::Source, (self.sa.src, None));
+            // Checksums stay those of other addresses, as behind a NAT.
+            let ends = [octets(self.sa.src), octets(self.sa.dst)].concat();
+            let at = view.l3 + if view.version == 4 { 12 } else { 8 };
+            frame.bytes[at..at + ends.len()].copy_from_slice(&ends);
         }
         Some(frame)
     }
 
     /// ESP with text that is not what it should be.
-    fn odd(&self, draw: &mut Draw, frame: &Frame, view: &View) -> Option<Vec<u8>> {
-        let payload = &frame.bytes[view.l3..view.end];
-        let next = if view.version == 4 { 4 } else { 41 };
+    fn odd(&self, draw: &mut Draw, sequence: u64, frame: &Frame, view: &View) -> Option<Vec<u8>> {
+        let place = *headers(frame, view).last()?;
+        let (payload, next) = match (self.sa.is_tunnel, view.version) {
+            (true, 4) => (&frame.bytes[view.l3..view.end], 4),
+            (true, _) => (&frame.bytes[view.l3..view.end], 41),
+            (false, _) => (&frame.bytes[place.body.min(view.end)..view.end], place.protocol),
+        };
         let len = 4 * draw.below(12);
         let noise = draw.bytes(len);
         let padded = |next| esp::text(&self.sa, &[payload, &noise].concat(), next);
-        let text = match draw.below(8) {
+        let text = match draw.below(9) {
             0 => padded(59),
             1 => esp::text(&self.sa, &[], 59),
             // Padding against traffic analysis.
-            2 => padded(next),
-            3 => esp::text(&self.sa, &payload[..draw.below(payload.len())], next),
-            4 => esp::text(&self.sa, payload, draw.of(&[4, 41, 17, 0, 50])),
-            5 => esp::text(&self.sa, &noise, draw.of(&[4, 41, 6])),
-            6 => {
+            2 | 3 => padded(next),
+            4 => esp::text(&self.sa, &payload[..draw.below(payload.len())], next),
+            5 => esp::text(&self.sa, payload, draw.of(&[4, 41, 17, 0, 50])),
+            6 => esp::text(&self.sa, &noise, draw.of(&[4, 41, 6])),
+            7 => {
                 // One of the bytes of the padding, or their number.
                 let mut text = esp::text(&self.sa, payload, next);
                 let at = text.len() - 2 - draw.below(4);
@@ -139,10 +154,9 @@ impl Sender {
             _ => padded(draw.word() as u8),
         };
         if self.sa.is_tunnel {
-            return Some(in_tunnel(&self.sa, self.sequence, frame, view, &text));
+            return Some(in_tunnel(&self.sa, sequence, frame, view, &text));
         }
-        let place = *headers(frame, view).first()?;
-        Some(in_transport_with(&self.sa, self.sequence, frame, view, place, &text))
+        Some(in_transport_with(&self.sa, sequence, frame, view, place, &text))
     }
 
     /// What else goes to the port of ESP in UDP: a keepalive, IKE, a few bytes.
@@ -152,8 +166,13 @@ impl Sender {
         }
         let few = draw.below(12);
         let noise = draw.bytes(few);
-        let payload =
-            draw.of(&[vec![0xff], vec![0xff], [&[0; 4][..], &noise].concat(), noise, vec![0; 3]]);
+        let payload = draw.of(&[
+            vec![0xff],
+            [&[0xff][..], &noise].concat(),
+            [&[0; 4][..], &noise].concat(),
+            noise,
+            vec![0; 3],
+        ]);
         let packet = Packet {
             src: self.sa.src,
             dst: self.sa.dst,
@@ -169,13 +188,13 @@ impl Sender {
     }
 }
 
-/// A router on the way met congestion.
-fn congest(frame: &mut Frame, l3: usize) {
+/// A router on the way set the mark of congestion.
+fn mark(frame: &mut Frame, l3: usize, ecn: u8) {
     if frame.bytes[l3] >> 4 == 6 {
-        frame.bytes[l3 + 1] |= 0x30;
+        frame.bytes[l3 + 1] = frame.bytes[l3 + 1] & !0x30 | ecn << 4;
         return;
     }
-    frame.bytes[l3 + 1] |= 3;
+    frame.bytes[l3 + 1] = frame.bytes[l3 + 1] & !3 | ecn;
     let len = usize::from(frame.bytes[l3] & 15) * 4;
     frame.bytes[l3 + 10..l3 + 12].fill(0);
     let check = !sum(&[&frame.bytes[l3..l3 + len]]);
