@@ -12,6 +12,7 @@ use crate::firewall::{self, Firewall};
 use crate::function::Function;
 use crate::ipsec;
 use crate::nat::Nat;
+use crate::nids::{self, Nids};
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
 use crate::rules::{Rule, Side, Upper};
@@ -34,6 +35,7 @@ pub(crate) enum Naive {
     Digest(OnDuplicate, usize),
     Nat(bindings::Config),
     Ipsec(Box<ipsec::Config>),
+    Nids(Vec<nids::Rule>),
 }
 
 impl Spec {
@@ -51,6 +53,7 @@ impl Naive {
             Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
             Self::Nat(config) => Box::new(Nat::new(config)),
             Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
+            Self::Nids(rules) => Box::new(Nids::new(rules)),
         }
     }
 }
@@ -82,7 +85,7 @@ fn keep_together(specs: &mut Vec<Spec>) {
     let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
     let may_part = |spec: &Spec| match &spec.naive {
         Naive::Firewall(config) => config.tracking.is_some(),
-        Naive::Router(_) | Naive::Digest(..) | Naive::Ipsec(_) => false,
+        Naive::Router(_) | Naive::Digest(..) | Naive::Ipsec(_) | Naive::Nids(_) => false,
         _ => true,
     };
     if has_gateway && specs.iter().any(may_part) {
@@ -91,11 +94,12 @@ fn keep_together(specs: &mut Vec<Spec>) {
 }
 
 fn spec(draw: &mut Draw, place: usize) -> Spec {
-    match draw.below(9) {
+    match draw.below(11) {
         0 | 1 => router(draw, place),
         2 | 3 => firewall(draw, place),
         4 | 5 => nat(draw),
         6 | 7 => ipsec::draw::gateway(draw, place),
+        8 | 9 => nids::draw::nids(draw, place),
         _ => digest(draw),
     }
 }

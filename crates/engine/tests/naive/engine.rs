@@ -1,10 +1,11 @@
 //! The engine's side of the comparison: a chain of the program's functions, built as a chain file has it, and run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
 use toml::de::DeTable;
 use warpline_engine::{Chain, Instance, Settings};
 use warpline_nf::config::{Folder, Layer};
@@ -16,7 +17,7 @@ use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
 use crate::function::Tally;
-use crate::ipsec::draw::NONCES;
+use crate::nids::{Alert, draw::eve};
 use crate::wire::Frame;
 
 const SEED: Seed = Seed::new(0x5eed);
@@ -30,7 +31,7 @@ pub(crate) struct Run {
     pub(crate) spied: Vec<Option<Vec<Vec<u8>>>>,
 }
 
-/// A folder of a run, for what functions keep on disk.
+/// A folder of a run, for what functions keep on disk: tables call it `KEPT`.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -69,7 +70,10 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
     let outcome = run_whole(chain, settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
-    let tallies = tallies.collect();
+    let mut tallies: Vec<Tally> = tallies.collect();
+    for (place, tally) in tallies.iter_mut().enumerate() {
+        tally.alerts = alerts(&kept.0.join(eve(place)));
+    }
     let spied = spies.into_iter().map(|spy| spy.map(|spy| spy.seen())).collect();
     Ok(Run { outcome, tallies, spied })
 }
@@ -93,7 +97,7 @@ fn instance(
     resources: &mut Resources,
 ) -> Result<Instance, Diagnostics> {
     let definition = definition(spec.function).expect("a function of that name");
-    let table = spec.table.replace(NONCES, &kept.0.join(NONCES).to_string_lossy());
+    let table = spec.table.replace("KEPT", &kept.0.to_string_lossy());
     let source = SourceText::new(spec.function, table.as_str());
     let parsed = DeTable::parse(&source.text).expect("a table that is TOML");
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
@@ -134,6 +138,34 @@ fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {
         drops: names.iter().copied().zip(&stats.drops).filter_map(some).collect(),
         malformed: malformed.filter_map(some).collect(),
         counters: stats.counters.iter().map(|(&name, &count)| (name, (count, count))).collect(),
+        alerts: Vec::new(),
+    }
+}
+
+/// The alerts in a file, if it is there.
+fn alerts(path: &Path) -> Vec<Alert> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| alert(&serde_json::from_str(line).expect("JSON"))).collect()
+}
+
+fn alert(line: &Value) -> Alert {
+    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let end = |address: &str, port: &str| {
+        let address = text(&line[address]).parse().expect("an address");
+        (address, line.get(port).map(number))
+    };
+    let protocol = text(&line["proto"]);
+    let known = ["TCP", "UDP", "ICMP", "IPv6-ICMP", "GRE", "ESP"].contains(&&protocol[..]);
+    let rule = &line["alert"];
+    Alert {
+        packet: number(&line["pcap_cnt"]),
+        sid: number(&rule["signature_id"]),
+        rev: number(&rule["rev"]),
+        severity: number(&rule["severity"]),
+        action: text(&rule["action"]),
+        ends: [end("src_ip", "src_port"), end("dest_ip", "dest_port")],
+        protocol: if known { protocol } else { String::new() },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::nids::Alert;
 use crate::wire::Frame;
 
 /// What becomes of a packet.
@@ -27,6 +28,11 @@ pub(crate) trait Function {
     /// What it counted when the last packet came at `now`.
     fn counters(&self, now: u64) -> Counters;
 
+    /// What it told of.
+    fn alerts(&self) -> &[Alert] {
+        &[]
+    }
+
     /// What it found wrong with the engine's choices.
     fn complaints(&mut self) -> Vec<String> {
         Vec::new()
@@ -41,6 +47,7 @@ pub(crate) struct Tally {
     pub(crate) drops: BTreeMap<&'static str, u64>,
     pub(crate) malformed: BTreeMap<&'static str, u64>,
     pub(crate) counters: Counters,
+    pub(crate) alerts: Vec<Alert>,
 }
 
 /// A frame that left the chain, and the number of the input that caused it.
@@ -69,7 +76,7 @@ pub(crate) fn run(
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
     let mut passed = vec![0; chain.len()];
     for (cause, input) in inputs.iter().enumerate() {
-        let mut frame = input.clone();
+        let mut frame = Frame { number: cause, ..input.clone() };
         let mut end = (chain.len(), Fate::Forward);
         let mut back = Vec::new();
         for (place, function) in chain.iter_mut().enumerate() {
@@ -90,6 +97,7 @@ pub(crate) fn run(
     let now = inputs.iter().map(|frame| frame.now).max().unwrap_or(0);
     for (tally, function) in outcome.tallies.iter_mut().zip(chain) {
         tally.counters = function.counters(now);
+        tally.alerts = function.alerts().to_vec();
         outcome.complaints.extend(function.complaints());
     }
     outcome

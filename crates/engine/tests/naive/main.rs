@@ -23,6 +23,7 @@ mod firewall;
 mod function;
 mod ipsec;
 mod nat;
+mod nids;
 mod odd;
 mod prefix;
 mod quote;

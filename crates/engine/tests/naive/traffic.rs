@@ -9,6 +9,8 @@ use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link, view};
 
 const START: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
+/// What payloads that are no noise are made of.
+pub(crate) const LETTERS: [u8; 4] = *b"abAB";
 
 /// Two hosts that talk.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub(crate) fn traffic(seed: u64, count: usize) -> Vec<Frame> {
     let mut draw = Draw::new(seed);
     let talks = (0..1 + draw.below(12)).map(|_| Talk::new(&mut draw)).collect();
     let payloads = (0..8).map(|_| draw.below(120)).collect::<Vec<_>>();
-    let payloads = payloads.into_iter().map(|len| draw.bytes(len)).collect();
+    let payloads = payloads.into_iter().map(|len| payload(&mut draw, len)).collect();
     let nanos = START + if draw.percent(50) { 0 } else { draw.word() % SECOND };
     let mut traffic =
         Traffic { draw, talks, nanos, late: Vec::new(), payloads, frames: Vec::new() };
@@ -46,6 +48,14 @@ pub(crate) fn traffic(seed: u64, count: usize) -> Vec<Frame> {
     }
     set_clock(&mut traffic.frames);
     traffic.frames
+}
+
+/// Noise, or a few letters.
+fn payload(draw: &mut Draw, len: usize) -> Vec<u8> {
+    match draw.percent(50) {
+        true => draw.bytes(len),
+        false => (0..len.min(48)).map(|_| draw.of(&LETTERS)).collect(),
+    }
 }
 
 /// The time that state ages by: it follows the packets' own, and stands still where that steps back a little.
@@ -272,8 +282,8 @@ impl Traffic {
 
     fn push(&mut self, (link, bytes): (u16, Vec<u8>)) {
         let interface = self.draw.below(2) as u16;
-        let mut frame =
-            Frame { wire_len: bytes.len(), bytes, nanos: self.nanos, now: 0, link, interface };
+        let (wire_len, nanos) = (bytes.len(), self.nanos);
+        let mut frame = Frame { wire_len, bytes, nanos, now: 0, link, interface, number: 0 };
         if self.draw.percent(6) {
             spoil(&mut self.draw, &mut frame);
         }

@@ -9,9 +9,6 @@ use crate::draw::{Draw, address};
 use crate::prefix::Prefix;
 use crate::wire::{ICMP, ICMPV6, TCP, UDP};
 
-/// The file in which sequence numbers are reserved: the engine's side gives each run one of its own.
-pub(crate) const NONCES: &str = "NONCES";
-
 /// A gateway.
 pub(crate) fn gateway(draw: &mut Draw, place: usize) -> Spec {
     let (out, coming) = draw.of(&[(1, 0), (2, 0), (1, 1), (2, 2), (0, 2), (0, 3), (3, 3)]);
@@ -81,7 +78,7 @@ fn spec(config: Config, place: usize) -> Spec {
     let mut table = format!("sas = '{sas}'\npolicies = '{policies_name}'\nreassembly = 0\n");
     table += &choice(config.bypasses, "default", "bypass", "discard");
     table += &choice(config.forwards_non_ip, "non_ip", "forward", "drop");
-    table += &format!("nonce_state = '{NONCES}-{place}'\n");
+    table += &format!("nonce_state = 'KEPT/nonces-{place}'\n");
     if let Some((v4, v6)) = config.icmp {
         table += "icmp = 'on'\nicmp_rate_pps = 100000\n";
         v4.iter().for_each(|src| table += &format!("icmp_src_v4 = '{src}'\n"));
@@ -138,7 +135,7 @@ fn sa(draw: &mut Draw, at: usize, is_out: bool) -> Sa {
         window: draw.of(&[0, 32, 33, 64, 64, 100]),
         encap: draw.percent(25).then(|| [draw.of(&[4500, 1025]), draw.of(&[4500, 4500, 4501])]),
         selectors: if draw.percent(40) { selectors(draw, src, is_tunnel) } else { Vec::new() },
-        hard: if draw.percent(20) { limits(draw) } else { Limits::default() },
+        hard: if draw.percent(30) { limits(draw) } else { Limits::default() },
         sequence: if esn { draw.of(&long) } else { draw.of(&starts) },
         dscp: draw.percent(30).then(|| draw.below(64) as u8),
         ecn: draw.percent(75),

@@ -1,0 +1,213 @@
+//! Intrusion detection packet by packet, from its manual and Suricata's: every rule is asked of every packet, one after
+//! the other. Rules on streams, flows and fragments are not drawn.
+
+use std::net::IpAddr;
+
+use crate::function::{Counters, Fate, Function};
+use crate::wire::{Frame, TCP, UDP, view};
+
+mod content;
+pub(crate) mod draw;
+mod rule;
+mod subject;
+mod text;
+
+use rule::Action;
+pub(crate) use rule::Rule;
+use subject::Subject;
+
+/// Alerts of a packet.
+const ALERTS_MAX: usize = 15;
+/// Matches of a packet of which nothing is told that are noted.
+const SILENT_MAX: usize = 17;
+
+/// What nobody can tell without knowing how the function does it, or what is about flows, streams and fragments.
+const UNKNOWN: [&str; 46] = [
+    "rules_asked",
+    "candidates",
+    "rescans",
+    "waiting_full",
+    "flows",
+    "flows_evicted",
+    "flows_evicted_closed",
+    "flows_evicted_unanswered",
+    "flows_evicted_half_open",
+    "flows_evicted_answered",
+    "flows_evicted_established",
+    "flows_evicted_with_data",
+    "flows_expired",
+    "flows_reused",
+    "packets_without_flow",
+    "streams_picked_up",
+    "segments_untracked",
+    "segments_held",
+    "segments_overlapping",
+    "segments_old",
+    "segments_changed_delivered",
+    "segments_taken_back",
+    "segments_mixed",
+    "keep_alives",
+    "refused_checksum",
+    "refused_handshake",
+    "refused_window",
+    "refused_acknowledgement",
+    "refused_reset",
+    "refused_time",
+    "refused_signature",
+    "refused_closed",
+    "gaps_acknowledged",
+    "gaps_no_room",
+    "segments_late",
+    "streams_caught_up",
+    "gap_bytes",
+    "stream_memory_exhausted",
+    "windows_cut",
+    "stream_memory_peak",
+    "fragments",
+    "datagrams",
+    "fragments_overlap",
+    "fragments_refused",
+    "datagrams_evicted",
+    "datagrams_expired",
+];
+
+/// An alert, in the words of the file that it is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Alert {
+    /// The packet's number in the input, from 1.
+    pub(crate) packet: u64,
+    pub(crate) sid: u64,
+    pub(crate) rev: u64,
+    pub(crate) severity: u64,
+    pub(crate) action: String,
+    pub(crate) ends: [(IpAddr, Option<u64>); 2],
+    pub(crate) protocol: String,
+}
+
+/// The function.
+pub(crate) struct Nids {
+    /// In the order in which they are asked.
+    rules: Vec<Rule>,
+    alerts: Vec<Alert>,
+    inspected: u64,
+    not_ip: u64,
+    malformed: u64,
+    passed: u64,
+    alerts_over: u64,
+    matches_over: u64,
+    silent: u64,
+}
+
+impl Nids {
+    /// `pass` before `drop` before `alert`, then by priority, then as written.
+    pub(crate) fn new(mut rules: Vec<Rule>) -> Self {
+        rules.sort_by_key(|rule| (rule.action, rule.rank()));
+        Self {
+            rules,
+            alerts: Vec::new(),
+            inspected: 0,
+            not_ip: 0,
+            malformed: 0,
+            passed: 0,
+            alerts_over: 0,
+            matches_over: 0,
+            silent: 0,
+        }
+    }
+
+    fn ask(&mut self, frame: &Frame, subject: &Subject<'_>) -> Fate {
+        let (mut fate, mut told, mut silent) = (Fate::Forward, 0, 0);
+        for rule in self.rules.iter().filter(|rule| rule.matches(subject)) {
+            if rule.action == Action::Drop {
+                fate = Fate::Drop("rule");
+            }
+            if rule.is_silent || rule.action == Action::Pass {
+                silent += 1;
+                *(if silent > SILENT_MAX { &mut self.matches_over } else { &mut self.silent }) += 1;
+            } else if told < ALERTS_MAX {
+                told += 1;
+                self.alerts.push(alert(rule, frame, subject, fate));
+            } else {
+                self.alerts_over += 1;
+            }
+            if rule.action == Action::Pass {
+                self.passed += 1;
+                break;
+            }
+        }
+        fate
+    }
+}
+
+fn alert(rule: &Rule, frame: &Frame, subject: &Subject<'_>, fate: Fate) -> Alert {
+    let has_ports = [TCP, UDP, 132].contains(&subject.protocol);
+    // A port that can't be seen is told as 0.
+    let port = |port: Option<u16>| has_ports.then(|| port.unwrap_or(0).into());
+    let name = match subject.protocol {
+        TCP => "TCP".to_owned(),
+        UDP => "UDP".to_owned(),
+        1 => "ICMP".to_owned(),
+        58 => "IPv6-ICMP".to_owned(),
+        47 => "GRE".to_owned(),
+        50 => "ESP".to_owned(),
+        // Names of others are for readers alone.
+        _ => String::new(),
+    };
+    Alert {
+        packet: frame.number as u64 + 1,
+        sid: rule.sid.into(),
+        rev: rule.rev.into(),
+        severity: rule.rank().into(),
+        action: if fate == Fate::Forward { "allowed" } else { "blocked" }.to_owned(),
+        ends: subject.ends().map(|(address, own)| (address, port(own))),
+        protocol: name,
+    }
+}
+
+impl Function for Nids {
+    fn take(&mut self, frame: &mut Frame, _: Option<&[u8]>, _: &mut Vec<Frame>) -> Fate {
+        let view = view(frame);
+        if view.version == 0 && view.lie.is_none() {
+            self.not_ip += 1;
+            return Fate::Forward;
+        }
+        self.inspected += 1;
+        self.malformed += u64::from(view.lie.is_some());
+        match Subject::of(frame, &view) {
+            Some(subject) => self.ask(frame, &subject),
+            None => Fate::Forward,
+        }
+    }
+
+    fn counters(&self, _: u64) -> Counters {
+        let blocked = self.alerts.iter().filter(|alert| alert.action == "blocked");
+        let alerts = self.alerts.len() as u64;
+        let exact = [
+            ("inspected", self.inspected),
+            ("not_ip", self.not_ip),
+            ("malformed", self.malformed),
+            ("passed_by_rule", self.passed),
+            ("alerts_over", self.alerts_over),
+            ("matches_over", self.matches_over),
+            ("matches", alerts + self.silent),
+            ("alerts", alerts),
+            ("alerts_blocked", blocked.count() as u64),
+            ("alerts_suppressed", self.silent),
+            ("thresholds_evicted", 0),
+            ("notes_unknown", 0),
+            ("reject_resets", 0),
+            ("reject_unreachables", 0),
+            ("reject_rate_limited", 0),
+            ("reject_withheld", 0),
+            ("step_limit", 0),
+            ("regex_limit", 0),
+            ("xbits_evicted", 0),
+        ];
+        let exact = exact.map(|(name, count)| (name, (count, count)));
+        exact.into_iter().chain(UNKNOWN.map(|name| (name, (0, u64::MAX)))).collect()
+    }
+
+    fn alerts(&self) -> &[Alert] {
+        &self.alerts
+    }
+}
