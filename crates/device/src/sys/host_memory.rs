@@ -32,8 +32,10 @@ pub unsafe trait HostMemory: Send + Sync {
 
 /// Memory from the program's allocator: whole pages, zeroed.
 struct HeapPages {
-    base: NonNull<u8>,
+    block: NonNull<u8>,
     layout: Layout,
+    base: NonNull<u8>,
+    len: usize,
 }
 
 const PAGE: usize = 4096;
@@ -41,17 +43,25 @@ const PAGE: usize = 4096;
 impl HeapPages {
     fn new(len: usize) -> Result<Self, Failure> {
         let none = || Failure::OutOfMemory { wanted: len, free: None };
-        let layout = Layout::from_size_align(len.max(1), PAGE).map_err(|_| none())?.pad_to_align();
+        // Whole pages: a device registers no less.
+        let len = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(none)?;
+        // Aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
+        // come from the system, zero, when they are first touched.
+        let with_room = len.checked_add(PAGE).ok_or_else(none)?;
+        let layout = Layout::from_size_align(with_room, 1).map_err(|_| none())?;
         // SAFETY: the layout's size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
-        Ok(Self { base, layout })
+        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
+        let skip = block.as_ptr().align_offset(PAGE).min(PAGE);
+        // SAFETY: a page's distance at most, which the block has beyond `len`.
+        let base = unsafe { block.add(skip) };
+        Ok(Self { block, layout, base, len })
     }
 }
 
 impl Drop for HeapPages {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout, freed once.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        unsafe { dealloc(self.block.as_ptr(), self.layout) }
     }
 }
 
@@ -61,7 +71,7 @@ unsafe impl HostMemory for HeapPages {
         self.base
     }
     fn len(&self) -> usize {
-        self.layout.size()
+        self.len
     }
 }
 

@@ -63,11 +63,28 @@ impl SharedMemory {
         if !(base.as_ptr() as usize).is_multiple_of(ALIGN) {
             return None;
         }
+        ask_for_huge_pages(base, len);
         // SAFETY: `len` bytes that were just allocated, and nobody else knows.
         unsafe { base.write_bytes(0, len) };
         sharing.ranges().push((base.as_ptr() as usize, len));
         Some(own)
     }
+}
+
+/// Memory of at least this many bytes asks for huge pages: it is zeroed sooner, and a lane misses its TLB less.
+const HUGE_MIN: usize = 4 << 20;
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A refusal costs speed only.
+fn ask_for_huge_pages(base: NonNull<u8>, len: usize) {
+    if len < HUGE_MIN {
+        return;
+    }
+    let skip = base.as_ptr().align_offset(HUGE_PAGE);
+    let pages = len.saturating_sub(skip) / HUGE_PAGE * HUGE_PAGE;
+    let from = base.as_ptr().wrapping_add(skip);
+    // SAFETY: whole pages within `len` allocated bytes; the advice leaves their content alone.
+    let _ = unsafe { libc::madvise(from.cast(), pages, libc::MADV_HUGEPAGE) };
 }
 
 impl Drop for SharedMemory {
