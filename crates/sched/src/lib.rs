@@ -11,7 +11,12 @@
 #![forbid(unsafe_code)]
 
 mod batcher;
+mod plan;
 mod stream_count;
 
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
+pub use plan::{
+    Crossing, Event, Kept, LinkCosts, Misfit, Mode, Plan, PlannedFunction, Problem, Step, Touch,
+    Way, Widths,
+};
 pub use stream_count::StreamCount;

@@ -1,0 +1,178 @@
+//! The synchronisation plan: which fields of packets cross to which device and back, at which function of a chain
+//! (`AdaptChain`, section IV; its tables I and II with the conditions that they leave out).
+//!
+//! The host's memory and each device's mirror hold a packet; a field is *current* where its last value is. A function on
+//! a device makes one [`Step`]: what crosses to the device before its kernel, and what crosses to the host behind it.
+//! Functions on the host copy nothing, so each step brings what the host needs until the next one.
+//!
+//! To the device, where `needs` is what the kernel reads or writes in part:
+//!
+//! | way | when | copied | mirror |
+//! |---|---|---|---|
+//! | needed fields | mirror in use | what of `needs` is not current there | in use |
+//! | all stale fields | mirror in use | what of the frame or of `needs` is not current there | in use |
+//! | whole frame | the host has all of it, or gets it first from mirrors | the frame | in use |
+//! | direct | mirror not in use | `needs` | not in use |
+//!
+//! To the host, of what is current on the device alone:
+//!
+//! | way | when | copied | mirror |
+//! |---|---|---|---|
+//! | needed fields | mirror in use | what is needed elsewhere before the next function there | in use |
+//! | all stale fields | mirror in use | all that anyone will need | given up |
+//! | whole frame | the device has all of it | the frame | in use, or given up |
+//! | direct | mirror not in use | what the kernel wrote | not in use |
+//!
+//! Of metadata (columns of the table) only needed fields cross, whatever the way. Nobody needs the whole of a table.
+//!
+//! [`Problem::plan`] gives the cheapest plan of these, or the plan of an older system ([`Mode`]). A plan is a shortest
+//! path: what is current where after a function is a node, the choice of ways an edge.
+
+mod baselines;
+mod cost;
+mod history;
+mod outlook;
+mod problem;
+mod search;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use warpline_packet::FieldSet;
+
+pub use cost::{LinkCosts, Widths};
+pub use history::{Event, Kept};
+pub use problem::{Misfit, PlannedFunction, Problem, Touch};
+
+/// By which rule a plan is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The cheapest of all plans (`AdaptChain`).
+    Adaptive,
+    /// Each function takes what is cheapest for itself: no copy is made early for a later one (`AdaptChain` without global
+    /// optimisation, section III-A 3).
+    Local,
+    /// Consecutive functions on a device share whole frames, which come back behind the last of them (`Gaviss`).
+    ShareAll,
+    /// Each function has the fields that it reads copied to the device and what it wrote copied back (`G-NET`).
+    PerNf,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Adaptive, Self::Local, Self::ShareAll, Self::PerNf];
+
+    /// Its name in chain files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Local => "local",
+            Self::ShareAll => "share_all",
+            Self::PerNf => "per_nf",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// How a copy's part of the frame crosses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing does.
+    #[default]
+    Nothing,
+    /// Fields, gathered one by one on one side and put in their places on the other.
+    Fields,
+    /// Fields, gathered; the kernel reads and writes them where they are gathered, there is no frame.
+    Direct,
+    /// The whole frame, as it lies in its room.
+    Frame,
+}
+
+impl Way {
+    /// Its name in what people and programs read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Fields => "fields",
+            Self::Direct => "direct",
+            Self::Frame => "frame",
+        }
+    }
+}
+
+/// What crosses in one direction at one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Crossing {
+    /// How its part of the frame does.
+    pub way: Way,
+    /// The fields; with [`Way::Frame`] all of the frame's are among them.
+    pub fields: FieldSet,
+    /// Bytes a packet.
+    pub bytes: f64,
+}
+
+/// What crosses for one function on a device with a memory of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The function's position in the chain.
+    pub function: usize,
+    /// Its device, as [`PlannedFunction::device`] names it.
+    pub device: usize,
+    /// From mirrors to the host before anything else: what the host lacks of a frame that crosses whole.
+    pub first_to_host: Crossing,
+    /// To the device, before the kernel.
+    pub to_device: Crossing,
+    /// To the host, behind the kernel.
+    pub to_host: Crossing,
+    /// To the host besides, of flagged packets alone, from each mirror that has some of it; `bytes` is an average over all packets.
+    pub flagged: Crossing,
+    /// Whether the device's mirror has the packet from here on.
+    pub mirror_after: bool,
+}
+
+/// A plan for a chain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In the order of the chain.
+    pub steps: Vec<Step>,
+    /// What it costs, in ns a packet.
+    pub cost_ns: f64,
+}
+
+impl Plan {
+    /// Bytes a packet that cross to devices.
+    pub fn to_device_bytes(&self) -> f64 {
+        self.steps.iter().map(|step| step.to_device.bytes).sum()
+    }
+
+    /// Bytes a packet that cross to the host.
+    pub fn to_host_bytes(&self) -> f64 {
+        let of = |step: &Step| step.first_to_host.bytes + step.to_host.bytes + step.flagged.bytes;
+        self.steps.iter().map(of).sum()
+    }
+
+    /// The step of function `position`, where it has one.
+    pub fn step(&self, position: usize) -> Option<&Step> {
+        self.steps.iter().find(|step| step.function == position)
+    }
+}
+
+impl Problem {
+    /// The plan of a mode.
+    ///
+    /// # Errors
+    /// A function is on a device whose link is not known.
+    pub fn plan(&self, mode: Mode) -> Result<Plan, Misfit> {
+        self.check()?;
+        Ok(match mode {
+            Mode::Adaptive => search::cheapest(self),
+            Mode::Local => baselines::local(self),
+            Mode::ShareAll => baselines::share_all(self),
+            Mode::PerNf => baselines::per_nf(self),
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! What fields weigh, and what it costs to move them (`AdaptChain`, section IV-A: C_P, C_H, C_D and the penalty α).
+
+use warpline_packet::{Field, FieldSet, Place};
+
+use super::{Crossing, Way};
+
+/// Bytes a packet, by field, and of its room.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Widths {
+    by_field: Vec<f64>,
+    /// Of a whole frame as it crosses, with what lies around it in its room.
+    pub room: f64,
+}
+
+/// Bytes in front of the payload of what [`Widths::of_udp`] describes: Ethernet, IPv4 without options, UDP.
+const UDP_HEADERS_LEN: u32 = 14 + 20 + 8;
+
+impl Widths {
+    /// Of frames of `frame_len` bytes that hold UDP in IPv4, without padding, in rooms of `room` bytes. Addresses and the
+    /// traffic class have the width that they have in IPv4.
+    pub fn of_udp(frame_len: u32, room: u32) -> Self {
+        let of = |field: Field| match field {
+            Field::Payload => f64::from(frame_len.saturating_sub(UDP_HEADERS_LEN)),
+            // There are none.
+            Field::IpOptions | Field::TcpOptions | Field::Remainder | Field::VlanTci => 0.0,
+            _ => match field.place() {
+                Place::Link(span) => span.len as f64,
+                Place::Ip { v4, .. } => v4.map_or(0.0, |span| span.len as f64),
+                Place::Transport { udp, .. } => udp.map_or(0.0, |span| span.len as f64),
+                Place::Column(len) => len as f64,
+                Place::Stretch => 0.0,
+            },
+        };
+        Self {
+            by_field: Field::ALL.iter().map(|&field| of(field)).collect(),
+            room: f64::from(room),
+        }
+    }
+
+    /// Of anything: bytes by [`Field::bit`], and of a room. A field that is not named weighs nothing.
+    pub fn new(by_field: &[(Field, f64)], room: f64) -> Self {
+        let mut all = vec![0.0; Field::ALL.len()];
+        for &(field, bytes) in by_field {
+            all[field.bit() as usize] = bytes;
+        }
+        Self { by_field: all, room }
+    }
+
+    /// Of a field.
+    pub fn of(&self, field: Field) -> f64 {
+        self.by_field.get(field.bit() as usize).copied().unwrap_or(0.0)
+    }
+
+    /// Of all fields of a set, each by itself.
+    pub fn of_set(&self, fields: FieldSet) -> f64 {
+        fields.iter().map(|field| self.of(field)).sum()
+    }
+
+    /// Fields that cross in this way.
+    pub(super) fn crossing(&self, way: Way, fields: FieldSet) -> Crossing {
+        let (frame, table) = (fields & FieldSet::FRAME, fields & !FieldSet::FRAME);
+        let bytes = match way {
+            Way::Frame => self.room + self.of_set(table),
+            _ => self.of_set(frame) + self.of_set(table),
+        };
+        let way = if fields.is_empty() { Way::Nothing } else { way };
+        Crossing { way, fields, bytes }
+    }
+}
+
+/// What a link to a device costs. All are ns; none is negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkCosts {
+    /// For a byte to the device (1 / S_H2D).
+    pub to_device_ns_per_byte: f64,
+    /// For a byte to the host (1 / S_D2H).
+    pub to_host_ns_per_byte: f64,
+    /// For a byte of a frame's field that the host gathers or puts in its place (1 / S_H).
+    pub host_copy_ns_per_byte: f64,
+    /// For a byte of a frame's field that the device gathers or puts in its place (1 / S_G).
+    pub device_copy_ns_per_byte: f64,
+    /// For a frame's field that the host gathers or puts in its place, whatever its width.
+    pub host_field_ns: f64,
+    /// For a transfer, shared by the packets of a launch.
+    pub transfer_ns: f64,
+    /// For a whole frame that comes back, besides (α: its room must wait for all packets around it).
+    pub whole_back_ns: f64,
+}
+
+impl LinkCosts {
+    /// A PCIe 4.0 link with sixteen lanes, and a core that copies as fast as its cache lets it; launches of a thousand
+    /// packets. What a plan goes by until a machine was measured.
+    pub const PCIE_4: Self = Self {
+        to_device_ns_per_byte: 0.04,
+        to_host_ns_per_byte: 0.04,
+        host_copy_ns_per_byte: 0.1,
+        device_copy_ns_per_byte: 0.002,
+        host_field_ns: 1.0,
+        transfer_ns: 0.01,
+        whole_back_ns: 1.0,
+    };
+
+    /// ns a packet for what crosses to the device.
+    pub(super) fn to_device(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+        self.transfer(crossing)
+            + crossing.bytes * self.to_device_ns_per_byte
+            + self.copies(widths, crossing)
+    }
+
+    /// ns a packet for what crosses to the host.
+    pub(super) fn to_host(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+        let whole = if crossing.way == Way::Frame { self.whole_back_ns } else { 0.0 };
+        whole
+            + self.transfer(crossing)
+            + crossing.bytes * self.to_host_ns_per_byte
+            + self.copies(widths, crossing)
+    }
+
+    fn transfer(&self, crossing: &Crossing) -> f64 {
+        if crossing.way == Way::Nothing { 0.0 } else { self.transfer_ns }
+    }
+
+    /// What it costs to gather fields and to put them in their places. Columns of the table lie ready.
+    fn copies(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+        let frame = crossing.fields & FieldSet::FRAME;
+        // Only a mirror has places to put fields in.
+        let on_device = match crossing.way {
+            Way::Nothing | Way::Frame => return 0.0,
+            Way::Fields => self.device_copy_ns_per_byte,
+            Way::Direct => 0.0,
+        };
+        let each = self.host_copy_ns_per_byte + on_device;
+        widths.of_set(frame) * each + frame.iter().count() as f64 * self.host_field_ns
+    }
+}

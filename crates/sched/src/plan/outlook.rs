@@ -1,0 +1,80 @@
+//! What is still to come at each place of a chain: which fields anyone will need, and which will be needed elsewhere first.
+
+use warpline_packet::FieldSet;
+
+use super::problem::{PlannedFunction, Problem, Touch};
+
+/// See the module.
+pub(super) struct Outlook {
+    /// By function: what is needed by anyone behind its `run`.
+    live: Vec<FieldSet>,
+    /// By function: what is needed behind its `run` by others than its device, before that device's next function.
+    elsewhere: Vec<FieldSet>,
+}
+
+impl Outlook {
+    pub(super) fn of(problem: &Problem) -> Self {
+        let mut live = vec![FieldSet::EMPTY; problem.functions.len()];
+        let mut later = problem.end_reads;
+        for (position, function) in problem.functions.iter().enumerate().rev() {
+            later = later | function.after.needs | function.after_flagged.needs;
+            live[position] = later;
+            later = later | function.before.needs | function.run.needs;
+        }
+        let elsewhere = (0..live.len()).map(|position| elsewhere(problem, position)).collect();
+        Self { live, elsewhere }
+    }
+
+    pub(super) fn live(&self, position: usize) -> FieldSet {
+        self.live[position]
+    }
+
+    pub(super) fn elsewhere(&self, position: usize) -> FieldSet {
+        self.elsewhere[position]
+    }
+}
+
+/// Walks from behind `run` of function `position` up to in front of the next one on its device, or to the end. A field
+/// that is written on the way without a need is current there from then on.
+fn elsewhere(problem: &Problem, position: usize) -> FieldSet {
+    let mut walk = Walk::default();
+    let here = &problem.functions[position];
+    walk.pass(here.after);
+    for function in &problem.functions[position + 1..] {
+        walk.pass(function.before);
+        if function.device == here.device {
+            return walk.needed;
+        }
+        walk.pass(function.run);
+        walk.pass(function.after);
+        if function.device.is_none() {
+            walk.needed = walk.needed | function.after_flagged.needs & !walk.written;
+        }
+    }
+    walk.needed | problem.end_reads & !walk.written
+}
+
+#[derive(Default)]
+struct Walk {
+    needed: FieldSet,
+    written: FieldSet,
+}
+
+impl Walk {
+    fn pass(&mut self, touch: Touch) {
+        self.needed = self.needed | touch.needs & !self.written;
+        self.written = self.written | touch.writes;
+    }
+}
+
+impl PlannedFunction {
+    /// Of what the host lacks and somebody will need, what a flagged packet takes with it to the host: what `after` reads of
+    /// it; and all where `after` writes to it, as its frame is the host's from then on.
+    pub(super) fn of_flagged(&self, missing: FieldSet) -> FieldSet {
+        match self.after_flagged {
+            nothing if nothing.is_none() => FieldSet::EMPTY,
+            reads if reads.writes.is_empty() => missing & reads.needs,
+            _ => missing,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a plan is made for: a chain with what its functions touch and where they run, what fields weigh, what links cost.
+
+use std::fmt;
+
+use warpline_packet::{Access, Field, FieldSet, ReadWrite};
+
+use super::{LinkCosts, Widths};
+
+/// What a phase needs to be current where it runs, and what it leaves current there alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touch {
+    /// Fields that it reads, or may leave as they were.
+    pub needs: FieldSet,
+    /// Fields that it writes.
+    pub writes: FieldSet,
+}
+
+impl Touch {
+    /// Nothing.
+    pub const NONE: Self = Self { needs: FieldSet::EMPTY, writes: FieldSet::EMPTY };
+
+    /// Of what a phase declares. A field that is written is needed too: the phase may leave it as it was in some packets.
+    /// Where the frame's start or its headers move, all of the frame is written: what lay at the old places is
+    /// nothing at the new ones.
+    pub fn of(declared: ReadWrite) -> Self {
+        let moves = FieldSet::of(&[Field::Start, Field::L3Offset]);
+        let is_moved = !(declared.writes & moves).is_empty();
+        let frame = if is_moved { FieldSet::FRAME } else { FieldSet::EMPTY };
+        let writes = declared.writes | frame;
+        Self { needs: declared.reads | writes, writes }
+    }
+
+    /// Whether it touches anything.
+    pub fn is_none(&self) -> bool {
+        self.needs.is_empty() && self.writes.is_empty()
+    }
+}
+
+/// A function of the chain.
+#[derive(Clone, Debug)]
+pub struct PlannedFunction {
+    /// The instance's name.
+    pub name: String,
+    /// Where `run` is placed: an index of [`Problem::links`]. `None` is the host, and each device that shares its memory.
+    pub device: Option<usize>,
+    /// What `before` touches, on the host.
+    pub before: Touch,
+    /// What `run` touches, where it is placed.
+    pub run: Touch,
+    /// What `after` touches of every packet, on the host.
+    pub after: Touch,
+    /// What `after` touches besides of flagged packets, on the host. It needs what it writes: the other packets keep theirs.
+    pub after_flagged: Touch,
+    /// The expected share of flagged packets, 0 to 1.
+    pub flagged_share: f64,
+}
+
+impl PlannedFunction {
+    /// Of what a function declares.
+    pub fn new(name: &str, access: &Access, device: Option<usize>) -> Self {
+        Self {
+            name: name.to_owned(),
+            device,
+            before: Touch::of(access.before),
+            run: Touch::of(access.run),
+            after: Touch::of(access.after),
+            after_flagged: Touch::of(access.after_flagged),
+            flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
+        }
+    }
+
+    /// What the host does in front of a step: all of a function that is not on a device.
+    pub(super) fn host_first(&self) -> Vec<(&'static str, Touch)> {
+        match self.device {
+            Some(_) => vec![("before", self.before)],
+            None => {
+                let all = [("before", self.before), ("run", self.run), ("after", self.after)];
+                // Where nothing crosses, flagged packets are like all others.
+                all.into_iter().chain([("after", self.after_flagged)]).collect()
+            }
+        }
+    }
+}
+
+/// What a plan is made for.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// In the order of the chain.
+    pub functions: Vec<PlannedFunction>,
+    /// The links to devices with memories of their own.
+    pub links: Vec<LinkCosts>,
+    /// What fields weigh.
+    pub widths: Widths,
+    /// What is read of a packet behind the chain, on the host.
+    pub end_reads: FieldSet,
+    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet.
+    pub is_recoverable: bool,
+}
+
+impl Problem {
+    /// What a sink reads: the frame, where it lies, what became of it. Scratch words end with the chain.
+    pub fn sink_reads() -> FieldSet {
+        use Field::{Flagged, FlowHash, Ingress, NextHop, Shard, Timestamp, Verdict};
+        let of_packet = [Verdict, NextHop, Timestamp, Ingress, FlowHash, Shard, Flagged];
+        FieldSet::FRAME | FieldSet::GEOMETRY | FieldSet::of(&of_packet)
+    }
+
+    /// Looks whether there can be a plan.
+    ///
+    /// # Errors
+    /// The function whose device has no link.
+    pub fn check(&self) -> Result<(), Misfit> {
+        for (position, function) in self.functions.iter().enumerate() {
+            if function.device.is_some_and(|device| device >= self.links.len()) {
+                return Err(Misfit { position, name: function.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A function on a device whose link's costs are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Its position in the chain.
+    pub position: usize,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (function {}) is on a device whose link is not known",
+            self.name, self.position
+        )
+    }
+}
+
+impl std::error::Error for Misfit {}

@@ -1,0 +1,90 @@
+//! The cheapest plan: a shortest path through the states that can be reached, function by function.
+
+use super::outlook::Outlook;
+use super::problem::Problem;
+use super::state::{DOWNS, State, UPS};
+use super::{Plan, Step};
+
+/// A state behind some function, and the cheapest way to it.
+struct Node {
+    state: State,
+    cost: f64,
+    bytes: f64,
+    /// The node in front of the last function, in the layer before.
+    from: usize,
+    step: Option<Step>,
+}
+
+/// The cheapest of all plans; of two that cost the same the one that moves fewer bytes, then the one found first.
+pub(super) fn cheapest(problem: &Problem) -> Plan {
+    let outlook = Outlook::of(problem);
+    let start = Node { state: State::start(problem), cost: 0.0, bytes: 0.0, from: 0, step: None };
+    let mut layers = vec![vec![start]];
+    for position in 0..problem.functions.len() {
+        let mut next = Vec::new();
+        for (from, node) in layers[position].iter().enumerate() {
+            extend(problem, &outlook, position, (from, node), &mut next);
+        }
+        layers.push(next);
+    }
+    trace(&layers, problem)
+}
+
+/// Everything that function `position` may make of a node.
+fn extend(
+    problem: &Problem,
+    outlook: &Outlook,
+    position: usize,
+    (from, node): (usize, &Node),
+    next: &mut Vec<Node>,
+) {
+    let function = &problem.functions[position];
+    let mut state = node.state.clone();
+    if function.device.is_none() {
+        if state.host_function(function) {
+            keep(next, Node { state, from, step: None, ..*node });
+        }
+        return;
+    }
+    if !state.on_host(function.before) {
+        return;
+    }
+    for up in UPS {
+        for down in DOWNS {
+            let mut state = state.clone();
+            let Some(step) = state.step(problem, outlook, position, (up, down)) else { continue };
+            let crossings = [step.first_to_host, step.to_device, step.to_host, step.flagged];
+            let bytes: f64 = crossings.iter().map(|crossing| crossing.bytes).sum();
+            let cost = node.cost + problem.cost(&step);
+            keep(next, Node { state, cost, bytes: node.bytes + bytes, from, step: Some(step) });
+        }
+    }
+}
+
+/// Of two ways to one state the cheaper.
+fn keep(nodes: &mut Vec<Node>, node: Node) {
+    match nodes.iter_mut().find(|other| other.state == node.state) {
+        Some(other) if (node.cost, node.bytes) < (other.cost, other.bytes) => *other = node,
+        Some(_) => {}
+        None => nodes.push(node),
+    }
+}
+
+fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
+    let is_whole = |node: &&Node| node.state.host.covers(problem.end_reads);
+    let ends = layers.last().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
+    let best = ends.filter(|(_, node)| is_whole(node)).min_by(|(_, one), (_, other)| {
+        (one.cost, one.bytes).partial_cmp(&(other.cost, other.bytes)).unwrap_or(Equal)
+    });
+    // To bring everything back behind each function always goes.
+    let Some((mut at, end)) = best else { return Plan::default() };
+    let mut plan = Plan { steps: Vec::new(), cost_ns: end.cost };
+    for layer in layers[1..].iter().rev() {
+        plan.steps.extend(layer[at].step);
+        at = layer[at].from;
+    }
+    plan.steps.reverse();
+    plan
+}
+
+use std::cmp::Ordering::Equal;

@@ -1,0 +1,69 @@
+//! Chains of the paper, with what it says that its functions touch, and helpers to write others.
+
+use warpline_packet::{Field, FieldSet};
+
+use super::super::problem::{PlannedFunction, Problem, Touch};
+use super::super::{LinkCosts, Widths};
+
+/// Addresses, ports and protocol.
+pub(super) const TUPLE: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::IpProtocol,
+    Field::SrcPort,
+    Field::DstPort,
+]);
+/// What an address translator rewrites.
+pub(super) const ENDPOINTS: FieldSet =
+    FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
+
+/// A link as the paper's costs describe it: bytes, and nothing for each field.
+pub(super) const PAPER: LinkCosts = LinkCosts { host_field_ns: 0.0, ..LinkCosts::PCIE_4 };
+
+/// A function that is `run` alone.
+pub(super) fn function(
+    name: &str,
+    device: Option<usize>,
+    needs: FieldSet,
+    writes: FieldSet,
+) -> PlannedFunction {
+    PlannedFunction {
+        name: name.to_owned(),
+        device,
+        before: Touch::NONE,
+        run: Touch { needs, writes },
+        after: Touch::NONE,
+        after_flagged: Touch::NONE,
+        flagged_share: 0.0,
+    }
+}
+
+/// One of the paper's functions, by its name there.
+fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
+    let one = FieldSet::of;
+    let (needs, writes) = match name {
+        "firewall" => (TUPLE, FieldSet::EMPTY),
+        "ipsec" => (FieldSet::FRAME, FieldSet::FRAME),
+        "nids" => (one(&[Field::Payload]), FieldSet::EMPTY),
+        "nat" => (ENDPOINTS, ENDPOINTS),
+        "lb" => (TUPLE, one(&[Field::DstAddr])),
+        "router" => (one(&[Field::DstAddr]), FieldSet::EMPTY),
+        _ => (TUPLE | one(&[Field::IpLen]), FieldSet::EMPTY),
+    };
+    function(name, device, needs, writes)
+}
+
+/// A chain of the paper's functions, those whose names begin with `@` on the device; frames of `len` bytes.
+pub(super) fn paper(names: &[&str], len: u32) -> Problem {
+    let of = |name: &&str| match name.strip_prefix('@') {
+        Some(name) => of_paper(name, Some(0)),
+        None => of_paper(name, None),
+    };
+    Problem {
+        functions: names.iter().map(of).collect(),
+        links: vec![PAPER],
+        widths: Widths::of_udp(len, len),
+        end_reads: FieldSet::FRAME,
+        is_recoverable: false,
+    }
+}

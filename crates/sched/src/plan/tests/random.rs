@@ -1,0 +1,131 @@
+//! Random chains: the search finds what brute force finds, is no worse than a baseline, and no plan of any mode reads what is stale.
+
+use proptest::prelude::*;
+use warpline_packet::{Field, FieldSet};
+
+use super::super::problem::{PlannedFunction, Problem, Touch};
+use super::super::{LinkCosts, Mode, Widths};
+use super::brute::least;
+use super::versions::follow;
+
+/// Fields that functions pick from: of frames and of the table.
+const FIELDS: [Field; 8] = [
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::L4Checksum,
+    Field::Payload,
+    Field::Len,
+    Field::Verdict,
+    Field::Scratch0,
+];
+
+fn fields() -> impl Strategy<Value = FieldSet> {
+    let some = any::<u8>().prop_map(|bits| {
+        FIELDS
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| bits >> at & 1 == 1)
+            .map(|(_, f)| f)
+            .collect()
+    });
+    prop_oneof![
+        3 => Just(FieldSet::EMPTY),
+        3 => some,
+        1 => Just(FieldSet::FRAME),
+        1 => Just(FieldSet::FRAME | FieldSet::GEOMETRY),
+    ]
+}
+
+fn touch() -> impl Strategy<Value = Touch> {
+    // A phase may write a field without needing what it was.
+    (fields(), fields()).prop_map(|(needs, writes)| Touch { needs, writes })
+}
+
+fn rarely(touch: impl Strategy<Value = Touch>) -> impl Strategy<Value = Touch> {
+    prop_oneof![3 => Just(Touch::NONE), 1 => touch]
+}
+
+/// Of flagged packets alone: what is written is needed, as others keep what they had.
+fn flagged() -> impl Strategy<Value = Touch> {
+    rarely(touch().prop_map(|touch| Touch { needs: touch.needs | touch.writes, ..touch }))
+}
+
+fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
+    let device = prop_oneof![2 => Just(None), 3 => (0..devices).prop_map(Some)];
+    (device, rarely(touch()), touch(), rarely(touch()), flagged(), 0.0..1.0f64).prop_map(
+        |(device, before, run, after, after_flagged, flagged_share)| PlannedFunction {
+            name: "one".into(),
+            device,
+            before,
+            run,
+            after,
+            after_flagged,
+            flagged_share,
+        },
+    )
+}
+
+/// From free to dear, each by itself.
+fn link() -> impl Strategy<Value = LinkCosts> {
+    let some = || prop_oneof![1 => Just(0.0), 4 => 0.0..2.0f64];
+    (some(), some(), some(), some(), some(), some(), 0.0..50.0f64).prop_map(
+        |(to_device, to_host, on_host, on_device, field, transfer, whole)| LinkCosts {
+            to_device_ns_per_byte: to_device,
+            to_host_ns_per_byte: to_host,
+            host_copy_ns_per_byte: on_host,
+            device_copy_ns_per_byte: on_device,
+            host_field_ns: field,
+            transfer_ns: transfer * 10.0,
+            whole_back_ns: whole,
+        },
+    )
+}
+
+fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
+    let functions = prop::collection::vec(function(devices), 0..=most);
+    let links = prop::collection::vec(link(), devices..=devices);
+    let ends = prop_oneof![Just(FieldSet::FRAME), Just(Problem::sink_reads())];
+    (functions, links, 60u32..1600, 0u32..200, ends, prop::bool::weighted(0.2)).prop_map(
+        |(functions, links, len, around, end_reads, is_recoverable)| Problem {
+            functions,
+            links,
+            widths: Widths::of_udp(len, len + around),
+            end_reads,
+            is_recoverable,
+        },
+    )
+}
+
+fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
+    let plans = Mode::ALL.map(|mode| (mode, problem.plan(mode).expect("links")));
+    let adaptive = plans[0].1.cost_ns;
+    for (mode, plan) in &plans {
+        // A baseline is not asked to be recoverable.
+        let asked = Problem {
+            is_recoverable: problem.is_recoverable && *mode == Mode::Adaptive,
+            ..problem.clone()
+        };
+        let followed = follow(&asked, plan);
+        prop_assert!(followed.is_ok(), "{mode:?}: {followed:?} {plan:#?}");
+        let worse = adaptive <= plan.cost_ns + 1e-9;
+        prop_assert!(worse, "{mode:?} costs {}, adaptive {adaptive}", plan.cost_ns);
+    }
+    let least = least(problem);
+    prop_assert!((adaptive - least).abs() < 1e-6, "found {adaptive}, there is {least}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_cheapest_plan_is_found(problem in problem(6, 1)) {
+        agrees(&problem)?;
+    }
+
+    #[test]
+    fn the_cheapest_plan_over_several_devices_is_found(problem in problem(4, 3)) {
+        agrees(&problem)?;
+    }
+}
