@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod apart;
 mod buffer;
 mod cache;
 mod cubin;
@@ -27,6 +28,7 @@ mod source;
 mod sys;
 mod work;
 
+pub use apart::apart;
 pub use buffer::{Buffer, Slice};
 pub use cubin::{Figures, figures};
 pub use device::{Description, Device, Stream};

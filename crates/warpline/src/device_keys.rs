@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use warpline_device::{Found, find};
+use warpline_device::{Found, apart, find};
 use warpline_engine::{Chain, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
-const LAUNCH_KEYS: [&str; 6] =
-    ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync", "graphs"];
+const LAUNCH_KEYS: [&str; 7] =
+    ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync", "graphs", "in_place"];
 
 /// The devices of this machine, looked for once.
 fn found() -> &'static Found {
@@ -52,6 +52,7 @@ pub(crate) fn read(
 ) -> Option<OnDevice> {
     let own = section.string("device");
     let launches = read_launches(section);
+    let in_place = section.boolean("in_place", true);
     // The command line's device is for those that can run there.
     let (name, is_own) = forced.map_or((own.unwrap_or("cpu"), true), |name| (name, false));
     let on = match name {
@@ -74,7 +75,10 @@ pub(crate) fn read(
             }
         },
     };
-    let on = on.map(|(device, is_required)| OnDevice { device, launches, is_required });
+    let on = on.map(|(device, is_required)| {
+        let device = if in_place { device } else { apart(&device) };
+        OnDevice { device, launches, is_required }
+    });
     let about = on.as_ref().map(|on| on.device.description());
     if let Some(about) = about.filter(|about| launches.graphs && !about.has_graphs) {
         section.mistake("graphs", format!("`graphs`: {} has no graphs", about.id));

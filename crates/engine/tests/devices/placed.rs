@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use warpline_device::Device;
 use warpline_device::{
-    Buffer, Description, Failure, HostMemory, Module, Region, Source, Stream, devices_for_tests,
+    Buffer, Description, Failure, HostMemory, Module, Region, Source, Stream, apart,
+    devices_for_tests,
 };
 use warpline_engine::{Chain, LaunchOptions, OnDevice};
 use warpline_nf::definition;
@@ -18,7 +19,7 @@ use crate::common::run::Outcome;
 pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
     let mut all = devices_for_tests();
     let sharing = all.iter().filter(|device| device.description().shares_host_memory);
-    let apart: Vec<_> = sharing.map(Wrapped::apart).collect();
+    let apart: Vec<_> = sharing.map(apart).collect();
     all.extend(apart);
     all
 }
@@ -33,14 +34,6 @@ pub(crate) struct Wrapped {
 type Wrap = Box<dyn Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync>;
 
 impl Wrapped {
-    /// It has a memory of its own, as far as it says.
-    pub(crate) fn apart(inner: &Arc<dyn Device>) -> Arc<dyn Device> {
-        let mut description = inner.description().clone();
-        description.id += "-apart";
-        description.shares_host_memory = false;
-        Arc::new(Self { inner: Arc::clone(inner), description, wrap: Box::new(|stream| stream) })
-    }
-
     /// Its streams are what `wrap` makes of the other's.
     pub(crate) fn streams(
         inner: &Arc<dyn Device>,

@@ -137,7 +137,7 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
 #[test]
 fn stages_on_devices_with_small_batches_are_the_same() {
     let Some(host) = crate::placed::host() else { return };
-    let other = crate::placed::Wrapped::apart(&host);
+    let other = warpline_device::apart(&host);
     let forms = forms(&["open", "digest-count", "digest-count", "monitor", "digest-count"]);
     let inputs = traffic(&forms, Talk::new(71, 40, 900).take(300), 73, 10);
     let reference = run_forms(&forms, Settings::default(), &inputs);

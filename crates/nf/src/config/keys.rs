@@ -75,4 +75,10 @@ pub const COMMON_KEYS: &[Key] = &[
         default: "false",
         help: "on CUDA from 12.0 on: each launch is given to the device as one graph",
     },
+    Key {
+        name: "in_place",
+        allowed: "true | false",
+        default: "true",
+        help: "false: a device that shares the host's memory copies, as one that doesn't (to try)",
+    },
 ];
