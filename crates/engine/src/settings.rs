@@ -252,6 +252,12 @@ impl Settings {
         bytes.saturating_add(packets.saturating_mul(around))
     }
 
+    /// Bytes of the room of a frame of `len` bytes.
+    pub fn room_len(&self, chain: &Chain, len: usize) -> usize {
+        let Growth { head, tail } = chain.growth();
+        (frame_start(head) + len + tail).next_multiple_of(ALIGN)
+    }
+
     /// Slabs for what stages on devices have under way: rooms are longer than frames.
     fn device_slabs(&self, chain: &Chain) -> usize {
         let limits = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));

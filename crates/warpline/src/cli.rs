@@ -35,6 +35,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,
     },
+    /// Which fields of packets have to cross to devices and back, and what it costs; runs nothing
+    Plan(PlanArguments),
     /// The network functions: what each does, its keys, devices, fields, drop reasons
     Functions {
         /// The function whose manual to show
@@ -66,6 +68,31 @@ Exit status:
   2    something that you wrote is wrong, and nothing was run
   130  Ctrl-C ended it, and all was written
   143  SIGTERM ended it, and all was written";
+
+/// What `warpline plan` takes.
+#[derive(Args)]
+pub(crate) struct PlanArguments {
+    /// The chain file
+    pub(crate) chain: PathBuf,
+    /// By which rule: adaptive, local, share_all or per_nf
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<String>,
+    /// Bytes of a frame, 42 to 65535
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(42..=65_535))]
+    pub(crate) packet_len: u32,
+    /// Say it as JSON: the plans of all modes
+    #[arg(long, conflicts_with_all = ["mode", "explain"])]
+    pub(crate) json: bool,
+    /// Follow one field through the chain
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) explain: Option<String>,
+    /// Plan it as `run --device NAME` would have it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Set a key of a table
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
 
 /// What `warpline run` takes.
 #[derive(Args)]

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         cli::Command::Check { chain, json, device, set } => {
             commands::check::check(&chain, &set, device.as_deref(), json)
         }
+        cli::Command::Plan(arguments) => commands::plan::plan(&arguments),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
         cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
         cli::Command::Devices { measure, json, .. } => commands::devices::devices(measure, json),

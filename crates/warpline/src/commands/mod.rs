@@ -7,6 +7,7 @@ pub(crate) mod devices;
 pub(crate) mod functions;
 pub(crate) mod meters;
 pub(crate) mod places;
+pub(crate) mod plan;
 pub(crate) mod run;
 
 use std::io::{ErrorKind, Write};

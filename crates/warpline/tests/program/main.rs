@@ -19,6 +19,7 @@ mod nids;
 mod pcap;
 mod pcapng;
 mod places;
+mod plan;
 mod refusals;
 mod reload;
 mod seeds;

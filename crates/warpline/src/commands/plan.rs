@@ -1,0 +1,284 @@
+//! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules there are, and what it costs.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use warpline_engine::{Chain, Planned, planned};
+use warpline_packet::{Field, FieldSet, ReadWrite};
+use warpline_sched::{Crossing, Event, LinkCosts, Mode, Plan, Step, Way};
+
+use super::say;
+use crate::Failure;
+use crate::chain_file::{Loaded, Setting};
+use crate::cli::PlanArguments;
+use crate::device_keys::check_name;
+
+/// Lengths of frames that the tables show.
+const LENS: [u32; 3] = [64, 512, 1518];
+
+/// What `run` does today.
+const RUN_DOES: Mode = Mode::ShareAll;
+
+/// In words, or as JSON.
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
+    let device = arguments.device.as_deref();
+    device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
+    let path: &Path = &arguments.chain;
+    let chains = super::load_file(path, &Setting::of_set(&arguments.set), false, device)?;
+    let mode = arguments.mode.as_deref().map_or(Ok(Mode::Adaptive), named_mode)?;
+    let field = arguments.explain.as_deref().map(named_field).transpose()?;
+    if arguments.json {
+        let of = |loaded: &Loaded| to_json(loaded, arguments.packet_len);
+        let chains = chains.iter().map(of).collect::<Result<Vec<Value>, Failure>>()?;
+        return say(&format!("{:#}", json!({ "schema": SCHEMA, "chains": chains })));
+    }
+    for loaded in &chains {
+        let text = match field {
+            Some(field) => explained(loaded, arguments.packet_len, mode, field)?,
+            None => described(loaded, arguments.packet_len, mode)?,
+        };
+        say(&text)?;
+    }
+    Ok(())
+}
+
+/// Version of the JSON's form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+fn named_mode(name: &str) -> Result<Mode, Failure> {
+    let names = || Mode::ALL.map(Mode::name).join(", ");
+    Mode::named(name)
+        .ok_or_else(|| Failure::Usage(format!("--mode {name}: no such mode; {}", names())))
+}
+
+fn named_field(name: &str) -> Result<Field, Failure> {
+    let is_named = |field: &&Field| field.name() == name;
+    Field::ALL.iter().find(is_named).copied().ok_or_else(|| {
+        let names: Vec<&str> = Field::ALL.iter().map(|field| field.name()).collect();
+        Failure::Usage(format!("--explain {name}: no such field; {}", names.join(", ")))
+    })
+}
+
+fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
+    planned.problem.plan(mode).map_err(|why| Failure::Usage(why.to_string()))
+}
+
+/// Where a function runs.
+fn place<'a>(chain: &'a Chain, position: usize) -> &'a str {
+    chain.instances[position].device_id()
+}
+
+/// The plan of a mode, step by step, and the totals of all modes.
+fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Failure> {
+    let (chain, settings) = (&loaded.chain, &loaded.settings);
+    let at = |len| planned(chain, settings, len);
+    let own = at(packet_len);
+    let plan = made(&own, mode)?;
+    let mut text = format!(
+        "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4) in rooms of {}\n",
+        chain.name,
+        mode.name(),
+        own.problem.widths.room
+    );
+    for position in 0..chain.instances.len() {
+        let name = &chain.instances[position].name;
+        text += &format!("  {name:<14} on {}\n", place(chain, position));
+        if let Some(step) = plan.step(position) {
+            text += &step_lines(step);
+        }
+    }
+    if own.devices.is_empty() {
+        text += "  nothing crosses: every function works in the host's memory\n";
+        return Ok(text);
+    }
+    let kept = plan.kept(&own.problem);
+    for position in 0..chain.instances.len() {
+        for since in 0..position {
+            let of = kept.iter().filter(|kept| kept.function == position && kept.since == since);
+            let fields: FieldSet = of.map(|kept| kept.field).collect();
+            if !fields.is_empty() {
+                text += &format!(
+                    "  {} needs {fields}: still in the mirror since {}\n",
+                    chain.instances[position].name, chain.instances[since].name
+                );
+            }
+        }
+    }
+    text += &totals(&at)?;
+    text += &costs();
+    Ok(text)
+}
+
+fn step_lines(step: &Step) -> String {
+    let line = |what: &str, crossing: &Crossing| match crossing.way {
+        Way::Nothing => String::new(),
+        Way::Frame => {
+            let besides = crossing.fields & !FieldSet::FRAME;
+            let besides =
+                if besides.is_empty() { String::new() } else { format!(" and {besides}") };
+            format!("    {what:<10} {:>7.1} B  the whole frame{besides}\n", crossing.bytes)
+        }
+        Way::Fields | Way::Direct => {
+            format!("    {what:<10} {:>7.1} B  {}\n", crossing.bytes, crossing.fields)
+        }
+    };
+    let mirror = if step.mirror_after { "    mirror     in use from here on\n" } else { "" };
+    [
+        line("first back", &step.first_to_host),
+        line("there", &step.to_device),
+        line("back", &step.to_host),
+        line("flagged", &step.flagged),
+        mirror.to_owned(),
+    ]
+    .concat()
+}
+
+/// Bytes a packet and costs of every mode, at some lengths.
+fn totals(at: &dyn Fn(u32) -> Planned) -> Result<String, Failure> {
+    let mut text = format!("\n  {:<10}", "B a packet");
+    for len in LENS {
+        text += &format!(" {:>22}", format!("{len} B: there, back"));
+    }
+    text += "   cost at the last, ns\n";
+    for mode in Mode::ALL {
+        text += &format!("  {:<10}", mode.name());
+        let mut cost = 0.0;
+        for len in LENS {
+            let plan = made(&at(len), mode)?;
+            let both = format!("{:.1}, {:.1}", plan.to_device_bytes(), plan.to_host_bytes());
+            text += &format!(" {both:>22}");
+            cost = plan.cost_ns;
+        }
+        let note = if mode == RUN_DOES { "  (what `run` does)" } else { "" };
+        text += &format!("   {cost:.1}{note}\n");
+    }
+    Ok(text)
+}
+
+/// What the plan went by.
+fn costs() -> String {
+    let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, .. } = LinkCosts::PCIE_4;
+    format!(
+        "  costs are defaults, nothing was measured: {:.0} and {:.0} GB/s there and back\n",
+        1.0 / to_device_ns_per_byte,
+        1.0 / to_host_ns_per_byte
+    )
+}
+
+/// What becomes of one field, event by event.
+fn explained(
+    loaded: &Loaded,
+    packet_len: u32,
+    mode: Mode,
+    field: Field,
+) -> Result<String, Failure> {
+    let chain = &loaded.chain;
+    let own = planned(chain, &loaded.settings, packet_len);
+    let plan = made(&own, mode)?;
+    let name = |position: usize| chain.instances[position].name.as_str();
+    let on =
+        |device: Option<usize>| device.map_or("the host", |device| own.devices[device].as_str());
+    let mut text = format!("chain {:?}, {} plan: {}\n", chain.name, mode.name(), field.name());
+    for event in plan.history(&own.problem, field) {
+        text += &match event {
+            Event::Needed { function, phase, device } => {
+                format!("  {:<14} {phase} needs it on {}\n", name(function), on(device))
+            }
+            Event::Written { function, phase, device } => {
+                let is = "may write it: it is current there alone";
+                format!("  {:<14} {phase} on {} {is}\n", name(function), on(device))
+            }
+            Event::ToDevice { function, way, device } => {
+                format!(
+                    "  {:<14} crosses to {} ({})\n",
+                    name(function),
+                    on(Some(device)),
+                    way.name()
+                )
+            }
+            Event::ToHost { function, way, is_flagged, .. } => {
+                let whose = if is_flagged { ", of flagged packets" } else { "" };
+                format!("  {:<14} crosses to the host ({}{whose})\n", name(function), way.name())
+            }
+        };
+    }
+    if own.problem.end_reads.contains(field) {
+        text += "  the sink reads it on the host\n";
+    }
+    Ok(text)
+}
+
+fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
+    let chain = &loaded.chain;
+    let own = planned(chain, &loaded.settings, packet_len);
+    let mut widths: Map<String, Value> = Field::ALL
+        .iter()
+        .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
+        .collect();
+    // Not a field: a frame as it crosses whole, with what is around it.
+    widths.insert("room".into(), json!(own.problem.widths.room));
+    let functions: Vec<Value> = chain
+        .instances
+        .iter()
+        .enumerate()
+        .map(|(position, instance)| {
+            let access = instance.function.access();
+            json!({
+                "name": instance.name,
+                "device": place(chain, position),
+                "copies": own.problem.functions[position].device.is_some(),
+                "before": declared(access.before),
+                "run": declared(access.run),
+                "after": declared(access.after),
+                "after_flagged": declared(access.after_flagged),
+                "flagged_share": access.flagged_share,
+            })
+        })
+        .collect();
+    let mut modes = Map::new();
+    for mode in Mode::ALL {
+        modes.insert(mode.name().into(), plan_json(chain, &made(&own, mode)?));
+    }
+    Ok(json!({
+        "name": chain.name,
+        "packet_len": packet_len,
+        "widths": widths,
+        "end_reads": names(own.problem.end_reads),
+        "functions": functions,
+        "runs_as": RUN_DOES.name(),
+        "modes": modes,
+    }))
+}
+
+fn names(fields: FieldSet) -> Vec<&'static str> {
+    fields.iter().map(Field::name).collect()
+}
+
+fn declared(touch: ReadWrite) -> Value {
+    json!({ "reads": names(touch.reads), "writes": names(touch.writes) })
+}
+
+fn crossing(crossing: &Crossing) -> Value {
+    let Crossing { way, fields, bytes } = crossing;
+    json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
+}
+
+fn plan_json(chain: &Chain, plan: &Plan) -> Value {
+    let step = |step: &Step| {
+        json!({
+            "function": chain.instances[step.function].name,
+            "device": place(chain, step.function),
+            "first_to_host": crossing(&step.first_to_host),
+            "to_device": crossing(&step.to_device),
+            "to_host": crossing(&step.to_host),
+            "flagged_to_host": crossing(&step.flagged),
+            "mirror_after": step.mirror_after,
+        })
+    };
+    json!({
+        "to_device_bytes": plan.to_device_bytes(),
+        "to_host_bytes": plan.to_host_bytes(),
+        "cost_ns": plan.cost_ns,
+        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}

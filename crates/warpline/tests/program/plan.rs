@@ -1,0 +1,205 @@
+//! `warpline plan`, as a stranger checks it: from its JSON alone, with a model of where fields are current.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::devices::has_host;
+use crate::harness::Demo;
+
+type Fields = BTreeSet<String>;
+
+fn fields(list: &Value) -> Fields {
+    let all = list.as_array().unwrap_or_else(|| panic!("a list, not {list}"));
+    all.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// Which fields each memory lacks: by device, and `""` for the host. A memory that holds nothing has no entry.
+struct Model(BTreeMap<String, Fields>);
+
+impl Model {
+    fn phase(&mut self, place: &str, touch: &Value, what: &str) {
+        let stale: Vec<String> =
+            fields(&touch["reads"]).into_iter().filter(|field| !self.has(place, field)).collect();
+        assert!(stale.is_empty(), "{what} reads {stale:?}, stale on {place:?}");
+        for field in fields(&touch["writes"]) {
+            for (memory, current) in &mut self.0 {
+                if memory == place {
+                    current.insert(field.clone());
+                } else {
+                    current.remove(&field);
+                }
+            }
+        }
+    }
+
+    fn has(&self, place: &str, field: &str) -> bool {
+        self.0.get(place).is_some_and(|current| current.contains(field))
+    }
+
+    fn cross(&mut self, from: Option<&str>, to: &str, crossing: &Value) {
+        for field in fields(&crossing["fields"]) {
+            let is_there = match from {
+                Some(from) => self.has(from, &field),
+                None => self.0.keys().any(|memory| self.has(memory, &field)),
+            };
+            // A frame that crosses whole may hold what nobody will ask for again.
+            if is_there || crossing["way"] != "frame" {
+                assert!(is_there, "{field} is stale where it is copied from: {crossing}");
+                self.0.entry(to.to_owned()).or_default().insert(field);
+            }
+        }
+    }
+}
+
+/// Bytes that a crossing has to say, of what fields weigh.
+fn weigh(crossing: &Value, widths: &Value, frame: &Fields) -> f64 {
+    let of = |field: &String| widths[field].as_f64().unwrap();
+    let all = fields(&crossing["fields"]);
+    match crossing["way"].as_str().unwrap() {
+        "frame" => widths["room"].as_f64().unwrap() + all.difference(frame).map(of).sum::<f64>(),
+        _ => all.iter().map(of).sum(),
+    }
+}
+
+fn follow(chain: &Value, mode: &str) -> [f64; 2] {
+    let (widths, plan) = (&chain["widths"], &chain["modes"][mode]);
+    let every: Fields = widths.as_object().unwrap().keys().cloned().collect();
+    // The fields of the frame come first, up to this.
+    let frame = fields(&chain["end_reads"]);
+    let mut model = Model([(String::new(), every)].into());
+    let mut steps = plan["steps"].as_array().unwrap().iter().peekable();
+    let mut moved = [0.0, 0.0];
+    for function in chain["functions"].as_array().unwrap() {
+        let name = function["name"].as_str().unwrap();
+        model.phase("", &function["before"], name);
+        if function["copies"] == false {
+            ["run", "after", "after_flagged"]
+                .iter()
+                .for_each(|phase| model.phase("", &function[phase], name));
+            continue;
+        }
+        let step = steps.next().expect("a step for each function that copies");
+        let device = step["device"].as_str().unwrap();
+        assert!(step["function"] == name && function["device"] == device);
+        model.cross(None, "", &step["first_to_host"]);
+        model.cross(Some(""), device, &step["to_device"]);
+        model.phase(device, &function["run"], name);
+        model.cross(Some(device), "", &step["to_host"]);
+        let share = function["flagged_share"].as_f64().unwrap();
+        let before_flagged = model.0[""].clone();
+        model.cross(None, "", &step["flagged_to_host"]);
+        let current = &model.0[""];
+        let flagged = fields(&function["after_flagged"]["reads"]);
+        assert!(flagged.is_subset(current), "{name}: flagged packets");
+        model.0.insert(String::new(), before_flagged);
+        model.phase("", &function["after"], name);
+        if step["mirror_after"] == false {
+            model.0.remove(device);
+        }
+        let bytes = |key: &str| {
+            let told = step[key]["bytes"].as_f64().unwrap();
+            let share = if key == "flagged_to_host" { share } else { 1.0 };
+            let expected = share * weigh(&step[key], widths, &frame_of(&frame));
+            assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
+            told
+        };
+        moved[0] += bytes("to_device");
+        moved[1] += bytes("first_to_host") + bytes("to_host") + bytes("flagged_to_host");
+    }
+    assert!(steps.next().is_none());
+    let end = serde_json::json!({ "reads": chain["end_reads"], "writes": [] });
+    model.phase("", &end, "the sink");
+    for (key, moved) in ["to_device_bytes", "to_host_bytes"].iter().zip(moved) {
+        assert!((plan[key].as_f64().unwrap() - moved).abs() < 1e-6, "{mode} {key}");
+    }
+    moved
+}
+
+/// Of what the sink reads, the frame's own fields: the rest are columns.
+fn frame_of(end_reads: &Fields) -> Fields {
+    let columns = [
+        "start",
+        "len",
+        "l3-offset",
+        "l4-offset",
+        "payload-offset",
+        "kind",
+        "timestamp",
+        "ingress",
+        "verdict",
+        "next-hop",
+        "flow-hash",
+        "shard",
+        "flagged",
+    ];
+    end_reads.iter().filter(|field| !columns.contains(&field.as_str())).cloned().collect()
+}
+
+const MODES: [&str; 4] = ["adaptive", "local", "share_all", "per_nf"];
+
+#[test]
+fn no_plan_reads_what_is_stale() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let copies = "--device host --set digest.in_place=false --set router.in_place=false";
+    for (more, is_hybrid) in [("", false), (copies, true)] {
+        for len in [64, 512, 1518] {
+            let asked = format!("plan chain.toml --json --packet-len {len} {more}");
+            let told = demo.warpline(&asked).expect(0).stdout;
+            let told: Value = serde_json::from_slice(&told).expect("JSON");
+            let chain = &told["chains"][0];
+            let moved = MODES.map(|mode| follow(chain, mode));
+            let cost = |mode: &str| chain["modes"][mode]["cost_ns"].as_f64().unwrap();
+            for (mode, moved) in MODES.iter().zip(moved) {
+                assert_eq!(moved[0] > 0.0 && moved[1] > 0.0, is_hybrid, "{mode}");
+                assert!(cost("adaptive") <= cost(mode), "{mode}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_told_in_words() {
+    let demo = Demo::new();
+    let say = |asked: &str| {
+        String::from_utf8(demo.warpline(&format!("plan {asked}")).expect(0).stdout).unwrap()
+    };
+    assert!(say("chain.toml").contains("nothing crosses"));
+    for (asked, why) in [
+        ("plan chain.toml --mode best", "adaptive, local, share_all, per_nf"),
+        ("plan chain.toml --explain colour", "no such field; eth-dst"),
+        ("plan chain.toml --packet-len 20", "20 is not in 42..=65535"),
+        ("plan nowhere.toml", "nowhere.toml"),
+        ("check chain.toml --set router.in_place=false", "takes a `device` other than \"cpu\""),
+    ] {
+        let ended = demo.warpline(asked).expect(2);
+        assert!(ended.stderr.contains(why), "{asked}: {}", ended.stderr);
+    }
+    if has_host(&demo) {
+        let copies = "chain.toml --device host --set router.in_place=false";
+        assert!(say(copies).contains("(what `run` does)"));
+        let ttl = say(&format!("{copies} --explain ttl --mode per_nf"));
+        for line in ["crosses to host-apart (direct)", "crosses to the host", "the sink reads it"] {
+            assert!(ttl.contains(line), "{ttl}");
+        }
+    }
+}
+
+/// What `in_place = false` is for: the same packets, and bytes that were copied.
+#[test]
+fn a_device_that_is_told_to_copies() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.warpline("run chain.toml --output cpu.pcap").expect(0);
+    let copies = "--device host --set digest.in_place=false --set router.in_place=false";
+    demo.warpline(&format!("run chain.toml --output apart.pcap --stats s.json {copies}")).expect(0);
+    assert!(demo.read("cpu.pcap") == demo.read("apart.pcap"));
+    let transfers = &crate::stats::read(&demo, "s.json")["chains"][0]["transfers"];
+    assert!(crate::stats::whole(&transfers["to_device_bytes"]) > 0, "{transfers}");
+    assert!(crate::stats::whole(&transfers["to_host_bytes"]) > 0, "{transfers}");
+}
