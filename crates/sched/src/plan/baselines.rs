@@ -44,8 +44,8 @@ pub(super) fn local(problem: &Problem) -> Plan {
         };
         let link = &problem.links[device?];
         let cost = |step: &Step| {
-            link.to_device(&problem.widths, &step.to_device)
-                + link.to_host(&problem.widths, &step.first_to_host)
+            link.there_ns(&problem.widths, &step.to_device)
+                + link.back_ns(&problem.widths, &step.first_to_host)
         };
         let all = UPS.into_iter().filter_map(|up| at.take(up, down(up)));
         all.min_by(|(one, _), (other, _)| cost(one).total_cmp(&cost(other)))

@@ -101,14 +101,14 @@ impl LinkCosts {
     };
 
     /// ns a packet for what crosses to the device.
-    pub(super) fn to_device(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+    pub(super) fn there_ns(&self, widths: &Widths, crossing: &Crossing) -> f64 {
         self.transfer(crossing)
             + crossing.bytes * self.to_device_ns_per_byte
             + self.copies(widths, crossing)
     }
 
     /// ns a packet for what crosses to the host.
-    pub(super) fn to_host(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+    pub(super) fn back_ns(&self, widths: &Widths, crossing: &Crossing) -> f64 {
         let whole = if crossing.way == Way::Frame { self.whole_back_ns } else { 0.0 };
         whole
             + self.transfer(crossing)

@@ -195,9 +195,9 @@ impl Problem {
         let share = self.functions[step.function].flagged_share;
         // Those of a few packets: the transfer is as long as it must be, the rest is by packet.
         let sparse = Crossing { bytes: widths.of_set(step.flagged.fields), ..step.flagged };
-        link.to_host(widths, &step.first_to_host)
-            + link.to_device(widths, &step.to_device)
-            + link.to_host(widths, &step.to_host)
-            + share * link.to_host(widths, &sparse)
+        link.back_ns(widths, &step.first_to_host)
+            + link.there_ns(widths, &step.to_device)
+            + link.back_ns(widths, &step.to_host)
+            + share * link.back_ns(widths, &sparse)
     }
 }
