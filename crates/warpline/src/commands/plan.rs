@@ -64,7 +64,7 @@ fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
 }
 
 /// Where a function runs.
-fn place<'a>(chain: &'a Chain, position: usize) -> &'a str {
+fn place(chain: &Chain, position: usize) -> &str {
     chain.instances[position].device_id()
 }
 
