@@ -127,7 +127,7 @@ impl Bench {
             let reports: Result<Vec<Report>, StartError> = ended.collect();
             drop(over);
             let (lane_share, lane_ns, device_share) = meter.join().expect("a meter");
-            let reports = reports.map_err(|why| Failure::Launch(why.to_string()))?;
+            let reports = reports.map_err(|why| Failure::Work(why.to_string()))?;
             check(&reports)?;
             Ok(Driven { reports, lane_share, lane_ns, device_share })
         })
@@ -169,7 +169,7 @@ fn check(reports: &[Report]) -> Result<(), Failure> {
         let part = &report.part;
         assert!(part.packets.balanced(), "{:?}", part.packets);
         if let Some(told) = part.warnings.iter().find(|told| told.contains("on the CPU")) {
-            return Err(Failure::Launch(told.clone()));
+            return Err(Failure::Work(told.clone()));
         }
         assert_eq!((part.packets.dropped, part.packets.malformed), (0, 0), "of those sent");
     }

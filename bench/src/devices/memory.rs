@@ -31,7 +31,7 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
             let times = times(bench, &mut resident)?;
             resident.copy_out()?;
             if !resident.is_right() {
-                return Err(Failure::Launch(format!("{} is wrong on the device", case.name)));
+                return Err(Failure::Work(format!("{} is wrong on the device", case.name)));
             }
             let (rounds, seconds) = (times.len(), median(times));
             println!(

@@ -23,7 +23,7 @@ pub enum Failure {
     /// memory of another device. Nothing was done.
     Refused(String),
     /// A copy or a kernel failed. The device goes on.
-    Launch(String),
+    Work(String),
     /// The device is lost, and with it what lay in its memory. Nothing on it will succeed again.
     Lost(String),
 }
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
                 write!(f, "out of memory: {wanted} bytes wanted")
             }
             Self::Refused(why) => write!(f, "refused: {why}"),
-            Self::Launch(why) => write!(f, "a launch failed: {why}"),
+            Self::Work(why) => write!(f, "a copy or a kernel failed: {why}"),
             Self::Lost(why) => write!(f, "the device is lost: {why}"),
         }
     }

@@ -28,7 +28,7 @@ const DIGESTS: [(&str, &str); 7] = [
 /// Compiles the self-test for `device` and runs it.
 ///
 /// # Errors
-/// What the device says, or [`Failure::Launch`] with the result that is wrong.
+/// What the device says, or [`Failure::Work`] with the result that is wrong.
 pub fn self_test(device: &dyn Device) -> Result<(), Failure> {
     let module = device.compile(&source())?;
     let mut bench = Bench { device, module, stream: device.stream()? };
@@ -182,7 +182,7 @@ impl Bench<'_> {
 
     fn finish(&mut self, work: Work) -> Result<Work, Failure> {
         self.stream.submit(work).map_err(|refused| refused.why)?;
-        let done = self.stream.wait().ok_or_else(|| Failure::Launch("work went away".into()))?;
+        let done = self.stream.wait().ok_or_else(|| Failure::Work("work went away".into()))?;
         done.outcome.map(|()| done.work)
     }
 }
@@ -190,7 +190,7 @@ impl Bench<'_> {
 fn expect(right: bool, what: impl FnOnce() -> String) -> Result<(), Failure> {
     match right {
         true => Ok(()),
-        false => Err(Failure::Launch(format!("the self-test gives a wrong result: {}", what()))),
+        false => Err(Failure::Work(format!("the self-test gives a wrong result: {}", what()))),
     }
 }
 

@@ -83,6 +83,9 @@ pub(crate) struct PlanArguments {
     /// Say it as JSON: the plans of all modes
     #[arg(long, conflicts_with_all = ["mode", "explain"])]
     pub(crate) json: bool,
+    /// Draw it into a file instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "explain"])]
+    pub(crate) svg: Option<PathBuf>,
     /// Follow one field through the chain
     #[arg(long, value_name = "FIELD")]
     pub(crate) explain: Option<String>,

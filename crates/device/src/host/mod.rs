@@ -147,7 +147,7 @@ fn do_all(work: &mut Work) -> Result<(), Failure> {
             }
             Step::Call(call) => match call.kernel.module.loaded.downcast_ref::<CLibrary>() {
                 Some(library) => library.run(call, pieces),
-                None => return Err(Failure::Launch("the module is none of the host's".into())),
+                None => return Err(Failure::Work("the module is none of the host's".into())),
             },
         }
     }

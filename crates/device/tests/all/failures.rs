@@ -122,8 +122,7 @@ fn injected_failures_come_in_their_turn_on_every_device() {
 }
 
 fn failures_in_turn(device: Arc<dyn Device>) {
-    let (bad, full) =
-        (Failure::Launch("bad".into()), Failure::OutOfMemory { wanted: 1, free: None });
+    let (bad, full) = (Failure::Work("bad".into()), Failure::OutOfMemory { wanted: 1, free: None });
     let lost = Failure::Lost("gone".into());
     let script = [
         None,

@@ -141,7 +141,7 @@ fn what_fails_is_the_works_own() {
         assert_eq!(first.work.pieces[0][..], [8; 256]);
         let want = if fails { [0; 256] } else { [8; 256] };
         assert_eq!(first.work.pieces[1][..], want);
-        let why = Failure::Launch("CUDA_ERROR: says the stub".into());
+        let why = Failure::Work("CUDA_ERROR: says the stub".into());
         assert_eq!(first.outcome, if fails { Err(why) } else { Ok(()) });
         assert_eq!(copied(second), [9; 256]);
         assert!(stream.poll().is_none());

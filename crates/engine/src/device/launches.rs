@@ -210,9 +210,8 @@ impl Launches {
     /// host's was written.
     fn ran(&mut self, slot: usize) -> Result<bool, Failure> {
         let flights = &self.flying[slot].flights;
-        let broken = |broken: Broken| {
-            Failure::Launch(format!("what a kernel left makes no sense: {broken}"))
-        };
+        let broken =
+            |broken: Broken| Failure::Work(format!("what a kernel left makes no sense: {broken}"));
         let found = self.executor.found(slot);
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
@@ -236,7 +235,7 @@ impl Launches {
             State::Over(_) => return,
         };
         self.executor.give_up(slot);
-        let why = Failure::Launch("it took longer than `launch_timeout_ms`".into());
+        let why = Failure::Work("it took longer than `launch_timeout_ms`".into());
         self.fail(slot, how, &why, clock);
     }
 

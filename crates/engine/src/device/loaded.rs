@@ -186,7 +186,7 @@ fn finish(stream: &mut dyn Stream, work: Work, timeout: Duration) -> Result<Work
             return done.outcome.map(|()| done.work);
         }
         if start.elapsed() > timeout {
-            return Err(Failure::Launch("loading a function does not end".into()));
+            return Err(Failure::Work("loading a function does not end".into()));
         }
         std::thread::sleep(Duration::from_micros(50));
     }

@@ -78,9 +78,9 @@ pub(crate) fn loading(forms: &[Form]) -> u64 {
 /// What works are to suffer.
 fn faults() -> Vec<(&'static str, Fault)> {
     vec![
-        ("refused", Fault::Refuse(Failure::Launch("no".into()))),
+        ("refused", Fault::Refuse(Failure::Work("no".into()))),
         ("out of memory", Fault::Refuse(Failure::OutOfMemory { wanted: 1, free: None })),
-        ("failed", Fault::Fail(Failure::Launch("no".into()))),
+        ("failed", Fault::Fail(Failure::Work("no".into()))),
         ("lost", Fault::Fail(lost())),
         ("hung", Fault::Hang),
     ]

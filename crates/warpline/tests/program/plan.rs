@@ -181,6 +181,9 @@ fn a_plan_is_told_in_words() {
     if has_host(&demo) {
         let copies = "chain.toml --device host --set router.in_place=false";
         assert!(say(copies).contains("(what `run` does)"));
+        assert_eq!(say(&format!("{copies} --svg plan.svg")), "");
+        let drawn = String::from_utf8(demo.read("plan.svg")).unwrap();
+        assert!(drawn.starts_with("<svg") && drawn.contains("router (host-apart)"), "{drawn}");
         let ttl = say(&format!("{copies} --explain ttl --mode per_nf"));
         for line in ["crosses to host-apart (direct)", "crosses to the host", "the sink reads it"] {
             assert!(ttl.contains(line), "{ttl}");

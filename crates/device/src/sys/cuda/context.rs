@@ -46,7 +46,7 @@ impl Context {
             self.lost.store(true, Ordering::Relaxed);
             return Err(Failure::Lost(name));
         }
-        Err(Failure::Launch(name))
+        Err(Failure::Work(name))
     }
 
     /// Nothing waits for the device any more.
@@ -172,7 +172,7 @@ impl Kernels {
         let loaded = context
             .call(|driver| unsafe { (driver.load_module)(&mut module, cubin.as_ptr().cast()) });
         loaded.map_err(|why| match why {
-            Failure::Launch(why) => {
+            Failure::Work(why) => {
                 Failure::NoCompiler(format!("{why}; the driver and the compiler are {versions}"))
             }
             other => other,

@@ -118,7 +118,7 @@ impl Graphs {
         let ended = context.call(|_| unsafe { (self.driver.end_capture)(stream, &mut graph) });
         let graph = Owned::new(context, graph, self.driver.destroy_graph);
         recorded.and(ended)?;
-        graph.ok_or_else(|| Failure::Launch("the driver captured no graph".into()))
+        graph.ok_or_else(|| Failure::Work("the driver captured no graph".into()))
     }
 
     /// What `graph` is launched by: the kept graph of its shape, or a new one in the place of that used longest ago.
@@ -161,7 +161,7 @@ impl Graphs {
         // SAFETY: one handle is written; the graph is valid, and the driver copies it.
         context.call(|_| unsafe { (self.driver.instantiate)(&mut executable, graph.handle, 0) })?;
         let owned = Owned::new(context, executable, self.driver.destroy_executable);
-        owned.ok_or_else(|| Failure::Launch("the driver made no graph".into()))
+        owned.ok_or_else(|| Failure::Work("the driver made no graph".into()))
     }
 }
 

@@ -59,7 +59,7 @@ impl Memory {
         match code {
             api::SUCCESS => Ok(Self { api, id, _context: context.clone() }),
             -6..=-4 | -61 => Err(Failure::OutOfMemory { wanted, free: None }),
-            _ => Err(Failure::Launch(format!("no buffer: {}", api::name_of(code)))),
+            _ => Err(Failure::Work(format!("no buffer: {}", api::name_of(code)))),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Queue {
         let queue = unsafe { (api.create_queue)(context.context, device, 0, &mut code) };
         match code {
             api::SUCCESS => Ok(Self { api, queue, context }),
-            _ => Err(Failure::Launch(format!("no queue: {}", api::name_of(code)))),
+            _ => Err(Failure::Work(format!("no queue: {}", api::name_of(code)))),
         }
     }
 }
@@ -367,6 +367,6 @@ fn done(code: i32) -> Result<(), Failure> {
 fn failure(code: i32) -> Failure {
     match code {
         -2 => Failure::Lost(api::name_of(code)),
-        _ => Failure::Launch(api::name_of(code)),
+        _ => Failure::Work(api::name_of(code)),
     }
 }

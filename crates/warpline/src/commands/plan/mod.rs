@@ -1,10 +1,14 @@
 //! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules there are, and what it costs.
 
+mod json;
+mod svg;
+
+use std::fs;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
 use warpline_engine::{Chain, Planned, planned};
-use warpline_packet::{Field, FieldSet, ReadWrite};
+use warpline_nf::config::plain;
+use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Crossing, Event, LinkCosts, Mode, Plan, Step, Way};
 
 use super::say;
@@ -28,9 +32,12 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let mode = arguments.mode.as_deref().map_or(Ok(Mode::Adaptive), named_mode)?;
     let field = arguments.explain.as_deref().map(named_field).transpose()?;
     if arguments.json {
-        let of = |loaded: &Loaded| to_json(loaded, arguments.packet_len);
-        let chains = chains.iter().map(of).collect::<Result<Vec<Value>, Failure>>()?;
-        return say(&format!("{:#}", json!({ "schema": SCHEMA, "chains": chains })));
+        return say(&json::all(&chains, arguments.packet_len)?);
+    }
+    if let Some(file) = &arguments.svg {
+        let drawn = svg::draw(&chains, arguments.packet_len, mode)?;
+        return fs::write(file, drawn)
+            .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))));
     }
     for loaded in &chains {
         let text = match field {
@@ -41,9 +48,6 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     }
     Ok(())
 }
-
-/// Version of the JSON's form; it grows when a meaning changes, not when something is added.
-const SCHEMA: u32 = 1;
 
 fn named_mode(name: &str) -> Result<Mode, Failure> {
     let names = || Mode::ALL.map(Mode::name).join(", ");
@@ -206,79 +210,4 @@ fn explained(
         text += "  the sink reads it on the host\n";
     }
     Ok(text)
-}
-
-fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
-    let chain = &loaded.chain;
-    let own = planned(chain, &loaded.settings, packet_len);
-    let mut widths: Map<String, Value> = Field::ALL
-        .iter()
-        .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
-        .collect();
-    // Not a field: a frame as it crosses whole, with what is around it.
-    widths.insert("room".into(), json!(own.problem.widths.room));
-    let functions: Vec<Value> = chain
-        .instances
-        .iter()
-        .enumerate()
-        .map(|(position, instance)| {
-            let access = instance.function.access();
-            json!({
-                "name": instance.name,
-                "device": place(chain, position),
-                "copies": own.problem.functions[position].device.is_some(),
-                "before": declared(access.before),
-                "run": declared(access.run),
-                "after": declared(access.after),
-                "after_flagged": declared(access.after_flagged),
-                "flagged_share": access.flagged_share,
-            })
-        })
-        .collect();
-    let mut modes = Map::new();
-    for mode in Mode::ALL {
-        modes.insert(mode.name().into(), plan_json(chain, &made(&own, mode)?));
-    }
-    Ok(json!({
-        "name": chain.name,
-        "packet_len": packet_len,
-        "widths": widths,
-        "end_reads": names(own.problem.end_reads),
-        "functions": functions,
-        "runs_as": RUN_DOES.name(),
-        "modes": modes,
-    }))
-}
-
-fn names(fields: FieldSet) -> Vec<&'static str> {
-    fields.iter().map(Field::name).collect()
-}
-
-fn declared(touch: ReadWrite) -> Value {
-    json!({ "reads": names(touch.reads), "writes": names(touch.writes) })
-}
-
-fn crossing(crossing: &Crossing) -> Value {
-    let Crossing { way, fields, bytes } = crossing;
-    json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
-}
-
-fn plan_json(chain: &Chain, plan: &Plan) -> Value {
-    let step = |step: &Step| {
-        json!({
-            "function": chain.instances[step.function].name,
-            "device": place(chain, step.function),
-            "first_to_host": crossing(&step.first_to_host),
-            "to_device": crossing(&step.to_device),
-            "to_host": crossing(&step.to_host),
-            "flagged_to_host": crossing(&step.flagged),
-            "mirror_after": step.mirror_after,
-        })
-    };
-    json!({
-        "to_device_bytes": plan.to_device_bytes(),
-        "to_host_bytes": plan.to_host_bytes(),
-        "cost_ns": plan.cost_ns,
-        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
-    })
 }

@@ -1,0 +1,95 @@
+//! A chain's plans as JSON: enough to check them with a model of one's own.
+
+use serde_json::{Map, Value, json};
+use warpline_engine::{Chain, planned};
+use warpline_packet::{Field, FieldSet, ReadWrite};
+use warpline_sched::{Crossing, Mode, Plan, Step};
+
+use super::{RUN_DOES, made, place};
+use crate::Failure;
+use crate::chain_file::Loaded;
+
+/// Version of the JSON's form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+/// The plans of all modes for every chain.
+pub(super) fn all(chains: &[Loaded], packet_len: u32) -> Result<String, Failure> {
+    let of = |loaded: &Loaded| to_json(loaded, packet_len);
+    let chains = chains.iter().map(of).collect::<Result<Vec<Value>, Failure>>()?;
+    Ok(format!("{:#}", json!({ "schema": SCHEMA, "chains": chains })))
+}
+
+fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
+    let chain = &loaded.chain;
+    let own = planned(chain, &loaded.settings, packet_len);
+    let mut widths: Map<String, Value> = Field::ALL
+        .iter()
+        .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
+        .collect();
+    // Not a field: a frame as it crosses whole, with what is around it.
+    widths.insert("room".into(), json!(own.problem.widths.room));
+    let functions: Vec<Value> = chain
+        .instances
+        .iter()
+        .enumerate()
+        .map(|(position, instance)| {
+            let access = instance.function.access();
+            json!({
+                "name": instance.name,
+                "device": place(chain, position),
+                "copies": own.problem.functions[position].device.is_some(),
+                "before": declared(access.before),
+                "run": declared(access.run),
+                "after": declared(access.after),
+                "after_flagged": declared(access.after_flagged),
+                "flagged_share": access.flagged_share,
+            })
+        })
+        .collect();
+    let mut modes = Map::new();
+    for mode in Mode::ALL {
+        modes.insert(mode.name().into(), plan_json(chain, &made(&own, mode)?));
+    }
+    Ok(json!({
+        "name": chain.name,
+        "packet_len": packet_len,
+        "widths": widths,
+        "end_reads": names(own.problem.end_reads),
+        "functions": functions,
+        "runs_as": RUN_DOES.name(),
+        "modes": modes,
+    }))
+}
+
+fn names(fields: FieldSet) -> Vec<&'static str> {
+    fields.iter().map(Field::name).collect()
+}
+
+fn declared(touch: ReadWrite) -> Value {
+    json!({ "reads": names(touch.reads), "writes": names(touch.writes) })
+}
+
+fn crossing(crossing: &Crossing) -> Value {
+    let Crossing { way, fields, bytes } = crossing;
+    json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
+}
+
+fn plan_json(chain: &Chain, plan: &Plan) -> Value {
+    let step = |step: &Step| {
+        json!({
+            "function": chain.instances[step.function].name,
+            "device": place(chain, step.function),
+            "first_to_host": crossing(&step.first_to_host),
+            "to_device": crossing(&step.to_device),
+            "to_host": crossing(&step.to_host),
+            "flagged_to_host": crossing(&step.flagged),
+            "mirror_after": step.mirror_after,
+        })
+    };
+    json!({
+        "to_device_bytes": plan.to_device_bytes(),
+        "to_host_bytes": plan.to_host_bytes(),
+        "cost_ns": plan.cost_ns,
+        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}
