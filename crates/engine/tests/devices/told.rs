@@ -13,7 +13,7 @@ use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{Outcome, assert_same, check_balance, in_time};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
-use crate::placed::{Wrapped, chain_on, host};
+use crate::placed::{chain_on, host};
 
 /// Waits in the middle until there is news, and then asks for a reload.
 struct Waiting {
