@@ -57,6 +57,17 @@ enum Step {
     ToClient(usize, Action),
 }
 
+impl Counts {
+    /// A packet goes on.
+    fn add(&mut self, step: &Step) {
+        match step {
+            Step::ToBackend(_, Action::Destination) => self.to_backends += 1,
+            Step::ToClient(_, Action::Source) => self.to_clients += 1,
+            Step::ToBackend(..) | Step::ToClient(..) => self.errors += 1,
+        }
+    }
+}
+
 impl BalancerShard {
     pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
         Self { balance: Balance::new(config, shard), words, counts: Counts::default() }
@@ -99,7 +110,7 @@ impl BalancerShard {
             Glance::Other => self.other(packet),
         };
         let done = match done {
-            Ok(Some(step)) => self.prepare(packet, &step),
+            Ok(Some(step)) => self.prepare(packet, &step).inspect(|()| self.counts.add(&step)),
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
         };
@@ -149,14 +160,10 @@ impl BalancerShard {
         match *end {
             End::Vip(vip) => {
                 let target = self.balance.forward(vip, flow, key)?;
-                self.counts.to_backends += 1;
                 Ok(Some(Step::ToBackend(target, Action::Destination)))
             }
             End::Backend(name) => match self.balance.back(name, flow, key)? {
-                Some(vip) => {
-                    self.counts.to_clients += 1;
-                    Ok(Some(Step::ToClient(vip, Action::Source)))
-                }
+                Some(vip) => Ok(Some(Step::ToClient(vip, Action::Source))),
                 None => self.pass(),
             },
             End::Neither => self.pass(),
@@ -205,7 +212,6 @@ impl BalancerShard {
             }
             End::Neither => return self.pass(),
         };
-        self.counts.errors += 1;
         Ok(Some(step))
     }
 

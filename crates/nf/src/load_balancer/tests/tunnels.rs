@@ -209,4 +209,5 @@ fn by_mac_only_the_ethernet_addresses_change() {
         let raw = input(LinkType::RAW, &frame[14..]);
         assert_eq!(reason(&harness.process(&[raw])[0]), "link");
     }
+    assert_eq!(harness.counter("to_backends"), 2);
 }
