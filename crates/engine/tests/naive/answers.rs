@@ -6,18 +6,19 @@ use crate::function::Left;
 use crate::router_errors::octets;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, View, view};
 
-/// `inputs` with answers to some of what they became, behind each.
+/// `inputs` with answers to some of what they became, each behind what caused it or a little later.
 pub(crate) fn with_answers(draw: &mut Draw, inputs: &[Frame], left: &[Left]) -> Vec<Frame> {
-    let mut all = Vec::new();
-    for (at, input) in inputs.iter().enumerate() {
-        all.push(input.clone());
-        for sent in left.iter().filter(|sent| sent.cause == at) {
-            if draw.percent(30) {
-                all.extend(
-                    answer(draw, &sent.frame).map(|answer| Frame { nanos: input.nanos, ..answer }),
-                );
-            }
+    let mut behind = vec![Vec::new(); inputs.len()];
+    for sent in left {
+        if draw.percent(30) {
+            let at = (sent.cause + draw.of(&[0, 0, 1, 3, 8])).min(inputs.len() - 1);
+            behind[at].extend(answer(draw, &sent.frame));
         }
+    }
+    let mut all = Vec::new();
+    for (input, answers) in inputs.iter().zip(behind) {
+        all.push(input.clone());
+        all.extend(answers.into_iter().map(|answer| Frame { nanos: input.nanos, ..answer }));
     }
     all
 }

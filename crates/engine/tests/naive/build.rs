@@ -48,7 +48,9 @@ impl Packet {
         let options = self.options.as_ref().map_or(&[][..], |(_, options)| options);
         let header_len = 20 + options.len();
         let len = (header_len + part.len()) as u16;
-        let word = (at / 8) as u16 | u16::from(more) << 13;
+        // Don't Fragment is said by half of all that is whole.
+        let whole = at == 0 && !more && self.ident % 2 == 1;
+        let word = (at / 8) as u16 | u16::from(more) << 13 | u16::from(whole) << 14;
         let first = 0x4000 + ((header_len as u16 / 4) << 8) + u16::from(self.class);
         let words = [first, len, self.ident, word].map(u16::to_be_bytes).concat();
         let rest = [self.ttl, self.protocol, 0, 0];

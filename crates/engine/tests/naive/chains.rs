@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::RangeInclusive;
 
+use crate::balanced::{self, Mode};
+use crate::balancer::Balancer;
 use crate::bindings::{self, Dependence};
-use crate::connections;
+use crate::chains_balancer::load_balancer;
+use crate::chains_firewall::firewall;
 use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
@@ -15,8 +17,6 @@ use crate::nat::Nat;
 use crate::nids::{self, Nids};
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
-use crate::rules::{Rule, Side, Upper};
-use crate::wire::{ICMP, ICMPV6, TCP, UDP};
 
 /// A function with all that it is told.
 #[derive(Clone, Debug)]
@@ -36,12 +36,25 @@ pub(crate) enum Naive {
     Nat(bindings::Config),
     Ipsec(Box<ipsec::Config>),
     Nids(Vec<nids::Rule>),
+    Balancer(balanced::Config),
 }
 
 impl Spec {
     /// Whether the naive function needs to see what the engine's chose.
     pub(crate) fn is_spied_on(&self) -> bool {
-        matches!(self.naive, Naive::Nat(_))
+        matches!(self.naive, Naive::Nat(_) | Naive::Balancer(_))
+    }
+}
+
+impl Spec {
+    /// Whether what leaves it has other addresses than what came.
+    fn moves_addresses(&self) -> bool {
+        matches!(self.naive, Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipsec(_))
+    }
+
+    /// Whether what leaves it is carried in other packets.
+    fn tunnels(&self) -> bool {
+        matches!(&self.naive, Naive::Balancer(config) if matches!(config.mode, Mode::Ipip(..)))
     }
 }
 
@@ -54,6 +67,7 @@ impl Naive {
             Self::Nat(config) => Box::new(Nat::new(config)),
             Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
             Self::Nids(rules) => Box::new(Nids::new(rules)),
+            Self::Balancer(config) => Box::new(Balancer::new(config)),
         }
     }
 }
@@ -69,10 +83,14 @@ pub(crate) fn chain(seed: u64) -> Vec<Spec> {
             let between = draw.below(2);
             let [one, other] = ipsec::draw::gateways(&mut draw, [place, place + 1 + between]);
             specs.push(one);
-            specs.extend((0..between).map(|_| spec(&mut draw, place + 1)));
+            for _ in 0..between {
+                let next = spec(&mut draw, place + 1, &specs);
+                specs.push(next);
+            }
             specs.push(other);
         } else {
-            specs.push(spec(&mut draw, place));
+            let next = spec(&mut draw, place, &specs);
+            specs.push(next);
         }
     }
     keep_together(&mut specs);
@@ -93,13 +111,17 @@ fn keep_together(specs: &mut Vec<Spec>) {
     }
 }
 
-fn spec(draw: &mut Draw, place: usize) -> Spec {
-    match draw.below(11) {
+/// The next function behind `before`.
+fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
+    let rewritten = before.iter().any(Spec::moves_addresses);
+    match draw.below(13) {
         0 | 1 => router(draw, place),
-        2 | 3 => firewall(draw, place),
+        // What goes through tunnels is steered by what they carry: those of one pair of ends have several states.
+        2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
         4 | 5 => nat(draw),
         6 | 7 => ipsec::draw::gateway(draw, place),
         8 | 9 => nids::draw::nids(draw, place),
+        10 | 11 => load_balancer(draw, place, rewritten),
         _ => digest(draw),
     }
 }
@@ -240,93 +262,6 @@ fn router_spec(config: router::Config, place: usize) -> Spec {
     Spec { function: "router", table, files, naive: Naive::Router(config) }
 }
 
-fn mac(bytes: &[u8; 6]) -> String {
+pub(crate) fn mac(bytes: &[u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-fn firewall(draw: &mut Draw, place: usize) -> Spec {
-    let tracked = draw.percent(60);
-    let mut rules: Vec<Rule> = (0..1 + draw.below(7)).map(|_| rule(draw, tracked)).collect();
-    // What only connections let through: answers, and errors about what was sent.
-    let is_usual = tracked && draw.percent(40);
-    if is_usual {
-        let upper = Upper { protocols: vec![TCP, UDP], ..Upper::default() };
-        rules = vec![Rule { accepts: true, upper, ..Rule::default() }];
-    }
-    let keys = [
-        "tcp_syn_s",
-        "tcp_established_s",
-        "tcp_fin_s",
-        "tcp_close_s",
-        "udp_s",
-        "udp_stream_s",
-        "icmp_s",
-        "other_s",
-    ];
-    let tracking = tracked.then(|| connections::Config {
-        timeouts: keys.map(|key| (key, 1 + draw.below(14) as u64)).into(),
-        loose: draw.percent(30),
-    });
-    let config = firewall::Config {
-        rules,
-        default_accepts: !is_usual && draw.percent(50),
-        non_ip_accepts: draw.percent(60),
-        drops_fragments: draw.percent(20),
-        tracking,
-    };
-    let name = format!("rules-{place}");
-    let choice = |yes, key, a, b| format!("{key} = '{}'\n", if yes { a } else { b });
-    let mut table = format!("rules = '{name}'\n");
-    table += &choice(config.default_accepts, "default", "accept", "drop");
-    table += &choice(config.non_ip_accepts, "non_ip", "accept", "drop");
-    table += &choice(config.drops_fragments, "fragments", "drop", "rules");
-    if let Some(tracking) = &config.tracking {
-        let _ = writeln!(table, "established = true\ntcp_loose = {}", tracking.loose);
-        tracking.timeouts.iter().for_each(|(key, s)| table += &format!("{key} = {s}\n"));
-    }
-    let text = config.rules.iter().map(|rule| format!("{rule}\n")).collect();
-    Spec { function: "firewall", table, files: vec![(name, text)], naive: Naive::Firewall(config) }
-}
-
-fn rule(draw: &mut Draw, tracked: bool) -> Rule {
-    let mut upper = Upper::default();
-    match draw.below(10) {
-        0 => {
-            upper.protocols = vec![TCP];
-            let mask = 1 + draw.below(63) as u8;
-            upper.flags = Some((draw.word() as u8 & mask, mask));
-        }
-        1 => {
-            upper.protocols = vec![draw.of(&[ICMP, ICMPV6])];
-            let types = draw.some(&[0, 3, 8, 11, 1, 128, 129, 135], 3);
-            let codes = if draw.percent(50) { draw.some(&[0, 1, 4], 2) } else { Vec::new() };
-            upper.message = Some((types, codes));
-        }
-        2..6 => upper.protocols = draw.some(&[TCP, UDP, ICMP, ICMPV6, 47, 50], 3),
-        _ => {}
-    }
-    let with_ports = upper.protocols.iter().all(|protocol| [TCP, UDP].contains(protocol));
-    let with_ports = with_ports && draw.percent(40);
-    let only = |protocol| {
-        !upper.protocols.is_empty() && upper.protocols.iter().all(|own| *own == protocol)
-    };
-    let version = match () {
-        () if only(ICMP) => 4,
-        () if only(ICMPV6) => 6,
-        () => draw.version(),
-    };
-    let (src, dst) = (side(draw, version, with_ports), side(draw, version, with_ports));
-    let accepts = draw.percent(60);
-    Rule { accepts, established: tracked && draw.percent(20), upper, src, dst }
-}
-
-fn side(draw: &mut Draw, version: u8, with_ports: bool) -> Side {
-    let prefixes = if draw.percent(50) {
-        (0..=draw.below(2)).map(|_| draw.prefix(version)).collect()
-    } else {
-        Vec::new()
-    };
-    let ranges: [RangeInclusive<u16>; 5] = [80..=80, 0..=1025, 1024..=65_535, 53..=443, 1..=52];
-    let ports = if with_ports && draw.percent(60) { draw.some(&ranges, 2) } else { Vec::new() };
-    Side { prefixes, ports }
 }

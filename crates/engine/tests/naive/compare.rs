@@ -9,7 +9,7 @@ use crate::chains::{Spec, chain};
 use crate::common::ports::Sent;
 use crate::draw::Draw;
 use crate::engine;
-use crate::function::{self, Fate, Outcome, Tally};
+use crate::function::{self, Fate, Outcome, Spied, Tally};
 use crate::ipsec;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::{Frame, view};
@@ -51,13 +51,13 @@ impl Case {
         set_clock(&mut self.frames);
     }
 
-    fn naive(&self, spied: &[Option<Vec<Vec<u8>>>]) -> Outcome {
+    fn naive(&self, spied: &[Option<Spied>]) -> Outcome {
         let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
         function::run(&mut naive, &self.frames, spied)
     }
 
     /// What left the engine's functions; nothing where there is no such chain.
-    fn spied(&self) -> Vec<Option<Vec<Vec<u8>>>> {
+    fn spied(&self) -> Vec<Option<Spied>> {
         let run = engine::run(&self.specs, self.settings, &self.frames);
         run.map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
     }

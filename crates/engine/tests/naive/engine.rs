@@ -16,7 +16,7 @@ use crate::chains::Spec;
 use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
-use crate::function::Tally;
+use crate::function::{Spied, Tally};
 use crate::nids::{Alert, draw::eve};
 use crate::wire::Frame;
 
@@ -27,8 +27,7 @@ pub(crate) struct Run {
     pub(crate) outcome: Outcome,
     /// By function; a counter is between the number and itself.
     pub(crate) tallies: Vec<Tally>,
-    /// What left each function that is spied on, in the order of the input.
-    pub(crate) spied: Vec<Option<Vec<Vec<u8>>>>,
+    pub(crate) spied: Vec<Option<Spied>>,
 }
 
 /// A folder of a run, for what functions keep on disk: tables call it `KEPT`.
@@ -55,13 +54,16 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     let kept = Kept::new();
     let mut resources = Resources::with_seed(SEED);
     let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
+    // Ticks have numbers of the input, too: what comes in shows which are packets'.
+    let door = specs.iter().any(Spec::is_spied_on).then(Spy::new);
+    instances.extend(door.as_ref().map(|spy| spy.instance("door")));
     for (place, spec) in specs.iter().enumerate() {
         places.push(instances.len());
         let built = instance(place, spec, &kept, &mut resources);
         instances.push(built.map_err(|mistakes| format!("{mistakes}\n{}", spec.table))?);
         let spy = spec.is_spied_on().then(Spy::new);
         if let Some(spy) = &spy {
-            instances.push(spy.instance(place));
+            instances.push(spy.instance(&format!("{place}-spy")));
         }
         spies.push(spy);
     }
@@ -74,7 +76,9 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     for (place, tally) in tallies.iter_mut().enumerate() {
         tally.alerts = alerts(&kept.0.join(eve(place)));
     }
-    let spied = spies.into_iter().map(|spy| spy.map(|spy| spy.seen())).collect();
+    let numbers: Vec<u64> = door.map_or(Vec::new(), |spy| spy.seen().into_keys().collect());
+    let spied = spies.into_iter().map(|spy| spy.map(|spy| by_input(&numbers, spy.seen())));
+    let spied = spied.collect();
     Ok(Run { outcome, tallies, spied })
 }
 
@@ -169,6 +173,12 @@ fn alert(line: &Value) -> Alert {
     }
 }
 
+/// What was seen, by the places of the packets in the input; `numbers` are those of all of them.
+fn by_input(numbers: &[u64], seen: BTreeMap<u64, Vec<u8>>) -> Spied {
+    let place = |number| numbers.binary_search(&number).expect("it came in");
+    seen.into_iter().map(|(number, bytes)| (place(number), bytes)).collect()
+}
+
 /// A function that keeps what goes by, and changes nothing.
 struct Spy {
     access: Access,
@@ -184,13 +194,13 @@ impl Spy {
         Self { access, seen: Arc::default() }
     }
 
-    fn instance(&self, place: usize) -> Instance {
+    fn instance(&self, name: &str) -> Instance {
         let spy = Self { access: self.access, seen: Arc::clone(&self.seen) };
-        Instance { name: format!("{place}-spy"), ..own(Arc::new(spy)) }
+        Instance { name: name.to_owned(), ..own(Arc::new(spy)) }
     }
 
-    fn seen(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut *self.seen.lock().expect("seen")).into_values().collect()
+    fn seen(&self) -> BTreeMap<u64, Vec<u8>> {
+        std::mem::take(&mut *self.seen.lock().expect("seen"))
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) type Counters = BTreeMap<&'static str, (u64, u64)>;
 /// A network function, as its manual describes it.
 pub(crate) trait Function {
     /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's function made of
-    /// the packet, where that is a matter of its choice.
+    /// the packet, where that is a matter of its choice; nothing where it dropped it.
     fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate;
 
     /// What it counted when the last packet came at `now`.
@@ -66,28 +66,29 @@ pub(crate) struct Outcome {
     pub(crate) fates: Vec<(usize, Fate)>,
 }
 
+/// What left a function of the engine's chain, by the place of the packet in the input.
+pub(crate) type Spied = BTreeMap<usize, Vec<u8>>;
+
 /// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where that is known.
 pub(crate) fn run(
     chain: &mut [Box<dyn Function>],
     inputs: &[Frame],
-    spied: &[Option<Vec<Vec<u8>>>],
+    spied: &[Option<Spied>],
 ) -> Outcome {
     let mut outcome =
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
-    let mut passed = vec![0; chain.len()];
     for (cause, input) in inputs.iter().enumerate() {
         let mut frame = Frame { number: cause, ..input.clone() };
         let mut end = (chain.len(), Fate::Forward);
         let mut back = Vec::new();
         for (place, function) in chain.iter_mut().enumerate() {
-            let left = spied[place].as_ref().and_then(|all| all.get(passed[place]));
+            let left = spied[place].as_ref().and_then(|all| all.get(&cause));
             let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut back);
             outcome.tallies[place].count(fate, back.len() as u64);
             if fate != Fate::Forward {
                 end = (place, fate);
                 break;
             }
-            passed[place] += 1;
         }
         let own = (end.1 == Fate::Forward).then_some(frame);
         let sent = own.into_iter().chain(back).map(|frame| Left { cause, frame });

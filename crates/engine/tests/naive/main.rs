@@ -11,9 +11,13 @@
 mod common;
 
 mod answers;
+mod balanced;
+mod balancer;
 mod bindings;
 mod build;
 mod chains;
+mod chains_balancer;
+mod chains_firewall;
 mod compare;
 mod connections;
 mod digest;
@@ -33,6 +37,7 @@ mod router_errors;
 mod rules;
 mod sums;
 mod traffic;
+mod tunnel;
 mod wire;
 
 use std::time::{SystemTime, UNIX_EPOCH};

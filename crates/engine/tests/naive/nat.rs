@@ -223,19 +223,15 @@ fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     }
 }
 
-/// The ports of a quoted packet, both the identifier of an echo; `None` where it doesn't show any.
+/// The ports of a quoted packet, and what has them.
 fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
-    let is_v4 = quoted.src.is_ipv4();
-    if quoted.later || quoted.extended {
-        return None;
-    }
-    match (quoted.protocol, quoted.ports, quoted.message) {
-        (TCP, Some((from, to)), _) => Some((Kind::Tcp, from, to)),
-        (UDP, Some((from, to)), _) => Some((Kind::Udp, from, to)),
-        (ICMP, _, Some((0 | 8, ident))) if is_v4 => Some((Kind::Echo, ident, ident)),
-        (ICMPV6, _, Some((128 | 129, ident))) if !is_v4 => Some((Kind::Echo, ident, ident)),
-        _ => None,
-    }
+    let (from, to) = quoted.ends()?;
+    let kind = match quoted.protocol {
+        TCP => Kind::Tcp,
+        UDP => Kind::Udp,
+        _ => Kind::Echo,
+    };
+    Some((kind, from, to))
 }
 
 fn is_request(quoted: &Quoted) -> bool {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::wire::{Frame, TCP, UDP, View, addresses, be16};
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, addresses, be16};
 
 /// What a quoted packet says of itself.
 #[derive(Clone, Debug)]
@@ -21,6 +21,21 @@ pub(crate) struct Quoted {
     /// Where it begins in the frame, and where what it carries does.
     pub(crate) l3: usize,
     pub(crate) l4: usize,
+}
+
+impl Quoted {
+    /// Its ports, both the identifier of an echo; `None` where it doesn't show any.
+    pub(crate) fn ends(&self) -> Option<(u16, u16)> {
+        if self.later || self.extended {
+            return None;
+        }
+        match (self.protocol, self.message) {
+            (TCP | UDP, _) => self.ports,
+            (ICMP, Some((0 | 8, ident))) if self.src.is_ipv4() => Some((ident, ident)),
+            (ICMPV6, Some((128 | 129, ident))) if self.src.is_ipv6() => Some((ident, ident)),
+            _ => None,
+        }
+    }
 }
 
 /// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with whole IP headers.

@@ -26,6 +26,8 @@ struct Talk {
 /// Traffic being made.
 struct Traffic {
     draw: Draw,
+    /// Whether few hosts have all the talks, by few ports.
+    few: bool,
     talks: Vec<Talk>,
     nanos: u64,
     /// IP packets of late, with their talks.
@@ -37,12 +39,13 @@ struct Traffic {
 /// `count` frames or a few more.
 pub(crate) fn traffic(seed: u64, count: usize) -> Vec<Frame> {
     let mut draw = Draw::new(seed);
-    let talks = (0..1 + draw.below(12)).map(|_| Talk::new(&mut draw)).collect();
+    let few = draw.percent(50);
+    let talks = (0..1 + draw.below(12)).map(|_| Talk::new(&mut draw, few)).collect();
     let payloads = (0..8).map(|_| draw.below(120)).collect::<Vec<_>>();
     let payloads = payloads.into_iter().map(|len| payload(&mut draw, len)).collect();
     let nanos = START + if draw.percent(50) { 0 } else { draw.word() % SECOND };
     let mut traffic =
-        Traffic { draw, talks, nanos, late: Vec::new(), payloads, frames: Vec::new() };
+        Traffic { draw, few, talks, nanos, late: Vec::new(), payloads, frames: Vec::new() };
     while traffic.frames.len() < count {
         traffic.step();
     }
@@ -68,10 +71,13 @@ pub(crate) fn set_clock(frames: &mut [Frame]) {
 }
 
 impl Talk {
-    fn new(draw: &mut Draw) -> Self {
+    fn new(draw: &mut Draw, few: bool) -> Self {
         let version = draw.version();
         let icmp = if version == 4 { ICMP } else { ICMPV6 };
-        let protocol = draw.of(&[TCP, TCP, TCP, UDP, UDP, icmp, icmp, 47, 50]);
+        let mut protocol = draw.of(&[TCP, TCP, TCP, UDP, UDP, icmp, icmp, 47, 50]);
+        if few && draw.percent(50) {
+            protocol = TCP;
+        }
         let link = draw.of(&[
             link::ETHERNET,
             link::ETHERNET,
@@ -87,7 +93,12 @@ impl Talk {
         if draw.percent(10) {
             other = draw.inside(version);
         }
-        let ends = [(draw.inside(version), ports[0]), (other, ports[1])];
+        let mut ends = [(draw.inside(version), ports[0]), (other, ports[1])];
+        if few {
+            let host = |draw: &mut Draw, net| address(version, net, 1 + draw.below(2) as u16);
+            let ports = [draw.of(&[1024, 1024, 1024, 1025]), draw.of(&[53, 53, 80])];
+            ends = [(host(draw, [10, 1, 0]), ports[0]), (host(draw, [198, 51, 100]), ports[1])];
+        }
         Self { link, tags, protocol, ends, step: 0 }
     }
 
@@ -266,7 +277,7 @@ impl Traffic {
     /// Two other hosts talk, maybe by the same ports.
     fn renew(&mut self) {
         let which = self.draw.below(self.talks.len());
-        self.talks[which] = Talk::new(&mut self.draw);
+        self.talks[which] = Talk::new(&mut self.draw, self.few);
     }
 
     fn send(&mut self, talk: &Talk, packet: &[u8]) {
