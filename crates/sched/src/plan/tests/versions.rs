@@ -39,7 +39,7 @@ impl Memories {
     }
 
     /// What a device has goes to the host, whether it is new or not.
-    fn to_host(&mut self, device: usize, fields: FieldSet, who: &str) -> Result<(), String> {
+    fn bring_back(&mut self, device: usize, fields: FieldSet, who: &str) -> Result<(), String> {
         for field in fields.iter() {
             let at = field.bit() as usize;
             let Some(version) = self.devices[device][at] else {
@@ -77,7 +77,7 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
             at.devices[device][bit] = Some(at.host[bit]);
         }
         at.touch(Some(device), function.run, &format!("run of {name}"))?;
-        at.to_host(device, step.to_host.fields, name)?;
+        at.bring_back(device, step.to_host.fields, name)?;
         // A flagged packet: what it takes along, and then `after`, apart from all others.
         let others = at.host;
         let newest = at.newest;
@@ -105,7 +105,7 @@ fn bring(at: &mut Memories, fields: FieldSet, who: &str) -> Result<(), String> {
         let Some(device) = at.devices.iter().position(|own| own[bit] == newest) else {
             return Err(format!("{who} brings `{}`, which no device has", field.name()));
         };
-        at.to_host(device, FieldSet::of(&[field]), who)?;
+        at.bring_back(device, FieldSet::of(&[field]), who)?;
     }
     Ok(())
 }
