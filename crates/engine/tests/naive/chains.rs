@@ -12,6 +12,7 @@ use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
 use crate::function::Function;
+use crate::ipcomp::{self, Ipcomp};
 use crate::ipsec;
 use crate::nat::Nat;
 use crate::nids::{self, Nids};
@@ -37,12 +38,16 @@ pub(crate) enum Naive {
     Ipsec(Box<ipsec::Config>),
     Nids(Vec<nids::Rule>),
     Balancer(balanced::Config),
+    Ipcomp(ipcomp::End),
 }
 
 impl Spec {
     /// Whether the naive function needs to see what the engine's chose.
     pub(crate) fn is_spied_on(&self) -> bool {
-        matches!(self.naive, Naive::Nat(_) | Naive::Balancer(_))
+        matches!(
+            self.naive,
+            Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipcomp(ipcomp::End::Compress { .. })
+        )
     }
 }
 
@@ -68,6 +73,7 @@ impl Naive {
             Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
             Self::Nids(rules) => Box::new(Nids::new(rules)),
             Self::Balancer(config) => Box::new(Balancer::new(config)),
+            Self::Ipcomp(end) => Box::new(Ipcomp::new(end)),
         }
     }
 }
@@ -114,7 +120,7 @@ fn keep_together(specs: &mut Vec<Spec>) {
 /// The next function behind `before`.
 fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
     let rewritten = before.iter().any(Spec::moves_addresses);
-    match draw.below(13) {
+    match draw.below(16) {
         0 | 1 => router(draw, place),
         // What goes through tunnels is steered by what they carry: those of one pair of ends have several states.
         2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
@@ -122,6 +128,7 @@ fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
         6 | 7 => ipsec::draw::gateway(draw, place),
         8 | 9 => nids::draw::nids(draw, place),
         10 | 11 => load_balancer(draw, place, rewritten),
+        12..15 => ipcomp::draw::ipcomp(draw),
         _ => digest(draw),
     }
 }

@@ -25,6 +25,7 @@ mod draw;
 mod engine;
 mod firewall;
 mod function;
+mod ipcomp;
 mod ipsec;
 mod nat;
 mod nids;

@@ -74,7 +74,7 @@ impl Talk {
     fn new(draw: &mut Draw, few: bool) -> Self {
         let version = draw.version();
         let icmp = if version == 4 { ICMP } else { ICMPV6 };
-        let mut protocol = draw.of(&[TCP, TCP, TCP, UDP, UDP, icmp, icmp, 47, 50]);
+        let mut protocol = draw.of(&[TCP, TCP, TCP, UDP, UDP, icmp, icmp, 47, 50, 108]);
         if few && draw.percent(50) {
             protocol = TCP;
         }
