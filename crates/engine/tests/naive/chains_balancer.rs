@@ -24,8 +24,9 @@ pub(crate) fn load_balancer(draw: &mut Draw, place: usize, rewritten: bool) -> S
     };
     let is_dnat = matches!(mode, Mode::Dnat);
     let mut per_source_max = draw.of(&[0, 0, 0, 1, 1, 3]);
-    // Without DNAT it counts by shard, which is one for two addresses.
-    if rewritten && !is_dnat {
+    // It counts by shard. Without DNAT that is one for two addresses; behind a translator, whose outside address many hosts
+    // have, it is the host's.
+    if rewritten {
         per_source_max = 0;
     }
     let vips = vips(draw, per_source_max > 0 && !is_dnat);
