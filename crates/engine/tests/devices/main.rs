@@ -11,6 +11,7 @@ mod findings;
 mod keys;
 mod late;
 mod placed;
+mod plans;
 mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]
