@@ -39,20 +39,23 @@ struct HeapPages {
 }
 
 const PAGE: usize = 4096;
+/// Bytes from which on memory is zeroed when it is first touched.
+const LAZY_MIN: usize = 1 << 20;
 
 impl HeapPages {
     fn new(len: usize) -> Result<Self, Failure> {
         let none = || Failure::OutOfMemory { wanted: len, free: None };
         // Whole pages: a device registers no less.
         let len = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(none)?;
-        // Aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
-        // come from the system, zero, when they are first touched.
-        let with_room = len.checked_add(PAGE).ok_or_else(none)?;
-        let layout = Layout::from_size_align(with_room, 1).map_err(|_| none())?;
+        // Large ones are aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
+        // come from the system, zero, when they are first touched. Small ones end where they end, for sanitizers to see.
+        let (room, align) = if len < LAZY_MIN { (0, PAGE) } else { (PAGE, 1) };
+        let with_room = len.checked_add(room).ok_or_else(none)?;
+        let layout = Layout::from_size_align(with_room, align).map_err(|_| none())?;
         // SAFETY: the layout's size is not zero.
         let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         let skip = block.as_ptr().align_offset(PAGE).min(PAGE);
-        // SAFETY: a page's distance at most, which the block has beyond `len`.
+        // SAFETY: none where the block is aligned, else a page's distance at most, which it has beyond `len`.
         let base = unsafe { block.add(skip) };
         Ok(Self { block, layout, base, len })
     }
