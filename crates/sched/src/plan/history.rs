@@ -104,42 +104,41 @@ impl Plan {
 
     fn replay(&self, problem: &Problem, mut tell: impl FnMut(FieldSet, Event)) {
         for (position, function) in problem.functions.iter().enumerate() {
-            let mut phase = |name, device, touch: Touch| {
-                tell(touch.needs, Event::Needed { function: position, phase: name, device });
-                tell(touch.writes, Event::Written { function: position, phase: name, device });
-            };
             let Some(step) = self.step(position) else {
                 for (name, touch) in function.host_first() {
-                    phase(name, None, touch);
+                    phase(&mut tell, (position, name, None), touch);
                 }
                 continue;
             };
-            phase("before", None, function.before);
-            let (function_at, device) = (position, step.device);
-            let to_host = |crossing: &Crossing, is_flagged| {
-                let way = crossing.way;
-                (crossing.fields, Event::ToHost { function: function_at, way, device, is_flagged })
-            };
-            let (fields, event) = to_host(&step.first_to_host, false);
-            tell(fields, event);
+            let device = step.device;
+            let to_host =
+                |tell: &mut dyn FnMut(FieldSet, Event), crossing: &Crossing, is_flagged| {
+                    let way = crossing.way;
+                    tell(
+                        crossing.fields,
+                        Event::ToHost { function: position, way, device, is_flagged },
+                    );
+                };
+            phase(&mut tell, (position, "before", None), function.before);
+            to_host(&mut tell, &step.first_to_host, false);
             let way = step.to_device.way;
             tell(step.to_device.fields, Event::ToDevice { function: position, way, device });
-            let mut phase = |name, device, touch: Touch| {
-                tell(touch.needs, Event::Needed { function: position, phase: name, device });
-                tell(touch.writes, Event::Written { function: position, phase: name, device });
-            };
-            phase("run", Some(device), function.run);
-            for (crossing, is_flagged) in [(&step.to_host, false), (&step.flagged, true)] {
-                let (fields, event) = to_host(crossing, is_flagged);
-                tell(fields, event);
-            }
-            let mut phase = |name, device, touch: Touch| {
-                tell(touch.needs, Event::Needed { function: position, phase: name, device });
-                tell(touch.writes, Event::Written { function: position, phase: name, device });
-            };
-            phase("after", None, function.after);
+            phase(&mut tell, (position, "run", Some(device)), function.run);
+            to_host(&mut tell, &step.to_host, false);
+            to_host(&mut tell, &step.flagged, true);
+            phase(&mut tell, (position, "after", None), function.after);
         }
     }
+}
+
+/// What a phase does to fields, where it runs.
+fn phase(
+    tell: &mut dyn FnMut(FieldSet, Event),
+    (function, phase, device): (usize, &'static str, Option<usize>),
+    touch: Touch,
+) {
+    tell(touch.needs, Event::Needed { function, phase, device });
+    tell(touch.writes, Event::Written { function, phase, device });
 }
 
 fn set(since: &mut [Option<usize>], fields: FieldSet, at: Option<usize>) {

@@ -1,5 +1,7 @@
 //! The cheapest plan: a shortest path through the states that can be reached, function by function.
 
+use std::cmp::Ordering::Equal;
+
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::state::{DOWNS, State, UPS};
@@ -86,5 +88,3 @@ fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
     plan.steps.reverse();
     plan
 }
-
-use std::cmp::Ordering::Equal;
