@@ -122,7 +122,9 @@ impl BalancerShard {
     fn other(&mut self, packet: &PacketMut<'_>) -> Done {
         let protocol = packet.protocol();
         let (src, dst) = packet.addresses();
-        let is_icmp = matches!(protocol, ip_protocol::ICMP | ip_protocol::ICMPV6);
+        // Each version's own: the other's number is a protocol like any other.
+        let icmp = if packet.version() == 4 { ip_protocol::ICMP } else { ip_protocol::ICMPV6 };
+        let is_icmp = protocol == icmp;
         let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         // An extension header is the last thing seen only where the capture cut the others.
         let cut = ip_protocol::is_extension(protocol) && packet.has(Flags::SNAPPED);

@@ -37,6 +37,8 @@ fn everything_else_passes_or_is_dropped_by_its_name() {
         tcp(("10.0.0.1", 80), CLIENT, ACK),
         Datagram::new(ip(CLIENT.0), ip(WEB.0), Body::Echo { reply: false, ident: 3, seq: 1 }),
         Datagram::new(ip(CLIENT.0), ip(WEB.0), Body::Other { protocol: 50 }).with(&[9; 24]),
+        // ICMPv6's number in IPv4.
+        Datagram::new(ip(CLIENT.0), ip(WEB.0), Body::Other { protocol: 58 }).with(&[9; 24]),
         udp(CLIENT, ("192.0.2.11", 53)).error(ip("192.0.2.99"), 64),
     ];
     let (mut kind, mut strict) = (balancer("", SERVICES), balancer("no_vip = \"drop\"", SERVICES));
