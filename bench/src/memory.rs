@@ -112,9 +112,12 @@ impl MemorySource {
         let from = self.at;
         self.left -= count;
         self.at = (from + count as usize) % self.frames.len();
-        for frame in &self.frames[from..from + count as usize] {
-            self.now += 1_000;
-            burst.push(Frame { timestamp: Instant::from_nanos(self.now), ..*frame });
+        burst.copy(&self.frames[from..from + count as usize]);
+        let mut now = self.now;
+        for frame in burst.frames_mut() {
+            now += 1_000;
+            frame.timestamp = Instant::from_nanos(now);
         }
+        self.now = now;
     }
 }

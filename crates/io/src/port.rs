@@ -62,6 +62,17 @@ impl<'a> Burst<'a> {
     pub fn push(&mut self, frame: Frame<'a>) -> bool {
         self.0.try_push(frame).is_ok()
     }
+
+    /// Takes `frames`, which lie one behind another; says whether there was room. Where not, it takes none.
+    #[inline]
+    pub fn copy(&mut self, frames: &[Frame<'a>]) -> bool {
+        self.0.try_extend_from_slice(frames).is_ok()
+    }
+
+    /// The frames, to say something else of them.
+    pub fn frames_mut(&mut self) -> &mut [Frame<'a>] {
+        &mut self.0
+    }
 }
 
 /// What a source put into a [`Burst`].

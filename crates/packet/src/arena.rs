@@ -23,9 +23,9 @@ mod memory;
 mod merge;
 mod placer;
 mod prefetch;
+mod rows;
 mod slabs;
 mod table;
-mod tray;
 
 use core::fmt;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub use layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN, f
 pub use memory::{HeapMemory, Memory};
 pub use placer::Placer;
 pub use prefetch::{prefetch, prefetch_all};
+pub(crate) use rows::Row;
 pub use table::Table;
-pub(crate) use tray::Row;
 
 /// What an arena is made of: the tables, and the two placers that fill them.
 pub struct Arena {

@@ -4,6 +4,8 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
 //! are in ingress order, those that a function made right behind their cause.
 
+use core::iter;
+
 use crate::arena::{Flagged, HeadersOf, Ingress, Row, ShardOf, VerdictOf, WireLen, prefetch};
 use crate::{
     Allowed, Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet,
@@ -205,22 +207,26 @@ impl Batch {
         arrival: &Arrival,
         placer: &mut Placer,
     ) -> Result<usize, Full> {
-        self.place(bytes, headers, arrival, placer)?;
-        self.settle(placer);
+        self.place(iter::once((bytes, headers, *arrival)), placer)?;
+        self.compare();
         Ok(self.len() - 1)
     }
 
-    /// As [`Batch::push`], but the packet is the batch's only after [`Batch::settle`]: for many packets one
-    /// after another.
+    /// As [`Batch::push`], for many frames one behind another: places as many as find room at once, at least one where there is
+    /// any, and says how many.
     #[inline(always)]
-    pub fn place(
+    pub fn place<'a>(
         &mut self,
-        bytes: &[u8],
-        headers: &Headers,
-        arrival: &Arrival,
+        frames: impl Iterator<Item = (&'a [u8], &'a Headers, Arrival)> + Clone,
         placer: &mut Placer,
-    ) -> Result<(), Full> {
-        placer.place(&mut self.table, bytes, &Row { headers, arrival })
+    ) -> Result<usize, Full> {
+        let row = |(bytes, headers, arrival)| (bytes, Row { headers, arrival });
+        placer.place(&mut self.table, frames.map(row))
+    }
+
+    /// Looks whether all packets are alike, so that functions may work on many of them at once. To be called when all were placed.
+    pub fn compare(&mut self) {
+        self.table.compare();
     }
 
     /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Its headers are to
@@ -237,11 +243,6 @@ impl Batch {
             self.table.column_mut(WireLen)[index] = bytes.len() as u32 + cut;
         }
         fits
-    }
-
-    /// Takes the packets that were placed and are not the batch's yet.
-    pub fn settle(&mut self, placer: &mut Placer) {
-        placer.settle(&mut self.table);
     }
 
     #[inline(always)]

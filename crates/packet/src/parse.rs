@@ -7,6 +7,8 @@
 
 mod usual;
 
+use core::hint::cold_path;
+
 use crate::link::FAMILY_LEN;
 use crate::wire::{
     Esp, Ethernet, Icmpv4, Icmpv6, Ipv4, Ipv6, Malformed, Sll, Sll2, Tcp, Udp, Vlan, esp, ethernet,
@@ -60,10 +62,9 @@ impl Headers {
     /// Found in place: to copy what was just written in small pieces makes a processor wait.
     #[inline(always)]
     pub fn find(&mut self, frame: &[u8], link: LinkType, wire_len: usize) {
-        if link == LinkType::ETHERNET
-            && wire_len <= frame.len()
-            && let Some(plain) = Self::plain(frame)
-        {
+        if link != LinkType::ETHERNET || wire_len > frame.len() {
+            cold_path();
+        } else if let Some(plain) = Self::plain(frame) {
             *self = plain;
             return;
         }

@@ -151,27 +151,23 @@ impl Desk {
             self.hold(frames);
             return self.take_held(false);
         }
-        let (near, mut bytes, mut too_long) = self.find_near(frames);
-        let mut timed = near;
-        if near < frames.len() {
-            timed += self.time(near, &frames[near..], false);
-            let (more, is_too_long) = self.find(near, &frames[near..timed]);
-            (bytes, too_long) = (bytes + more, too_long | is_too_long);
-        }
+        let timed = self.time(frames, false);
         let (frames, undecided) = frames.split_at(timed);
-        self.part.bytes_read += bytes as u64;
         self.hold(undecided);
-        // One that is too long for a slab would wait for room forever: it is cut where it is kept.
-        let taken = if too_long { 0 } else { self.take(frames) };
+        let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+        self.part.bytes_read += bytes as u64;
+        self.find(frames);
+        // One that is too long for a slab would wait for room forever: it is cut where it is kept. All of a burst are not longer
+        // than one may be.
+        let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(frames) };
         self.keep(frames, taken);
         taken == frames.len()
     }
 
-    /// Gives the frames of a burst from place `from` on their times, as far as these are decided; says of how many.
+    /// Gives the frames of a burst their times, as far as these are decided; says of how many.
     #[inline(never)]
-    fn time(&mut self, from: usize, frames: &[Frame<'_>], is_all: bool) -> usize {
-        let times = self.found[from..].iter_mut().map(|found| &mut found.now);
-        self.time.time(frames, is_all, times)
+    fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
+        self.time.time(frames, is_all, self.found.iter_mut().map(|found| &mut found.now))
     }
 
     /// Keeps those of the frames that were timed which found no room.
@@ -199,9 +195,9 @@ impl Desk {
                 let mut burst = Burst::new();
                 held.frames().for_each(|(frame, _)| _ = burst.push(frame));
                 let frames = burst.frames();
-                let timed = self.time(0, frames, is_all && frames.len() == held.len());
+                let timed = self.time(frames, is_all && frames.len() == held.len());
                 let frames = &frames[..timed];
-                self.find(0, frames);
+                self.find(frames);
                 let taken = self.take(frames);
                 self.keep(frames, taken);
                 (timed, taken)
@@ -229,7 +225,7 @@ impl Desk {
                 let _ = burst.push(frame);
                 found.now = now;
             }
-            self.find(0, burst.frames());
+            self.find(burst.frames());
             self.take(burst.frames())
         };
         kept.forget(taken);
@@ -272,43 +268,21 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds the headers and the lane of a burst's frames from place `from` on; gives their bytes in all, and whether one may
-    /// be too long. It is not one loop with placing them: each of the two fills the registers.
+    /// Finds the headers and the lane of a burst's frames. It is not one loop with timing or placing them: each fills the registers.
     #[inline(never)]
-    fn find(&mut self, from: usize, frames: &[Frame<'_>]) -> (usize, bool) {
-        // Of many lengths ored, one that is too long is seen, and so seldom another that it does no harm.
-        let (mut bytes, mut lens) = (0, 0);
-        for (frame, found) in frames.iter().zip(&mut self.found[from..]) {
-            bytes += frame.bytes.len();
-            lens |= frame.bytes.len();
-            found.read(frame, &self.steering, &self.hasher);
+    fn find(&mut self, frames: &[Frame<'_>]) {
+        let (hasher, found) = (self.hasher, &mut self.found[..frames.len()]);
+        let mut find = |steering: &Steering| {
+            let each = frames.iter().zip(&mut *found);
+            each.for_each(|(frame, found)| found.read(frame, steering, &hasher));
+        };
+        match &self.steering {
+            // By itself, as it is known here which it is.
+            Steering::AddressPair => find(&Steering::AddressPair),
+            other => find(other),
         }
-        self.find_lanes(from, frames.len());
-        (bytes, lens > FRAME_LEN_MAX)
-    }
-
-    /// The same from the first frame up to one whose time is not near, with the frames' times; also gives their number, which
-    /// is nearly always all.
-    #[inline(never)]
-    fn find_near(&mut self, frames: &[Frame<'_>]) -> (usize, usize, bool) {
-        let Some(mut walk) = self.time.walk(frames.len()) else { return (0, 0, false) };
-        let (mut count, mut bytes, mut lens) = (0, 0, 0);
-        for (frame, found) in frames.iter().zip(self.found.iter_mut()) {
-            let Some(now) = walk.step(frame) else { break };
-            found.now = now;
-            bytes += frame.bytes.len();
-            lens |= frame.bytes.len();
-            found.read(frame, &self.steering, &self.hasher);
-            count += 1;
-        }
-        self.time.arrive(walk, count);
-        self.find_lanes(0, count);
-        (count, bytes, lens > FRAME_LEN_MAX)
-    }
-
-    fn find_lanes(&mut self, from: usize, count: usize) {
         if self.feeds.len() > 1 {
-            for found in &mut self.found[from..from + count] {
+            for found in &mut self.found[..frames.len()] {
                 found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }

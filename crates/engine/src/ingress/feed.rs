@@ -34,7 +34,7 @@ impl Feed {
     /// that has nothing yet stays.
     pub(super) fn flush(&mut self) -> bool {
         let Some(batch) = &mut self.open else { return true };
-        batch.settle(&mut self.placer);
+        batch.compare();
         if batch.kind() == Kind::Packets && batch.is_empty() {
             return true;
         }
@@ -56,43 +56,24 @@ impl Feed {
         clock: &Clock,
     ) -> usize {
         let mut placed = 0;
-        let mut ingress = *next;
         while placed < frames.len() && (self.room > 0 || self.open_next(clock)) {
             let Some(batch) = &mut self.open else { break };
             if self.room == self.batch_packets {
-                self.first = ingress;
+                self.first = *next;
             }
             let run = placed..frames.len().min(placed + self.room);
-            let mut count = 0;
-            for (frame, found) in frames[run.clone()].iter().zip(&found[run.clone()]) {
-                let arrival = Arrival {
-                    timestamp: found.now,
-                    captured: frame.timestamp,
-                    ingress,
-                    wire_len: frame.wire_len.max(frame.bytes.len() as u32),
-                    link: frame.link,
-                    interface: frame.interface,
-                    shard: found.steered.shard,
-                    flow_hash: found.steered.flow_hash,
-                };
-                let placer = &mut self.placer;
-                if batch.place(frame.bytes, &found.headers, &arrival, placer).is_err() {
-                    break;
-                }
-                ingress += 1;
-                count += 1;
-            }
-            let full = count < run.len();
-            placed += count;
+            let pairs = frames[run.clone()].iter().zip(&found[run]).enumerate();
+            let first = *next;
+            let rows = pairs.map(|(at, (frame, found))| {
+                (frame.bytes, &found.headers, found.arrival(frame, first + at as u64))
+            });
+            let Ok(count) = batch.place(rows, &mut self.placer) else { break };
+            (placed, *next) = (placed + count, *next + count as u64);
             self.room -= count;
             if self.room == 0 {
                 self.flush();
             }
-            if full {
-                break;
-            }
         }
-        *next = ingress;
         placed
     }
 
@@ -153,5 +134,20 @@ impl Found {
         self.headers = Headers::default();
         self.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
         self.steered = steering.steer(hasher, frame.bytes, &self.headers);
+    }
+
+    /// What is known of the frame besides its bytes, as number `ingress` of the input.
+    #[inline(always)]
+    fn arrival(&self, frame: &Frame<'_>, ingress: u64) -> Arrival {
+        Arrival {
+            timestamp: self.now,
+            captured: frame.timestamp,
+            ingress,
+            wire_len: frame.wire_len.max(frame.bytes.len() as u32),
+            link: frame.link,
+            interface: frame.interface,
+            shard: self.steered.shard,
+            flow_hash: self.steered.flow_hash,
+        }
     }
 }

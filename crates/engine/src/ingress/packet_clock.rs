@@ -90,31 +90,52 @@ impl PacketClock {
         frames: &[Frame<'_>],
         times: &mut impl Iterator<Item = &'a mut Instant>,
     ) -> usize {
-        let Some(mut walk) = self.walk(frames.len()) else { return 0 };
-        let mut count = 0;
-        for frame in frames {
-            let Some(now) = walk.step(frame) else { break };
-            times.next().into_iter().for_each(|time| *time = now);
-            count += 1;
+        // Each frame adds `NEAR` at most: neither sum can overflow.
+        let most = u64::MAX - NEAR * (frames.len() as u64 + 1);
+        if self.since == 0 || self.now > most || self.own > most {
+            return 0;
         }
-        self.arrive(walk, count);
+        let count = match self.ahead(frames) {
+            Some(last) => {
+                let passed = self.now.wrapping_sub(self.own);
+                for (frame, time) in frames.iter().zip(times) {
+                    *time = Instant::from_nanos(frame.timestamp.as_nanos().wrapping_add(passed));
+                }
+                (self.own, self.now) = (last, last.wrapping_add(passed));
+                frames.len()
+            }
+            None => {
+                let near = frames.iter().map_while(|frame| self.step_near(frame));
+                near.map(|now| times.next().into_iter().for_each(|time| *time = now)).count()
+            }
+        };
+        self.since += count as u64;
         count
     }
 
-    /// For up to `count` frames whose times are near. `None`: the next one has to be judged.
+    /// The time of the last of `frames` where none is behind the one before it or far ahead, as in nearly all bursts.
     #[inline(always)]
-    pub(super) fn walk(&self, count: usize) -> Option<Walk> {
-        // Each frame adds `NEAR` at most: neither sum can overflow.
-        let most = u64::MAX - NEAR * (count as u64 + 1);
-        let has_room = self.since > 0 && self.now <= most && self.own <= most;
-        has_room.then_some(Walk { own: self.own, now: self.now })
+    fn ahead(&self, frames: &[Frame<'_>]) -> Option<u64> {
+        let (mut last, mut any) = (self.own, 0);
+        for frame in frames {
+            let at = frame.timestamp.as_nanos();
+            (last, any) = (at, any | at.wrapping_sub(last));
+        }
+        // What is far is so with others ored to it, too.
+        (any <= NEAR).then_some(last)
     }
 
-    /// Ends a walk over `count` frames.
+    /// The time of the next frame; `None` where that isn't near.
     #[inline(always)]
-    pub(super) fn arrive(&mut self, walk: Walk, count: usize) {
-        (self.own, self.now) = (walk.own, walk.now);
-        self.since += count as u64;
+    fn step_near(&mut self, frame: &Frame<'_>) -> Option<Instant> {
+        let at = frame.timestamp.as_nanos();
+        let ahead = at.wrapping_sub(self.own);
+        if ahead <= NEAR {
+            (self.own, self.now) = (at, self.now + ahead);
+        } else if at > self.own || self.own - at > NEAR {
+            return None;
+        }
+        Some(Instant::from_nanos(self.now))
     }
 
     /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.
@@ -180,27 +201,6 @@ impl PacketClock {
         let behind = passed - i128::from(self.now - left_now);
         let is_near = behind.unsigned_abs() <= BOUND.as_nanos();
         is_near.then(|| behind.max(0) as u64)
-    }
-}
-
-/// A clock's state in registers, for a run of frames whose times are near.
-pub(super) struct Walk {
-    own: u64,
-    now: u64,
-}
-
-impl Walk {
-    /// The time of the next frame; `None` where that isn't near.
-    #[inline(always)]
-    pub(super) fn step(&mut self, frame: &Frame<'_>) -> Option<Instant> {
-        let at = frame.timestamp.as_nanos();
-        let ahead = at.wrapping_sub(self.own);
-        if ahead <= NEAR {
-            (self.own, self.now) = (at, self.now + ahead);
-        } else if at > self.own || self.own - at > NEAR {
-            return None;
-        }
-        Some(Instant::from_nanos(self.now))
     }
 }
 

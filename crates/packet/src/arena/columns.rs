@@ -1,14 +1,10 @@
 //! The columns of a table: what a row has, and where it lies.
 //!
-//! Safety: tables and trays reach a column's values by its type and by the bytes before it. Both come from the one list in
+//! Safety: tables reach a column's values by its type and by the bytes before it. Both come from the one list in
 //! `columns!` here, which sums up the widths, so that no two columns overlap and all together are [`ROW_LEN`] long.
 
 #![allow(unsafe_code)]
 
-use core::ptr;
-
-use super::table::Table;
-use super::tray::{TRAY_ROWS, Tray};
 use crate::Headers;
 
 /// A column of the table: its value, and the bytes of the columns before it in a row.
@@ -34,26 +30,6 @@ macro_rules! columns {
         pub(crate) const WIDTHS: &[usize] = &[$(size_of::<$value>()),*];
         /// The name of every column, and the bytes of a row before it.
         pub(crate) const COLUMNS: &[(&str, usize)] = &[$((stringify!($name), $name::BEFORE)),*];
-
-        impl Table {
-            /// Makes the rows of `tray` the last ones of the table, and empties it.
-            pub(super) fn append(&mut self, tray: &mut Tray) {
-                assert!(self.len + tray.len <= self.slots);
-                self.compare(tray);
-                $(
-                    // SAFETY: both have `TRAY_ROWS` rows there: the tray has no more, and the table
-                    // as many behind its last slot.
-                    unsafe {
-                        ptr::copy_nonoverlapping(
-                            tray.start_of::<$name>(),
-                            self.start_of::<$name>().add(self.len),
-                            TRAY_ROWS,
-                        );
-                    }
-                )*
-                self.len += core::mem::take(&mut tray.len);
-            }
-        }
     };
     (@step [$before:expr] [$index:expr] $vis:vis $name:ident: $value:ty; $($rest:tt)*) => {
         #[derive(Clone, Copy)]
@@ -69,7 +45,7 @@ macro_rules! columns {
     (@step [$before:expr] [$index:expr]) => {};
 }
 
-// Every column is aligned, as rows are a multiple of 64, and 32 in a tray. In the order in which devices want them: what they
+// Every column is aligned, as rows are a multiple of 64. In the order in which devices want them: what they
 // have no use for, what they read, what they may write, so that either is one stretch. `RoomAt`,
 // `RoomLen`, `Start` and `FrameLen` name memory: nobody outside of the arena can write them.
 columns! {

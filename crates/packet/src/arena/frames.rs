@@ -1,7 +1,7 @@
 //! The frames that a table's rows name, each in its room.
 //!
 //! Safety: a row's room is its own, as the placer keeps, and lies in a slab that the table is counted with, so that nobody else gets it before
-//! the table is cleared. The columns that name rooms are written by the placer (through its tray) and by `merge` alone; those that say
+//! the table is cleared. The columns that name rooms are written by the placer and by `merge` alone; those that say
 //! where in its room a frame lies change here only to what lies in it. So a frame is reached like its row: through `&` and `&mut` of the table.
 
 #![allow(unsafe_code)]

@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::columns::ROW_LEN;
-use super::tray::TRAY_ROWS;
 use crate::wire::ethernet;
 
 /// Size of a slab in bytes.
@@ -64,9 +63,9 @@ impl ArenaLayout {
         self.slots.clamp(1, SLOTS_MAX).next_multiple_of(ALIGN)
     }
 
-    /// Rows that a column has memory for: a tray is copied whole, also behind the last row.
+    /// Rows that a column has memory for.
     pub(crate) fn rows(&self) -> usize {
-        self.slots() + TRAY_ROWS.next_multiple_of(ALIGN)
+        self.slots()
     }
 
     /// Bytes of a table.

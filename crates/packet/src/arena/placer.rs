@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::columns::{FrameLen, RoomAt, RoomLen, Start};
 use super::layout::{ALIGN, ArenaLayout, Full, SLAB_LEN, frame_start};
+use super::rows::Row;
 use super::slabs::Slabs;
 use super::table::Table;
-use super::tray::{Room, Row, TRAY_ROWS, Tray};
 
 /// Copies frames into slabs, each into a room of its own.
 pub struct Placer {
@@ -29,15 +29,9 @@ pub struct Placer {
     holds: bool,
     /// Where the next room starts in it; its end while it holds none.
     cursor: usize,
-    /// Where rooms have to end: the slab's end; 0 while the tray is empty.
-    limit: usize,
     headroom: usize,
     /// Head- and tailroom, and what rounds a room up.
     around: usize,
-    /// Rows placed and not yet settled, all of rooms in the current slab.
-    tray: Box<Tray>,
-    /// Rows that the tray may take: no more than the table has.
-    tray_rows: usize,
 }
 
 // SAFETY: the address is that of the shared memory, which may be sent and shared.
@@ -63,54 +57,71 @@ impl Placer {
             cursor: SLAB_LEN,
             headroom,
             around: headroom + layout.tailroom + ALIGN - 1,
-            limit: 0,
-            tray_rows: 0,
-            tray: Box::new(Tray::new()),
         }
     }
 
-    /// Places `bytes` as the next row of `table`, which says `row` besides. The row is `table`'s when it is
-    /// settled, and has to be before rows of another table are placed.
+    /// Places frames as the next rows of `table`, each with what its row says besides: as many as find room in one slab, at
+    /// least one where there is any. Says how many.
+    ///
+    /// Frames go first and columns behind them, so that each loop needs few values at hand.
     #[inline(always)]
-    pub(crate) fn place(&mut self, table: &mut Table, bytes: &[u8], row: &Row) -> Result<(), Full> {
-        let need = (bytes.len() + self.around) & !(ALIGN - 1);
-        if self.cursor + need > self.limit {
-            self.make_room(table, need)?;
-        }
-        let at = self.slab_at + self.cursor;
-        self.cursor += need;
-        let (start, frame) = (self.headroom as u16, bytes.len() as u32);
-        let room = Room { at: at as u32, len: need as u32, start, frame };
-        // SAFETY: the tray has a row: `make_room` left it empty, and it is emptied when it is full.
-        let rows = unsafe { self.tray.push(room, row) };
-        // Last, as a long copy is a call that would have all of the above put aside.
-        // SAFETY: the room ends before `limit`, so it lies in a slab that only this placer hands out, behind
-        // all rooms handed out before; `need` holds the frame behind its headroom.
-        unsafe {
-            copy_frame(bytes, self.base.as_ptr().add(at + self.headroom));
-        }
-        if rows == self.tray_rows {
-            self.settle(table);
-        }
-        Ok(())
-    }
-
-    /// Makes the rows on the tray the last ones of `table`.
-    #[inline(never)]
-    pub(crate) fn settle(&mut self, table: &mut Table) {
-        // The next row asks for room anew, in whatever table.
-        self.limit = 0;
-        if self.tray.len == 0 {
-            return;
-        }
-        // A room of another arena would lie outside of this table's memory.
-        assert!(Arc::ptr_eq(&self.slabs, &table.slabs), "placer and table of one arena");
-        assert!(table.len + self.tray.len <= table.slots, "rows are placed for one table");
-        // All of them lie in the current slab: they are settled before another is opened.
+    pub(crate) fn place<'a>(
+        &mut self,
+        table: &mut Table,
+        rows: impl Iterator<Item = (&'a [u8], Row<'a>)> + Clone,
+    ) -> Result<usize, Full> {
+        let Some((bytes, _)) = rows.clone().next() else { return Ok(0) };
+        self.make_room(table, self.room_len(bytes))?;
+        let count = self.place_frames(table, rows.clone().map(|(bytes, _)| bytes));
         if table.pieces.last() != Some(&self.slab) {
             self.take_piece(table);
         }
-        table.append(&mut self.tray);
+        table.append(count, rows.map(|(_, row)| row));
+        Ok(count)
+    }
+
+    /// Gives frames rooms and writes where they lie behind the last row of `table`, as long as it has rows and the current slab has
+    /// room; says how many.
+    #[inline(always)]
+    fn place_frames<'a>(
+        &mut self,
+        table: &Table,
+        frames: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> usize {
+        let limit = self.slab_at + SLAB_LEN;
+        let mut at = self.slab_at + self.cursor;
+        let rooms = table.start_of::<RoomAt>();
+        let (lens, frame_lens) = (table.start_of::<RoomLen>(), table.start_of::<FrameLen>());
+        let (headroom, around, base) = (self.headroom, self.around, self.base.as_ptr());
+        let mut end = table.len;
+        for (row, bytes) in (table.len..table.slots).zip(frames) {
+            let need = (bytes.len() + around) & !(ALIGN - 1);
+            if at + need > limit {
+                break;
+            }
+            // SAFETY: the row is below `slots`, and nobody's yet. The room ends before `limit`, so it lies in a slab that only this
+            // placer hands out, behind all rooms handed out before; `need` holds the frame behind its headroom.
+            unsafe {
+                rooms.add(row).write(at as u32);
+                lens.add(row).write(need as u32);
+                frame_lens.add(row).write(bytes.len() as u32);
+                copy_frame(bytes, base.add(at + headroom));
+            }
+            at += need;
+            end = row + 1;
+        }
+        self.cursor = at - self.slab_at;
+        for row in table.len..end {
+            // SAFETY: the row is below `slots`.
+            unsafe { table.start_of::<Start>().add(row).write(headroom as u16) };
+        }
+        end - table.len
+    }
+
+    /// Bytes of the room of a frame.
+    #[inline(always)]
+    fn room_len(&self, bytes: &[u8]) -> usize {
+        (bytes.len() + self.around) & !(ALIGN - 1)
     }
 
     /// Gives `table` a piece of the current slab.
@@ -129,10 +140,8 @@ impl Placer {
     ) -> Result<(), Full> {
         // A room of another arena would lie outside of this table's memory.
         assert!(Arc::ptr_eq(&self.slabs, &table.slabs), "placer and table of one arena");
-        // Those on the tray have rooms in the current slab and no piece of it yet.
-        assert!(self.tray.len == 0, "rows are settled before one is replaced");
         assert!(row < table.len);
-        let need = (bytes.len() + self.around) & !(ALIGN - 1);
+        let need = self.room_len(bytes);
         self.rewind();
         if self.cursor + need > SLAB_LEN {
             self.open(need)?;
@@ -155,21 +164,20 @@ impl Placer {
         Ok(())
     }
 
-    /// Makes room for a frame that needs `need` bytes, and for its row in an empty tray.
-    #[inline(never)]
-    fn make_room(&mut self, table: &mut Table, need: usize) -> Result<(), Full> {
-        self.settle(table);
+    /// Makes room for a frame that needs `need` bytes, and for its row.
+    #[inline(always)]
+    fn make_room(&mut self, table: &Table, need: usize) -> Result<(), Full> {
+        // A room of another arena would lie outside of this table's memory.
+        assert!(Arc::ptr_eq(&self.slabs, &table.slabs), "placer and table of one arena");
         if table.len == table.slots {
             return Err(Full::Table);
         }
-        self.tray_rows = TRAY_ROWS.min(table.slots - table.len);
         if table.len == 0 {
             self.rewind();
         }
         if self.cursor + need > SLAB_LEN {
             self.open(need)?;
         }
-        self.limit = SLAB_LEN;
         Ok(())
     }
 

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use super::columns::*;
 use super::layout::ArenaLayout;
 use super::slabs::Slabs;
-use super::tray::Tray;
 use crate::Headers;
 
 /// A table of descriptors: a row a packet, a column a property, owned by move.
@@ -24,13 +23,15 @@ pub struct Table {
     /// Where each column starts.
     starts: [NonNull<u8>; WIDTHS.len()],
     pub(super) slots: usize,
-    /// Rows that every column has memory for: more than slots.
+    /// Rows that every column has memory for.
     pub(super) rows: usize,
     pub(super) scratch_words: usize,
     pub(super) len: usize,
     /// Headers and link of the first row, and whether all are like them in what [`Table::alike`] says.
-    first: (Headers, u16),
+    pub(super) first: (Headers, u16),
     pub(super) alike: bool,
+    /// Rows that were looked at for that.
+    pub(super) compared: usize,
     /// Slabs this table holds a piece of: never more than rows, and slabs where rows got other rooms.
     pub(super) pieces: Vec<u32>,
 }
@@ -64,6 +65,7 @@ impl Table {
             len: 0,
             first: (Headers::default(), 0),
             alike: false,
+            compared: 0,
             pieces: Vec::with_capacity(layout.slots() + layout.emit_slabs),
         }
     }
@@ -82,31 +84,12 @@ impl Table {
         self.starts[C::INDEX].as_ptr().cast()
     }
 
-    /// Notes whether the rows of `tray`, which has some, are like those before them.
-    pub(super) fn compare(&mut self, tray: &Tray) {
-        let (headers, links) = (tray.rows(HeadersOf), tray.rows(Link));
-        // SAFETY: headers are 16 bytes without padding, of which any is a value of integers, and begin
-        // at a multiple of 32 in the tray, which is aligned.
-        let words =
-            unsafe { slice::from_raw_parts(headers.as_ptr().cast::<[u64; 2]>(), headers.len()) };
-        if self.len == 0 {
-            (self.first, self.alike) = ((headers[0], links[0]), true);
-        }
-        let first = self.first.0.words();
-        let (mut low, mut high) = (0, 0);
-        for word in words {
-            (low, high) = (low | (word[0] ^ first[0]), high | (word[1] ^ first[1]));
-        }
-        let links = links.iter().fold(0, |any, own| any | (own ^ self.first.1));
-        let [low_shape, high_shape] = Headers::SHAPE;
-        self.alike &= low & low_shape == 0 && high & high_shape == 0 && links == 0;
-    }
-
     /// Headers and link of the first row, where all rows have them in the same place: the same link and IP
     /// version, the same start of the IP header, and the same lie or none.
     #[inline]
     pub(crate) fn alike(&self) -> Option<(&Headers, u16)> {
-        self.alike.then_some((&self.first.0, self.first.1))
+        let alike = self.alike && self.compared == self.len;
+        alike.then_some((&self.first.0, self.first.1))
     }
 
     /// A row's headers are about to change.
@@ -176,12 +159,18 @@ impl Table {
         self.rows
     }
 
-    /// Forgets the rows; scratch words of new ones are zero, as are the columns that a tray leaves zero.
+    /// Forgets the rows; scratch words of new ones are zero, as are the columns that say what becomes of a packet.
     pub(super) fn reset(&mut self) {
+        self.column_mut(NextHop).fill(0);
+        self.column_mut(Left).fill(0);
+        self.column_mut(VerdictOf).fill(0);
+        self.column_mut(ReasonOf).fill(0);
+        self.column_mut(DroppedBy).fill(0);
+        self.column_mut(Flagged).fill(0);
         for word in 0..self.scratch_words {
             self.scratch_mut(word).fill(0);
         }
-        self.len = 0;
+        (self.len, self.compared) = (0, 0);
     }
 
     /// Forgets which slabs it has pieces of, so that they are never given back.

@@ -15,8 +15,8 @@ fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, 
         shard: 0,
         flow_hash: 0,
     };
-    placer.place(table, bytes, &Row { headers: &Headers::default(), arrival: &arrival })?;
-    placer.settle(table);
+    let row = (bytes, Row { headers: &Headers::default(), arrival });
+    assert_eq!(placer.place(table, core::iter::once(row))?, 1);
     Ok(table.len() - 1)
 }
 
