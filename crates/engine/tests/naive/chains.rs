@@ -11,6 +11,7 @@ use crate::chains_firewall::firewall;
 use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
+use crate::flows::{self, Monitor};
 use crate::function::Function;
 use crate::ipcomp::{self, Ipcomp};
 use crate::ipsec;
@@ -39,6 +40,7 @@ pub(crate) enum Naive {
     Nids(Vec<nids::Rule>),
     Balancer(balanced::Config),
     Ipcomp(ipcomp::End),
+    Monitor(flows::Config),
 }
 
 impl Spec {
@@ -53,7 +55,7 @@ impl Spec {
 
 impl Spec {
     /// Whether what leaves it has other addresses than what came.
-    fn moves_addresses(&self) -> bool {
+    pub(crate) fn moves_addresses(&self) -> bool {
         matches!(self.naive, Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipsec(_))
     }
 
@@ -74,6 +76,7 @@ impl Naive {
             Self::Nids(rules) => Box::new(Nids::new(rules)),
             Self::Balancer(config) => Box::new(Balancer::new(config)),
             Self::Ipcomp(end) => Box::new(Ipcomp::new(end)),
+            Self::Monitor(config) => Box::new(Monitor::new(config)),
         }
     }
 }
@@ -100,6 +103,7 @@ pub(crate) fn chain(seed: u64) -> Vec<Spec> {
         }
     }
     keep_together(&mut specs);
+    flows::draw::divide(&mut specs);
     specs
 }
 
@@ -120,7 +124,7 @@ fn keep_together(specs: &mut Vec<Spec>) {
 /// The next function behind `before`.
 fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
     let rewritten = before.iter().any(Spec::moves_addresses);
-    match draw.below(16) {
+    match draw.below(19) {
         0 | 1 => router(draw, place),
         // What goes through tunnels is steered by what they carry: those of one pair of ends have several states.
         2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
@@ -129,6 +133,7 @@ fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
         8 | 9 => nids::draw::nids(draw, place),
         10 | 11 => load_balancer(draw, place, rewritten),
         12..15 => ipcomp::draw::ipcomp(draw),
+        15..18 => flows::draw::flow_monitor(draw, place),
         _ => digest(draw),
     }
 }

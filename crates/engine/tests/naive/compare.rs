@@ -9,6 +9,7 @@ use crate::chains::{Spec, chain};
 use crate::common::ports::Sent;
 use crate::draw::Draw;
 use crate::engine;
+use crate::flows;
 use crate::function::{self, Fate, Outcome, Spied, Tally};
 use crate::ipsec;
 use crate::traffic::{set_clock, traffic};
@@ -173,10 +174,17 @@ fn differ(engine: &Tally, naive: &Tally) -> Option<String> {
         let next = [&engine.alerts, &naive.alerts].map(|all| all.get(least));
         return Some(format!("alerts: engine and naive go on with {next:?}"));
     }
-    let whole =
-        |tally: &Tally| Tally { counters: Default::default(), alerts: Vec::new(), ..tally.clone() };
+    let whole = |tally: &Tally| Tally {
+        counters: Default::default(),
+        alerts: Vec::new(),
+        records: Vec::new(),
+        ..tally.clone()
+    };
     if whole(engine) != whole(naive) {
         return Some(format!("\nnaive:  {:?}\nengine: {:?}", whole(naive), whole(engine)));
+    }
+    if let Some(what) = flows::differ(&engine.records, &naive.records, &engine.counters) {
+        return Some(what);
     }
     let names = engine.counters.keys().chain(naive.counters.keys());
     names.clone().find_map(|name| {

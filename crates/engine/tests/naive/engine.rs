@@ -16,6 +16,7 @@ use crate::chains::Spec;
 use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
+use crate::flows;
 use crate::function::{Spied, Tally};
 use crate::nids::{Alert, draw::eve};
 use crate::wire::Frame;
@@ -75,6 +76,7 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     let mut tallies: Vec<Tally> = tallies.collect();
     for (place, tally) in tallies.iter_mut().enumerate() {
         tally.alerts = alerts(&kept.0.join(eve(place)));
+        tally.records = flows::read(&kept.0.join(flows::draw::csv(place)));
     }
     let numbers: Vec<u64> = door.map_or(Vec::new(), |spy| spy.seen().into_keys().collect());
     let spied = spies.into_iter().map(|spy| spy.map(|spy| by_input(&numbers, spy.seen())));
@@ -143,6 +145,7 @@ fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {
         malformed: malformed.filter_map(some).collect(),
         counters: stats.counters.iter().map(|(&name, &count)| (name, (count, count))).collect(),
         alerts: Vec::new(),
+        records: Vec::new(),
     }
 }
 

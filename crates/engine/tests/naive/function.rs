@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::flows::Told;
 use crate::nids::Alert;
 use crate::wire::Frame;
 
@@ -33,6 +34,11 @@ pub(crate) trait Function {
         &[]
     }
 
+    /// The records it told when the last packet came at `now`.
+    fn records(&self, _: u64) -> Vec<Told> {
+        Vec::new()
+    }
+
     /// What it found wrong with the engine's choices.
     fn complaints(&mut self) -> Vec<String> {
         Vec::new()
@@ -48,6 +54,7 @@ pub(crate) struct Tally {
     pub(crate) malformed: BTreeMap<&'static str, u64>,
     pub(crate) counters: Counters,
     pub(crate) alerts: Vec<Alert>,
+    pub(crate) records: Vec<Told>,
 }
 
 /// A frame that left the chain, and the number of the input that caused it.
@@ -99,6 +106,7 @@ pub(crate) fn run(
     for (tally, function) in outcome.tallies.iter_mut().zip(chain) {
         tally.counters = function.counters(now);
         tally.alerts = function.alerts().to_vec();
+        tally.records = function.records(now);
         outcome.complaints.extend(function.complaints());
     }
     outcome

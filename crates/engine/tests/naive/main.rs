@@ -24,6 +24,7 @@ mod digest;
 mod draw;
 mod engine;
 mod firewall;
+mod flows;
 mod function;
 mod ipcomp;
 mod ipsec;

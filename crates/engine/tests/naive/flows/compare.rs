@@ -1,0 +1,138 @@
+//! The records of a flow monitor beside those of the naive one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::record::{End, Row, Told};
+use crate::function::Counters;
+
+/// What one direction of a flow has in all its records, and when that began and ended.
+type Total = (u64, u64, u8, String, String);
+/// A direction, as a record shows it.
+type Way = [String; 7];
+
+/// Where the engine's records differ from the naive ones, or from what it counted.
+pub(crate) fn differ(engine: &[Told], naive: &[Told], counted: &Counters) -> Option<String> {
+    let apart: BTreeSet<Way> =
+        naive.iter().filter(|told| told.apart).flat_map(|told| ways(&told.row)).collect();
+    let is_apart = |told: &Told| ways(&told.row).iter().any(|way| apart.contains(way));
+    let split = |all: &[Told]| -> [Vec<Told>; 2] {
+        [false, true]
+            .map(|side| all.iter().filter(|told| is_apart(told) == side).cloned().collect())
+    };
+    let ([engine_own, engine_apart], [naive_own, naive_apart]) = (split(engine), split(naive));
+    counts(engine, counted)
+        .or_else(|| same(&engine_own, &naive_own))
+        .or_else(|| order(&engine_own, &naive_own))
+        .or_else(|| sums(&engine_apart, &naive_apart))
+}
+
+/// What was counted is what is in the file.
+fn counts(engine: &[Told], counted: &Counters) -> Option<String> {
+    let of = |end| engine.iter().filter(|told| told.end == end).count() as u64;
+    let all = engine.len() as u64;
+    let should = [
+        ("records", all),
+        ("flows", all - of(End::Active)),
+        ("ended_idle", of(End::Idle)),
+        ("ended_active", of(End::Active)),
+        ("ended_detected", of(End::Closed)),
+        ("ended_forced", of(End::Forced)),
+        ("ended_full", of(End::LackOfResources)),
+    ];
+    if !counted.contains_key("records") {
+        return None;
+    }
+    should.into_iter().find_map(|(name, count)| {
+        let own = counted.get(name);
+        (own != Some(&(count, count))).then(|| format!("{name} is {own:?}, the file has {count}"))
+    })
+}
+
+/// The same records; those that can end by one reason alone look for theirs first.
+fn same(engine: &[Told], naive: &[Told]) -> Option<String> {
+    let mut left = engine.to_vec();
+    let (either, exact): (Vec<_>, Vec<_>) = naive.iter().partition(|told| told.or.is_some());
+    for own in exact.into_iter().chain(either) {
+        let fits = |told: &Told| told.row == own.row && ends(own, told.end);
+        match left.iter().position(fits) {
+            Some(at) => drop(left.remove(at)),
+            None => return Some(format!("\nnaive:  {own:?}\nengine: {:?}", nearest(&left, own))),
+        }
+    }
+    left.first().map(|told| format!("\nnaive:  no such record\nengine: {told:?}"))
+}
+
+fn ends(own: &Told, end: End) -> bool {
+    own.end == end || own.or == Some(end)
+}
+
+/// The records that share most with `own`.
+fn nearest<'a>(left: &'a [Told], own: &Told) -> Option<&'a Told> {
+    let alike = |told: &&Told| {
+        own.row.iter().filter(|&(name, value)| told.row.get(name) == Some(value)).count()
+    };
+    left.iter().max_by_key(alike)
+}
+
+/// Records that packets ended are in the order of those, and what the end of the run ended stands behind them.
+fn order(engine: &[Told], naive: &[Told]) -> Option<String> {
+    let mut rest = engine.iter();
+    for own in naive.iter().filter(|told| told.is_here) {
+        if !rest.any(|told| told.row == own.row && told.end == own.end) {
+            return Some(format!("a record comes too early: {own:?}"));
+        }
+    }
+    let forced = engine.iter().position(|told| told.end == End::Forced)?;
+    let early = |told: &&Told| matches!(told.end, End::Active | End::LackOfResources);
+    let late = engine[forced..].iter().find(early)?;
+    Some(format!("a record comes behind the end of the run: {late:?}"))
+}
+
+/// The same packets, bytes, flags and times by direction.
+fn sums(engine: &[Told], naive: &[Told]) -> Option<String> {
+    let (engine, naive) = (totals(engine), totals(naive));
+    let ways: BTreeSet<_> = engine.keys().chain(naive.keys()).collect();
+    ways.into_iter().find_map(|way| {
+        let (own, other) = (naive.get(way), engine.get(way));
+        (own != other).then(|| format!("in all of {way:?}:\nnaive:  {own:?}\nengine: {other:?}"))
+    })
+}
+
+fn totals(all: &[Told]) -> BTreeMap<Way, Total> {
+    let mut totals: BTreeMap<Way, Total> = BTreeMap::new();
+    for told in all {
+        for (way, prefix) in ways(&told.row).into_iter().zip(["", "reverse_"]) {
+            let text =
+                |name: &str| told.row.get(&format!("{prefix}{name}")).cloned().unwrap_or_default();
+            let number = |name| text(name).parse::<u64>().expect("a number");
+            if number("packets") == 0 {
+                continue;
+            }
+            let total = totals.entry(way).or_default();
+            total.0 += number("packets");
+            total.1 += number("bytes");
+            total.2 |= number("tcp_flags") as u8;
+            // Seconds have ten digits.
+            let first = text("first");
+            total.3 = if total.3.is_empty() { first } else { first.min(total.3.clone()) };
+            total.4 = text("last").max(total.4.clone());
+        }
+    }
+    totals
+}
+
+/// The direction of the source, and the other; an echo is one by its request.
+fn ways(row: &Row) -> [Way; 2] {
+    let text = |name: &str| row.get(name).cloned().unwrap_or_default();
+    let kind = match (&text("protocol")[..], &text("icmp_type")[..]) {
+        ("1", "0") => "8".to_owned(),
+        ("58", "129") => "128".to_owned(),
+        (_, kind) => kind.to_owned(),
+    };
+    let way = |src: &str, dst: &str| {
+        let [from, to] = [src, dst].map(|side| [text(side), text(&format!("{side}_port"))]);
+        let [[from, from_port], [to, to_port]] = [from, to];
+        [from, from_port, to, to_port, text("protocol"), kind.clone(), text("icmp_code")]
+    };
+    [way("src", "dst"), way("dst", "src")]
+}
