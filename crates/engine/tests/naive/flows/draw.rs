@@ -4,6 +4,7 @@ use super::{Apart, Config};
 use crate::chains::{Naive, Spec};
 use crate::digest::OnDuplicate;
 use crate::draw::Draw;
+use crate::ipcomp::End;
 
 /// The name of the file that the monitor at `place` writes.
 pub(crate) fn csv(place: usize) -> String {
@@ -28,7 +29,9 @@ pub(crate) fn divide(specs: &mut [Spec]) {
         matches!(spec.naive, Naive::Digest(OnDuplicate::Tag(_) | OnDuplicate::Drop, _))
     };
     let is_whole = specs.iter().any(is_whole);
-    let is_moved = specs.iter().any(Spec::moves_addresses);
+    // Compressed, an ICMP error is a packet like others between its ends, and still where the packet is that it quotes.
+    let hides = |spec: &Spec| matches!(spec.naive, Naive::Ipcomp(End::Compress { .. }));
+    let is_moved = specs.iter().any(|spec| spec.moves_addresses() || hides(spec));
     for spec in specs {
         let Naive::Monitor(config) = &mut spec.naive else { continue };
         config.apart = match () {

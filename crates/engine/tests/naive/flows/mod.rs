@@ -24,7 +24,7 @@ pub(crate) enum Apart {
     None,
     /// ICMP but echoes: errors are met where the packet is that they quote.
     Messages,
-    /// All without ports: their addresses were others.
+    /// All without ports: they were other packets when they came.
     Portless,
     All,
 }
