@@ -91,10 +91,11 @@ impl FlowRecord {
         if key.is_icmp() {
             let ([kind, code], (request, reply)) =
                 (key.dst_port.to_be_bytes(), echo_types(key.version));
-            let kind = match kind {
-                _ if kind == request => reply,
-                _ if kind == reply => request,
-                other => other,
+            // The initiator's side knows no reply: what has its number is of a packet whose type nobody saw.
+            let kind = match self.direction {
+                Direction::Initiator if kind == request => reply,
+                Direction::ReverseInitiator if kind == reply => request,
+                _ => kind,
             };
             key.dst_port = u16::from_be_bytes([kind, code]);
         }

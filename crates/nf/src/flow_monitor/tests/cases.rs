@@ -105,6 +105,22 @@ fn an_answer_seen_first_does_not_make_an_initiator() {
 }
 
 #[test]
+fn fragments_of_icmp_have_no_type_whoever_sends_them() {
+    let mut monitor = monitor("idle_s = 1\nactive_s = 1");
+    let piece = |millis: u64, [src, dst]: [&str; 2]| {
+        Sent::new(millis * 1_000_000, src, dst, Body::Fragment { protocol: 1 })
+    };
+    let later = [1_800, 2_600, 3_200].map(|millis| piece(millis, [B, A]));
+    monitor.send(&[&[piece(1_000, [A, B])], &later[..]].concat(), 1);
+    monitor.tick(9 * SECOND);
+    let ended = monitor.ended();
+    let [first, second] = &ended[..] else { panic!("{ended:?}") };
+    assert_eq!((first.end, first.direction), (End::Active, Direction::Initiator));
+    assert_eq!((second.end, second.direction), (End::Idle, Direction::ReverseInitiator));
+    assert_eq!((first.key.dst_port, second.key.dst_port), (0, 0));
+}
+
+#[test]
 fn what_is_not_metered_goes_on_and_is_counted() {
     let mut monitor = monitor("");
     let arp = Input::at(1, &[&[0xff; 12][..], &[8, 6], &[0; 46]].concat());
