@@ -11,8 +11,8 @@
 //! (Baboescu and Varghese, "Scalable Packet Classification", 2001).
 //!
 //! Addresses are found by binary search in the starts of their intervals, begun from an index by
-//! leading bits; ports and kinds in a direct map. All of it is flat arrays, which a device could
-//! take as they are.
+//! leading bits; ports and kinds in a direct map. All of it is flat arrays, which devices take as
+//! they are (`kernels.rs`).
 
 use core::fmt;
 use std::collections::HashMap;
@@ -113,13 +113,13 @@ impl core::error::Error for TooLarge {}
 /// The search over the rules of one address family.
 #[derive(Debug)]
 pub struct Space<A> {
-    src: Intervals<A>,
-    dst: Intervals<A>,
-    src_port: Vec<u16>,
-    dst_port: Vec<u16>,
-    kind: Vec<u16>,
-    rows: [Rows; DIMENSIONS],
-    words: usize,
+    pub(super) src: Intervals<A>,
+    pub(super) dst: Intervals<A>,
+    pub(super) src_port: Vec<u16>,
+    pub(super) dst_port: Vec<u16>,
+    pub(super) kind: Vec<u16>,
+    pub(super) rows: [Rows; DIMENSIONS],
+    pub(super) words: usize,
 }
 
 impl<A: Number> Space<A> {
@@ -215,11 +215,11 @@ fn lowest_bit_summed(
 
 /// The rows of one dimension, by class, and a bit for each word of theirs that is not zero.
 #[derive(Debug, Default)]
-struct Rows {
+pub(super) struct Rows {
     words: usize,
-    rows: Vec<u64>,
-    summary_words: usize,
-    summaries: Vec<u64>,
+    pub(super) rows: Vec<u64>,
+    pub(super) summary_words: usize,
+    pub(super) summaries: Vec<u64>,
 }
 
 impl Rows {
@@ -360,13 +360,13 @@ const fn mix64(mut x: u64) -> u64 {
 
 /// Intervals of addresses: the class of each, and an index by leading bits.
 #[derive(Debug)]
-struct Intervals<A> {
-    starts: Vec<A>,
-    classes: Vec<u32>,
+pub(super) struct Intervals<A> {
+    pub(super) starts: Vec<A>,
+    pub(super) classes: Vec<u32>,
     /// Bits of an address that are not in the index.
-    shift: u32,
+    pub(super) shift: u32,
     /// For each value of the leading bits, the interval that its first address is in; then the last.
-    index: Vec<u32>,
+    pub(super) index: Vec<u32>,
 }
 
 impl<A: Number> Intervals<A> {

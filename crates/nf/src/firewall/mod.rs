@@ -8,6 +8,7 @@ mod classbench;
 mod connections;
 mod iptables;
 pub(crate) mod iptables_match;
+mod kernels;
 pub(crate) mod nft;
 mod nft_match;
 mod nft_rule;
@@ -34,7 +35,7 @@ use warpline_packet::{
 
 use self::connections::{Connections, TIMEOUTS};
 use self::tracker::{Standing, Tracker};
-use crate::{Definition, Function, Key, Resources, Section, State, TableSize};
+use crate::{Definition, Function, Kernels, Key, Resources, Section, State, TableSize};
 
 pub use self::bit_vector::{Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge};
 pub use self::classbench::{is_classbench, parse_classbench};
@@ -58,7 +59,7 @@ pub const DEFINITION: Definition = Definition {
     name: "firewall",
     summary: "accepts or drops packets by rules, first match, with or without connections",
     manual: MANUAL,
-    has_kernels: false,
+    has_kernels: true,
     keys: KEYS,
     drops: &[
         "rule",
@@ -88,6 +89,7 @@ const READS: FieldSet = FieldSet::of(&[
     Field::L3Offset,
     Field::L4Offset,
     Field::Kind,
+    Field::Len,
     Field::Verdict,
     Field::SrcAddr,
     Field::DstAddr,
@@ -143,6 +145,10 @@ impl Function for Firewall {
                 self.judge(batch, |packet| Standing::from_word(packet.scratch(*word)));
             }
         }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self))
     }
 
     fn state_key(&self) -> StateKey {

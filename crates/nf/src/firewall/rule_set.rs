@@ -62,15 +62,15 @@ pub struct RuleSet {
     policy: Policy,
     /// Packets of connections are accepted ahead of the rules.
     accepts_established: bool,
-    v4: Searched<u32>,
-    v6: Searched<u128>,
+    pub(super) v4: Searched<u32>,
+    pub(super) v6: Searched<u128>,
 }
 
 #[derive(Debug)]
-struct Searched<A> {
-    space: Space<A>,
+pub(super) struct Searched<A> {
+    pub(super) space: Space<A>,
     /// Each rule's place in the file, and what it does.
-    rules: Vec<(u32, Action)>,
+    pub(super) rules: Vec<(u32, Action)>,
 }
 
 impl RuleSet {

@@ -6,6 +6,7 @@
 mod digest;
 mod driver;
 mod findings;
+mod firewall;
 mod frames;
 mod ipsec;
 mod router;

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use warpline_device::Device;
 use warpline_device::host::{Compiler, Host};
 
-use crate::{digest, router};
+use crate::{digest, firewall, router};
 
 /// Set in the process that has the sanitizers.
 const ROLE: &str = "WARPLINE_SANITIZED";
@@ -27,7 +28,9 @@ fn kernels_pass_the_sanitizers() {
         let compiler = Compiler::find().expect("there was one").with(OPTIONS);
         let host = Host::with(compiler).expect("a thread");
         digest::edges_on(&host);
-        router::edges_on(Arc::new(host));
+        let host: Arc<dyn Device> = Arc::new(host);
+        firewall::edges_on(Arc::clone(&host));
+        router::edges_on(host);
         return;
     }
     let Some(libraries) = libraries() else {
