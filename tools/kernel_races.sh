@@ -20,6 +20,7 @@ tests=("$@")
     digest::the_same_packets_go_by
     findings::findings_are_those_of_run
     firewall::random_packets_are_judged
+    nids::edges_are_what_run_makes_of_them
     router::every_route_and_reason_is_that_of_run
     router::nested_routes_are_found
     router::random_packets_are_routed

@@ -12,6 +12,7 @@ mod flow_state;
 pub mod flows;
 pub mod groups;
 mod inspector;
+mod kernels;
 mod limits;
 mod load;
 pub mod matcher;
@@ -35,7 +36,8 @@ use self::report::{AlertConfig, AlertReport};
 use self::shard::NidsShard;
 use self::tables::Tables;
 use crate::{
-    About, Definition, Emits, Function, Outputs, Report, Resources, Section, State, TableSize,
+    About, Definition, Emits, Function, Kernels, Outputs, Report, Resources, Section, State,
+    TableSize,
 };
 
 /// The function's manual.
@@ -46,7 +48,7 @@ pub const DEFINITION: Definition = Definition {
     name: "nids",
     summary: "intrusion detection: the rules of Suricata and Snort, alerts in EVE's form",
     manual: MANUAL,
-    has_kernels: false,
+    has_kernels: true,
     keys: config::KEYS,
     drops: shard::DROPS,
     access: ACCESS,
@@ -116,6 +118,10 @@ impl Function for Nids {
 
     fn run(&self, batch: &mut Batch) {
         scan::scan(&self.tables.groups, batch, self.word);
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        kernels::kernels(self)
     }
 
     fn state_key(&self) -> StateKey {

@@ -10,7 +10,7 @@ use super::groups::{Group, Groups};
 use super::matcher::Hits;
 
 /// Literals of a packet that are kept; where more are found, `after` looks again.
-const KEPT_MAX: usize = 32;
+pub(super) const KEPT_MAX: usize = 32;
 /// Numbers of findings that there is room for, for each packet of a batch.
 pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
 /// Batches after which memory that none of them needed is given back.

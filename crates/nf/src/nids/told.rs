@@ -7,6 +7,7 @@ use warpline_packet::{SHARDS, Shard};
 
 use super::flow_state::FlowState;
 use super::flows::Flows;
+use super::kernels;
 use super::limits;
 use super::rules::{RuleSet, grouped};
 use super::tables::Tables;
@@ -32,7 +33,7 @@ pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
         "flow_bytes": flows_len,
         "load_seconds": took.as_secs_f64(),
     });
-    About {
+    let mut about = About {
         lines: vec![
             ("rules", set.to_string()),
             ("matcher", matchers),
@@ -46,7 +47,16 @@ pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
             ),
         ],
         json: all.as_object().cloned().unwrap_or_default(),
+    };
+    let tables_len = kernels::tables_len(&tables.groups);
+    if tables_len > kernels::TABLES_LEN_MAX {
+        let text = format!(
+            "runs on the CPU only: a device's tables of these literals would take {}, more than 64 MiB",
+            size(tables_len)
+        );
+        about.lines.push(("devices", text));
     }
+    about
 }
 
 /// Bytes of all shards' flows and streams.

@@ -121,7 +121,7 @@ fn judge(arch: u32, kernels: &Kernels, figures: &[Figures]) {
 }
 
 /// Numbers of findings that a launch has room for.
-const FINDINGS_ROOM: usize = 4096;
+pub(crate) const FINDINGS_ROOM: usize = 1 << 14;
 
 /// A function's kernels and tables on a device.
 pub(crate) struct Program<'a> {

@@ -9,6 +9,7 @@ mod findings;
 mod firewall;
 mod frames;
 mod ipsec;
+mod nids;
 mod router;
 mod sanitizers;
 mod side;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use warpline_device::Device;
 use warpline_device::host::{Compiler, Host};
 
-use crate::{digest, firewall, router};
+use crate::{digest, firewall, nids, router};
 
 /// Set in the process that has the sanitizers.
 const ROLE: &str = "WARPLINE_SANITIZED";
@@ -28,6 +28,7 @@ fn kernels_pass_the_sanitizers() {
         let compiler = Compiler::find().expect("there was one").with(OPTIONS);
         let host = Host::with(compiler).expect("a thread");
         digest::edges_on(&host);
+        nids::edges_on(&host);
         let host: Arc<dyn Device> = Arc::new(host);
         firewall::edges_on(Arc::clone(&host));
         router::edges_on(host);

@@ -5,6 +5,7 @@
 //! `unanchored`.
 
 mod addresses;
+mod flat;
 mod ports;
 mod ranges;
 mod seams;
@@ -13,9 +14,10 @@ mod unanchored;
 
 use core::net::IpAddr;
 use core::ops::Range;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+pub use self::flat::FlatGroups;
 use self::ports::{GroupSet, PortClasses, Sides};
 use self::seams::Seams;
 use self::unanchored::Unanchored;
@@ -40,6 +42,8 @@ pub struct Groups {
     uppers: [UpperGroups; 4],
     /// By [`When`].
     unanchored: [Unanchored; 3],
+    /// The literals of all groups, each once.
+    patterns: Vec<Pattern>,
     memory_len: usize,
     patterns_max: usize,
 }
@@ -99,7 +103,10 @@ impl Groups {
         let patterns_max =
             built.groups.values().map(|group| group.patterns.len()).max().unwrap_or(0);
         let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
-        Ok(Self { uppers, unanchored, memory_len, patterns_max })
+        let mut known = HashSet::new();
+        let patterns = all.iter().filter_map(|member| member.anchor.pattern.as_ref());
+        let patterns = patterns.filter(|&pattern| known.insert(pattern)).cloned().collect();
+        Ok(Self { uppers, unanchored, patterns, memory_len, patterns_max })
     }
 
     /// The group of a packet of `protocol` between these ports; both 0 where it has none.
@@ -129,6 +136,11 @@ impl Groups {
         own.sort_unstable();
         own.dedup();
         own.len()
+    }
+
+    /// The literals of all groups, each once.
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
     }
 
     /// Whether there are none; never.

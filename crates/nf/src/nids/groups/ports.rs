@@ -47,6 +47,11 @@ pub(super) struct PortClasses {
 const REST: u8 = u8::MAX - 1;
 const UNASKED: u8 = u8::MAX;
 
+/// The classes that stand behind those with groups of their own where they are numbered without gaps.
+const LAST_CLASSES: [u8; 2] = [REST, UNASKED];
+/// How many numbers that takes. The last is of ports that none asks for.
+pub(super) const FLAT_CLASSES: usize = OWN_GROUPS_MAX + LAST_CLASSES.len();
+
 /// The groups that a rule is in: bits, by [`PortClasses::index`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupSet(u64);
@@ -137,13 +142,36 @@ impl PortClasses {
 
     /// The group of a packet from port `src` to port `dst`.
     pub(super) fn key(&self, src: u16, dst: u16) -> GroupKey {
-        let (by_src, by_dst) = (self.class(0, src), self.class(1, dst));
+        self.key_of(self.class(0, src), self.class(1, dst))
+    }
+
+    #[inline]
+    fn key_of(&self, by_src: u8, by_dst: u8) -> GroupKey {
         match (by_src, by_dst) {
             (UNASKED, UNASKED) => GroupKey::General,
             (class, UNASKED) => self.one(0, class),
             (UNASKED, class) => self.one(1, class),
             _ => GroupKey::All,
         }
+    }
+
+    /// The class of every port on a side, as a number below [`FLAT_CLASSES`].
+    pub(super) fn flat_classes(&self, side: usize) -> impl Iterator<Item = u8> {
+        (0..=u16::MAX).map(move |port| {
+            let class = self.class(side, port);
+            LAST_CLASSES
+                .iter()
+                .position(|&own| own == class)
+                .map_or(class, |at| (OWN_GROUPS_MAX + at) as u8)
+        })
+    }
+
+    /// The place of the group of packets whose ports are of these classes, as [`PortClasses::flat_classes`] numbers them.
+    pub(super) fn flat_index(&self, by_src: usize, by_dst: usize) -> usize {
+        let class = |flat: usize| {
+            flat.checked_sub(OWN_GROUPS_MAX).map_or(flat as u8, |at| LAST_CLASSES[at])
+        };
+        self.index(self.key_of(class(by_src), class(by_dst)))
     }
 
     /// How many groups there are.

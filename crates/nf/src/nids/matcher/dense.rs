@@ -22,21 +22,21 @@ const TABLE_LEN_MAX: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct Dense {
     /// The class of each byte.
-    classes: [u8; 256],
+    pub(super) classes: [u8; 256],
     /// Columns of the table.
-    class_count: usize,
-    table: Cells,
+    pub(super) class_count: usize,
+    pub(super) table: Cells,
     /// Bytes that lead to each state.
     depths: Vec<u16>,
     /// This state and all behind it are accepting.
-    accepting: usize,
-    outputs: Outputs,
-    literals: Literals,
+    pub(super) accepting: usize,
+    pub(super) outputs: Outputs,
+    pub(super) literals: Literals,
 }
 
 /// Next states, row by row.
 #[derive(Clone, Debug)]
-enum Cells {
+pub(super) enum Cells {
     /// Where there are no more than 65,536 states.
     Short(Vec<u16>),
     Long(Vec<u32>),

@@ -3,7 +3,7 @@
 use super::{Error, Hits, Pattern};
 
 /// In [`Literals::exact_starts`]: case doesn't count.
-const NOCASE: u32 = u32::MAX;
+pub(super) const NOCASE: u32 = u32::MAX;
 
 /// Distinct folded byte strings in ascending order, in flat arrays.
 #[derive(Clone, Debug)]
@@ -13,12 +13,12 @@ pub(super) struct Literals {
     /// Literal `i` has bytes `starts[i]..starts[i + 1]`.
     starts: Vec<u32>,
     /// Literal `i` stands for the patterns `ids[id_starts[i]..id_starts[i + 1]]`.
-    id_starts: Vec<u32>,
-    ids: Vec<u32>,
+    pub(super) id_starts: Vec<u32>,
+    pub(super) ids: Vec<u32>,
     /// For each of `ids`: where its bytes begin in `exact`, or [`NOCASE`].
-    exact_starts: Vec<u32>,
+    pub(super) exact_starts: Vec<u32>,
     /// Bytes of the patterns whose case counts.
-    exact: Vec<u8>,
+    pub(super) exact: Vec<u8>,
 }
 
 impl Literals {

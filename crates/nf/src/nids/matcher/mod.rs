@@ -18,6 +18,7 @@ mod compact;
 mod dense;
 mod double_array;
 pub mod fast_pattern;
+mod flat;
 mod grams;
 mod hits;
 mod hyperscan;
@@ -26,6 +27,7 @@ mod trie;
 
 pub use compact::Compact;
 pub use dense::Dense;
+pub(super) use flat::Flat;
 pub use hits::Hits;
 pub use hyperscan::Hyperscan;
 pub use warpline_native::hyperscan::Cache;

@@ -152,9 +152,9 @@ impl Trie {
 #[derive(Clone, Debug)]
 pub(super) struct Outputs {
     /// The literal that ends here, or [`NONE`].
-    literals: Vec<u32>,
+    pub(super) literals: Vec<u32>,
     /// The place of the next shorter suffix in which a literal ends, or [`NONE`].
-    nexts: Vec<u32>,
+    pub(super) nexts: Vec<u32>,
 }
 
 impl Outputs {
