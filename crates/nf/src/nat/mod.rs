@@ -10,6 +10,7 @@ mod fragments;
 pub(crate) mod icmp;
 pub(crate) mod index;
 mod iptables_rules;
+mod kernels;
 pub(crate) mod key;
 mod nft_rules;
 mod ports;
@@ -30,7 +31,7 @@ pub use iptables_rules::parse_iptables;
 pub use nft_rules::parse_nft;
 pub use rules::{NatRules, Translation};
 
-use crate::{Definition, Function, Resources, Section, State, TableSize};
+use crate::{Definition, Function, Kernels, Resources, Section, State, TableSize};
 use config::Config;
 use shard::NatShard;
 use translate::Words;
@@ -43,7 +44,7 @@ pub const DEFINITION: Definition = Definition {
     name: "nat",
     summary: "translates inside addresses and ports to outside ones and back (NAPT)",
     manual: MANUAL,
-    has_kernels: false,
+    has_kernels: true,
     keys: config::KEYS,
     drops: Refusal::NAMES,
     access: ACCESS,
@@ -151,6 +152,10 @@ impl Function for Nat {
 
     fn run(&self, batch: &mut Batch) {
         translate::run(batch, &self.words);
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(&self.words))
     }
 
     fn state_key(&self) -> StateKey {

@@ -69,8 +69,12 @@ impl Words {
 
     /// Their fields.
     pub(crate) fn fields(&self) -> FieldSet {
-        let words = [self.head, self.low].into_iter().chain(self.high.into_iter().flatten());
-        words.map(ScratchWord::field).collect()
+        self.all().map(ScratchWord::field).collect()
+    }
+
+    /// All of them: the head, then the address from its low word on.
+    pub(super) fn all(&self) -> impl Iterator<Item = ScratchWord> {
+        [self.head, self.low].into_iter().chain(self.high.into_iter().flatten())
     }
 
     #[inline]

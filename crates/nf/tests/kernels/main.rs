@@ -9,6 +9,7 @@ mod findings;
 mod firewall;
 mod frames;
 mod ipsec;
+mod nat;
 mod nids;
 mod router;
 mod sanitizers;

@@ -1,0 +1,60 @@
+//! The translator on a device: an item a packet. What `before` left in scratch words is written as `run` does.
+
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+
+use super::translate::{Action, Words};
+use crate::kernels::{BYTES, KernelStep, Kernels, number_of};
+
+const STEPS: &[KernelStep] =
+    &[KernelStep { name: "translate", group: 128, shared_big: 0, items_per_packet: 1 }];
+
+/// The scratch words, as the text names them; the last three only where there is IPv6.
+const WORDS: [&str; 5] = ["WORD_HEAD", "WORD_LOW", "WORD_HIGH_0", "WORD_HIGH_1", "WORD_HIGH_2"];
+
+pub(super) fn kernels(words: &Words) -> Kernels {
+    let mut defines: Vec<(&'static str, u64)> =
+        WORDS.into_iter().zip(words.all().map(number_of)).collect();
+    defines.push(("HAS_V6", u64::from(words.all().count() == WORDS.len())));
+    defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
+    defines.push(("ACTIONS", ACTIONS.len() as u64));
+    defines.extend(NUMBERS.map(|(name, number)| (name, number as u64)));
+    Kernels {
+        name: "nat.cl",
+        text: include_str!("kernel.cl"),
+        headers: &[BYTES],
+        defines,
+        all_steps: STEPS,
+        steps: STEPS.to_vec(),
+        tables: Vec::new(),
+        findings: None,
+    }
+}
+
+const ACTIONS: [(&str, Action); 5] = [
+    ("ACTION_SOURCE", Action::Source),
+    ("ACTION_DESTINATION", Action::Destination),
+    ("ACTION_SOURCE_ADDRESS", Action::SourceAddress),
+    ("ACTION_ERROR_OUT", Action::ErrorOut),
+    ("ACTION_ERROR_IN", Action::ErrorIn),
+];
+
+/// What the text has to know of headers: protocols, messages, lengths, and where in a cut header fields end.
+const NUMBERS: [(&str, usize); 17] = [
+    ("IP_PROTOCOL_TCP", ip_protocol::TCP as usize),
+    ("IP_PROTOCOL_UDP", ip_protocol::UDP as usize),
+    ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as usize),
+    ("IP_PROTOCOL_ICMPV6", ip_protocol::ICMPV6 as usize),
+    ("ECHO_REQUEST", icmpv4::message::ECHO_REQUEST as usize),
+    ("ECHO_REPLY", icmpv4::message::ECHO_REPLY as usize),
+    ("ECHO_REQUEST_V6", icmpv6::message::ECHO_REQUEST as usize),
+    ("ECHO_REPLY_V6", icmpv6::message::ECHO_REPLY as usize),
+    ("HEADER_LEN_V4", ipv4::HEADER_LEN),
+    ("HEADER_LEN_V6", ipv6::HEADER_LEN),
+    ("HEADER_LEN_TCP", tcp::HEADER_LEN),
+    ("HEADER_LEN_UDP", udp::HEADER_LEN),
+    ("OFFSET_MASK", 0x1fff),
+    ("PORTS_END", tcp::field::DST_PORT.end),
+    ("IDENT_END", icmpv4::field::IDENT.end),
+    ("CHECKSUM_END_OF_TCP", tcp::field::CHECKSUM.end),
+    ("CHECKSUM_END_OF_UDP", udp::field::CHECKSUM.end),
+];
