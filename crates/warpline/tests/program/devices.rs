@@ -43,7 +43,7 @@ fn the_demo_is_the_same_on_a_device() {
         let is_on = |name: &str, device: &str| {
             places.iter().any(|f| f["function"] == name && f["device"] == device)
         };
-        assert!(is_on("router", "host") && is_on("nat", "cpu"), "{places:?}");
+        assert!(is_on("router", "host") && is_on("ipcomp", "cpu"), "{places:?}");
     }
 }
 
@@ -62,7 +62,7 @@ fn what_can_not_be_asked_of_a_device_is_told() {
     refused("--set router.graphs=true", "`graphs` takes a `device` other than \"cpu\"");
     if has_host(&demo) {
         refused("--device host --set router.graphs=true", "`graphs`: host has no graphs");
-        refused("--set nat.device=host", "the function has no kernels for \"host\"");
+        refused("--set ipcomp.device=host", "the function has no kernels for \"host\"");
         let known = "devices here: ";
         refused("--device abacus", known);
         let checked = demo.warpline("check chain.toml --device host").expect(0);
