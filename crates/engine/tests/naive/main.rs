@@ -5,7 +5,8 @@
 //! What a manual leaves to the function (which port, which backend) is taken from the engine's packets, and checked for
 //! what the manual says of it.
 //!
-//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin; a failure shows its own.
+//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin, or that the clock says (`clock`); a failure shows its own.
+//! Unasked they are the same everywhere: a rare disagreement is to be met by whoever looks for it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -47,6 +48,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use compare::Case;
 
 const CASES: u64 = 60;
+const SEED: u64 = 7_001_000;
 
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -55,10 +57,11 @@ fn asked(name: &str) -> Option<u64> {
 
 #[test]
 fn the_engine_does_what_the_naive_chain_does() {
-    let fresh =
+    let clock =
         || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let one = asked("NAIVE_SEED");
-    let seed = one.unwrap_or_else(fresh);
+    let is_new = std::env::var("NAIVE_SEED").is_ok_and(|asked| asked == "clock");
+    let one = if is_new { None } else { asked("NAIVE_SEED") };
+    let seed = if is_new { clock() } else { one.unwrap_or(SEED) };
     let cases = asked("NAIVE_CASES").unwrap_or(if one.is_some() { 1 } else { CASES });
     for seed in (0..cases).map(|case| seed.wrapping_add(case)) {
         let case = Case::new(seed);
