@@ -29,8 +29,9 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
             | ip_protocol::ESP
             | ip_protocol::AH
             | ip_protocol::NO_NEXT_HEADER
-            | ip_protocol::FRAGMENT
     );
+    // In IPv4 its number is a protocol like any other.
+    let taken = taken || place.protocol == ip_protocol::FRAGMENT && packet.version() == 6;
     (!taken).then_some(place)
 }
 
