@@ -25,10 +25,7 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     let taken = matches!(
         place.protocol,
         // Compressed, encrypted, or signed as it is: a change would break what the receiver checks first.
-        ip_protocol::IPCOMP
-            | ip_protocol::ESP
-            | ip_protocol::AH
-            | ip_protocol::NO_NEXT_HEADER
+        ip_protocol::IPCOMP | ip_protocol::ESP | ip_protocol::AH | ip_protocol::NO_NEXT_HEADER
     );
     // In IPv4 its number is a protocol like any other.
     let taken = taken || place.protocol == ip_protocol::FRAGMENT && packet.version() == 6;
