@@ -10,23 +10,6 @@ use warpline_bench::{median, seconds};
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::{LinkCosts, Mode, PlannedFunction, Problem, Touch, Widths};
 
-fn function(
-    name: &str,
-    device: Option<usize>,
-    needs: FieldSet,
-    writes: FieldSet,
-) -> PlannedFunction {
-    PlannedFunction {
-        name: name.into(),
-        device,
-        before: Touch::NONE,
-        run: Touch { needs, writes },
-        after: Touch::NONE,
-        after_flagged: Touch::NONE,
-        flagged_share: 0.0,
-    }
-}
-
 fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
     let ends = FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
     let tuple = ends.with(Field::IpProtocol);
@@ -39,9 +22,11 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
             2 => ("ipsec", FieldSet::FRAME, FieldSet::FRAME),
             _ => ("nids", payload, FieldSet::EMPTY),
         };
-        functions.push(function(name, Some(at % devices), needs, writes));
+        let run = Touch { needs, writes };
+        functions.push(PlannedFunction::run_only(name, Some(at % devices), run));
         if is_hybrid && at % 4 == 3 {
-            functions.push(function("flow_monitor", None, tuple, FieldSet::EMPTY));
+            let run = Touch { needs: tuple, writes: FieldSet::EMPTY };
+            functions.push(PlannedFunction::run_only("flow_monitor", None, run));
         }
     }
     Problem {

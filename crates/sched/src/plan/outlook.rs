@@ -1,4 +1,4 @@
-//! What is still to come at each place of a chain: which fields anyone will need, and which will be needed elsewhere first.
+//! What is still to come at each position of a chain: which fields anyone will need, and which will be needed elsewhere first.
 
 use warpline_packet::FieldSet;
 

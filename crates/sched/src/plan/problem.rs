@@ -41,11 +41,11 @@ impl Touch {
 pub struct PlannedFunction {
     /// The instance's name.
     pub name: String,
-    /// Where `run` is placed: an index of [`Problem::links`]. `None` is the host, and each device that shares its memory.
+    /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device that shares its memory.
     pub device: Option<usize>,
     /// What `before` touches, on the host.
     pub before: Touch,
-    /// What `run` touches, where it is placed.
+    /// What `run` touches, on its device.
     pub run: Touch,
     /// What `after` touches of every packet, on the host.
     pub after: Touch,
@@ -66,6 +66,19 @@ impl PlannedFunction {
             after: Touch::of(access.after),
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
+        }
+    }
+
+    /// One that is `run` alone.
+    pub fn run_only(name: &str, device: Option<usize>, run: Touch) -> Self {
+        Self {
+            name: name.to_owned(),
+            device,
+            before: Touch::NONE,
+            run,
+            after: Touch::NONE,
+            after_flagged: Touch::NONE,
+            flagged_share: 0.0,
         }
     }
 

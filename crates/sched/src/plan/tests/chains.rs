@@ -20,24 +20,6 @@ pub(super) const ENDPOINTS: FieldSet =
 /// A link as the paper's costs describe it: bytes, and nothing for each field.
 pub(super) const PAPER: LinkCosts = LinkCosts { host_field_ns: 0.0, ..LinkCosts::PCIE_4 };
 
-/// A function that is `run` alone.
-pub(super) fn function(
-    name: &str,
-    device: Option<usize>,
-    needs: FieldSet,
-    writes: FieldSet,
-) -> PlannedFunction {
-    PlannedFunction {
-        name: name.to_owned(),
-        device,
-        before: Touch::NONE,
-        run: Touch { needs, writes },
-        after: Touch::NONE,
-        after_flagged: Touch::NONE,
-        flagged_share: 0.0,
-    }
-}
-
 /// One of the paper's functions, by its name there.
 fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
     let one = FieldSet::of;
@@ -50,7 +32,7 @@ fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
         "router" => (one(&[Field::DstAddr]), FieldSet::EMPTY),
         _ => (TUPLE | one(&[Field::IpLen]), FieldSet::EMPTY),
     };
-    function(name, device, needs, writes)
+    PlannedFunction::run_only(name, device, Touch { needs, writes })
 }
 
 /// A chain of the paper's functions, those whose names begin with `@` on the device; frames of `len` bytes.

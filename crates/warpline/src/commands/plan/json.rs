@@ -5,7 +5,7 @@ use warpline_engine::{Chain, planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, Mode, Plan, Step};
 
-use super::{RUN_DOES, made, place};
+use super::{RUN_DOES, device_of, made};
 use crate::Failure;
 use crate::chain_file::Loaded;
 
@@ -36,7 +36,7 @@ fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
             let access = instance.function.access();
             json!({
                 "name": instance.name,
-                "device": place(chain, position),
+                "device": device_of(chain, position),
                 "copies": own.problem.functions[position].device.is_some(),
                 "before": declared(access.before),
                 "run": declared(access.run),
@@ -78,7 +78,7 @@ fn plan_json(chain: &Chain, plan: &Plan) -> Value {
     let step = |step: &Step| {
         json!({
             "function": chain.instances[step.function].name,
-            "device": place(chain, step.function),
+            "device": device_of(chain, step.function),
             "first_to_host": crossing(&step.first_to_host),
             "to_device": crossing(&step.to_device),
             "to_host": crossing(&step.to_host),

@@ -67,8 +67,8 @@ fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
     planned.problem.plan(mode).map_err(|why| Failure::Usage(why.to_string()))
 }
 
-/// Where a function runs.
-fn place(chain: &Chain, position: usize) -> &str {
+/// The device that a function runs on.
+fn device_of(chain: &Chain, position: usize) -> &str {
     chain.instances[position].device_id()
 }
 
@@ -86,7 +86,7 @@ fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Fai
     );
     for position in 0..chain.instances.len() {
         let name = &chain.instances[position].name;
-        text += &format!("  {name:<14} on {}\n", place(chain, position));
+        text += &format!("  {name:<14} on {}\n", device_of(chain, position));
         if let Some(step) = plan.step(position) {
             text += &step_lines(step);
         }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use warpline_engine::{Planned, planned};
 use warpline_sched::{Mode, Plan, Step};
 
-use super::{made, place};
+use super::{device_of, made};
 use crate::Failure;
 use crate::chain_file::Loaded;
 
@@ -68,7 +68,7 @@ fn lanes(body: &mut String, loaded: &Loaded, own: &Planned, plan: &Plan) {
             "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#eef\" stroke=\"#456\"/>",
             BOX.0, BOX.1
         );
-        let shown = format!("{} ({})", instance.name, place(&loaded.chain, position));
+        let shown = format!("{} ({})", instance.name, device_of(&loaded.chain, position));
         text(body, (x + BOX.0 / 2, y + BOX.1 / 2 + 4), "middle", &shown);
         if let Some(step) = plan.step(position) {
             arrows(body, (x, y), step, own.problem.widths.room);
