@@ -157,8 +157,8 @@ impl Desk {
         let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
         self.part.bytes_read += bytes as u64;
         self.find(frames);
-        // One that is too long for a slab would wait for room forever: it is cut where it is kept. All of a burst are not longer
-        // than one may be.
+        // A frame that is too long for a slab would wait for room forever. Sources give at most `FRAME_LEN_MAX` bytes a burst; where
+        // one gave more, its frames are kept, and cut there.
         let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(frames) };
         self.keep(frames, taken);
         taken == frames.len()
@@ -277,7 +277,7 @@ impl Desk {
             each.for_each(|(frame, found)| found.read(frame, steering, &hasher));
         };
         match &self.steering {
-            // By itself, as it is known here which it is.
+            // The usual key gets a loop of its own, in which the compiler knows the key.
             Steering::AddressPair => find(&Steering::AddressPair),
             other => find(other),
         }

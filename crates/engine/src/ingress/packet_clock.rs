@@ -121,7 +121,8 @@ impl PacketClock {
             let at = frame.timestamp.as_nanos();
             (last, any) = (at, any | at.wrapping_sub(last));
         }
-        // What is far is so with others ored to it, too.
+        // A distance beyond `NEAR` stays beyond it with others ored to it. Where the sum of small ones looks far, frames are
+        // timed one by one.
         (any <= NEAR).then_some(last)
     }
 
