@@ -121,7 +121,7 @@ impl PacketClock {
             let at = frame.timestamp.as_nanos();
             (last, any) = (at, any | at.wrapping_sub(last));
         }
-        // A distance beyond `NEAR` stays beyond it with others ored to it. Where the sum of small ones looks far, frames are
+        // A distance beyond `NEAR` stays beyond it with others ored to it. Where small ones together look far, frames are
         // timed one by one.
         (any <= NEAR).then_some(last)
     }
