@@ -21,7 +21,8 @@ use core::fmt;
 use core::fmt::Write as _;
 use std::borrow::Cow;
 
-use warpline_packet::{Binding, Field, ScratchWord, kernel_fields};
+use warpline_packet::wire::{ethertype, sll};
+use warpline_packet::{Binding, Field, LinkType, ScratchWord, kernel_fields};
 use zeroize::Zeroize;
 
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
@@ -128,6 +129,40 @@ pub(crate) const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
 
 /// What kernels need that keep findings.
 pub(crate) const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
+
+/// What kernels need that write Ethernet addresses.
+pub(crate) const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
+
+/// What kernels need that are given an address and a port with each packet.
+pub(crate) const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
+
+/// What kernels need that put packets into others, or take them out; it asks for [`TUNNEL_NUMBERS`].
+pub(crate) const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
+
+/// Links, and where they say which version of IP follows.
+pub(crate) const TUNNEL_NUMBERS: [(&str, u64); 13] = [
+    ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
+    ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),
+    ("LINKTYPE_NULL", LinkType::NULL.0 as u64),
+    ("LINKTYPE_LOOP", LinkType::LOOP.0 as u64),
+    ("LOOPBACK_FAMILY_IPV4", LinkType::NULL.family(4) as u64),
+    ("NULL_FAMILY_IPV6", LinkType::NULL.family(6) as u64),
+    ("LOOP_FAMILY_IPV6", LinkType::LOOP.family(6) as u64),
+    ("LINKTYPE_IPV4", LinkType::IPV4.0 as u64),
+    ("LINKTYPE_IPV6", LinkType::IPV6.0 as u64),
+    ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0 as u64),
+    ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0 as u64),
+    ("SLL_KIND", sll::field::ETHERTYPE.start as u64),
+    ("SLL2_KIND", sll::field_v2::ETHERTYPE.start as u64),
+];
+
+/// An Ethernet address as [`MAC`] asks for it.
+pub(crate) fn own_mac([a, b, c, d, e, f]: [u8; 6]) -> [(&'static str, u64); 2] {
+    [
+        ("OWN_MAC_START", u16::from_le_bytes([a, b]).into()),
+        ("OWN_MAC_REST", u32::from_le_bytes([c, d, e, f]).into()),
+    ]
+}
 
 /// The number by which kernels ask for a scratch word.
 pub(crate) fn number_of(word: ScratchWord) -> u64 {

@@ -92,6 +92,8 @@ fn functions_that_follow_each_other_on_a_device_are_the_same() {
             &["nat", "digest-count", "firewall", "router"],
             &["router-plain", "seal"],
             &["open", "router-plain", "digest-count"],
+            &["balancer-ipip", "digest-count", "router-plain"],
+            &["balancer-mac", "router-plain"],
         ] {
             same_on(&device, &forms(names), 2000);
         }

@@ -1,7 +1,6 @@
 //! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name.
 
-use warpline_packet::LinkType;
-use warpline_packet::wire::{ethertype, ip_protocol, ipv4, sll};
+use warpline_packet::wire::{ip_protocol, ipv4};
 
 use super::cipher::{Auth, Cipher};
 use super::kernel_table::{self, DSCP_COPY, HEAD, ROW_LEN};
@@ -10,7 +9,9 @@ use super::strip::Outcome;
 use super::traffic::NAT_T_PORT;
 use super::words::Work;
 use super::{Ipsec, reason};
-use crate::kernels::{BYTES, Element, KernelStep, KernelTable, Kernels, Text, number_of};
+use crate::kernels::{
+    BYTES, Element, KernelStep, KernelTable, Kernels, TUNNEL, TUNNEL_NUMBERS, Text, number_of,
+};
 
 /// Copies of a word in a GPU's table of AES: its banks of shared memory. A row is 256 bytes by it, as `kernels/aes.h` needs.
 const AES_BANKS: u32 = 32;
@@ -38,7 +39,7 @@ fn step_of(sa: &Sa) -> KernelStep {
 
 macro_rules! headers {
     ($($name:literal $path:literal)*) => {
-        &[BYTES, $(($name, include_str!($path))),*]
+        &[BYTES, TUNNEL, $(($name, include_str!($path))),*]
     };
 }
 
@@ -79,19 +80,6 @@ const NUMBERS: &[(&str, u64)] = &[
     ("OUTCOME_LINK", Outcome::Link as u64),
     ("REASON_TOO_BIG", reason::TOO_BIG.0 as u64),
     ("NAT_T_PORT", NAT_T_PORT as u64),
-    ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
-    ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),
-    ("LINKTYPE_NULL", LinkType::NULL.0 as u64),
-    ("LINKTYPE_LOOP", LinkType::LOOP.0 as u64),
-    ("LOOPBACK_FAMILY_IPV4", LinkType::NULL.family(4) as u64),
-    ("NULL_FAMILY_IPV6", LinkType::NULL.family(6) as u64),
-    ("LOOP_FAMILY_IPV6", LinkType::LOOP.family(6) as u64),
-    ("LINKTYPE_IPV4", LinkType::IPV4.0 as u64),
-    ("LINKTYPE_IPV6", LinkType::IPV6.0 as u64),
-    ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0 as u64),
-    ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0 as u64),
-    ("SLL_KIND", sll::field::ETHERTYPE.start as u64),
-    ("SLL2_KIND", sll::field_v2::ETHERTYPE.start as u64),
     ("IP_PROTOCOL_HOP_BY_HOP", ip_protocol::HOP_BY_HOP as u64),
     ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as u64),
     ("IP_PROTOCOL_IPV4", ip_protocol::IPV4 as u64),
@@ -118,7 +106,7 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
         name: "ipsec.cl",
         text: include_str!("kernel.cl"),
         headers: HEADERS,
-        defines: NUMBERS.iter().copied().chain(places).chain(words).collect(),
+        defines: NUMBERS.iter().copied().chain(TUNNEL_NUMBERS).chain(places).chain(words).collect(),
         all_steps: ALL,
         steps: ALL.iter().copied().filter(is_needed).collect(),
         tables: vec![sas],

@@ -17,11 +17,11 @@ pub(super) struct Source {
 
 /// 172.16.0.0/16, and 100::/64, which leads nowhere (RFC 6666): what Katran derives sources in, so that
 /// backends spread tunnels over their queues.
-const DERIVED_V4: u32 = 0xac10_0000;
-const DERIVED_V6: u128 = 0x0100 << 112;
+pub(super) const DERIVED_V4: u32 = 0xac10_0000;
+pub(super) const DERIVED_V6: u128 = 0x0100 << 112;
 
 /// The TTL or hop limit of outer headers.
-const HOPS: u8 = 64;
+pub(super) const HOPS: u8 = 64;
 
 /// Bytes by which a tunnel of IP version 4 or 6 makes a packet longer.
 pub(super) const fn outer_len(version: u8) -> usize {
@@ -122,7 +122,7 @@ fn wrap(packet: &mut PacketMut<'_>, header: &[u8], version: u8) -> bool {
 }
 
 /// The tag of a packet that goes to an Ethernet address.
-const TO_MAC: u16 = 1;
+pub(super) const TO_MAC: u16 = 1;
 
 /// Notes the Ethernet address of a packet's backend in its words.
 pub(super) fn note_mac(packet: &mut PacketMut<'_>, words: &Words, [a, b, rest @ ..]: [u8; 6]) {

@@ -9,6 +9,7 @@ mod directory;
 mod encap;
 mod flow;
 mod hash;
+mod kernels;
 mod maglev;
 mod services;
 mod shard;
@@ -25,7 +26,7 @@ pub use config::Mode;
 pub use services::{Backend, SERVICES_MAX, Service, ServiceFile, VIPS_MAX};
 
 use crate::nat::translate::{self, Words};
-use crate::{Definition, Function, Growth, Resources, Section, State, TableSize};
+use crate::{Definition, Function, Growth, Kernels, Resources, Section, State, TableSize};
 use config::Config;
 use shard::BalancerShard;
 
@@ -37,7 +38,7 @@ pub const DEFINITION: Definition = Definition {
     name: "load_balancer",
     summary: "spreads connections to VIPs over backends (Maglev): DNAT, IP in IP, or by MAC",
     manual: MANUAL,
-    has_kernels: false,
+    has_kernels: true,
     keys: config::KEYS,
     drops: Refusal::NAMES,
     access: access(RUN_DNAT),
@@ -156,6 +157,10 @@ impl Function for LoadBalancer {
             Mode::Ipip => encap::tunnel(batch, &self.words, self.config.source),
             Mode::Mac => encap::readdress(batch, &self.words, self.config.mac),
         }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(&self.config, &self.words))
     }
 
     /// Only DNAT sees what comes back, from another address than the client sent to.

@@ -1,31 +1,9 @@
 /* What `before` found is written into packets, an item a packet: an address, and a port or identifier. Checksums are updated by RFC 1624,
- * never computed over the payload. An ICMP error has the packet that it quotes rewritten too (RFC 5508, 4).
- *
- * The first word has what to do in its low half, 0 for nothing, and the port in its high half; then comes the address, from its low word
- * on. */
+ * never computed over the payload. An ICMP error has the packet that it quotes rewritten too (RFC 5508, 4). The tag says what to do. */
 
 FUNCTION int is_source(u32 action)
 {
     return action == ACTION_SOURCE || action == ACTION_SOURCE_ADDRESS || action == ACTION_ERROR_OUT;
-}
-
-/* The address that is written: the words of IPv6, the highest first; of IPv4 the last. */
-typedef struct {
-    u32 words[4];
-} Address;
-
-FUNCTION Address address_of(Packet p)
-{
-    Address to;
-#if HAS_V6
-    to.words[0] = scratch(p, WORD_HIGH_2);
-    to.words[1] = scratch(p, WORD_HIGH_1);
-    to.words[2] = scratch(p, WORD_HIGH_0);
-#else
-    to.words[0] = to.words[1] = to.words[2] = 0;
-#endif
-    to.words[3] = scratch(p, WORD_LOW);
-    return to;
 }
 
 /* Words of an address. */
@@ -220,7 +198,7 @@ PACKET_KERNEL(translate)
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, index());
         if (!is_ours(p)) continue;
-        u32 head = scratch(p, WORD_HEAD), action = head & 0xffff, port = head >> 16, version = ip_version(p);
+        u32 action = tag_of(p), port = port_of(p), version = ip_version(p);
         if (action == 0 || action > ACTIONS || (version != 4 && version != 6)) continue;
         if (!is_within(p, version, action != ACTION_SOURCE_ADDRESS)) { leave(p, place); continue; }
         Fields f = fields_of(p);

@@ -1,9 +1,10 @@
-//! The translator on a device: an item a packet. What `before` left in scratch words is written as `run` does.
+//! The rewrite on a device, of the translator and of a balancer with DNAT: an item a packet. What `before` left in scratch words is
+//! written as `run` does.
 
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use super::translate::{Action, Words};
-use crate::kernels::{BYTES, KernelStep, Kernels, number_of};
+use crate::kernels::{BYTES, ENDPOINT, KernelStep, Kernels, number_of};
 
 const STEPS: &[KernelStep] =
     &[KernelStep { name: "translate", group: 128, shared_big: 0, items_per_packet: 1 }];
@@ -11,17 +12,22 @@ const STEPS: &[KernelStep] =
 /// The scratch words, as the text names them; the last three only where there is IPv6.
 const WORDS: [&str; 5] = ["WORD_HEAD", "WORD_LOW", "WORD_HIGH_0", "WORD_HIGH_1", "WORD_HIGH_2"];
 
-pub(super) fn kernels(words: &Words) -> Kernels {
-    let mut defines: Vec<(&'static str, u64)> =
-        WORDS.into_iter().zip(words.all().map(number_of)).collect();
-    defines.push(("HAS_V6", u64::from(words.all().count() == WORDS.len())));
+/// The numbers by which [`ENDPOINT`] asks for `words`.
+pub(crate) fn words_of(words: &Words) -> Vec<(&'static str, u64)> {
+    let has_v6 = words.all().count() == WORDS.len();
+    let numbers = WORDS.into_iter().zip(words.all().map(number_of));
+    numbers.chain([("HAS_V6", u64::from(has_v6))]).collect()
+}
+
+pub(crate) fn kernels(words: &Words) -> Kernels {
+    let mut defines = words_of(words);
     defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
     defines.push(("ACTIONS", ACTIONS.len() as u64));
     defines.extend(NUMBERS.map(|(name, number)| (name, number as u64)));
     Kernels {
         name: "nat.cl",
         text: include_str!("kernel.cl"),
-        headers: &[BYTES],
+        headers: &[BYTES, ENDPOINT],
         defines,
         all_steps: STEPS,
         steps: STEPS.to_vec(),

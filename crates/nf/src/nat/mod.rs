@@ -10,7 +10,7 @@ mod fragments;
 pub(crate) mod icmp;
 pub(crate) mod index;
 mod iptables_rules;
-mod kernels;
+pub(crate) mod kernels;
 pub(crate) mod key;
 mod nft_rules;
 mod ports;

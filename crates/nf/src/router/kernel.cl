@@ -82,29 +82,6 @@ FUNCTION int decrement_v6(Fields f)
     return 1;
 }
 
-FUNCTION void put_le16(GLOBAL u8 *at, u32 word) { at[0] = (u8)word; at[1] = (u8)(word >> 8); }
-FUNCTION void put_le32(GLOBAL u8 *at, u32 word) { put_le16(at, word); put_le16(at + 2, word >> 16); }
-
-/* Writes an action's address and the router's own, whose first two bytes are OWN_MAC_START and the others OWN_MAC_REST. Both as
- * three words where they lie side by side. */
-FUNCTION void write_addresses(Fields f, u32 first, u32 second)
-{
-    Packet p = f.packet;
-    if (link_of(p) != LINKTYPE_ETHERNET || frame_len(p) < 12) return;
-    GLOBAL u8 *dst = eth_dst(f), *src = eth_src(f);
-    if (src == dst + 6 && (dst - p.arena) % 4 == 0) {
-        GLOBAL u32 *words = (GLOBAL u32 *)dst;
-        words[0] = first;
-        words[1] = (second & 0xffff) | (u32)OWN_MAC_START << 16;
-        words[2] = (u32)OWN_MAC_REST;
-    } else {
-        put_le32(dst, first);
-        put_le16(dst + 4, second);
-        put_le16(src, (u32)OWN_MAC_START);
-        put_le32(src + 2, (u32)OWN_MAC_REST);
-    }
-}
-
 /* ANSWERED has a bit for each reason that ICMP errors tell of. */
 FUNCTION void refuse(Packet p, u32 reason, u32 place)
 {
@@ -140,7 +117,7 @@ PACKET_KERNEL(route)
             refuse(p, REASON_TTL_EXCEEDED, place);
             continue;
         }
-        if (HAS_MAC && kind == KIND_REWRITE) write_addresses(f, first, second);
+        if (HAS_MAC && kind == KIND_REWRITE) write_mac_addresses(f, first, second);
         set_next_hop(p, hop);
     }
 }

@@ -6,7 +6,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 use super::fib::{Action, reason};
 use super::fib4::Fib4;
 use super::{Mac, Node, Router, icmp};
-use crate::kernels::{Element, KernelStep, KernelTable, Kernels};
+use crate::kernels::{Element, KernelStep, KernelTable, Kernels, MAC, own_mac};
 
 const STEPS: &[KernelStep] =
     &[KernelStep { name: "route", group: 128, shared_big: 0, items_per_packet: 1 }];
@@ -36,7 +36,7 @@ pub(super) fn kernels(router: &Router) -> Kernels {
     Kernels {
         name: "router.cl",
         text: include_str!("kernel.cl"),
-        headers: &[],
+        headers: &[MAC],
         defines: defines(router, entry_bits),
         all_steps: STEPS,
         steps: STEPS.to_vec(),
@@ -46,16 +46,14 @@ pub(super) fn kernels(router: &Router) -> Kernels {
 }
 
 fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
-    let Mac([a, b, c, d, e, f]) = router.mac.unwrap_or_default();
+    let Mac(mac) = router.mac.unwrap_or_default();
     let answered = (0..super::DROPS.len() as u8)
         .filter(|&number| router.icmp.is_some() && icmp::is_answered(super::Reason(number)))
         .fold(0, |all, number| all | 1 << number);
-    vec![
+    let own = [
         ("ENTRY_BITS", entry_bits),
         ("HOPS", router.fib.actions.len() as u64),
         ("HAS_MAC", u64::from(router.mac.is_some())),
-        ("OWN_MAC_START", u16::from_le_bytes([a, b]).into()),
-        ("OWN_MAC_REST", u32::from_le_bytes([c, d, e, f]).into()),
         ("ANSWERED", answered),
         ("HEADER_LEN_V4", ipv4::HEADER_LEN as u64),
         ("HEADER_LEN_V6", ipv6::HEADER_LEN as u64),
@@ -63,7 +61,8 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("REASON_TTL_EXCEEDED", reason::TTL_EXCEEDED.0.into()),
         ("REASON_NON_IP", reason::NON_IP.0.into()),
         ("REASON_SNAPPED", reason::SNAPPED.0.into()),
-    ]
+    ];
+    own.into_iter().chain(own_mac(mac)).collect()
 }
 
 /// The Ethernet address, the kind (0 drops, 1 forwards, 2 rewrites) and the reason, each zero where there is none.

@@ -9,6 +9,7 @@ mod findings;
 mod firewall;
 mod frames;
 mod ipsec;
+mod load_balancer;
 mod nat;
 mod nids;
 mod router;
