@@ -1,7 +1,11 @@
 //! What `flow_monitor` costs at 1 k, 100 k and 1 M flows: nanoseconds a packet, next to a bare loop with one
 //! random look-up in a table of the same bytes. The same number of packets each time, of flows drawn at
 //! random, so that what the packets themselves cost is the same.
+//!
+//! Then where flows send several packets in a row: all of it, what `run` has of that, which a device can take over, and how many packets of
+//! a batch have one of their flow before them in it. Those are what `after` could be spared if somebody added up what it counts.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -9,7 +13,7 @@ use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
 use warpline_nf::{flow_monitor, harness};
 use warpline_packet::hash::mix32;
-use warpline_packet::{Batch, SHARDS};
+use warpline_packet::{BATCH_DEFAULT, Batch, SHARDS};
 
 const PACKETS: usize = 1 << 21;
 const ROUNDS: usize = 7;
@@ -41,15 +45,51 @@ fn main() {
         many.function - few.function,
         100.0 * ((many.function - misses) / few.function - 1.0)
     );
+    for burst in [1, 2, 4, 16, 64] {
+        measure_bursts(burst);
+    }
+}
+
+/// 100 k flows, each of which sends `burst` packets in a row when it is drawn.
+fn measure_bursts(burst: usize) {
+    const FLOWS: usize = 100_000;
+    let flow = |packet: usize| mix32((packet / burst) as u32) % FLOWS as u32;
+    let mut lane = lane_of(FLOWS, flow);
+    lane.all();
+    let (mut own, mut touched, mut run) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        own.push(seconds(|| lane.all()));
+        touched.push(seconds(|| lane.touch()));
+        run.push(seconds(|| lane.run()));
+    }
+    let nanos = |seconds: f64| seconds * 1e9 / PACKETS as f64;
+    let touched = median(touched);
+    println!(
+        "bursts of {burst}: flow_monitor {:.1} ns a packet, `run` {:.1} of them; behind one of their flow in their batch: {:.0} %",
+        nanos(median(own) - touched),
+        nanos(median(run) - touched),
+        100.0 * repeated(flow) as f64 / PACKETS as f64
+    );
+}
+
+/// Packets whose flow another one of their batch has before them.
+fn repeated(flow: impl Fn(usize) -> u32) -> usize {
+    let batches = (0..PACKETS).step_by(BATCH_DEFAULT);
+    let different =
+        |start: usize| (start..start + BATCH_DEFAULT).map(&flow).collect::<BTreeSet<_>>();
+    batches.map(|start| BATCH_DEFAULT - different(start).len()).sum()
+}
+
+/// A lane whose shards have room for all of their flows.
+fn lane_of(flows: usize, flow: impl Fn(usize) -> u32) -> Lane {
+    let table = format!("flows = {}\n", (flows * 5 / 4).max(8192));
+    let (function, words) = harness::build(&flow_monitor::DEFINITION, &table, Path::new("."));
+    let frames: Vec<Vec<u8>> = (0..PACKETS).map(|packet| frame(flow(packet))).collect();
+    Lane::new(function, words, &frames)
 }
 
 fn measure(flows: usize) -> Cost {
-    // Every shard has room for all of its flows.
-    let table = format!("flows = {}\n", (flows * 5 / 4).max(8192));
-    let (function, words) = harness::build(&flow_monitor::DEFINITION, &table, Path::new("."));
-    let frames: Vec<Vec<u8>> =
-        (0..PACKETS).map(|packet| frame(mix32(packet as u32) % flows as u32)).collect();
-    let mut lane = Lane::new(function, words, &frames);
+    let mut lane = lane_of(flows, |packet| mix32(packet as u32) % flows as u32);
     let shard_lines = vec![[0u64; LINE / 8]; flows * FLOW_BYTES / LINE / SHARDS];
     let mut lines: Lines = std::array::from_fn(|_| shard_lines.clone());
     lane.all();

@@ -22,7 +22,7 @@ fn fake() -> Arc<dyn Device> {
 fn chains_that_run_beside_each_other_ask_for_their_sum() {
     let device = fake();
     let chain = |names: &[&str]| chain_on(&forms(names), &device, LaunchOptions::default());
-    let one = (chain(&["digest-count", "monitor", "digest-count"]), Settings::default());
+    let one = (chain(&["digest-count", "decompress", "digest-count"]), Settings::default());
     let other = (chain(&["router-plain"]), Settings { lanes: 3, ..Settings::default() });
     let of = |chains: &[&(warpline_engine::Chain, Settings)]| {
         let all = demands(chains.iter().map(|(chain, settings)| (chain, settings)));

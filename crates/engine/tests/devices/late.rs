@@ -118,7 +118,7 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
     let all: Vec<_> = hosts().collect();
     let pairs = all.iter().flat_map(|inner| all.iter().map(move |behind| [inner, behind]));
     for pair in pairs {
-        let forms = forms(&["digest-count", "monitor", "router-plain"]);
+        let forms = forms(&["digest-count", "decompress", "router-plain"]);
         let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
         let settings = Settings { lanes: 1, ..Settings::default() };
         let reference = run_forms(&forms, settings, &inputs).summary();

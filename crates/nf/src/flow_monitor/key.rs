@@ -21,6 +21,11 @@ impl FlowHashKey {
     pub(super) fn new(seed: Seed) -> Self {
         Self(seed.key(0x200))
     }
+
+    /// As kernels have it.
+    pub(super) fn to_le_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
 }
 
 /// Endpoints and protocol, as one direction of a flow has them.

@@ -8,6 +8,7 @@ mod distinct;
 mod export;
 mod hitters;
 mod ipfix;
+mod kernels;
 mod key;
 mod meter;
 mod record;
@@ -23,7 +24,9 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Seed, Shard, StateKey,
 };
 
-use crate::{Definition, Emits, Function, Outputs, Report, Resources, Section, State, TableSize};
+use crate::{
+    Definition, Emits, Function, Kernels, Outputs, Report, Resources, Section, State, TableSize,
+};
 use config::Config;
 use export::Exporter;
 use key::FlowHashKey;
@@ -38,7 +41,7 @@ pub const DEFINITION: Definition = Definition {
     name: "flow_monitor",
     summary: "meters bidirectional flows: IPFIX and CSV records, heavy hitters",
     manual: MANUAL,
-    has_kernels: false,
+    has_kernels: true,
     keys: config::KEYS,
     drops: &[],
     access: ACCESS,
@@ -110,6 +113,10 @@ impl Function for FlowMonitor {
                 FlowKey::of(&packet.as_packet()).map_or(0, |(key, _)| key.hash(self.hash_key));
             packet.set_scratch(self.word, hash);
         });
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self.word, self.hash_key))
     }
 
     fn state_key(&self) -> StateKey {

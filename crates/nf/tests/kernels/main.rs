@@ -7,6 +7,7 @@ mod digest;
 mod driver;
 mod findings;
 mod firewall;
+mod flow_monitor;
 mod frames;
 mod ipsec;
 mod load_balancer;

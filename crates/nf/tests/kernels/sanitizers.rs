@@ -10,7 +10,7 @@ use std::sync::Arc;
 use warpline_device::Device;
 use warpline_device::host::{Compiler, Host};
 
-use crate::{digest, firewall, load_balancer, nat, nids, router};
+use crate::{digest, firewall, flow_monitor, load_balancer, nat, nids, router};
 
 /// Set in the process that has the sanitizers.
 const ROLE: &str = "WARPLINE_SANITIZED";
@@ -31,6 +31,7 @@ fn kernels_pass_the_sanitizers() {
         nids::edges_on(&host);
         let host: Arc<dyn Device> = Arc::new(host);
         firewall::edges_on(Arc::clone(&host));
+        flow_monitor::edges_on(&host);
         load_balancer::edges_on(&host);
         nat::edges_on(&host);
         router::edges_on(host);

@@ -208,7 +208,7 @@ fn a_refused_run_touches_nothing() {
             "--set router.routes=missing.txt",
             "can't read \"missing.txt\": no such file or directory",
         ),
-        ("--set flow_monitor.device=cuda:0", "the function has no kernels for \"cuda:0\""),
+        ("--set ipcomp.device=cuda:0", "the function has no kernels for \"cuda:0\""),
         ("--set nat.launch_batches=2", "`launch_batches` takes `stage = \"own\"`"),
     ] {
         let ended = demo.warpline(&format!("{all} {options}")).expect(2);
