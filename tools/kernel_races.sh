@@ -19,8 +19,19 @@ tests=("$@")
     digest::random_packets_are_digested
     digest::the_same_packets_go_by
     findings::findings_are_those_of_run
+    firewall::packets_of_connections_are_judged_as_before_found_them
     firewall::random_packets_are_judged
+    flow_monitor::flows_hash_as_run_hashes_them
+    load_balancer::destinations_are_rewritten_and_sources_of_answers
+    load_balancer::errors_go_where_their_packets_went
+    load_balancer::frames_go_to_the_addresses_of_backends
+    load_balancer::tunnels_carry_what_comes_on_any_link
+    nat::echoes_of_zeros_are_summed_as_run_does
+    nat::packets_that_go_out_are_rewritten
+    nat::quotes_of_errors_are_rewritten_wherever_they_end
     nids::edges_are_what_run_makes_of_them
+    nids::hostile_payloads_are_searched
+    nids::more_literals_than_are_kept_are_looked_for_again
     router::every_route_and_reason_is_that_of_run
     router::nested_routes_are_found
     router::random_packets_are_routed
