@@ -23,9 +23,17 @@ pub struct Case {
     trailer: usize,
 }
 
+/// A case whose payloads are those of UDP in IPv4.
+const fn of_udp(name: &'static str, function: &'static str, table: &'static str) -> Case {
+    Case { name, function, table, payload_at: 42, trailer: 0 }
+}
+
 /// Reads payloads, and leaves frames alone.
-pub const DIGEST: Case =
-    Case { name: "digest", function: "digest", table: "", payload_at: 42, trailer: 0 };
+pub const DIGEST: Case = of_udp("digest", "digest", "");
+/// Reads headers, and looks for the first of 1000 rules: the last ones accept.
+pub const FIREWALL: Case = of_udp("firewall", "firewall", "rules = 'rules'");
+/// Reads headers.
+pub const MONITOR: Case = of_udp("flow-monitor", "flow_monitor", "");
 /// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. What counts as payload is the text, of which two bytes are ESP's.
 pub const IPSEC_SEAL: Case = Case {
     name: "ipsec-seal",
@@ -34,20 +42,53 @@ pub const IPSEC_SEAL: Case = Case {
     payload_at: 14,
     trailer: 2,
 };
+/// Writes an address and the checksums over it, as state has it.
+pub const BALANCER_DNAT: Case =
+    of_udp("balancer-dnat", "load_balancer", "services = 'services'\ntable_size = 1009");
+/// Writes a header in front.
+pub const BALANCER_IPIP: Case = of_udp(
+    "balancer-ipip",
+    "load_balancer",
+    "services = 'services'\ntable_size = 1009\nmode = 'ipip'",
+);
+/// Writes Ethernet addresses.
+pub const BALANCER_MAC: Case = of_udp(
+    "balancer-mac",
+    "load_balancer",
+    "services = 'services-of-macs'\ntable_size = 1009\nmode = 'mac'\nmac = '02:00:00:00:00:09'",
+);
+/// Writes an address, a port and the checksums over them, as state has it.
+pub const NAT: Case =
+    of_udp("nat", "nat", "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113.2']");
+/// Looks for 147 literals in payloads, and keeps what it finds beside the packets: of one packet in 256, and of long ones by chance.
+pub const NIDS: Case = of_udp("nids", "nids", "rules = 'sensor'");
 /// Reads and writes a few bytes of a header.
-pub const ROUTER: Case = Case {
-    name: "router",
-    function: "router",
-    table: "routes = 'routes'",
-    payload_at: 42,
-    trailer: 0,
-};
+pub const ROUTER: Case = of_udp("router", "router", "routes = 'routes'");
 
 /// All of them.
-pub const ALL: [Case; 3] = [DIGEST, IPSEC_SEAL, ROUTER];
+pub const ALL: [Case; 10] = [
+    DIGEST,
+    FIREWALL,
+    MONITOR,
+    IPSEC_SEAL,
+    BALANCER_DNAT,
+    BALANCER_IPIP,
+    BALANCER_MAC,
+    NAT,
+    NIDS,
+    ROUTER,
+];
 
-/// Networks that packets go to: each has a route, a policy and an SA of its own.
+/// Networks that packets go to: each has a route, a policy, an SA, a rule and a service of its own.
 const NETWORKS: u32 = 256;
+/// Rules of the firewall in front of those.
+const OTHER_RULES: u32 = 1000 - NETWORKS;
+/// Backends of a service.
+const BACKENDS: u32 = 4;
+/// Literals of a set of rules, of three bytes each.
+const LITERALS: u32 = 147;
+/// One packet of so many begins with a literal.
+const TOLD_EVERY: u32 = 256;
 /// Different packets of a load.
 const PACKETS: u32 = 4096;
 
@@ -158,10 +199,57 @@ fn write_files(folder: &Path) -> std::io::Result<()> {
         );
     }
     std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("rules"), rules())?;
+    std::fs::write(folder.join("sensor"), sensor())?;
+    std::fs::write(folder.join("services"), services(false))?;
+    std::fs::write(folder.join("services-of-macs"), services(true))?;
     std::fs::write(folder.join("routes"), routes)?;
     std::fs::write(folder.join("policies"), policies)?;
     std::fs::write(folder.join("sas"), sas)?;
     std::fs::set_permissions(folder.join("sas"), std::fs::Permissions::from_mode(0o600))
+}
+
+/// Rules that drop what does not come, and one for each network.
+fn rules() -> String {
+    let others = (0..OTHER_RULES).map(|rule| {
+        let port = 1000 + rule;
+        format!("drop udp from 12.{}.{}.0/24 to 11.0.0.0/16 port {port}\n", rule / 256, rule % 256)
+    });
+    let own = (0..NETWORKS).map(|network| format!("accept udp to 11.0.{network}.0/24 port 53\n"));
+    others.chain(own).collect()
+}
+
+/// A rule for each literal: what begins the payload of one packet in [`TOLD_EVERY`], then any.
+fn sensor() -> String {
+    let rule = |number: u32| {
+        let told = number * TOLD_EVERY;
+        let literal = match told < PACKETS {
+            true => frame(told, 45)[42..].iter().map(|byte| format!("{byte:02x}")).collect(),
+            false => hex(number, 3),
+        };
+        let sid = 1 + number;
+        format!(
+            "alert udp any any -> any any (msg:\"{sid}\"; content:\"|{literal}|\"; sid:{sid};)\n"
+        )
+    };
+    (0..LITERALS).map(rule).collect()
+}
+
+/// A service in each network.
+fn services(has_macs: bool) -> String {
+    let mut text = String::new();
+    for network in 0..NETWORKS {
+        let _ = writeln!(text, "vip 11.0.{network}.1 udp 53");
+        for backend in 1..=BACKENDS {
+            let _ = write!(text, " backend 172.16.0.{backend}");
+            let _ = writeln!(
+                text,
+                "{}",
+                if has_macs { format!(" mac 02:00:00:00:01:{backend:02x}") } else { String::new() }
+            );
+        }
+    }
+    text
 }
 
 /// `len` bytes of a key in hexadecimal.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
 use warpline_engine::sys::{Given, kernel_source};
 use warpline_nf::KernelParameter;
-use warpline_packet::{Binding, FieldSet, kernel_layout};
+use warpline_packet::{Binding, Field, FieldSet, Found, FoundLists, kernel_layout};
 
 use super::Bench;
 use super::cases::Case;
@@ -27,6 +27,10 @@ pub struct Resident {
     back: Option<Piece>,
     arena: Buffer,
     names: Buffer,
+    /// What kernels find, behind the arena in both pieces; of those that keep findings.
+    findings: Option<Buffer>,
+    /// The scratch word that says where.
+    word: Option<Field>,
     /// Packets.
     pub count: u64,
     writes_frames: bool,
@@ -50,13 +54,23 @@ impl Resident {
         let with_items =
             |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
         let writes = lane.function().access().run.writes & FieldSet::FRAME;
+        let found_len = match kernels.findings() {
+            Some(_) => {
+                FoundLists::HEAD_LEN
+                    + 4 * frames.len() * lane.function().emits().findings_per_packet
+            }
+            None => 0,
+        };
+        let findings = (found_len > 0).then(|| device.allocate(found_len)).transpose()?;
         let mut own = Self {
             stream: device.stream()?,
             kernels: kernels.steps().iter().map(with_items).collect::<Result<_, Failure>>()?,
             parameters: kernels.parameters(),
             tables: Vec::new(),
             image: None,
-            back: Some(device.host_memory(image.len())?),
+            back: Some(device.host_memory(image.len() + found_len)?),
+            findings,
+            word: kernels.findings(),
             arena: device.allocate(image.len())?,
             names: device.allocate(8 * frames.len())?,
             count: frames.len() as u64,
@@ -69,8 +83,10 @@ impl Resident {
             .map(|table| own.there(device, &table.bytes))
             .collect::<Result<_, Failure>>()?;
         own.names = own.there(device, &own.names_of_packets())?;
-        let mut piece = device.host_memory(image.len())?;
-        piece.copy_from_slice(&image);
+        let mut piece = device.host_memory(image.len() + found_len)?;
+        piece[..image.len()].copy_from_slice(&image);
+        // The head says that nothing is kept yet.
+        piece[image.len()..].fill(0);
         own.image = Some(piece);
         // Some compilers do the rest of their work at the first launch.
         own.copy_in()?;
@@ -123,7 +139,11 @@ impl Resident {
             from: part(place.clone()),
             to: self.arena.at(place),
         };
-        self.places(true).map(copy).collect()
+        let head = self.findings.iter().map(|findings| Step::CopyIn {
+            from: part(self.arena.len()..self.arena.len() + FoundLists::HEAD_LEN),
+            to: findings.at(0..FoundLists::HEAD_LEN),
+        });
+        self.places(true).map(copy).chain(head).collect()
     }
 
     fn launches(&self) -> Vec<Step> {
@@ -133,9 +153,8 @@ impl Resident {
                 arena: Argument::Writes(self.arena.whole()),
                 packets: Argument::Reads(self.names.whole()),
                 tables: &self.tables,
-                // No function whose kernels keep findings is measured here.
-                findings: None,
-                findings_room: 0,
+                findings: self.findings.as_ref().map(|findings| Argument::Writes(findings.whole())),
+                findings_room: self.findings.as_ref().map_or(0, room_of),
                 count,
                 place: 0,
             };
@@ -163,7 +182,11 @@ impl Resident {
             from: self.arena.at(place.clone()),
             to: Part { piece, range: place },
         };
-        self.places(self.writes_frames).map(copy).collect()
+        let found = self.findings.iter().map(|findings| Step::CopyOut {
+            from: findings.whole(),
+            to: Part { piece, range: self.arena.len()..self.arena.len() + findings.len() },
+        });
+        self.places(self.writes_frames).map(copy).chain(found).collect()
     }
 
     /// Gives works to `device`, where it is, as graphs from here on.
@@ -190,7 +213,7 @@ impl Resident {
 
     /// Steps of such a work.
     pub fn steps(&self) -> usize {
-        self.places(true).count() + self.kernels.len() + self.places(self.writes_frames).count()
+        self.copies_in().len() + self.kernels.len() + self.copies_out(0).len()
     }
 
     /// Whether what the kernels left, which was copied back, is what the CPU makes of the same packets. Only once: the CPU's
@@ -200,7 +223,45 @@ impl Resident {
         let mut ours = self.lane.image();
         self.leave_flagged(&mut ours);
         let Some(theirs) = self.back.as_deref() else { return false };
+        if !self.finds_the_same(&mut ours, theirs) {
+            return false;
+        }
         self.places(self.writes_frames).all(|place| ours[place.clone()] == theirs[place])
+    }
+
+    /// Whether each packet's list of what was found is the same. Where it lies is not: `ours` is told where `theirs` does.
+    fn finds_the_same(&self, ours: &mut [u8], theirs: &[u8]) -> bool {
+        let Some(word) = self.word else { return true };
+        let (theirs, found) = theirs.split_at(self.arena.len());
+        let (lists, column) = (FoundLists::new(found, word), self.column_of(word));
+        self.lane.batches.iter().all(|batch| {
+            let start = batch.table_range().start + column;
+            (0..batch.len()).all(|row| {
+                let at = start + 4 * row..start + 4 * row + 4;
+                let [own, other] = [&ours[at.clone()], &theirs[at.clone()]]
+                    .map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
+                ours[at.clone()].copy_from_slice(&theirs[at]);
+                let other = if other == 0 { Some(&[][..]) } else { lists.list(other) };
+                match (batch.findings().get(own), other) {
+                    (Found::Numbers(own), Some(other)) => {
+                        own.iter().map(|number| number.to_ne_bytes()).eq(other.iter().copied())
+                    }
+                    (Found::NoRoom, None) => true,
+                    _ => false,
+                }
+            })
+        })
+    }
+
+    /// Where the column of a scratch word begins in a table.
+    fn column_of(&self, word: Field) -> usize {
+        let layout = kernel_layout(self.lane.layout());
+        let number = |name: &str| {
+            layout.iter().find(|(own, _)| own == name).map_or(0, |(_, value)| *value as usize)
+        };
+        let words = 0..self.lane.layout().scratch_words;
+        let at = words.clone().position(|at| Field::scratch(at) == Some(word)).unwrap_or(words.end);
+        number("COLUMN_SCRATCH") + at * number("SCRATCH_STRIDE")
     }
 
     /// Says in `image`, of packets that were flagged, that functions behind have to get them from the CPU. Kernels say so, and the CPU
@@ -244,6 +305,11 @@ impl Resident {
     }
 }
 
+/// Numbers of findings there is room for behind their head.
+fn room_of(findings: &Buffer) -> u32 {
+    ((findings.len() - FoundLists::HEAD_LEN) / 4) as u32
+}
+
 /// What stands for "the second function of the chain and those behind it are left to the CPU"; kernels run as the first here.
 const SECOND_LEFT: u8 = 2;
 
@@ -277,6 +343,11 @@ mod tests {
     fn kernels_leave_what_the_cpu_makes() {
         for mut resident in left() {
             assert!(resident.count > 256 && resident.is_right());
+            // What writes frames wrote some.
+            let [before, behind] = [&resident.image, &resident.back].map(|piece| piece.as_deref());
+            let (before, behind) = before.zip(behind).expect("both are back");
+            let is_changed = |place: Range<usize>| before[place.clone()] != behind[place];
+            assert!(!resident.writes_frames || resident.places(true).skip(1).any(is_changed));
         }
     }
 
@@ -295,6 +366,18 @@ mod tests {
             let last = resident.places(resident.writes_frames).last().expect("a place");
             // Of the first packet of the last batch: its frame, or what is known of it.
             resident.back.as_mut().expect("it is back")[last.start + 64] ^= 1;
+            assert!(!resident.is_right());
+        }
+    }
+
+    #[test]
+    fn a_wrong_finding_is_seen() {
+        let mut with_findings = left();
+        with_findings.retain(|resident| resident.word.is_some());
+        for mut resident in with_findings {
+            // The first number of the first list.
+            let at = resident.arena.len() + FoundLists::HEAD_LEN + 4;
+            resident.back.as_mut().expect("it is back")[at] ^= 1;
             assert!(!resident.is_right());
         }
     }

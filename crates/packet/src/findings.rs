@@ -25,8 +25,8 @@ impl<'a> FoundLists<'a> {
         Self { bytes, word }
     }
 
-    /// The list under `word`, which lies in what was taken; `None` where it doesn't.
-    pub(crate) fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
+    /// The list under `word`, which lies in what was taken, its numbers in the machine's order; `None` where it doesn't.
+    pub fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
         let (head, numbers) = self.bytes.split_at_checked(Self::HEAD_LEN)?;
         let (numbers, _) = numbers.as_chunks::<4>();
         let taken = u32::from_ne_bytes(*head.first_chunk()?) as usize;
