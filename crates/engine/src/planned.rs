@@ -1,5 +1,6 @@
 //! A chain as the synchronisation plan sees it: what functions declare, where they run, what a packet's fields weigh.
 
+use warpline_packet::FieldSet;
 use warpline_sched::{LinkCosts, PlannedFunction, Problem, Widths};
 
 use crate::{Chain, Settings};
@@ -34,6 +35,7 @@ pub fn planned(chain: &Chain, settings: &Settings, packet_len: u32) -> Planned {
         links: vec![LinkCosts::PCIE_4; devices.len()],
         widths: Widths::of_udp(packet_len, room),
         end_reads: Problem::sink_reads(),
+        gathered: FieldSet::FRAME,
         is_recoverable: false,
     };
     Planned { problem, devices }

@@ -66,6 +66,17 @@ FUNCTION Fields fields_of(Packet p)
     return f;
 }
 
+/* Which headers it has. */
+FUNCTION int is_ethernet(Packet p) { return link_of(p) == LINKTYPE_ETHERNET; }
+FUNCTION int is_tagged(Packet p) { return is_ethernet(p) && header_flags(p) & FLAG_VLAN; }
+/* The protocol of its transport header; 0 where it has none. */
+FUNCTION u32 transport_of(Packet p) { return header_flags(p) & FLAG_TRANSPORT ? ip_protocol(p) : 0; }
+
+/* Of kernels that copy fields between frames and columns: whether a field lies in the frame, and how it goes. */
+FUNCTION int is_in_frame(Fields f, const GLOBAL u8 *at, u32 len) { return (u32)(at - f.link) + len <= frame_len(f.packet); }
+FUNCTION void put_bytes(GLOBAL u8 *at, const GLOBAL u8 *row, u32 len) { for (u32 i = 0; i < len; i++) at[i] = row[i]; }
+FUNCTION void take_bytes(const GLOBAL u8 *at, GLOBAL u8 *row, u32 len) { for (u32 i = 0; i < len; i++) row[i] = at[i]; }
+
 /* Whether the kernel has to do with it. */
 FUNCTION int is_ours(Packet p)
 {

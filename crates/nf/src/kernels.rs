@@ -121,6 +121,25 @@ pub enum KernelParameter {
     Place,
 }
 
+/// The kernels that copy fields between frames and columns, as their [`Binding`] says; no function's. The first puts them into frames,
+/// the second takes them from there.
+pub fn field_copies() -> Kernels {
+    const fn step(name: &'static str) -> KernelStep {
+        KernelStep { name, group: 128, shared_big: 0, items_per_packet: 1 }
+    }
+    const STEPS: &[KernelStep] = &[step("put_fields"), step("take_fields")];
+    Kernels {
+        name: "field_copies.cl",
+        text: include_str!("../kernels/field_copies.cl"),
+        headers: &[],
+        defines: Vec::new(),
+        all_steps: STEPS,
+        steps: STEPS.to_vec(),
+        tables: Vec::new(),
+        findings: None,
+    }
+}
+
 /// What every kernel that works on packets needs.
 const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 

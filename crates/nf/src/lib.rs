@@ -38,7 +38,9 @@ pub use config::{Key, Resources, Section};
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
-pub use kernels::{Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels};
+pub use kernels::{
+    Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
+};
 pub use outputs::{LineBuffer, Lines, Outputs};
 pub use report::{Cell, Report, Table};
 pub use tables::TableSize;

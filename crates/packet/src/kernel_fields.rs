@@ -1,8 +1,9 @@
 //! The text by which kernels reach fields of frames: accessors, made of the table of fields and of where each field lies.
 //!
 //! A field is *bound*: to the frame, which lies in the mirror, or to a column of the batch's table, of which each packet has a
-//! row. A row holds the field's bytes as the header has them, from its first byte on; it is as wide as the widest header's, and
-//! columns follow the table's scratch words. Kernels name fields and don't know which it is. Of a number they have
+//! row. A row holds the field's bytes as the header has them, from its first byte on. Where the two versions of IP differ in
+//! a field's width each has a column, so that no packet's row is wider than its field. Columns follow the table's scratch words.
+//! Kernels name fields and don't know which it is. Of a number they have
 //!
 //! ```c
 //! u32 ttl_v4(Fields f);                              // the packet's own
@@ -22,13 +23,13 @@ use core::fmt::Write as _;
 
 use crate::{ArenaLayout, Field, FieldSet, Place, Span};
 
-/// Rows of a stretch begin at multiples of this many bytes: what an item reads at once.
-const STRETCH_ALIGN: usize = 16;
-
 /// Where fields of frames lie for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     columns: Vec<StagedColumn>,
+    /// What goes from columns to frames, and from frames to columns, in kernels that do that alone.
+    put: FieldSet,
+    take: FieldSet,
 }
 
 /// A field in a column of its own.
@@ -36,33 +37,66 @@ pub struct Binding {
 pub struct StagedColumn {
     /// The field.
     pub field: Field,
+    /// The IP version of the packets whose field it holds; 0 where it holds that of all.
+    pub version: u8,
     /// Bytes of the table before its first row.
     pub start: usize,
     /// Bytes of a packet's row.
     pub width: usize,
 }
 
+impl StagedColumn {
+    /// Whether it holds the field of packets of this IP version.
+    pub fn is_of(&self, version: u8) -> bool {
+        self.version == 0 || self.version == version
+    }
+
+    fn name(&self) -> String {
+        match self.version {
+            0 => lower(self.field),
+            version => format!("{}_v{version}", lower(self.field)),
+        }
+    }
+}
+
 impl Binding {
     /// All fields lie in the frame.
-    pub const MIRROR: Self = Self { columns: Vec::new() };
+    pub const MIRROR: Self =
+        Self { columns: Vec::new(), put: FieldSet::EMPTY, take: FieldSet::EMPTY };
 
-    /// With these fields in columns behind those of a table of `layout`. Payloads have rows of at least `payload_len` bytes, which none may
-    /// exceed. `None` where another has no place of its own in a header.
-    pub fn staged(fields: FieldSet, payload_len: usize, layout: &ArenaLayout) -> Option<Self> {
+    /// With these fields in columns behind those of a table of `layout`. `None` where one has no place of its own in a header.
+    pub fn staged(fields: FieldSet, layout: &ArenaLayout) -> Option<Self> {
         let mut start = layout.table_len();
         let mut columns = Vec::new();
         for field in fields.iter() {
-            let width = match field {
-                Field::Payload => payload_len.next_multiple_of(STRETCH_ALIGN),
-                _ => places(field).iter().map(|(_, span)| span.len).max()?,
+            let mut add = |version, width| {
+                columns.push(StagedColumn { field, version, start, width });
+                start += width * layout.rows();
             };
-            columns.push(StagedColumn { field, start, width });
-            start += width * layout.rows();
+            match field.place() {
+                Place::Ip { v4: Some(v4), v6: Some(v6) } if v4.len != v6.len => {
+                    add(4, v4.len);
+                    add(6, v6.len);
+                }
+                _ => add(0, places(field).iter().map(|(_, span)| span.len).max()?),
+            }
         }
-        Some(Self { columns })
+        Some(Self { columns, ..Self::MIRROR })
     }
 
-    /// The fields in columns.
+    /// The same for kernels that copy: `put_fields_of(p, f)` has the fields `put` of packet `p` go from their columns to its frame,
+    /// `take_fields_of(p, f)` the fields `take` from its frame to their columns.
+    #[must_use]
+    pub fn with_copies(self, put: FieldSet, take: FieldSet) -> Self {
+        Self { put, take, ..self }
+    }
+
+    /// The fields that can have columns: those with places of their own in headers.
+    pub fn stageable() -> FieldSet {
+        Field::ALL.iter().copied().filter(|&field| !places(field).is_empty()).collect()
+    }
+
+    /// The columns.
     pub fn columns(&self) -> &[StagedColumn] {
         &self.columns
     }
@@ -72,8 +106,10 @@ impl Binding {
         self.columns.iter().map(|column| column.width).sum()
     }
 
-    fn column(&self, field: Field) -> Option<&StagedColumn> {
-        self.columns.iter().find(|column| column.field == field)
+    /// The column in which a field lies that a header of this kind has.
+    fn column(&self, field: Field, header: Header) -> Option<&StagedColumn> {
+        let mut own = self.columns.iter().filter(|column| column.field == field);
+        own.find(|column| column.is_of(header.version()))
     }
 }
 
@@ -87,21 +123,21 @@ pub fn kernel_fields(binding: &Binding) -> String {
         let all = places(field);
         for &(header, span) in &all {
             let accessor = Accessor { field, header, span, is_only: all.len() == 1 };
-            accessor.write(&mut text, binding.column(field).is_some());
+            accessor.write(&mut text, binding.column(field, header));
         }
     }
-    let payload = match binding.column(Field::Payload) {
-        Some(_) => "row_of_payload(f)",
-        None => "f.payload",
-    };
-    let _ = writeln!(text, "FUNCTION GLOBAL u8 *payload(Fields f) {{ return {payload}; }}");
+    text.push_str("FUNCTION GLOBAL u8 *payload(Fields f) { return f.payload; }\n");
+    if !(binding.put | binding.take).is_empty() {
+        write_copies(&mut text, "put", binding.put, binding);
+        write_copies(&mut text, "take", binding.take, binding);
+    }
     text
 }
 
 /// Where a column begins, and how a packet's row is found.
 fn write_column(text: &mut String, column: &StagedColumn) {
-    let StagedColumn { field, start, width } = *column;
-    let (name, upper) = (lower(field), lower(field).to_uppercase());
+    let (StagedColumn { start, width, .. }, name) = (column, column.name());
+    let upper = name.to_uppercase();
     let _ = writeln!(
         text,
         "#define COLUMN_{upper} {start}\n\
@@ -119,18 +155,18 @@ struct Accessor {
 }
 
 impl Accessor {
-    fn write(&self, text: &mut String, is_staged: bool) {
+    fn write(&self, text: &mut String, column: Option<&StagedColumn>) {
         let is_number = matches!(self.span.len, 1 | 2 | 4);
-        match (is_number, is_staged) {
-            (true, true) => self.write_staged_number(text),
-            (true, false) => self.write_number(text),
-            (false, true) => self.write_staged_bytes(text),
-            (false, false) => self.write_bytes(text),
+        match (is_number, column) {
+            (true, Some(column)) => self.write_staged_number(text, column),
+            (true, None) => self.write_number(text),
+            (false, Some(column)) => self.write_staged_bytes(text, column),
+            (false, None) => self.write_bytes(text),
         }
         if is_number {
             self.write_in(text);
         }
-        if is_staged {
+        if column.is_some() {
             self.refuse_at(text);
         }
     }
@@ -159,8 +195,8 @@ impl Accessor {
     }
 
     /// Rows are aligned, so that a number is one word.
-    fn write_staged_number(&self, text: &mut String) {
-        let (name, row) = (self.name(), format!("row_of_{}(f)", lower(self.field)));
+    fn write_staged_number(&self, text: &mut String, column: &StagedColumn) {
+        let (name, row) = (self.name(), format!("row_of_{}(f)", column.name()));
         let (get, set) = match self.span.len {
             1 => (format!("{row}[0]"), format!("{row}[0] = (u8)value")),
             2 => (
@@ -188,8 +224,8 @@ impl Accessor {
         );
     }
 
-    fn write_staged_bytes(&self, text: &mut String) {
-        let (name, row) = (self.name(), lower(self.field));
+    fn write_staged_bytes(&self, text: &mut String, column: &StagedColumn) {
+        let (name, row) = (self.name(), column.name());
         let _ =
             writeln!(text, "FUNCTION GLOBAL u8 *{name}(Fields f) {{ return row_of_{row}(f); }}");
     }
@@ -219,6 +255,26 @@ impl Accessor {
     }
 }
 
+/// The function by which `fields` go between their columns and a packet's frame: `put_fields_of` or `take_fields_of`.
+fn write_copies(text: &mut String, way: &str, fields: FieldSet, binding: &Binding) {
+    let _ = writeln!(text, "FUNCTION void {way}_fields_of(Packet p, Fields f)\n{{");
+    for &field in Field::ALL.iter().filter(|&&field| fields.contains(field)) {
+        for (header, Span { start, len }) in places(field) {
+            let Some(column) = binding.column(field, header) else { continue };
+            let condition = match field {
+                Field::VlanTci => "is_tagged(p)",
+                _ => header.condition(),
+            };
+            let (at, name) = (format!("f.{} + {start}", header.pointer()), column.name());
+            let _ = writeln!(
+                text,
+                "    if ({condition} && is_in_frame(f, {at}, {len})) {way}_bytes({at}, row_of_{name}(f), {len});"
+            );
+        }
+    }
+    text.push_str("}\n");
+}
+
 /// A kind of header.
 #[derive(Clone, Copy)]
 enum Header {
@@ -241,6 +297,28 @@ impl Header {
             Self::Udp => "udp",
             Self::Icmp => "icmp",
             Self::Esp => "esp",
+        }
+    }
+
+    /// The IP version that it is of; 0 where that may be any.
+    fn version(self) -> u8 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+            _ => 0,
+        }
+    }
+
+    /// What says in a kernel whether packet `p` has one.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Link => "is_ethernet(p)",
+            Self::V4 => "ip_version(p) == 4",
+            Self::V6 => "ip_version(p) == 6",
+            Self::Tcp => "transport_of(p) == 6",
+            Self::Udp => "transport_of(p) == 17",
+            Self::Icmp => "(transport_of(p) == 1 || transport_of(p) == 58)",
+            Self::Esp => "transport_of(p) == 50",
         }
     }
 
@@ -311,24 +389,29 @@ mod tests {
 
     #[test]
     fn columns_follow_the_scratch_words_and_each_other() {
-        let fields = FieldSet::of(&[Field::Ttl, Field::DstAddr, Field::TrafficClass]);
-        let binding = Binding::staged(fields, 0, &layout()).expect("fields with places");
-        let widths: Vec<_> = binding.columns().iter().map(|one| (one.field, one.width)).collect();
-        // As wide as in the version where they are wider.
-        let expected = [(Field::TrafficClass, 4), (Field::Ttl, 1), (Field::DstAddr, 16)];
+        let fields = FieldSet::of(&[Field::Ttl, Field::DstAddr, Field::IpIdent]);
+        let binding = Binding::staged(fields, &layout()).expect("fields with places");
+        let widths: Vec<_> =
+            binding.columns().iter().map(|one| (one.field, one.version, one.width)).collect();
+        let expected = [
+            (Field::IpIdent, 0, 2),
+            (Field::Ttl, 0, 1),
+            (Field::DstAddr, 4, 4),
+            (Field::DstAddr, 6, 16),
+        ];
         assert_eq!(widths, expected);
-        assert_eq!(binding.row_len(), 21);
+        assert_eq!(binding.row_len(), 23);
         let text = kernel_fields(&binding);
         let behind = layout().table_len();
         let rows = layout().rows();
-        assert!(text.contains(&format!("#define COLUMN_TRAFFIC_CLASS {behind}\n")), "{text}");
-        assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 4 * rows)));
-        assert!(text.contains(&format!("#define COLUMN_DST_ADDR {}\n", behind + 5 * rows)));
+        assert!(text.contains(&format!("#define COLUMN_IP_IDENT {behind}\n")), "{text}");
+        assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 2 * rows)));
+        assert!(text.contains(&format!("#define COLUMN_DST_ADDR_V6 {}\n", behind + 7 * rows)));
     }
 
     #[test]
     fn a_field_in_a_column_is_not_looked_for_in_frames() {
-        let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), 0, &layout()).unwrap();
+        let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), &layout()).unwrap();
         let text = kernel_fields(&binding);
         let names = functions(&text);
         assert!(!names.contains(&"ttl_v4_at") && names.contains(&"ip_checksum_at"), "{names:?}");
@@ -337,9 +420,13 @@ mod tests {
 
     #[test]
     fn what_has_no_place_in_a_header_has_no_column() {
-        let staged = |field, len| Binding::staged(FieldSet::of(&[field]), len, &layout());
-        assert_eq!(staged(Field::Verdict, 9), None);
-        assert_eq!(staged(Field::TcpOptions, 9), None);
-        assert_eq!(staged(Field::Payload, 9).map(|binding| binding.row_len()), Some(16));
+        for field in [Field::Verdict, Field::TcpOptions, Field::Payload] {
+            assert_eq!(Binding::staged(FieldSet::of(&[field]), &layout()), None);
+        }
+        let all = Binding::stageable();
+        assert!(Binding::staged(all, &layout()).is_some());
+        let others =
+            FieldSet::of(&[Field::IpOptions, Field::TcpOptions, Field::Payload, Field::Remainder]);
+        assert_eq!(all, FieldSet::FRAME & !others);
     }
 }

@@ -50,6 +50,7 @@ mod packet_mut;
 mod parse;
 mod plain;
 mod prefix;
+mod staged;
 mod state_key;
 mod steering;
 mod time;

@@ -134,6 +134,13 @@ impl Headers {
         [low, u64::from_ne_bytes([i, j, k, l, kinds[0], kinds[1], kinds[2], kinds[3]])]
     }
 
+    /// Whether fields of fixed length lie in the same places as in a frame with these headers.
+    #[inline(always)]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let places = |one: &Self| (one.l3, one.l4, one.flags, one.version, one.protocol);
+        places(self) == places(other)
+    }
+
     /// The bits of [`Headers::words`] that tell apart packets whose headers have to be read in different
     /// ways: version, start and lie.
     pub(crate) const SHAPE: [u64; 2] = [

@@ -5,9 +5,9 @@ use std::path::Path;
 use warpline_device::Device;
 use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
-use warpline_packet::{Field, FieldSet, LinkType};
+use warpline_packet::LinkType;
 
-use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
+use crate::driver::{Tally, compare, compile_for_cuda, devices};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const V4: [u8; 4] = [192, 0, 2, 1];
@@ -88,18 +88,6 @@ pub(crate) fn edges_on(device: &dyn Device) {
 fn payloads_of_every_length_are_digested() {
     on_all_devices("min_len = 1", &lengths());
     on_all_devices("min_len = 64", &lengths());
-}
-
-#[test]
-fn payloads_are_found_in_columns() {
-    let payload = FieldSet::of(&[Field::Payload]);
-    let (function, words) = build(&DEFINITION, "min_len = 1", Path::new("."));
-    let inputs: Vec<Input> = [lengths_of(0..=260), edges()].concat();
-    for device in devices() {
-        let twins = [&*function, &*function];
-        let tally = compare_staged(twins, words, &inputs, &*device, payload);
-        assert_eq!(tally, Tally { packets: inputs.len(), left: 0 });
-    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! arena to the device and back, has the CPU do what kernels left to it, and wants every packet to be what it is behind
 //! `run` alone. Several batches share a launch; some packets in it are not the kernels' business.
 
+use core::ops::Range;
+
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{
     Argument, Buffer, Device, Failure, Figures, Kernel, Part, Source, Step, Work, compile_cuda_for,
@@ -56,7 +58,7 @@ pub(crate) fn compare_staged(
     fields: FieldSet,
 ) -> Tally {
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
-    let (staging, layout) = Staging::new(fields, len_max, layout(function, scratch_words, len_max));
+    let (staging, layout) = Staging::new(fields, layout(function, scratch_words, len_max));
     let program = Program::load(function, &layout, staging, device);
     let (mut ours, mut theirs) = (Side::new(ours_of, &layout), Side::new(function, &layout));
     let mut tally = Tally::default();
@@ -227,13 +229,14 @@ impl<'a> Program<'a> {
     /// What the kernels leave of an arena, with what they found.
     pub(crate) fn left_of(&self, side: &mut Side<'_>, mut arena: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
         FILLED.for_each(|index| self.staging.gather(side, index, &mut arena));
-        let (mut after, found) = self.launch(&arena, &list(side));
+        let (mut after, found) = self.launch(&arena, &list(side, FILLED));
         check_the_rest(side, &arena, &after);
         FILLED.for_each(|index| self.staging.scatter(side, index, &mut after));
         (after, found)
     }
 
-    fn launch(&self, arena: &[u8], packets: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    /// The kernels on the packets that a list names, and what they leave of an arena, with what they found.
+    pub(crate) fn launch(&self, arena: &[u8], packets: &[u8]) -> (Vec<u8>, Vec<u8>) {
         self.copy_in(arena, &self.arena);
         self.copy_in(packets, &self.packets);
         self.copy_in(&[0; FoundLists::HEAD_LEN], &self.findings);
@@ -280,10 +283,10 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The launch's packets: every row of every batch, as where functions in front dropped or left some.
-fn list(side: &mut Side<'_>) -> Vec<u8> {
+/// A launch's packets: every row of these batches, as where functions in front dropped or left some.
+pub(crate) fn list(side: &mut Side<'_>, batches: Range<usize>) -> Vec<u8> {
     let mut list = Vec::new();
-    for index in FILLED {
+    for index in batches {
         let batch = side.batch(index);
         let table = batch.table_range().start as u32;
         list.extend(

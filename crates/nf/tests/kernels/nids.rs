@@ -231,10 +231,10 @@ fn large_sets_are_searched() {
 }
 
 #[test]
-fn payloads_and_ports_are_found_in_columns() {
+fn ports_are_found_in_columns() {
     let set = Set::of(147);
     let inputs = [set.traffic(300), edges(&set)].concat();
-    let fields = FieldSet::of(&[Field::Payload, Field::SrcPort, Field::DstPort]);
+    let fields = FieldSet::of(&[Field::SrcPort, Field::DstPort]);
     for device in devices() {
         let twins = [&*set.function, &*set.function];
         let tally = compare_staged(twins, set.words, &inputs, &*device, fields);

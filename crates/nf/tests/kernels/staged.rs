@@ -8,11 +8,12 @@ use std::path::Path;
 use warpline_device::{Device, Failure};
 use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
+use warpline_nf::{Function, field_copies};
 use warpline_packet::{
     ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LinkType, Place, Span, StagedColumn,
 };
 
-use crate::driver::{Program, devices};
+use crate::driver::{Program, devices, list};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, udp};
 use crate::ipsec::gateway::{Files, Sa};
 use crate::side::{Side, WORKED, layout};
@@ -26,16 +27,16 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Of `fields` of frames of up to `len_max` bytes, and the layout with room for them: what more scratch words would have.
-    pub(crate) fn new(fields: FieldSet, len_max: usize, of: ArenaLayout) -> (Self, ArenaLayout) {
-        let binding = Binding::staged(fields, len_max, &of).expect("fields with places");
+    /// Of `fields`, and the layout with room for them: what more scratch words would have.
+    pub(crate) fn new(fields: FieldSet, of: ArenaLayout) -> (Self, ArenaLayout) {
+        let binding = Binding::staged(fields, &of).expect("fields with places");
         let scratch_words = of.scratch_words + binding.row_len().div_ceil(4);
         (Self { binding }, ArenaLayout { scratch_words, ..of })
     }
 
     /// Moves what is staged of a batch's frames in `arena` to its columns.
     pub(crate) fn gather(&self, side: &mut Side<'_>, index: usize, arena: &mut [u8]) {
-        self.each(side, index, |frame, row| {
+        self.each(side, index, |_, frame, row| {
             arena.copy_within(frame.clone(), row.start);
             arena[frame].fill(POISON);
         });
@@ -43,32 +44,33 @@ impl Staging {
 
     /// Moves it back.
     pub(crate) fn scatter(&self, side: &mut Side<'_>, index: usize, arena: &mut [u8]) {
-        self.each(side, index, |frame, row| {
+        self.each(side, index, |_, frame, row| {
             let is_poison = arena[frame.clone()].iter().all(|&byte| byte == POISON);
             assert!(is_poison, "a staged field was written in the mirror");
             arena.copy_within(row, frame.start);
         });
     }
 
-    /// Names where in the arena a field lies in its frame, and where in its column.
+    /// Names each field, where in the arena it lies in its frame, and where in its column.
     fn each(
         &self,
         side: &mut Side<'_>,
         index: usize,
-        mut visit: impl FnMut(Range<usize>, Range<usize>),
+        mut visit: impl FnMut(Field, Range<usize>, Range<usize>),
     ) {
         let table = side.batch(index).table_range().start;
         for row in 0..side.batch(index).len() {
             let frame = side.reached.frame_place(index, row);
             let packet = side.batch(index).packet(row);
             let (headers, link) = (packet.headers(), packet.link());
-            for &StagedColumn { field, start, width } in self.binding.columns() {
+            for &StagedColumn { field, version, start, width } in self.binding.columns() {
                 let place = place_of(field, &headers, link);
-                let place = place.filter(|place| place.end <= frame.len());
+                let is_its = version == 0 || version == headers.version;
+                let place = place.filter(|place| is_its && place.end <= frame.len());
                 if let Some(place) = place {
                     let column = table + start + width * row;
                     let own = frame.start + place.start..frame.start + place.end;
-                    visit(own, column..column + place.len());
+                    visit(field, own, column..column + place.len());
                 }
             }
         }
@@ -77,7 +79,7 @@ impl Staging {
 
 /// Where `field` lies in a frame with these headers, if they have it.
 fn place_of(field: Field, headers: &Headers, link: LinkType) -> Option<Range<usize>> {
-    let [l3, l4, payload] = [headers.l3, headers.l4, headers.payload].map(usize::from);
+    let [l3, l4] = [headers.l3, headers.l4].map(usize::from);
     let has_transport = headers.flags.has(Flags::TRANSPORT);
     let behind = |at: usize, span: Option<Span>| {
         let span = span?;
@@ -95,14 +97,11 @@ fn place_of(field: Field, headers: &Headers, link: LinkType) -> Option<Range<usi
             50 => behind(l4, esp),
             _ => None,
         },
-        Place::Stretch if headers.version != 0 && payload < headers.end as usize => {
-            Some(payload..headers.end as usize)
-        }
         _ => None,
     }
 }
 
-/// Changes every field of a packet's headers, and the payload. It takes the place of the digest's kernel.
+/// Changes every field of a packet's headers. It takes the place of the digest's kernel.
 const CHANGE_ALL: &str = "
 #define ADD_ONE(field) set_##field(f, field(f) + 1)
 #define TURN(field) field(f)[0] ^= 255
@@ -149,7 +148,6 @@ PACKET_KERNEL(digest_payloads)
         change_link(f);
         change_ip(f);
         if (header_flags(p) & FLAG_TRANSPORT) change_transport(f, ip_protocol(p));
-        TURN(payload);
     }
 }
 ";
@@ -179,14 +177,10 @@ fn packets() -> Vec<Input> {
     inputs
 }
 
-/// Bytes of the longest frame of these.
-const LEN_MAX: usize = 200;
-
 /// What the kernel is to make of `frame`.
 fn changed(mut frame: Vec<u8>, headers: &Headers, link: LinkType) -> Vec<u8> {
     for &field in Field::ALL {
-        let is_bytes = matches!(field, Field::IpOptions | Field::TcpOptions | Field::Remainder);
-        let Some(place) = place_of(field, headers, link).filter(|_| !is_bytes) else { continue };
+        let Some(place) = place_of(field, headers, link) else { continue };
         let own = &mut frame[place];
         match own.len() {
             1 | 2 | 4 => own.iter_mut().rev().fold(true, |carry, byte| {
@@ -206,7 +200,7 @@ fn changed(mut frame: Vec<u8>, headers: &Headers, link: LinkType) -> Vec<u8> {
 fn change_on(device: &dyn Device, fields: FieldSet, inputs: &[Input]) {
     let (function, words) = build(&DEFINITION, "", Path::new("."));
     let kernels = function.kernels().expect("kernels");
-    let (staging, layout) = Staging::new(fields, LEN_MAX, layout(&*function, words, LEN_MAX));
+    let (staging, layout) = Staging::new(fields, layout(&*function, words, 0));
     let source = with_text(CHANGE_ALL, &kernels, &layout, &staging.binding);
     let program = Program::new(&kernels, &source, &layout, staging, device);
     let mut side = Side::new(&*function, &layout);
@@ -225,22 +219,116 @@ fn change_on(device: &dyn Device, fields: FieldSet, inputs: &[Input]) {
     }
 }
 
-/// All that can have a column.
-fn all_fields() -> FieldSet {
-    let one = |field: &Field| FieldSet::of(&[*field]);
-    let has_column = |field: &&Field| Binding::staged(one(field), 0, &ArenaLayout::NONE).is_some();
-    Field::ALL.iter().filter(has_column).copied().collect()
-}
-
 #[test]
 fn every_field_is_the_same_in_the_frame_and_in_a_column() {
     let inputs = packets();
     for device in devices() {
         change_on(&*device, FieldSet::EMPTY, &inputs);
-        change_on(&*device, all_fields(), &inputs);
+        change_on(&*device, Binding::stageable(), &inputs);
         // Others take longer to compile it, and what they make of one column they make of all.
         if device.description().id == "host" {
-            all_fields().iter().for_each(|one| change_on(&*device, FieldSet::of(&[one]), &inputs));
+            let each = Binding::stageable().iter();
+            each.for_each(|one| change_on(&*device, FieldSet::of(&[one]), &inputs));
+        }
+    }
+}
+
+/// The bytes of an arena, frames and columns, as random as they can be.
+fn shuffle_columns(staging: &Staging, side: &mut Side<'_>, arena: &mut [u8]) {
+    let mut random = Random::new(6);
+    for index in WORKED {
+        let table = side.batch(index).table_range().start;
+        for &StagedColumn { start, width, .. } in staging.binding.columns() {
+            let rows = side.batch(index).len();
+            let column = &mut arena[table + start..][..width * rows];
+            column.copy_from_slice(&random.bytes(width * rows));
+        }
+    }
+}
+
+/// Packets in an arena that has columns of all fields, and that arena.
+fn with_columns<'a>(
+    function: &'a dyn Function,
+    words: usize,
+    inputs: &[Input],
+) -> (Staging, ArenaLayout, Side<'a>, Vec<u8>) {
+    let (staging, layout) = Staging::new(Binding::stageable(), layout(function, words, LEN_MAX));
+    let mut side = Side::new(function, &layout);
+    assert_eq!(side.fill(inputs), inputs.len());
+    let mut arena = vec![0; side.reached.len()];
+    side.reached.copy_to(&mut arena);
+    shuffle_columns(&staging, &mut side, &mut arena);
+    (staging, layout, side, arena)
+}
+
+/// Bytes of the longest frame of these.
+const LEN_MAX: usize = 200;
+
+/// Every other field, and the rest.
+fn halves() -> [FieldSet; 2] {
+    let all = || Binding::stageable().iter().enumerate();
+    [0, 1].map(|half| all().filter(|(at, _)| at % 2 == half).map(|(_, field)| field).collect())
+}
+
+#[test]
+fn a_host_gathers_fields_and_puts_them_back() {
+    let (function, words) = build(&DEFINITION, "", Path::new("."));
+    for fields in halves() {
+        let (staging, _, mut side, arena) = with_columns(&*function, words, &packets());
+        for index in WORKED {
+            let table = side.batch(index).table_range().start;
+            let len = staging.binding.columns().last().map_or(0, |one| one.start + one.width * 256);
+            let copy = arena[table..table + len].to_vec();
+            let (mut gathered, mut expected) = (copy.clone(), arena.clone());
+            side.batch(index).gather(&staging.binding, fields, &mut gathered);
+            staging.each(&mut side, index, |field, frame, row| {
+                if fields.contains(field) {
+                    expected.copy_within(frame, row.start);
+                }
+            });
+            assert!(gathered == expected[table..table + len], "{fields:?}");
+
+            side.batch(index).scatter(&staging.binding, fields, &copy);
+            let mut expected = arena.clone();
+            staging.each(&mut side, index, |field, frame, row| {
+                if fields.contains(field) {
+                    expected.copy_within(row, frame.start);
+                }
+            });
+            let mut after = vec![0; arena.len()];
+            side.reached.copy_to(&mut after);
+            for row in 0..side.batch(index).len() {
+                let place = side.reached.frame_place(index, row);
+                assert_eq!(after[place.clone()], expected[place], "{fields:?}: packet {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_copy_fields_between_frames_and_columns() {
+    let (function, words) = build(&DEFINITION, "", Path::new("."));
+    let kernels = field_copies();
+    for device in devices() {
+        for [put, take] in [halves(), {
+            let [one, other] = halves();
+            [other, one]
+        }] {
+            let (staging, layout, mut side, arena) = with_columns(&*function, words, &packets());
+            let binding = staging.binding.clone().with_copies(put, take);
+            let none = Staging { binding: Binding::MIRROR };
+            let source = source(&kernels, &layout, &binding);
+            let program = Program::new(&kernels, &source, &layout, none, &*device);
+            let (after, _) = program.launch(&arena, &list(&mut side, WORKED));
+            let mut expected = arena;
+            for index in WORKED {
+                staging.each(&mut side, index, |field, frame, row| match put.contains(field) {
+                    true => expected.copy_within(row, frame.start),
+                    false => expected.copy_within(frame, row.start),
+                });
+            }
+            let differs = after.iter().zip(&expected).position(|(one, other)| one != other);
+            assert_eq!(differs, None, "{}: {put:?} there, {take:?} back", device.description());
         }
     }
 }
@@ -252,7 +340,7 @@ fn a_text_that_makes_headers_is_refused_columns_of_theirs() {
     let (function, words) = files.function("nonces");
     let kernels = function.kernels().expect("kernels");
     let fields = FieldSet::of(&[Field::TrafficClass]);
-    let (Staging { binding }, layout) = Staging::new(fields, 0, layout(&*function, words, 0));
+    let (Staging { binding }, layout) = Staging::new(fields, layout(&*function, words, 0));
     for device in devices() {
         let refused = device.compile(&source(&kernels, &layout, &binding));
         let Err(Failure::Compile { log }) = refused else { panic!("{refused:?}") };

@@ -9,7 +9,7 @@ use super::{Plan, Step};
 
 /// `G-NET`: every function for itself.
 pub(super) fn per_nf(problem: &Problem) -> Plan {
-    walk(problem, |at| at.take(Up::Direct, Down::Needed))
+    walk(problem, |at| at.take(Up::Direct, Down::Needed).or_else(|| at.take_whole()))
 }
 
 /// `Gaviss`: a run of functions on one device shares whole frames, which go there before the first and come back behind the
@@ -28,7 +28,7 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
             (false, false) => Down::Last,
         };
         // A phase on the host wrote to what lies on the device: the frame can't come back whole.
-        at.take(up, down).or_else(|| at.take(up, Down::Last))
+        at.take(up, down).or_else(|| at.take(up, Down::Last)).or_else(|| at.take_whole())
     })
 }
 
@@ -48,7 +48,8 @@ pub(super) fn local(problem: &Problem) -> Plan {
                 + link.back_ns(&problem.widths, &step.first_to_host)
         };
         let all = UPS.into_iter().filter_map(|up| at.take(up, down(up)));
-        all.min_by(|(one, _), (other, _)| cost(one).total_cmp(&cost(other)))
+        let least = all.min_by(|(one, _), (other, _)| cost(one).total_cmp(&cost(other)));
+        least.or_else(|| at.take_whole())
     })
 }
 
@@ -65,6 +66,13 @@ impl At<'_> {
         let mut state = self.state.clone();
         let step = state.step(self.problem, self.outlook, self.position, (up, down))?;
         Some((step, state))
+    }
+
+    /// Where fields that can't cross one by one stand in the way: what gives the mirror up, with a whole frame if it must.
+    fn take_whole(&self) -> Option<(Step, State)> {
+        let ups = [Up::Needed, Up::Stale, Up::Frame].into_iter();
+        let mut all = ups.flat_map(|up| [(up, Down::Last), (up, Down::LastFrame)]);
+        all.find_map(|(up, down)| self.take(up, down))
     }
 
     /// Whether this function or one in front of it, back to the last one elsewhere, writes frames.
@@ -90,7 +98,7 @@ fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(Step, State)>) ->
         }
         state.on_host(function.before);
         let at = At { problem, outlook: &outlook, state: &state, position };
-        // Direct, where the mirror is not in use, and whole frames, where it is, always go.
+        // To bring the whole frame and give the mirror up always goes, so long as the host has what is behind it.
         let Some((step, next)) = choose(&at) else { return plan };
         plan.cost_ns += problem.cost(&step);
         plan.steps.push(step);

@@ -53,6 +53,9 @@ pub struct PlannedFunction {
     pub after_flagged: Touch,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f64,
+    /// Whether its launches are those of the next function too: the host has nothing to do between them, and a launch
+    /// that fails is done again from what the host had in front of the first.
+    pub joins_next: bool,
 }
 
 impl PlannedFunction {
@@ -66,6 +69,7 @@ impl PlannedFunction {
             after: Touch::of(access.after),
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
+            joins_next: false,
         }
     }
 
@@ -79,6 +83,7 @@ impl PlannedFunction {
             after: Touch::NONE,
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
+            joins_next: false,
         }
     }
 
@@ -106,7 +111,9 @@ pub struct Problem {
     pub widths: Widths,
     /// What is read of a packet behind the chain, on the host.
     pub end_reads: FieldSet,
-    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet.
+    /// Fields of frames that can cross one by one; the others cross with whole frames.
+    pub gathered: FieldSet,
+    /// Whether the host has all that anyone will need behind every launch, so that a lost device costs no packet.
     pub is_recoverable: bool,
 }
 

@@ -73,7 +73,7 @@ impl State {
         let device = function.device?;
         let mut first_to_host = Crossing::default();
         if up == Up::Frame {
-            first_to_host = self.bring_frame(problem);
+            first_to_host = self.bring_frame(problem)?;
         }
         let to_device = self.up(problem, function, device, up)?;
         let is_mirrored = up != Up::Direct;
@@ -96,10 +96,11 @@ impl State {
     }
 
     /// Brings what the host lacks of the frame from the mirrors that have it.
-    fn bring_frame(&mut self, problem: &Problem) -> Crossing {
+    fn bring_frame(&mut self, problem: &Problem) -> Option<Crossing> {
         let missing = FieldSet::FRAME & !self.host;
         self.host = self.host | missing;
-        problem.widths.crossing(Way::Fields, missing)
+        let can = problem.can_cross(Way::Fields, missing);
+        can.then(|| problem.widths.crossing(Way::Fields, missing))
     }
 
     fn up(
@@ -123,7 +124,7 @@ impl State {
             (Up::Direct, None) => (Way::Direct, stale),
             _ => return None,
         };
-        if !self.host.covers(fields) {
+        if !self.host.covers(fields) || !problem.can_cross(way, fields) {
             return None;
         }
         if up != Up::Direct {
@@ -162,7 +163,10 @@ impl State {
         let function = &problem.functions[position];
         let device = function.device?;
         let live = outlook.live(position);
-        let elsewhere = if problem.is_recoverable { live } else { outlook.elsewhere(position) };
+        let elsewhere = match problem.is_recoverable && !function.joins_next {
+            true => live,
+            false => outlook.elsewhere(position),
+        };
         let has = if is_direct { function.run.writes } else { self.mirrors[device]? };
         let dirty = has & !self.host;
         let (way, fields) = match (down, is_direct) {
@@ -177,8 +181,14 @@ impl State {
             }
             _ => return None,
         };
+        if !problem.can_cross(way, fields) {
+            return None;
+        }
         self.host = self.host | fields;
-        let flagged = function.of_flagged(live & !self.host);
+        // Those of a launch that goes on come back with all others.
+        let is_over = !(problem.is_recoverable && function.joins_next);
+        let missing = if is_over { live & !self.host } else { FieldSet::EMPTY };
+        let flagged = function.of_flagged(missing);
         let mut of_flagged = problem.widths.crossing(Way::Fields, flagged);
         of_flagged.bytes *= function.flagged_share;
         if matches!(down, Down::Last | Down::LastFrame) {
@@ -189,6 +199,11 @@ impl State {
 }
 
 impl Problem {
+    /// Whether the frame's part of `fields` can cross in this way.
+    fn can_cross(&self, way: Way, fields: FieldSet) -> bool {
+        way == Way::Frame || self.gathered.covers(fields & FieldSet::FRAME)
+    }
+
     /// What a step costs, in ns a packet.
     pub(super) fn cost(&self, step: &Step) -> f64 {
         let (link, widths) = (&self.links[step.device], &self.widths);

@@ -116,7 +116,10 @@ fn step(
         _ => return None,
     };
     at.holders.copy(first, 0);
-    if !at.holders.held(0).covers(fields) {
+    let alone = |way, fields: FieldSet| {
+        way == Way::Frame || (fields & FieldSet::FRAME & !problem.gathered).is_empty()
+    };
+    if !at.holders.held(0).covers(fields) || !alone(way, fields) || !alone(Way::Fields, first) {
         return None;
     }
     at.holders.copy(fields, own);
@@ -124,7 +127,11 @@ fn step(
     at.holders.write(function.run.writes, own);
     let live = live(problem, position);
     let unseen = at.holders.held(own) & !at.holders.held(0) & live;
-    let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
+    let goes_on = problem.is_recoverable && function.joins_next;
+    let needed = match problem.is_recoverable && !goes_on {
+        true => live,
+        false => needed(problem, position, device),
+    };
     let (way_back, back, mirror_after) = match (to_host, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),
@@ -138,9 +145,13 @@ fn step(
     if way_back == Way::Frame && !there.covers(FieldSet::FRAME) {
         return None;
     }
+    if !alone(way_back, back) {
+        return None;
+    }
     at.holders.copy(back & at.holders.held(own), 0);
     let missing = live & !at.holders.held(0);
     let flagged = match function.after_flagged {
+        _ if goes_on => FieldSet::EMPTY,
         touch if touch.needs.is_empty() && touch.writes.is_empty() => FieldSet::EMPTY,
         touch if touch.writes.is_empty() => missing & touch.needs,
         _ => missing,
@@ -168,7 +179,15 @@ fn live(problem: &Problem, position: usize) -> FieldSet {
     let of_later = later
         .flat_map(|one| [one.before, one.run, one.after, one.after_flagged])
         .fold(FieldSet::EMPTY, |all, touch| all | touch.needs);
-    of_later | here.after.needs | here.after_flagged.needs | problem.end_reads
+    // Flagged packets wait for the end of their launch, which may be here or later: later ones end at or behind one of these.
+    let mut of_launches = FieldSet::EMPTY;
+    for start in 0..position {
+        let end = (start..).find(|&at| !problem.functions[at].joins_next);
+        if problem.is_recoverable && end >= Some(position) {
+            of_launches = of_launches | problem.functions[start].after_flagged.needs;
+        }
+    }
+    of_later | of_launches | here.after.needs | here.after_flagged.needs | problem.end_reads
 }
 
 /// What somebody else reads before `device` has its next turn, and nobody wrote before that.

@@ -46,6 +46,7 @@ pub(super) fn paper(names: &[&str], len: u32) -> Problem {
         links: vec![PAPER],
         widths: Widths::of_udp(len, len),
         end_reads: FieldSet::FRAME,
+        gathered: FieldSet::FRAME,
         is_recoverable: false,
     }
 }

@@ -62,8 +62,19 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
             after,
             after_flagged,
             flagged_share,
+            joins_next: false,
         },
     )
+}
+
+/// Has functions on one device share launches here and there, where the host has nothing to do between them.
+fn join(functions: &mut [PlannedFunction], joins: &[bool]) {
+    for at in 1..functions.len() {
+        let [one, next] = &functions[at - 1..=at] else { continue };
+        let is_idle = one.after.is_none() && next.before.is_none();
+        let can = one.device.is_some() && one.device == next.device && is_idle;
+        functions[at - 1].joins_next = can && joins[at];
+    }
 }
 
 /// From free to dear, each by itself.
@@ -86,13 +97,22 @@ fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
     let functions = prop::collection::vec(function(devices), 0..=most);
     let links = prop::collection::vec(link(), devices..=devices);
     let ends = prop_oneof![Just(FieldSet::FRAME), Just(Problem::sink_reads())];
-    (functions, links, 60u32..1600, 0u32..200, ends, prop::bool::weighted(0.2)).prop_map(
-        |(functions, links, len, around, end_reads, is_recoverable)| Problem {
-            functions,
-            links,
-            widths: Widths::of_udp(len, len + around),
-            end_reads,
-            is_recoverable,
+    let joins = prop::collection::vec(any::<bool>(), most);
+    let rules = (prop::bool::weighted(0.4), any::<bool>());
+    (functions, links, 60u32..1600, 0u32..200, ends, rules, joins).prop_map(
+        |(mut functions, links, len, around, end_reads, (is_recoverable, gathers_all), joins)| {
+            join(&mut functions, &joins);
+            // What can't cross by itself must never be on a device alone.
+            let whole = FieldSet::of(&[Field::Payload]);
+            let gathers_all = gathers_all || !is_recoverable;
+            Problem {
+                functions,
+                links,
+                widths: Widths::of_udp(len, len + around),
+                end_reads,
+                gathered: if gathers_all { FieldSet::FRAME } else { FieldSet::FRAME & !whole },
+                is_recoverable,
+            }
         },
     )
 }
@@ -101,12 +121,7 @@ fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
     let plans = Mode::ALL.map(|mode| (mode, problem.plan(mode).expect("links")));
     let adaptive = plans[0].1.cost_ns;
     for (mode, plan) in &plans {
-        // A baseline is not asked to be recoverable.
-        let asked = Problem {
-            is_recoverable: problem.is_recoverable && *mode == Mode::Adaptive,
-            ..problem.clone()
-        };
-        let followed = follow(&asked, plan);
+        let followed = follow(problem, plan);
         prop_assert!(followed.is_ok(), "{mode:?}: {followed:?} {plan:#?}");
         let worse = adaptive <= plan.cost_ns + 1e-9;
         prop_assert!(worse, "{mode:?} costs {}, adaptive {adaptive}", plan.cost_ns);

@@ -1,0 +1,134 @@
+//! Fields of frames in columns of their own ([`Binding`]), as a device gets them without frames: gathered from frames, and put back.
+//!
+//! Columns lie behind a copy of the batch's table; where a field lies in its frame is found as for the accessors. Frames that
+//! follow each other mostly have their headers in the same places, which are found once then.
+
+use core::ops::Range;
+
+use crate::arena::{HeadersOf, Link};
+use crate::{Batch, Binding, FieldSet, Headers, Packet, StagedColumn};
+
+/// Most columns that a table may have behind its own.
+const COLUMNS_MAX: usize = 48;
+
+/// Where a frame's fields lie in it and in their columns.
+struct Places {
+    /// Headers and link of the frame that they were found for.
+    of: Option<(Headers, u16)>,
+    found: [Place; COLUMNS_MAX],
+    len: usize,
+}
+
+/// Where a field lies in a frame, and where its column begins.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    at: u16,
+    len: u8,
+    width: u8,
+    start: u32,
+}
+
+impl Place {
+    fn in_frame(&self) -> Range<usize> {
+        let at = usize::from(self.at);
+        at..at + usize::from(self.len)
+    }
+
+    fn in_column(&self, row: usize) -> Range<usize> {
+        let start = self.start as usize + usize::from(self.width) * row;
+        start..start + usize::from(self.len)
+    }
+}
+
+impl Places {
+    const NONE: Self = Self {
+        of: None,
+        found: [Place { at: 0, len: 0, width: 0, start: 0 }; COLUMNS_MAX],
+        len: 0,
+    };
+
+    /// Those of row `row` of `batch` that have columns among `columns`.
+    fn of(
+        &mut self,
+        batch: &Batch,
+        row: usize,
+        columns: &[StagedColumn],
+        fields: FieldSet,
+    ) -> &[Place] {
+        let headers = batch.table.column(HeadersOf)[row];
+        let link = batch.table.column(Link)[row];
+        if !self.of.is_some_and(|(own, on)| on == link && own.is_like(&headers)) {
+            self.of = Some((headers, link));
+            self.find(&batch.packet(row), columns, fields);
+        }
+        &self.found[..self.len]
+    }
+
+    fn find(&mut self, packet: &Packet<'_>, columns: &[StagedColumn], fields: FieldSet) {
+        self.len = 0;
+        let version = packet.headers().version;
+        let own = columns.iter().filter(|one| fields.contains(one.field) && one.is_of(version));
+        for column in own {
+            let place = packet.locate(column.field);
+            let place = place.filter(|place| place.len() <= column.width);
+            if let (Some(place), Some(slot)) = (place, self.found.get_mut(self.len)) {
+                let [at, len, width] = [place.start, place.len(), column.width];
+                *slot = Place {
+                    at: at as u16,
+                    len: len as u8,
+                    width: width as u8,
+                    start: column.start as u32,
+                };
+                self.len += 1;
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// Copies `fields` of the frames of packets that are still forwarded to their columns behind `to`, a copy of its table. What a frame
+    /// lacks stays as it is there.
+    pub fn gather(&self, binding: &Binding, fields: FieldSet, to: &mut [u8]) {
+        let mut places = Places::NONE;
+        for row in self.forward_rows() {
+            let frame = self.table.frame(row);
+            for place in places.of(self, row, binding.columns(), fields) {
+                if let (Some(from), Some(to)) =
+                    (frame.get(place.in_frame()), to.get_mut(place.in_column(row)))
+                {
+                    copy_short(from, to);
+                }
+            }
+        }
+    }
+
+    /// Copies `fields` from their columns behind `from`, which a device left, to the frames of packets that are still forwarded.
+    pub fn scatter(&mut self, binding: &Binding, fields: FieldSet, from: &[u8]) {
+        let mut places = Places::NONE;
+        for row in 0..self.len() {
+            if !self.is_forward(row) {
+                continue;
+            }
+            let own = places.of(self, row, binding.columns(), fields);
+            let frame = self.table.frame_mut(row);
+            for place in own {
+                if let (Some(from), Some(to)) =
+                    (from.get(place.in_column(row)), frame.get_mut(place.in_frame()))
+                {
+                    copy_short(from, to);
+                }
+            }
+        }
+    }
+}
+
+/// Copies a field; most have one of these lengths.
+#[inline(always)]
+fn copy_short(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        1 => to.copy_from_slice(&from[..1]),
+        2 => to.copy_from_slice(&from[..2]),
+        4 => to.copy_from_slice(&from[..4]),
+        _ => to.copy_from_slice(from),
+    }
+}
