@@ -34,6 +34,7 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
         links: vec![LinkCosts::PCIE_4; devices],
         widths: Widths::of_udp(512, 576),
         end_reads: Problem::sink_reads(),
+        gathered: FieldSet::FRAME,
         is_recoverable: false,
     }
 }

@@ -4,10 +4,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_nf::{Definition, Function, Growth, Kernels};
-use warpline_packet::{ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering};
+use warpline_nf::{Definition, Function, Growth, Kernels, field_copies};
+use warpline_packet::{
+    ALIGN, ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start,
+};
+use warpline_sched::Mode;
 
-use crate::device::{self, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
+use crate::PlanOptions;
+use crate::device::{self, Crossings, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
+use crate::planned::crossings;
 use crate::reach::Reach;
 
 /// A function of a chain under its own name.
@@ -74,10 +79,15 @@ pub struct Chain {
     seed: Seed,
     /// See [`Chain::show_drops`].
     shows_drops: bool,
+    plan: PlanOptions,
+    /// By stage, what crosses for its launches, from when it is first asked for.
+    crossings: OnceLock<Vec<Crossings>>,
     /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
     kernels: Vec<Mutex<Option<Kernels>>>,
     /// By function, what of it is on its device, once the chain runs or is to follow one that runs.
     loaded: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the first function of a stage, the kernels that copy single fields for it, where there are such.
+    copiers: Vec<OnceLock<Arc<Loaded>>>,
     /// The layout of the arenas that it was loaded for.
     layout: OnceLock<ArenaLayout>,
 }
@@ -140,6 +150,7 @@ impl Chain {
             name: name.into(),
             kernels: instances.iter().map(|_| Mutex::default()).collect(),
             loaded: instances.iter().map(|_| OnceLock::new()).collect(),
+            copiers: instances.iter().map(|_| OnceLock::new()).collect(),
             layout: OnceLock::new(),
             instances,
             stages,
@@ -148,6 +159,8 @@ impl Chain {
             scratch_words,
             seed: Seed::default(),
             shows_drops: false,
+            plan: PlanOptions::default(),
+            crossings: OnceLock::new(),
         };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
@@ -174,7 +187,42 @@ impl Chain {
     /// for every function, and functions on a device don't share launches.
     pub fn show_drops(&mut self) {
         self.shows_drops = true;
-        self.stages = cut(&self.instances, true);
+        self.cut();
+    }
+
+    /// Has its fields cross to devices by this plan. Where each function is for itself, functions on a device don't share launches.
+    pub fn set_plan(&mut self, plan: PlanOptions) {
+        self.plan = plan;
+        self.cut();
+    }
+
+    /// The plan by which its fields cross.
+    pub fn plan(&self) -> PlanOptions {
+        self.plan
+    }
+
+    fn cut(&mut self) {
+        let apart = self.shows_drops || self.plan.mode == Mode::PerNf;
+        self.stages = cut(&self.instances, apart);
+        self.crossings = OnceLock::new();
+    }
+
+    /// What crosses for the launches of one of its stages.
+    pub(crate) fn crossings(&self, stage: &StagePlan) -> &Crossings {
+        let all = self.crossings.get_or_init(|| crossings(self, self.plan));
+        let at = self.stages.iter().position(|own| own == stage);
+        at.and_then(|at| all.get(at)).expect("a stage of this chain")
+    }
+
+    /// The kernels that copy single fields for a stage, where there are such and they are on its device.
+    pub(crate) fn copier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.copiers.get(stage.first)?.get()
+    }
+
+    /// Bytes of the room of a frame of `len` bytes.
+    pub fn room_len(&self, len: usize) -> usize {
+        let Growth { head, tail } = self.growth();
+        (frame_start(head) + len + tail).next_multiple_of(ALIGN)
     }
 
     /// See [`Chain::show_drops`].
@@ -239,18 +287,15 @@ impl Chain {
     ) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.layout.set(*layout);
         let mut told = Vec::new();
-        for (position, (instance, slot)) in self.instances.iter().zip(&self.loaded).enumerate() {
+        let positions = |stage: &StagePlan| stage.first..stage.first + stage.count;
+        let all = self.stages.iter().flat_map(|stage| positions(stage).map(move |at| (stage, at)));
+        for (stage, position) in all {
+            let (instance, slot) = (&self.instances[position], &self.loaded[position]);
             let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
             if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
                 continue;
             }
-            let kernels =
-                self.kept_kernels(position).take().or_else(|| instance.function.kernels());
-            let none = || Failure::Refused("it has no kernels".into());
-            let loaded = kernels
-                .ok_or_else(none)
-                .and_then(|kernels| device::load(&on.device, &kernels, layout));
-            match loaded {
+            match self.load_one(on, stage, position, layout) {
                 Ok(loaded) => {
                     let _ = slot.set(Arc::new(loaded));
                 }
@@ -259,6 +304,28 @@ impl Chain {
             }
         }
         Ok(told)
+    }
+
+    /// Compiles function `position` of `stage` and copies its tables; with the first what the stage needs besides.
+    fn load_one(
+        &self,
+        on: &OnDevice,
+        stage: &StagePlan,
+        position: usize,
+        layout: &ArenaLayout,
+    ) -> Result<Loaded, Failure> {
+        let crossings = self.crossings(stage);
+        if let Some(copies) = crossings.copies(layout)
+            && self.copiers[stage.first].get().is_none()
+        {
+            let copier = device::load(&on.device, &field_copies(), layout, &copies)?;
+            let _ = self.copiers[stage.first].set(Arc::new(copier));
+        }
+        let kernels = self.kept_kernels(position).take();
+        let kernels = kernels.or_else(|| self.instances[position].function.kernels());
+        let none = || Failure::Refused("it has no kernels".into());
+        let binding = crossings.binding(layout);
+        device::load(&on.device, &kernels.ok_or_else(none)?, layout, &binding)
     }
 
     /// Bytes of the tables that kernels of function `position` read, which are built for it and kept for [`Chain::load`].
@@ -291,8 +358,10 @@ impl Chain {
 
     /// Takes over from `old` what of function `position` is on its device: it is the same function.
     pub(crate) fn keep_loaded(&mut self, old: &Self, position: usize) {
-        if let Some(loaded) = old.loaded(position) {
-            let _ = self.loaded[position].set(Arc::clone(loaded));
+        for (own, kept) in [(&self.loaded, &old.loaded), (&self.copiers, &old.copiers)] {
+            if let Some(loaded) = kept.get(position).and_then(OnceLock::get) {
+                let _ = own[position].set(Arc::clone(loaded));
+            }
         }
     }
 

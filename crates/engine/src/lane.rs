@@ -247,6 +247,7 @@ impl Lane {
             if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
                 ended.part.transfers.add(&transfers);
                 ended.part.warnings.extend(failed);
+                stage.set_transfers(transfers);
             }
         }
         for (position, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {

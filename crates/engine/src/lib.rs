@@ -38,7 +38,7 @@ pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };
 pub use memory::{LANE_LEN_MAX, LaneNeed};
-pub use planned::{Planned, planned};
+pub use planned::{PlanOptions, Planned, planned};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;

@@ -32,6 +32,9 @@ impl Successor {
             new.show_drops();
         }
         let mut refused = Vec::new();
+        if old.plan() != new.plan() {
+            refused.push("`[plan]` can't change while packets flow".into());
+        }
         let mut changed = Vec::new();
         let runs_on = |chain: &Chain| -> Vec<String> {
             chain.instances.iter().map(|i| i.device_id().into()).collect()

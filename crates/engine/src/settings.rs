@@ -216,7 +216,21 @@ impl Settings {
     ) -> Dimensions {
         let own = &chain.instances[stage.first..stage.first + stage.count];
         let findings = own.iter().map(|one| one.function.emits().findings_per_packet);
-        Dimensions::new(limits, &self.arena(chain), findings.max().unwrap_or(0))
+        let layout = self.arena(chain);
+        let columns = chain.crossings(stage).columns(&layout).row_len();
+        Dimensions::new(limits, &layout, columns, findings.max().unwrap_or(0))
+    }
+
+    /// Bytes that launches on device `id` have behind the mirror of a lane's arena: their tables.
+    pub(crate) fn behind_mirror_len(&self, chain: &Chain, id: &str) -> usize {
+        let stages = chain.stages.iter().filter(|stage| {
+            chain.instances.get(stage.first).is_some_and(|one| one.device_id() == id)
+        });
+        let own = |stage: &StagePlan| {
+            let limits = self.launch_limits(chain, stage)?;
+            Some(self.dimensions(chain, stage, &limits).all_tables_len())
+        };
+        stages.filter_map(own).fold(0, usize::saturating_add)
     }
 
     /// Bytes that launches on devices take of a lane's own: names and tables of packets, and findings.
@@ -250,12 +264,6 @@ impl Settings {
         let Growth { head, tail } = chain.growth();
         let around = frame_start(head) + tail + ALIGN;
         bytes.saturating_add(packets.saturating_mul(around))
-    }
-
-    /// Bytes of the room of a frame of `len` bytes.
-    pub fn room_len(&self, chain: &Chain, len: usize) -> usize {
-        let Growth { head, tail } = chain.growth();
-        (frame_start(head) + len + tail).next_multiple_of(ALIGN)
     }
 
     /// Slabs for what stages on devices have under way: rooms are longer than frames.

@@ -16,7 +16,7 @@ use warpline_packet::{
 use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
-use crate::stats::FunctionStats;
+use crate::stats::{FunctionStats, Transfers};
 use crate::{Chain, Control, StagePlan};
 
 /// A function on one lane.
@@ -121,6 +121,8 @@ pub(crate) struct Stage {
     order: Vec<u16>,
     /// Where its functions are on a device.
     pub(crate) launches: Option<Launches>,
+    /// Whether they were to be, and are not: mirrors don't get what they do.
+    is_instead: bool,
 }
 
 impl Stage {
@@ -138,6 +140,7 @@ impl Stage {
             // Launches for a device are collected batch by batch.
             launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
+            is_instead: launches.is_none() && chain.is_on_device(plan),
             launches,
         }
     }
@@ -145,6 +148,9 @@ impl Stage {
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
     pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();
+        if self.is_instead {
+            flights.iter_mut().for_each(|flight| flight.batch.forget_mirrors());
+        }
         for slot in &mut self.slots {
             slot.work(flights, rooms, &mut self.order);
             let now = clock.now();
@@ -174,8 +180,14 @@ impl Stage {
         for (index, flight) in flights.iter_mut().enumerate() {
             let returned = self.launches.as_ref().and_then(|all| all.returned(finished, index));
             let found = self.launches.as_ref().and_then(|all| all.found(finished));
+            if let Some(launches) = &self.launches {
+                match finished.how {
+                    How::Done => launches.accept(finished, index, &mut flight.batch),
+                    _ => flight.batch.forget_mirrors(),
+                }
+            }
             match (finished.how, returned) {
-                (How::Done, Some(returned)) => flight.batch.accept_left(returned),
+                (How::Done, Some(_)) => {}
                 (How::Lost { is_used }, _) => lose(flight, is_used),
                 (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(&mut rooms.placer) => {
                     lose(flight, true);
@@ -204,6 +216,11 @@ impl Stage {
             self.launches.iter_mut().for_each(|launches| launches.reload(&chain));
             self.slots.iter_mut().for_each(|slot| slot.reload(&chain));
         }
+    }
+
+    /// Notes what crossed for its launches.
+    pub(crate) fn set_transfers(&mut self, transfers: Transfers) {
+        self.slots.iter_mut().take(1).for_each(|slot| slot.stats.transfers = transfers);
     }
 
     /// What its functions did and their state, by their position in the chain.

@@ -94,6 +94,8 @@ pub struct FunctionStats {
     pub counters: BTreeMap<&'static str, u64>,
     /// Tables of its report.
     pub tables: Vec<Table>,
+    /// What crossed for the launches of which it is the first function.
+    pub transfers: Transfers,
 }
 
 impl Default for FunctionStats {
@@ -109,6 +111,7 @@ impl Default for FunctionStats {
             before_ns: 0,
             counters: BTreeMap::new(),
             tables: Vec::new(),
+            transfers: Transfers::default(),
         }
     }
 }
@@ -154,6 +157,7 @@ impl FunctionStats {
         for (name, n) in &other.counters {
             *self.counters.entry(name).or_default() += n;
         }
+        self.transfers.add(&other.transfers);
     }
 }
 
@@ -171,16 +175,35 @@ pub struct Transfers {
     pub to_device_bytes: u64,
     /// Bytes copied back.
     pub to_host_bytes: u64,
+    /// Bytes that the plan would have copied to devices, with the tables that were copied.
+    pub predicted_to_device_bytes: u64,
+    /// The same back.
+    pub predicted_to_host_bytes: u64,
     /// Launches.
     pub launches: u64,
     /// Streams that stages on devices used in the end, of all lanes.
     pub streams: u64,
 }
 
+/// By how much of what was predicted bytes may differ before that is told, as 1 in so many.
+const DEVIATION_SHARE: u64 = 50;
+
 impl Transfers {
+    /// Whether bytes that were copied are within 2 % of those that were predicted.
+    pub fn are_as_predicted(&self) -> bool {
+        let both = [
+            (self.to_device_bytes, self.predicted_to_device_bytes),
+            (self.to_host_bytes, self.predicted_to_host_bytes),
+        ];
+        both.into_iter()
+            .all(|(bytes, predicted)| bytes.abs_diff(predicted) <= predicted / DEVIATION_SHARE)
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.to_device_bytes += other.to_device_bytes;
         self.to_host_bytes += other.to_host_bytes;
+        self.predicted_to_device_bytes += other.predicted_to_device_bytes;
+        self.predicted_to_host_bytes += other.predicted_to_host_bytes;
         self.launches += other.launches;
         self.streams += other.streams;
     }

@@ -34,7 +34,7 @@ use slabs::Slabs;
 
 pub(crate) use columns::{
     COLUMNS, Captured, Column, DroppedBy, Flagged, FlowHash, HeadersOf, Ingress, Interface, Left,
-    Link, NextHop, ROW_LEN, ReasonOf, ShardOf, Timestamp, VerdictOf, WIDTHS, WireLen,
+    Link, Mirrored, NextHop, ROW_LEN, ReasonOf, ShardOf, Timestamp, VerdictOf, WIDTHS, WireLen,
 };
 pub use layout::{ALIGN, ArenaError, ArenaLayout, Full, ROOM_LEN_MAX, SLAB_LEN, frame_start};
 pub use memory::{HeapMemory, Memory};

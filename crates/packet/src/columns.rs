@@ -90,6 +90,17 @@ impl Columns {
         Self(self.0 | other.0)
     }
 
+    /// Bytes of a row in the stretches in which they lie ([`Batch::stretches`]).
+    pub fn stretched_len(self) -> usize {
+        let columns = self.iter().fold((0, None), |(sum, behind), (before, width)| match behind {
+            Some(behind) if before <= behind + GAP => {
+                (sum + before + width - behind, Some(before + width))
+            }
+            _ => (sum + width, Some(before + width)),
+        });
+        columns.0
+    }
+
     /// Of each column the bytes of a row before it, and its width.
     fn iter(self) -> impl Iterator<Item = (usize, usize)> {
         let columns = COLUMNS.iter().zip(WIDTHS).map(|(&(_, before), &width)| (before, width));
@@ -206,6 +217,7 @@ mod tests {
                 let all = stretches(&batch, columns);
                 assert_eq!(all.len(), 1, "{all:?}");
                 assert_eq!(all[0].len(), before * rows + last * 64, "{access:?}");
+                assert_eq!(columns.stretched_len(), before + last, "{access:?}");
             }
         }
     }

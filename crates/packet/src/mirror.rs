@@ -10,7 +10,8 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::arena::{
-    Column, DroppedBy, Flagged, HeadersOf, Left, NextHop, ROW_LEN, ReasonOf, VerdictOf, WireLen,
+    Column, DroppedBy, Flagged, HeadersOf, Left, Mirrored, NextHop, ROW_LEN, ReasonOf, VerdictOf,
+    WireLen,
 };
 use crate::{
     Batch, Field, FieldSet, FoundLists, Headers, Placer, Reason, SCRATCH_WORDS, Table, Verdict,
@@ -53,12 +54,28 @@ impl Batch {
         verdicts.filter(|(_, verdict)| **verdict == Verdict::Forward as u8).map(|(row, _)| row)
     }
 
+    /// Bytes of the rooms of its packets that are still forwarded.
+    pub fn rooms_len(&self) -> usize {
+        self.forward_rows().map(|row| self.table.room(row).len()).sum()
+    }
+
     /// Names the stretches of the arena in which the rooms of its packets lie that are still forwarded, nobody else's among them.
-    pub fn spans(&self, mut visit: impl FnMut(Range<usize>)) {
+    pub fn spans(&self, visit: impl FnMut(Range<usize>)) {
+        self.spans_of(self.forward_rows(), visit);
+    }
+
+    /// The same of those that mirror `number` does not have.
+    pub fn spans_without(&self, number: u8, visit: impl FnMut(Range<usize>)) {
+        let mirrored = self.table.column(Mirrored);
+        let lacks = |row: &usize| mirrored[*row] & bit(number) == 0;
+        self.spans_of(self.forward_rows().filter(lacks), visit);
+    }
+
+    fn spans_of(&self, rows: impl Iterator<Item = usize>, mut visit: impl FnMut(Range<usize>)) {
         let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
         let mut oldest = 0;
         let mut newest = 0;
-        for row in self.forward_rows() {
+        for row in rows {
             let room = self.table.room(row);
             let follows = |span: &Range<usize>| span.end == room.start && !span.is_empty();
             // Mostly it lies behind the one before it.
@@ -77,6 +94,26 @@ impl Batch {
             }
         }
         open.into_iter().filter(|span| !span.is_empty()).for_each(visit);
+    }
+
+    /// Notes that mirror `number` has the packets that are still forwarded, besides those of which something is left to the CPU
+    /// ([`Batch::accept_left`]). Function `last` is the last of those that worked there; whether packets that it flagged stay as they are
+    /// there is said by `keeps_flagged`.
+    pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
+        // What is left of those is left to functions behind.
+        let flagged = last.saturating_add(2);
+        for row in 0..self.len() {
+            let left = self.table.column(Left)[row];
+            let is_done = left == 0 || (left == flagged && keeps_flagged);
+            let is_there = self.is_forward(row) && is_done;
+            let mirrored = &mut self.table.column_mut(Mirrored)[row];
+            *mirrored = if is_there { *mirrored | bit(number) } else { *mirrored & !bit(number) };
+        }
+    }
+
+    /// Notes that no mirror has its packets: their work was done on the CPU, where a device was to do it.
+    pub fn forget_mirrors(&mut self) {
+        self.table.column_mut(Mirrored).fill(0);
     }
 
     /// Says of its packets that no function is left to the CPU.
@@ -325,6 +362,11 @@ impl Batch {
             }
         }
     }
+}
+
+/// The bit of a mirror's number; that of a ninth and further one stands for nothing.
+fn bit(number: u8) -> u8 {
+    1u8.checked_shl(number.into()).unwrap_or(0)
 }
 
 /// The number of the scratch word.

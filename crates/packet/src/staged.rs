@@ -11,6 +11,10 @@ use crate::{Batch, Binding, FieldSet, Headers, Packet, StagedColumn};
 /// Most columns that a table may have behind its own.
 const COLUMNS_MAX: usize = 48;
 
+/// A stretch takes rows along that a batch doesn't have rather than that there are two, where they are no more than this part of the
+/// rows behind them.
+const UNUSED_SHARE: usize = 64;
+
 /// Where a frame's fields lie in it and in their columns.
 struct Places {
     /// Headers and link of the frame that they were found for.
@@ -100,6 +104,50 @@ impl Batch {
                 }
             }
         }
+    }
+
+    /// Whether any of its packets has this IP version, for each of some; 0 stands for all packets.
+    pub fn versions_present<const N: usize>(&self, versions: [u8; N]) -> [bool; N] {
+        let headers = self.table.column(HeadersOf);
+        versions
+            .map(|version| version == 0 || headers.iter().any(|headers| headers.version == version))
+    }
+
+    /// Names the bytes behind a table in which the columns of `fields` of its rows lie, those of an IP version only where a packet
+    /// has it, as few stretches as it can. There may be rows in them that it doesn't have.
+    pub fn field_stretches(
+        &self,
+        binding: &Binding,
+        fields: FieldSet,
+        mut visit: impl FnMut(Range<usize>),
+    ) {
+        if fields.is_empty() || self.is_empty() {
+            return;
+        }
+        let [v4, v6] = self.versions_present([4, 6]);
+        let is_there = |one: &&StagedColumn| {
+            let is_met = match one.version {
+                4 => v4,
+                6 => v6,
+                _ => true,
+            };
+            is_met && fields.contains(one.field)
+        };
+        let mut open: Option<Range<usize>> = None;
+        for column in binding.columns().iter().filter(is_there) {
+            let own = column.start..column.start + column.width * self.len();
+            open = match open {
+                // Mostly all rows are there, and columns lie behind each other.
+                Some(before) if own.start - before.end <= own.len() / UNUSED_SHARE => {
+                    Some(before.start..own.end)
+                }
+                done => {
+                    done.into_iter().for_each(&mut visit);
+                    Some(own)
+                }
+            };
+        }
+        open.into_iter().for_each(visit);
     }
 
     /// Copies `fields` from their columns behind `from`, which a device left, to the frames of packets that are still forwarded.

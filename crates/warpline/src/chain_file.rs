@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Instance, Settings};
+use warpline_engine::{Chain, Instance, PlanOptions, Settings};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{
     Diagnostic, Diagnostics, FUNCTIONS, LISTED_MAX, Resources, Section, SourceText, definition,
@@ -16,6 +16,7 @@ use warpline_packet::Seed;
 
 use crate::core_keys;
 use crate::device_keys;
+use crate::plan_keys;
 use crate::port_keys::PortKeys;
 
 /// Keys of a `[chain]` table.
@@ -135,11 +136,12 @@ struct File<'a> {
 impl<'a> File<'a> {
     fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
         let chains = self.chain_tables(mistakes);
-        let mut used: Vec<String> = Vec::new();
+        let plan = self.plan(mistakes);
+        let mut used: Vec<String> = vec![plan_keys::TABLE.into()];
         let mut loaded: Vec<Loaded> = Vec::new();
         for (table, span) in &chains {
-            let Some(chain) = self.build_chain(table, span.clone(), &loaded, &mut used, mistakes)
-            else {
+            let given = (span.clone(), plan);
+            let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
             };
             if loaded.iter().any(|other| other.chain.name == chain.chain.name) {
@@ -150,6 +152,23 @@ impl<'a> File<'a> {
         }
         self.refuse_unused(&used, mistakes);
         loaded
+    }
+
+    /// What the file says of plans.
+    fn plan(&self, mistakes: &mut Diagnostics) -> PlanOptions {
+        let name = plan_keys::TABLE;
+        let empty = DeTable::new();
+        let own = self.table.get_ref().get(name).map(|value| (value.get_ref(), value.span()));
+        let (table, span) = match own {
+            Some((DeValue::Table(table), span)) => (table, span),
+            Some((_, span)) => {
+                mistakes.push(self.source.mistake(span, format!("`{name}` is a table")));
+                (&empty, 0..0)
+            }
+            None => (&empty, 0..0),
+        };
+        let layers = self.layers(name, table, span);
+        plan_keys::read(&mut Section::new(layers, name, self.folder, mistakes))
     }
 
     fn chain_tables(&self, mistakes: &mut Diagnostics) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
@@ -187,7 +206,7 @@ impl<'a> File<'a> {
     fn build_chain(
         &self,
         table: &'a DeTable<'a>,
-        span: Range<usize>,
+        (span, plan): (Range<usize>, PlanOptions),
         before: &[Loaded],
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
@@ -226,7 +245,8 @@ impl<'a> File<'a> {
         let files = self.files(&names);
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
-                let chain = chain.with_seed(seed);
+                let mut chain = chain.with_seed(seed);
+                chain.set_plan(plan);
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
                 let chain = Arc::new(chain);
@@ -300,7 +320,8 @@ impl<'a> File<'a> {
         mistakes: &mut Diagnostics,
     ) -> Option<Instance> {
         let empty = DeTable::new();
-        let found = self.table.get_ref().get(name).filter(|_| name != "chain");
+        let found =
+            self.table.get_ref().get(name).filter(|_| !["chain", plan_keys::TABLE].contains(&name));
         let (table, span) = match found.map(|value| (value.get_ref(), value.span())) {
             Some((DeValue::Table(table), span)) => (table, span),
             Some((_, span)) => {
@@ -361,7 +382,8 @@ impl<'a> File<'a> {
                 false => format!("`{name}` is in no table"),
             };
             let mistake = self.source.mistake(key.span(), text);
-            mistakes.push(mistake.help("tables: [chain] and one for each name in its `functions`"));
+            mistakes
+                .push(mistake.help("tables: [chain], [plan] and one for each name in `functions`"));
         }
         for (set, _) in self.overrides {
             if set.table != "chain" && !used.contains(&set.table) {

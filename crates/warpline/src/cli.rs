@@ -74,12 +74,12 @@ Exit status:
 pub(crate) struct PlanArguments {
     /// The chain file
     pub(crate) chain: PathBuf,
-    /// By which rule: adaptive, local, share_all or per_nf
+    /// By which rule: adaptive, local, share_all or per_nf; the chain file's otherwise
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<String>,
-    /// Bytes of a frame, 42 to 65535
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(42..=65_535))]
-    pub(crate) packet_len: u32,
+    /// Bytes of a frame, 42 to 65535; the chain file's otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(42..=65_535))]
+    pub(crate) packet_len: Option<u32>,
     /// Say it as JSON: the plans of all modes
     #[arg(long, conflicts_with_all = ["mode", "explain"])]
     pub(crate) json: bool,

@@ -13,6 +13,7 @@ mod commands;
 mod core_keys;
 mod demo;
 mod device_keys;
+mod plan_keys;
 mod port_keys;
 mod ports;
 mod reload;

@@ -1,7 +1,7 @@
 //! The statistics of a run, for programs: the file that `--stats` writes.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::stats::{EndedBy, FunctionStats, Part};
+use warpline_engine::stats::{EndedBy, FunctionStats, Part, Transfers};
 use warpline_engine::{Chain, Instance, Report};
 use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
@@ -40,14 +40,20 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
         "rate": rate(part),
         "latency_us": latency(part),
         "functions": functions,
-        "transfers": {
-            "to_device_bytes": part.transfers.to_device_bytes,
-            "to_host_bytes": part.transfers.to_host_bytes,
-            "launches": part.transfers.launches,
-            "streams": part.transfers.streams,
-        },
+        "transfers": transfers(&part.transfers),
         "warnings": part.warnings,
         "errors": part.errors,
+    })
+}
+
+fn transfers(of: &Transfers) -> Value {
+    json!({
+        "to_device_bytes": of.to_device_bytes,
+        "to_host_bytes": of.to_host_bytes,
+        "predicted_to_device_bytes": of.predicted_to_device_bytes,
+        "predicted_to_host_bytes": of.predicted_to_host_bytes,
+        "launches": of.launches,
+        "streams": of.streams,
     })
 }
 
@@ -108,6 +114,7 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
         "name": instance.name,
         "function": instance.definition.name,
         "device": instance.device_id(),
+        "transfers": transfers(&stats.transfers),
         "packets_in": stats.packets_in,
         "packets_out": stats.packets_out,
         "generated": stats.generated,

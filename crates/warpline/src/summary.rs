@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use warpline_engine::stats::{EndedBy, Part};
+use warpline_engine::stats::{EndedBy, Part, Transfers};
 use warpline_engine::{Chain, Report};
 use warpline_nf::{About, Cell, Table};
 use warpline_packet::{Malformed, Seed};
@@ -140,6 +140,7 @@ fn functions(chain: &Chain, part: &Part) -> String {
             grouped(stats.packets_out),
         );
         text += &about(&instance.function.about());
+        text += &moved(&stats.transfers);
         text += &listed("dropped", instance.named_drops(&stats.drops));
         let lies = Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
         text += &listed("malformed", lies);
@@ -149,6 +150,23 @@ fn functions(chain: &Chain, part: &Part) -> String {
         stats.tables.iter().for_each(|table| text += &table_of(table));
     }
     text
+}
+
+/// What crossed for the launches of which a function is the first.
+fn moved(transfers: &Transfers) -> String {
+    let Transfers { to_device_bytes, to_host_bytes, .. } = *transfers;
+    if to_device_bytes + to_host_bytes == 0 {
+        return String::new();
+    }
+    let planned = [transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes];
+    format!(
+        "    {:<10} {} to the device, {} back; planned {} and {}\n",
+        "copied",
+        bytes(to_device_bytes),
+        bytes(to_host_bytes),
+        bytes(planned[0]),
+        bytes(planned[1])
+    )
 }
 
 /// What a function was built of.

@@ -69,7 +69,8 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
         let is_in_place = works_in_place(chain, settings, &*on.device);
         // What there is for each lane, where it isn't in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
-        let lists = settings.dimensions(chain, stage, &limits).lists_len() as u64;
+        let own = settings.dimensions(chain, stage, &limits);
+        let lists = own.lists_len().saturating_add(own.all_tables_len()) as u64;
         let lists = copies.saturating_mul(lists);
         let one = of(all, &*on.device);
         one.others = one.others.saturating_add(lists).saturating_add(tables as u64);

@@ -1,7 +1,8 @@
 //! What a launch is made of: copies to the mirror, the kernels of a segment, and copies back. One executor a lane and stage.
 //!
-//! A launch goes in two works. The first copies tables and rooms to the mirror, runs the kernels, and copies the tables back beside
-//! the host's. The second, where the segment writes frames, copies rooms back over the host's.
+//! A launch goes in two works. The first copies tables, with fields in columns behind them, and rooms to the device, runs the kernels, and
+//! copies tables and columns back beside the host's. The second, where whole frames come back, copies rooms back over the host's.
+//! What of these there is the plan decides ([`Crossings`]).
 //!
 //! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and tables of the
 //! launch's own in the same memory.
@@ -11,10 +12,12 @@ use std::sync::Arc;
 
 use warpline_device::{Argument, Buffer, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
 
-use warpline_packet::{Columns, FieldSet, FoundLists, ReadWrite};
+use warpline_packet::{Batch, Binding, Columns, FieldSet, FoundLists, ReadWrite};
 
+use super::crossings::{Crossings, RoomsThere};
 use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
+use super::prediction::Prediction;
 use super::{LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
@@ -24,6 +27,8 @@ use crate::sys::lane_memory::lend_rooms;
 pub(crate) struct Member {
     /// Its position in the chain.
     pub(crate) position: u8,
+    /// Whether the CPU leaves frames of packets that it flagged as they are.
+    pub(crate) keeps_flagged: bool,
     pub(crate) loaded: Arc<Loaded>,
 }
 
@@ -32,6 +37,11 @@ pub(crate) struct Executor {
     segment: Vec<Member>,
     /// Whether any of them writes frames.
     writes_frames: bool,
+    /// What of frames crosses, the columns in which fields do, and the kernels that put them into frames and take them from there.
+    crossings: Crossings,
+    fields: Binding,
+    copier: Option<Arc<Loaded>>,
+    prediction: Prediction,
     /// What of tables is there before kernels, and what of them is taken back.
     read: Columns,
     written: Columns,
@@ -53,15 +63,17 @@ struct Own {
 }
 
 impl Executor {
-    /// For `segment`, whose functions together have this `access`, on the device of `on`, where `mirror` is.
+    /// For `segment`, whose functions together have this `access`, on the device of `on`, where `mirror` is. `fields` are the columns of
+    /// `crossings`.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
     pub(crate) fn new(
         on: &OnDevice,
         mirror: Mirror,
-        segment: Vec<Member>,
+        (segment, copier): (Vec<Member>, Option<Arc<Loaded>>),
         access: ReadWrite,
+        (crossings, fields): (Crossings, Binding),
         by: Dimensions,
     ) -> Result<Self, Failure> {
         let own =
@@ -69,6 +81,10 @@ impl Executor {
         let lot = |_| Lot::new(&*on.device, &mirror, &by);
         Ok(Self {
             segment,
+            prediction: Prediction::of(&crossings, &fields),
+            crossings,
+            fields,
+            copier,
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
             read: Columns::read_by(access),
             written: Columns::written_by(access.writes),
@@ -93,7 +109,22 @@ impl Executor {
 
     /// Whether frames have to be copied back.
     pub(crate) fn copies_back(&self) -> bool {
-        self.writes_frames && !self.is_in_place()
+        self.crossings.rooms_back && !self.is_in_place()
+    }
+
+    /// Notes in a batch of a launch that is done which packets launches behind find in the mirror.
+    pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
+        if let Some(last) = self.segment.last()
+            && self.crossings.keeps_mirror
+            && !self.is_in_place()
+        {
+            batch.set_mirrored(self.mirror.number, last.position, last.keeps_flagged);
+        }
+    }
+
+    /// Fields of frames that come back in columns, and where those lie.
+    pub(crate) fn fields_back(&self) -> (&Binding, FieldSet) {
+        (&self.fields, self.crossings.back)
     }
 
     /// Whether kernels work on the packets themselves.
@@ -118,9 +149,15 @@ impl Executor {
     /// What the device says; then nothing is under way.
     pub(crate) fn start(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
         let on = self.idle()?;
-        let own = &mut self.lots[lot];
         let none = || Failure::Refused("the launch before it has its memory".into());
-        let count = own.fill(flights, self.read, self.by.table_len).ok_or_else(none)?;
+        let (fields, there) = (&self.fields, self.crossings.there);
+        let gather = |batch: &Batch, to: &mut [u8]| {
+            if !there.is_empty() {
+                batch.gather(fields, there, to);
+            }
+        };
+        let own = &mut self.lots[lot];
+        let count = own.fill(flights, self.read, self.by.stride(), gather).ok_or_else(none)?;
         if count == 0 {
             return Ok(false);
         }
@@ -128,46 +165,89 @@ impl Executor {
         let has_findings = own.findings.is_some();
         let pieces = [own.list.take(), own.tables.take(), own.findings.take()];
         work.pieces.extend(pieces.into_iter().flatten());
-        let names = Part { piece: LIST, range: 0..NAME_LEN * count as usize };
-        let findings_room = self.by.findings_room(count);
-        let found_len = FoundLists::HEAD_LEN + 4 * findings_room as usize;
-        let found = Part { piece: FINDINGS, range: 0..found_len };
-        match (&self.lots[lot].there, &self.mirror.copy) {
-            (There::Copied(list, findings), Some(copy)) => {
-                let to = list.at(names.range.clone());
-                work.steps.push(Step::CopyIn { from: names, to: to.clone() });
-                work.steps.extend(findings.as_ref().map(clear_findings));
-                let findings = findings.as_ref().map(|there| there.at(found.range.clone()));
-                let copy_in = |from, to| Step::CopyIn { from, to };
-                copy_tables(&mut work, copy, (flights, self.read), copy_in);
-                self.lend(&mut work, flights)?;
-                let on = LaunchData {
-                    arena: Argument::Writes(copy.whole()),
-                    packets: Argument::Reads(to),
-                    findings: findings.clone().map(Argument::Writes),
-                    findings_room,
-                    count,
-                };
-                self.add_kernels(&mut work, &on);
-                let copy_out = |to, from| Step::CopyOut { from, to };
-                copy_tables(&mut work, copy, (flights, self.written), copy_out);
-                work.steps.extend(findings.map(|from| Step::CopyOut { from, to: found }));
-            }
-            _ => {
-                self.lend(&mut work, flights)?;
-                let on = LaunchData {
-                    arena: Argument::InPlace(self.mirror.region.clone()),
-                    packets: Argument::HostReads(names),
-                    findings: has_findings.then_some(Argument::HostWrites(found)),
-                    findings_room,
-                    count,
-                };
-                self.add_kernels(&mut work, &on);
-            }
+        let frames = match self.mirror.copy {
+            Some(_) => self.add_copied(&mut work, lot, flights, count)?,
+            None => self.add_in_place(&mut work, flights, count, has_findings)?,
+        };
+        let predicted = self.prediction.of_launch(flights);
+        let [there, back] = self.submit(on, lot, work)?;
+        if !self.is_in_place() {
+            self.transfers.predicted_to_device_bytes += there - frames[0] + predicted[0];
+            self.transfers.predicted_to_host_bytes += back - frames[1] + predicted[1];
         }
-        self.submit(on, lot, work)?;
         self.transfers.launches += 1;
         Ok(true)
+    }
+
+    /// What kernels do with packets that are copied to the mirror, with what is copied before and behind. Gives the bytes of frames among
+    /// these, there and back.
+    fn add_copied(
+        &self,
+        work: &mut Work,
+        lot: usize,
+        flights: &[Flight],
+        count: u32,
+    ) -> Result<[u64; 2], Failure> {
+        let (There::Copied(list, findings), Some(copy)) =
+            (&self.lots[lot].there, &self.mirror.copy)
+        else {
+            return Err(Failure::Refused("the launch has no buffers".into()));
+        };
+        let Parts { names, found, findings_room } = self.parts(count);
+        let Crossings { there, back, .. } = self.crossings;
+        let to = list.at(names.range.clone());
+        work.steps.push(Step::CopyIn { from: names, to: to.clone() });
+        work.steps.extend(findings.as_ref().map(clear_findings));
+        let findings = findings.as_ref().map(|there| there.at(found.range.clone()));
+        let copy_in = |from, to| Step::CopyIn { from, to };
+        let fields_there = self.copy_tables(work, lot, flights, (self.read, there), copy_in);
+        let rooms_there = self.lend(work, flights)?;
+        let on = LaunchData {
+            arena: Argument::Writes(copy.buffer.whole()),
+            packets: Argument::Reads(to),
+            findings: findings.clone().map(Argument::Writes),
+            findings_room,
+            count,
+        };
+        self.add_copies(work, &on, PUT, there);
+        self.add_kernels(work, &on);
+        self.add_copies(work, &on, TAKE, back);
+        let copy_out = |to, from| Step::CopyOut { from, to };
+        let fields_back = self.copy_tables(work, lot, flights, (self.written, back), copy_out);
+        work.steps.extend(findings.map(|from| Step::CopyOut { from, to: found }));
+        Ok([fields_there + rooms_there, fields_back])
+    }
+
+    /// What kernels do with packets in place. Nothing is copied.
+    fn add_in_place(
+        &self,
+        work: &mut Work,
+        flights: &[Flight],
+        count: u32,
+        has_findings: bool,
+    ) -> Result<[u64; 2], Failure> {
+        self.lend(work, flights)?;
+        let Parts { names, found, findings_room } = self.parts(count);
+        let on = LaunchData {
+            arena: Argument::InPlace(self.mirror.region.clone()),
+            packets: Argument::HostReads(names),
+            findings: has_findings.then_some(Argument::HostWrites(found)),
+            findings_room,
+            count,
+        };
+        self.add_kernels(work, &on);
+        Ok([0; 2])
+    }
+
+    /// Of a launch of `count` packets.
+    fn parts(&self, count: u32) -> Parts {
+        let findings_room = self.by.findings_room(count);
+        let found_len = FoundLists::HEAD_LEN + 4 * findings_room as usize;
+        Parts {
+            names: Part { piece: LIST, range: 0..NAME_LEN * count as usize },
+            found: Part { piece: FINDINGS, range: 0..found_len },
+            findings_room,
+        }
     }
 
     fn idle(&self) -> Result<usize, Failure> {
@@ -176,29 +256,73 @@ impl Executor {
         idle.ok_or_else(|| Failure::Refused("no stream is idle".into()))
     }
 
-    /// Lends the rooms of the packets to `work`, which copies them to the mirror where there is one.
-    fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<(), Failure> {
+    /// Lends rooms of the packets to `work`: all, for it to work in them in place, or those that it is to copy to the mirror. Gives
+    /// their bytes.
+    fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
+        let without = match self.crossings.rooms_there {
+            _ if self.is_in_place() => None,
+            RoomsThere::None => return Ok(0),
+            RoomsThere::Missing => Some(self.mirror.number),
+            RoomsThere::All => None,
+        };
         let Work { pieces, steps } = work;
+        let mut bytes = 0;
         let mut copy = |piece: Piece, range: Range<usize>| {
+            bytes += range.len() as u64;
             if let Some(mirror) = &self.mirror.copy {
                 let from = Part { piece: pieces.len(), range: 0..range.len() };
-                steps.push(Step::CopyIn { from, to: mirror.at(range) });
+                steps.push(Step::CopyIn { from, to: mirror.buffer.at(range) });
             }
             pieces.push(piece);
         };
         let mut batches = flights.iter().map(|flight| &flight.batch);
-        match batches.all(|batch| lend_rooms(&self.mirror.region, batch, &mut copy)) {
-            true => Ok(()),
+        match batches.all(|batch| lend_rooms(&self.mirror.region, batch, without, &mut copy)) {
+            true => Ok(bytes),
             false => Err(Failure::Refused("a batch of another arena".into())),
         }
     }
 
     /// The kernels of the segment, one after the other.
     fn add_kernels(&self, work: &mut Work, on: &LaunchData) {
-        for Member { position, loaded } in &self.segment {
+        for Member { position, loaded, .. } in &self.segment {
             let call = |kernel| Step::Call(loaded.call(kernel, on, *position));
             work.steps.extend(loaded.kernels.iter().map(call));
         }
+    }
+
+    /// A kernel that copies `fields` between columns and the mirror, where there are such.
+    fn add_copies(&self, work: &mut Work, on: &LaunchData, kernel: usize, fields: FieldSet) {
+        if let Some(copier) = self.copier.as_ref().filter(|_| !fields.is_empty()) {
+            work.steps.push(Step::Call(copier.call(&copier.kernels[kernel], on, 0)));
+        }
+    }
+
+    /// Copies columns of the table, and of fields of frames, between the launch's own memory and where its kernels find them. Gives the
+    /// bytes of the latter.
+    fn copy_tables(
+        &self,
+        work: &mut Work,
+        lot: usize,
+        flights: &[Flight],
+        (columns, fields): (Columns, FieldSet),
+        step: impl Fn(Part, Slice) -> Step,
+    ) -> u64 {
+        let Some(copy) = &self.mirror.copy else { return 0 };
+        let mut field_bytes = 0;
+        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+            let here = index * self.by.stride();
+            let there = self.lots[lot].tables_at + here;
+            let mut add = |bytes: Range<usize>| {
+                let own = Part { piece: TABLES, range: here + bytes.start..here + bytes.end };
+                work.steps.push(step(own, copy.buffer.at(there + bytes.start..there + bytes.end)));
+            };
+            batch.stretches(columns, &mut add);
+            batch.field_stretches(&self.fields, fields, |bytes| {
+                field_bytes += bytes.len() as u64;
+                add(bytes);
+            });
+        }
+        field_bytes
     }
 
     /// Starts the second work of the launch of `lot`: frames are copied back.
@@ -211,16 +335,17 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
         for flight in flights {
-            lend_rooms(&self.mirror.region, &flight.batch, |piece, range| {
+            lend_rooms(&self.mirror.region, &flight.batch, None, |piece, range| {
                 let to = Part { piece: pieces.len(), range: 0..range.len() };
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: mirror.at(range), to });
+                steps.push(Step::CopyOut { from: mirror.buffer.at(range), to });
             });
         }
-        self.submit(on, lot, work)
+        self.submit(on, lot, work).map(drop)
     }
 
-    fn submit(&mut self, on: usize, lot: usize, work: Work) -> Result<(), Failure> {
+    /// Gives the bytes that it copies, there and back.
+    fn submit(&mut self, on: usize, lot: usize, work: Work) -> Result<[u64; 2], Failure> {
         let (mut there, mut here) = (0, 0);
         for step in &work.steps {
             match step {
@@ -240,7 +365,7 @@ impl Executor {
         }
         self.transfers.to_device_bytes += there;
         self.transfers.to_host_bytes += here;
-        Ok(())
+        Ok([there, here])
     }
 
     /// A work that is over, the lot that it was done with, and what came of it.
@@ -274,9 +399,14 @@ impl Executor {
 
     /// What the device left of the table of batch `index` of the launch of `lot`.
     pub(crate) fn returned(&self, lot: usize, index: usize) -> &[u8] {
-        let at = index * self.by.table_len;
+        self.with_columns(lot, index).get(..self.by.table_len).unwrap_or(&[])
+    }
+
+    /// The same with the columns of fields behind it.
+    pub(crate) fn with_columns(&self, lot: usize, index: usize) -> &[u8] {
+        let at = index * self.by.stride();
         let returned = self.lots[lot].tables.as_deref().unwrap_or(&[]);
-        returned.get(at..at + self.by.table_len).unwrap_or(&[])
+        returned.get(at..at + self.by.stride()).unwrap_or(&[])
     }
 
     /// What kernels found in the packets of the launch of `lot`, where the segment's function keeps such: it is alone there.
@@ -295,31 +425,25 @@ impl Executor {
     }
 }
 
+/// What of a first work's own pieces is of a launch.
+struct Parts {
+    names: Part,
+    found: Part,
+    /// For how many numbers there is room.
+    findings_room: u32,
+}
+
 /// Numbers of a first work's own pieces.
 const LIST: usize = 0;
 const TABLES: usize = 1;
 const FINDINGS: usize = 2;
 
+/// Numbers of the kernels that copy fields.
+const PUT: usize = 0;
+const TAKE: usize = 1;
+
 /// Copies the head of a launch's findings, which says that there are none.
 fn clear_findings(there: &Buffer) -> Step {
     let head = 0..FoundLists::HEAD_LEN;
     Step::CopyIn { from: Part { piece: FINDINGS, range: head.clone() }, to: there.at(head) }
-}
-
-/// Copies columns between the launch's own tables and where the mirror has those of the batches.
-fn copy_tables(
-    work: &mut Work,
-    mirror: &Buffer,
-    (flights, columns): (&[Flight], Columns),
-    step: impl Fn(Part, Slice) -> Step,
-) {
-    for (index, Flight { batch, .. }) in flights.iter().enumerate() {
-        let there = batch.table_range();
-        let here = index * there.len();
-        batch.stretches(columns, |bytes| {
-            let own = Part { piece: TABLES, range: here + bytes.start..here + bytes.end };
-            let mirrored = mirror.at(there.start + bytes.start..there.start + bytes.end);
-            work.steps.push(step(own, mirrored));
-        });
-    }
 }

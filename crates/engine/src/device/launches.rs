@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::{Broken, FieldSet, FoundLists, ReadWrite};
+use warpline_packet::{Batch, Broken, FieldSet, FoundLists, ReadWrite};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
@@ -98,7 +98,9 @@ impl Launches {
         let member = |position: usize| {
             let none = || Failure::Refused("its kernels are not loaded".into());
             let loaded = Arc::clone(chain.loaded(position).ok_or_else(none)?);
-            Ok(Member { position: position as u8, loaded })
+            let writes = chain.instances[position].function.access().after_flagged.writes;
+            let keeps_flagged = (writes & (FieldSet::FRAME | FieldSet::GEOMETRY)).is_empty();
+            Ok(Member { position: position as u8, keeps_flagged, loaded })
         };
         let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
         let each =
@@ -110,8 +112,12 @@ impl Launches {
         let dimensions = settings.dimensions(chain, stage, limits);
         let names: Vec<&str> =
             positions.map(|position| chain.instances[position].name.as_str()).collect();
-        let mirror = mirrors.of(&*on.device)?;
-        let executor = Executor::new(on, mirror, segment, access, dimensions)?;
+        let id = &on.device.description().id;
+        let mirror = mirrors.of(&*on.device, settings.behind_mirror_len(chain, id))?;
+        let crossings = chain.crossings(stage).clone();
+        let fields = crossings.columns(&settings.arena(chain));
+        let members = (segment, chain.copier(stage).cloned());
+        let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
         Ok(Self {
@@ -294,6 +300,17 @@ impl Launches {
         (finished.how == How::Done).then(|| self.executor.returned(finished.slot, index))
     }
 
+    /// Takes what a launch that the device did left of batch `index` besides its table: fields of frames, and what functions left to the CPU.
+    pub(crate) fn accept(&self, finished: &Finished, index: usize, batch: &mut Batch) {
+        let returned = self.executor.with_columns(finished.slot, index);
+        let (columns, fields) = self.executor.fields_back();
+        if !fields.is_empty() && !self.executor.is_in_place() {
+            batch.scatter(columns, fields, returned);
+        }
+        batch.accept_left(self.executor.returned(finished.slot, index));
+        self.executor.note_mirrored(batch);
+    }
+
     /// What was found in the packets of a launch that the device did.
     pub(crate) fn found(&self, finished: &Finished) -> Option<FoundLists<'_>> {
         self.executor.found(finished.slot).filter(|_| finished.how == How::Done)
@@ -313,10 +330,21 @@ impl Launches {
         if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
     }
 
-    /// What was copied, and what is to be told of the device, where it failed at this stage.
+    /// What was copied, and what is to be told of the device: where it failed at this stage, or other bytes crossed than planned.
     pub(crate) fn finish(self) -> (Transfers, Option<String>) {
         let streams = self.batcher.streams() as u64;
-        (Transfers { streams, ..self.executor.transfers }, self.failed)
+        let transfers = Transfers { streams, ..self.executor.transfers };
+        let differs = || {
+            let Transfers { to_device_bytes, to_host_bytes, .. } = transfers;
+            let (there, back) =
+                (transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes);
+            format!(
+                "{}: {to_device_bytes} bytes went to the device and {to_host_bytes} came back, where the plan has {there} and {back}",
+                self.names
+            )
+        };
+        let told = (!transfers.are_as_predicted()).then(differs);
+        (transfers, self.failed.or(told))
     }
 
     /// Launches from here on are of the functions of `chain`; nothing is under way.

@@ -111,7 +111,7 @@ impl LoadedKernel {
 /// For how long a step of loading may take before it is given up.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Compiles a function's text for arenas of `layout` and copies its tables.
+/// Compiles a function's text for arenas of `layout` and fields that lie where `binding` says, and copies its tables.
 ///
 /// # Errors
 /// What the device says, or that it doesn't end.
@@ -119,8 +119,9 @@ pub(crate) fn load(
     device: &Arc<dyn Device>,
     kernels: &Kernels,
     layout: &ArenaLayout,
+    binding: &Binding,
 ) -> Result<Loaded, Failure> {
-    let module = device.compile(&vouched::source(kernels, layout, &Binding::MIRROR))?;
+    let module = device.compile(&vouched::source(kernels, layout, binding))?;
     let with_kernel = |step: &KernelStep| {
         let kernel = module.kernel(step.name)?;
         Ok(LoadedKernel { kernel, group: step.group, items_per_packet: step.items_per_packet })

@@ -18,8 +18,10 @@ pub(crate) struct Dimensions {
     pub(super) lots: usize,
     /// Bytes of a launch's list of names.
     names_len: usize,
-    /// Bytes of a launch's tables.
-    tables_len: usize,
+    /// Batches of a launch at most.
+    batches: usize,
+    /// Bytes of the columns behind a batch's table.
+    columns_len: usize,
     /// Numbers of findings for each packet.
     findings: usize,
     /// Bytes of a launch's findings.
@@ -29,8 +31,14 @@ pub(crate) struct Dimensions {
 }
 
 impl Dimensions {
-    /// Of a stage with these launches in arenas of `layout`, whose functions keep so many `findings` of each packet.
-    pub(crate) fn new(limits: &LaunchLimits, layout: &ArenaLayout, findings: usize) -> Self {
+    /// Of a stage with these launches in arenas of `layout`, whose packets have so many bytes of `columns` and whose functions keep so
+    /// many `findings` of each.
+    pub(crate) fn new(
+        limits: &LaunchLimits,
+        layout: &ArenaLayout,
+        columns: usize,
+        findings: usize,
+    ) -> Self {
         let (table_len, slots) = (layout.table_len(), layout.slots.next_multiple_of(ALIGN));
         let findings_len = match findings {
             0 => 0,
@@ -40,11 +48,27 @@ impl Dimensions {
             streams: limits.launches_max,
             lots: Batcher::new(limits).slots(),
             names_len: limits.batches_max * slots * NAME_LEN,
-            tables_len: limits.batches_max * table_len,
+            batches: limits.batches_max,
+            columns_len: columns * layout.rows(),
             findings,
             findings_len: findings_len.next_multiple_of(ALIGN),
             table_len,
         }
+    }
+
+    /// Bytes of a batch's table with the columns behind it.
+    pub(super) fn stride(&self) -> usize {
+        self.table_len + self.columns_len
+    }
+
+    /// Bytes of a launch's tables, with the columns behind each.
+    fn tables_len(&self) -> usize {
+        self.batches * self.stride()
+    }
+
+    /// Bytes of the tables of all launches.
+    pub(crate) fn all_tables_len(&self) -> usize {
+        self.lots * self.tables_len()
     }
 
     /// Bytes of the lists of names of all launches, and of their findings.
@@ -64,7 +88,7 @@ impl Dimensions {
 
     /// Bytes that its launches need in the lane's memory, where the device works in place.
     pub(crate) fn spare_len(&self) -> usize {
-        self.lots * (self.names_len + self.tables_len + self.findings_len)
+        self.lots * (self.names_len + self.tables_len() + self.findings_len)
     }
 }
 
@@ -78,14 +102,14 @@ pub(super) struct Lot {
     /// What is found, where a function keeps such. Not here while a stream has it.
     pub(super) findings: Option<Piece>,
     pub(super) there: There,
+    /// Where kernels find the tables: so many bytes behind the start of the lane's memory or its mirror.
+    pub(super) tables_at: usize,
 }
 
-/// Where kernels find names, findings and tables.
+/// Where kernels find names and findings: in buffers, or in place.
 pub(super) enum There {
-    /// Names and findings in these buffers, tables where the mirror has the batches'.
     Copied(Buffer, Option<Buffer>),
-    /// In place; the tables so far behind the start of the lane's memory.
-    InPlace(usize),
+    InPlace,
 }
 
 impl Lot {
@@ -99,36 +123,39 @@ impl Lot {
         by: &Dimensions,
     ) -> Result<Self, Failure> {
         let has_findings = by.findings_len > 0;
-        if mirror.copy.is_some() {
+        let none = || Failure::OutOfMemory { wanted: by.spare_len(), free: None };
+        if let Some(copy) = &mirror.copy {
             let host = |len| device.host_memory(len);
             let there = |len| device.allocate(len);
             let found = has_findings.then(|| there(by.findings_len)).transpose()?;
             return Ok(Self {
                 list: Some(host(by.names_len)?),
-                tables: Some(host(by.tables_len)?),
+                tables: Some(host(by.tables_len())?),
                 findings: has_findings.then(|| host(by.findings_len)).transpose()?,
                 there: There::Copied(there(by.names_len)?, found),
+                tables_at: copy.spare(by.tables_len()).ok_or_else(none)?,
             });
         }
-        let none = || Failure::OutOfMemory { wanted: by.spare_len(), free: None };
         let spare = |len| mirror.memory.spare(&mirror.region, len).ok_or_else(none);
-        let ((list, _), (tables, at)) = (spare(by.names_len)?, spare(by.tables_len)?);
+        let ((list, _), (tables, tables_at)) = (spare(by.names_len)?, spare(by.tables_len())?);
         let findings = has_findings.then(|| spare(by.findings_len)).transpose()?;
         Ok(Self {
             list: Some(list),
             tables: Some(tables),
             findings: findings.map(|(findings, _)| findings),
-            there: There::InPlace(at),
+            there: There::InPlace,
+            tables_at,
         })
     }
 
-    /// Writes `columns` of the tables of a launch and the names of its packets that are still forwarded, and keeps nothing of what was found
-    /// before. Gives how many there are; `None` while a stream has the memory.
+    /// Writes `columns` of the tables of a launch with what `gather` adds behind each, and the names of its packets that are still
+    /// forwarded, and keeps nothing of what was found before. Gives how many there are; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
         flights: &[Flight],
         columns: Columns,
-        table_len: usize,
+        stride: usize,
+        gather: impl Fn(&Batch, &mut [u8]),
     ) -> Option<u32> {
         let (list, tables) = (self.list.as_mut()?, self.tables.as_mut()?);
         if let Some(findings) = &mut self.findings {
@@ -137,10 +164,11 @@ impl Lot {
         let mut names = list.chunks_exact_mut(NAME_LEN);
         let mut count = 0;
         for (index, (Flight { batch, .. }, to)) in
-            flights.iter().zip(tables.chunks_exact_mut(table_len)).enumerate()
+            flights.iter().zip(tables.chunks_exact_mut(stride)).enumerate()
         {
             batch.copy_columns(columns, to);
-            let table = table_at(&self.there, index, batch, table_len) as u32;
+            gather(batch, to);
+            let table = (self.tables_at + index * stride) as u32;
             for (row, name) in batch.forward_rows().zip(&mut names) {
                 name[..4].copy_from_slice(&table.to_ne_bytes());
                 name[4..].copy_from_slice(&(row as u32).to_ne_bytes());
@@ -148,13 +176,5 @@ impl Lot {
             }
         }
         Some(count)
-    }
-}
-
-/// Where kernels find the table of batch `index` of a launch.
-fn table_at(there: &There, index: usize, batch: &Batch, table_len: usize) -> usize {
-    match there {
-        There::Copied(..) => batch.table_range().start,
-        There::InPlace(at) => at + index * table_len,
     }
 }

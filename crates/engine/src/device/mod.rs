@@ -13,12 +13,14 @@
 //! is then nothing else to go on from: what fails takes the launch's packets with it. Where they only read, the CPU does the
 //! work; packets that somebody may still read late are moved to other rooms first.
 
+mod crossings;
 mod demand;
 mod executor;
 mod launches;
 mod loaded;
 mod lot;
 mod mirror;
+mod prediction;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use std::time::Duration;
 use warpline_device::{Device, Failure, Stream};
 use warpline_packet::{REASONS_MAX, Reason};
 
+pub(crate) use crossings::Crossings;
 pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{LaunchData, Loaded, can_follow, load};

@@ -89,15 +89,17 @@ unsafe impl Memory for LaneMemory {
     }
 }
 
-/// Lends the rooms of the packets of `batch` that are still forwarded, and names where they lie. The batch is not touched until
+/// Lends the rooms of the packets of `batch` that are still forwarded, of all or of those that mirror `without` does not have, and names
+/// where they lie. The batch is not touched until
 /// the pieces have come back or their stream was given up. Says whether all lie in `region`.
 pub(crate) fn lend_rooms(
     region: &Region,
     batch: &Batch,
+    without: Option<u8>,
     mut take: impl FnMut(Piece, Range<usize>),
 ) -> bool {
     let mut all = true;
-    batch.spans(|span| {
+    let lend = |span: Range<usize>| {
         // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
         // the batch alone. What a stream that was given up may still write, or read in place, is nobody's from then on: packets
         // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy may be made
@@ -106,6 +108,10 @@ pub(crate) fn lend_rooms(
             Some(piece) => take(piece, span),
             None => all = false,
         }
-    });
+    };
+    match without {
+        Some(mirror) => batch.spans_without(mirror, lend),
+        None => batch.spans(lend),
+    }
     all
 }

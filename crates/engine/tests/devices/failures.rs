@@ -7,9 +7,11 @@ use std::time::Duration;
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
 use warpline_engine::{
-    Control, DEVICE_LOST, LaunchOptions, OnDevice, Ports, Settings, StartError, Streams, run,
+    Control, DEVICE_LOST, LaunchOptions, OnDevice, PlanOptions, Ports, Settings, StartError,
+    Streams, run,
 };
 use warpline_nf::Kernels;
+use warpline_sched::Mode;
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
@@ -53,7 +55,10 @@ fn run_faulty(
     let (first, fault) = (first + loading(forms), fault.clone());
     let script = move |number| (number >= first).then(|| fault.clone());
     let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(device), script));
-    run_whole(chain_on(forms, &device, launches()), settings(), inputs)
+    let mut chain = chain_on(forms, &device, launches());
+    // Whole frames: of fields alone nothing can be lost.
+    chain.set_plan(PlanOptions { mode: Mode::ShareAll, ..PlanOptions::default() });
+    run_whole(chain, settings(), inputs)
 }
 
 /// Every device, every fault, and from which work on.

@@ -4,6 +4,7 @@
 mod common;
 
 mod beside;
+mod crossings;
 mod demand;
 mod drops;
 mod failures;

@@ -1,7 +1,7 @@
 //! Plans for chains of the real functions, as they declare what they touch.
 
 use warpline_device::apart;
-use warpline_engine::{LaunchOptions, OnDevice, Settings, planned};
+use warpline_engine::{LaunchOptions, OnDevice, planned};
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Mode, Plan, Way};
 
@@ -18,7 +18,7 @@ fn plan(names: &[&str]) -> Option<Plan> {
         is_on.then_some(OnDevice { device, launches, is_required: true })
     };
     let chain = try_chain_on(&forms(&bare), &[], on).expect("a chain");
-    let problem = planned(&chain, &Settings::default(), 1024).problem;
+    let problem = planned(&chain, 1024).problem;
     Some(problem.plan(Mode::Adaptive).expect("a link"))
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use warpline_device::Device;
-use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
+use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
+use warpline_sched::Mode;
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW, SEAL_ESN_EDGE};
 use crate::common::frames::Input;
@@ -20,8 +21,13 @@ use crate::placed::{chain_on, copies, devices, has_kernels, told};
 /// OpenCL on a CPU compiles while it runs, and there is other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The plan of a mode, for frames of so many bytes: short ones cross whole, long ones field by field.
+fn plan(mode: Mode, packet_len: u32) -> PlanOptions {
+    PlanOptions { mode, packet_len }
+}
+
 /// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other way with them.
-fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions)> {
+fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions, PlanOptions)> {
     let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
     let one_batch = LaunchOptions { bytes: 1, streams: Streams::Count(2), ..default };
     let patient = LaunchOptions { delay: Duration::from_millis(5), ..default };
@@ -29,12 +35,12 @@ fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions)> {
     let at_once = LaunchOptions { delay: Duration::ZERO, streams: Streams::Measured, ..default };
     let with_graphs = |launches| LaunchOptions { graphs: has_graphs, ..launches };
     vec![
-        (1, 256, default),
-        (1, 1, with_graphs(at_once)),
-        (2, 64, with_graphs(one_batch)),
-        (4, 256, patient),
-        (2, 1024, with_graphs(sync)),
-        (4, 16, at_once),
+        (1, 256, default, plan(Mode::Adaptive, 1500)),
+        (1, 1, with_graphs(at_once), plan(Mode::PerNf, 64)),
+        (2, 64, with_graphs(one_batch), plan(Mode::ShareAll, 512)),
+        (4, 256, patient, plan(Mode::Local, 1500)),
+        (2, 1024, with_graphs(sync), plan(Mode::Adaptive, 64)),
+        (4, 16, at_once, plan(Mode::Adaptive, 9000)),
     ]
 }
 
@@ -47,10 +53,12 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         check_shows(forms, &reference);
     }
     let id = &device.description().id;
-    for (lanes, batch_packets, launches) in ways(device.description().has_graphs) {
-        let chain = chain_on(forms, device, launches);
+    for (lanes, batch_packets, launches, plan) in ways(device.description().has_graphs) {
+        let mut chain = chain_on(forms, device, launches);
+        chain.set_plan(plan);
         let settings = Settings { lanes, batch_packets, ..Settings::default() };
-        let what = format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}");
+        let what =
+            format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}, {plan:?}");
         let outcome = run_whole(chain, settings, &inputs);
         let part = &outcome.report.part;
         assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
@@ -192,6 +200,7 @@ proptest! {
         launches in launches(),
         (lanes, batch) in (prop_oneof![Just(1usize), Just(2), Just(4)], 1usize..300),
         (seed, odd, count) in (any::<u64>(), 0usize..40, 0usize..800),
+        (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
     ) {
         let devices = devices();
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
@@ -202,13 +211,14 @@ proptest! {
             let launches = LaunchOptions { graphs, ..launches };
             Some(OnDevice { device, launches, is_required: true })
         };
-        let Ok(chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
+        let Ok(mut chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
+        chain.set_plan(plan(mode, packet_len));
         prop_assume!(chain.multiply() <= 8);
         let inputs = traffic(&forms, Talk::new(seed, 40, 900).take(count), seed, odd);
         let reference = run_forms(&forms, Settings::default(), &inputs);
         let settings = Settings { lanes, batch_packets: batch, ..Settings::default() };
         let outcome = run_whole(chain, settings, &inputs);
-        let what = format!("{picks:?} {launches:?}");
+        let what = format!("{picks:?} {launches:?} {mode:?} {packet_len}");
         prop_assert!(told(&outcome).is_empty(), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }

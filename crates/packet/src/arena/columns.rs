@@ -55,6 +55,7 @@ columns! {
     pub(crate) FlowHash: u32;
     pub(crate) Interface: u16;
     pub(crate) ShardOf: u8;
+    pub(crate) Mirrored: u8;
     pub(super) RoomLen: u32;
     pub(crate) Link: u16;
     pub(super) RoomAt: u32;

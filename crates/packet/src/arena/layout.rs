@@ -64,7 +64,7 @@ impl ArenaLayout {
     }
 
     /// Rows that a column has memory for.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.slots()
     }
 

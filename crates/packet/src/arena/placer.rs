@@ -9,7 +9,7 @@
 use core::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::columns::{FrameLen, RoomAt, RoomLen, Start};
+use super::columns::{FrameLen, Mirrored, RoomAt, RoomLen, Start};
 use super::layout::{ALIGN, ArenaLayout, Full, SLAB_LEN, frame_start};
 use super::rows::Row;
 use super::slabs::Slabs;
@@ -161,6 +161,8 @@ impl Placer {
         table.column_mut(RoomLen)[row] = need as u32;
         table.column_mut(Start)[row] = self.headroom as u16;
         table.column_mut(FrameLen)[row] = bytes.len() as u32;
+        // No mirror has anything there.
+        table.column_mut(Mirrored)[row] = 0;
         Ok(())
     }
 

@@ -161,6 +161,7 @@ impl Table {
 
     /// Forgets the rows; scratch words of new ones are zero, as are the columns that say what becomes of a packet.
     pub(super) fn reset(&mut self) {
+        self.column_mut(Mirrored).fill(0);
         self.column_mut(NextHop).fill(0);
         self.column_mut(Left).fill(0);
         self.column_mut(VerdictOf).fill(0);

@@ -18,9 +18,6 @@ impl Outlook {
         let mut later = problem.end_reads;
         for (position, function) in problem.functions.iter().enumerate().rev() {
             later = later | function.after.needs | function.after_flagged.needs;
-            if problem.is_recoverable && !function.joins_next {
-                later = later | of_launch(&problem.functions[..position]);
-            }
             live[position] = later;
             later = later | function.before.needs | function.run.needs;
         }
@@ -35,13 +32,6 @@ impl Outlook {
     pub(super) fn elsewhere(&self, position: usize) -> FieldSet {
         self.elsewhere[position]
     }
-}
-
-/// What `after` reads of packets that were flagged by functions whose launches go on behind the last of `before`: it comes
-/// when the launch is over.
-fn of_launch(before: &[PlannedFunction]) -> FieldSet {
-    let own = before.iter().rev().take_while(|function| function.joins_next);
-    own.fold(FieldSet::EMPTY, |all, function| all | function.after_flagged.needs)
 }
 
 /// Walks from behind `run` of function `position` up to in front of the next one on its device, or to the end. A field

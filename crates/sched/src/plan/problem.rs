@@ -53,9 +53,6 @@ pub struct PlannedFunction {
     pub after_flagged: Touch,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f64,
-    /// Whether its launches are those of the next function too: the host has nothing to do between them, and a launch
-    /// that fails is done again from what the host had in front of the first.
-    pub joins_next: bool,
 }
 
 impl PlannedFunction {
@@ -69,7 +66,6 @@ impl PlannedFunction {
             after: Touch::of(access.after),
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
-            joins_next: false,
         }
     }
 
@@ -83,7 +79,24 @@ impl PlannedFunction {
             after: Touch::NONE,
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
-            joins_next: false,
+        }
+    }
+
+    /// It and `next` as one, whose launches are the same: nothing happens on the host between them.
+    #[must_use]
+    pub fn joined_with(self, next: &Self) -> Self {
+        let both = |one: Touch, other: Touch| Touch {
+            needs: one.needs | other.needs,
+            writes: one.writes | other.writes,
+        };
+        Self {
+            name: format!("{}, {}", self.name, next.name),
+            device: self.device,
+            before: both(self.before, next.before),
+            run: both(self.run, next.run),
+            after: both(self.after, next.after),
+            after_flagged: both(self.after_flagged, next.after_flagged),
+            flagged_share: 1.0 - (1.0 - self.flagged_share) * (1.0 - next.flagged_share),
         }
     }
 
@@ -113,7 +126,7 @@ pub struct Problem {
     pub end_reads: FieldSet,
     /// Fields of frames that can cross one by one; the others cross with whole frames.
     pub gathered: FieldSet,
-    /// Whether the host has all that anyone will need behind every launch, so that a lost device costs no packet.
+    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet.
     pub is_recoverable: bool,
 }
 

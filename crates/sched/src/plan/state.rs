@@ -163,10 +163,7 @@ impl State {
         let function = &problem.functions[position];
         let device = function.device?;
         let live = outlook.live(position);
-        let elsewhere = match problem.is_recoverable && !function.joins_next {
-            true => live,
-            false => outlook.elsewhere(position),
-        };
+        let elsewhere = if problem.is_recoverable { live } else { outlook.elsewhere(position) };
         let has = if is_direct { function.run.writes } else { self.mirrors[device]? };
         let dirty = has & !self.host;
         let (way, fields) = match (down, is_direct) {
@@ -185,10 +182,7 @@ impl State {
             return None;
         }
         self.host = self.host | fields;
-        // Those of a launch that goes on come back with all others.
-        let is_over = !(problem.is_recoverable && function.joins_next);
-        let missing = if is_over { live & !self.host } else { FieldSet::EMPTY };
-        let flagged = function.of_flagged(missing);
+        let flagged = function.of_flagged(live & !self.host);
         let mut of_flagged = problem.widths.crossing(Way::Fields, flagged);
         of_flagged.bytes *= function.flagged_share;
         if matches!(down, Down::Last | Down::LastFrame) {

@@ -51,6 +51,8 @@ const TABLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("to_device_bytes", "whole"),
             ("to_host_bytes", "whole"),
+            ("predicted_to_device_bytes", "whole"),
+            ("predicted_to_host_bytes", "whole"),
             ("launches", "whole"),
             ("streams", "whole"),
         ],

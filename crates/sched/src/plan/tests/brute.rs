@@ -127,11 +127,7 @@ fn step(
     at.holders.write(function.run.writes, own);
     let live = live(problem, position);
     let unseen = at.holders.held(own) & !at.holders.held(0) & live;
-    let goes_on = problem.is_recoverable && function.joins_next;
-    let needed = match problem.is_recoverable && !goes_on {
-        true => live,
-        false => needed(problem, position, device),
-    };
+    let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
     let (way_back, back, mirror_after) = match (to_host, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),
@@ -151,7 +147,6 @@ fn step(
     at.holders.copy(back & at.holders.held(own), 0);
     let missing = live & !at.holders.held(0);
     let flagged = match function.after_flagged {
-        _ if goes_on => FieldSet::EMPTY,
         touch if touch.needs.is_empty() && touch.writes.is_empty() => FieldSet::EMPTY,
         touch if touch.writes.is_empty() => missing & touch.needs,
         _ => missing,
@@ -179,15 +174,7 @@ fn live(problem: &Problem, position: usize) -> FieldSet {
     let of_later = later
         .flat_map(|one| [one.before, one.run, one.after, one.after_flagged])
         .fold(FieldSet::EMPTY, |all, touch| all | touch.needs);
-    // Flagged packets wait for the end of their launch, which may be here or later: later ones end at or behind one of these.
-    let mut of_launches = FieldSet::EMPTY;
-    for start in 0..position {
-        let end = (start..).find(|&at| !problem.functions[at].joins_next);
-        if problem.is_recoverable && end >= Some(position) {
-            of_launches = of_launches | problem.functions[start].after_flagged.needs;
-        }
-    }
-    of_later | of_launches | here.after.needs | here.after_flagged.needs | problem.end_reads
+    of_later | here.after.needs | here.after_flagged.needs | problem.end_reads
 }
 
 /// What somebody else reads before `device` has its next turn, and nobody wrote before that.

@@ -62,19 +62,8 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
             after,
             after_flagged,
             flagged_share,
-            joins_next: false,
         },
     )
-}
-
-/// Has functions on one device share launches here and there, where the host has nothing to do between them.
-fn join(functions: &mut [PlannedFunction], joins: &[bool]) {
-    for at in 1..functions.len() {
-        let [one, next] = &functions[at - 1..=at] else { continue };
-        let is_idle = one.after.is_none() && next.before.is_none();
-        let can = one.device.is_some() && one.device == next.device && is_idle;
-        functions[at - 1].joins_next = can && joins[at];
-    }
 }
 
 /// From free to dear, each by itself.
@@ -97,20 +86,18 @@ fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
     let functions = prop::collection::vec(function(devices), 0..=most);
     let links = prop::collection::vec(link(), devices..=devices);
     let ends = prop_oneof![Just(FieldSet::FRAME), Just(Problem::sink_reads())];
-    let joins = prop::collection::vec(any::<bool>(), most);
     let rules = (prop::bool::weighted(0.4), any::<bool>());
-    (functions, links, 60u32..1600, 0u32..200, ends, rules, joins).prop_map(
-        |(mut functions, links, len, around, end_reads, (is_recoverable, gathers_all), joins)| {
-            join(&mut functions, &joins);
+    (functions, links, 60u32..1600, 0u32..200, ends, rules).prop_map(
+        |(functions, links, len, around, end_reads, (is_recoverable, gathers_all))| {
             // What can't cross by itself must never be on a device alone.
-            let whole = FieldSet::of(&[Field::Payload]);
             let gathers_all = gathers_all || !is_recoverable;
+            let others = FieldSet::FRAME & !FieldSet::of(&[Field::Payload]);
             Problem {
                 functions,
                 links,
                 widths: Widths::of_udp(len, len + around),
                 end_reads,
-                gathered: if gathers_all { FieldSet::FRAME } else { FieldSet::FRAME & !whole },
+                gathered: if gathers_all { FieldSet::FRAME } else { others },
                 is_recoverable,
             }
         },

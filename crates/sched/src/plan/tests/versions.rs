@@ -8,7 +8,6 @@ use super::super::{Plan, Way};
 
 const FIELDS: usize = Field::ALL.len();
 
-#[derive(Clone)]
 struct Memories {
     newest: [u32; FIELDS],
     host: [u32; FIELDS],
@@ -53,13 +52,6 @@ impl Memories {
         }
         Ok(())
     }
-
-    /// The same of a packet of which the device may have older values than the host.
-    fn take(&mut self, device: usize, fields: FieldSet) {
-        for at in fields.iter().map(|field| field.bit() as usize) {
-            self.host[at] = self.host[at].max(self.devices[device][at].unwrap_or(0));
-        }
-    }
 }
 
 /// Follows a packet through the plan.
@@ -69,7 +61,6 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
         host: [1; FIELDS],
         devices: vec![[None; FIELDS]; problem.links.len()],
     };
-    let mut flagged: Vec<(&str, Touch, Memories)> = Vec::new();
     for (position, function) in problem.functions.iter().enumerate() {
         let name = &function.name;
         at.touch(None, function.before, &format!("before of {name}"))?;
@@ -87,23 +78,19 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
         }
         at.touch(Some(device), function.run, &format!("run of {name}"))?;
         at.bring_back(device, step.to_host.fields, name)?;
-        // Flagged packets go no further on the device. Those of a launch that goes on come back with its others.
-        let goes_on = problem.is_recoverable && function.joins_next;
-        flagged.iter_mut().for_each(|(_, _, one)| one.take(device, step.to_host.fields));
-        let mut own = at.clone();
-        bring(&mut own, step.flagged.fields, name)?;
-        flagged.push((name, function.after_flagged, own));
-        let over = if goes_on { 0 } else { flagged.len() };
-        for (name, touch, mut one) in flagged.drain(..over) {
-            one.touch(None, touch, &format!("after of {name}, flagged"))?;
-        }
+        // A flagged packet: what it takes along, and then `after`, apart from all others.
+        let others = at.host;
+        let newest = at.newest;
+        bring(&mut at, step.flagged.fields, name)?;
+        at.touch(None, function.after_flagged, &format!("after of {name}, flagged"))?;
+        (at.host, at.newest) = (others, newest);
         at.touch(None, function.after, &format!("after of {name}"))?;
         if !step.mirror_after {
             at.devices[device] = [None; FIELDS];
         } else if step.to_device.way == Way::Direct {
             return Err(format!("{name} works without a mirror, and has one afterwards"));
         }
-        if problem.is_recoverable && !goes_on {
+        if problem.is_recoverable {
             lost(problem, &at, position)?;
         }
     }

@@ -1,11 +1,11 @@
 //! A chain's plans as JSON: enough to check them with a model of one's own.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::{Chain, planned};
-use warpline_packet::{Field, FieldSet, ReadWrite};
+use warpline_engine::{Chain, Instance, Planned, planned};
+use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, Mode, Plan, Step};
 
-use super::{RUN_DOES, device_of, made};
+use super::{device_of, made};
 use crate::Failure;
 use crate::chain_file::Loaded;
 
@@ -21,34 +21,37 @@ pub(super) fn all(chains: &[Loaded], packet_len: u32) -> Result<String, Failure>
 
 fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
     let chain = &loaded.chain;
-    let own = planned(chain, &loaded.settings, packet_len);
+    let own = planned(chain, packet_len);
     let mut widths: Map<String, Value> = Field::ALL
         .iter()
         .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
         .collect();
     // Not a field: a frame as it crosses whole, with what is around it.
     widths.insert("room".into(), json!(own.problem.widths.room));
-    let functions: Vec<Value> = chain
-        .instances
+    let functions: Vec<Value> = own
+        .problem
+        .functions
         .iter()
         .enumerate()
-        .map(|(position, instance)| {
-            let access = instance.function.access();
+        .map(|(number, function)| {
+            let members = &chain.instances[own.positions[number].clone()];
+            let declared = |phase| declared(members, phase);
             json!({
-                "name": instance.name,
-                "device": device_of(chain, position),
-                "copies": own.problem.functions[position].device.is_some(),
-                "before": declared(access.before),
-                "run": declared(access.run),
-                "after": declared(access.after),
-                "after_flagged": declared(access.after_flagged),
-                "flagged_share": access.flagged_share,
+                "name": function.name,
+                "members": members.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+                "device": device_of(chain, &own, number),
+                "copies": function.device.is_some(),
+                "before": declared(|access| access.before),
+                "run": declared(|access| access.run),
+                "after": declared(|access| access.after),
+                "after_flagged": declared(|access| access.after_flagged),
+                "flagged_share": function.flagged_share,
             })
         })
         .collect();
     let mut modes = Map::new();
     for mode in Mode::ALL {
-        modes.insert(mode.name().into(), plan_json(chain, &made(&own, mode)?));
+        modes.insert(mode.name().into(), plan_json(chain, &own, &made(&own, mode)?));
     }
     Ok(json!({
         "name": chain.name,
@@ -56,7 +59,7 @@ fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
         "widths": widths,
         "end_reads": names(own.problem.end_reads),
         "functions": functions,
-        "runs_as": RUN_DOES.name(),
+        "runs_as": chain.plan().mode.name(),
         "modes": modes,
     }))
 }
@@ -65,8 +68,13 @@ fn names(fields: FieldSet) -> Vec<&'static str> {
     fields.iter().map(Field::name).collect()
 }
 
-fn declared(touch: ReadWrite) -> Value {
-    json!({ "reads": names(touch.reads), "writes": names(touch.writes) })
+/// What functions that share launches declare of a phase, together.
+fn declared(members: &[Instance], phase: fn(&Access) -> ReadWrite) -> Value {
+    let all = members.iter().map(|one| phase(one.function.access()));
+    let sum = all.fold(ReadWrite::NONE, |all, one| {
+        ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
+    });
+    json!({ "reads": names(sum.reads), "writes": names(sum.writes) })
 }
 
 fn crossing(crossing: &Crossing) -> Value {
@@ -74,11 +82,11 @@ fn crossing(crossing: &Crossing) -> Value {
     json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
 }
 
-fn plan_json(chain: &Chain, plan: &Plan) -> Value {
+fn plan_json(chain: &Chain, own: &Planned, plan: &Plan) -> Value {
     let step = |step: &Step| {
         json!({
-            "function": chain.instances[step.function].name,
-            "device": device_of(chain, step.function),
+            "function": own.problem.functions[step.function].name,
+            "device": device_of(chain, own, step.function),
             "first_to_host": crossing(&step.first_to_host),
             "to_device": crossing(&step.to_device),
             "to_host": crossing(&step.to_host),

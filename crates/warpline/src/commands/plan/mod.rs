@@ -20,29 +20,29 @@ use crate::device_keys::check_name;
 /// Lengths of frames that the tables show.
 const LENS: [u32; 3] = [64, 512, 1518];
 
-/// What `run` does today.
-const RUN_DOES: Mode = Mode::ShareAll;
-
 /// In words, or as JSON.
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let device = arguments.device.as_deref();
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let path: &Path = &arguments.chain;
     let chains = super::load_file(path, &Setting::of_set(&arguments.set), false, device)?;
-    let mode = arguments.mode.as_deref().map_or(Ok(Mode::Adaptive), named_mode)?;
+    // The same for all chains of a file.
+    let own = chains.first().map(|loaded| loaded.chain.plan()).unwrap_or_default();
+    let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;
+    let packet_len = arguments.packet_len.unwrap_or(own.packet_len);
     let field = arguments.explain.as_deref().map(named_field).transpose()?;
     if arguments.json {
-        return say(&json::all(&chains, arguments.packet_len)?);
+        return say(&json::all(&chains, packet_len)?);
     }
     if let Some(file) = &arguments.svg {
-        let drawn = svg::draw(&chains, arguments.packet_len, mode)?;
+        let drawn = svg::draw(&chains, packet_len, mode)?;
         return fs::write(file, drawn)
             .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))));
     }
     for loaded in &chains {
         let text = match field {
-            Some(field) => explained(loaded, arguments.packet_len, mode, field)?,
-            None => described(loaded, arguments.packet_len, mode)?,
+            Some(field) => explained(loaded, packet_len, mode, field)?,
+            None => described(loaded, packet_len, mode)?,
         };
         say(&text)?;
     }
@@ -67,15 +67,15 @@ fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
     planned.problem.plan(mode).map_err(|why| Failure::Usage(why.to_string()))
 }
 
-/// The device that a function runs on.
-fn device_of(chain: &Chain, position: usize) -> &str {
-    chain.instances[position].device_id()
+/// The device that a function of the problem runs on.
+fn device_of<'a>(chain: &'a Chain, planned: &Planned, function: usize) -> &'a str {
+    chain.instances[planned.positions[function].start].device_id()
 }
 
 /// The plan of a mode, step by step, and the totals of all modes.
 fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Failure> {
-    let (chain, settings) = (&loaded.chain, &loaded.settings);
-    let at = |len| planned(chain, settings, len);
+    let chain = &loaded.chain;
+    let at = |len| planned(chain, len);
     let own = at(packet_len);
     let plan = made(&own, mode)?;
     let mut text = format!(
@@ -84,9 +84,10 @@ fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Fai
         mode.name(),
         own.problem.widths.room
     );
-    for position in 0..chain.instances.len() {
-        let name = &chain.instances[position].name;
-        text += &format!("  {name:<14} on {}\n", device_of(chain, position));
+    let functions = &own.problem.functions;
+    for (position, function) in functions.iter().enumerate() {
+        let (name, device) = (&function.name, device_of(chain, &own, position));
+        text += &format!("  {name:<14} on {device}\n");
         if let Some(step) = plan.step(position) {
             text += &step_lines(step);
         }
@@ -96,19 +97,19 @@ fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Fai
         return Ok(text);
     }
     let kept = plan.kept(&own.problem);
-    for position in 0..chain.instances.len() {
+    for position in 0..functions.len() {
         for since in 0..position {
             let of = kept.iter().filter(|kept| kept.function == position && kept.since == since);
             let fields: FieldSet = of.map(|kept| kept.field).collect();
             if !fields.is_empty() {
                 text += &format!(
                     "  {} needs {fields}: still in the mirror since {}\n",
-                    chain.instances[position].name, chain.instances[since].name
+                    functions[position].name, functions[since].name
                 );
             }
         }
     }
-    text += &totals(&at)?;
+    text += &totals(&at, chain.plan().mode)?;
     text += &costs();
     Ok(text)
 }
@@ -137,8 +138,8 @@ fn step_lines(step: &Step) -> String {
     .concat()
 }
 
-/// Bytes a packet and costs of every mode, at some lengths.
-fn totals(at: &dyn Fn(u32) -> Planned) -> Result<String, Failure> {
+/// Bytes a packet and costs of every mode, at some lengths; `run_does` is the one that runs.
+fn totals(at: &dyn Fn(u32) -> Planned, run_does: Mode) -> Result<String, Failure> {
     let mut text = format!("\n  {:<10}", "B a packet");
     for len in LENS {
         text += &format!(" {:>22}", format!("{len} B: there, back"));
@@ -153,7 +154,7 @@ fn totals(at: &dyn Fn(u32) -> Planned) -> Result<String, Failure> {
             text += &format!(" {both:>22}");
             cost = plan.cost_ns;
         }
-        let note = if mode == RUN_DOES { "  (what `run` does)" } else { "" };
+        let note = if mode == run_does { "  (what `run` does)" } else { "" };
         text += &format!("   {cost:.1}{note}\n");
     }
     Ok(text)
@@ -177,9 +178,9 @@ fn explained(
     field: Field,
 ) -> Result<String, Failure> {
     let chain = &loaded.chain;
-    let own = planned(chain, &loaded.settings, packet_len);
+    let own = planned(chain, packet_len);
     let plan = made(&own, mode)?;
-    let name = |position: usize| chain.instances[position].name.as_str();
+    let name = |position: usize| own.problem.functions[position].name.as_str();
     let on =
         |device: Option<usize>| device.map_or("the host", |device| own.devices[device].as_str());
     let mut text = format!("chain {:?}, {} plan: {}\n", chain.name, mode.name(), field.name());

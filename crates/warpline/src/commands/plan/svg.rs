@@ -21,7 +21,7 @@ const THICK: f64 = 14.0;
 pub(super) fn draw(chains: &[Loaded], packet_len: u32, mode: Mode) -> Result<String, Failure> {
     let (mut body, mut top, mut width) = (String::new(), 0, 0);
     for loaded in chains {
-        let own = planned(&loaded.chain, &loaded.settings, packet_len);
+        let own = planned(&loaded.chain, packet_len);
         let plan = made(&own, mode)?;
         let title = format!(
             "{}, {} plan, frames of {packet_len} bytes: {:.1} B a packet there, {:.1} back",
@@ -35,7 +35,7 @@ pub(super) fn draw(chains: &[Loaded], packet_len: u32, mode: Mode) -> Result<Str
         lanes(&mut body, loaded, &own, &plan);
         body += "</g>\n";
         top += 50 + LANE * (own.devices.len() + 1);
-        width = width.max(LEFT + COLUMN * loaded.chain.instances.len() + 20);
+        width = width.max(LEFT + COLUMN * own.problem.functions.len() + 20);
     }
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -49,26 +49,26 @@ const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"5\" ref
     markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0,0 L6,3 L0,6 z\" fill=\"#456\"/></marker></defs>\n";
 
 fn lanes(body: &mut String, loaded: &Loaded, own: &Planned, plan: &Plan) {
-    let instances = &loaded.chain.instances;
+    let functions = &own.problem.functions;
     let names = std::iter::once("host").chain(own.devices.iter().map(String::as_str));
     for (lane, name) in names.enumerate() {
         let y = 40 + LANE * lane + BOX.1 / 2;
         text(body, (10, y + 4), "start", name);
-        let end = LEFT + COLUMN * instances.len();
+        let end = LEFT + COLUMN * functions.len();
         let _ = writeln!(
             body,
             "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{end}\" y2=\"{y}\" stroke=\"#ddd\"/>"
         );
     }
-    for (position, instance) in instances.iter().enumerate() {
-        let lane = own.problem.functions[position].device.map_or(0, |device| device + 1);
+    for (position, function) in functions.iter().enumerate() {
+        let lane = function.device.map_or(0, |device| device + 1);
         let (x, y) = (LEFT + COLUMN * position, 40 + LANE * lane);
         let _ = writeln!(
             body,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#eef\" stroke=\"#456\"/>",
             BOX.0, BOX.1
         );
-        let shown = format!("{} ({})", instance.name, device_of(&loaded.chain, position));
+        let shown = format!("{} ({})", function.name, device_of(&loaded.chain, own, position));
         text(body, (x + BOX.0 / 2, y + BOX.1 / 2 + 4), "middle", &shown);
         if let Some(step) = plan.step(position) {
             arrows(body, (x, y), step, own.problem.widths.room);

@@ -1,0 +1,82 @@
+//! What crosses to a stage's device for each launch, and back: a plan's step as launches carry it out. Tables cross besides, as far as
+//! functions read and write them.
+
+use warpline_packet::{ArenaLayout, Binding, FieldSet};
+use warpline_sched::{Crossing, Step, Way};
+
+/// Of which packets rooms go to the mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoomsThere {
+    /// Of all.
+    All,
+    /// Of those that the mirror doesn't have, as functions made them, or their work was done on the CPU.
+    Missing,
+    /// Of none: kernels need no frame.
+    None,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Crossings {
+    pub(crate) rooms_there: RoomsThere,
+    /// Whether rooms come back over the host's.
+    pub(crate) rooms_back: bool,
+    /// Fields of frames that go to the device by themselves, and those that come back so.
+    pub(crate) there: FieldSet,
+    pub(crate) back: FieldSet,
+    /// Whether the mirror has the packets from here on, for launches behind.
+    pub(crate) keeps_mirror: bool,
+}
+
+impl Crossings {
+    /// Whole rooms there, and back where frames are written: what always does.
+    pub(crate) fn whole(writes_frames: bool) -> Self {
+        Self {
+            rooms_there: RoomsThere::All,
+            rooms_back: writes_frames,
+            there: FieldSet::EMPTY,
+            back: FieldSet::EMPTY,
+            keeps_mirror: false,
+        }
+    }
+
+    /// As a step says; `is_mirrored` says whether its device's mirror is in use in front of it.
+    pub(crate) fn of(step: &Step, is_mirrored: bool) -> Self {
+        let fields = |crossing: &Crossing| match crossing.way {
+            Way::Frame => FieldSet::EMPTY,
+            _ => crossing.fields & FieldSet::FRAME,
+        };
+        Self {
+            rooms_there: match (step.to_device.way, is_mirrored) {
+                (Way::Frame, _) => RoomsThere::All,
+                (_, true) => RoomsThere::Missing,
+                (_, false) => RoomsThere::None,
+            },
+            rooms_back: step.to_host.way == Way::Frame,
+            there: fields(&step.to_device),
+            back: fields(&step.to_host),
+            keeps_mirror: step.mirror_after,
+        }
+    }
+
+    /// Whether kernels find fields in columns alone.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.rooms_there == RoomsThere::None
+    }
+
+    /// The columns in which fields cross, behind tables of `layout`.
+    pub(crate) fn columns(&self, layout: &ArenaLayout) -> Binding {
+        Binding::staged(self.there | self.back, layout).unwrap_or(Binding::MIRROR)
+    }
+
+    /// Where kernels of functions find fields.
+    pub(crate) fn binding(&self, layout: &ArenaLayout) -> Binding {
+        if self.is_direct() { self.columns(layout) } else { Binding::MIRROR }
+    }
+
+    /// The columns for the kernels that copy fields between them and the mirror; none where there is nothing to copy.
+    pub(crate) fn copies(&self, layout: &ArenaLayout) -> Option<Binding> {
+        let has_some = !(self.there | self.back).is_empty() && !self.is_direct();
+        has_some.then(|| self.columns(layout).with_copies(self.there, self.back))
+    }
+}

@@ -1,0 +1,158 @@
+//! Chains whose fields cross to devices and back by every plan: the packets are those of the CPU, the bytes those of the plan, whatever the
+//! CPU's functions between do to packets that a mirror has.
+
+use std::sync::Arc;
+
+use warpline_device::faulty::{Fault, Faulty};
+use warpline_device::{Device, Failure, apart};
+use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions, Settings};
+use warpline_sched::Mode;
+
+use crate::common::forms::Form;
+use crate::common::frames::Input;
+use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::talk::Talk;
+use crate::failures::{launches, loading};
+use crate::placed::{copies, devices, host, told};
+use crate::same::PATIENCE;
+
+/// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
+fn chain_of(
+    names: &[&str],
+    device: &Arc<dyn Device>,
+    launches: LaunchOptions,
+    plan: PlanOptions,
+) -> Chain {
+    let on = |place: usize| {
+        let device = Arc::clone(device);
+        names[place].starts_with('@').then_some(OnDevice { device, launches, is_required: true })
+    };
+    let mut chain = try_chain_on(&bare(names), &[], on).unwrap_or_else(|why| panic!("{why}"));
+    chain.set_plan(plan);
+    chain
+}
+
+fn bare(names: &[&str]) -> Vec<Form> {
+    let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches('@')).collect();
+    forms(&bare)
+}
+
+fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
+    traffic(&bare(names), Talk::new(71, 60, 1400).take(packets), 73, 15)
+}
+
+/// Chains in which packets stay in a mirror while the CPU changes, makes, drops, or opens some.
+const CHAINS: &[&[&str]] = &[
+    &["@digest-count", "monitor", "@digest-count"],
+    &["@digest-count", "router", "@digest-count"],
+    &["@open", "router-plain", "@digest-count"],
+    &["@digest-count", "nat", "@router-plain", "@digest-count"],
+    &["@nat", "firewall", "@digest-count", "router-plain", "@router-plain"],
+    &["@digest-count", "open", "@digest-count", "@router"],
+    &["@digest-count", "router-plain", "@seal"],
+];
+
+fn default() -> LaunchOptions {
+    LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() }
+}
+
+fn plans() -> impl Iterator<Item = PlanOptions> {
+    let lens = [64, 1400];
+    lens.into_iter().flat_map(|packet_len| Mode::ALL.map(|mode| PlanOptions { mode, packet_len }))
+}
+
+#[test]
+fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
+    for names in CHAINS {
+        let inputs = input_for(names, 400);
+        let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+        for device in devices().iter().filter(|device| copies(device)) {
+            // Others take longer to compile each.
+            let each = if device.description().id.starts_with("host") { 1 } else { 4 };
+            for (number, plan) in plans().enumerate().step_by(each) {
+                let chain = chain_of(names, device, default(), plan);
+                let batch_packets = [256, 7, 64][number % 3];
+                let settings =
+                    Settings { lanes: 1 + number % 2, batch_packets, ..Settings::default() };
+                let outcome = run_whole(chain, settings, &inputs);
+                let what = format!("{names:?} on {}, {plan:?}", device.description().id);
+                assert_same(&reference, &outcome.summary(), &what);
+            }
+        }
+    }
+}
+
+/// Bytes that crossed for the functions of a run, there and back, which are what was planned.
+fn moved(names: &[&str], plan: PlanOptions, inputs: &[Input]) -> Option<Vec<[u64; 2]>> {
+    let device = apart(&host()?);
+    let outcome = run_whole(chain_of(names, &device, default(), plan), Settings::default(), inputs);
+    assert!(told(&outcome).is_empty(), "{names:?}, {plan:?}: {:?}", told(&outcome));
+    let functions = &outcome.report.part.functions;
+    let of = functions.iter().map(|function| &function.transfers);
+    Some(of.map(|own| [own.to_device_bytes, own.to_host_bytes]).collect())
+}
+
+/// Frames that hold UDP in IPv4, so long each, all of which go on.
+fn long_frames(count: usize, len: usize) -> Vec<Input> {
+    let talk = Talk::new(3, 40, len).take(count);
+    traffic(&bare(&["digest-count"]), talk, 5, 0)
+}
+
+fn adaptive() -> PlanOptions {
+    PlanOptions { mode: Mode::Adaptive, packet_len: 1400 }
+}
+
+#[test]
+fn a_router_is_sent_fields_and_no_frames() {
+    let inputs = long_frames(1000, 1400);
+    let bytes: u64 = inputs.iter().map(|input| input.bytes.len() as u64).sum();
+    let of = |mode| moved(&["@router-plain"], PlanOptions { mode, ..adaptive() }, &inputs);
+    let Some(whole) = of(Mode::ShareAll) else { return };
+    assert!(whole[0].iter().all(|&moved| moved > bytes), "{whole:?}, frames have {bytes}");
+    for mode in [Mode::Adaptive, Mode::Local, Mode::PerNf] {
+        let [there, back] = of(mode).expect("the same device")[0];
+        assert!(
+            4 * there < whole[0][0] && 8 * back < whole[0][1],
+            "{mode:?}: {there}, {back}, {whole:?}"
+        );
+    }
+}
+
+#[test]
+fn a_payload_goes_to_the_device_once() {
+    let inputs = long_frames(1000, 1400);
+    let names = ["@digest-count", "router-plain", "@digest-count"];
+    let Some(kept) = moved(&names, adaptive(), &inputs) else { return };
+    let again = PlanOptions { mode: Mode::ShareAll, ..adaptive() };
+    let again = moved(&names, again, &inputs).expect("the same device");
+    assert_eq!(kept[0][0], again[0][0]);
+    assert!(kept[2][0] * 5 < again[2][0], "{kept:?}, and each for itself {again:?}");
+}
+
+/// Nothing of the host's is written until all fields are back. So whatever fails, the CPU has all that it needs.
+#[test]
+fn what_fails_where_only_fields_come_back_is_done_by_the_cpu() {
+    let Some(host) = host() else { return };
+    let faults = [
+        Fault::Fail(Failure::Work("no".into())),
+        Fault::Fail(Failure::Lost("it fell off the bus".into())),
+        Fault::Hang,
+    ];
+    for names in [&["@router-plain"][..], &["@digest-count", "router-plain", "@digest-count"]] {
+        let inputs = input_for(names, 800);
+        let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+        for (fault, first) in faults.iter().flat_map(|fault| [0, 1, 9].map(|first| (fault, first)))
+        {
+            let first = first + loading(&bare(names)) + 2;
+            let fault = fault.clone();
+            let script = move |number| (number >= first).then(|| fault.clone());
+            let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), script));
+            let settings = Settings { batch_packets: 64, ..Settings::default() };
+            let chain = chain_of(names, &device, launches(), adaptive());
+            let outcome: Outcome = run_whole(chain, settings, &inputs);
+            assert_same(&reference, &outcome.summary(), &format!("{names:?} from {first} on"));
+            assert!(!told(&outcome).is_empty(), "{names:?} from {first} on");
+        }
+    }
+}

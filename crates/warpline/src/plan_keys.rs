@@ -1,0 +1,20 @@
+//! What a `[plan]` table says of how fields of packets cross to devices and back, for all chains of the file.
+
+use warpline_engine::PlanOptions;
+use warpline_nf::Section;
+use warpline_sched::Mode;
+
+/// The table's name: no function can have it.
+pub(crate) const TABLE: &str = "plan";
+
+/// Bytes of a frame that a plan may be made for: the headers of UDP in IPv4 at least.
+pub(crate) const PACKET_LENS: core::ops::RangeInclusive<u64> = 42..=65_535;
+
+/// Reads it.
+pub(crate) fn read(section: &mut Section<'_>) -> PlanOptions {
+    section.refuse_all_but(&["mode", "packet_len"]);
+    let default = PlanOptions::default();
+    let modes = Mode::ALL.map(|mode| (mode.name(), mode));
+    let len = section.integer("packet_len", PACKET_LENS, default.packet_len.into());
+    PlanOptions { mode: section.choice("mode", &modes, default.mode), packet_len: len as u32 }
+}
