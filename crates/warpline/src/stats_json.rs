@@ -114,7 +114,6 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
         "name": instance.name,
         "function": instance.definition.name,
         "device": instance.device_id(),
-        "transfers": transfers(&stats.transfers),
         "packets_in": stats.packets_in,
         "packets_out": stats.packets_out,
         "generated": stats.generated,
@@ -125,6 +124,7 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
         "counters": stats.counters,
         "tables": tables(&stats.tables),
         "about": instance.function.about().json,
+        "transfers": transfers(&stats.transfers),
     })
 }
 

@@ -199,10 +199,38 @@ fn a_device_that_is_told_to_copies() {
         return;
     }
     demo.warpline("run chain.toml --output cpu.pcap").expect(0);
-    let copies = "--device host --set digest.in_place=false --set router.in_place=false";
-    demo.warpline(&format!("run chain.toml --output apart.pcap --stats s.json {copies}")).expect(0);
-    assert!(demo.read("cpu.pcap") == demo.read("apart.pcap"));
-    let transfers = &crate::stats::read(&demo, "s.json")["chains"][0]["transfers"];
-    assert!(crate::stats::whole(&transfers["to_device_bytes"]) > 0, "{transfers}");
-    assert!(crate::stats::whole(&transfers["to_host_bytes"]) > 0, "{transfers}");
+    let names = ["firewall", "nat", "nids", "digest", "router"];
+    let apart = names.map(|name| format!("--set {name}.in_place=false")).join(" ");
+    let mut there = Vec::new();
+    for mode in ["adaptive", "local", "share_all", "per_nf"] {
+        let asked = format!(
+            "run chain.toml --output {mode}.pcap --stats s.json --device host {apart} --set plan.mode={mode}"
+        );
+        demo.warpline(&asked).expect(0);
+        assert!(demo.read("cpu.pcap") == demo.read(&format!("{mode}.pcap")), "{mode}");
+        let transfers = &crate::stats::read(&demo, "s.json")["chains"][0]["transfers"];
+        let of = |key: &str| crate::stats::whole(&transfers[key]);
+        assert!(of("to_device_bytes") > 0 && of("to_host_bytes") > 0, "{mode}: {transfers}");
+        there.push(of("to_device_bytes") + of("to_host_bytes"));
+    }
+    assert!(there[1..].iter().all(|other| there[0] <= *other), "{there:?}");
+}
+
+#[test]
+fn mistakes_in_a_plan_table_are_told() {
+    let demo = Demo::new();
+    let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
+    for (text, why) in [
+        ("[plan]\nmode = \"best\"\n", "\"adaptive\" or \"local\" or \"share_all\" or \"per_nf\""),
+        ("[plan]\nspeed = 1\n", "[plan] has no key `speed`"),
+        ("[plan]\npacket_len = 41\n", "packet_len"),
+        ("[[plan]]\nmode = \"local\"\n", "`plan` is a table"),
+    ] {
+        demo.write("plan.toml", &format!("{chain}\n{text}"));
+        let ended = demo.warpline("check plan.toml").expect(2);
+        assert!(ended.stderr.contains(why), "{text}: {}", ended.stderr);
+    }
+    demo.write("plan.toml", "[chain]\nfunctions = [\"plan\"]\n[plan]\nfunction = \"router\"\n");
+    let ended = demo.warpline("check plan.toml").expect(2);
+    assert!(ended.stderr.contains("[plan] has no key `function`"), "{}", ended.stderr);
 }

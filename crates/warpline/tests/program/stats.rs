@@ -46,17 +46,16 @@ const TABLES: &[(&str, &[(&str, &str)])] = &[
     ("time", &[("strays", "whole"), ("gaps", "whole"), ("steps_back", "whole")]),
     ("rate", &[("gbps", "number"), ("mpps", "number")]),
     ("latency_us", &[("p50", "number"), ("p95", "number"), ("p99", "number"), ("max", "number")]),
-    (
-        "transfers",
-        &[
-            ("to_device_bytes", "whole"),
-            ("to_host_bytes", "whole"),
-            ("predicted_to_device_bytes", "whole"),
-            ("predicted_to_host_bytes", "whole"),
-            ("launches", "whole"),
-            ("streams", "whole"),
-        ],
-    ),
+    ("transfers", TRANSFERS),
+];
+
+const TRANSFERS: &[(&str, &str)] = &[
+    ("to_device_bytes", "whole"),
+    ("to_host_bytes", "whole"),
+    ("predicted_to_device_bytes", "whole"),
+    ("predicted_to_host_bytes", "whole"),
+    ("launches", "whole"),
+    ("streams", "whole"),
 ];
 
 const FUNCTION: &[(&str, &str)] = &[
@@ -73,6 +72,7 @@ const FUNCTION: &[(&str, &str)] = &[
     ("counters", "counts"),
     ("tables", "table"),
     ("about", "table"),
+    ("transfers", "table"),
 ];
 
 /// Reads a file of statistics: its form must be the documented one and its sums must balance.
@@ -84,7 +84,10 @@ pub(crate) fn read(demo: &Demo, name: &str) -> Value {
     for chain in stats["chains"].as_array().unwrap() {
         has_form(chain, CHAIN);
         TABLES.iter().for_each(|(table, form)| has_form(&chain[table], form));
-        chain["functions"].as_array().unwrap().iter().for_each(|f| has_form(f, FUNCTION));
+        for function in chain["functions"].as_array().unwrap() {
+            has_form(function, FUNCTION);
+            has_form(&function["transfers"], TRANSFERS);
+        }
         balances(chain);
     }
     stats
@@ -131,6 +134,10 @@ fn balances(chain: &Value) {
     assert_eq!(count("dropped"), all("drops"));
     assert_eq!(count("malformed"), all("malformed"));
     assert_eq!(count("overload"), sum(&chain["overload"]));
+    for (key, _) in TRANSFERS {
+        let each = functions.iter().map(|f| whole(&f["transfers"][*key]));
+        assert_eq!(each.sum::<u64>(), whole(&chain["transfers"][*key]), "{key}");
+    }
 }
 
 pub(crate) fn whole(value: &Value) -> u64 {
