@@ -53,7 +53,7 @@ impl Resident {
         let module = device.compile(&kernel_source(&kernels, lane.layout(), &Binding::MIRROR))?;
         let with_items =
             |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
-        let writes = lane.function().access().run.writes & FieldSet::FRAME;
+        let writes = lane.function().kernel_access().writes & FieldSet::FRAME;
         let found_len = match kernels.findings() {
             Some(_) => {
                 FoundLists::HEAD_LEN

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use warpline_packet::{Binding, FieldSet};
+use warpline_nf::Function;
+use warpline_packet::{Access, Binding, FieldSet, ReadWrite};
 
 use warpline_sched::{LinkCosts, Mode, PlannedFunction, Problem, Widths};
 
@@ -36,6 +37,8 @@ pub struct Planned {
     pub problem: Problem,
     /// By function of the problem, the positions in the chain of those that it is.
     pub positions: Vec<Range<usize>>,
+    /// By function of the problem, what it was taken to touch.
+    pub declared: Vec<Access>,
     /// Names of the devices with memories of their own, as [`PlannedFunction::device`] counts them.
     pub devices: Vec<String>,
 }
@@ -44,25 +47,24 @@ pub struct Planned {
 /// the host. Links cost what [`LinkCosts::PCIE_4`] says. Behind every launch the host has all that anyone will need.
 pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
     let mut devices: Vec<String> = Vec::new();
-    let functions: Vec<PlannedFunction> = chain
-        .instances
-        .iter()
-        .map(|instance| {
-            let about = instance.on_device.as_ref().map(|on| on.device.description());
-            let device = about.filter(|about| !about.shares_host_memory).map(|about| {
-                devices.iter().position(|own| *own == about.id).unwrap_or_else(|| {
-                    devices.push(about.id.clone());
-                    devices.len() - 1
-                })
-            });
-            PlannedFunction::new(&instance.name, instance.function.access(), device)
-        })
-        .collect();
-    let of_launches = launches(chain).into_iter().filter_map(|positions| {
-        let (first, rest) = functions[positions].split_first()?;
-        Some(rest.iter().fold(first.clone(), PlannedFunction::joined_with))
-    });
-    let functions = of_launches.collect();
+    let positions = launches(chain);
+    let mut declared = Vec::new();
+    let mut functions = Vec::new();
+    for own in &positions {
+        let members = &chain.instances[own.clone()];
+        let about = members[0].on_device.as_ref().map(|on| on.device.description());
+        let device = about.filter(|about| !about.shares_host_memory).map(|about| {
+            devices.iter().position(|own| *own == about.id).unwrap_or_else(|| {
+                devices.push(about.id.clone());
+                devices.len() - 1
+            })
+        });
+        let access = |one: &Instance| access_of(&*one.function, device.is_some());
+        let access = members.iter().map(access).reduce(together).unwrap_or(NOTHING);
+        let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
+        functions.push(PlannedFunction::new(&names.join(", "), &access, device));
+        declared.push(access);
+    }
     let room = chain.room_len(packet_len as usize) as u32;
     let problem = Problem {
         functions,
@@ -72,7 +74,36 @@ pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
         gathered: Binding::stageable(),
         is_recoverable: true,
     };
-    Planned { problem, positions: launches(chain), devices }
+    Planned { problem, positions, declared, devices }
+}
+
+/// What a function touches: on a device what its kernels do, and on the host in front of them all that `run` reads of what they leave to it.
+fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
+    let access = *function.access();
+    if !is_on_device {
+        return access;
+    }
+    let fallback = ReadWrite::new(access.run.reads | access.run.writes, FieldSet::EMPTY);
+    let before = both(access.before, fallback);
+    Access { before, run: function.kernel_access(), ..access }
+}
+
+/// What a function touches that does nothing.
+const NOTHING: Access = Access::run_only(ReadWrite::NONE);
+
+/// What two functions touch that share launches: nothing happens on the host between them.
+fn together(one: Access, next: Access) -> Access {
+    Access {
+        before: both(one.before, next.before),
+        run: both(one.run, next.run),
+        after: both(one.after, next.after),
+        after_flagged: both(one.after_flagged, next.after_flagged),
+        flagged_share: 1.0 - (1.0 - one.flagged_share) * (1.0 - next.flagged_share),
+    }
+}
+
+fn both(one: ReadWrite, other: ReadWrite) -> ReadWrite {
+    ReadWrite::new(one.reads | other.reads, one.writes | other.writes)
 }
 
 /// The chain's functions, those on a device together that share launches.
@@ -89,7 +120,7 @@ fn launches(chain: &Chain) -> Vec<Range<usize>> {
 
 /// What crosses for each of the chain's stages.
 pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
-    let Planned { problem, positions, devices } = planned(chain, options.packet_len);
+    let Planned { problem, positions, devices, .. } = planned(chain, options.packet_len);
     let plan = problem.plan(options.mode).unwrap_or_default();
     let mut is_mirrored = vec![false; devices.len()];
     let of_stage = |stage: &StagePlan| {
@@ -102,7 +133,7 @@ pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
                 own
             }
             None => {
-                let writes = |one: &Instance| one.function.access().run.writes & FieldSet::FRAME;
+                let writes = |one: &Instance| one.function.kernel_access().writes & FieldSet::FRAME;
                 Crossings::whole(chain.instances[all].iter().any(|one| !writes(one).is_empty()))
             }
         }

@@ -246,7 +246,7 @@ impl Settings {
     pub(crate) fn refuge_slabs(&self, chain: &Chain) -> usize {
         let reads_frames = |stage: &StagePlan| {
             let own = &chain.instances[stage.first..stage.first + stage.count];
-            let writes = |one: &crate::Instance| one.function.access().run.writes;
+            let writes = |one: &crate::Instance| one.function.kernel_access().writes;
             own.iter().all(|one| (writes(one) & FieldSet::FRAME).is_empty())
         };
         let bytes =

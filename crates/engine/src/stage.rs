@@ -289,7 +289,7 @@ impl Slot {
         order: &mut Vec<u16>,
     ) {
         if let Some((returned, found)) = left {
-            flight.batch.accept_returned(returned, self.access.run.writes, found);
+            flight.batch.accept_returned(returned, self.function.kernel_access().writes, found);
         }
         if flight.batch.hold_done() {
             flight.batch.set_phase(self.allowed(Phase::Run));

@@ -8,7 +8,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
+use warpline_packet::{Access, Batch, Instant, ReadWrite, Shard, StateKey};
 
 use crate::{About, Emit, Kernels, Outputs, Report, TableSize};
 
@@ -29,6 +29,12 @@ pub trait Function: Any + Send + Sync {
     /// The same work as kernels for a device, if there is such a form of it.
     fn kernels(&self) -> Option<Kernels> {
         None
+    }
+
+    /// What kernels touch of packets that they don't leave to the CPU: of what `run` declares, as few fields as they get along with,
+    /// since all of these cross.
+    fn kernel_access(&self) -> ReadWrite {
+        self.access().run
     }
 
     /// The key by which its state may be divided.

@@ -104,7 +104,7 @@ impl Launches {
         };
         let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
         let each =
-            positions.clone().map(|position| chain.instances[position].function.access().run);
+            positions.clone().map(|position| chain.instances[position].function.kernel_access());
         let access = each.fold(ReadWrite::NONE, |all, one| {
             ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
         });

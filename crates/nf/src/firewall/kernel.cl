@@ -139,13 +139,6 @@ FUNCTION int is_extension(u32 protocol)
         || protocol == IP_PROTOCOL_AH || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
 }
 
-/* Where in its datagram a later fragment lies, in bytes. IPv6's fragment header is the last one before what it carries. */
-FUNCTION u32 fragment_offset(Fields f)
-{
-    if (ip_version(f.packet) == 4) return 8 * (ip_fragment(f) & 0x1fff);
-    return get_be16(f.transport - FRAGMENT_HEADER_LEN + FRAGMENT_OFFSET_AT) & ~7u;
-}
-
 /* Why a packet is dropped whose transport header could not be read, before the rules are asked; REASONS where they are. */
 FUNCTION u32 hidden_reason(Fields f)
 {
@@ -154,7 +147,8 @@ FUNCTION u32 hidden_reason(Fields f)
     u32 is_hidden = is_v6 && is_extension(protocol);
     if (header_flags(p) & FLAG_LATER_FRAGMENT) {
         if (DROPS_FRAGMENTS || is_hidden) return REASON_FRAGMENT;
-        return protocol == IP_PROTOCOL_TCP && fragment_offset(f) < HEADER_LEN_TCP ? REASON_FRAGMENT : REASONS;
+        u32 offset = 8 * (ip_fragment(f) & 0x1fff);
+        return protocol == IP_PROTOCOL_TCP && offset < HEADER_LEN_TCP ? REASON_FRAGMENT : REASONS;
     }
     if (protocol == IP_PROTOCOL_TCP || protocol == IP_PROTOCOL_UDP || is_hidden) return REASON_SNAPPED;
     return protocol == (is_v6 ? IP_PROTOCOL_ICMPV6 : IP_PROTOCOL_ICMP) ? REASON_SNAPPED : REASONS;
@@ -172,9 +166,13 @@ FUNCTION int is_within(Packet p, u32 version)
 {
     u32 end = l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6), l4 = l4_offset(p), len = frame_len(p);
     if (end > len) return 0;
-    if (header_flags(p) & FLAG_TRANSPORT) return l4 + transport_len(ip_protocol(p)) <= len;
-    int reads_fragment = version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT;
-    return !reads_fragment || (end + FRAGMENT_HEADER_LEN <= l4 && l4 <= len);
+    return !(header_flags(p) & FLAG_TRANSPORT) || l4 + transport_len(ip_protocol(p)) <= len;
+}
+
+/* Whether an extension header says what becomes of it: where in its datagram a later fragment of TCP lies. */
+FUNCTION int needs_extension(Packet p, u32 version)
+{
+    return version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT && ip_protocol(p) == IP_PROTOCOL_TCP && !DROPS_FRAGMENTS;
 }
 
 FUNCTION void judge_other(Packet p, u32 place)
@@ -207,7 +205,7 @@ PACKET_KERNEL(filter)
         u32 standing = standing_of(p), reason = refusal(standing), version = ip_version(p);
         if (reason != REASONS) { drop(p, reason, place); continue; }
         if (version != 4 && version != 6) { judge_other(p, place); continue; }
-        if (!is_within(p, version)) { leave(p, place); continue; }
+        if (!is_within(p, version) || needs_extension(p, version)) { leave(p, place); continue; }
         Fields f = fields_of(p);
         if (!(header_flags(p) & FLAG_TRANSPORT)) reason = hidden_reason(f);
         if (reason != REASONS) { drop(p, reason, place); continue; }

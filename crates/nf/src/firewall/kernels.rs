@@ -1,7 +1,7 @@
 //! The firewall on a device: an item a packet, by the searches that the CPU makes. What `kernel.cl` reads is laid out here: a search is an
 //! array of little-endian words, which begins with where in it the parts lie.
 
-use warpline_packet::wire::{icmpv4, ip_protocol, ipv4, ipv6, ipv6_ext, tcp, udp};
+use warpline_packet::wire::{icmpv4, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use super::bit_vector::{Intervals, Number, Rows};
 use super::rule_set::{
@@ -45,8 +45,6 @@ const NUMBERS: &[(&str, u64)] = &[
     ("HEADER_LEN_UDP", udp::HEADER_LEN as u64),
     // Type and code.
     ("SEEN_LEN_ICMP", icmpv4::field::CODE.end as u64),
-    ("FRAGMENT_HEADER_LEN", ipv6_ext::HEADER_LEN as u64),
-    ("FRAGMENT_OFFSET_AT", ipv6_ext::field::OFFSET_FLAGS.start as u64),
     ("IP_PROTOCOL_HOP_BY_HOP", ip_protocol::HOP_BY_HOP as u64),
     ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as u64),
     ("IP_PROTOCOL_TCP", ip_protocol::TCP as u64),

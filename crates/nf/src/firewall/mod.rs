@@ -147,6 +147,12 @@ impl Function for Firewall {
         }
     }
 
+    /// Without extension headers: packets that hang on them are left to the CPU.
+    fn kernel_access(&self) -> ReadWrite {
+        let ReadWrite { reads, writes } = self.access.run;
+        ReadWrite::new(reads & !FieldSet::of(&[Field::IpOptions]), writes)
+    }
+
     fn kernels(&self) -> Option<Kernels> {
         Some(kernels::kernels(self))
     }

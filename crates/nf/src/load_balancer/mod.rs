@@ -163,6 +163,13 @@ impl Function for LoadBalancer {
         Some(kernels::kernels(&self.config, &self.words))
     }
 
+    fn kernel_access(&self) -> ReadWrite {
+        match self.config.fixed.mode {
+            Mode::Dnat => crate::nat::kernels::access(self.access.run),
+            Mode::Ipip | Mode::Mac => self.access.run,
+        }
+    }
+
     /// Only DNAT sees what comes back, from another address than the client sent to.
     fn state_key(&self) -> StateKey {
         match &self.config.key {

@@ -1,7 +1,8 @@
 //! The rewrite on a device, of the translator and of a balancer with DNAT: an item a packet. What `before` left in scratch words is
 //! written as `run` does.
 
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::wire::{ip_protocol, ipv4, ipv6, tcp, udp};
+use warpline_packet::{Field, FieldSet, ReadWrite};
 
 use super::translate::{Action, Words};
 use crate::kernels::{BYTES, ENDPOINT, KernelStep, Kernels, number_of};
@@ -36,6 +37,12 @@ pub(crate) fn kernels(words: &Words) -> Kernels {
     }
 }
 
+/// What the kernel touches of what `run` does: no payloads, and no messages of ICMP but their identifiers.
+pub(crate) fn access(run: ReadWrite) -> ReadWrite {
+    let others = FieldSet::of(&[Field::Payload, Field::IcmpType, Field::IcmpCode, Field::IcmpSeq]);
+    ReadWrite::new(run.reads & !others, run.writes & !others)
+}
+
 const ACTIONS: [(&str, Action); 5] = [
     ("ACTION_SOURCE", Action::Source),
     ("ACTION_DESTINATION", Action::Destination),
@@ -44,23 +51,13 @@ const ACTIONS: [(&str, Action); 5] = [
     ("ACTION_ERROR_IN", Action::ErrorIn),
 ];
 
-/// What the text has to know of headers: protocols, messages, lengths, and where in a cut header fields end.
-const NUMBERS: [(&str, usize); 17] = [
+/// What the text has to know of headers: protocols and lengths.
+const NUMBERS: [(&str, usize); 7] = [
     ("IP_PROTOCOL_TCP", ip_protocol::TCP as usize),
     ("IP_PROTOCOL_UDP", ip_protocol::UDP as usize),
     ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as usize),
-    ("IP_PROTOCOL_ICMPV6", ip_protocol::ICMPV6 as usize),
-    ("ECHO_REQUEST", icmpv4::message::ECHO_REQUEST as usize),
-    ("ECHO_REPLY", icmpv4::message::ECHO_REPLY as usize),
-    ("ECHO_REQUEST_V6", icmpv6::message::ECHO_REQUEST as usize),
-    ("ECHO_REPLY_V6", icmpv6::message::ECHO_REPLY as usize),
     ("HEADER_LEN_V4", ipv4::HEADER_LEN),
     ("HEADER_LEN_V6", ipv6::HEADER_LEN),
     ("HEADER_LEN_TCP", tcp::HEADER_LEN),
     ("HEADER_LEN_UDP", udp::HEADER_LEN),
-    ("OFFSET_MASK", 0x1fff),
-    ("PORTS_END", tcp::field::DST_PORT.end),
-    ("IDENT_END", icmpv4::field::IDENT.end),
-    ("CHECKSUM_END_OF_TCP", tcp::field::CHECKSUM.end),
-    ("CHECKSUM_END_OF_UDP", udp::field::CHECKSUM.end),
 ];

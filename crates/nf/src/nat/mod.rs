@@ -158,6 +158,10 @@ impl Function for Nat {
         Some(kernels::kernels(&self.words))
     }
 
+    fn kernel_access(&self) -> ReadWrite {
+        kernels::access(self.access.run)
+    }
+
     fn state_key(&self) -> StateKey {
         StateKey::Inside(Arc::clone(&self.config.key))
     }

@@ -13,7 +13,7 @@ use warpline_device::{
 };
 use warpline_nf::harness::Input;
 use warpline_nf::{Function, KernelParameter, Kernels};
-use warpline_packet::{ArenaLayout, Binding, Columns, Field, FieldSet, FoundLists};
+use warpline_packet::{ArenaLayout, Binding, Columns, Field, FieldSet, FoundLists, Headers};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
 use crate::staged::Staging;
@@ -25,6 +25,18 @@ use crate::sys::vouched::{Given, call, source};
 pub(crate) struct Tally {
     pub(crate) packets: usize,
     pub(crate) left: usize,
+}
+
+impl Tally {
+    /// Wants `packets` to have been compared, and none to have been left but those of `inputs` that the function's manual names.
+    pub(crate) fn is_of(&self, inputs: &[Input], may_be_left: impl Fn(&Headers) -> bool) {
+        let parse = |input: &&Input| {
+            may_be_left(&Headers::parse(&input.bytes, input.link, input.wire_len as usize))
+        };
+        let most = inputs.iter().filter(parse).count();
+        assert_eq!(self.packets, inputs.len());
+        assert!(self.left <= most, "{} left, of {most} that may be", self.left);
+    }
 }
 
 /// Sends `inputs` through the function's kernels on `device` and through `run`; panics where a packet differs.
@@ -47,6 +59,15 @@ pub(crate) fn compare_twins(
     device: &dyn Device,
 ) -> Tally {
     compare_staged(twins, scratch_words, inputs, device, FieldSet::EMPTY)
+}
+
+/// Fields that kernels of `function` are to find in columns, one set after the other: none, and all that they touch, where all can have
+/// some.
+pub(crate) fn bindings(function: &dyn Function) -> Vec<FieldSet> {
+    let access = function.kernel_access();
+    let all = (access.reads | access.writes) & FieldSet::FRAME;
+    let none = FieldSet::EMPTY;
+    if Binding::stageable().covers(all) { vec![none, all] } else { vec![none] }
 }
 
 /// The same where kernels find `fields` in columns.
@@ -187,7 +208,8 @@ impl<'a> Program<'a> {
     fn process(&self, side: &mut Side<'_>, function: &dyn Function) -> usize {
         let mut before = vec![0; side.reached.len()];
         side.reached.copy_to(&mut before);
-        let (access, writes) = (function.access().run, function.access().run.writes);
+        let access = function.kernel_access();
+        let writes = access.writes;
         for index in FILLED {
             let batch = side.batch(index);
             let table = &mut before[batch.table_range()];

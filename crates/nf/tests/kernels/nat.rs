@@ -9,7 +9,7 @@ use warpline_nf::harness::{Input, build};
 use warpline_nf::nat::DEFINITION;
 use warpline_packet::LinkType;
 
-use crate::driver::{Tally, compare_twins, compile_for_cuda, devices};
+use crate::driver::{bindings, compare_staged, compile_for_cuda, devices};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const REMOTE: [u8; 4] = [192, 0, 2, 9];
@@ -28,10 +28,13 @@ fn on_all_devices(table: &str, inputs: &[Input]) {
 
 fn on(device: &Arc<dyn Device>, table: &str, inputs: &[Input]) {
     let built = || build(&DEFINITION, table, Path::new("."));
-    let ((ours, words), (theirs, _)) = (built(), built());
-    let twins: [&dyn Function; 2] = [&*ours, &*theirs];
-    let tally = compare_twins(twins, words, inputs, &**device);
-    assert_eq!(tally, Tally { packets: inputs.len(), left: 0 });
+    for fields in bindings(&*built().0) {
+        let ((ours, words), (theirs, _)) = (built(), built());
+        let twins: [&dyn Function; 2] = [&*ours, &*theirs];
+        let tally = compare_staged(twins, words, inputs, &**device, fields);
+        // Errors with what they quote, and echoes whose checksum becomes zero.
+        tally.is_of(inputs, |headers| [1, 58].contains(&headers.protocol));
+    }
 }
 
 /// The cases written by hand.

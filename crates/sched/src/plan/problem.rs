@@ -82,24 +82,6 @@ impl PlannedFunction {
         }
     }
 
-    /// It and `next` as one, whose launches are the same: nothing happens on the host between them.
-    #[must_use]
-    pub fn joined_with(self, next: &Self) -> Self {
-        let both = |one: Touch, other: Touch| Touch {
-            needs: one.needs | other.needs,
-            writes: one.writes | other.writes,
-        };
-        Self {
-            name: format!("{}, {}", self.name, next.name),
-            device: self.device,
-            before: both(self.before, next.before),
-            run: both(self.run, next.run),
-            after: both(self.after, next.after),
-            after_flagged: both(self.after_flagged, next.after_flagged),
-            flagged_share: 1.0 - (1.0 - self.flagged_share) * (1.0 - next.flagged_share),
-        }
-    }
-
     /// What the host does in front of a step: all of a function that is not on a device.
     pub(super) fn host_first(&self) -> Vec<(&'static str, Touch)> {
         match self.device {

@@ -1,8 +1,8 @@
 //! A chain's plans as JSON: enough to check them with a model of one's own.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::{Chain, Instance, Planned, planned};
-use warpline_packet::{Access, Field, FieldSet, ReadWrite};
+use warpline_engine::{Chain, Planned, planned};
+use warpline_packet::{Field, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, Mode, Plan, Step};
 
 use super::{device_of, made};
@@ -35,16 +35,16 @@ fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
         .enumerate()
         .map(|(number, function)| {
             let members = &chain.instances[own.positions[number].clone()];
-            let declared = |phase| declared(members, phase);
+            let access = &own.declared[number];
             json!({
                 "name": function.name,
                 "members": members.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
                 "device": device_of(chain, &own, number),
                 "copies": function.device.is_some(),
-                "before": declared(|access| access.before),
-                "run": declared(|access| access.run),
-                "after": declared(|access| access.after),
-                "after_flagged": declared(|access| access.after_flagged),
+                "before": declared(access.before),
+                "run": declared(access.run),
+                "after": declared(access.after),
+                "after_flagged": declared(access.after_flagged),
                 "flagged_share": function.flagged_share,
             })
         })
@@ -68,13 +68,8 @@ fn names(fields: FieldSet) -> Vec<&'static str> {
     fields.iter().map(Field::name).collect()
 }
 
-/// What functions that share launches declare of a phase, together.
-fn declared(members: &[Instance], phase: fn(&Access) -> ReadWrite) -> Value {
-    let all = members.iter().map(|one| phase(one.function.access()));
-    let sum = all.fold(ReadWrite::NONE, |all, one| {
-        ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
-    });
-    json!({ "reads": names(sum.reads), "writes": names(sum.writes) })
+fn declared(touch: ReadWrite) -> Value {
+    json!({ "reads": names(touch.reads), "writes": names(touch.writes) })
 }
 
 fn crossing(crossing: &Crossing) -> Value {
