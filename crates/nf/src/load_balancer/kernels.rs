@@ -13,24 +13,30 @@ const fn step(name: &'static str) -> KernelStep {
     KernelStep { name, group: 128, shared_big: 0, items_per_packet: 1 }
 }
 
-const ALL: &[KernelStep] = &[TUNNEL_STEP, MAC_STEP];
-const TUNNEL_STEP: KernelStep = step("tunnel");
-const MAC_STEP: KernelStep = step("readdress");
+const TUNNEL_STEPS: &[KernelStep] = &[step("tunnel")];
+const MAC_STEPS: &[KernelStep] = &[step("readdress")];
 
+/// Each mode has a text of its own: that of the tunnel makes headers in frames, and fields of those can't lie in columns.
 pub(super) fn kernels(config: &Config, words: &Words) -> Kernels {
-    let step = match config.fixed.mode {
+    let (name, text, steps, headers): (_, _, _, &'static [_]) = match config.fixed.mode {
         Mode::Dnat => return nat::kernels::kernels(words),
-        Mode::Ipip => TUNNEL_STEP,
-        Mode::Mac => MAC_STEP,
+        Mode::Ipip => {
+            let text = include_str!("tunnel.cl");
+            ("load_balancer_tunnel.cl", text, TUNNEL_STEPS, &[BYTES, ENDPOINT, TUNNEL])
+        }
+        Mode::Mac => {
+            let text = include_str!("readdress.cl");
+            ("load_balancer_readdress.cl", text, MAC_STEPS, &[BYTES, ENDPOINT, MAC])
+        }
     };
     let defines = nat::kernels::words_of(words).into_iter().chain(NUMBERS).chain(TUNNEL_NUMBERS);
     Kernels {
-        name: "load_balancer.cl",
-        text: include_str!("kernel.cl"),
-        headers: &[BYTES, ENDPOINT, MAC, TUNNEL],
+        name,
+        text,
+        headers,
         defines: defines.chain(own_mac(config.mac)).chain(sources(config.source)).collect(),
-        all_steps: ALL,
-        steps: vec![step],
+        all_steps: steps,
+        steps: steps.to_vec(),
         tables: Vec::new(),
         findings: None,
     }

@@ -61,13 +61,17 @@ pub(crate) fn compare_twins(
     compare_staged(twins, scratch_words, inputs, device, FieldSet::EMPTY)
 }
 
-/// Fields that kernels of `function` are to find in columns, one set after the other: none, and all that they touch, where all can have
-/// some.
+/// Fields that kernels of `function` are to find in columns, one set after the other: none, all that they touch, and those of
+/// functions that share launches, where all can have some.
 pub(crate) fn bindings(function: &dyn Function) -> Vec<FieldSet> {
     let access = function.kernel_access();
     let all = (access.reads | access.writes) & FieldSet::FRAME;
     let none = FieldSet::EMPTY;
-    if Binding::stageable().covers(all) { vec![none, all] } else { vec![none] }
+    if Binding::stageable().covers(all) {
+        vec![none, all, Binding::stageable()]
+    } else {
+        vec![none]
+    }
 }
 
 /// The same where kernels find `fields` in columns.

@@ -1,5 +1,4 @@
-/* Modes without a way back, an item a packet: `tunnel` carries it to its backend in another one, `readdress` sends the frame as it is to the
- * backend's Ethernet address. The tag is the outer version of IP, or says that there is an address. */
+/* IP in IP, an item a packet: the packet goes to its backend in another one. The tag is the outer version of IP. */
 
 /* A packet that is carried: its version, where its IP header lies in the frame, and its bytes as that says. */
 typedef struct {
@@ -108,16 +107,5 @@ PACKET_KERNEL(tunnel)
         if (!is_carried(p, inner, version)) leave(p, place);
         else if (ip_header_len(version) > CELL(u16, p, COLUMN_START)) drop(p, REASON_TOO_LONG, place);
         else carry(p, inner, version);
-    }
-}
-
-PACKET_KERNEL(readdress)
-{
-    ITEMS {
-        if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, index());
-        if (!is_ours(p) || tag_of(p) != TO_MAC) continue;
-        u32 rest = swap_bytes(scratch(p, WORD_LOW));
-        write_mac_addresses(fields_of(p), swap_bytes(port_of(p)) >> 16 | rest << 16, rest >> 16);
     }
 }
