@@ -37,6 +37,7 @@ impl Case {
         if case.specs.iter().any(|spec| spec.function == "nids") {
             // It puts fragments together, and looks into datagrams once more.
             case.frames.retain(|frame| !view(frame).fragment);
+            set_clock(&mut case.frames);
         }
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {

@@ -40,7 +40,11 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    pub(crate) fn new(config: Config) -> Self {
+    /// Routes to fe80::/10, or a part of it, are left out: no router forwards there (RFC 4291, 2.5.6).
+    pub(crate) fn new(mut config: Config) -> Self {
+        let link_local =
+            Prefix { address: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).into(), len: 10 };
+        config.routes.retain(|(to, _)| to.len < 10 || !link_local.holds(to.address));
         Self { config, sent: 0, withheld: 0 }
     }
 

@@ -172,7 +172,8 @@ FUNCTION int is_within(Packet p, u32 version)
 /* Whether an extension header says what becomes of it: where in its datagram a later fragment of TCP lies. */
 FUNCTION int needs_extension(Packet p, u32 version)
 {
-    return version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT && ip_protocol(p) == IP_PROTOCOL_TCP && !DROPS_FRAGMENTS;
+    if (DROPS_FRAGMENTS) return 0;
+    return version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT && ip_protocol(p) == IP_PROTOCOL_TCP;
 }
 
 FUNCTION void judge_other(Packet p, u32 place)
