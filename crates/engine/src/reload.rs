@@ -188,7 +188,10 @@ impl Reloads {
 
 #[cfg(test)]
 mod tests {
+    use warpline_sched::Mode;
+
     use super::*;
+    use crate::PlanOptions;
 
     fn successor() -> Successor {
         let chain = || Chain::new("none", Vec::new(), 0).expect("a chain");
@@ -204,6 +207,18 @@ mod tests {
         assert!(reloads.chain().is_some(), "the other lane has still to take it");
         reloads.passed();
         assert!(!reloads.is_pending());
+    }
+
+    #[test]
+    fn the_plan_stays() {
+        let chain = |mode| {
+            let mut chain = Chain::new("none", Vec::new(), 0).expect("a chain");
+            chain.set_plan(PlanOptions { mode, ..PlanOptions::default() });
+            chain
+        };
+        assert!(Successor::new(&chain(Mode::Local), chain(Mode::Local)).is_ok());
+        let refused = Successor::new(&chain(Mode::Local), chain(Mode::PerNf)).err();
+        assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Given<'_> {
 /// A call of a kernel with the arguments that `device::executor` makes, and the tests of kernels.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
-    // it; the tables are the function's own, and findings have the room that is said. With these a function's kernels stay within them, and end. In place the
+    // it or behind it, of the launch's own; the tables are the function's own, and findings have the room that is said. With these a function's kernels stay within them, and end. In place the
     // list names rows of the launch's own tables, which name rooms that the work was lent: all are its pieces.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

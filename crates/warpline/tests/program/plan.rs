@@ -226,7 +226,7 @@ fn mistakes_in_a_plan_table_are_told() {
         ("[plan]\npacket_len = 41\n", "packet_len"),
         ("[[plan]]\nmode = \"local\"\n", "`plan` is a table"),
     ] {
-        demo.write("plan.toml", &format!("{chain}\n{text}"));
+        demo.write("plan.toml", format!("{chain}\n{text}"));
         let ended = demo.warpline("check plan.toml").expect(2);
         assert!(ended.stderr.contains(why), "{text}: {}", ended.stderr);
     }
