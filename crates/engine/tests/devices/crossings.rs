@@ -90,6 +90,7 @@ fn moved(names: &[&str], plan: PlanOptions, inputs: &[Input]) -> Option<Vec<[u64
     assert!(told(&outcome).is_empty(), "{names:?}, {plan:?}: {:?}", told(&outcome));
     let functions = &outcome.report.part.functions;
     let of = functions.iter().map(|function| &function.transfers);
+    assert!(of.clone().all(|own| own.are_as_predicted()), "{names:?}, {plan:?}");
     Some(of.map(|own| [own.to_device_bytes, own.to_host_bytes]).collect())
 }
 
