@@ -30,6 +30,9 @@ mod port_keys;
 #[path = "../../crates/warpline/src/ports.rs"]
 mod ports;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/profile_file.rs"]
+mod profile_file;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/writes.rs"]
 mod writes;
 

@@ -11,13 +11,18 @@ struct Apart {
     description: Description,
 }
 
+/// What `device` is called as one with a memory of its own.
+pub fn apart_id(id: &str) -> String {
+    format!("{id}-apart")
+}
+
 /// `device` as one with a memory of its own. One that has such is given as it is.
 pub fn apart(device: &Arc<dyn Device>) -> Arc<dyn Device> {
     if !device.description().shares_host_memory {
         return Arc::clone(device);
     }
     let mut description = device.description().clone();
-    description.id += "-apart";
+    description.id = apart_id(&description.id);
     description.shares_host_memory = false;
     Arc::new(Apart { inner: Arc::clone(device), description })
 }

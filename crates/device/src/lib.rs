@@ -28,7 +28,7 @@ mod source;
 mod sys;
 mod work;
 
-pub use apart::apart;
+pub use apart::{apart, apart_id};
 pub use buffer::{Buffer, Slice};
 pub use cubin::{Figures, figures};
 pub use device::{Description, Device, Stream};

@@ -1,10 +1,10 @@
-//! How fast a device copies: each way and both at once.
+//! How fast a device copies: each way and both at once, and how long a copy takes however short it is.
 
 use std::time::Instant;
 
 use crate::{Device, Failure, Part, Step, Stream, Work};
 
-/// Rates of copies between host memory and a device, in bytes per second.
+/// Rates of copies between host memory and a device, in bytes per second, and the time of the shortest, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
     /// To the device.
@@ -15,11 +15,17 @@ pub struct Speeds {
     pub both_in: f64,
     /// From the device while as much goes to it.
     pub both_out: f64,
+    /// Of a copy, beside what its bytes take.
+    pub each_copy: f64,
 }
 
 /// Bytes of one copy, and how many make one measurement.
 const BLOCK: usize = 4 << 20;
 const BLOCKS: usize = 16;
+
+/// Bytes of the shortest copies that are measured, and how many make one measurement.
+const SHORT: usize = 64;
+const SHORTS: usize = 256;
 
 /// Rounds of which the median counts, after one that does not.
 const ROUNDS: usize = 5;
@@ -30,39 +36,45 @@ enum Way {
     Out,
 }
 
-/// Measures copies of 4 MiB blocks on `device`.
+/// Measures copies of 4 MiB blocks on `device`, and short ones.
 ///
 /// # Errors
 /// What the device says.
 pub fn measure(device: &dyn Device) -> Result<Speeds, Failure> {
-    let mut inward = Lane::new(device, Way::In)?;
-    let mut outward = Lane::new(device, Way::Out)?;
+    let mut inward = Lane::new(device, Way::In, (BLOCK, BLOCKS))?;
+    let mut outward = Lane::new(device, Way::Out, (BLOCK, BLOCKS))?;
+    let mut short = Lane::new(device, Way::In, (SHORT, SHORTS))?;
     let copy_in = median(|| rates([&mut inward]))?[0];
     let copy_out = median(|| rates([&mut outward]))?[0];
     let [both_in, both_out] = median(|| rates([&mut inward, &mut outward]))?;
-    Ok(Speeds { copy_in, copy_out, both_in, both_out })
+    let each_copy = SHORT as f64 / median(|| rates([&mut short]))?[0];
+    Ok(Speeds { copy_in, copy_out, both_in, both_out, each_copy })
 }
 
 /// A stream and the copies it is given each time.
 struct Lane {
     stream: Box<dyn Stream>,
     work: Option<Work>,
+    /// Of its copies together.
+    bytes: usize,
 }
 
 impl Lane {
-    fn new(device: &dyn Device, way: Way) -> Result<Self, Failure> {
-        let piece = device.host_memory(BLOCK * BLOCKS)?;
-        let buffer = device.allocate(BLOCK * BLOCKS)?;
-        let copy = |block: usize| {
-            let range = block * BLOCK..(block + 1) * BLOCK;
+    /// With `count` copies of `len` bytes each.
+    fn new(device: &dyn Device, way: Way, (len, count): (usize, usize)) -> Result<Self, Failure> {
+        let bytes = len * count;
+        let piece = device.host_memory(bytes)?;
+        let buffer = device.allocate(bytes)?;
+        let copy = |number: usize| {
+            let range = number * len..(number + 1) * len;
             let (part, slice) = (Part { piece: 0, range: range.clone() }, buffer.at(range));
             match way {
                 Way::In => Step::CopyIn { from: part, to: slice },
                 Way::Out => Step::CopyOut { from: slice, to: part },
             }
         };
-        let work = Work { pieces: vec![piece], steps: (0..BLOCKS).map(copy).collect() };
-        Ok(Self { stream: device.stream()?, work: Some(work) })
+        let work = Work { pieces: vec![piece], steps: (0..count).map(copy).collect() };
+        Ok(Self { stream: device.stream()?, work: Some(work), bytes })
     }
 
     fn submit(&mut self) -> Result<(), Failure> {
@@ -87,7 +99,7 @@ fn rates<const N: usize>(mut lanes: [&mut Lane; N]) -> Result<[f64; N], Failure>
     while rates.contains(&0.0) {
         for (rate, lane) in rates.iter_mut().zip(&mut lanes) {
             if *rate == 0.0 && lane.poll()? {
-                *rate = (BLOCK * BLOCKS) as f64 / start.elapsed().as_secs_f64().max(1e-9);
+                *rate = lane.bytes as f64 / start.elapsed().as_secs_f64().max(1e-9);
             }
         }
         std::thread::yield_now();

@@ -8,7 +8,7 @@ use warpline_nf::{Definition, Function, Growth, Kernels, field_copies};
 use warpline_packet::{
     ALIGN, ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start,
 };
-use warpline_sched::Mode;
+use warpline_sched::{Mode, Profile};
 
 use crate::PlanOptions;
 use crate::device::{self, Crossings, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
@@ -80,6 +80,8 @@ pub struct Chain {
     /// See [`Chain::show_drops`].
     shows_drops: bool,
     plan: PlanOptions,
+    /// Of the machine, by which plans cost.
+    profile: Profile,
     /// By stage, what crosses for its launches, from when it is first asked for.
     crossings: OnceLock<Vec<Crossings>>,
     /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
@@ -160,6 +162,7 @@ impl Chain {
             seed: Seed::default(),
             shows_drops: false,
             plan: PlanOptions::default(),
+            profile: Profile::default(),
             crossings: OnceLock::new(),
         };
         let Growth { head, tail } = chain.growth();
@@ -199,6 +202,17 @@ impl Chain {
     /// The plan by which its fields cross.
     pub fn plan(&self) -> PlanOptions {
         self.plan
+    }
+
+    /// Has its plans made by what was measured on the machine.
+    pub fn set_profile(&mut self, profile: Profile) {
+        self.profile = profile;
+        self.crossings = OnceLock::new();
+    }
+
+    /// What was measured on the machine; empty where nothing was.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     fn cut(&mut self) {

@@ -12,6 +12,7 @@ mod control;
 mod cores;
 mod crew;
 mod device;
+mod gather_speeds;
 mod idle;
 mod ingress;
 mod lane;
@@ -37,6 +38,7 @@ pub use crew::try_cores;
 pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };
+pub use gather_speeds::gather_speeds;
 pub use memory::{LANE_LEN_MAX, LaneNeed};
 pub use planned::{PlanOptions, Planned, planned};
 pub use reload::Successor;

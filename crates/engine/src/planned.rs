@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpline_nf::Function;
 use warpline_packet::{Access, Binding, FieldSet, ReadWrite};
 
-use warpline_sched::{LinkCosts, Mode, PlannedFunction, Problem, Widths};
+use warpline_sched::{Mode, PlannedFunction, Problem, Widths};
 
 use crate::device::Crossings;
 use crate::{Chain, Instance, StagePlan};
@@ -44,7 +44,7 @@ pub struct Planned {
 }
 
 /// The problem of `chain`, for frames of `packet_len` bytes that hold UDP in IPv4. Devices that share the host's memory are
-/// the host. Links cost what [`LinkCosts::PCIE_4`] says. Behind every launch the host has all that anyone will need.
+/// the host. Links cost what the chain's profile says ([`Chain::set_profile`]). Behind every launch the host has all that anyone will need.
 pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
     let mut devices: Vec<String> = Vec::new();
     let positions = launches(chain);
@@ -68,7 +68,7 @@ pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
     let room = chain.room_len(packet_len as usize) as u32;
     let problem = Problem {
         functions,
-        links: vec![LinkCosts::PCIE_4; devices.len()],
+        links: devices.iter().map(|id| chain.profile().costs(id)).collect(),
         widths: Widths::of_udp(packet_len, room),
         end_reads: Problem::sink_reads(),
         gathered: Binding::stageable(),

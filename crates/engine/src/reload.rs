@@ -32,7 +32,7 @@ impl Successor {
             new.show_drops();
         }
         let mut refused = Vec::new();
-        if old.plan() != new.plan() {
+        if (old.plan(), old.profile()) != (new.plan(), new.profile()) {
             refused.push("`[plan]` can't change while packets flow".into());
         }
         let mut changed = Vec::new();

@@ -12,6 +12,7 @@
 
 mod batcher;
 mod plan;
+mod profile;
 mod stream_count;
 
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
@@ -19,4 +20,5 @@ pub use plan::{
     Crossing, Event, Kept, LinkCosts, Misfit, Mode, Plan, PlannedFunction, Problem, Step, Touch,
     Way, Widths,
 };
+pub use profile::{GatherSpeeds, LinkSpeeds, Profile};
 pub use stream_count::StreamCount;

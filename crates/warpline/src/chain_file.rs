@@ -13,6 +13,7 @@ use warpline_nf::{
 };
 
 use warpline_packet::Seed;
+use warpline_sched::Profile;
 
 use crate::core_keys;
 use crate::device_keys;
@@ -140,7 +141,7 @@ impl<'a> File<'a> {
         let mut used: Vec<String> = vec![plan_keys::TABLE.into()];
         let mut loaded: Vec<Loaded> = Vec::new();
         for (table, span) in &chains {
-            let given = (span.clone(), plan);
+            let given = (span.clone(), &plan);
             let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
             };
@@ -155,7 +156,7 @@ impl<'a> File<'a> {
     }
 
     /// What the file says of plans.
-    fn plan(&self, mistakes: &mut Diagnostics) -> PlanOptions {
+    fn plan(&self, mistakes: &mut Diagnostics) -> (PlanOptions, Profile) {
         let name = plan_keys::TABLE;
         let empty = DeTable::new();
         let own = self.table.get_ref().get(name).map(|value| (value.get_ref(), value.span()));
@@ -206,7 +207,7 @@ impl<'a> File<'a> {
     fn build_chain(
         &self,
         table: &'a DeTable<'a>,
-        (span, plan): (Range<usize>, PlanOptions),
+        (span, (plan, profile)): (Range<usize>, &(PlanOptions, Profile)),
         before: &[Loaded],
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
@@ -246,7 +247,8 @@ impl<'a> File<'a> {
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
                 let mut chain = chain.with_seed(seed);
-                chain.set_plan(plan);
+                chain.set_plan(*plan);
+                chain.set_profile(profile.clone());
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
                 let chain = Arc::new(chain);

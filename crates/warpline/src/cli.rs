@@ -47,6 +47,9 @@ pub(crate) enum Command {
         /// Measure copies each way and both at once
         #[arg(long)]
         measure: bool,
+        /// Store what was measured in a file, for `profile` in a chain file's [plan]
+        #[arg(long, value_name = "FILE", requires = "measure")]
+        profile: Option<PathBuf>,
         /// Read power, memory in use and utilisation once a second until Ctrl-C, a line a device
         #[arg(long, conflicts_with = "measure")]
         watch: bool,
@@ -80,6 +83,9 @@ pub(crate) struct PlanArguments {
     /// Bytes of a frame, 42 to 65535; the chain file's otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(42..=65_535))]
     pub(crate) packet_len: Option<u32>,
+    /// Gb/s of frames at which to say what share of a link each step takes, 1 to 10000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) gbps: u32,
     /// Say it as JSON: the plans of all modes
     #[arg(long, conflicts_with_all = ["mode", "explain"])]
     pub(crate) json: bool,

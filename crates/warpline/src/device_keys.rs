@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use warpline_device::{Found, apart, find};
+use warpline_device::{Description, Found, apart, find};
 use warpline_engine::{Chain, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
@@ -15,6 +15,11 @@ const LAUNCH_KEYS: [&str; 7] =
 fn found() -> &'static Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
     FOUND.get_or_init(find)
+}
+
+/// What this machine's device of that name is.
+pub(crate) fn description(id: &str) -> Option<&'static Description> {
+    found().devices.iter().map(|device| device.description()).find(|about| about.id == id)
 }
 
 /// Looks at a device that the command line names.

@@ -16,6 +16,7 @@ mod device_keys;
 mod plan_keys;
 mod port_keys;
 mod ports;
+mod profile_file;
 mod reload;
 mod shown;
 mod stats_json;
@@ -66,7 +67,9 @@ fn main() -> ExitCode {
         cli::Command::Plan(arguments) => commands::plan::plan(&arguments),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),
         cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
-        cli::Command::Devices { measure, json, .. } => commands::devices::devices(measure, json),
+        cli::Command::Devices { measure, json, profile, .. } => {
+            commands::devices::devices(measure, json, profile.as_deref())
+        }
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
     ExitCode::from(exit_status(outcome))

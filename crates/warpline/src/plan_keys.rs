@@ -2,7 +2,9 @@
 
 use warpline_engine::PlanOptions;
 use warpline_nf::Section;
-use warpline_sched::Mode;
+use warpline_sched::{Mode, Profile};
+
+use crate::profile_file;
 
 /// The table's name: no function can have it.
 pub(crate) const TABLE: &str = "plan";
@@ -10,11 +12,12 @@ pub(crate) const TABLE: &str = "plan";
 /// Bytes of a frame that a plan may be made for: the headers of UDP in IPv4 at least.
 pub(crate) const PACKET_LENS: core::ops::RangeInclusive<u64> = 42..=65_535;
 
-/// Reads it.
-pub(crate) fn read(section: &mut Section<'_>) -> PlanOptions {
-    section.refuse_all_but(&["mode", "packet_len"]);
+/// Reads it, with the profile that it names.
+pub(crate) fn read(section: &mut Section<'_>) -> (PlanOptions, Profile) {
+    section.refuse_all_but(&["mode", "packet_len", "profile"]);
     let default = PlanOptions::default();
     let modes = Mode::ALL.map(|mode| (mode.name(), mode));
     let len = section.integer("packet_len", PACKET_LENS, default.packet_len.into());
-    PlanOptions { mode: section.choice("mode", &modes, default.mode), packet_len: len as u32 }
+    let mode = section.choice("mode", &modes, default.mode);
+    (PlanOptions { mode, packet_len: len as u32 }, profile_file::read(section))
 }

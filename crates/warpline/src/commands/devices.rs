@@ -1,22 +1,30 @@
 //! `warpline devices`: what this machine has to run kernels on, and why it has not more.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use warpline_device::power::{Rapl, Reading, of_device};
 use warpline_device::{
     Description, Device, Failure as DeviceFailure, Missing, Speeds, find, measure, self_test,
 };
 
+use warpline_engine::gather_speeds;
+use warpline_nf::config::plain;
+
 use super::say;
-use crate::Failure;
+use crate::{Failure, profile_file};
 
 /// Version of the JSON form; it grows when a meaning changes, not when something is added.
 pub(super) const SCHEMA: u32 = 1;
 
-pub(crate) fn devices(measured: bool, json: bool) -> Result<(), Failure> {
+/// In words, or as JSON; what was measured goes to the file `profile`, too, where one is named.
+pub(crate) fn devices(measured: bool, json: bool, profile: Option<&Path>) -> Result<(), Failure> {
     let found = find();
     let looked: Vec<Looked> =
         found.devices.iter().map(|device| look(&**device, measured)).collect();
     let cpu = Rapl::open();
+    profile.map_or(Ok(()), |file| store(&looked, file))?;
     if json {
         say(&in_json(&looked, &found.missing, &cpu).to_string())?;
     } else {
@@ -36,6 +44,16 @@ pub(crate) fn devices(measured: bool, json: bool) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Run(format!("not fit for work: {}", failed.join(", ")))),
     }
+}
+
+/// Writes what was measured to a file.
+fn store(looked: &[Looked], file: &Path) -> Result<(), Failure> {
+    let speeds = |one: &Looked| Some(*one.speeds.as_ref()?.as_ref().ok()?);
+    let measured = looked.iter().filter_map(|one| Some((&one.description, speeds(one)?)));
+    let measured: Vec<(&Description, Speeds)> = measured.collect();
+    let text = profile_file::to_json(&measured, gather_speeds());
+    fs::write(file, text)
+        .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))))
 }
 
 /// A device, looked at.
@@ -96,7 +114,10 @@ fn in_words(speeds: &Speeds) -> String {
     let gb = |rate: f64| format!("{:.1} GB/s", rate / 1e9);
     let [copy_in, copy_out] = [speeds.copy_in, speeds.copy_out].map(gb);
     let [both_in, both_out] = [speeds.both_in, speeds.both_out].map(gb);
-    format!("in {copy_in}, out {copy_out}; both at once: in {both_in}, out {both_out}")
+    let each = speeds.each_copy * 1e6;
+    format!(
+        "in {copy_in}, out {copy_out}; both at once: in {both_in}, out {both_out}; {each:.2} us each besides"
+    )
 }
 
 /// Bytes in the binary unit that keeps them short.
@@ -138,10 +159,11 @@ fn device_in_json(looked: &Looked) -> Value {
     if let Value::Object(object) = &mut object {
         put_reading(object, power);
         if let Some(Ok(speeds)) = speeds {
-            let Speeds { copy_in, copy_out, both_in, both_out } = speeds;
+            let Speeds { copy_in, copy_out, both_in, both_out, each_copy } = speeds;
             let rates =
                 json!({ "in": copy_in, "out": copy_out, "both_in": both_in, "both_out": both_out });
             object.insert("copies_bytes_per_s".into(), rates);
+            object.insert("each_copy_s".into(), json!(each_copy));
         }
         if let Some(Err(why)) = speeds {
             object.insert("copies_unknown".into(), why.to_string().into());

@@ -191,6 +191,52 @@ fn a_plan_is_told_in_words() {
     }
 }
 
+/// A profile is made of a machine, plans go by it and say so, and that of another machine is refused.
+#[test]
+fn plans_go_by_what_was_measured() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.warpline("devices --profile p.json").expect(2);
+    demo.warpline("devices --measure --profile p.json").expect(0);
+    let profile = String::from_utf8(demo.read("p.json")).unwrap();
+    let json: Value = serde_json::from_str(&profile).expect("JSON");
+    let is_host = |device: &&Value| device["id"] == "host";
+    let host = json["devices"].as_array().unwrap().iter().find(is_host).expect("the host");
+    let rate = host["to_device_bytes_per_s"].as_f64().unwrap();
+    let asked = "plan chain.toml --device host --set router.in_place=false";
+    let say = |more: &str| {
+        String::from_utf8(demo.warpline(&format!("{asked} {more}")).expect(0).stdout).unwrap()
+    };
+    assert!(say("").contains("(defaults, not measured)"));
+    let told = say("--set plan.profile=p.json");
+    let speeds = format!("link to host-apart: {:.1} GB/s there", rate / 1e9);
+    assert!(told.contains(&speeds) && told.contains("(measured)"), "{told}");
+    let told: Value =
+        serde_json::from_str(&say("--json --gbps 10 --set plan.profile=p.json")).expect("JSON");
+    let chain = &told["chains"][0];
+    let link = &chain["links"]["host-apart"];
+    let ns = link["to_device_ns_per_byte"].as_f64().unwrap();
+    assert!((ns - 1e9 / rate).abs() < 1e-9 && link["is_measured"] == true, "{link}");
+    let step = &chain["modes"]["adaptive"]["steps"][0];
+    let [bytes, share] = [&step["to_device"]["bytes"], &step["link_share"]["to_device"]]
+        .map(|number| number.as_f64().unwrap());
+    // 512 bytes at 10 Gb/s take 409.6 ns.
+    assert!((share - bytes * ns / 409.6).abs() < 1e-9, "{step}");
+    demo.write("other.json", profile.replace(json["cpu"].as_str().unwrap(), "Another CPU"));
+    demo.write("torn.json", &profile[..profile.len() / 2]);
+    for (file, why) in [
+        ("other.json", "it is of another machine: the processor is \"Another CPU\" there"),
+        ("torn.json", "torn.json, line"),
+        ("none.json", "can't read \"none.json\""),
+    ] {
+        let ended = demo.warpline(&format!("check chain.toml --set plan.profile={file}"));
+        let told = ended.expect(2).stderr;
+        assert!(told.contains(why), "{file}: {told}");
+    }
+}
+
 /// What `in_place = false` is for: the same packets, and bytes that were copied.
 #[test]
 fn a_device_that_is_told_to_copies() {

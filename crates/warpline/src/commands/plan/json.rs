@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 use warpline_engine::{Chain, Planned, planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
-use warpline_sched::{Crossing, Mode, Plan, Step};
+use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Step};
 
+use super::link::Traffic;
 use super::{device_of, made};
 use crate::Failure;
 use crate::chain_file::Loaded;
@@ -13,14 +14,14 @@ use crate::chain_file::Loaded;
 const SCHEMA: u32 = 1;
 
 /// The plans of all modes for every chain.
-pub(super) fn all(chains: &[Loaded], packet_len: u32) -> Result<String, Failure> {
-    let of = |loaded: &Loaded| to_json(loaded, packet_len);
+pub(super) fn all(chains: &[Loaded], traffic: Traffic) -> Result<String, Failure> {
+    let of = |loaded: &Loaded| to_json(loaded, traffic);
     let chains = chains.iter().map(of).collect::<Result<Vec<Value>, Failure>>()?;
     Ok(format!("{:#}", json!({ "schema": SCHEMA, "chains": chains })))
 }
 
-fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
-    let chain = &loaded.chain;
+fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
+    let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
     let own = planned(chain, packet_len);
     let mut widths: Map<String, Value> = Field::ALL
         .iter()
@@ -51,17 +52,38 @@ fn to_json(loaded: &Loaded, packet_len: u32) -> Result<Value, Failure> {
         .collect();
     let mut modes = Map::new();
     for mode in Mode::ALL {
-        modes.insert(mode.name().into(), plan_json(chain, &own, &made(&own, mode)?));
+        modes.insert(mode.name().into(), plan_json(chain, &own, &made(&own, mode)?, traffic));
     }
     Ok(json!({
         "name": chain.name,
         "packet_len": packet_len,
+        "gbps": traffic.gbps,
+        "links": links(chain, &own),
         "widths": widths,
         "end_reads": names(own.problem.end_reads),
         "functions": functions,
         "runs_as": chain.plan().mode.name(),
         "modes": modes,
     }))
+}
+
+/// By device, what its link was taken to cost, in ns, and whether that was measured.
+fn links(chain: &Chain, own: &Planned) -> Map<String, Value> {
+    let of = |(id, costs): (&String, &LinkCosts)| {
+        let costs = json!({
+            "to_device_ns_per_byte": costs.to_device_ns_per_byte,
+            "to_host_ns_per_byte": costs.to_host_ns_per_byte,
+            "transfer_ns": costs.transfer_ns,
+            "is_measured": chain.profile().link(id).is_some(),
+            "host_copy_ns_per_byte": costs.host_copy_ns_per_byte,
+            "host_field_ns": costs.host_field_ns,
+            "is_host_measured": chain.profile().gather.is_some(),
+            "device_copy_ns_per_byte": costs.device_copy_ns_per_byte,
+            "whole_back_ns": costs.whole_back_ns,
+        });
+        (id.clone(), costs)
+    };
+    own.devices.iter().zip(&own.problem.links).map(of).collect()
 }
 
 fn names(fields: FieldSet) -> Vec<&'static str> {
@@ -77,8 +99,9 @@ fn crossing(crossing: &Crossing) -> Value {
     json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
 }
 
-fn plan_json(chain: &Chain, own: &Planned, plan: &Plan) -> Value {
+fn plan_json(chain: &Chain, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {
     let step = |step: &Step| {
+        let [there, back] = traffic.shares(own, step);
         json!({
             "function": own.problem.functions[step.function].name,
             "device": device_of(chain, own, step.function),
@@ -87,6 +110,7 @@ fn plan_json(chain: &Chain, own: &Planned, plan: &Plan) -> Value {
             "to_host": crossing(&step.to_host),
             "flagged_to_host": crossing(&step.flagged),
             "mirror_after": step.mirror_after,
+            "link_share": { "to_device": there, "to_host": back },
         })
     };
     json!({

@@ -1,6 +1,7 @@
 //! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules there are, and what it costs.
 
 mod json;
+mod link;
 mod svg;
 
 use std::fs;
@@ -9,8 +10,9 @@ use std::path::Path;
 use warpline_engine::{Chain, Planned, planned};
 use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
-use warpline_sched::{Crossing, Event, LinkCosts, Mode, Plan, Step, Way};
+use warpline_sched::{Crossing, Event, Mode, Plan, Step, Way};
 
+use self::link::Traffic;
 use super::say;
 use crate::Failure;
 use crate::chain_file::{Loaded, Setting};
@@ -30,9 +32,10 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let own = chains.first().map(|loaded| loaded.chain.plan()).unwrap_or_default();
     let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;
     let packet_len = arguments.packet_len.unwrap_or(own.packet_len);
+    let traffic = Traffic { packet_len, gbps: f64::from(arguments.gbps) };
     let field = arguments.explain.as_deref().map(named_field).transpose()?;
     if arguments.json {
-        return say(&json::all(&chains, packet_len)?);
+        return say(&json::all(&chains, traffic)?);
     }
     if let Some(file) = &arguments.svg {
         let drawn = svg::draw(&chains, packet_len, mode)?;
@@ -42,7 +45,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     for loaded in &chains {
         let text = match field {
             Some(field) => explained(loaded, packet_len, mode, field)?,
-            None => described(loaded, packet_len, mode)?,
+            None => described(loaded, traffic, mode)?,
         };
         say(&text)?;
     }
@@ -73,8 +76,8 @@ fn device_of<'a>(chain: &'a Chain, planned: &Planned, function: usize) -> &'a st
 }
 
 /// The plan of a mode, step by step, and the totals of all modes.
-fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Failure> {
-    let chain = &loaded.chain;
+fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Failure> {
+    let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
     let at = |len| planned(chain, len);
     let own = at(packet_len);
     let plan = made(&own, mode)?;
@@ -90,6 +93,12 @@ fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Fai
         text += &format!("  {name:<14} on {device}\n");
         if let Some(step) = plan.step(position) {
             text += &step_lines(step);
+            let [there, back] = traffic.shares(&own, step).map(|share| 100.0 * share);
+            let at = traffic.gbps;
+            text += &format!(
+                "    {:<10} {there:.1} % there and {back:.1} % back, at {at:.0} Gb/s\n",
+                "of the link"
+            );
         }
     }
     if own.devices.is_empty() {
@@ -110,7 +119,7 @@ fn described(loaded: &Loaded, packet_len: u32, mode: Mode) -> Result<String, Fai
         }
     }
     text += &totals(&at, chain.plan().mode)?;
-    text += &costs();
+    text += &traffic.links(chain, &own, &plan);
     Ok(text)
 }
 
@@ -158,16 +167,6 @@ fn totals(at: &dyn Fn(u32) -> Planned, run_does: Mode) -> Result<String, Failure
         text += &format!("   {cost:.1}{note}\n");
     }
     Ok(text)
-}
-
-/// What the plan went by.
-fn costs() -> String {
-    let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, .. } = LinkCosts::PCIE_4;
-    format!(
-        "  costs are defaults, nothing was measured: {:.0} and {:.0} GB/s there and back\n",
-        1.0 / to_device_ns_per_byte,
-        1.0 / to_host_ns_per_byte
-    )
 }
 
 /// What becomes of one field, event by event.

@@ -1,0 +1,107 @@
+//! A profile: what was measured on a machine, of which decisions make costs. What a profile lacks keeps its default, and
+//! says so.
+
+use crate::LinkCosts;
+
+/// Copies between the host's memory and that of a device, as they were measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkSpeeds {
+    /// The device, as chain files name it.
+    pub device: String,
+    /// Bytes a second to the device while as much comes from it.
+    pub to_device: f64,
+    /// Bytes a second to the host while as much goes to the device.
+    pub to_host: f64,
+    /// Seconds that a copy takes however short it is.
+    pub each_copy: f64,
+}
+
+/// What it takes the host to bring a packet's fields together, for each field and for each of its bytes, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GatherSpeeds {
+    /// Of a field, whatever its width.
+    pub field: f64,
+    /// Of a byte.
+    pub byte: f64,
+}
+
+/// See the module. Without anything measured it is [`Profile::default`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// By device.
+    pub links: Vec<LinkSpeeds>,
+    /// On the host.
+    pub gather: Option<GatherSpeeds>,
+}
+
+/// Packets that share a transfer, for which costs are computed.
+const PACKETS_OF_LAUNCH: f64 = 1000.0;
+
+const NS: f64 = 1e9;
+
+impl Profile {
+    /// What the link to `device` costs: what was measured, and [`LinkCosts::PCIE_4`] for the rest.
+    pub fn costs(&self, device: &str) -> LinkCosts {
+        let mut costs = LinkCosts::PCIE_4;
+        if let Some(link) = self.link(device) {
+            costs.to_device_ns_per_byte = NS / link.to_device;
+            costs.to_host_ns_per_byte = NS / link.to_host;
+            costs.transfer_ns = NS * link.each_copy / PACKETS_OF_LAUNCH;
+        }
+        if let Some(gather) = self.gather {
+            costs.host_copy_ns_per_byte = NS * gather.byte;
+            costs.host_field_ns = NS * gather.field;
+        }
+        costs
+    }
+
+    /// What was measured of the link to `device`.
+    pub fn link(&self, device: &str) -> Option<&LinkSpeeds> {
+        self.links.iter().find(|link| link.device == device)
+    }
+
+    /// Whether each number is one that a cost can be made of.
+    pub fn is_sound(&self) -> bool {
+        let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
+        let is_time = |time: f64| time.is_finite() && time >= 0.0;
+        let is_link = |link: &LinkSpeeds| {
+            is_rate(link.to_device) && is_rate(link.to_host) && is_time(link.each_copy)
+        };
+        self.links.iter().all(is_link)
+            && self.gather.is_none_or(|gather| is_time(gather.field) && is_time(gather.byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(device: &str, to_device: f64) -> LinkSpeeds {
+        LinkSpeeds { device: device.into(), to_device, to_host: 10e9, each_copy: 2e-6 }
+    }
+
+    #[test]
+    fn costs_are_what_was_measured_and_defaults_for_the_rest() {
+        let profile = Profile { links: vec![link("cuda:0", 50e9)], gather: None };
+        let costs = profile.costs("cuda:0");
+        let expected = LinkCosts {
+            to_device_ns_per_byte: 0.02,
+            to_host_ns_per_byte: 0.1,
+            transfer_ns: 2.0,
+            ..LinkCosts::PCIE_4
+        };
+        assert_eq!(costs, expected);
+        assert_eq!(profile.costs("cuda:1"), LinkCosts::PCIE_4);
+        let gather = Some(GatherSpeeds { field: 3e-9, byte: 0.5e-9 });
+        let costs = Profile { gather, ..profile }.costs("cuda:1");
+        assert_eq!((costs.host_field_ns, costs.host_copy_ns_per_byte), (3.0, 0.5));
+    }
+
+    #[test]
+    fn rates_are_above_nothing() {
+        let sound = |rate| Profile { links: vec![link("host", rate)], gather: None }.is_sound();
+        assert!(sound(1.0) && !sound(0.0) && !sound(-1.0) && !sound(f64::INFINITY));
+        let gather = Some(GatherSpeeds { field: -1.0, byte: 0.0 });
+        assert!(!Profile { links: vec![], gather }.is_sound());
+    }
+}

@@ -1,0 +1,71 @@
+//! How much of a link a plan takes, at some rate of traffic, and what links were taken to cost.
+
+use warpline_engine::{Chain, Planned};
+use warpline_sched::{LinkCosts, Plan, Step};
+
+/// Traffic of equal frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    /// Bytes of a frame.
+    pub(super) packet_len: u32,
+    /// Bits of frames a second, in 10^9.
+    pub(super) gbps: f64,
+}
+
+impl Traffic {
+    /// Shares of a link's two directions, there and back, that a step takes. Above 1 the link is too slow.
+    pub(super) fn shares(&self, own: &Planned, step: &Step) -> [f64; 2] {
+        let link = &own.problem.links[step.device];
+        let back = step.first_to_host.bytes + step.to_host.bytes + step.flagged.bytes;
+        [
+            self.share(step.to_device.bytes, link.to_device_ns_per_byte),
+            self.share(back, link.to_host_ns_per_byte),
+        ]
+    }
+
+    /// The share of a link's direction that so many bytes a packet take.
+    pub(super) fn share(&self, bytes: f64, ns_per_byte: f64) -> f64 {
+        bytes * ns_per_byte * self.gbps / (8.0 * f64::from(self.packet_len))
+    }
+
+    /// By device that the plan uses: what its link is taken to carry, where that is from, and the traffic that fills it.
+    pub(super) fn links(&self, chain: &Chain, own: &Planned, plan: &Plan) -> String {
+        let of = |(number, id): (usize, &String)| {
+            let steps = plan.steps.iter().filter(|step| step.device == number);
+            let shares = steps.map(|step| self.shares(own, step));
+            let [there, back] =
+                shares.fold([0.0; 2], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
+            let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, .. } =
+                own.problem.links[number];
+            let from = if chain.profile().link(id).is_some() {
+                "measured"
+            } else {
+                "defaults, not measured"
+            };
+            let mut text = format!(
+                "  link to {id}: {:.1} GB/s there and {:.1} back ({from})",
+                1.0 / to_device_ns_per_byte,
+                1.0 / to_host_ns_per_byte,
+            );
+            if there.max(back) > 0.0 {
+                let full = self.gbps / there.max(back);
+                text += &format!("; {full:.0} Gb/s of such frames fill it");
+            }
+            text + "\n"
+        };
+        own.devices.iter().enumerate().map(of).collect::<String>() + &host(chain, own)
+    }
+}
+
+/// What copies on the host are taken to cost.
+fn host(chain: &Chain, own: &Planned) -> String {
+    let Some(LinkCosts { host_field_ns, host_copy_ns_per_byte, .. }) = own.problem.links.first()
+    else {
+        return String::new();
+    };
+    let from = if chain.profile().gather.is_some() { "measured" } else { "defaults, not measured" };
+    format!(
+        "  host: {host_field_ns:.2} ns to gather a field and {host_copy_ns_per_byte:.2} for each byte ({from})\n  \
+         a device's own copies and the price of frames that come back whole are defaults\n"
+    )
+}

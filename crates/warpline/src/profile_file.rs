@@ -1,0 +1,165 @@
+//! The profile of a machine as a file: what `warpline devices --measure --profile FILE` stores, and `[plan] profile` names.
+
+use serde_json::{Value, json};
+use warpline_device::{Description, Speeds, apart_id};
+use warpline_nf::Section;
+use warpline_sched::{GatherSpeeds, LinkSpeeds, Profile};
+
+use crate::device_keys;
+
+/// Version of the file's form; it grows when a meaning changes, not when something is added.
+const SCHEMA: u64 = 1;
+
+/// What helps where a profile is of no use.
+const HELP: &str = "`warpline devices --measure --profile FILE` makes one of this machine";
+
+/// What was measured, as JSON.
+pub(crate) fn to_json(devices: &[(&Description, Speeds)], gather: Option<GatherSpeeds>) -> String {
+    let device = |(about, speeds): &(&Description, Speeds)| {
+        json!({
+            "id": about.id,
+            "name": about.name,
+            "uuid": about.uuid,
+            "driver": about.driver,
+            "to_device_bytes_per_s": speeds.both_in,
+            "to_host_bytes_per_s": speeds.both_out,
+            "each_copy_s": speeds.each_copy,
+        })
+    };
+    let devices: Vec<Value> = devices.iter().map(device).collect();
+    let gather = gather.map(|of| json!({ "gather_field_s": of.field, "gather_byte_s": of.byte }));
+    let all = json!({ "schema": SCHEMA, "cpu": cpu(), "host": gather, "devices": devices });
+    format!("{all:#}\n")
+}
+
+/// What this machine's processor calls itself, where the system says.
+fn cpu() -> Option<String> {
+    let all = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let of_name =
+        |line: &str| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned());
+    all.lines().find_map(of_name)
+}
+
+/// The profile that the table's `profile` names; that of a machine of which nothing is known where it names none.
+pub(crate) fn read(section: &mut Section<'_>) -> Profile {
+    let Some(file) = section.file("profile") else { return Profile::default() };
+    let read = serde_json::from_str(&file.text)
+        .map_err(|why| {
+            let at = format!("line {}, column {}", why.line(), why.column());
+            format!("{}, {at}: no JSON", file.name)
+        })
+        .and_then(|json| of_json(&json).map_err(|why| format!("{}: {why}", file.name)));
+    read.unwrap_or_else(|why| {
+        section.mistake("profile", format!("`profile`: {why}; {HELP}"));
+        Profile::default()
+    })
+}
+
+fn of_json(json: &Value) -> Result<Profile, String> {
+    if json["schema"] != SCHEMA {
+        return Err(format!(
+            "it has no `schema` of {SCHEMA}: it is no profile, or one for another version"
+        ));
+    }
+    let (there, here) = (json["cpu"].as_str(), cpu());
+    if there != here.as_deref() {
+        let [there, here] = [there, here.as_deref()].map(|name| name.unwrap_or("unknown"));
+        return Err(format!(
+            "it is of another machine: the processor is {there:?} there and {here:?} here"
+        ));
+    }
+    let number = |value: &Value, name: &str| {
+        value[name].as_f64().ok_or_else(|| format!("`{name}` is no number, or not there"))
+    };
+    let mut links = Vec::new();
+    for device in json["devices"].as_array().ok_or("`devices` is no list")? {
+        let text =
+            |name: &str| device[name].as_str().ok_or_else(|| format!("a device has no `{name}`"));
+        let id = text("id")?;
+        check_is_here(id, text("name")?, device["uuid"].as_str())?;
+        let speeds = |id: String| -> Result<LinkSpeeds, String> {
+            Ok(LinkSpeeds {
+                device: id,
+                to_device: number(device, "to_device_bytes_per_s")?,
+                to_host: number(device, "to_host_bytes_per_s")?,
+                each_copy: number(device, "each_copy_s")?,
+            })
+        };
+        // With `in_place = false` the copies are the same, and the name is another.
+        links.extend([speeds(id.to_owned())?, speeds(apart_id(id))?]);
+    }
+    let gather = match &json["host"] {
+        Value::Null => None,
+        host => Some(GatherSpeeds {
+            field: number(host, "gather_field_s")?,
+            byte: number(host, "gather_byte_s")?,
+        }),
+    };
+    let profile = Profile { links, gather };
+    match profile.is_sound() {
+        true => Ok(profile),
+        false => Err("a rate is not above 0, or a time below".into()),
+    }
+}
+
+/// A device that is not here was not measured here; one that chains don't name does no harm.
+fn check_is_here(id: &str, name: &str, uuid: Option<&str>) -> Result<(), String> {
+    let Some(here) = device_keys::description(id) else { return Ok(()) };
+    if here.name == name && here.uuid.as_deref() == uuid {
+        return Ok(());
+    }
+    let uuid_of = |uuid: Option<&str>| uuid.map(|uuid| format!(" ({uuid})")).unwrap_or_default();
+    Err(format!(
+        "it is of another machine: {id} is {:?}{} there and {:?}{} here",
+        name,
+        uuid_of(uuid),
+        here.name,
+        uuid_of(here.uuid.as_deref())
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(rate: &str, name: &str) -> Value {
+        let device = format!(
+            r#"{{"id": "host", "name": {name:?}, "uuid": null, "to_device_bytes_per_s": {rate},
+                "to_host_bytes_per_s": 2e10, "each_copy_s": 1e-7}}"#
+        );
+        let device: Value = serde_json::from_str(&device).expect("JSON");
+        json!({ "schema": 1, "cpu": cpu(), "host": null, "devices": [device] })
+    }
+
+    #[test]
+    fn a_profile_of_another_machine_is_refused_by_device() {
+        let Some(here) = device_keys::description("host") else { return };
+        assert_eq!(of_json(&profile("1e10", &here.name)).map(|all| all.links.len()), Ok(2));
+        let told = of_json(&profile("1e10", "another processor")).unwrap_err();
+        assert!(told.contains("another machine: host is \"another processor\""), "{told}");
+    }
+
+    #[test]
+    fn what_is_no_profile_is_told() {
+        let name = device_keys::description("host").map(|here| here.name.clone());
+        let name = name.unwrap_or_else(|| "none".into());
+        for (json, why) in [
+            (json!({}), "no `schema`"),
+            (
+                json!({ "schema": 1, "cpu": "none such" }),
+                "another machine: the processor is \"none such\"",
+            ),
+            (json!({ "schema": 1, "cpu": cpu() }), "`devices` is no list"),
+            (json!({ "schema": 1, "cpu": cpu(), "devices": [{}] }), "no `id`"),
+            (
+                json!({ "schema": 1, "cpu": cpu(), "devices": [], "host": {} }),
+                "`gather_field_s` is no number",
+            ),
+            (profile("0", &name), "not above 0"),
+            (profile("\"fast\"", &name), "`to_device_bytes_per_s` is no number"),
+        ] {
+            let told = of_json(&json).unwrap_err();
+            assert!(told.contains(why), "{json}: {told}");
+        }
+    }
+}
