@@ -128,7 +128,7 @@ pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
         let number = positions.iter().position(|own| *own == all);
         match number.and_then(|number| plan.step(number)) {
             Some(step) => {
-                let own = Crossings::of(step, is_mirrored[step.device]);
+                let own = Crossings::of(step, problem.widths.room, is_mirrored[step.device]);
                 is_mirrored[step.device] = own.keeps_mirror;
                 own
             }

@@ -12,7 +12,9 @@
 //! assert_eq!(out.len(), 1);
 //! ```
 
+pub mod exact;
 pub mod finder;
+pub mod places;
 
 use std::sync::Arc;
 

@@ -126,12 +126,27 @@ pub struct Step {
     pub first_to_host: Crossing,
     /// To the device, before the kernel.
     pub to_device: Crossing,
+    /// To the device besides, whole: packets whose frames the function before it there flagged and changed on the host, so that the
+    /// mirror has them no more; `bytes` is an average over all packets.
+    pub missing: Crossing,
     /// To the host, behind the kernel.
     pub to_host: Crossing,
     /// To the host besides, of flagged packets alone, from each mirror that has some of it; `bytes` is an average over all packets.
     pub flagged: Crossing,
     /// Whether the device's mirror has the packet from here on.
     pub mirror_after: bool,
+}
+
+impl Step {
+    /// Bytes a packet that cross to the device.
+    pub fn to_device_bytes(&self) -> f64 {
+        self.to_device.bytes + self.missing.bytes
+    }
+
+    /// Bytes a packet that cross to the host.
+    pub fn to_host_bytes(&self) -> f64 {
+        self.first_to_host.bytes + self.to_host.bytes + self.flagged.bytes
+    }
 }
 
 /// A plan for a chain.
@@ -146,13 +161,12 @@ pub struct Plan {
 impl Plan {
     /// Bytes a packet that cross to devices.
     pub fn to_device_bytes(&self) -> f64 {
-        self.steps.iter().map(|step| step.to_device.bytes).sum()
+        self.steps.iter().map(Step::to_device_bytes).sum()
     }
 
     /// Bytes a packet that cross to the host.
     pub fn to_host_bytes(&self) -> f64 {
-        let of = |step: &Step| step.first_to_host.bytes + step.to_host.bytes + step.flagged.bytes;
-        self.steps.iter().map(of).sum()
+        self.steps.iter().map(Step::to_host_bytes).sum()
     }
 
     /// The step of function `position`, where it has one.

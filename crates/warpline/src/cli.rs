@@ -28,6 +28,13 @@ pub(crate) enum Command {
         /// Say it as JSON
         #[arg(long)]
         json: bool,
+        /// Run it over its input as well, to prove that functions read and write only what they declare, and devices what the CPU
+        /// would; writes what functions write
+        #[arg(long, conflicts_with = "json")]
+        strict: bool,
+        /// Where the packets for --strict come from, if not from the chain file's input
+        #[arg(long, value_name = "SRC", requires = "strict")]
+        input: Option<String>,
         /// Check it as `run --device NAME` would have it
         #[arg(long, value_name = "NAME")]
         device: Option<String>,

@@ -61,8 +61,9 @@ fn main() -> ExitCode {
     watch::ignore_size_limit();
     let outcome = match cli::Arguments::parse().command {
         cli::Command::Run(arguments) => commands::run::run(&arguments),
-        cli::Command::Check { chain, json, device, set } => {
-            commands::check::check(&chain, &set, device.as_deref(), json)
+        cli::Command::Check { chain, json, strict, input, device, set } => {
+            let more = Some(input.as_deref()).filter(|_| strict);
+            commands::check::check(&chain, &set, device.as_deref(), json, more)
         }
         cli::Command::Plan(arguments) => commands::plan::plan(&arguments),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),

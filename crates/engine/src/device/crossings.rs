@@ -16,9 +16,11 @@ pub(crate) enum RoomsThere {
 }
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Crossings {
     pub(crate) rooms_there: RoomsThere,
+    /// Of packets whose rooms go as the mirror lacks them the share that the plan expects.
+    pub(crate) missing_share: f64,
     /// Whether rooms come back over the host's.
     pub(crate) rooms_back: bool,
     /// Fields of frames that go to the device by themselves, and those that come back so.
@@ -33,6 +35,7 @@ impl Crossings {
     pub(crate) fn whole(writes_frames: bool) -> Self {
         Self {
             rooms_there: RoomsThere::All,
+            missing_share: 0.0,
             rooms_back: writes_frames,
             there: FieldSet::EMPTY,
             back: FieldSet::EMPTY,
@@ -40,8 +43,8 @@ impl Crossings {
         }
     }
 
-    /// As a step says; `is_mirrored` says whether its device's mirror is in use in front of it.
-    pub(crate) fn of(step: &Step, is_mirrored: bool) -> Self {
+    /// As a step of a plan for rooms of `room` bytes says; `is_mirrored` says whether its device's mirror is in use in front of it.
+    pub(crate) fn of(step: &Step, room: f64, is_mirrored: bool) -> Self {
         let fields = |crossing: &Crossing| match crossing.way {
             Way::Frame => FieldSet::EMPTY,
             _ => crossing.fields & FieldSet::FRAME,
@@ -52,6 +55,7 @@ impl Crossings {
                 (_, true) => RoomsThere::Missing,
                 (_, false) => RoomsThere::None,
             },
+            missing_share: step.missing.bytes / room,
             rooms_back: step.to_host.way == Way::Frame,
             there: fields(&step.to_device),
             back: fields(&step.to_host),

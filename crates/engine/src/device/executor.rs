@@ -172,22 +172,26 @@ impl Executor {
         let predicted = self.prediction.of_launch(flights);
         let [there, back] = self.submit(on, lot, work)?;
         if !self.is_in_place() {
-            self.transfers.predicted_to_device_bytes += there - frames[0] + predicted[0];
-            self.transfers.predicted_to_host_bytes += back - frames[1] + predicted[1];
+            self.transfers.predicted_to_device_bytes += there - frames.there() + predicted.there;
+            self.transfers.predicted_to_host_bytes += back - frames.fields_back + predicted.back;
+            self.transfers.predicted_missing_bytes += predicted.missing;
+            if self.crossings.rooms_there == RoomsThere::Missing {
+                self.transfers.missing_bytes += frames.rooms_there;
+            }
         }
         self.transfers.launches += 1;
         Ok(true)
     }
 
     /// What kernels do with packets that are copied to the mirror, with what is copied before and behind. Gives the bytes of frames among
-    /// these, there and back.
+    /// these.
     fn add_copied(
         &self,
         work: &mut Work,
         lot: usize,
         flights: &[Flight],
         count: u32,
-    ) -> Result<[u64; 2], Failure> {
+    ) -> Result<FrameBytes, Failure> {
         let (There::Copied(list, findings), Some(copy)) =
             (&self.lots[lot].there, &self.mirror.copy)
         else {
@@ -215,7 +219,7 @@ impl Executor {
         let copy_out = |to, from| Step::CopyOut { from, to };
         let fields_back = self.copy_tables(work, lot, flights, (self.written, back), copy_out);
         work.steps.extend(findings.map(|from| Step::CopyOut { from, to: found }));
-        Ok([fields_there + rooms_there, fields_back])
+        Ok(FrameBytes { fields_there, rooms_there, fields_back })
     }
 
     /// What kernels do with packets in place. Nothing is copied.
@@ -225,7 +229,7 @@ impl Executor {
         flights: &[Flight],
         count: u32,
         has_findings: bool,
-    ) -> Result<[u64; 2], Failure> {
+    ) -> Result<FrameBytes, Failure> {
         self.lend(work, flights)?;
         let Parts { names, found, findings_room } = self.parts(count);
         let on = LaunchData {
@@ -236,7 +240,7 @@ impl Executor {
             count,
         };
         self.add_kernels(work, &on);
-        Ok([0; 2])
+        Ok(FrameBytes::default())
     }
 
     /// Of a launch of `count` packets.
@@ -422,6 +426,20 @@ impl Executor {
                 (own.stream, own.busy_with) = (None, None);
             }
         }
+    }
+}
+
+/// Bytes of frames that a first work copies.
+#[derive(Clone, Copy, Debug, Default)]
+struct FrameBytes {
+    fields_there: u64,
+    rooms_there: u64,
+    fields_back: u64,
+}
+
+impl FrameBytes {
+    fn there(&self) -> u64 {
+        self.fields_there + self.rooms_there
     }
 }
 

@@ -338,10 +338,17 @@ impl Launches {
             let Transfers { to_device_bytes, to_host_bytes, .. } = transfers;
             let (there, back) =
                 (transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes);
-            format!(
+            let Transfers { missing_bytes, predicted_missing_bytes, .. } = transfers;
+            let mut told = format!(
                 "{}: {to_device_bytes} bytes went to the device and {to_host_bytes} came back, where the plan has {there} and {back}",
                 self.names
-            )
+            );
+            if missing_bytes > predicted_missing_bytes {
+                told += &format!(
+                    "; {missing_bytes} bytes are packets that the device had not, or had otherwise: functions made or changed more of them than the plan expects ({predicted_missing_bytes})"
+                );
+            }
+            told
         };
         let told = (!transfers.are_as_predicted()).then(differs);
         (transfers, self.failed.or(told))

@@ -21,6 +21,19 @@ const VERSIONS: [u8; 3] = [0, 4, 6];
 pub(super) struct Prediction {
     there: Way,
     back: Way,
+    /// Of packets whose rooms go there although not all do.
+    missing_share: f64,
+}
+
+/// Bytes of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Predicted {
+    /// Of frames to the device.
+    pub(super) there: u64,
+    /// Of these those of packets that the mirror is expected to lack.
+    pub(super) missing: u64,
+    /// Of frames to the host.
+    pub(super) back: u64,
 }
 
 impl Prediction {
@@ -38,25 +51,28 @@ impl Prediction {
         Self {
             there: way(crossings.there, crossings.rooms_there == RoomsThere::All),
             back: way(crossings.back, crossings.rooms_back),
+            missing_share: crossings.missing_share,
         }
     }
 
-    /// Bytes there and back of a launch. Of fields these are rows of columns, as for tables: those of dropped packets among them, and
+    /// For a launch. Bytes of fields are rows of columns, as for tables: those of dropped packets among them, and
     /// of an IP version where any packet of the batch has it.
-    pub(super) fn of_launch(&self, flights: &[Flight]) -> [u64; 2] {
+    pub(super) fn of_launch(&self, flights: &[Flight]) -> Predicted {
         let mut counts = [0; 3];
         let mut rooms = 0;
-        let has_rooms = self.there.has_rooms || self.back.has_rooms;
+        let has_rooms = self.there.has_rooms || self.back.has_rooms || self.missing_share > 0.0;
         for Flight { batch, .. } in flights {
             for (count, is_there) in counts.iter_mut().zip(batch.versions_present(VERSIONS)) {
                 *count += if is_there { batch.len() as u64 } else { 0 };
             }
             rooms += if has_rooms { batch.rooms_len() as u64 } else { 0 };
         }
-        [self.there, self.back].map(|way| {
+        let [there, back] = [self.there, self.back].map(|way| {
             let fields: u64 =
                 way.fields.iter().zip(counts).map(|(width, count)| width * count).sum();
             fields + if way.has_rooms { rooms } else { 0 }
-        })
+        });
+        let missing = (self.missing_share * rooms as f64) as u64;
+        Predicted { there: there + missing, missing, back }
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod frames;
 pub(crate) mod grow;
 pub(crate) mod nat_like;
 pub(crate) mod noter;
-pub(crate) mod places;
 pub(crate) mod ports;
 pub(crate) mod random;
 pub(crate) mod real;

@@ -95,8 +95,8 @@ pub(crate) fn has_kernels(form: &Form) -> bool {
 /// What was told of the run besides what its source says: of devices that failed, as nothing else goes wrong in these tests.
 pub(crate) fn told(outcome: &Outcome) -> Vec<&str> {
     let all = outcome.report.part.warnings.iter().map(String::as_str);
-    // How many packets a function flags and changes no plan knows; they cross once more.
+    // How many packets a function flags and changes no plan knows for sure; they cross once more.
     let is_other =
-        |warning: &&str| *warning != LAST_WORDS && !warning.contains("where the plan has");
+        |warning: &&str| *warning != LAST_WORDS && !warning.contains("than the plan expects");
     all.filter(is_other).collect()
 }

@@ -1,152 +1,20 @@
-//! Access sets are true of the bytes themselves: what a phase does not declare that it writes is as it was, and nothing
-//! depends on what it does not declare that it reads. Functions that look at a frame's bytes say which fields they
-//! mean, and nothing else checks that.
-//!
-//! A phase that may move a frame (ESP, tunnels) is not looked at: its bytes can't be found again.
+//! Access sets are true of the bytes themselves, for every form of every function ([`warpline_nf::harness::exact`]). Functions that
+//! look at a frame's bytes say which fields they mean, and nothing else checks that.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use warpline_nf::Function;
-use warpline_nf::harness::{Harness, Moment, Outcome};
-use warpline_packet::{Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite};
+use warpline_nf::harness::exact::{Undeclared, look};
+use warpline_nf::harness::{self, Harness};
+use warpline_packet::{Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Reason};
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW};
 use crate::common::frames::Input;
-use crate::common::places::places;
 use crate::common::real::{chain_of, traffic};
 use crate::common::talk::Talk;
 
-/// Packets of a batch.
-const BATCH: usize = 64;
-
-/// What `phase` declares of a packet.
-fn declared(access: &Access, phase: Phase, is_flagged: bool) -> ReadWrite {
-    let (all, more) = match phase {
-        Phase::Before => (access.before, ReadWrite::NONE),
-        Phase::Run => (access.run, ReadWrite::NONE),
-        Phase::After => (access.after, access.after_flagged),
-    };
-    match is_flagged {
-        true => ReadWrite::new(all.reads | more.reads, all.writes | more.writes),
-        false => all,
-    }
-}
-
-/// Whether what writes these fields may put others elsewhere.
-fn moves(writes: FieldSet) -> bool {
-    writes.contains(Field::Start)
-}
-
-/// Some bytes of a packet as they were when a phase began.
-struct Kept {
-    row: usize,
-    field: Field,
-    place: Range<usize>,
-    bytes: Vec<u8>,
-}
-
-/// The fields of forwarded packets that `is_meant`, by what the phase declares of the packet.
-fn keep(
-    batch: &Batch,
-    access: &Access,
-    phase: Phase,
-    is_meant: impl Fn(ReadWrite, Field) -> bool,
-) -> Vec<Kept> {
-    let mut all = Vec::new();
-    for packet in batch.forward() {
-        let own = declared(access, phase, packet.is_flagged());
-        for field in FieldSet::FRAME.iter().filter(|&field| is_meant(own, field)) {
-            for place in places(field, &packet.headers(), packet.link(), packet.len()) {
-                let bytes = packet.frame()[place.clone()].to_vec();
-                all.push(Kept { row: packet.index(), field, place, bytes });
-            }
-        }
-    }
-    all
-}
-
-/// Looks for writes that are not declared.
-#[derive(Default)]
-struct Writes {
-    kept: Vec<Kept>,
-    seen: u64,
-}
-
-impl Writes {
-    fn watch(
-        &mut self,
-        name: &str,
-        access: &Access,
-        phase: Phase,
-        moment: Moment,
-        batch: &mut Batch,
-    ) {
-        if moment == Moment::Begins {
-            let is_meant =
-                |own: ReadWrite, field| !own.writes.contains(field) && !moves(own.writes);
-            self.kept = keep(batch, access, phase, is_meant);
-            return;
-        }
-        for Kept { row, field, place, bytes } in self.kept.drain(..) {
-            let is = batch.packet(row).frame()[place].to_vec();
-            assert_eq!(is, bytes, "{name}: {phase:?} writes {} of row {row}", field.name());
-            self.seen += 1;
-        }
-    }
-}
-
-/// Gives what is not declared as read other bytes for as long as a phase lasts.
-#[derive(Default)]
-struct Reads {
-    kept: Vec<Kept>,
-    seen: u64,
-}
-
-impl Reads {
-    fn watch(&mut self, access: &Access, phase: Phase, moment: Moment, batch: &mut Batch) {
-        if moment == Moment::Begins {
-            // What moves takes other bytes with it, which nobody finds again.
-            let is_meant = |own: ReadWrite, field| !own.reads.contains(field) && !moves(own.writes);
-            self.kept = keep(batch, access, phase, is_meant);
-            for Kept { row, place, .. } in &self.kept {
-                let mut packet = batch.packet_mut(*row);
-                packet.frame_mut()[place.clone()].iter_mut().for_each(|byte| *byte ^= OTHER);
-            }
-            return;
-        }
-        for Kept { row, place, bytes, .. } in self.kept.drain(..) {
-            let mut packet = batch.packet_mut(row);
-            let is = &mut packet.frame_mut()[place];
-            // What was written stays.
-            if is.iter().zip(&bytes).all(|(is, was)| is ^ was == OTHER) {
-                is.copy_from_slice(&bytes);
-            }
-            self.seen += 1;
-        }
-    }
-}
-
-/// By which bits bytes differ from what they were.
-const OTHER: u8 = 0xa5;
-
-/// What becomes of `inputs`, batch by batch, with `watch` around the phases.
-fn process(
-    harness: &mut Harness,
-    inputs: &[Input],
-    watch: &mut dyn FnMut(&Access, Phase, Moment, &mut Batch),
-) -> Vec<Outcome> {
-    let access = *harness.function().access();
-    let batches = inputs.chunks(BATCH).flat_map(|inputs| {
-        let inputs: Vec<_> = inputs.iter().map(harness_input).collect();
-        harness.process_watched(&inputs, &mut |phase, moment, batch| {
-            watch(&access, phase, moment, batch)
-        })
-    });
-    batches.collect()
-}
-
-fn harness_input(input: &Input) -> warpline_nf::harness::Input {
-    warpline_nf::harness::Input {
+fn harness_input(input: &Input) -> harness::Input {
+    harness::Input {
         bytes: input.bytes.clone(),
         timestamp: Instant::from_nanos(input.nanos),
         wire_len: input.wire_len,
@@ -156,31 +24,72 @@ fn harness_input(input: &Input) -> warpline_nf::harness::Input {
 
 fn harness(form: &Form) -> Harness {
     let chain = chain_of(&[*form]);
-    let function: std::sync::Arc<dyn Function> = chain.instances[0].function.clone();
+    let function: Arc<dyn Function> = chain.instances[0].function.clone();
     // Files of numbers that were used are opened here.
     let _ = function.report(&warpline_nf::Outputs::default()).expect("a report");
     Harness::new(function, chain.scratch_words)
 }
 
+fn inputs(forms: &[Form]) -> Vec<harness::Input> {
+    traffic(forms, Talk::new(71, 60, 1400).take(800), 73, 15).iter().map(harness_input).collect()
+}
+
 #[test]
 fn no_phase_touches_what_it_does_not_declare() {
     for form in FORMS.iter().chain(NARROW).chain(&ESN) {
-        let inputs = traffic(&[*form], Talk::new(71, 60, 1400).take(800), 73, 15);
-        let (mut writes, mut reads) = (Writes::default(), Reads::default());
-        let plain = process(&mut harness(form), &inputs, &mut |access, phase, moment, batch| {
-            writes.watch(form.name, access, phase, moment, batch);
-        });
-        let other = process(&mut harness(form), &inputs, &mut |access, phase, moment, batch| {
-            reads.watch(access, phase, moment, batch);
-        });
-        assert!(plain.len() >= inputs.len() && other.len() == plain.len(), "{}", form.name);
-        for (at, (plain, other)) in plain.iter().zip(&other).enumerate() {
-            assert_eq!(
-                plain, other,
-                "{}, packet {at}, depends on what it does not declare",
-                form.name
-            );
+        let inputs = inputs(&[*form]);
+        let looked = look(&|| harness(form), &inputs);
+        let looked = looked.unwrap_or_else(|why| panic!("{}: {why:?}", form.name));
+        assert!(looked.outcomes.len() >= inputs.len(), "{}", form.name);
+        let seen = looked.unwritten + looked.unread;
+        assert!(seen > 1000, "{}: {seen}", form.name);
+    }
+}
+
+/// Looks at a byte of each frame that it doesn't declare, from one packet on, or writes it. It does so behind the accessors.
+struct Liar {
+    is_writer: bool,
+}
+
+const DECLARED: Access = Access::run_only(ReadWrite::new(
+    FieldSet::of(&[Field::DstAddr, Field::Ingress]),
+    FieldSet::of(&[Field::Verdict]),
+));
+
+/// Where an IPv4 header has its TTL, behind Ethernet.
+const TTL_AT: usize = 14 + 8;
+
+impl Function for Liar {
+    fn access(&self) -> &Access {
+        &DECLARED
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        for row in 0..batch.len() {
+            if batch.packet(row).ingress() < 300 {
+                continue;
+            }
+            let mut packet = batch.packet_mut(row);
+            // The declaration has what is asked for here, and the frame is all there.
+            let frame = packet.frame_mut_for(FieldSet::EMPTY);
+            let is_v4 = frame.get(12..15) == Some(&[0x08, 0x00, 0x45]);
+            match frame.get(TTL_AT).copied().filter(|_| is_v4) {
+                Some(_) if self.is_writer => frame[TTL_AT] ^= 1,
+                Some(ttl) if ttl > 128 => packet.drop(Reason(0)),
+                _ => {}
+            }
         }
-        assert!(writes.seen + reads.seen > 1000, "{}: {}, {}", form.name, writes.seen, reads.seen);
+    }
+}
+
+#[test]
+fn what_is_not_declared_is_named() {
+    let inputs = inputs(&[]);
+    for is_writer in [false, true] {
+        let found =
+            look(&|| Harness::new(Box::new(Liar { is_writer }) as Box<dyn Function>, 0), &inputs);
+        let Undeclared { packet, phase, field, is_written } = found.expect_err("a lie");
+        assert_eq!((phase, field, is_written), (Phase::Run, Field::Ttl, is_writer));
+        assert!((300..364).contains(&packet), "{packet}");
     }
 }

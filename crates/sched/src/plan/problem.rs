@@ -82,6 +82,12 @@ impl PlannedFunction {
         }
     }
 
+    /// The expected share of packets whose frames the host changes behind its kernel, as they were flagged.
+    pub fn changed_share(&self) -> f64 {
+        let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
+        if changes.is_empty() { 0.0 } else { self.flagged_share }
+    }
+
     /// What the host does in front of a step: all of a function that is not on a device.
     pub(super) fn host_first(&self) -> Vec<(&'static str, Touch)> {
         match self.device {

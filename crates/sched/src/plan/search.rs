@@ -55,8 +55,7 @@ fn extend(
         for down in DOWNS {
             let mut state = state.clone();
             let Some(step) = state.step(problem, outlook, position, (up, down)) else { continue };
-            let crossings = [step.first_to_host, step.to_device, step.to_host, step.flagged];
-            let bytes: f64 = crossings.iter().map(|crossing| crossing.bytes).sum();
+            let bytes = step.to_device_bytes() + step.to_host_bytes();
             let cost = node.cost + problem.cost(&step);
             keep(next, Node { state, cost, bytes: node.bytes + bytes, from, step: Some(step) });
         }

@@ -76,6 +76,10 @@ impl State {
             first_to_host = self.bring_frame(problem)?;
         }
         let to_device = self.up(problem, function, device, up)?;
+        let missing = match up {
+            Up::Needed | Up::Stale => problem.missing(position, device),
+            Up::Frame | Up::Direct => Crossing::default(),
+        };
         let is_mirrored = up != Up::Direct;
         self.run(device, function.run, is_mirrored);
         let live = outlook.live(position);
@@ -89,6 +93,7 @@ impl State {
             device,
             first_to_host,
             to_device,
+            missing,
             to_host,
             flagged,
             mirror_after,
@@ -198,6 +203,19 @@ impl Problem {
         way == Way::Frame || self.gathered.covers(fields & FieldSet::FRAME)
     }
 
+    /// What a mirror in use lacks of packets in front of function `position`.
+    fn missing(&self, position: usize, device: usize) -> Crossing {
+        let before = &self.functions[..position];
+        let last = before.iter().rev().find(|function| function.device == Some(device));
+        match last.map_or(0.0, PlannedFunction::changed_share) {
+            0.0 => Crossing::default(),
+            share => {
+                let bytes = share * self.widths.room;
+                Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes }
+            }
+        }
+    }
+
     /// What a step costs, in ns a packet.
     pub(super) fn cost(&self, step: &Step) -> f64 {
         let (link, widths) = (&self.links[step.device], &self.widths);
@@ -206,6 +224,7 @@ impl Problem {
         let sparse = Crossing { bytes: widths.of_set(step.flagged.fields), ..step.flagged };
         link.back_ns(widths, &step.first_to_host)
             + link.there_ns(widths, &step.to_device)
+            + link.there_ns(widths, &step.missing)
             + link.back_ns(widths, &step.to_host)
             + share * link.back_ns(widths, &sparse)
     }

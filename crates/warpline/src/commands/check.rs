@@ -14,15 +14,18 @@ use crate::Failure;
 use crate::chain_file::{Loaded, Setting};
 use crate::device_keys::{self, check_name};
 
-/// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named.
+/// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named. `strict` has the chains run over
+/// their input, too, or over the one that it names.
 pub(crate) fn check(
     path: &Path,
     set: &[String],
     device: Option<&str>,
     is_json: bool,
+    strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
-    let chains = super::load_file(path, &Setting::of_set(set), true, device)?;
+    let needs_input = !matches!(strict, Some(Some(_)));
+    let chains = super::load_file(path, &Setting::of_set(set), needs_input, device)?;
     check_machine(chains.iter())?;
     let chains = places::check_ports(path, chains)?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
@@ -40,7 +43,8 @@ pub(crate) fn check(
             }
         }
     }
-    Ok(())
+    strict
+        .map_or(Ok(()), |input| super::strict::strict(path, (&Setting::of_set(set), device), input))
 }
 
 /// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together.

@@ -9,6 +9,7 @@ pub(crate) mod meters;
 pub(crate) mod places;
 pub(crate) mod plan;
 pub(crate) mod run;
+mod strict;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;

@@ -209,7 +209,7 @@ fn lines(arguments: &RunArguments, file: Option<File>) -> Option<Lines> {
     })
 }
 
-fn named(input: &Input) -> String {
+pub(super) fn named(input: &Input) -> String {
     match input {
         Input::File(path, _) => path.display().to_string(),
         Input::Stdin(_) => "standard input".into(),

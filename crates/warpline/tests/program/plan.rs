@@ -70,6 +70,8 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
     let mut model = Model([(String::new(), every)].into());
     let mut steps = plan["steps"].as_array().unwrap().iter().peekable();
     let mut moved = [0.0, 0.0];
+    // By device, the share of packets that its last function has the host change.
+    let mut changed: BTreeMap<&str, f64> = BTreeMap::new();
     for function in chain["functions"].as_array().unwrap() {
         let name = function["name"].as_str().unwrap();
         model.phase("", &function["before"], name);
@@ -84,6 +86,13 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
         assert!(step["function"] == name && function["device"] == device);
         model.cross(None, "", &step["first_to_host"]);
         model.cross(Some(""), device, &step["to_device"]);
+        let lacks = changed.get(device).copied().unwrap_or(0.0);
+        let has_kept = model.0.contains_key(device) && step["to_device"]["way"] != "frame";
+        let again = if has_kept { lacks * widths["room"].as_f64().unwrap() } else { 0.0 };
+        assert!(
+            (step["missing_to_device"]["bytes"].as_f64().unwrap() - again).abs() < 1e-6,
+            "{step}"
+        );
         model.phase(device, &function["run"], name);
         model.cross(Some(device), "", &step["to_host"]);
         let share = function["flagged_share"].as_f64().unwrap();
@@ -104,7 +113,12 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
             assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
             told
         };
-        moved[0] += bytes("to_device");
+        moved[0] += bytes("to_device") + again;
+        let changes = fields(&function["after_flagged"]["writes"]);
+        let geometry = ["start", "len", "l3-offset", "l4-offset", "payload-offset", "kind"];
+        let moves = geometry.iter().any(|field| changes.contains(*field));
+        let is_changed = moves || !changes.is_disjoint(&frame_of(&frame));
+        changed.insert(device, if is_changed { share } else { 0.0 });
         moved[1] += bytes("first_to_host") + bytes("to_host") + bytes("flagged_to_host");
     }
     assert!(steps.next().is_none());
@@ -235,6 +249,29 @@ fn plans_go_by_what_was_measured() {
         let told = ended.expect(2).stderr;
         assert!(told.contains(why), "{file}: {told}");
     }
+}
+
+/// The chain is proven over packets: what its functions touch, and that a device makes the same of them.
+#[test]
+fn a_strict_check_runs_the_chain() {
+    let demo = Demo::new();
+    let input = "--strict --input generate:packets=400,flows=40,seed=5";
+    let told = demo.warpline(&format!("check chain.toml {input}")).expect(0).stdout;
+    let told = String::from_utf8(told).unwrap();
+    for name in ["flow_monitor", "nids", "firewall", "nat", "digest", "ipcomp", "router"] {
+        assert!(told.contains(&format!("  {name:<14} as declared, over ")), "{told}");
+    }
+    assert!(!told.contains("on devices"), "{told}");
+    if has_host(&demo) {
+        let on = "--device host --set router.in_place=false --set nat.in_place=false";
+        let told = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains("router on devices, by the adaptive plan: the "), "{told}");
+    }
+    demo.warpline("check chain.toml --strict --json").expect(2);
+    demo.warpline("check chain.toml --input none.pcap").expect(2);
+    let none = demo.warpline("check chain.toml --strict --input none.pcap").expect(2);
+    assert!(none.stderr.contains("none.pcap"), "{}", none.stderr);
 }
 
 /// What `in_place = false` is for: the same packets, and bytes that were copied.

@@ -161,10 +161,31 @@ fn step(
         device,
         first_to_host: widths.crossing(Way::Fields, first),
         to_device: widths.crossing(way, fields),
+        missing: if to_device < 2 {
+            left_behind(problem, position, device)
+        } else {
+            Crossing::default()
+        },
         to_host: widths.crossing(way_back, back),
         flagged: Crossing { bytes: 0.0, ..widths.crossing(Way::Fields, flagged) },
         mirror_after,
     })
+}
+
+/// Frames that the device's function before this one had changed on the host.
+fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
+    let mut bytes = 0.0;
+    for function in problem.functions[..position].iter().filter(|one| one.device == Some(device)) {
+        let is_changed = |field: &Field| (FieldSet::FRAME | FieldSet::GEOMETRY).contains(*field);
+        bytes = match function.after_flagged.writes.iter().any(|field| is_changed(&field)) {
+            true => function.flagged_share * problem.widths.room,
+            false => 0.0,
+        };
+    }
+    match bytes {
+        0.0 => Crossing::default(),
+        _ => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes },
+    }
 }
 
 /// What anyone reads behind `run` of `position`.

@@ -107,6 +107,7 @@ fn plan_json(chain: &Chain, own: &Planned, plan: &Plan, traffic: Traffic) -> Val
             "device": device_of(chain, own, step.function),
             "first_to_host": crossing(&step.first_to_host),
             "to_device": crossing(&step.to_device),
+            "missing_to_device": crossing(&step.missing),
             "to_host": crossing(&step.to_host),
             "flagged_to_host": crossing(&step.flagged),
             "mirror_after": step.mirror_after,

@@ -16,10 +16,9 @@ impl Traffic {
     /// Shares of a link's two directions, there and back, that a step takes. Above 1 the link is too slow.
     pub(super) fn shares(&self, own: &Planned, step: &Step) -> [f64; 2] {
         let link = &own.problem.links[step.device];
-        let back = step.first_to_host.bytes + step.to_host.bytes + step.flagged.bytes;
         [
-            self.share(step.to_device.bytes, link.to_device_ns_per_byte),
-            self.share(back, link.to_host_ns_per_byte),
+            self.share(step.to_device_bytes(), link.to_device_ns_per_byte),
+            self.share(step.to_host_bytes(), link.to_host_ns_per_byte),
         ]
     }
 

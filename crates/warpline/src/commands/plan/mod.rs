@@ -140,6 +140,7 @@ fn step_lines(step: &Step) -> String {
     [
         line("first back", &step.first_to_host),
         line("there", &step.to_device),
+        line("missing", &step.missing),
         line("back", &step.to_host),
         line("flagged", &step.flagged),
         mirror.to_owned(),

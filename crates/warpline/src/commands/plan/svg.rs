@@ -78,9 +78,9 @@ fn lanes(body: &mut String, loaded: &Loaded, own: &Planned, plan: &Plan) {
 
 /// What crosses at a step, on both sides of the function's box.
 fn arrows(body: &mut String, (x, y): (usize, usize), step: &Step, room: f64) {
-    let back = step.first_to_host.bytes + step.to_host.bytes + step.flagged.bytes;
+    let back = step.to_host_bytes();
     let host = 40 + BOX.1;
-    let each = [(x + 20, host, y, step.to_device.bytes), (x + BOX.0 - 20, y, host, back)];
+    let each = [(x + 20, host, y, step.to_device_bytes()), (x + BOX.0 - 20, y, host, back)];
     for (x, from, to, bytes) in each.into_iter().filter(|each| each.3 > 0.0) {
         let thick = (THICK * bytes / room).clamp(1.0, THICK);
         let _ = writeln!(

@@ -7,12 +7,7 @@ use warpline_packet::{Field, Flags, Headers, LinkType, Place, Span};
 
 /// The bytes of `field` in a frame of `len` bytes with these headers. What lies in the frame and is no other field is
 /// [`Field::Remainder`], but for the byte that says the length of an IPv4 header.
-pub(crate) fn places(
-    field: Field,
-    headers: &Headers,
-    link: LinkType,
-    len: usize,
-) -> Vec<Range<usize>> {
+pub fn places(field: Field, headers: &Headers, link: LinkType, len: usize) -> Vec<Range<usize>> {
     if field == Field::Remainder {
         return remainder(headers, link, len);
     }
