@@ -160,8 +160,8 @@ fn compare(loaded: &Loaded, alone: &Loaded, input: &Input) -> Result<(), Failure
     }
     let [(sent, report), (expected, of_cpu)] = [ran(loaded, input)?, ran(alone, input)?];
     let is_new = |told: &&String| !of_cpu.part.warnings.contains(told);
-    let told = report.part.warnings.iter().filter(is_new);
-    told.map(|told| say(&format!("  warning: {told}"))).collect::<Result<(), _>>()?;
+    let mut told = report.part.warnings.iter().filter(is_new);
+    told.try_for_each(|told| say(&format!("  warning: {told}")))?;
     let first = (0..sent.len().max(expected.len())).find(|&at| sent.get(at) != expected.get(at));
     let drops =
         |report: &Report| report.part.functions.iter().map(|one| one.drops).collect::<Vec<_>>();
