@@ -5,14 +5,14 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-ALL=(format lint test doc words)
+ALL=(format lint test models doc words)
 
 format() { cargo fmt --all --check; }
 
 lint() {
     cargo clippy --workspace --all-targets --locked -- -D warnings
     # The fuzz targets are a workspace of their own, which a changed interface breaks unseen.
-    cargo check --manifest-path fuzz/Cargo.toml --locked
+    cargo check --manifest-path fuzz/Cargo.toml --locked --target-dir target
 }
 
 # A missing peer (tshark) fails here, where everything was installed; elsewhere its tests are skipped. So does a device that
@@ -22,6 +22,11 @@ test() {
     ! ldconfig -p 2>/dev/null | grep 'libpocl' >/dev/null || devices=host,opencl
     [ ! -e target/nvrtc/libnvrtc.so.13 ] || export WARPLINE_REQUIRE_NVRTC=1
     WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices cargo test --workspace --locked
+}
+
+# What threads share of an arena, in every order in which they may see it.
+models() {
+    RUSTFLAGS="--cfg loom" cargo test -p warpline-packet --lib --locked --target-dir target/loom slabs::model
 }
 
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items; }

@@ -15,6 +15,8 @@ pub enum Fault {
     Refuse(Failure),
     /// It is taken, not done, and comes back failed in its turn. [`Failure::Lost`] takes the device with it.
     Fail(Failure),
+    /// It is done, and comes back only when it was asked for so many times: behind works of other streams that were submitted later.
+    Late(u32),
     /// It never comes back, nor does what is submitted to its stream after it.
     Hang,
 }
@@ -116,6 +118,8 @@ struct FaultyStream {
 enum Turn {
     /// The inner stream has it.
     Inner,
+    /// So does it, and nobody is told for so many questions.
+    Late(u32),
     Fails(Work, Failure),
     // Kept, as a device that hangs may still use it.
     Hangs {
@@ -135,6 +139,10 @@ impl Stream for FaultyStream {
                 self.inner.submit(work)?;
                 Turn::Inner
             }
+            Some(Fault::Late(asked)) => {
+                self.inner.submit(work)?;
+                Turn::Late(asked)
+            }
             Some(Fault::Refuse(why)) => return Err(Refused { work, why }),
             Some(Fault::Fail(why)) => Turn::Fails(work, why),
             Some(Fault::Hang) => Turn::Hangs { _work: work },
@@ -144,8 +152,12 @@ impl Stream for FaultyStream {
     }
 
     fn poll(&mut self) -> Option<Done> {
-        let mut done = match self.turns.front()? {
-            Turn::Inner => self.inner.poll()?,
+        let mut done = match self.turns.front_mut()? {
+            Turn::Late(asked) if *asked > 0 => {
+                *asked -= 1;
+                return None;
+            }
+            Turn::Inner | Turn::Late(_) => self.inner.poll()?,
             Turn::Hangs { .. } => return None,
             Turn::Fails(..) => Done { work: Work::default(), outcome: Ok(()) },
         };

@@ -117,6 +117,7 @@ fn injected_failures_come_in_their_turn_on_every_device() {
         println!("{}", device.description().id);
         failures_in_turn(device.clone());
         a_hang_holds_its_stream_only(device.clone());
+        what_is_late_is_done(device.clone());
         failures_before_work(device);
     }
 }
@@ -162,6 +163,17 @@ fn a_hang_holds_its_stream_only(device: Arc<dyn Device>) {
     free.submit(numbered(&faulty, 2)).unwrap();
     assert_eq!(number_of(&free.wait().unwrap().work), 2);
     assert!(held.poll().is_none() && held.in_flight() == 2);
+}
+
+fn what_is_late_is_done(device: Arc<dyn Device>) {
+    let faulty = Faulty::new(device, |number| (number == 0).then_some(Fault::Late(100)));
+    let (mut late, mut soon) = (faulty.stream().unwrap(), faulty.stream().unwrap());
+    late.submit(numbered(&faulty, 0)).unwrap();
+    soon.submit(numbered(&faulty, 1)).unwrap();
+    assert_eq!(number_of(&soon.wait().unwrap().work), 1);
+    assert!((0..100).all(|_| late.poll().is_none()));
+    let done = late.wait().unwrap();
+    assert_eq!((number_of(&done.work), done.outcome), (0, Ok(())));
 }
 
 fn failures_before_work(device: Arc<dyn Device>) {

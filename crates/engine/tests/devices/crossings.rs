@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions, Settings};
+use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
 use warpline_sched::Mode;
 
 use crate::common::forms::Form;
@@ -80,6 +80,29 @@ fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
                 assert_same(&reference, &outcome.summary(), &what);
             }
         }
+    }
+}
+
+/// Launches are over in any order, some long after others that began later, and a mirror's packets are still those of the host.
+#[test]
+fn mirrors_live_through_any_order_of_completion() {
+    let Some(host) = host() else { return };
+    let few = LaunchOptions { bytes: 2000, streams: Streams::Count(6), ..default() };
+    for (number, names) in CHAINS.iter().enumerate() {
+        let inputs = input_for(names, 600);
+        let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+        // Two of three are told late, by any number of questions up to forty.
+        let late = move |work: u64| {
+            let any = (work + 100 * number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            (!any.is_multiple_of(3)).then_some(Fault::Late((any / 3 % 40) as u32))
+        };
+        let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), late));
+        let plan = PlanOptions { packet_len: 64, ..adaptive() };
+        let chain = chain_of(names, &device, few, plan);
+        let settings = Settings { batch_packets: 7, lanes: 1 + number % 2, ..Settings::default() };
+        let outcome = run_whole(chain, settings, &inputs);
+        assert_same(&reference, &outcome.summary(), &format!("{names:?}"));
+        assert!(outcome.report.part.transfers.launches > 20, "{names:?}");
     }
 }
 

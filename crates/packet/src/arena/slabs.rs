@@ -10,7 +10,11 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
+#[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
 
 use super::layout::SLAB_LEN;
 use super::memory::Memory;
@@ -76,5 +80,115 @@ impl Slabs {
     pub(super) fn has_free(&self, slabs: Range<u32>, count: usize) -> bool {
         let slabs = &self.live[slabs.start as usize..slabs.end as usize];
         slabs.iter().filter(|live| live.load(Ordering::Relaxed) == 0).take(count).count() == count
+    }
+}
+
+/// Every order in which threads may see each other's counts, tried by `loom` (`RUSTFLAGS="--cfg loom"`).
+#[cfg(all(test, loom))]
+mod model {
+    use std::sync::Arc;
+
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    use super::super::memory::HeapMemory;
+    use super::*;
+
+    /// A slab's bytes: `loom` fails where two threads touch them and nothing says who goes first.
+    struct Bytes(UnsafeCell<u32>);
+
+    // SAFETY: what the model looks for is whether the counts keep threads apart; `loom` tells where they don't.
+    unsafe impl Send for Bytes {}
+    // SAFETY: as above.
+    unsafe impl Sync for Bytes {}
+
+    fn slabs(count: usize) -> Arc<Slabs> {
+        let memory = HeapMemory::new(64).expect("64 bytes");
+        Arc::new(Slabs::new(Box::new(memory), 0, count))
+    }
+
+    fn write(bytes: &Bytes, value: u32) {
+        // SAFETY: `loom` looks for others.
+        bytes.0.with_mut(|at| unsafe { *at = value });
+    }
+
+    fn read(bytes: &Bytes) -> u32 {
+        // SAFETY: `loom` looks for others.
+        bytes.0.with(|at| unsafe { *at })
+    }
+
+    /// A placer fills a slab for two tables, which work on other threads and are done in any order, and goes on to the next; whoever
+    /// is given the slab then has its bytes alone.
+    #[test]
+    fn a_slab_is_handed_out_when_all_tables_are_done() {
+        loom::model(|| {
+            let slabs = slabs(1);
+            let bytes = Arc::new(Bytes(UnsafeCell::new(0)));
+            assert!(slabs.take(0) && !slabs.take(0));
+            write(&bytes, 1);
+            let tables: Vec<_> = (0..2)
+                .map(|_| {
+                    slabs.count_piece(0);
+                    let (slabs, bytes) = (Arc::clone(&slabs), Arc::clone(&bytes));
+                    thread::spawn(move || {
+                        assert_eq!(read(&bytes), 1);
+                        slabs.give_back(0);
+                    })
+                })
+                .collect();
+            // The placer is done with it, too, and wants another.
+            slabs.give_back(0);
+            if slabs.take(0) {
+                write(&bytes, 2);
+            }
+            tables.into_iter().for_each(|table| table.join().expect("a table"));
+        });
+    }
+
+    /// A placer that keeps its slab starts it anew when the last table with a piece of it is done.
+    #[test]
+    fn a_placer_starts_its_slab_anew_when_nobody_has_a_piece() {
+        loom::model(|| {
+            let slabs = slabs(1);
+            let bytes = Arc::new(Bytes(UnsafeCell::new(0)));
+            assert!(slabs.take(0));
+            slabs.count_piece(0);
+            let table = {
+                let (slabs, bytes) = (Arc::clone(&slabs), Arc::clone(&bytes));
+                thread::spawn(move || {
+                    write(&bytes, 7);
+                    slabs.give_back(0);
+                })
+            };
+            if slabs.has_no_pieces(0) {
+                assert_eq!(read(&bytes), 7);
+                write(&bytes, 8);
+            }
+            table.join().expect("a table");
+        });
+    }
+
+    /// Two placers that want the same slab: one gets it.
+    #[test]
+    fn one_placer_gets_a_slab() {
+        loom::model(|| {
+            let slabs = slabs(1);
+            let bytes = Arc::new(Bytes(UnsafeCell::new(0)));
+            let other = {
+                let (slabs, bytes) = (Arc::clone(&slabs), Arc::clone(&bytes));
+                thread::spawn(move || {
+                    if slabs.take(0) {
+                        write(&bytes, 1);
+                        slabs.give_back(0);
+                    }
+                })
+            };
+            if slabs.take(0) {
+                write(&bytes, 2);
+                slabs.give_back(0);
+            }
+            other.join().expect("a placer");
+            assert!(slabs.take(0));
+        });
     }
 }
