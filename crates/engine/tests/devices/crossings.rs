@@ -73,8 +73,12 @@ fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
             for (number, plan) in plans().enumerate().step_by(each) {
                 let chain = chain_of(names, device, default(), plan);
                 let batch_packets = [256, 7, 64][number % 3];
-                let settings =
-                    Settings { lanes: 1 + number % 2, batch_packets, ..Settings::default() };
+                let settings = Settings {
+                    lanes: 1 + number % 2,
+                    batch_packets,
+                    slabs: 6,
+                    ..Settings::default()
+                };
                 let outcome = run_whole(chain, settings, &inputs);
                 let what = format!("{names:?} on {}, {plan:?}", device.description().id);
                 assert_same(&reference, &outcome.summary(), &what);

@@ -22,7 +22,7 @@ fn same_on_devices(forms: &[Form]) {
     let small = LaunchOptions { bytes: 20_000, streams: Streams::Count(2), ..default };
     for device in devices() {
         for (lanes, batch_packets, launches) in [(1, 256, default), (2, 16, small)] {
-            let settings = Settings { lanes, batch_packets, ..Settings::default() };
+            let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
             let chain = chain_on(forms, &device, launches);
             let outcome = run_showing_drops(chain, settings, &inputs);
             let id = &device.description().id;

@@ -33,7 +33,7 @@ pub(crate) fn launches() -> LaunchOptions {
 }
 
 fn settings() -> Settings {
-    Settings { lanes: 2, batch_packets: 64, ..Settings::default() }
+    Settings { lanes: 2, batch_packets: 64, slabs: 6, ..Settings::default() }
 }
 
 fn input_for(forms: &[Form]) -> Vec<Input> {

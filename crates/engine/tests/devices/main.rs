@@ -23,8 +23,7 @@ mod told;
 #[test]
 fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    stubs.again(
-        &["same::", "beside::", "failures::", "told::", "drops::", "findings::findings"],
-        &[],
-    );
+    let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
+    stubs.again(&["same::", "failures::", "told::", "drops::", "findings::findings"], &alone);
+    stubs.again(&["beside::"], &[]);
 }

@@ -26,5 +26,8 @@ mod sys;
 #[test]
 fn kernels_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    stubs.again(&["--skip", "over_stubs", "--skip", "sanitizers"], &[]);
+    stubs.again(
+        &["--skip", "over_stubs", "--skip", "sanitizers"],
+        &[("WARPLINE_ONLY_DEVICE", "cuda")],
+    );
 }
