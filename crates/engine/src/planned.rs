@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use warpline_nf::Function;
-use warpline_packet::{Access, Binding, FieldSet, ReadWrite};
+use warpline_packet::{Access, Binding, Field, FieldSet, ReadWrite};
 
 use warpline_sched::{Mode, PlannedFunction, Problem, Widths};
 
@@ -78,10 +78,14 @@ pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
 }
 
 /// What a function touches: on a device what its kernels do, and on the host in front of them all that `run` reads of what they leave to it.
+/// A payload that only `run` writes it writes in few packets, which no mirror has then ([`warpline_packet::PacketMut::payload_mut`]).
 fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     let access = *function.access();
     if !is_on_device {
-        return access;
+        let rare = (access.run.writes & !function.kernel_access().writes)
+            & FieldSet::of(&[Field::Payload]);
+        let run = ReadWrite::new(access.run.reads | rare, access.run.writes & !rare);
+        return Access { run, ..access };
     }
     let fallback = ReadWrite::new(access.run.reads | access.run.writes, FieldSet::EMPTY);
     let before = both(access.before, fallback);

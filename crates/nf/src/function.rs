@@ -32,7 +32,8 @@ pub trait Function: Any + Send + Sync {
     }
 
     /// What kernels touch of packets that they don't leave to the CPU: of what `run` declares, as few fields as they get along with,
-    /// since all of these cross.
+    /// since all of these cross. A payload that `run` writes and they don't it writes through
+    /// [`warpline_packet::PacketMut::payload_mut`], in few packets.
     fn kernel_access(&self) -> ReadWrite {
         self.access().run
     }

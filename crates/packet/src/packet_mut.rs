@@ -2,7 +2,7 @@
 //!
 //! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
 
-use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, NextHop, ReasonOf, VerdictOf};
+use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, Mirrored, NextHop, ReasonOf, VerdictOf};
 use crate::wire::{ethernet, ipv4, ipv6};
 use crate::{Field, FieldSet, Flags, Headers, LinkType, PacketMut, Reason, ScratchWord, Verdict};
 
@@ -75,9 +75,10 @@ impl PacketMut<'_> {
         }
     }
 
-    /// The payload, to write, as far as captured.
+    /// The payload, to write, as far as captured. No mirror has the packet any more.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         self.batch.check_write_of(self.index, Field::Payload);
+        self.batch.table.column_mut(Mirrored)[self.index] = 0;
         let (start, end) = (self.payload_offset(), self.ip_end());
         self.batch.table.frame_mut(self.index).get_mut(start..end).unwrap_or(&mut [])
     }
