@@ -175,6 +175,10 @@ pub struct Transfers {
     pub to_device_bytes: u64,
     /// Bytes copied back.
     pub to_host_bytes: u64,
+    /// Those of them that are of frames, whole or by field; the others are tables and what was found.
+    pub frames_to_device_bytes: u64,
+    /// The same back.
+    pub frames_to_host_bytes: u64,
     /// Bytes that the plan would have copied to devices, with the tables that were copied.
     pub predicted_to_device_bytes: u64,
     /// The same back.
@@ -210,6 +214,8 @@ impl Transfers {
     pub(crate) fn add(&mut self, other: &Self) {
         self.to_device_bytes += other.to_device_bytes;
         self.to_host_bytes += other.to_host_bytes;
+        self.frames_to_device_bytes += other.frames_to_device_bytes;
+        self.frames_to_host_bytes += other.frames_to_host_bytes;
         self.predicted_to_device_bytes += other.predicted_to_device_bytes;
         self.predicted_to_host_bytes += other.predicted_to_host_bytes;
         self.missing_bytes += other.missing_bytes;

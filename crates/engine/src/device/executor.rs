@@ -172,6 +172,8 @@ impl Executor {
         let predicted = self.prediction.of_launch(flights);
         let [there, back] = self.submit(on, lot, work)?;
         if !self.is_in_place() {
+            self.transfers.frames_to_device_bytes += frames.there();
+            self.transfers.frames_to_host_bytes += frames.fields_back;
             self.transfers.predicted_to_device_bytes += there - frames.there() + predicted.there;
             self.transfers.predicted_to_host_bytes += back - frames.fields_back + predicted.back;
             self.transfers.predicted_missing_bytes += predicted.missing;
@@ -345,7 +347,9 @@ impl Executor {
                 steps.push(Step::CopyOut { from: mirror.buffer.at(range), to });
             });
         }
-        self.submit(on, lot, work).map(drop)
+        let [_, back] = self.submit(on, lot, work)?;
+        self.transfers.frames_to_host_bytes += back;
+        Ok(())
     }
 
     /// Gives the bytes that it copies, there and back.
