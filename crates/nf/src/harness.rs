@@ -401,17 +401,28 @@ pub fn try_build(
     table: &str,
     folder: &std::path::Path,
 ) -> Result<(Box<dyn Function>, usize), crate::Diagnostics> {
+    let mut resources = crate::Resources::default();
+    let function = build_with(definition, table, folder, &mut resources)?;
+    Ok((function, resources.scratch_words()))
+}
+
+/// Builds a function as one of several that share `resources`, or says what is wrong with its table.
+pub fn build_with(
+    definition: &crate::Definition,
+    table: &str,
+    folder: &std::path::Path,
+    resources: &mut crate::Resources,
+) -> Result<Box<dyn Function>, crate::Diagnostics> {
     let source = crate::SourceText::new("chain.toml", table);
     let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
-    let (mut mistakes, mut resources) =
-        (crate::Diagnostics::default(), crate::Resources::default());
+    let mut mistakes = crate::Diagnostics::default();
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
     let folder = Folder::Disk(folder);
     let mut section = crate::Section::new(vec![layer], definition.name, folder, &mut mistakes);
     section.refuse_unknown(definition.keys);
-    let function = (definition.build)(&mut section, &mut resources);
+    let function = (definition.build)(&mut section, resources);
     match function {
-        Some(function) if mistakes.is_empty() => Ok((function, resources.scratch_words())),
+        Some(function) if mistakes.is_empty() => Ok(function),
         _ => Err(mistakes),
     }
 }
