@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Control, Instance, Ports, Settings, run};
+use warpline_engine::{Chain, Control, Instance, OnDevice, Ports, Settings, run};
 use warpline_io::{NullSink, Sink, Source};
-use warpline_nf::{Function, definition, harness};
+use warpline_nf::{Function, Resources, definition, harness};
 use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::memory::{Frames, MemorySource};
@@ -27,18 +27,40 @@ pub fn chain(name: &str, table: &str, folder: &Path) -> Chain {
     if name == "empty" {
         return Chain::new("empty", Vec::new(), 0).expect("an empty chain");
     }
-    let definition = definition(name).expect("a function of that name");
-    let (function, scratch_words) = harness::build(definition, table, folder);
-    let instance = Instance {
-        name: name.into(),
-        definition,
-        function: Arc::from(function),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
-        fingerprint: 0,
+    chain_of(name, &[Member { name, function: name, table, on: None }], folder)
+}
+
+/// A function of a chain.
+pub struct Member<'a> {
+    /// What it is called there.
+    pub name: &'a str,
+    /// Its function's name.
+    pub function: &'a str,
+    /// Its table.
+    pub table: &'a str,
+    /// Where it runs, if not on the CPU.
+    pub on: Option<OnDevice>,
+}
+
+/// A chain of `members`, whose files are in `folder`.
+pub fn chain_of(name: &str, members: &[Member<'_>], folder: &Path) -> Chain {
+    let mut resources = Resources::default();
+    let instance = |member: &Member<'_>| {
+        let definition = definition(member.function).expect("a function of that name");
+        let function = harness::build_with(definition, member.table, folder, &mut resources);
+        let function = function.unwrap_or_else(|mistakes| panic!("{}: {mistakes}", member.name));
+        Instance {
+            name: member.name.into(),
+            definition,
+            function: Arc::from(function),
+            own_stage: false,
+            launch_batches: 1,
+            on_device: member.on.clone(),
+            fingerprint: 0,
+        }
     };
-    Chain::new(name, vec![instance], scratch_words).expect("a chain of one")
+    let instances = members.iter().map(instance).collect();
+    Chain::new(name, instances, resources.scratch_words()).expect("a chain of few")
 }
 
 /// Seconds in which `chain` takes `count` packets of `frames` on each of `lanes` lanes, each with packets in

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod chain_copies;
 pub mod chains;
 pub mod devices;
 pub mod lane;

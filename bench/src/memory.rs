@@ -1,6 +1,7 @@
 //! Packets in memory as a source: what a NIC would give, without the NIC.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::{BURST_MAX, Burst, Frame, Given, Next, Source, SourceError};
@@ -119,5 +120,47 @@ impl MemorySource {
             frame.timestamp = Instant::from_nanos(now);
         }
         self.now = now;
+    }
+}
+
+/// Packets in memory that come so many a second, by the clock, in bursts.
+pub struct PacedSource {
+    inner: MemorySource,
+    each_ns: f64,
+    given: u64,
+    started: Option<std::time::Instant>,
+}
+
+impl PacedSource {
+    /// `frames` over and over, `pps` a second.
+    pub fn new(frames: Arc<Frames>, pps: f64) -> Self {
+        let inner = MemorySource::new(frames, u64::MAX);
+        Self { inner, each_ns: 1e9 / pps, given: 0, started: None }
+    }
+
+    /// How long it is until the next is due.
+    fn wait(&mut self) -> Option<Duration> {
+        let start = *self.started.get_or_insert_with(std::time::Instant::now);
+        let due = Duration::from_nanos((self.given as f64 * self.each_ns) as u64);
+        due.checked_sub(start.elapsed()).filter(|wait| !wait.is_zero())
+    }
+}
+
+impl Source for PacedSource {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        if let Some(wait) = self.wait() {
+            return Ok(Next::Idle(wait));
+        }
+        self.given += 1;
+        self.inner.next()
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        if let Some(wait) = self.wait() {
+            return Ok(Given::Idle(wait));
+        }
+        self.inner.fill(burst, BURST_MAX);
+        self.given += burst.frames().len() as u64;
+        Ok(Given::Frames)
     }
 }

@@ -80,7 +80,7 @@ pub const ALL: [Case; 10] = [
 ];
 
 /// Networks that packets go to: each has a route, a policy, an SA, a rule and a service of its own.
-const NETWORKS: u32 = 256;
+pub(crate) const NETWORKS: u32 = 256;
 /// Rules of the firewall in front of those.
 const OTHER_RULES: u32 = 1000 - NETWORKS;
 /// Backends of a service.
@@ -90,7 +90,7 @@ const LITERALS: u32 = 147;
 /// One packet of so many begins with a literal.
 const TOLD_EVERY: u32 = 256;
 /// Different packets of a load.
-const PACKETS: u32 = 4096;
+pub(crate) const PACKETS: u32 = 4096;
 
 impl Case {
     fn definition(&self) -> &'static Definition {
@@ -129,6 +129,11 @@ impl Cases {
         Ok(own)
     }
 
+    /// Where the files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The function, and how many scratch words it was handed.
     pub fn build(&self, case: Case) -> (Box<dyn Function>, usize) {
         harness::build(case.definition(), case.table, &self.folder)
@@ -163,7 +168,7 @@ impl Drop for Cases {
 }
 
 /// UDP over IPv4 to one of the networks.
-fn frame(number: u32, len: usize) -> Vec<u8> {
+pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
     let network = (mix32(number) % NETWORKS) as u8;
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
     frame.extend((len as u16 - 14).to_be_bytes());
@@ -253,6 +258,6 @@ fn services(has_macs: bool) -> String {
 }
 
 /// `len` bytes of a key in hexadecimal.
-fn hex(seed: u32, len: u32) -> String {
+pub(crate) fn hex(seed: u32, len: u32) -> String {
     (0..len).map(|at| format!("{:02x}", mix32(seed << 8 | at) as u8)).collect()
 }

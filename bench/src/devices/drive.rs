@@ -87,6 +87,20 @@ impl Bench {
         self.drive_ports(chains, &settings, chains.iter().map(ports).collect(), self.seconds)
     }
 
+    /// Runs `chain` with `settings` on one lane with what `source` gives.
+    ///
+    /// # Errors
+    /// As [`Bench::drive`].
+    pub fn drive_source(
+        &self,
+        chain: &Chain,
+        settings: &Settings,
+        source: Box<dyn Source>,
+    ) -> Result<Driven, Failure> {
+        let ports = Ports::PerLane(vec![(source, Box::new(NullSink))]);
+        self.drive_ports(std::slice::from_ref(chain), settings, vec![ports], self.seconds)
+    }
+
     /// Runs `chain` on one lane with what the generator makes of `config`, for `seconds`.
     ///
     /// # Errors

@@ -12,12 +12,12 @@ use warpline_device::{
 };
 
 /// See the module.
-pub(super) struct IdleDevice {
+pub(crate) struct IdleDevice {
     memory: Fake,
 }
 
 impl IdleDevice {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { memory: Fake::new(|_| Fate::done_after(0)).with_memory(usize::MAX) }
     }
 }

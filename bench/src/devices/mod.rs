@@ -11,7 +11,7 @@ mod conflict;
 mod copies;
 pub mod drive;
 mod graphs;
-mod idle_device;
+pub(crate) mod idle_device;
 mod lane_cost;
 mod launch_sizes;
 mod memory;
@@ -101,17 +101,17 @@ impl Bench {
 }
 
 /// How launches are made where nothing else is said. A device that shares the cores with the lanes may be slow.
-fn launches() -> LaunchOptions {
+pub(crate) fn launches() -> LaunchOptions {
     LaunchOptions { timeout: Duration::from_secs(120), ..LaunchOptions::default() }
 }
 
 /// Nanoseconds of `seconds` that each of `count` takes.
-fn nanos_each(seconds: f64, count: u64) -> f64 {
+pub(crate) fn nanos_each(seconds: f64, count: u64) -> f64 {
     seconds * 1e9 / count.max(1) as f64
 }
 
 /// The date in UTC, as ISO 8601 writes it.
-fn today() -> String {
+pub(crate) fn today() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     date(now.as_secs() / 86_400)
 }

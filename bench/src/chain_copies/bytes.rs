@@ -1,0 +1,198 @@
+//! Bytes a packet that crossed, as the engine counted them, beside what the plan of the same rule has, and the least that any plan has.
+
+use warpline_engine::stats::Transfers;
+use warpline_engine::{Chain, planned};
+use warpline_packet::FieldSet;
+use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Problem, Way as Cross};
+
+use super::{ByLen, MODES, Points, table};
+
+/// Bytes a packet there and back.
+pub type Both = [f64; 2];
+
+/// What a plan has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// Of frames.
+    pub frames: Both,
+    /// Of the table of packets.
+    pub tables: Both,
+}
+
+/// What crossed, and what plans have.
+#[derive(Clone, Debug, Default)]
+pub struct Bytes {
+    /// Of frames, as they were counted.
+    pub frames: Both,
+    /// Of tables of packets.
+    pub tables: Both,
+    /// Of lists, which plans leave out: a packet's name for each function, and its room for what is found in it.
+    pub lists: Both,
+    /// By function, what was copied to the device for it.
+    pub by_function: Vec<f64>,
+    /// The rule's own plan.
+    pub plan: Told,
+    /// The plan with the fewest bytes, both ways together.
+    pub least: Told,
+}
+
+impl Bytes {
+    /// Of a run of `chain`, whose functions counted `transfers` and `packets`, with frames of `len` bytes.
+    pub fn of(chain: &Chain, transfers: &[Transfers], packets: u64, len: u32) -> Self {
+        let each = |bytes: u64| bytes as f64 / packets.max(1) as f64;
+        let sum = |of: fn(&Transfers) -> u64| each(transfers.iter().map(of).sum());
+        let frames = [sum(|own| own.frames_to_device_bytes), sum(|own| own.frames_to_host_bytes)];
+        let all = [sum(|own| own.to_device_bytes), sum(|own| own.to_host_bytes)];
+        let lists = lists(chain);
+        let problem = planned(chain, len).problem;
+        let mut by_bytes = problem.clone();
+        by_bytes.links.fill(BYTES_ALONE);
+        let told = |problem: &Problem, mode| {
+            Told::of(problem, &problem.plan(mode).expect("links of all devices"))
+        };
+        Self {
+            frames,
+            tables: [0, 1].map(|way| all[way] - frames[way] - lists[way]),
+            lists,
+            by_function: transfers.iter().map(|own| each(own.to_device_bytes)).collect(),
+            plan: told(&problem, chain.plan().mode),
+            least: told(&by_bytes, Mode::Adaptive),
+        }
+    }
+
+    /// All that crossed.
+    pub fn all(&self) -> Both {
+        [0, 1].map(|way| self.frames[way] + self.tables[way] + self.lists[way])
+    }
+}
+
+/// What a function's launch names a packet by, and a number that is found in it.
+const NAME_LEN: usize = 8;
+const FOUND_LEN: usize = 4;
+
+/// Of the functions on a device, none of which share launches in these chains.
+fn lists(chain: &Chain) -> Both {
+    let on_device = chain.instances.iter().filter(|one| one.on_device.is_some());
+    let found = on_device.clone().map(|one| one.function.emits().findings_per_packet);
+    [NAME_LEN * on_device.count(), FOUND_LEN * found.sum::<usize>()].map(|bytes| bytes as f64)
+}
+
+/// A link on which nothing but bytes costs: the cheapest plan is the one that moves fewest.
+const BYTES_ALONE: LinkCosts = LinkCosts {
+    to_device_ns_per_byte: 1.0,
+    to_host_ns_per_byte: 1.0,
+    host_copy_ns_per_byte: 0.0,
+    device_copy_ns_per_byte: 0.0,
+    host_field_ns: 0.0,
+    transfer_ns: 0.0,
+    whole_back_ns: 0.0,
+};
+
+impl Told {
+    fn of(problem: &Problem, plan: &Plan) -> Self {
+        let mut own = Self::default();
+        let mut add = |way: usize, crossing: &Crossing| {
+            let tables = problem.widths.of_set(crossing.fields & !FieldSet::FRAME);
+            let frames = match crossing.way {
+                Cross::Nothing => 0.0,
+                Cross::Frame => problem.widths.room,
+                _ => problem.widths.of_set(crossing.fields & FieldSet::FRAME),
+            };
+            // Of flagged packets bytes are an average over all.
+            let whole = tables + frames;
+            let share = if whole > 0.0 { crossing.bytes / whole } else { 0.0 };
+            own.tables[way] += tables * share;
+            own.frames[way] += frames * share;
+        };
+        for step in &plan.steps {
+            for crossing in [&step.to_device, &step.missing] {
+                add(0, crossing);
+            }
+            for crossing in [&step.first_to_host, &step.to_host, &step.flagged] {
+                add(1, crossing);
+            }
+        }
+        own
+    }
+}
+
+/// The share by which what crossed may be more than the plan has.
+const GOAL: f64 = 1.02;
+
+/// Prints the tables, and what is more than asked.
+pub fn print(all: &[Points]) {
+    let columns = [
+        "chain",
+        "frame B",
+        "plan",
+        "there: frames",
+        "planned",
+        "least",
+        "moved / planned",
+        "tables",
+        "planned",
+        "lists",
+        "back: frames",
+        "planned",
+        "least",
+        "moved / planned",
+        "tables",
+        "planned",
+        "lists",
+    ];
+    let mut rows = Vec::new();
+    let mut over = Vec::new();
+    for points in all {
+        for own in &points.by_len {
+            for mode in MODES {
+                rows.push(row(points.chain.name, own, mode));
+                over.extend(misses(points.chain.name, own, mode));
+            }
+        }
+    }
+    table("Bytes a packet: moved, planned, least", &columns, &rows);
+    println!("\nFrames, moved by what the plan has, more than {GOAL}:");
+    if over.is_empty() {
+        over.push("none".into());
+    }
+    over.iter().for_each(|line| println!("- {line}"));
+}
+
+fn row(chain: &str, own: &ByLen, mode: Mode) -> Vec<String> {
+    let bytes = &own.of(mode).bytes;
+    let mut row = vec![chain.into(), own.load.len.to_string(), mode.name().into()];
+    for way in [0, 1] {
+        let (moved, plan) = (bytes.frames[way], bytes.plan.frames[way]);
+        row.extend([
+            format!("{moved:.1}"),
+            format!("{plan:.1}"),
+            format!("{:.1}", bytes.least.frames[way]),
+            ratio(moved, plan),
+            format!("{:.1}", bytes.tables[way]),
+            format!("{:.1}", bytes.plan.tables[way]),
+            format!("{:.0}", bytes.lists[way]),
+        ]);
+    }
+    row
+}
+
+/// A ratio with three digits, or a dash of nothing.
+fn ratio(one: f64, other: f64) -> String {
+    if other > 0.0 { format!("{:.3}", one / other) } else { "-".into() }
+}
+
+fn misses(chain: &str, own: &ByLen, mode: Mode) -> Vec<String> {
+    let bytes = &own.of(mode).bytes;
+    let miss = |way: usize| {
+        let (moved, plan) = (bytes.frames[way], bytes.plan.frames[way]);
+        (moved > GOAL * plan).then(|| {
+            let name = ["there", "back"][way];
+            format!(
+                "{chain}, {} B, {}, {name}: {moved:.1}, planned {plan:.1}",
+                own.load.len,
+                mode.name()
+            )
+        })
+    };
+    [0, 1].into_iter().filter_map(miss).collect()
+}

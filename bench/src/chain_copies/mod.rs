@@ -1,0 +1,165 @@
+//! What `chain_copies` measures: the paper's five chains by the four rules for copies, as `AdaptChain`'s figures 9 to 16 have them.
+//!
+//! [`chains`] are the chains, [`bytes`] counts what crosses beside what plans say, [`speed`] has rates, the lane's work and latencies,
+//! [`sizes`] those by the size of batches and launches, [`bookkeeping`] what a plan costs the lane where the device costs nothing.
+//! [`paper`] puts what the paper's text says beside all of it.
+
+pub mod bookkeeping;
+pub mod bytes;
+pub mod chains;
+pub mod paper;
+pub mod sizes;
+pub mod speed;
+
+use std::sync::Arc;
+
+use warpline_device::{Failure, apart};
+use warpline_sched::Mode;
+
+use crate::devices::{Bench, today};
+use chains::{CHAINS, Load, PaperChain, Way, write_files};
+use speed::Point;
+
+/// Rules, the paper's baseline first.
+pub const MODES: [Mode; 4] = [Mode::PerNf, Mode::ShareAll, Mode::Local, Mode::Adaptive];
+
+/// What is measured, and for how long.
+pub struct Options {
+    /// The device's id; the host's reference device where nothing is said.
+    pub device: Option<String>,
+    /// Seconds of a point.
+    pub seconds: f64,
+    /// Frames' lengths, as they are asked for.
+    pub lens: Vec<usize>,
+    /// Each point is measured so often, the rules in turn; medians are shown.
+    pub rounds: usize,
+}
+
+impl Options {
+    /// All, in less than ten minutes.
+    pub fn full() -> Self {
+        let lens = vec![64, 128, 512, 1024, 1518];
+        Self { device: None, seconds: 0.3, lens, rounds: 3 }
+    }
+
+    /// To try it.
+    pub fn quick() -> Self {
+        Self { seconds: 0.05, lens: vec![64, 1518], rounds: 1, ..Self::full() }
+    }
+}
+
+/// See the module. What has a memory of its own, or is made to look so, is copied to.
+pub struct Copies {
+    bench: Bench,
+    options: Options,
+}
+
+impl Copies {
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// There is none, or there can be no files.
+    pub fn open(options: Options) -> Result<Self, String> {
+        let id = options.device.as_deref().unwrap_or("host");
+        let mut bench = Bench::open(Some(id), options.seconds, 1)?;
+        bench.device = apart(&bench.device);
+        write_files(&bench.cases).map_err(|why| format!("files for the functions: {why}"))?;
+        Ok(Self { bench, options })
+    }
+
+    /// Prints all tables.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn print(&self) -> Result<(), Failure> {
+        self.head();
+        let mut all = Vec::new();
+        for chain in &CHAINS {
+            all.push(self.points(chain)?);
+        }
+        bytes::print(&all);
+        speed::print(&all);
+        let latencies = speed::latencies(self, &all)?;
+        let sizes = sizes::print(self, &all)?;
+        bookkeeping::print(self)?;
+        paper::print(&all, &latencies, &sizes);
+        Ok(())
+    }
+
+    fn head(&self) {
+        let (about, Options { seconds, rounds, .. }) =
+            (self.bench.device.description(), &self.options);
+        println!(
+            "chain_copies --device {} --seconds {seconds}, median of {rounds}; {}; {}; {}",
+            about.id,
+            about.name,
+            about.driver,
+            today()
+        );
+        if about.id.ends_with("-apart") {
+            println!(
+                "The device is this machine's own cores and only made to copy: bytes are those of a GPU, times say little of one."
+            );
+        }
+        for chain in &CHAINS {
+            println!("{}: {}", chain.name, chain.composition());
+        }
+    }
+
+    /// A chain at every length by every rule.
+    fn points(&self, chain: &'static PaperChain) -> Result<Points, Failure> {
+        let mut points = Points { chain, by_len: Vec::new() };
+        for &len in &self.options.lens {
+            let load = chain.frames(&self.bench.cases, len);
+            let modes = speed::measure(self, chain, &load)?;
+            points.by_len.push(ByLen { asked: len, load, modes });
+        }
+        Ok(points)
+    }
+
+    fn way(&self, mode: Mode) -> Way<'_> {
+        Way::new(&self.bench.device, mode)
+    }
+}
+
+/// A chain's points.
+pub struct Points {
+    chain: &'static PaperChain,
+    by_len: Vec<ByLen>,
+}
+
+/// Those of one length.
+struct ByLen {
+    /// Bytes that the paper's frames have.
+    asked: usize,
+    load: Load,
+    /// In the order of [`MODES`].
+    modes: [Point; MODES.len()],
+}
+
+impl ByLen {
+    fn of(&self, mode: Mode) -> &Point {
+        let at = MODES.iter().position(|own| *own == mode);
+        &self.modes[at.unwrap_or_default()]
+    }
+
+    /// A figure of a rule by that of another.
+    fn ratio(&self, mode: Mode, to: Mode, figure: impl Fn(&Point) -> f64) -> f64 {
+        figure(self.of(mode)) / figure(self.of(to))
+    }
+}
+
+/// Prints a table as Markdown has it, behind a line that says what it is.
+fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) {
+    println!("\n## {title}\n");
+    println!("| {} |", columns.join(" | "));
+    println!("|{}", "---|".repeat(columns.len()));
+    for row in rows {
+        println!("| {} |", row.join(" | "));
+    }
+}
+
+/// A handle to a device that costs nothing.
+fn idle() -> Arc<dyn warpline_device::Device> {
+    Arc::new(crate::devices::idle_device::IdleDevice::new())
+}
