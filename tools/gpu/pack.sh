@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds target/gpu: the device bench, the tests of kernels and devices, the probe's source and run.sh. The folder can be
+# Builds target/gpu: the benches of devices, the tests of kernels and devices, the probe's source and run.sh. The folder can be
 # carried to a machine with a GPU that has neither a network nor Rust.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,8 +26,9 @@ pack() { # what was made, the target's name, name in the folder
 
 rm -rf "$FOLDER"
 mkdir -p "$FOLDER"
-programs=$(made build --release -p warpline-bench --bin device_run)
+programs=$(made build --release -p warpline-bench --bin device_run --bin chain_copies)
 pack "$programs" device_run device_run
+pack "$programs" chain_copies chain_copies
 # At once, so that what they share is built once.
 programs=$(made test --no-run -p warpline-device --test all -p warpline-nf --test kernels -p warpline-engine --test devices)
 pack "$programs" all device_layer
@@ -37,7 +38,7 @@ cp -r bench/probe "$FOLDER/probe"
 cp tools/gpu/run.sh "$FOLDER/"
 
 # The oldest C library that all of it runs with.
-glibc=$(for name in device_run device_layer kernels engine_devices; do
+glibc=$(for name in device_run chain_copies device_layer kernels engine_devices; do
     objdump -T "$FOLDER/$name" | grep -oE 'GLIBC_[0-9.]+'
 done | sort -Vu | tail -n 1)
 kib=$(du -sk "$FOLDER" | cut -f 1)

@@ -4,7 +4,8 @@
 #
 #   run.sh check         whether the device is there; fails with a line that says why not
 #   run.sh test          every test of kernels and devices; fails if the device is not there or anything was skipped
-#   run.sh bench [NAME]  the measurements of `device_run`, each into out/NAME.csv; or the one named
+#   run.sh bench [NAME]  the measurements of `device_run`, each into out/NAME.csv, and the tables of `chain_copies`, into
+#                        out/chains.md; or the one named
 #   run.sh probe         what the GPU and the bus can do, into out/probe.csv; needs nvcc
 #
 # WARPLINE_DEVICE: `cuda` (the default), `opencl`, or an id such as `cuda:1`, for a bench. WARPLINE_SECONDS: of a point of a bench.
@@ -88,9 +89,13 @@ bench() {
     check
     mkdir -p "$here/out"
     local names=("$@") lanes=${WARPLINE_LANES:-$((($(nproc) + 1) / 2))}
-    [[ $# -gt 0 ]] || names=(copies memory breakdown streams launches graphs buffers conflict lane)
+    [[ $# -gt 0 ]] || names=(copies memory breakdown streams launches graphs buffers conflict lane chains)
     for name in "${names[@]}"; do
         echo "== $name"
+        if [[ $name == chains ]]; then
+            "$here/chain_copies" --device "$device" --seconds "${WARPLINE_SECONDS:-0.3}" | tee "$here/out/chains.md"
+            continue
+        fi
         "$here/device_run" "$name" --device "$device" --seconds "${WARPLINE_SECONDS:-0.5}" --lanes "$lanes" |
             tee "$here/out/$name.csv"
     done
