@@ -7,7 +7,8 @@ use warpline_packet::{SHARDS, Shard};
 
 use super::flow_state::FlowState;
 use super::flows::Flows;
-use super::kernels;
+use super::groups::Groups;
+use super::kernels::Form;
 use super::limits;
 use super::rules::{RuleSet, grouped};
 use super::tables::Tables;
@@ -48,15 +49,37 @@ pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
         ],
         json: all.as_object().cloned().unwrap_or_default(),
     };
-    let tables_len = kernels::tables_len(&tables.groups);
-    if tables_len > kernels::TABLES_LEN_MAX {
-        let text = format!(
-            "runs on the CPU only: a device's tables of these literals would take {}, more than 64 MiB",
-            size(tables_len)
-        );
-        about.lines.push(("devices", text));
-    }
+    let (text, json) = on_devices(&tables.groups);
+    about.lines.push(("devices", text));
+    about.json.insert("devices".into(), json);
     about
+}
+
+/// How a device would look for the literals, or why none does.
+fn on_devices(groups: &Groups) -> (String, Value) {
+    let form = match Form::of(groups) {
+        Ok(form) => form,
+        Err(why) => return (format!("runs on the CPU only: {why}"), json!({ "why_not": why })),
+    };
+    let (bytes, literals) = (form.tables_len(groups), groups.patterns().len());
+    let size = size(bytes);
+    match &form {
+        Form::Automaton(_) => {
+            (format!("an automaton, {size}"), json!({ "form": "automaton", "bytes": bytes }))
+        }
+        Form::Grams(tables) => {
+            let by_grams = tables.by_grams();
+            let text = format!(
+                "a filter by grams, {size}: {} by grams, {} by an automaton",
+                grouped(by_grams),
+                grouped(literals - by_grams)
+            );
+            (
+                text,
+                json!({ "form": "grams", "bytes": bytes, "literals": literals, "by_grams": by_grams }),
+            )
+        }
+    }
 }
 
 /// Bytes of all shards' flows and streams.

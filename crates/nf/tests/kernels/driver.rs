@@ -92,11 +92,13 @@ pub(crate) fn compare_staged(
         let taken = ours.fill(rest);
         assert_eq!(taken, theirs.fill(rest));
         FILLED.for_each(|batch| ours.run(batch));
-        tally.left += program.process(&mut theirs, function);
+        let left = program.process(&mut theirs, function);
+        let free = program.word.filter(|_| left > 0);
+        tally.left += left;
         tally.packets += taken;
         let said = device.description();
         for batch in FILLED {
-            let (ours_of, theirs_of) = (ours.seen(batch), theirs.seen(batch));
+            let (ours_of, theirs_of) = (ours.seen(batch, free), theirs.seen(batch, free));
             assert_eq!(ours_of.len(), theirs_of.len());
             for (row, pair) in ours_of.iter().zip(&theirs_of).enumerate() {
                 let place = tally.packets - taken + row;

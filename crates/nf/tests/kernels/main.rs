@@ -13,6 +13,7 @@ mod ipsec;
 mod load_balancer;
 mod nat;
 mod nids;
+mod nids_grams;
 mod router;
 mod sanitizers;
 mod side;

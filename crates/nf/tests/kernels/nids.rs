@@ -13,8 +13,8 @@ use warpline_packet::{Field, FieldSet};
 use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
 use crate::frames::{Random, ethernet, ipv4, ipv6, random, snapped};
 
-const V4: [u8; 4] = [192, 0, 2, 1];
-const V6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+pub(crate) const V4: [u8; 4] = [192, 0, 2, 1];
+pub(crate) const V6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
 /// Who the rules are about: enough rules each for a group of its own, but for the last ports.
 const ABOUT: [&str; 9] = [
     "tcp any any -> any 80",
@@ -33,18 +33,23 @@ const PORTS: [u16; 8] = [80, 25, 53, 161, 7001, 7003, 40_000, 0];
 const KEPT_MAX: usize = 32;
 
 /// Literals, and the function that has a rule for each.
-struct Set {
-    literals: Vec<Vec<u8>>,
-    function: Box<dyn Function>,
-    words: usize,
+pub(crate) struct Set {
+    pub(crate) literals: Vec<Vec<u8>>,
+    pub(crate) function: Box<dyn Function>,
+    pub(crate) words: usize,
 }
 
 impl Set {
-    fn new(name: &str, literals: Vec<Vec<u8>>) -> Self {
+    pub(crate) fn new(name: &str, literals: Vec<Vec<u8>>) -> Self {
+        Self::beside(name, literals, &[])
+    }
+
+    /// With rules about other literals behind them, which payloads are not made of.
+    pub(crate) fn beside(name: &str, literals: Vec<Vec<u8>>, others: &[Vec<u8>]) -> Self {
         let folder = std::env::temp_dir();
         let file = format!("warpline-kernels-nids-{name}-{}", std::process::id());
         let mut text = String::new();
-        for (sid, literal) in (1..).zip(&literals) {
+        for (sid, literal) in (1..).zip(literals.iter().chain(others)) {
             let about = ABOUT[sid % ABOUT.len()];
             let case = if (sid / ABOUT.len()).is_multiple_of(3) { " nocase;" } else { "" };
             let hex: Vec<String> = literal.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -62,25 +67,13 @@ impl Set {
         Self { literals, function, words }
     }
 
-    /// As many of a few letters, in both cases, and of any bytes; short ones and those that begin or end others among them.
+    /// Of so many [`literals`].
     fn of(count: usize) -> Self {
-        let mut from = Random::new(count as u32);
-        let mut literals: Vec<Vec<u8>> = Vec::new();
-        while literals.len() < count {
-            let len = 2 + from.below(4) + from.below(16);
-            let alphabet: &[u8] = from.pick(&[&b"abcdefABCDEF"[..], b"\0\xff@`aA", b"getPOST /.:"]);
-            let mut literal: Vec<u8> = (0..len).map(|_| from.pick(alphabet)).collect();
-            if from.below(4) == 0 && !literals.is_empty() {
-                literal.extend_from_slice(&literals[from.below(literals.len())].clone());
-                literal.truncate(60);
-            }
-            literals.push(literal);
-        }
-        Self::new(&count.to_string(), literals)
+        Self::new(&count.to_string(), literals(count))
     }
 
     /// Payloads of noise, of literals in either case with some noise between, and of beginnings of literals.
-    fn payload(&self, from: &mut Random) -> Vec<u8> {
+    pub(crate) fn payload(&self, from: &mut Random) -> Vec<u8> {
         let (kind, len) = (from.below(4), from.pick(&[0, 1, 3, 20, 64, 200, 1400]));
         let mut payload = Vec::new();
         while payload.len() < len {
@@ -100,7 +93,7 @@ impl Set {
         payload
     }
 
-    fn traffic(&self, count: usize) -> Vec<Input> {
+    pub(crate) fn traffic(&self, count: usize) -> Vec<Input> {
         let mut from = Random::new(9);
         (0..count).map(|_| frame(&self.payload(&mut from), &mut from)).collect()
     }
@@ -111,7 +104,7 @@ impl Set {
     }
 
     /// How many literals a search of the CPU finds in a payload, of TCP to port 80.
-    fn found(&self, payload: &[u8]) -> usize {
+    pub(crate) fn found(&self, payload: &[u8]) -> usize {
         let matcher = matcher_of(&*self.function, 6, [40_000, 80]).expect("rules about it");
         let mut hits = Hits::new(self.literals.len(), self.literals.len());
         matcher.scan(payload, &mut hits);
@@ -119,7 +112,24 @@ impl Set {
     }
 }
 
-fn tcp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {
+/// As many literals of a few letters, in both cases, and of any bytes; short ones and those that begin or end others among them.
+pub(crate) fn literals(count: usize) -> Vec<Vec<u8>> {
+    let mut from = Random::new(count as u32);
+    let mut literals: Vec<Vec<u8>> = Vec::new();
+    while literals.len() < count {
+        let len = 2 + from.below(4) + from.below(16);
+        let alphabet: &[u8] = from.pick(&[&b"abcdefABCDEF"[..], b"\0\xff@`aA", b"getPOST /.:"]);
+        let mut literal: Vec<u8> = (0..len).map(|_| from.pick(alphabet)).collect();
+        if from.below(4) == 0 && !literals.is_empty() {
+            literal.extend_from_slice(&literals[from.below(literals.len())].clone());
+            literal.truncate(60);
+        }
+        literals.push(literal);
+    }
+    literals
+}
+
+pub(crate) fn tcp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {
     let rest = [0, 0, 0, 1, 0, 0, 0, 2, 0x50, 16, 1, 0, 0, 0, 0, 0];
     [&src.to_be_bytes()[..], &dst.to_be_bytes(), &rest, payload].concat()
 }
@@ -146,7 +156,7 @@ fn frame(payload: &[u8], from: &mut Random) -> Input {
 }
 
 /// Runs of one byte, all literals one behind the other and all their beginnings, cut into packets of TCP to port 80.
-fn hostile(set: &Set) -> Vec<Input> {
+pub(crate) fn hostile(set: &Set) -> Vec<Input> {
     let mut payloads = vec![vec![0; 1400], vec![b'a'; 1400], vec![b'A'; 1400], vec![0xff; 1400]];
     let few = &set.literals[..set.literals.len().min(300)];
     let beginnings = few.iter().flat_map(|one| (1..one.len()).flat_map(|end| one[..end].to_vec()));
@@ -157,7 +167,7 @@ fn hostile(set: &Set) -> Vec<Input> {
 }
 
 /// What has no payload to look into, or one that is cut.
-fn edges(set: &Set) -> Vec<Input> {
+pub(crate) fn edges(set: &Set) -> Vec<Input> {
     let text = set.literals[..8].concat();
     let whole = ethernet(&[], &ipv4(V4, 64, 6, &[], &tcp(25, 80, &text)));
     let with = |at: usize, byte: u8| {
@@ -175,7 +185,7 @@ fn edges(set: &Set) -> Vec<Input> {
 }
 
 /// Literals that end each other, in both kinds of case more than are kept: of every length two about the same packets.
-fn nested() -> Set {
+pub(crate) fn nested() -> Set {
     Set::new("nested", (0..837).map(|n| vec![b'a'; 1 + n / 27]).collect())
 }
 
@@ -248,15 +258,23 @@ fn kernels_compile_for_gpus() {
     compile_for_cuda(&*set.function, set.words);
 }
 
-/// Literals that share nothing: more states than the tables may have.
+/// Literals that share nothing: more states than one automaton may have.
 #[test]
-fn tables_that_are_too_long_are_told() {
+fn how_a_set_is_searched_is_told() {
     let mut from = Random::new(4);
-    let set = Set::new("long", (0..2800).map(|_| from.bytes(40)).collect());
-    assert!(set.function.kernels().is_none());
-    let about = set.function.about();
-    let told = about.lines.iter().find(|(what, _)| *what == "devices");
-    assert!(told.is_some_and(|(_, told)| told.contains("64")), "{about:?}");
-    let few = Set::of(147);
-    assert!(few.function.about().lines.iter().all(|(what, _)| *what != "devices"));
+    let many = Set::new("long", (0..1300).map(|_| from.bytes(40)).collect());
+    let kinds = [
+        (many, "filter_payloads", "a filter by grams"),
+        (Set::of(147), "scan_payloads", "an automaton"),
+    ];
+    for (set, kernel, told_as) in kinds {
+        let kernels = set.function.kernels().expect("kernels");
+        assert_eq!(kernels.steps()[0].name, kernel);
+        let about = set.function.about();
+        let told = about.lines.iter().find(|(what, _)| *what == "devices");
+        assert!(told.is_some_and(|(_, told)| told.starts_with(told_as)), "{about:?}");
+        let tables: usize = kernels.tables().iter().map(|table| table.bytes.len()).sum();
+        let bytes = about.json["devices"]["bytes"].as_u64().expect("a number") as usize;
+        assert!(bytes <= tables && tables < bytes + bytes / 10 + 20_000, "{bytes}, {tables}");
+    }
 }

@@ -3,7 +3,7 @@
 use warpline_nf::harness::Input;
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Arrival, Batch, FlowHasher, Found, Headers, Phase, Placer, SHARDS,
+    ALIGN, ArenaLayout, Arrival, Batch, Field, FlowHasher, Found, Headers, Phase, Placer, SHARDS,
     SLAB_LEN, ScratchWord, Shard, Steering, Verdict,
 };
 
@@ -169,9 +169,12 @@ impl<'a> Side<'a> {
         (0..batch.len()).map(|row| batch.packet(row).frame().to_vec()).collect()
     }
 
-    pub(crate) fn seen(&mut self, index: usize) -> Vec<Seen> {
+    /// `word` says where lists are, and may say it otherwise on the other side: where the CPU does the work for some packets, theirs
+    /// come behind all others.
+    pub(crate) fn seen(&mut self, index: usize, word: Option<Field>) -> Vec<Seen> {
         let batch = self.batch(index);
-        (0..batch.len()).map(|row| seen(batch, row)).collect()
+        let word = word.map(|word| word as usize - Field::Scratch0 as usize);
+        (0..batch.len()).map(|row| seen(batch, row, word)).collect()
     }
 }
 
@@ -198,13 +201,18 @@ fn move_frame(batch: &mut Batch, row: usize, by: usize) {
     packet.frame_mut().copy_from_slice(&frame);
 }
 
-fn seen(batch: &Batch, row: usize) -> Seen {
+fn seen(batch: &Batch, row: usize, free: Option<usize>) -> Seen {
     let packet = batch.packet(row);
     let words = (0..).map_while(ScratchWord::new);
-    let scratch: Vec<u32> = words.map(|word| packet.scratch(word)).collect();
+    let mut scratch: Vec<u32> = words.map(|word| packet.scratch(word)).collect();
     let found = |word: &u32| match batch.findings().get(*word) {
         Found::Numbers(numbers) => Some(numbers.to_vec()),
         Found::NoRoom => None,
+    };
+    let found: Vec<Option<Vec<u32>>> = match free {
+        None => scratch.iter().map(found).collect(),
+        // Where a list begins is said by its word alone.
+        Some(word) => vec![found(&core::mem::take(&mut scratch[word]))],
     };
     Seen {
         bytes: packet.frame().to_vec(),
@@ -213,7 +221,7 @@ fn seen(batch: &Batch, row: usize) -> Seen {
         settled_by: packet.settled_by(),
         next_hop: packet.next_hop(),
         flagged: packet.is_flagged(),
-        found: scratch.iter().map(found).collect(),
+        found,
         scratch,
         headers: packet.headers(),
         wire_len: packet.wire_len(),

@@ -63,6 +63,21 @@ impl Flat {
         })
     }
 
+    /// Of nothing.
+    pub(in crate::nids) fn empty() -> Self {
+        Self {
+            classes: [0; 256],
+            class_count: 1,
+            cells: Vec::new(),
+            cell_len: 2,
+            accepting: 0,
+            outputs: Vec::new(),
+            entries: Vec::new(),
+            exact: Vec::new(),
+            patterns: Vec::new(),
+        }
+    }
+
     /// Bytes of the cells that [`Flat::new`] would make, found without making them: a state for every first part of a folded
     /// pattern, a class for every byte in them and one for all others.
     pub(in crate::nids) fn cells_len(patterns: &[Pattern]) -> usize {
