@@ -62,11 +62,13 @@ pub const NAT: Case =
     of_udp("nat", "nat", "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113.2']");
 /// Looks for 147 literals in payloads, and keeps what it finds beside the packets: of one packet in 256, and of long ones by chance.
 pub const NIDS: Case = of_udp("nids", "nids", "rules = 'sensor'");
+/// The same for 10,000 literals: those, and others of 4 to 23 bytes.
+pub const NIDS_LARGE: Case = of_udp("nids-large", "nids", "rules = 'large-sensor'");
 /// Reads and writes a few bytes of a header.
 pub const ROUTER: Case = of_udp("router", "router", "routes = 'routes'");
 
 /// All of them.
-pub const ALL: [Case; 10] = [
+pub const ALL: [Case; 11] = [
     DIGEST,
     FIREWALL,
     MONITOR,
@@ -76,6 +78,7 @@ pub const ALL: [Case; 10] = [
     BALANCER_MAC,
     NAT,
     NIDS,
+    NIDS_LARGE,
     ROUTER,
 ];
 
@@ -87,6 +90,8 @@ const OTHER_RULES: u32 = 1000 - NETWORKS;
 const BACKENDS: u32 = 4;
 /// Literals of a set of rules, of three bytes each.
 const LITERALS: u32 = 147;
+/// Literals of a large set beside those.
+const MORE_LITERALS: u32 = 10_000 - LITERALS;
 /// One packet of so many begins with a literal.
 const TOLD_EVERY: u32 = 256;
 /// Different packets of a load.
@@ -205,7 +210,9 @@ fn write_files(folder: &Path) -> std::io::Result<()> {
     }
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("rules"), rules())?;
-    std::fs::write(folder.join("sensor"), sensor())?;
+    let (few, more) = (sensor(), more_rules());
+    std::fs::write(folder.join("large-sensor"), [&*few, &more].concat())?;
+    std::fs::write(folder.join("sensor"), few)?;
     std::fs::write(folder.join("services"), services(false))?;
     std::fs::write(folder.join("services-of-macs"), services(true))?;
     std::fs::write(folder.join("routes"), routes)?;
@@ -238,6 +245,17 @@ fn sensor() -> String {
         )
     };
     (0..LITERALS).map(rule).collect()
+}
+
+/// A rule for each of the literals that a large set has more.
+fn more_rules() -> String {
+    let rule = |number: u32| {
+        let (literal, sid) = (hex(0x10_0000 | number, 4 + number % 20), 1 + LITERALS + number);
+        format!(
+            "alert udp any any -> any any (msg:\"{sid}\"; content:\"|{literal}|\"; sid:{sid};)\n"
+        )
+    };
+    (0..MORE_LITERALS).map(rule).collect()
 }
 
 /// A service in each network.
