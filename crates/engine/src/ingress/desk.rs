@@ -45,6 +45,8 @@ pub(super) struct Desk {
     announcement: Option<Announcement>,
     /// What was found out about the frames of a burst.
     found: Box<[Found; BURST_MAX]>,
+    /// The times that functions go by, with them.
+    times: Box<[Instant; BURST_MAX]>,
     kept: Kept,
     /// Frames whose time is not decided: they come behind those that are kept.
     held: Kept,
@@ -81,6 +83,7 @@ impl Desk {
             ingress: 0,
             announcement: None,
             found: Box::new([Found::default(); BURST_MAX]),
+            times: Box::new([Instant::ZERO; BURST_MAX]),
             kept: Kept::new(),
             held: Kept::default(),
             held_since: None,
@@ -167,13 +170,13 @@ impl Desk {
     /// Gives the frames of a burst their times, as far as these are decided; says of how many.
     #[inline(never)]
     fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
-        self.time.time(frames, is_all, self.found.iter_mut().map(|found| &mut found.now))
+        self.time.time(frames, is_all, &mut *self.times)
     }
 
     /// Keeps those of the frames that were timed which found no room.
     fn keep(&mut self, frames: &[Frame<'_>], taken: usize) {
-        let left = frames.iter().zip(&*self.found).skip(taken);
-        left.for_each(|(frame, found)| self.kept.keep(frame, found.now));
+        let left = frames.iter().zip(&*self.times).skip(taken);
+        left.for_each(|(frame, now)| self.kept.keep(frame, *now));
     }
 
     /// Holds frames until their time is decided.
@@ -221,9 +224,9 @@ impl Desk {
         let mut kept = std::mem::take(&mut self.kept);
         let taken = {
             let mut burst = Burst::new();
-            for ((frame, now), found) in kept.frames().zip(self.found.iter_mut()) {
+            for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
                 let _ = burst.push(frame);
-                found.now = now;
+                *time = now;
             }
             self.find(burst.frames());
             self.take(burst.frames())
@@ -253,9 +256,9 @@ impl Desk {
                 }
                 continue;
             }
-            let (frames, found) = (&frames[at..end], &self.found[at..end]);
+            let told = (&self.found[at..end], &self.times[at..end]);
             let feed = &mut self.feeds[usize::from(lane)];
-            let placed = feed.place(frames, found, &mut self.ingress, &self.clock);
+            let placed = feed.place(&frames[at..end], told, &mut self.ingress, &self.clock);
             at += placed;
             if at < end {
                 if !self.drops_when_full {
@@ -302,11 +305,11 @@ impl Desk {
         if self.tick.is_none() {
             return end;
         }
-        let now = self.found[at].now;
+        let now = self.times[at];
         if self.next_tick == Instant::ZERO {
             self.set_next_tick(now);
         }
-        match self.found[at..end].iter().position(|found| found.now >= self.next_tick) {
+        match self.times[at..end].iter().position(|now| *now >= self.next_tick) {
             Some(0) => {
                 self.start_announcement(Kind::Tick { now, captured: frames[at].timestamp });
                 self.set_next_tick(now);

@@ -46,12 +46,13 @@ impl Feed {
         self.open.is_none()
     }
 
-    /// Puts frames in open batches, and hands over those that are full. Says how many found room.
+    /// Puts frames in open batches, and hands over those that are full; with what was found out about each, and the time
+    /// that functions go by. Says how many found room.
     #[inline(always)]
     pub(super) fn place(
         &mut self,
         frames: &[Frame<'_>],
-        found: &[Found],
+        (found, times): (&[Found], &[Instant]),
         next: &mut u64,
         clock: &Clock,
     ) -> usize {
@@ -62,10 +63,10 @@ impl Feed {
                 self.first = *next;
             }
             let run = placed..frames.len().min(placed + self.room);
-            let pairs = frames[run.clone()].iter().zip(&found[run]).enumerate();
+            let frames = frames[run.clone()].iter().zip(&found[run.clone()]).zip(&times[run]);
             let first = *next;
-            let rows = pairs.map(|(at, (frame, found))| {
-                (frame.bytes, &found.headers, found.arrival(frame, first + at as u64))
+            let rows = frames.enumerate().map(|(at, ((frame, found), now))| {
+                (frame.bytes, &found.headers, found.arrival(frame, *now, first + at as u64))
             });
             let Ok(count) = batch.place(rows, &mut self.placer) else { break };
             (placed, *next) = (placed + count, *next + count as u64);
@@ -123,8 +124,6 @@ pub(super) struct Found {
     pub(super) steered: Steered,
     /// The lane that holds its shard.
     pub(super) lane: u8,
-    /// The time that functions go by, with it.
-    pub(super) now: Instant,
 }
 
 impl Found {
@@ -136,11 +135,11 @@ impl Found {
         self.steered = steering.steer(hasher, frame.bytes, &self.headers);
     }
 
-    /// What is known of the frame besides its bytes, as number `ingress` of the input.
+    /// What is known of the frame besides its bytes, as number `ingress` of the input, at `timestamp`.
     #[inline(always)]
-    fn arrival(&self, frame: &Frame<'_>, ingress: u64) -> Arrival {
+    fn arrival(&self, frame: &Frame<'_>, timestamp: Instant, ingress: u64) -> Arrival {
         Arrival {
-            timestamp: self.now,
+            timestamp,
             captured: frame.timestamp,
             ingress,
             wire_len: frame.wire_len.max(frame.bytes.len() as u32),

@@ -63,62 +63,58 @@ pub(super) struct PacketClock {
 impl PacketClock {
     /// Gives frames their `times`, in order, as far as that is decided; says of how many. `is_all` says that none follow these.
     #[inline]
-    pub(super) fn time<'a>(
+    pub(super) fn time(
         &mut self,
         frames: &[Frame<'_>],
         is_all: bool,
-        mut times: impl Iterator<Item = &'a mut Instant>,
+        times: &mut [Instant],
     ) -> usize {
         let mut done = 0;
         loop {
-            done += self.follow(&frames[done..], &mut times);
+            done += self.follow(&frames[done..], &mut times[done..frames.len()]);
             let Some(frame) = frames.get(done) else { return done };
             if !self.judge(frame.timestamp.as_nanos(), &frames[done + 1..], is_all) {
                 return done;
             }
-            if let Some(time) = times.next() {
-                *time = Instant::from_nanos(self.now);
-            }
+            times[done] = Instant::from_nanos(self.now);
             done += 1;
         }
     }
 
     /// Gives frames their times as long as each is near the one before; says how many.
     #[inline(always)]
-    fn follow<'a>(
-        &mut self,
-        frames: &[Frame<'_>],
-        times: &mut impl Iterator<Item = &'a mut Instant>,
-    ) -> usize {
+    fn follow(&mut self, frames: &[Frame<'_>], times: &mut [Instant]) -> usize {
         // Each frame adds `NEAR` at most: neither sum can overflow.
         let most = u64::MAX - NEAR * (frames.len() as u64 + 1);
         if self.since == 0 || self.now > most || self.own > most {
             return 0;
         }
-        let count = match self.ahead(frames) {
+        // Own times first, side by side: what is done to them then is done to several at once.
+        times.iter_mut().zip(frames).for_each(|(time, frame)| *time = frame.timestamp);
+        let count = match self.ahead(times) {
             Some(last) => {
                 let passed = self.now.wrapping_sub(self.own);
-                for (frame, time) in frames.iter().zip(times) {
-                    *time = Instant::from_nanos(frame.timestamp.as_nanos().wrapping_add(passed));
+                for time in &mut *times {
+                    *time = Instant::from_nanos(time.as_nanos().wrapping_add(passed));
                 }
                 (self.own, self.now) = (last, last.wrapping_add(passed));
-                frames.len()
+                times.len()
             }
             None => {
-                let near = frames.iter().map_while(|frame| self.step_near(frame));
-                near.map(|now| times.next().into_iter().for_each(|time| *time = now)).count()
+                let near = times.iter_mut().map_while(|time| self.step_near(time));
+                near.count()
             }
         };
         self.since += count as u64;
         count
     }
 
-    /// The time of the last of `frames` where none is behind the one before it or far ahead, as in nearly all bursts.
+    /// The last of frames' own `times` where none is behind the one before it or far ahead, as in nearly all bursts.
     #[inline(always)]
-    fn ahead(&self, frames: &[Frame<'_>]) -> Option<u64> {
+    fn ahead(&self, times: &[Instant]) -> Option<u64> {
         let (mut last, mut any) = (self.own, 0);
-        for frame in frames {
-            let at = frame.timestamp.as_nanos();
+        for time in times {
+            let at = time.as_nanos();
             (last, any) = (at, any | at.wrapping_sub(last));
         }
         // A distance beyond `NEAR` stays beyond it with others ored to it. Where small ones together look far, frames are
@@ -126,17 +122,18 @@ impl PacketClock {
         (any <= NEAR).then_some(last)
     }
 
-    /// The time of the next frame; `None` where that isn't near.
+    /// Makes the next frame's own time the one that functions are told; `None` where it isn't near.
     #[inline(always)]
-    fn step_near(&mut self, frame: &Frame<'_>) -> Option<Instant> {
-        let at = frame.timestamp.as_nanos();
+    fn step_near(&mut self, time: &mut Instant) -> Option<()> {
+        let at = time.as_nanos();
         let ahead = at.wrapping_sub(self.own);
         if ahead <= NEAR {
             (self.own, self.now) = (at, self.now + ahead);
         } else if at > self.own || self.own - at > NEAR {
             return None;
         }
-        Some(Instant::from_nanos(self.now))
+        *time = Instant::from_nanos(self.now);
+        Some(())
     }
 
     /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.

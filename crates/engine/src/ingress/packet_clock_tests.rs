@@ -32,7 +32,7 @@ fn told(times: &[u64], piece: usize) -> (Vec<u64>, TimeCounts) {
         let from = told.len();
         let is_all = end == frames.len();
         let mut times = vec![Instant::MAX; end - from];
-        let timed = clock.time(&frames[from..end], is_all, times.iter_mut());
+        let timed = clock.time(&frames[from..end], is_all, &mut times);
         assert!(!is_all || timed == end - from);
         told.extend(times[..timed].iter().map(|time| time.as_nanos()));
     }

@@ -90,8 +90,7 @@ impl Placer {
     ) -> usize {
         let limit = self.slab_at + SLAB_LEN;
         let mut at = self.slab_at + self.cursor;
-        let rooms = table.start_of::<RoomAt>();
-        let (lens, frame_lens) = (table.start_of::<RoomLen>(), table.start_of::<FrameLen>());
+        let (rooms, frame_lens) = (table.start_of::<RoomAt>(), table.start_of::<FrameLen>());
         let (headroom, around, base) = (self.headroom, self.around, self.base.as_ptr());
         let mut end = table.len;
         for (row, bytes) in (table.len..table.slots).zip(frames) {
@@ -103,7 +102,6 @@ impl Placer {
             // placer hands out, behind all rooms handed out before; `need` holds the frame behind its headroom.
             unsafe {
                 rooms.add(row).write(at as u32);
-                lens.add(row).write(need as u32);
                 frame_lens.add(row).write(bytes.len() as u32);
                 copy_frame(bytes, base.add(at + headroom));
             }
@@ -111,9 +109,13 @@ impl Placer {
             end = row + 1;
         }
         self.cursor = at - self.slab_at;
+        let (lens, starts) = (table.start_of::<RoomLen>(), table.start_of::<Start>());
         for row in table.len..end {
-            // SAFETY: the row is below `slots`.
-            unsafe { table.start_of::<Start>().add(row).write(headroom as u16) };
+            // SAFETY: the row is below `slots`, and its frame's length was written above: its room's is what that needed.
+            unsafe {
+                lens.add(row).write((*frame_lens.add(row) + around as u32) & !(ALIGN as u32 - 1));
+                starts.add(row).write(headroom as u16);
+            }
         }
         end - table.len
     }

@@ -24,10 +24,10 @@ impl Table {
         assert!(count <= self.slots - self.len);
         // SAFETY: each call names each column once.
         unsafe {
-            let (headers, times) =
-                (self.new_rows(HeadersOf, count), self.new_rows(Timestamp, count));
             let (hashes, shards) = (self.new_rows(FlowHash, count), self.new_rows(ShardOf, count));
-            write_found(headers, times, hashes, shards, rows.clone());
+            write_found(self.new_rows(HeadersOf, count), hashes, shards, rows.clone());
+            let times = self.new_rows(Timestamp, count).iter_mut().zip(rows.clone());
+            times.for_each(|(time, row)| *time = row.arrival.timestamp.as_nanos());
             let (captured, lens) = (self.new_rows(Captured, count), self.new_rows(WireLen, count));
             let (interfaces, links) = (self.new_rows(Interface, count), self.new_rows(Link, count));
             write_given(captured, lens, interfaces, links, rows.clone());
@@ -75,15 +75,13 @@ impl Table {
 #[inline(always)]
 fn write_found<'a>(
     headers: &mut [Headers],
-    times: &mut [u64],
     hashes: &mut [u32],
     shards: &mut [u8],
     rows: impl Iterator<Item = Row<'a>>,
 ) {
-    let columns = headers.iter_mut().zip(times).zip(hashes).zip(shards);
-    for ((((headers, time), hash), shard), row) in columns.zip(rows) {
+    let columns = headers.iter_mut().zip(hashes).zip(shards);
+    for (((headers, hash), shard), row) in columns.zip(rows) {
         *headers = *row.headers;
-        *time = row.arrival.timestamp.as_nanos();
         (*hash, *shard) = (row.arrival.flow_hash, row.arrival.shard);
     }
 }
