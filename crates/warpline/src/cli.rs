@@ -54,7 +54,7 @@ pub(crate) enum Command {
         /// Measure copies each way and both at once
         #[arg(long)]
         measure: bool,
-        /// Store what was measured in a file, for `profile` in a chain file's [plan]
+        /// Store what was measured in a file, for `profile` in a chain file's table `plan`
         #[arg(long, value_name = "FILE", requires = "measure")]
         profile: Option<PathBuf>,
         /// Read power, memory in use and utilisation once a second until Ctrl-C, a line a device

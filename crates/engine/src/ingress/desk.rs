@@ -157,9 +157,8 @@ impl Desk {
         let timed = self.time(frames, false);
         let (frames, undecided) = frames.split_at(timed);
         self.hold(undecided);
-        let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+        let bytes = self.find(frames);
         self.part.bytes_read += bytes as u64;
-        self.find(frames);
         // A frame that is too long for a slab would wait for room forever. Sources give at most `FRAME_LEN_MAX` bytes a burst; where
         // one gave more, its frames are kept, and cut there.
         let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(frames) };
@@ -271,24 +270,29 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds the headers and the lane of a burst's frames. It is not one loop with timing or placing them: each fills the registers.
+    /// Finds the headers and the lane of a burst's frames, and gives the bytes of these. It is not one loop with timing or placing
+    /// them: each fills the registers.
     #[inline(never)]
-    fn find(&mut self, frames: &[Frame<'_>]) {
+    fn find(&mut self, frames: &[Frame<'_>]) -> usize {
         let (hasher, found) = (self.hasher, &mut self.found[..frames.len()]);
         let mut find = |steering: &Steering| {
             let each = frames.iter().zip(&mut *found);
-            each.for_each(|(frame, found)| found.read(frame, steering, &hasher));
+            each.fold(0, |bytes, (frame, found)| {
+                found.read(frame, steering, &hasher);
+                bytes + frame.bytes.len()
+            })
         };
-        match &self.steering {
+        let bytes = match &self.steering {
             // The usual key gets a loop of its own, in which the compiler knows the key.
             Steering::AddressPair => find(&Steering::AddressPair),
             other => find(other),
-        }
+        };
         if self.feeds.len() > 1 {
             for found in &mut self.found[..frames.len()] {
                 found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
             }
         }
+        bytes
     }
 
     /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`

@@ -94,8 +94,10 @@ impl PacketClock {
         let count = match self.ahead(times) {
             Some(last) => {
                 let passed = self.now.wrapping_sub(self.own);
-                for time in &mut *times {
-                    *time = Instant::from_nanos(time.as_nanos().wrapping_add(passed));
+                if passed != 0 {
+                    let moved =
+                        |time: &Instant| Instant::from_nanos(time.as_nanos().wrapping_add(passed));
+                    times.iter_mut().for_each(|time| *time = moved(time));
                 }
                 (self.own, self.now) = (last, last.wrapping_add(passed));
                 times.len()
