@@ -36,6 +36,7 @@ tests=("$@")
     router::every_route_and_reason_is_that_of_run
     router::nested_routes_are_found
     router::random_packets_are_routed
+    staged::kernels_copy_fields_between_frames_and_columns
 )
 
 icd=$(dirname "$(command -v oclgrind)")/../lib/oclgrind/liboclgrind-rt-icd.so
