@@ -25,7 +25,8 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let needs_input = !matches!(strict, Some(Some(_)));
-    let chains = super::load_file(path, &Setting::of_set(set), needs_input, device)?;
+    let set = Setting::of_set(set);
+    let chains = super::load_file(path, &set, needs_input, device)?;
     check_machine(chains.iter())?;
     let chains = places::check_ports(path, chains)?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
@@ -43,8 +44,7 @@ pub(crate) fn check(
             }
         }
     }
-    strict
-        .map_or(Ok(()), |input| super::strict::strict(path, (&Setting::of_set(set), device), input))
+    strict.map_or(Ok(()), |input| super::strict::strict(&chains, (path, &set), input))
 }
 
 /// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together.

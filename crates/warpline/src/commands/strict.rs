@@ -2,7 +2,8 @@
 //! that devices, with what the plan sends them, make of the packets what the CPU makes of them.
 //!
 //! Each function gets the packets that those before it let through. Fields of frames that a phase does not declare as read hold other
-//! bytes while it lasts; those that it does not declare as written must stay.
+//! bytes while it lasts; those that it does not declare as written must stay. Functions hear of no ticks there: what they do by time
+//! alone is not looked at.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use warpline_engine::{Chain, Control, Instance, Ports, Report, run};
-use warpline_io::{Frame, Next, Sink, SinkError};
+use warpline_io::{Frame, Next, Sink, SinkError, Source};
 use warpline_nf::harness::exact::{Undeclared, look};
 use warpline_nf::harness::{Harness, Input as Packet, Outcome};
 use warpline_packet::{Phase, Verdict};
@@ -25,16 +26,16 @@ use crate::ports::Input;
 /// Bytes of frames that are kept in memory: the capture is looked at up to there.
 const KEPT_LEN_MAX: usize = 1 << 30;
 
-/// Over the chains of `path`, as `check` loads them; `input` in place of what they name.
+/// Over `chains`, which were loaded from `path` with `set` on top; `input` in place of what they name.
 pub(super) fn strict(
-    path: &Path,
-    (set, device): (&[Setting], Option<&str>),
+    chains: &[Loaded],
+    (path, set): (&Path, &[Setting]),
     input: Option<&str>,
 ) -> Result<(), Failure> {
-    let load = |device| super::load_file(path, set, input.is_none(), device);
     // The CPU alone is what devices are compared with.
-    for (loaded, alone) in load(device)?.into_iter().zip(load(Some("cpu"))?) {
-        let name = loaded.chain.name.clone();
+    let on_cpu = super::load_file(path, set, input.is_none(), Some("cpu"))?;
+    for (loaded, alone) in chains.iter().zip(&on_cpu) {
+        let name = &loaded.chain.name;
         let input = match (input, &loaded.ports.input) {
             (Some(text), _) => Input::parse(text, Path::new(""))
                 .map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?,
@@ -46,12 +47,29 @@ pub(super) fn strict(
                 return Err(Failure::Usage(told));
             }
         };
+        refuse_single(&input)?;
         refuse_kept(&loaded.chain)?;
         say(&format!("chain {name:?}"))?;
         prove_access(&loaded.chain, &input)?;
-        compare(&loaded, &alone, &input)?;
+        compare(loaded, alone, &input)?;
     }
     Ok(())
+}
+
+/// An input has to give the same packets each time that it is opened.
+fn refuse_single(input: &Input) -> Result<(), Failure> {
+    let why = match input {
+        Input::Stdin(_) => "it can be read only once",
+        _ if open(input)?.drops_when_full() => {
+            "with `on_full=drop` it may give other packets each time"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("{}: --strict reads its input several times: {why}", named(input))))
+}
+
+fn open(input: &Input) -> Result<Box<dyn Source>, Failure> {
+    input.open().map_err(|why| Failure::Usage(format!("{}: {why}", named(input))))
 }
 
 /// What goes on from run to run is not used up by a check.
@@ -106,8 +124,7 @@ fn in_words(lie: &Undeclared) -> String {
 
 /// The packets of the input, and whether there are more than are kept.
 fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
-    let failed = |why: String| Failure::Usage(format!("{}: {why}", named(input)));
-    let mut source = input.open().map_err(failed)?;
+    let mut source = open(input)?;
     let (mut packets, mut len) = (Vec::new(), 0);
     loop {
         match source.next() {
@@ -125,7 +142,7 @@ fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
             }
             Ok(Next::Idle(wait)) => std::thread::sleep(wait),
             Ok(Next::End) => return Ok((packets, false)),
-            Err(why) => return Err(failed(why.to_string())),
+            Err(why) => return Err(Failure::Usage(format!("{}: {why}", named(input)))),
         }
     }
 }
@@ -136,13 +153,12 @@ fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
     let next = |outcome: Outcome| {
         let cause = packets.get(outcome.ingress as usize)?;
         // What the capture cut of a frame is still cut.
-        let cut = if outcome.made {
-            0
-        } else {
-            cause.wire_len as usize - cause.bytes.len().min(cause.wire_len as usize)
+        let cut = match outcome.made {
+            true => 0,
+            false => cause.wire_len.saturating_sub(cause.bytes.len() as u32),
         };
         Some(Packet {
-            wire_len: (outcome.bytes.len() + cut) as u32,
+            wire_len: outcome.bytes.len() as u32 + cut,
             bytes: outcome.bytes,
             timestamp: cause.timestamp,
             link: cause.link,
@@ -186,7 +202,7 @@ fn compare(loaded: &Loaded, alone: &Loaded, input: &Input) -> Result<(), Failure
 
 /// A hash of each packet that the chain sends, and its report.
 fn ran(loaded: &Loaded, input: &Input) -> Result<(Vec<u64>, Report), Failure> {
-    let source = input.open().map_err(|why| Failure::Usage(format!("{}: {why}", named(input))))?;
+    let source = open(input)?;
     let (to, sent) = channel();
     let ports = Ports::Shared(source, Box::new(HashSink(to)));
     let report = run(&loaded.chain, &loaded.settings, ports, &Control::default())

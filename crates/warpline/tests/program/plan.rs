@@ -270,8 +270,15 @@ fn a_strict_check_runs_the_chain() {
     }
     demo.warpline("check chain.toml --strict --json").expect(2);
     demo.warpline("check chain.toml --input none.pcap").expect(2);
-    let none = demo.warpline("check chain.toml --strict --input none.pcap").expect(2);
-    assert!(none.stderr.contains("none.pcap"), "{}", none.stderr);
+    for (input, why) in [
+        ("none.pcap", "none.pcap"),
+        ("-", "it can be read only once"),
+        ("generate:packets=9,rate_gbps=1,on_full=drop", "may give other packets each time"),
+    ] {
+        let refused = demo.warpline(&format!("check chain.toml --strict --input {input}"));
+        let told = refused.expect(2).stderr;
+        assert!(told.contains(why), "{input}: {told}");
+    }
 }
 
 /// What `in_place = false` is for: the same packets, and bytes that were copied.
