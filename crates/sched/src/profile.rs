@@ -60,10 +60,10 @@ impl Profile {
         self.links.iter().find(|link| link.device == device)
     }
 
-    /// Whether each number is one that a cost can be made of.
+    /// Whether each number is one that a cost can be made of: rates from a byte to 10^15 bytes a second, times up to a second.
     pub fn is_sound(&self) -> bool {
-        let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
-        let is_time = |time: f64| time.is_finite() && time >= 0.0;
+        let is_rate = |rate: f64| (1.0..=1e15).contains(&rate);
+        let is_time = |time: f64| (0.0..=1.0).contains(&time);
         let is_link = |link: &LinkSpeeds| {
             is_rate(link.to_device) && is_rate(link.to_host) && is_time(link.each_copy)
         };
@@ -98,9 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_above_nothing() {
+    fn numbers_have_bounds() {
         let sound = |rate| Profile { links: vec![link("host", rate)], gather: None }.is_sound();
-        assert!(sound(1.0) && !sound(0.0) && !sound(-1.0) && !sound(f64::INFINITY));
+        assert!(
+            sound(1.0) && !sound(0.0) && !sound(-1.0) && !sound(1e-300) && !sound(f64::INFINITY)
+        );
         let gather = Some(GatherSpeeds { field: -1.0, byte: 0.0 });
         assert!(!Profile { links: vec![], gather }.is_sound());
     }

@@ -98,7 +98,7 @@ fn of_json(json: &Value) -> Result<Profile, String> {
     let profile = Profile { links, gather };
     match profile.is_sound() {
         true => Ok(profile),
-        false => Err("a rate is not above 0, or a time below".into()),
+        false => Err("a rate is not 1 to 10^15 bytes a second, or a time not 0 to 1 s".into()),
     }
 }
 
@@ -155,7 +155,8 @@ mod tests {
                 json!({ "schema": 1, "cpu": cpu(), "devices": [], "host": {} }),
                 "`gather_field_s` is no number",
             ),
-            (profile("0", &name), "not above 0"),
+            (profile("0", &name), "a rate is not 1 to 10^15"),
+            (profile("1e-300", &name), "a rate is not 1 to 10^15"),
             (profile("\"fast\"", &name), "`to_device_bytes_per_s` is no number"),
         ] {
             let told = of_json(&json).unwrap_err();

@@ -23,7 +23,7 @@ impl Traffic {
     }
 
     /// The share of a link's direction that so many bytes a packet take.
-    pub(super) fn share(&self, bytes: f64, ns_per_byte: f64) -> f64 {
+    fn share(&self, bytes: f64, ns_per_byte: f64) -> f64 {
         bytes * ns_per_byte * self.gbps / (8.0 * f64::from(self.packet_len))
     }
 
@@ -36,11 +36,7 @@ impl Traffic {
                 shares.fold([0.0; 2], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
             let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, .. } =
                 own.problem.links[number];
-            let from = if chain.profile().link(id).is_some() {
-                "measured"
-            } else {
-                "defaults, not measured"
-            };
+            let from = origin(chain.profile().link(id).is_some());
             let mut text = format!(
                 "  link to {id}: {:.1} GB/s there and {:.1} back ({from})",
                 1.0 / to_device_ns_per_byte,
@@ -56,13 +52,18 @@ impl Traffic {
     }
 }
 
+/// Where figures are from.
+fn origin(is_measured: bool) -> &'static str {
+    if is_measured { "measured" } else { "defaults, not measured" }
+}
+
 /// What copies on the host are taken to cost.
 fn host(chain: &Chain, own: &Planned) -> String {
     let Some(LinkCosts { host_field_ns, host_copy_ns_per_byte, .. }) = own.problem.links.first()
     else {
         return String::new();
     };
-    let from = if chain.profile().gather.is_some() { "measured" } else { "defaults, not measured" };
+    let from = origin(chain.profile().gather.is_some());
     format!(
         "  host: {host_field_ns:.2} ns to gather a field and {host_copy_ns_per_byte:.2} for each byte ({from})\n  \
          a device's own copies and the price of frames that come back whole are defaults\n"
