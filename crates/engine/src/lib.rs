@@ -11,6 +11,7 @@ mod comments;
 mod control;
 mod cores;
 mod crew;
+mod cut;
 mod device;
 mod gather_speeds;
 mod idle;
@@ -29,12 +30,11 @@ mod stage;
 pub mod stats;
 pub mod sys;
 
-pub use chain::{
-    Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, StagePlan, lane_of,
-};
+pub use chain::{Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, lane_of};
 pub use control::Control;
 pub use cores::{CORE_MAX, Cores, CoresError};
 pub use crew::try_cores;
+pub use cut::StagePlan;
 pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };

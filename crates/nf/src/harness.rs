@@ -12,6 +12,7 @@
 //! assert_eq!(out.len(), 1);
 //! ```
 
+mod build;
 pub mod exact;
 pub mod finder;
 pub mod places;
@@ -23,7 +24,8 @@ use warpline_packet::{
     SHARDS, Shard, Steering, Verdict,
 };
 
-use crate::config::{Folder, Layer};
+pub use build::{build, build_with, try_build};
+
 use crate::{Before, Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
 
 /// A frame to process.
@@ -380,49 +382,5 @@ impl Harness {
             }
         };
         (0..self.batch.len()).map(of).collect()
-    }
-}
-
-/// Builds a function from the text of its table, as a chain file would; panics with the mistakes.
-pub fn build(
-    definition: &crate::Definition,
-    table: &str,
-    folder: &std::path::Path,
-) -> (Box<dyn Function>, usize) {
-    match try_build(definition, table, folder) {
-        Ok(built) => built,
-        Err(mistakes) => panic!("{mistakes}"),
-    }
-}
-
-/// Builds a function and says how many scratch words it was handed, or what is wrong with its table.
-pub fn try_build(
-    definition: &crate::Definition,
-    table: &str,
-    folder: &std::path::Path,
-) -> Result<(Box<dyn Function>, usize), crate::Diagnostics> {
-    let mut resources = crate::Resources::default();
-    let function = build_with(definition, table, folder, &mut resources)?;
-    Ok((function, resources.scratch_words()))
-}
-
-/// Builds a function as one of several that share `resources`, or says what is wrong with its table.
-pub fn build_with(
-    definition: &crate::Definition,
-    table: &str,
-    folder: &std::path::Path,
-    resources: &mut crate::Resources,
-) -> Result<Box<dyn Function>, crate::Diagnostics> {
-    let source = crate::SourceText::new("chain.toml", table);
-    let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
-    let mut mistakes = crate::Diagnostics::default();
-    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
-    let folder = Folder::Disk(folder);
-    let mut section = crate::Section::new(vec![layer], definition.name, folder, &mut mistakes);
-    section.refuse_unknown(definition.keys);
-    let function = (definition.build)(&mut section, resources);
-    match function {
-        Some(function) if mistakes.is_empty() => Ok(function),
-        _ => Err(mistakes),
     }
 }

@@ -17,7 +17,7 @@ use warpline_packet::{Batch, Binding, Columns, FieldSet, FoundLists, ReadWrite};
 use super::crossings::{Crossings, RoomsThere};
 use super::lot::{Dimensions, Lot, NAME_LEN, There};
 use super::mirror::Mirror;
-use super::prediction::Prediction;
+use super::prediction::{FrameBytes, Prediction};
 use super::{LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
@@ -170,16 +170,9 @@ impl Executor {
             None => self.add_in_place(&mut work, flights, count, has_findings)?,
         };
         let predicted = self.prediction.of_launch(flights);
-        let [there, back] = self.submit(on, lot, work)?;
+        let all = self.submit(on, lot, work)?;
         if !self.is_in_place() {
-            self.transfers.frames_to_device_bytes += frames.there();
-            self.transfers.frames_to_host_bytes += frames.fields_back;
-            self.transfers.predicted_to_device_bytes += there - frames.there() + predicted.there;
-            self.transfers.predicted_to_host_bytes += back - frames.fields_back + predicted.back;
-            self.transfers.predicted_missing_bytes += predicted.missing;
-            if self.crossings.rooms_there == RoomsThere::Missing {
-                self.transfers.missing_bytes += frames.rooms_there;
-            }
+            predicted.count(&mut self.transfers, all, frames);
         }
         self.transfers.launches += 1;
         Ok(true)
@@ -430,20 +423,6 @@ impl Executor {
                 (own.stream, own.busy_with) = (None, None);
             }
         }
-    }
-}
-
-/// Bytes of frames that a first work copies.
-#[derive(Clone, Copy, Debug, Default)]
-struct FrameBytes {
-    fields_there: u64,
-    rooms_there: u64,
-    fields_back: u64,
-}
-
-impl FrameBytes {
-    fn there(&self) -> u64 {
-        self.fields_there + self.rooms_there
     }
 }
 

@@ -1,9 +1,10 @@
-//! What a plan says that frames of a launch move, beside which what they moved is shown.
+//! What a plan says that frames of a launch move, counted beside what they moved.
 
 use warpline_packet::{Binding, FieldSet};
 
 use super::crossings::{Crossings, RoomsThere};
 use crate::stage::Flight;
+use crate::stats::Transfers;
 
 /// Bytes of frames in one direction.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Prediction {
     back: Way,
     /// Of packets whose rooms go there although not all do.
     missing_share: f64,
+    /// Whether rooms that go there are of such packets.
+    lacks_some: bool,
 }
 
 /// Bytes of a launch.
@@ -34,6 +37,30 @@ pub(super) struct Predicted {
     pub(super) missing: u64,
     /// Of frames to the host.
     pub(super) back: u64,
+    lacks_some: bool,
+}
+
+/// Bytes of frames that a launch's first work copies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FrameBytes {
+    pub(super) fields_there: u64,
+    pub(super) rooms_there: u64,
+    pub(super) fields_back: u64,
+}
+
+impl Predicted {
+    /// Counts a launch whose first work copies `all` there and back, of which `frames` are bytes of frames.
+    pub(super) fn count(&self, sum: &mut Transfers, all: [u64; 2], frames: FrameBytes) {
+        let FrameBytes { fields_there, rooms_there, fields_back } = frames;
+        let frames_there = fields_there + rooms_there;
+        sum.frames_to_device_bytes += frames_there;
+        sum.frames_to_host_bytes += fields_back;
+        // Tables, names and findings are planned as they lie.
+        sum.predicted_to_device_bytes += all[0] - frames_there + self.there;
+        sum.predicted_to_host_bytes += all[1] - fields_back + self.back;
+        sum.predicted_missing_bytes += self.missing;
+        sum.missing_bytes += if self.lacks_some { rooms_there } else { 0 };
+    }
 }
 
 impl Prediction {
@@ -52,6 +79,7 @@ impl Prediction {
             there: way(crossings.there, crossings.rooms_there == RoomsThere::All),
             back: way(crossings.back, crossings.rooms_back),
             missing_share: crossings.missing_share,
+            lacks_some: crossings.rooms_there == RoomsThere::Missing,
         }
     }
 
@@ -73,6 +101,6 @@ impl Prediction {
             fields + if way.has_rooms { rooms } else { 0 }
         });
         let missing = (self.missing_share * rooms as f64) as u64;
-        Predicted { there: there + missing, missing, back }
+        Predicted { there: there + missing, missing, back, lacks_some: self.lacks_some }
     }
 }

@@ -146,11 +146,7 @@ fn step(
     }
     at.holders.copy(back & at.holders.held(own), 0);
     let missing = live & !at.holders.held(0);
-    let flagged = match function.after_flagged {
-        touch if touch.needs.is_empty() && touch.writes.is_empty() => FieldSet::EMPTY,
-        touch if touch.writes.is_empty() => missing & touch.needs,
-        _ => missing,
-    };
+    let flagged = flagged(function.after_flagged, missing);
     if !mirror_after {
         at.holders.forget(own);
     }
@@ -170,6 +166,11 @@ fn step(
         flagged: Crossing { bytes: 0.0, ..widths.crossing(Way::Fields, flagged) },
         mirror_after,
     })
+}
+
+/// What of `missing` a flagged packet takes with it.
+fn flagged(touch: Touch, missing: FieldSet) -> FieldSet {
+    if touch.writes.is_empty() { missing & touch.needs } else { missing }
 }
 
 /// Frames that the device's function before this one had changed on the host.
