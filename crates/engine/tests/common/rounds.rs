@@ -14,12 +14,13 @@ use super::ports::Frames;
 
 static WARM: AtomicBool = AtomicBool::new(false);
 
-/// Whether the source of the run gives the packets between the first round and the end.
+/// Whether the source of the run gives the packets between the second round and the end.
 pub(crate) fn is_warm() -> bool {
     WARM.load(Ordering::Relaxed)
 }
 
-/// Gives frames over and over, and is warm from the second round to the last.
+/// Gives frames over and over, and is warm from the third round to the last: threads behind the reader may have the end of the first
+/// before them when it gives the second.
 pub(crate) struct Rounds {
     frames: Frames,
     len: usize,
@@ -44,7 +45,7 @@ impl Source for Rounds {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         (self.seen)();
         self.given += 1;
-        let is_warm = self.given > self.len && self.given < self.len * self.rounds;
+        let is_warm = self.given > 2 * self.len && self.given < self.len * self.rounds;
         WARM.store(is_warm, Ordering::Relaxed);
         if self.given > self.len * self.rounds {
             return Ok(Next::End);
