@@ -3,10 +3,14 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use warpline_device::{Argument, Buffer, Device, Failure, Kernel, Part, Piece, Step, Stream, Work};
+use warpline_device::{
+    Argument, Buffer, Device, Failure, Kernel, Part, Piece, Slice, Step, Stream, Work,
+};
 use warpline_engine::sys::{Given, kernel_source};
 use warpline_nf::KernelParameter;
-use warpline_packet::{Binding, Field, FieldSet, Found, FoundLists, kernel_layout};
+use warpline_packet::{
+    Binding, Columns, Field, FieldSet, Found, FoundLists, LaunchRows, kernel_layout,
+};
 
 use super::Bench;
 use super::cases::Case;
@@ -21,18 +25,24 @@ pub struct Resident {
     kernels: Vec<(Kernel, u32)>,
     parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
-    /// The lane's memory as it is in front of the kernels. Not here while a copy uses it.
+    /// The lane's memory as it is in front of the kernels, the launch's table behind it, and findings behind that. Not here while a copy
+    /// uses it.
     image: Option<Piece>,
     /// Where copies back go.
     back: Option<Piece>,
     arena: Buffer,
-    names: Buffer,
-    /// What kernels find, behind the arena in both pieces; of those that keep findings.
+    /// The launch's table, and which packets have which rows of it.
+    table: Buffer,
+    rows: LaunchRows,
+    /// What kernels find; of those that keep findings.
     findings: Option<Buffer>,
     /// The scratch word that says where.
     word: Option<Field>,
     /// Packets.
     pub count: u64,
+    /// What of the table kernels read, and write.
+    read: Columns,
+    written: Columns,
     writes_frames: bool,
 }
 
@@ -49,11 +59,14 @@ impl Resident {
         let mut lane = Lane::new(function, words, &frames);
         lane.before();
         let image = lane.image();
+        let mut rows = LaunchRows::with_capacity(lane.batches.len(), frames.len());
+        lane.batches.iter().for_each(|batch| rows.add_all(batch));
+        let access = lane.function().kernel_access();
+        let table = table_of(&lane, &rows, Columns::read_by(access));
         let kernels = lane.function().kernels().expect("a function with kernels");
-        let module = device.compile(&kernel_source(&kernels, lane.layout(), &Binding::MIRROR))?;
+        let module = device.compile(&kernel_source(&kernels, &Binding::MIRROR))?;
         let with_items =
             |step: &warpline_nf::KernelStep| Ok((module.kernel(step.name)?, step.items_per_packet));
-        let writes = lane.function().kernel_access().writes & FieldSet::FRAME;
         let found_len = match kernels.findings() {
             Some(_) => {
                 FoundLists::HEAD_LEN
@@ -62,19 +75,23 @@ impl Resident {
             None => 0,
         };
         let findings = (found_len > 0).then(|| device.allocate(found_len)).transpose()?;
+        let all_len = image.len() + table.len() + found_len;
         let mut own = Self {
             stream: device.stream()?,
             kernels: kernels.steps().iter().map(with_items).collect::<Result<_, Failure>>()?,
             parameters: kernels.parameters(),
             tables: Vec::new(),
             image: None,
-            back: Some(device.host_memory(image.len() + found_len)?),
+            back: Some(device.host_memory(all_len)?),
             findings,
             word: kernels.findings(),
             arena: device.allocate(image.len())?,
-            names: device.allocate(8 * frames.len())?,
+            table: device.allocate(table.len())?,
+            rows,
             count: frames.len() as u64,
-            writes_frames: !writes.is_empty(),
+            read: Columns::read_by(access),
+            written: Columns::written_by(access.writes),
+            writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
             lane,
         };
         own.tables = kernels
@@ -82,25 +99,18 @@ impl Resident {
             .iter()
             .map(|table| own.there(device, &table.bytes))
             .collect::<Result<_, Failure>>()?;
-        own.names = own.there(device, &own.names_of_packets())?;
-        let mut piece = device.host_memory(image.len() + found_len)?;
-        piece[..image.len()].copy_from_slice(&image);
+        let mut piece = device.host_memory(all_len)?;
+        let (arena, rest) = piece.split_at_mut(image.len());
+        let (own_table, found) = rest.split_at_mut(table.len());
+        arena.copy_from_slice(&image);
+        own_table.copy_from_slice(&table);
         // The head says that nothing is kept yet.
-        piece[image.len()..].fill(0);
+        found.fill(0);
         own.image = Some(piece);
         // Some compilers do the rest of their work at the first launch.
         own.copy_in()?;
         own.run()?;
         Ok(own)
-    }
-
-    /// A table of rows by eight bytes: where the batch's table lies, and the row.
-    fn names_of_packets(&self) -> Vec<u8> {
-        let names = self.lane.batches.iter().flat_map(|batch| {
-            let table = batch.table_range().start as u32;
-            (0..batch.len() as u32).flat_map(move |row| [table, row])
-        });
-        names.flat_map(u32::to_ne_bytes).collect()
     }
 
     /// A copy of `bytes` on the device.
@@ -135,15 +145,10 @@ impl Resident {
     }
 
     fn copies_in(&self) -> Vec<Step> {
-        let copy = |place: Range<usize>| Step::CopyIn {
-            from: part(place.clone()),
-            to: self.arena.at(place),
-        };
-        let head = self.findings.iter().map(|findings| Step::CopyIn {
-            from: part(self.arena.len()..self.arena.len() + FoundLists::HEAD_LEN),
-            to: findings.at(0..FoundLists::HEAD_LEN),
-        });
-        self.places(true).map(copy).chain(head).collect()
+        let copy = |(to, at): (Slice, usize)| Step::CopyIn { from: part(at..at + to.len()), to };
+        let head =
+            self.findings.iter().map(|found| (found.at(0..FoundLists::HEAD_LEN), self.found_at()));
+        self.places(self.read, true).chain(head).map(copy).collect()
     }
 
     fn launches(&self) -> Vec<Step> {
@@ -151,7 +156,7 @@ impl Resident {
         let step = |(kernel, items): &(Kernel, u32)| {
             let given = Given {
                 arena: Argument::Writes(self.arena.whole()),
-                packets: Argument::Reads(self.names.whole()),
+                packets: Argument::Writes(self.table.whole()),
                 tables: &self.tables,
                 findings: self.findings.as_ref().map(|findings| Argument::Writes(findings.whole())),
                 findings_room: self.findings.as_ref().map_or(0, room_of),
@@ -178,15 +183,12 @@ impl Resident {
     }
 
     fn copies_out(&self, piece: usize) -> Vec<Step> {
-        let copy = |place: Range<usize>| Step::CopyOut {
-            from: self.arena.at(place.clone()),
-            to: Part { piece, range: place },
+        let copy = |(from, at): (Slice, usize)| {
+            let range = at..at + from.len();
+            Step::CopyOut { from, to: Part { piece, range } }
         };
-        let found = self.findings.iter().map(|findings| Step::CopyOut {
-            from: findings.whole(),
-            to: Part { piece, range: self.arena.len()..self.arena.len() + findings.len() },
-        });
-        self.places(self.writes_frames).map(copy).chain(found).collect()
+        let found = self.findings.iter().map(|found| (found.whole(), self.found_at()));
+        self.places(self.written, self.writes_frames).chain(found).map(copy).collect()
     }
 
     /// Gives works to `device`, where it is, as graphs from here on.
@@ -220,24 +222,33 @@ impl Resident {
     /// packets are then as they are behind it.
     pub fn is_right(&mut self) -> bool {
         self.lane.run();
-        let mut ours = self.lane.image();
-        self.leave_flagged(&mut ours);
-        let Some(theirs) = self.back.as_deref() else { return false };
-        if !self.finds_the_same(&mut ours, theirs) {
+        let ours = self.lane.image();
+        let mut table = table_of(&self.lane, &self.rows, self.written);
+        self.leave_flagged(&mut table);
+        let Some(back) = self.back.as_deref() else { return false };
+        let (frames, theirs) = back.split_at(self.arena.len());
+        let (theirs, found) = theirs.split_at(self.table.len());
+        if !self.finds_the_same(&mut table, theirs, found) {
             return false;
         }
-        self.places(self.writes_frames).all(|place| ours[place.clone()] == theirs[place])
+        let rows = self.rows.rows();
+        let has_same = |(before, width): (usize, usize)| {
+            let column = before * rows..before * rows + width * self.rows.count();
+            table[column.clone()] == theirs[column]
+        };
+        let mut rooms = self.rooms(self.writes_frames);
+        self.written.iter().all(has_same) && rooms.all(|room| ours[room.clone()] == frames[room])
     }
 
     /// Whether each packet's list of what was found is the same. Where it lies is not: `ours` is told where `theirs` does.
-    fn finds_the_same(&self, ours: &mut [u8], theirs: &[u8]) -> bool {
+    fn finds_the_same(&self, ours: &mut [u8], theirs: &[u8], found: &[u8]) -> bool {
         let Some(word) = self.word else { return true };
-        let (theirs, found) = theirs.split_at(self.arena.len());
-        let (lists, column) = (FoundLists::new(found, word), self.column_of(word));
-        self.lane.batches.iter().all(|batch| {
-            let start = batch.table_range().start + column;
-            (0..batch.len()).all(|row| {
-                let at = start + 4 * row..start + 4 * row + 4;
+        let lists = FoundLists::new(found, word);
+        let number = word as usize - Field::Scratch0 as usize;
+        let column = (column("COLUMN_SCRATCH") + 4 * number) * self.rows.rows();
+        self.lane.batches.iter().enumerate().all(|(index, batch)| {
+            self.rows.of(index).each().all(|(_, row)| {
+                let at = column + 4 * row..column + 4 * row + 4;
                 let [own, other] = [&ours[at.clone()], &theirs[at.clone()]]
                     .map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
                 ours[at.clone()].copy_from_slice(&theirs[at]);
@@ -253,41 +264,41 @@ impl Resident {
         })
     }
 
-    /// Where the column of a scratch word begins in a table.
-    fn column_of(&self, word: Field) -> usize {
-        let layout = kernel_layout(self.lane.layout());
-        let number = |name: &str| {
-            layout.iter().find(|(own, _)| own == name).map_or(0, |(_, value)| *value as usize)
-        };
-        let words = 0..self.lane.layout().scratch_words;
-        let at = words.clone().position(|at| Field::scratch(at) == Some(word)).unwrap_or(words.end);
-        number("COLUMN_SCRATCH") + at * number("SCRATCH_STRIDE")
-    }
-
-    /// Says in `image`, of packets that were flagged, that functions behind have to get them from the CPU. Kernels say so, and the CPU
+    /// Says in `table`, of packets that were flagged, that functions behind have to get them from the CPU. Kernels say so, and the CPU
     /// needn't.
-    fn leave_flagged(&self, image: &mut [u8]) {
-        let layout = kernel_layout(self.lane.layout());
-        let column = |name: &str| layout.iter().find(|(own, _)| own == name).map_or(0, |own| own.1);
-        let [flagged, left] = ["COLUMN_FLAGGED", "COLUMN_LEFT"].map(|name| column(name) as usize);
-        for batch in &self.lane.batches {
-            let table = &mut image[batch.table_range()];
-            for row in 0..batch.len() {
-                if table[flagged + row] != 0 {
-                    table[left + row] = SECOND_LEFT;
-                }
+    fn leave_flagged(&self, table: &mut [u8]) {
+        let rows = self.rows.rows();
+        let [flagged, left] = ["COLUMN_FLAGGED", "COLUMN_LEFT"].map(|name| column(name) * rows);
+        for row in 0..self.rows.count() {
+            if table[flagged + row] != 0 {
+                table[left + row] = SECOND_LEFT;
             }
         }
     }
 
-    /// Where tables lie, and rooms.
-    fn places(&self, with_rooms: bool) -> impl Iterator<Item = Range<usize>> {
+    /// What of the table and of rooms goes there or comes back, and where it lies in the pieces.
+    fn places(&self, columns: Columns, with_rooms: bool) -> impl Iterator<Item = (Slice, usize)> {
         let mut all = Vec::new();
-        for batch in self.lane.batches.iter().filter(|batch| !batch.is_empty()) {
-            all.push(batch.table_range());
-            batch.spans(|span| all.extend(with_rooms.then_some(span)));
+        columns.stretches(self.rows.rows(), |bytes| {
+            all.push((self.table.at(bytes.clone()), self.arena.len() + bytes.start));
+        });
+        let rooms = self.rooms(with_rooms).map(|room| (self.arena.at(room.clone()), room.start));
+        all.extend(rooms);
+        all.into_iter()
+    }
+
+    /// Where rooms lie; none unless they are asked for.
+    fn rooms(&self, with_rooms: bool) -> impl Iterator<Item = Range<usize>> {
+        let mut all = Vec::new();
+        if with_rooms {
+            self.lane.batches.iter().for_each(|batch| batch.spans(|span| all.push(span)));
         }
         all.into_iter()
+    }
+
+    /// Where findings lie in the pieces.
+    fn found_at(&self) -> usize {
+        self.arena.len() + self.table.len()
     }
 
     /// Waits as the engine does in `sync`: it asks again and again. Gives the seconds that submitting took, and all.
@@ -303,6 +314,21 @@ impl Resident {
             std::thread::yield_now();
         }
     }
+}
+
+/// `columns` of a launch's table with all packets of a lane.
+fn table_of(lane: &Lane, rows: &LaunchRows, columns: Columns) -> Vec<u8> {
+    let mut table = vec![0; lane.layout().row_len() * rows.rows()];
+    for (index, batch) in lane.batches.iter().enumerate() {
+        batch.copy_columns(columns, rows.of(index), &mut table);
+    }
+    table
+}
+
+/// Bytes of a row before a column.
+fn column(name: &str) -> usize {
+    let all = kernel_layout();
+    all.iter().find(|(own, _)| own == name).map_or(0, |(_, before)| *before as usize)
 }
 
 /// Numbers of findings there is room for behind their head.
@@ -347,7 +373,7 @@ mod tests {
             let [before, behind] = [&resident.image, &resident.back].map(|piece| piece.as_deref());
             let (before, behind) = before.zip(behind).expect("both are back");
             let is_changed = |place: Range<usize>| before[place.clone()] != behind[place];
-            assert!(!resident.writes_frames || resident.places(true).skip(1).any(is_changed));
+            assert!(!resident.writes_frames || resident.rooms(true).any(is_changed));
         }
     }
 
@@ -363,9 +389,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_seen() {
         for mut resident in left() {
-            let last = resident.places(resident.writes_frames).last().expect("a place");
-            // Of the first packet of the last batch: its frame, or what is known of it.
-            resident.back.as_mut().expect("it is back")[last.start + 64] ^= 1;
+            let last = resident.rooms(resident.writes_frames).last();
+            // Of a packet: its frame, or what became of it.
+            let verdict = resident.arena.len() + column("COLUMN_VERDICT_OF") * resident.rows.rows();
+            let at = last.map_or(verdict, |room| room.start + 64);
+            resident.back.as_mut().expect("it is back")[at] ^= 1;
             assert!(!resident.is_right());
         }
     }
@@ -376,7 +404,7 @@ mod tests {
         with_findings.retain(|resident| resident.word.is_some());
         for mut resident in with_findings {
             // The first number of the first list.
-            let at = resident.arena.len() + FoundLists::HEAD_LEN + 4;
+            let at = resident.found_at() + FoundLists::HEAD_LEN + 4;
             resident.back.as_mut().expect("it is back")[at] ^= 1;
             assert!(!resident.is_right());
         }

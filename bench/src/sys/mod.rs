@@ -46,9 +46,9 @@ impl Reached {
     }
 }
 
-/// A call of a kernel on a copy of an arena, a list of packets in it and the function's tables.
+/// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the function's tables.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the one caller gives a copy of a whole arena of the layout that the text was compiled for, packets of its
-    // batches, as many as the list names, and the tables of the function.
+    // SAFETY: the one caller gives a copy of a whole arena, a row of the launch's table for each of as many packets of its batches as it
+    // says, and the tables of the function.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

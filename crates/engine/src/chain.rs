@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use warpline_device::Failure;
 use warpline_nf::{Definition, Function, Growth, Kernels, field_copies};
-use warpline_packet::{
-    ALIGN, ArenaLayout, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start,
-};
+use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 use warpline_sched::{Mode, Profile};
 
 use crate::PlanOptions;
@@ -80,8 +78,8 @@ pub struct Chain {
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     /// By the first function of a stage, the kernels that copy single fields for it, where there are such.
     copiers: Vec<OnceLock<Arc<Loaded>>>,
-    /// The layout of the arenas that it was loaded for.
-    layout: OnceLock<ArenaLayout>,
+    /// Set once what is on devices was loaded there.
+    was_loaded: OnceLock<()>,
 }
 
 /// Most instances of a chain.
@@ -143,7 +141,7 @@ impl Chain {
             kernels: instances.iter().map(|_| Mutex::default()).collect(),
             loaded: instances.iter().map(|_| OnceLock::new()).collect(),
             copiers: instances.iter().map(|_| OnceLock::new()).collect(),
-            layout: OnceLock::new(),
+            was_loaded: OnceLock::new(),
             instances,
             stages,
             steering,
@@ -277,19 +275,15 @@ impl Chain {
         }
     }
 
-    /// Compiles what is on devices for arenas of `layout`, and copies tables there, where that was not done yet. What is to follow a
+    /// Compiles what is on devices, and copies tables there, where that was not done yet. What is to follow a
     /// chain that gave a device up stays on the CPU, as that does.
     ///
     /// Gives what is to be told of those that stay on the CPU, as nobody said that they must not.
     ///
     /// # Errors
     /// The instance, and what its device says.
-    pub(crate) fn load(
-        &self,
-        layout: &ArenaLayout,
-        old: Option<&Self>,
-    ) -> Result<Vec<String>, (String, Failure)> {
-        let _ = self.layout.set(*layout);
+    pub(crate) fn load(&self, old: Option<&Self>) -> Result<Vec<String>, (String, Failure)> {
+        let _ = self.was_loaded.set(());
         let mut told = Vec::new();
         let positions = |stage: &StagePlan| stage.first..stage.first + stage.count;
         let all = self.stages.iter().flat_map(|stage| positions(stage).map(move |at| (stage, at)));
@@ -299,7 +293,7 @@ impl Chain {
             if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
                 continue;
             }
-            match self.load_one(on, stage, position, layout) {
+            match self.load_one(on, stage, position) {
                 Ok(loaded) => {
                     let _ = slot.set(Arc::new(loaded));
                 }
@@ -316,20 +310,19 @@ impl Chain {
         on: &OnDevice,
         stage: &StagePlan,
         position: usize,
-        layout: &ArenaLayout,
     ) -> Result<Loaded, Failure> {
         let crossings = self.crossings(stage);
-        if let Some(copies) = crossings.copies(layout)
+        if let Some(copies) = crossings.copies(self.scratch_words)
             && self.copiers[stage.first].get().is_none()
         {
-            let copier = device::load(&on.device, &field_copies(), layout, &copies)?;
+            let copier = device::load(&on.device, &field_copies(), &copies)?;
             let _ = self.copiers[stage.first].set(Arc::new(copier));
         }
         let kernels = self.kept_kernels(position).take();
         let kernels = kernels.or_else(|| self.instances[position].function.kernels());
         let none = || Failure::Refused("it has no kernels".into());
-        let binding = crossings.binding(layout);
-        device::load(&on.device, &kernels.ok_or_else(none)?, layout, &binding)
+        let binding = crossings.binding(self.scratch_words);
+        device::load(&on.device, &kernels.ok_or_else(none)?, &binding)
     }
 
     /// Bytes of the tables that kernels of function `position` read, which are built for it and kept for [`Chain::load`].
@@ -369,9 +362,9 @@ impl Chain {
         }
     }
 
-    /// The layout of the arenas of a chain that runs or ran.
-    pub(crate) fn layout(&self) -> Option<&ArenaLayout> {
-        self.layout.get()
+    /// Whether it runs or ran.
+    pub(crate) fn was_loaded(&self) -> bool {
+        self.was_loaded.get().is_some()
     }
 
     /// How often time has to be told, in packet time: the shortest that any function asks for.

@@ -5,7 +5,7 @@ use std::time;
 
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Binding, Field, FieldSet, Headers,
-    HeapMemory, Instant, LinkType,
+    HeapMemory, Instant, LaunchRows, LinkType,
 };
 use warpline_sched::GatherSpeeds;
 
@@ -37,8 +37,8 @@ pub fn gather_speeds() -> Option<GatherSpeeds> {
         };
         batch.push(&frame, &headers, &arrival, &mut arena.ingress).ok()?;
     }
-    let narrow = measured(&batch, &layout, FieldSet::of(&NARROW))?;
-    let wide = measured(&batch, &layout, FieldSet::of(&WIDE))?;
+    let narrow = measured(&batch, FieldSet::of(&NARROW))?;
+    let wide = measured(&batch, FieldSet::of(&WIDE))?;
     // Two lines with a field's time and a byte's as unknowns; where a byte is too short a time to be seen it is none.
     let [narrow_len, wide_len] = [narrow, wide].map(|(_, len)| len as f64 / NARROW.len() as f64);
     let byte = ((wide.0 - narrow.0) / (wide_len - narrow_len)).max(0.0);
@@ -46,15 +46,17 @@ pub fn gather_speeds() -> Option<GatherSpeeds> {
 }
 
 /// Seconds for each of `fields`, and the bytes of all of them.
-fn measured(batch: &Batch, layout: &ArenaLayout, fields: FieldSet) -> Option<(f64, usize)> {
-    let binding = Binding::staged(fields, layout)?;
+fn measured(batch: &Batch, fields: FieldSet) -> Option<(f64, usize)> {
+    let binding = Binding::staged(fields, 0)?;
     let is_v4 = |version| matches!(version, 0 | 4);
     let own = binding.columns().iter().filter(|column| is_v4(column.version));
     let len = own.map(|column| column.width).sum();
-    let mut to = vec![0; layout.table_len() + binding.row_len() * layout.rows()];
+    let mut rows = LaunchRows::with_capacity(1, batch.len());
+    rows.add(batch);
+    let mut to = vec![0; (ArenaLayout::NONE.row_len() + binding.row_len()) * rows.rows()];
     let mut round = || {
         let start = time::Instant::now();
-        (0..REPEATS).for_each(|_| batch.gather(&binding, fields, black_box(&mut to)));
+        (0..REPEATS).for_each(|_| batch.gather(&binding, fields, rows.of(0), black_box(&mut to)));
         start.elapsed().as_secs_f64()
     };
     round();

@@ -72,8 +72,9 @@ impl Successor {
             refused.push("how state is divided can't change while packets flow".into());
         }
         kept.into_iter().for_each(|position| new.keep_loaded(old, position));
-        if let Some(layout) = old.layout().filter(|_| refused.is_empty())
-            && let Err((name, why)) = new.load(layout, Some(old))
+        if old.was_loaded()
+            && refused.is_empty()
+            && let Err((name, why)) = new.load(Some(old))
         {
             refused.push(format!("[{name}]: {why}"));
         }

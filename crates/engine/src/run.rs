@@ -119,7 +119,7 @@ pub fn run_to(
     if !need.fits() {
         return Err(StartError::TooLarge(need));
     }
-    let loaded = chain.load(&settings.arena(chain), None);
+    let loaded = chain.load(None);
     let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();

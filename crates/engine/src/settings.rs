@@ -203,7 +203,7 @@ impl Settings {
 
     /// Bytes of a lane's memory behind its arena: what launches need of their own on devices that work in place.
     pub(crate) fn spare_len(&self, chain: &Chain) -> usize {
-        let own = |(stage, limits)| self.dimensions(chain, stage, &limits).spare_len();
+        let own = |(stage, limits)| self.dimensions(chain, stage, &limits).launches_len();
         self.in_place(chain).map(own).sum()
     }
 
@@ -217,27 +217,15 @@ impl Settings {
         let own = &chain.instances[stage.first..stage.first + stage.count];
         let findings = own.iter().map(|one| one.function.emits().findings_per_packet);
         let layout = self.arena(chain);
-        let columns = chain.crossings(stage).columns(&layout).row_len();
+        let columns = chain.crossings(stage).columns(layout.scratch_words).row_len();
         Dimensions::new(limits, &layout, columns, findings.max().unwrap_or(0))
     }
 
-    /// Bytes that launches on device `id` have behind the mirror of a lane's arena: their tables.
-    pub(crate) fn behind_mirror_len(&self, chain: &Chain, id: &str) -> usize {
-        let stages = chain.stages.iter().filter(|stage| {
-            chain.instances.get(stage.first).is_some_and(|one| one.device_id() == id)
-        });
-        let own = |stage: &StagePlan| {
-            let limits = self.launch_limits(chain, stage)?;
-            Some(self.dimensions(chain, stage, &limits).all_tables_len())
-        };
-        stages.filter_map(own).fold(0, usize::saturating_add)
-    }
-
-    /// Bytes that launches on devices take of a lane's own: names and tables of packets, and findings.
+    /// Bytes that launches on devices take of a lane's own: tables of packets, and findings.
     pub(crate) fn launches_len(&self, chain: &Chain) -> usize {
         let own = |stage: &StagePlan| {
             let limits = self.launch_limits(chain, stage)?;
-            Some(self.dimensions(chain, stage, &limits).spare_len())
+            Some(self.dimensions(chain, stage, &limits).launches_len())
         };
         chain.stages.iter().filter_map(own).fold(0, usize::saturating_add)
     }

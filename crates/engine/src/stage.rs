@@ -10,7 +10,7 @@ use std::time::Duration;
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
 use warpline_packet::{
     Access, Allowed, Batch, FlowHasher, FoundLists, Instant, KeptFrames, KeptRows, Kind, Phase,
-    Placer, SHARDS, Shard,
+    Placer, Returned, SHARDS, Shard,
 };
 
 use crate::clock::Clock;
@@ -200,7 +200,7 @@ impl Stage {
                     slot.enter(flight);
                     slot.begin(flight, rooms);
                 }
-                let left = returned.map(|returned| (returned, found.as_ref()));
+                let left = returned.as_ref().map(|returned| (returned, found.as_ref()));
                 slot.finish(flight, left, rooms, &mut self.order);
                 let now = clock.now();
                 slot.stats.busy_ns += now - then;
@@ -284,7 +284,7 @@ impl Slot {
     fn finish(
         &mut self,
         flight: &mut Flight,
-        left: Option<(&[u8], Option<&FoundLists<'_>>)>,
+        left: Option<(&Returned<'_>, Option<&FoundLists<'_>>)>,
         rooms: &mut Rooms,
         order: &mut Vec<u16>,
     ) {

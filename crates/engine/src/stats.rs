@@ -181,7 +181,7 @@ pub struct Transfers {
     pub frames_to_host_bytes: u64,
     /// Bytes that the plan would have copied to devices, with the tables that were copied.
     pub predicted_to_device_bytes: u64,
-    /// The same back.
+    /// The same back, with what was found.
     pub predicted_to_host_bytes: u64,
     /// Of the bytes to devices those of packets that a device's memory had and has no more, or never had: functions flagged and
     /// changed them, made them or gave them another frame, or their work was done on the CPU.

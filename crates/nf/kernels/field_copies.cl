@@ -6,7 +6,7 @@ PACKET_KERNEL(put_fields)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, index());
+        Packet p = packet_at(arena, packets, count, index());
         put_fields_of(p, fields_of(p));
     }
 }
@@ -15,7 +15,7 @@ PACKET_KERNEL(take_fields)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, index());
+        Packet p = packet_at(arena, packets, count, index());
         take_fields_of(p, fields_of(p));
     }
 }

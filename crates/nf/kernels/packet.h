@@ -1,31 +1,32 @@
-/* Packets as kernels see them: in a mirror, which has an arena's size and layout. `COLUMN_*` and the other numbers are made of the
- * table of columns in the crate that owns it. Fields of frames are reached by accessors, whose text stands behind this one: they are made
- * of the table of fields, and of where each lies for this build.
+/* Packets as kernels see them: in a mirror, which has an arena's size and layout, and in the table of the launch, of which each packet
+ * has a row. `COLUMN_*` and the other numbers are made of the table of columns in the crate that owns it. Fields of frames are reached by
+ * accessors, whose text stands behind this one: they are made of the table of fields, and of where each lies for this build.
  *
- * A launch names its packets by pairs of numbers: where the table lies in the arena, in bytes, and the row in it. A kernel
- * works on a packet that is still forwarded and that no kernel before it left to the CPU; the rest is none of its business. */
+ * A kernel works on a packet that is still forwarded and that no kernel before it left to the CPU; the rest is none of its business. */
 
 typedef struct {
     GLOBAL u8 *arena;
-    /* Where its table begins. */
+    /* The launch's table, its rows, and the packet's own. */
     GLOBAL u8 *table;
-    u32 row;
+    u32 rows, row;
 } Packet;
 
-/* Packet i of a launch. */
-FUNCTION Packet packet_at(GLOBAL u8 *arena, const GLOBAL u32 *packets, u32 i)
+/* Packet i of a launch of `count`; a column has a multiple of four rows. */
+FUNCTION Packet packet_at(GLOBAL u8 *arena, GLOBAL u8 *packets, u32 count, u32 i)
 {
     Packet p;
     p.arena = arena;
-    p.table = arena + packets[2 * i];
-    p.row = packets[2 * i + 1];
+    p.table = packets;
+    p.rows = (count + 3) & ~3u;
+    p.row = i;
     return p;
 }
 
 /* The head of kernel `name`, made of its description (`src/kernels.rs`). */
 #define PACKET_KERNEL(name) HEAD_OF_##name
 
-#define CELL(type, p, column) (((GLOBAL type *)((p).table + (column)))[(p).row])
+/* A packet's part of a column, which begins behind the columns of so many bytes a row. */
+#define CELL(type, p, column) (((GLOBAL type *)((p).table + (column) * (p).rows))[(p).row])
 
 FUNCTION GLOBAL u8 *frame_of(Packet p)
 {
@@ -38,7 +39,7 @@ FUNCTION u32 flow_hash(Packet p) { return CELL(u32, p, COLUMN_FLOW_HASH); }
 FUNCTION u32 link_of(Packet p) { return CELL(u16, p, COLUMN_LINK); }
 
 /* What is known of its headers: offsets are from the frame's first byte. */
-#define HEADERS_CELL(type, p, part) (*(GLOBAL type *)((p).table + COLUMN_HEADERS_OF + 16 * (p).row + (part)))
+#define HEADERS_CELL(type, p, part) (*(GLOBAL type *)((p).table + COLUMN_HEADERS_OF * (p).rows + 16 * (p).row + (part)))
 FUNCTION u32 ip_end(Packet p) { return HEADERS_CELL(u32, p, HEADERS_END); }
 FUNCTION u32 l3_offset(Packet p) { return HEADERS_CELL(u16, p, HEADERS_L3); }
 FUNCTION u32 l4_offset(Packet p) { return HEADERS_CELL(u16, p, HEADERS_L4); }
@@ -110,8 +111,8 @@ FUNCTION void flag(Packet p, u32 place)
     leave(p, place + 1);
 }
 FUNCTION void set_next_hop(Packet p, u32 hop) { CELL(u16, p, COLUMN_NEXT_HOP) = (u16)hop; }
-FUNCTION u32 scratch(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE); }
-FUNCTION void set_scratch(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + word * SCRATCH_STRIDE) = value; }
+FUNCTION u32 scratch(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + 4 * word); }
+FUNCTION void set_scratch(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + 4 * word) = value; }
 
 /* Numbers in network order, at any address. */
 FUNCTION u32 get_be16(const GLOBAL u8 *at) { return (u32)at[0] << 8 | at[1]; }

@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! and finds `arena` there, the mirror; `packets`, which names the packets of the launch (`kernels/packet.h`); the function's tables by their
+//! and finds `arena` there, the mirror; `packets`, the table of the launch's packets (`kernels/packet.h`); the function's tables by their
 //! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
 //! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
 //! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
@@ -107,7 +107,7 @@ impl Element {
 pub enum KernelParameter {
     /// The mirror, which is read and written.
     Arena,
-    /// The names of the launch's packets.
+    /// The table of the launch's packets, which is read and written ([`warpline_packet::LaunchRows`]).
     Packets,
     /// The function's table of this number.
     Table(usize),
@@ -115,7 +115,7 @@ pub enum KernelParameter {
     Findings,
     /// For how many numbers they have room.
     FindingsRoom,
-    /// How many packets are named.
+    /// How many packets there are.
     Count,
     /// The function's place in the chain.
     Place,
@@ -277,7 +277,7 @@ impl Kernels {
     fn declare(&self, parameter: KernelParameter) -> String {
         match parameter {
             KernelParameter::Arena => "GLOBAL u8 *arena".into(),
-            KernelParameter::Packets => "const GLOBAL u32 *packets".into(),
+            KernelParameter::Packets => "GLOBAL u8 *packets".into(),
             KernelParameter::Table(number) => {
                 let KernelTable { name, element, .. } = &self.tables[number];
                 format!("const GLOBAL {} *{name}", element.name())

@@ -1,4 +1,4 @@
-//! Which columns of a batch's table a device has to have, which it may leave changed, and where they lie.
+//! Which columns of packets' tables a device has to have, which it may leave changed, and where they lie in a launch's table.
 //!
 //! A table is an array a column, in the order of `columns!` (`arena/columns.rs`): what only the host needs, what kernels read, what they
 //! write, and scratch words. So what goes to a device is mostly one stretch of bytes, and what comes back another.
@@ -10,7 +10,7 @@ use crate::arena::{
     COLUMNS, Column, DroppedBy, Flagged, FlowHash, HeadersOf, Ingress, Interface, Left, Link,
     NextHop, ROW_LEN, ReasonOf, ShardOf, Timestamp, VerdictOf, WIDTHS, WireLen,
 };
-use crate::{Batch, Field, FieldSet, ReadWrite, SCRATCH_WORDS, Table};
+use crate::{Field, FieldSet, ReadWrite, SCRATCH_WORDS, Table};
 
 /// A set of columns, one bit each, and scratch words behind them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Columns {
         Self(self.0 | other.0)
     }
 
-    /// Bytes of a row in the stretches in which they lie ([`Batch::stretches`]).
+    /// Bytes of a row in the stretches in which they lie ([`Columns::stretches`]).
     pub fn stretched_len(self) -> usize {
         let columns = self.iter().fold((0, None), |(sum, behind), (before, width)| match behind {
             Some(behind) if before <= behind + GAP => {
@@ -102,7 +102,7 @@ impl Columns {
     }
 
     /// Of each column the bytes of a row before it, and its width.
-    fn iter(self) -> impl Iterator<Item = (usize, usize)> {
+    pub fn iter(self) -> impl Iterator<Item = (usize, usize)> {
         let columns = COLUMNS.iter().zip(WIDTHS).map(|(&(_, before), &width)| (before, width));
         let words = (0..SCRATCH_WORDS).map(|word| (ROW_LEN + 4 * word, 4));
         let numbered = columns.chain(words).enumerate();
@@ -116,76 +116,73 @@ impl fmt::Debug for Columns {
     }
 }
 
-impl Batch {
-    /// Copies `columns` of its rows to where they lie in `to`, which is as long as its table.
-    pub fn copy_columns(&self, columns: Columns, to: &mut [u8]) {
-        let rows = self.table.rows();
-        columns.iter().for_each(|(before, width)| {
-            let start = before * rows;
-            self.table.copy_bytes(start..start + width * self.len(), to);
-        });
-    }
-
-    /// Names the bytes of its table in which `columns` of its rows lie, as few stretches as it can, from the table's first byte on.
-    /// There may be others in them.
-    pub fn stretches(&self, columns: Columns, mut visit: impl FnMut(Range<usize>)) {
-        let rows = self.table.rows();
-        // The bytes of a row before the first column and behind the last, and where the last ends.
-        let mut open: Option<(usize, usize, usize)> = None;
-        for (before, width) in columns.iter() {
-            let end = before * rows + width * self.len();
+impl Columns {
+    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which these columns lie, as few stretches as it can. There may
+    /// be others in them.
+    pub fn stretches(self, rows: usize, mut visit: impl FnMut(Range<usize>)) {
+        // The bytes of a row before the first column and behind the last.
+        let mut open: Option<(usize, usize)> = None;
+        for (before, width) in self.iter() {
             open = match open {
-                Some((first, behind, _)) if before <= behind + GAP => {
-                    Some((first, before + width, end))
-                }
+                Some((first, behind)) if before <= behind + GAP => Some((first, before + width)),
                 done => {
-                    done.into_iter().for_each(|(first, _, end)| visit(first * rows..end));
-                    Some((before, before + width, end))
+                    done.into_iter().for_each(|(first, behind)| visit(first * rows..behind * rows));
+                    Some((before, before + width))
                 }
             };
         }
-        open.into_iter().for_each(|(first, _, end)| visit(first * rows..end));
+        open.into_iter().for_each(|(first, behind)| visit(first * rows..behind * rows));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arena, ArenaLayout, Arrival, Headers, HeapMemory, Instant, LinkType};
+    use crate::{
+        Arena, ArenaLayout, Arrival, Batch, Headers, HeapMemory, Instant, LaunchRows, LinkType,
+        Reason,
+    };
 
-    /// A batch of `packets` in a table with two scratch words.
-    fn batch(packets: usize) -> Batch {
+    const SLOTS: usize = 64;
+
+    /// Two batches with `packets` packets each in tables with two scratch words, every byte of whose rows says whose it is.
+    fn batches(packets: usize) -> [Batch; 2] {
         let layout = ArenaLayout {
             slabs: 1,
             emit_slabs: 0,
-            tables: 1,
-            slots: 64,
+            tables: 2,
+            slots: SLOTS,
             scratch_words: 2,
             headroom: 0,
             tailroom: 0,
         };
         let memory = HeapMemory::new(layout.memory_len()).unwrap();
         let mut arena = Arena::new(Box::new(memory), &layout).unwrap();
-        let mut batch = Batch::new(arena.tables.remove(0));
-        for number in 0..packets as u64 {
-            let arrival = Arrival {
-                timestamp: Instant::from_nanos(!0),
-                captured: Instant::from_nanos(!0),
-                ingress: !number,
-                wire_len: !0,
-                link: LinkType::ETHERNET,
-                interface: 0,
-                shard: 63,
-                flow_hash: !0,
-            };
-            batch.push(&[7; 60], &Headers::default(), &arrival, &mut arena.ingress).unwrap();
-        }
-        batch
+        let tables: Vec<Table> = arena.tables.drain(..).collect();
+        let mut batches = tables.into_iter().map(Batch::new);
+        [0, 1].map(|index: u64| {
+            let mut batch = batches.next().unwrap();
+            for number in 0..packets as u64 {
+                let mark = (number + 100 * index + 1) * 0x0101_0101_0101_0101;
+                let arrival = Arrival {
+                    timestamp: Instant::from_nanos(mark),
+                    captured: Instant::from_nanos(mark),
+                    ingress: mark,
+                    wire_len: mark as u32,
+                    link: LinkType(mark as u16),
+                    interface: mark as u16,
+                    shard: 0,
+                    flow_hash: mark as u32,
+                };
+                batch.push(&[7; 60], &Headers::default(), &arrival, &mut arena.ingress).unwrap();
+            }
+            batch
+        })
     }
 
-    fn stretches(batch: &Batch, columns: Columns) -> Vec<Range<usize>> {
+    fn stretches(columns: Columns, rows: usize) -> Vec<Range<usize>> {
         let mut all = Vec::new();
-        batch.stretches(columns, |bytes| all.push(bytes));
+        columns.stretches(rows, |bytes| all.push(bytes));
         all
     }
 
@@ -208,41 +205,69 @@ mod tests {
 
     #[test]
     fn either_way_is_one_stretch() {
-        let batch = batch(64);
-        let rows = batch.table.rows();
         for (access, read, written) in kinds() {
             for (columns, (before, last)) in
                 [(Columns::read_by(access), read), (Columns::written_by(access.writes), written)]
             {
-                let all = stretches(&batch, columns);
+                let all = stretches(columns, 64);
                 assert_eq!(all.len(), 1, "{all:?}");
-                assert_eq!(all[0].len(), before * rows + last * 64, "{access:?}");
+                assert_eq!(all[0].len(), (before + last) * 64, "{access:?}");
                 assert_eq!(columns.stretched_len(), before + last, "{access:?}");
             }
         }
     }
 
+    /// What of two batches is forwarded, by the bits of two numbers, lies side by side in the launch's table, and nothing else does.
     #[test]
-    fn stretches_hold_the_columns_and_are_apart() {
-        let batch = batch(9);
-        let (rows, table_len) = (batch.table.rows(), batch.table_range().len());
-        for bits in (0..1u64 << 12).map(|bits| bits.wrapping_mul(0x9e37_79b9) & 0x1f_ffff) {
-            let columns = Columns(bits);
-            let all = stretches(&batch, columns);
-            assert!(all.is_sorted_by(|one, next| one.end <= next.start), "{all:?}");
-            assert!(all.iter().all(|one| !one.is_empty() && one.end <= table_len), "{all:?}");
-            let mut copied = vec![0; table_len];
-            batch.copy_columns(columns, &mut copied);
-            let holds = |at: usize| all.iter().any(|one| one.contains(&at));
-            for (before, width) in columns.iter() {
-                let own = before * rows..before * rows + 9 * width;
-                assert!(holds(own.start) && holds(own.end - 1), "{own:?} in {all:?}");
-                let mut whole = vec![0; table_len];
-                batch.table.copy_bytes(0..table_len, &mut whole);
-                assert_eq!(copied[own.clone()], whole[own.clone()]);
-                copied[own].fill(0);
+    fn a_launch_has_the_columns_of_what_is_forwarded_and_nothing_else() {
+        for round in 0..1u64 << 9 {
+            let number = |salt: u64| (round ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+            let columns = Columns(number(1) & 0x1f_ffff);
+            let dropped = match round % 4 {
+                0 => [0, 0],
+                1 => [!0, number(2)],
+                _ => [number(2), number(3)],
+            };
+            let mut batches = batches(9);
+            let mut rows = LaunchRows::with_capacity(2, 18);
+            for (batch, dropped) in batches.iter_mut().zip(dropped) {
+                let own = (0..9).filter(|row| dropped >> row & 1 == 1);
+                own.for_each(|row| batch.packet_mut(row).drop(Reason(0)));
+                rows.add(batch);
             }
-            assert!(copied.iter().all(|&byte| byte == 0), "nothing else");
+            let count = dropped.iter().map(|own: &u64| (!own & 511).count_ones() as usize).sum();
+            assert_eq!((rows.count(), rows.rows()), (count, usize::next_multiple_of(count, 4)));
+            let row_len = ROW_LEN + 8;
+            let mut table = vec![0; row_len * rows.rows()];
+            for (index, batch) in batches.iter().enumerate() {
+                batch.copy_columns(columns, rows.of(index), &mut table);
+            }
+            let all = stretches(columns, rows.rows());
+            assert!(all.is_sorted_by(|one, next| one.end <= next.start), "{all:?}");
+            let holds = |at: usize| all.iter().any(|one| one.contains(&at));
+            let mut expected = vec![0; table.len()];
+            for (before, width) in columns.iter() {
+                let forwarded = batches.iter().zip(dropped).flat_map(|(batch, dropped)| {
+                    (0..9).filter(move |row| dropped >> row & 1 == 0).map(move |row| (batch, row))
+                });
+                for (at, (batch, row)) in forwarded.enumerate() {
+                    let start = before * rows.rows() + width * at;
+                    let own = &mut expected[start..start + width];
+                    batch.table.copy_cells(before, width, row..row + 1, own);
+                    assert!(holds(start) && holds(start + width - 1), "{columns:?}, {all:?}");
+                }
+            }
+            assert!(table == expected, "{columns:?}, {dropped:?}");
         }
+    }
+
+    #[test]
+    fn cells_that_are_not_there_are_not_copied() {
+        let [batch, _] = batches(9);
+        let mut to = [5; 8];
+        batch.table.copy_cells(0, 8, SLOTS..SLOTS + 1, &mut to);
+        batch.table.copy_cells(0, 4, 0..1, &mut to);
+        batch.table.copy_cells(ROW_LEN + 8, 8, SLOTS - 1..SLOTS, &mut to);
+        assert_eq!(to, [5; 8]);
     }
 }

@@ -25,6 +25,12 @@ impl<'a> FoundLists<'a> {
         Self { bytes, word }
     }
 
+    /// Bytes in which all lists lie, with their head; there may have been no room for so many.
+    pub fn kept_len(&self) -> usize {
+        let taken = self.bytes.first_chunk().map_or(0, |taken| u32::from_ne_bytes(*taken));
+        Self::HEAD_LEN + 4 * taken as usize
+    }
+
     /// The list under `word`, which lies in what was taken, its numbers in the machine's order; `None` where it doesn't.
     pub fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
         let (head, numbers) = self.bytes.split_at_checked(Self::HEAD_LEN)?;

@@ -1,6 +1,6 @@
 //! The text by which kernels reach fields of frames: accessors, made of the table of fields and of where each field lies.
 //!
-//! A field is *bound*: to the frame, which lies in the mirror, or to a column of the batch's table, of which each packet has a
+//! A field is *bound*: to the frame, which lies in the mirror, or to a column of the launch's table, of which each packet has a
 //! row. A row holds the field's bytes as the header has them, from its first byte on. Where the two versions of IP differ in
 //! a field's width each has a column, so that no packet's row is wider than its field. Columns follow the table's scratch words.
 //! Kernels name fields and don't know which it is. Of a number they have
@@ -20,8 +20,10 @@
 //! it. Such a function has its fields in the mirror. `Fields` and what the text is built on are in `kernels/packet.h` of `warpline-nf`.
 
 use core::fmt::Write as _;
+use core::ops::Range;
 
-use crate::{ArenaLayout, Field, FieldSet, Place, Span};
+use crate::arena::ROW_LEN;
+use crate::{Field, FieldSet, Place, Span};
 
 /// Where fields of frames lie for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +41,8 @@ pub struct StagedColumn {
     pub field: Field,
     /// The IP version of the packets whose field it holds; 0 where it holds that of all.
     pub version: u8,
-    /// Bytes of the table before its first row.
-    pub start: usize,
+    /// Bytes of a row before it.
+    pub before: usize,
     /// Bytes of a packet's row.
     pub width: usize,
 }
@@ -64,14 +66,15 @@ impl Binding {
     pub const MIRROR: Self =
         Self { columns: Vec::new(), put: FieldSet::EMPTY, take: FieldSet::EMPTY };
 
-    /// With these fields in columns behind those of a table of `layout`. `None` where one has no place of its own in a header.
-    pub fn staged(fields: FieldSet, layout: &ArenaLayout) -> Option<Self> {
-        let mut start = layout.table_len();
+    /// With these fields in columns behind those of a table with so many scratch words. `None` where one has no place of its own in a
+    /// header.
+    pub fn staged(fields: FieldSet, scratch_words: usize) -> Option<Self> {
+        let mut before = ROW_LEN + 4 * scratch_words;
         let mut columns = Vec::new();
         for field in fields.iter() {
             let mut add = |version, width| {
-                columns.push(StagedColumn { field, version, start, width });
-                start += width * layout.rows();
+                columns.push(StagedColumn { field, version, before, width });
+                before += width;
             };
             match field.place() {
                 Place::Ip { v4: Some(v4), v6: Some(v6) } if v4.len != v6.len => {
@@ -106,6 +109,30 @@ impl Binding {
         self.columns.iter().map(|column| column.width).sum()
     }
 
+    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which the columns of `fields` lie, as few stretches as it can:
+    /// those of an IP version only where `has` says that a packet is of it.
+    pub fn stretches(
+        &self,
+        fields: FieldSet,
+        rows: usize,
+        has: impl Fn(u8) -> bool,
+        mut visit: impl FnMut(Range<usize>),
+    ) {
+        let mut open: Option<(Range<usize>, usize)> = None;
+        let is_there = |one: &&StagedColumn| fields.contains(one.field) && has(one.version);
+        for StagedColumn { before, width, .. } in self.columns.iter().filter(is_there) {
+            let own = before * rows..(before + width) * rows;
+            open = Some(match open {
+                Some((all, behind)) if behind == *before => (all.start..own.end, before + width),
+                done => {
+                    done.into_iter().for_each(|(all, _)| visit(all));
+                    (own, before + width)
+                }
+            });
+        }
+        open.into_iter().for_each(|(all, _)| visit(all));
+    }
+
     /// The column in which a field lies that a header of this kind has.
     fn column(&self, field: Field, header: Header) -> Option<&StagedColumn> {
         let mut own = self.columns.iter().filter(|column| column.field == field);
@@ -136,13 +163,13 @@ pub fn kernel_fields(binding: &Binding) -> String {
 
 /// Where a column begins, and how a packet's row is found.
 fn write_column(text: &mut String, column: &StagedColumn) {
-    let (StagedColumn { start, width, .. }, name) = (column, column.name());
+    let (StagedColumn { before, width, .. }, name) = (column, column.name());
     let upper = name.to_uppercase();
     let _ = writeln!(
         text,
-        "#define COLUMN_{upper} {start}\n\
+        "#define COLUMN_{upper} {before}\n\
          FUNCTION GLOBAL u8 *row_of_{name}(Fields f) \
-         {{ return f.packet.table + COLUMN_{upper} + {width} * f.packet.row; }}"
+         {{ return f.packet.table + COLUMN_{upper} * f.packet.rows + {width} * f.packet.row; }}"
     );
 }
 
@@ -194,7 +221,7 @@ impl Accessor {
         );
     }
 
-    /// Rows are aligned, so that a number is one word.
+    /// Numbers lie on multiples of their width, so that each is one word.
     fn write_staged_number(&self, text: &mut String, column: &StagedColumn) {
         let (name, row) = (self.name(), format!("row_of_{}(f)", column.name()));
         let (get, set) = match self.span.len {
@@ -354,9 +381,8 @@ fn lower(field: Field) -> String {
 mod tests {
     use super::*;
 
-    fn layout() -> ArenaLayout {
-        ArenaLayout { slots: 256, scratch_words: 2, ..ArenaLayout::NONE }
-    }
+    /// Scratch words in front of columns.
+    const WORDS: usize = 2;
 
     /// The names of functions that `text` defines.
     fn functions(text: &str) -> Vec<&str> {
@@ -390,7 +416,7 @@ mod tests {
     #[test]
     fn columns_follow_the_scratch_words_and_each_other() {
         let fields = FieldSet::of(&[Field::Ttl, Field::DstAddr, Field::IpIdent]);
-        let binding = Binding::staged(fields, &layout()).expect("fields with places");
+        let binding = Binding::staged(fields, WORDS).expect("fields with places");
         let widths: Vec<_> =
             binding.columns().iter().map(|one| (one.field, one.version, one.width)).collect();
         let expected = [
@@ -402,16 +428,35 @@ mod tests {
         assert_eq!(widths, expected);
         assert_eq!(binding.row_len(), 23);
         let text = kernel_fields(&binding);
-        let behind = layout().table_len();
-        let rows = layout().rows();
+        let behind = ROW_LEN + 4 * WORDS;
         assert!(text.contains(&format!("#define COLUMN_IP_IDENT {behind}\n")), "{text}");
-        assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 2 * rows)));
-        assert!(text.contains(&format!("#define COLUMN_DST_ADDR_V6 {}\n", behind + 7 * rows)));
+        assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 2)));
+        assert!(text.contains(&format!("#define COLUMN_DST_ADDR_V6 {}\n", behind + 7)));
+    }
+
+    #[test]
+    fn columns_that_follow_each_other_are_one_stretch() {
+        let fields = FieldSet::of(&[Field::IpIdent, Field::Ttl, Field::DstAddr]);
+        let binding = Binding::staged(fields, 0).expect("fields with places");
+        let stretches = |fields, versions: [u8; 2]| {
+            let mut all = Vec::new();
+            let has = |version| version == 0 || versions.contains(&version);
+            binding.stretches(fields, 8, has, |own| {
+                all.push((own.start / 8 - ROW_LEN, own.len() / 8))
+            });
+            all
+        };
+        assert_eq!(stretches(fields, [4, 6]), [(0, 23)]);
+        assert_eq!(stretches(fields, [4, 4]), [(0, 7)]);
+        assert_eq!(stretches(fields, [6, 6]), [(0, 3), (7, 16)]);
+        let some = FieldSet::of(&[Field::IpIdent, Field::DstAddr]);
+        assert_eq!(stretches(some, [4, 6]), [(0, 2), (3, 20)]);
+        assert_eq!(stretches(FieldSet::EMPTY, [4, 6]), []);
     }
 
     #[test]
     fn a_field_in_a_column_is_not_looked_for_in_frames() {
-        let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), &layout()).unwrap();
+        let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), WORDS).unwrap();
         let text = kernel_fields(&binding);
         let names = functions(&text);
         assert!(!names.contains(&"ttl_v4_at") && names.contains(&"ip_checksum_at"), "{names:?}");
@@ -421,10 +466,10 @@ mod tests {
     #[test]
     fn what_has_no_place_in_a_header_has_no_column() {
         for field in [Field::Verdict, Field::TcpOptions, Field::Payload] {
-            assert_eq!(Binding::staged(FieldSet::of(&[field]), &layout()), None);
+            assert_eq!(Binding::staged(FieldSet::of(&[field]), WORDS), None);
         }
         let all = Binding::stageable();
-        assert!(Binding::staged(all, &layout()).is_some());
+        assert!(Binding::staged(all, WORDS).is_some());
         let others =
             FieldSet::of(&[Field::IpOptions, Field::TcpOptions, Field::Payload, Field::Remainder]);
         assert_eq!(all, FieldSet::FRAME & !others);

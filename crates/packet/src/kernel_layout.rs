@@ -1,25 +1,23 @@
 //! What kernels have to know of arenas and what they hold of packets, as numbers with names: made of the table of columns, so
 //! that no offset is typed twice.
 //!
-//! A kernel is given an arena byte for byte as it lies on the host. A column of a table begins `COLUMN_name` bytes behind the
-//! table, whose rows follow each other; scratch word `w` begins at `COLUMN_SCRATCH + w * SCRATCH_STRIDE`. Fields of frames have no numbers:
-//! kernels reach them by accessors (`kernel_fields.rs`).
+//! A kernel is given an arena byte for byte as it lies on the host, and the table of a launch ([`crate::LaunchRows`]). A row has
+//! `COLUMN_name` bytes before a column, and `COLUMN_SCRATCH + 4 * w` before scratch word `w`; that times the launch's rows is where the column
+//! begins. Fields of frames have no numbers: kernels reach them by accessors (`kernel_fields.rs`).
 
 use core::mem::offset_of;
 
 use crate::arena::{COLUMNS, ROW_LEN};
-use crate::{ArenaLayout, Flags, Headers, LinkType, Verdict};
+use crate::{Flags, Headers, LinkType, Verdict};
 
-/// The numbers, by name, of arenas with this layout.
-pub fn kernel_layout(layout: &ArenaLayout) -> Vec<(String, u64)> {
-    let rows = layout.rows();
+/// The numbers, by name.
+pub fn kernel_layout() -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> = Vec::new();
     let mut add = |name: String, value: usize| all.push((name, value as u64));
     for (name, before) in COLUMNS {
-        add(format!("COLUMN{}", upper(name)), before * rows);
+        add(format!("COLUMN{}", upper(name)), *before);
     }
-    add("COLUMN_SCRATCH".into(), ROW_LEN * rows);
-    add("SCRATCH_STRIDE".into(), 4 * rows);
+    add("COLUMN_SCRATCH".into(), ROW_LEN);
     let parts = [
         ("END", offset_of!(Headers, end)),
         ("L3", offset_of!(Headers, l3)),
@@ -67,24 +65,14 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_tokens_of_c() {
-        let layout = ArenaLayout {
-            slabs: 1,
-            emit_slabs: 0,
-            tables: 1,
-            slots: 256,
-            scratch_words: 2,
-            headroom: 0,
-            tailroom: 0,
-        };
-        let all = kernel_layout(&layout);
+        let all = kernel_layout();
         let names: std::collections::HashSet<_> = all.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), all.len());
         let is_token = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
         assert!(names.iter().all(|name| name.chars().all(is_token)), "{names:?}");
         let of = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
-        let rows = 256;
         assert_eq!(of("COLUMN_TIMESTAMP"), Some(0));
-        assert_eq!(of("COLUMN_CAPTURED"), Some(8 * rows));
-        assert_eq!(of("SCRATCH_STRIDE"), Some(4 * rows));
+        assert_eq!(of("COLUMN_CAPTURED"), Some(8));
+        assert_eq!(of("COLUMN_SCRATCH"), Some(ROW_LEN as u64));
     }
 }

@@ -1,8 +1,8 @@
 //! A batch and its copy on a device: which bytes go there, and what is taken back.
 //!
 //! A device's mirror has an arena's size and layout, so that one offset names a packet on both sides. What comes back
-//! of a table is not written over it: it lies beside it, *returned*, and is taken column by column as far as the function
-//! said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
+//! of a launch's table is not written over those of its batches: it lies beside them, *returned*, and is taken column by column as far as the
+//! function said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
 //!
 //! A device may leave a packet alone, from some function of its segment on ([`Batch::hold_done`]). The CPU then does what was left.
 
@@ -14,7 +14,8 @@ use crate::arena::{
     WireLen,
 };
 use crate::{
-    Batch, Field, FieldSet, FoundLists, Headers, Placer, Reason, SCRATCH_WORDS, Table, Verdict,
+    Batch, BatchRows, Field, FieldSet, FoundLists, Headers, Placer, Reason, SCRATCH_WORDS, Table,
+    Verdict,
 };
 
 /// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
@@ -166,22 +167,23 @@ impl Batch {
     ///
     /// # Errors
     /// It makes no sense.
-    pub fn check_returned(&self, returned: &[u8], writes: FieldSet) -> Result<(), Broken> {
-        if returned.len() != self.table_range().len() {
-            return Err(Broken { row: 0, what: "the copy of the table has another length" });
+    pub fn check_returned(&self, returned: &Returned<'_>, writes: FieldSet) -> Result<(), Broken> {
+        if returned.bytes.len() < ROW_LEN * returned.rows.rows {
+            return Err(Broken { row: 0, what: "the table came back shorter than it went there" });
         }
-        let returned = Returned::of(returned, &self.table);
-        let looks = moves(writes) || reparses(writes);
-        for row in (0..self.len()).filter(|&row| looks && self.is_forward(row)) {
+        if !moves(writes) && !reparses(writes) {
+            return Ok(());
+        }
+        for (row, at) in returned.rows.each().filter(|(row, _)| self.is_forward(*row)) {
             let (start, len) = match moves(writes) {
-                true => returned.frame(row),
+                true => returned.frame(at),
                 false => (self.table.start(row) as u16, self.table.frame_len(row) as u32),
             };
             if usize::from(start) + len as usize > self.table.room(row).len() {
                 return Err(Broken { row, what: "its frame would reach out of its room" });
             }
             let headers = match reparses(writes) {
-                true => Headers::from_bytes(returned.get(HeadersOf, row)),
+                true => Headers::from_bytes(returned.get(HeadersOf, at)),
                 false => self.table.column(HeadersOf)[row],
             };
             if headers.end > len {
@@ -195,49 +197,54 @@ impl Batch {
     ///
     /// # Errors
     /// One names a list that is not there.
-    pub fn check_found(&self, returned: &[u8], found: &FoundLists<'_>) -> Result<(), Broken> {
-        let returned = Returned::of(returned, &self.table);
-        let rows = 0..self.len();
-        let left = returned.column(Left, rows.clone());
-        let words = returned.word(word_of(found), rows);
-        for (row, ([left], word)) in left.iter().zip(words).enumerate() {
-            let is_done = self.is_forward(row) && *left == 0;
-            if is_done && !found.makes_sense(u32::from_ne_bytes(*word)) {
-                return Err(Broken {
-                    row,
-                    what: "its findings are not among those that were kept",
-                });
+    pub fn check_found(
+        &self,
+        returned: &Returned<'_>,
+        found: &FoundLists<'_>,
+    ) -> Result<(), Broken> {
+        for (rows, at) in returned.rows.stretches(usize::MAX) {
+            let there = at..at + rows.len();
+            let left = returned.column(Left, there.clone());
+            let words = returned.word(word_of(found), there);
+            for ((row, [left]), word) in rows.zip(left).zip(words) {
+                let is_done = self.is_forward(row) && *left == 0;
+                if is_done && !found.makes_sense(u32::from_ne_bytes(*word)) {
+                    return Err(Broken {
+                        row,
+                        what: "its findings are not among those that were kept",
+                    });
+                }
             }
         }
         Ok(())
     }
 
     /// Takes from `returned`, which was looked at, what was left to the CPU.
-    pub fn accept_left(&mut self, returned: &[u8]) {
-        let returned = Returned::of(returned, &self.table);
-        let left = returned.column(Left, 0..self.len());
-        self.table.column_mut(Left).iter_mut().zip(left).for_each(|(own, [left])| *own = *left);
+    pub fn accept_left(&mut self, returned: &Returned<'_>) {
+        for (rows, at) in returned.rows.stretches(usize::MAX) {
+            let left = returned.column(Left, at..at + rows.len());
+            let own = self.table.column_mut(Left)[rows].iter_mut();
+            own.zip(left).for_each(|(own, [left])| *own = *left);
+        }
     }
 
     /// Takes from `returned`, which was looked at, the fields `writes` of packets for which the device did the work of the
     /// function whose turn it is, its verdicts, and from `found` their findings.
     pub fn accept_returned(
         &mut self,
-        returned: &[u8],
+        returned: &Returned<'_>,
         writes: FieldSet,
         found: Option<&FoundLists<'_>>,
     ) {
-        let returned = Returned::of(returned, &self.table);
-        for start in (0..self.len()).step_by(BLOCK) {
-            let rows = start..self.len().min(start + BLOCK);
+        for (rows, at) in returned.rows.stretches(BLOCK) {
             let taken = self.done_there(rows.clone());
-            self.accept_columns(&returned, rows.clone(), &taken, writes);
+            self.accept_columns(returned, (rows.clone(), at), &taken, writes);
             if moves(writes) || reparses(writes) {
-                let own = rows.clone().zip(taken).filter(|(_, taken)| *taken);
-                own.for_each(|(row, _)| self.accept_shape(&returned, row, writes));
+                let own = rows.clone().zip(at..).zip(taken).filter(|(_, taken)| *taken);
+                own.for_each(|((row, at), _)| self.accept_shape(returned, (row, at), writes));
             }
             found.into_iter().for_each(|found| self.accept_found(rows.clone(), &taken, found));
-            self.accept_verdicts(&returned, rows, &taken);
+            self.accept_verdicts(returned, (rows, at), &taken);
         }
     }
 
@@ -255,23 +262,24 @@ impl Batch {
     fn accept_columns(
         &mut self,
         returned: &Returned<'_>,
-        rows: Range<usize>,
+        (rows, at): (Range<usize>, usize),
         taken: &[bool; BLOCK],
         writes: FieldSet,
     ) {
+        let there = at..at + rows.len();
         if writes.contains(Field::NextHop) {
             let own = &mut self.table.column_mut(NextHop)[rows.clone()];
-            take(own, returned.column(NextHop, rows.clone()), taken, u16::from_ne_bytes);
+            take(own, returned.column(NextHop, there.clone()), taken, u16::from_ne_bytes);
         }
         for word in 0..SCRATCH_WORDS {
             if Field::scratch(word).is_some_and(|field| writes.contains(field))
                 && let Some(own) = self.table.scratch_mut(word).get_mut(rows.clone())
             {
-                take(own, returned.word(word, rows.clone()), taken, u32::from_ne_bytes);
+                take(own, returned.word(word, there.clone()), taken, u32::from_ne_bytes);
             }
         }
         if writes.contains(Field::Flagged) {
-            let flags = returned.column(Flagged, rows.clone()).iter().zip(taken);
+            let flags = returned.column(Flagged, there).iter().zip(taken);
             // A kernel says whose flag it is, as several functions may flag packets of one launch.
             let (name, mut any) = (self.function.saturating_add(1), 0);
             for (own, ([flag], taken)) in self.table.column_mut(Flagged)[rows].iter_mut().zip(flags)
@@ -293,38 +301,42 @@ impl Batch {
         self.set_findings(findings);
     }
 
-    fn accept_shape(&mut self, returned: &Returned<'_>, row: usize, writes: FieldSet) {
+    fn accept_shape(
+        &mut self,
+        returned: &Returned<'_>,
+        (row, at): (usize, usize),
+        writes: FieldSet,
+    ) {
         if moves(writes) {
-            let (start, len) = returned.frame(row);
+            let (start, len) = returned.frame(at);
             if self.table.set_frame(row, start, len) {
-                self.table.column_mut(WireLen)[row] =
-                    u32::from_ne_bytes(returned.get(WireLen, row));
+                self.table.column_mut(WireLen)[row] = u32::from_ne_bytes(returned.get(WireLen, at));
             }
         }
         if reparses(writes) {
-            self.set_headers(row, &Headers::from_bytes(returned.get(HeadersOf, row)));
+            self.set_headers(row, &Headers::from_bytes(returned.get(HeadersOf, at)));
         }
     }
 
     fn accept_verdicts(
         &mut self,
         returned: &Returned<'_>,
-        rows: Range<usize>,
+        (rows, at): (Range<usize>, usize),
         taken: &[bool; BLOCK],
     ) {
-        let verdicts = returned.column(VerdictOf, rows.clone());
+        let verdicts = returned.column(VerdictOf, at..at + rows.len());
         // Mostly all go on.
         if verdicts.iter().all(|[verdict]| *verdict == Verdict::Forward as u8) {
             return;
         }
-        let own = rows.zip(verdicts).zip(taken).filter(|(_, taken)| **taken);
-        for ((row, [verdict]), _) in own {
-            let (verdict, [by]) = (Verdict::from_u8(*verdict), returned.get(DroppedBy, row));
+        let own = rows.zip(at..).zip(verdicts).zip(taken).filter(|(_, taken)| **taken);
+        for (((row, at), [verdict]), _) in own {
+            let (verdict, [by]) = (Verdict::from_u8(*verdict), returned.get(DroppedBy, at));
             if verdict != Verdict::Forward && by == self.function {
                 self.settled += 1;
                 self.table.column_mut(VerdictOf)[row] = verdict as u8;
                 self.table.column_mut(DroppedBy)[row] = by;
-                let [reason] = returned.get(ReasonOf, row);
+                let [reason] = returned.get(ReasonOf, at);
                 self.table.column_mut(ReasonOf)[row] = reason;
             }
         }
@@ -394,27 +406,34 @@ fn reparses(writes: FieldSet) -> bool {
     writes.contains(Field::PayloadOffset)
 }
 
-/// A table's bytes as a device left them.
-struct Returned<'a> {
+/// A launch's table as a device left it, and which rows of it are of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Returned<'a> {
     bytes: &'a [u8],
-    rows: usize,
+    rows: BatchRows<'a>,
 }
 
 impl<'a> Returned<'a> {
-    fn of(bytes: &'a [u8], table: &Table) -> Self {
-        Self { bytes, rows: table.rows() }
+    /// Of the batch that has `rows` in the table with these `bytes`.
+    pub fn new(bytes: &'a [u8], rows: BatchRows<'a>) -> Self {
+        Self { bytes, rows }
+    }
+
+    /// The table's bytes, and the rows.
+    pub fn parts(&self) -> (&'a [u8], BatchRows<'a>) {
+        (self.bytes, self.rows)
     }
 
     /// Column `C` of a row; zeroes where there is no such row.
     fn get<C: Column, const N: usize>(&self, _: C, row: usize) -> [u8; N] {
         const { assert!(N == size_of::<C::Value>()) };
-        self.at(C::BEFORE * self.rows + N * row)
+        self.at(C::BEFORE * self.rows.rows + N * row)
     }
 
     fn frame(&self, row: usize) -> (u16, u32) {
         let (start, len) = Table::FRAME_COLUMNS;
-        let start = self.at(start * self.rows + size_of::<u16>() * row);
-        let len = self.at(len * self.rows + size_of::<u32>() * row);
+        let start = self.at(start * self.rows.rows + size_of::<u16>() * row);
+        let len = self.at(len * self.rows.rows + size_of::<u32>() * row);
         (u16::from_ne_bytes(start), u32::from_ne_bytes(len))
     }
 
@@ -430,7 +449,7 @@ impl<'a> Returned<'a> {
     }
 
     fn values<const N: usize>(&self, before: usize, rows: Range<usize>) -> &'a [[u8; N]] {
-        let start = before * self.rows;
+        let start = before * self.rows.rows;
         let own = self.bytes.get(start + N * rows.start..start + N * rows.end);
         own.map_or(&[], |own| own.as_chunks().0)
     }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::arena::{HeapMemory, Placer};
-use crate::{Arena, ArenaLayout, Arrival, Instant, LinkType, Reason};
+use crate::{
+    Arena, ArenaLayout, Arrival, Columns, Instant, LaunchRows, LinkType, ReadWrite, Reason,
+};
 
 const SLOTS: usize = 8;
 
@@ -34,28 +36,24 @@ fn push(batch: &mut Batch, placer: &mut Placer, number: u64, len: usize) {
     batch.push(&frame, &headers, &arrival, placer).unwrap();
 }
 
-/// What a device would see of the table, for a test to change as a device would.
-fn table_of(batch: &Batch) -> Vec<u8> {
-    let mut bytes = vec![0; batch.table_range().len()];
-    let rows = batch.table.rows();
-    for row in 0..batch.len() {
-        let (start, len) = Table::FRAME_COLUMNS;
-        let own = [
-            (start * rows + 2 * row, (batch.table.start(row) as u16).to_ne_bytes().to_vec()),
-            (len * rows + 4 * row, (batch.table.frame_len(row) as u32).to_ne_bytes().to_vec()),
-            (HeadersOf::BEFORE * rows + 16 * row, (frame_end(batch, row)).to_vec()),
-        ];
-        own.into_iter().for_each(|(at, own)| bytes[at..at + own.len()].copy_from_slice(&own));
-    }
+/// All packets of a batch, as a launch of it alone has them.
+fn rows_of(batch: &Batch) -> LaunchRows {
+    let mut rows = LaunchRows::with_capacity(1, SLOTS);
+    rows.add(batch);
+    rows
+}
+
+/// What a device would see of them, for a test to change as a device would.
+fn table_of(batch: &Batch, rows: &LaunchRows) -> Vec<u8> {
+    let mut bytes = vec![0; (ROW_LEN + 4) * rows.rows()];
+    let access = ReadWrite::new(FieldSet::GEOMETRY, FieldSet::EMPTY);
+    batch.copy_columns(Columns::read_by(access), rows.of(0), &mut bytes);
     bytes
 }
 
-fn frame_end(batch: &Batch, row: usize) -> [u8; 4] {
-    (batch.table.frame_len(row) as u32).to_ne_bytes()
-}
-
-fn put<C: Column>(batch: &Batch, returned: &mut [u8], _: C, row: usize, value: &[u8]) {
-    let at = C::BEFORE * batch.table.rows() + value.len() * row;
+/// Writes column `C` of row `at` of a launch's table.
+fn put<C: Column>(rows: &LaunchRows, returned: &mut [u8], _: C, at: usize, value: &[u8]) {
+    let at = C::BEFORE * rows.rows() + value.len() * at;
     returned[at..at + value.len()].copy_from_slice(value);
 }
 
@@ -87,21 +85,25 @@ fn what_makes_no_sense_is_refused() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     push(&mut batch, &mut arena.ingress, 0, 100);
-    let fine = table_of(&batch);
-    assert_eq!(batch.check_returned(&fine, FieldSet::ALL), Ok(()));
-    assert!(batch.check_returned(&fine[1..], FieldSet::ALL).is_err());
-    let rows = batch.table.rows();
+    let rows = rows_of(&batch);
+    let fine = table_of(&batch, &rows);
+    let check = |returned: &[u8], writes| {
+        batch.check_returned(&Returned::new(returned, rows.of(0)), writes)
+    };
+    assert_eq!(check(&fine, FieldSet::ALL), Ok(()));
+    assert!(check(&fine[..ROW_LEN], FieldSet::ALL).is_err());
+    let count = rows.rows();
     let cases: [(usize, &[u8]); 3] = [
-        (Table::FRAME_COLUMNS.0 * rows, &u16::MAX.to_ne_bytes()),
-        (Table::FRAME_COLUMNS.1 * rows, &u32::MAX.to_ne_bytes()),
-        (HeadersOf::BEFORE * rows, &101u32.to_ne_bytes()),
+        (Table::FRAME_COLUMNS.0 * count, &u16::MAX.to_ne_bytes()),
+        (Table::FRAME_COLUMNS.1 * count, &u32::MAX.to_ne_bytes()),
+        (HeadersOf::BEFORE * count, &101u32.to_ne_bytes()),
     ];
     for (at, value) in cases {
         let mut returned = fine.clone();
         returned[at..at + value.len()].copy_from_slice(value);
-        assert!(batch.check_returned(&returned, FieldSet::ALL).is_err(), "{at}");
+        assert!(check(&returned, FieldSet::ALL).is_err(), "{at}");
         // Who does not write it is not asked.
-        assert_eq!(batch.check_returned(&returned, FieldSet::of(&[Field::Verdict])), Ok(()));
+        assert_eq!(check(&returned, FieldSet::of(&[Field::Verdict])), Ok(()));
     }
 }
 
@@ -109,27 +111,35 @@ fn what_makes_no_sense_is_refused() {
 fn each_function_takes_what_is_its_own() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
-    (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
-    let mut returned = table_of(&batch);
-    // Function 0 drops packet 1 and flags packet 3, which is left to the CPU from function 1 on; that drops packet 2 and flags packet 0.
-    let by = |row: usize| [if row == 1 { 0 } else { 1 }];
-    for row in [1, 2] {
-        put(&batch, &mut returned, VerdictOf, row, &[Dropped as u8]);
-        put(&batch, &mut returned, DroppedBy, row, &by(row));
-        put(&batch, &mut returned, ReasonOf, row, &[7]);
+    (0..5).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
+    // It was dropped before, so that the launch lacks it.
+    batch.packet_mut(2).drop(Reason(3));
+    batch.take_settled();
+    let rows = rows_of(&batch);
+    assert_eq!(rows.of(0).each().collect::<Vec<_>>(), [(0, 0), (1, 1), (3, 2), (4, 3)]);
+    let mut returned = table_of(&batch, &rows);
+    // Function 0 drops packet 1 and flags packet 4, which is left to the CPU from function 1 on; that drops packet 3 and flags packet 0.
+    let by = |at: usize| [if at == 1 { 0 } else { 1 }];
+    for at in [1, 2] {
+        put(&rows, &mut returned, VerdictOf, at, &[Dropped as u8]);
+        put(&rows, &mut returned, DroppedBy, at, &by(at));
+        put(&rows, &mut returned, ReasonOf, at, &[7]);
     }
-    put(&batch, &mut returned, Left, 3, &[2]);
-    put(&batch, &mut returned, Flagged, 3, &[1]);
-    put(&batch, &mut returned, Flagged, 0, &[2]);
-    for row in 0..4 {
-        put(&batch, &mut returned, NextHop, row, &(10 + row as u16).to_ne_bytes());
+    put(&rows, &mut returned, Left, 3, &[2]);
+    put(&rows, &mut returned, Flagged, 3, &[1]);
+    put(&rows, &mut returned, Flagged, 0, &[2]);
+    for at in 0..4 {
+        put(&rows, &mut returned, NextHop, at, &(10 + at as u16).to_ne_bytes());
     }
     let writes = FieldSet::of(&[Field::Verdict, Field::NextHop, Field::Flagged]);
+    let returned = Returned::new(&returned, rows.of(0));
     batch.accept_left(&returned);
+    // Those of the launch.
+    let own = [0, 1, 3, 4];
     let verdicts =
-        |batch: &Batch| -> Vec<_> { (0..4).map(|i| batch.packet(i).verdict()).collect() };
+        |batch: &Batch| -> Vec<_> { own.iter().map(|&i| batch.packet(i).verdict()).collect() };
     let flags =
-        |batch: &Batch| -> Vec<_> { (0..4).map(|i| batch.packet(i).is_flagged()).collect() };
+        |batch: &Batch| -> Vec<_> { own.iter().map(|&i| batch.packet(i).is_flagged()).collect() };
     use Verdict::{Dropped, Forward};
 
     batch.enter(0);
@@ -145,11 +155,11 @@ fn each_function_takes_what_is_its_own() {
     batch.accept_returned(&returned, writes, None);
     assert_eq!(verdicts(&batch), [Forward, Dropped, Dropped, Forward]);
     assert_eq!(flags(&batch), [true, false, false, false]);
-    let hops: Vec<u16> = (0..4).map(|i| batch.packet(i).next_hop()).collect();
+    let hops: Vec<u16> = own.iter().map(|&i| batch.packet(i).next_hop()).collect();
     assert_eq!(hops, [10, 0, 12, 0], "neither what was dropped before nor what was left");
     assert!(batch.hold_done());
     let seen: Vec<u64> = batch.forward().map(|packet| packet.ingress()).collect();
-    assert_eq!(seen, [3]);
+    assert_eq!(seen, [4]);
     batch.release();
     assert_eq!(batch.forward_count(), 2);
 }

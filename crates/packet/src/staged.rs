@@ -1,19 +1,15 @@
 //! Fields of frames in columns of their own ([`Binding`]), as a device gets them without frames: gathered from frames, and put back.
 //!
-//! Columns lie behind a copy of the batch's table; where a field lies in its frame is found as for the accessors. Frames that
+//! Columns lie behind those of the launch's table; where a field lies in its frame is found as for the accessors. Frames that
 //! follow each other mostly have their headers in the same places, which are found once then.
 
 use core::ops::Range;
 
 use crate::arena::{HeadersOf, Link};
-use crate::{Batch, Binding, FieldSet, Headers, Packet, StagedColumn};
+use crate::{Batch, BatchRows, Binding, FieldSet, Headers, Packet, StagedColumn};
 
 /// Most columns that a table may have behind its own.
 const COLUMNS_MAX: usize = 48;
-
-/// A stretch takes rows along that a batch doesn't have rather than that there are two, where they are no more than this part of the
-/// rows behind them.
-const UNUSED_SHARE: usize = 64;
 
 /// Where a frame's fields lie in it and in their columns.
 struct Places {
@@ -29,7 +25,7 @@ struct Place {
     at: u16,
     len: u8,
     width: u8,
-    start: u32,
+    before: u16,
 }
 
 impl Place {
@@ -38,8 +34,9 @@ impl Place {
         at..at + usize::from(self.len)
     }
 
-    fn in_column(&self, row: usize) -> Range<usize> {
-        let start = self.start as usize + usize::from(self.width) * row;
+    /// In a table whose columns have `rows` rows.
+    fn in_column(&self, row: usize, rows: usize) -> Range<usize> {
+        let start = usize::from(self.before) * rows + usize::from(self.width) * row;
         start..start + usize::from(self.len)
     }
 }
@@ -47,7 +44,7 @@ impl Place {
 impl Places {
     const NONE: Self = Self {
         of: None,
-        found: [Place { at: 0, len: 0, width: 0, start: 0 }; COLUMNS_MAX],
+        found: [Place { at: 0, len: 0, width: 0, before: 0 }; COLUMNS_MAX],
         len: 0,
     };
 
@@ -81,7 +78,7 @@ impl Places {
                     at: at as u16,
                     len: len as u8,
                     width: width as u8,
-                    start: column.start as u32,
+                    before: column.before as u16,
                 };
                 self.len += 1;
             }
@@ -90,15 +87,15 @@ impl Places {
 }
 
 impl Batch {
-    /// Copies `fields` of the frames of packets that are still forwarded to their columns behind `to`, a copy of its table. What a frame
+    /// Copies `fields` of the frames of packets that are in `rows` to their columns in `to`, the launch's table. What a frame
     /// lacks stays as it is there.
-    pub fn gather(&self, binding: &Binding, fields: FieldSet, to: &mut [u8]) {
+    pub fn gather(&self, binding: &Binding, fields: FieldSet, rows: BatchRows<'_>, to: &mut [u8]) {
         let mut places = Places::NONE;
-        for row in self.forward_rows() {
+        for (row, at) in rows.each() {
             let frame = self.table.frame(row);
             for place in places.of(self, row, binding.columns(), fields) {
                 if let (Some(from), Some(to)) =
-                    (frame.get(place.in_frame()), to.get_mut(place.in_column(row)))
+                    (frame.get(place.in_frame()), to.get_mut(place.in_column(at, rows.rows)))
                 {
                     copy_short(from, to);
                 }
@@ -113,47 +110,17 @@ impl Batch {
             .map(|version| version == 0 || headers.iter().any(|headers| headers.version == version))
     }
 
-    /// Names the bytes behind a table in which the columns of `fields` of its rows lie, those of an IP version only where a packet
-    /// has it, as few stretches as it can. There may be rows in them that it doesn't have.
-    pub fn field_stretches(
-        &self,
+    /// Copies `fields` from their columns in `from`, the launch's table as a device left it, to the frames of packets that are in `rows`
+    /// and still forwarded.
+    pub fn scatter(
+        &mut self,
         binding: &Binding,
         fields: FieldSet,
-        mut visit: impl FnMut(Range<usize>),
+        rows: BatchRows<'_>,
+        from: &[u8],
     ) {
-        if fields.is_empty() || self.is_empty() {
-            return;
-        }
-        let [v4, v6] = self.versions_present([4, 6]);
-        let is_there = |one: &&StagedColumn| {
-            let is_met = match one.version {
-                4 => v4,
-                6 => v6,
-                _ => true,
-            };
-            is_met && fields.contains(one.field)
-        };
-        let mut open: Option<Range<usize>> = None;
-        for column in binding.columns().iter().filter(is_there) {
-            let own = column.start..column.start + column.width * self.len();
-            open = match open {
-                // Mostly all rows are there, and columns lie behind each other.
-                Some(before) if own.start - before.end <= own.len() / UNUSED_SHARE => {
-                    Some(before.start..own.end)
-                }
-                done => {
-                    done.into_iter().for_each(&mut visit);
-                    Some(own)
-                }
-            };
-        }
-        open.into_iter().for_each(visit);
-    }
-
-    /// Copies `fields` from their columns behind `from`, which a device left, to the frames of packets that are still forwarded.
-    pub fn scatter(&mut self, binding: &Binding, fields: FieldSet, from: &[u8]) {
         let mut places = Places::NONE;
-        for row in 0..self.len() {
+        for (row, at) in rows.each() {
             if !self.is_forward(row) {
                 continue;
             }
@@ -161,7 +128,7 @@ impl Batch {
             let frame = self.table.frame_mut(row);
             for place in own {
                 if let (Some(from), Some(to)) =
-                    (from.get(place.in_column(row)), frame.get_mut(place.in_frame()))
+                    (from.get(place.in_column(at, rows.rows)), frame.get_mut(place.in_frame()))
                 {
                     copy_short(from, to);
                 }

@@ -1,7 +1,7 @@
 //! What crosses to a stage's device for each launch, and back: a plan's step as launches carry it out. Tables cross besides, as far as
 //! functions read and write them.
 
-use warpline_packet::{ArenaLayout, Binding, FieldSet};
+use warpline_packet::{Binding, FieldSet};
 use warpline_sched::{Crossing, Step, Way};
 
 /// Of which packets rooms go to the mirror.
@@ -68,19 +68,19 @@ impl Crossings {
         self.rooms_there == RoomsThere::None
     }
 
-    /// The columns in which fields cross, behind tables of `layout`.
-    pub(crate) fn columns(&self, layout: &ArenaLayout) -> Binding {
-        Binding::staged(self.there | self.back, layout).unwrap_or(Binding::MIRROR)
+    /// The columns in which fields cross, behind tables with so many scratch words.
+    pub(crate) fn columns(&self, scratch_words: usize) -> Binding {
+        Binding::staged(self.there | self.back, scratch_words).unwrap_or(Binding::MIRROR)
     }
 
     /// Where kernels of functions find fields.
-    pub(crate) fn binding(&self, layout: &ArenaLayout) -> Binding {
-        if self.is_direct() { self.columns(layout) } else { Binding::MIRROR }
+    pub(crate) fn binding(&self, scratch_words: usize) -> Binding {
+        if self.is_direct() { self.columns(scratch_words) } else { Binding::MIRROR }
     }
 
     /// The columns for the kernels that copy fields between them and the mirror; none where there is nothing to copy.
-    pub(crate) fn copies(&self, layout: &ArenaLayout) -> Option<Binding> {
+    pub(crate) fn copies(&self, scratch_words: usize) -> Option<Binding> {
         let has_some = !(self.there | self.back).is_empty() && !self.is_direct();
-        has_some.then(|| self.columns(layout).with_copies(self.there, self.back))
+        has_some.then(|| self.columns(scratch_words).with_copies(self.there, self.back))
     }
 }

@@ -70,10 +70,9 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
         // What there is for each lane, where it isn't in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
         let own = settings.dimensions(chain, stage, &limits);
-        let lists = own.lists_len().saturating_add(own.all_tables_len()) as u64;
-        let lists = copies.saturating_mul(lists);
+        let launches = copies.saturating_mul(own.launches_len() as u64);
         let one = of(all, &*on.device);
-        one.others = one.others.saturating_add(lists).saturating_add(tables as u64);
+        one.others = one.others.saturating_add(launches).saturating_add(tables as u64);
         // Its stages share a mirror.
         if !seen.contains(&one.device) {
             seen.push(one.device.clone());

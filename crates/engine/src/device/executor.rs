@@ -1,21 +1,23 @@
 //! What a launch is made of: copies to the mirror, the kernels of a segment, and copies back. One executor a lane and stage.
 //!
-//! A launch goes in two works. The first copies tables, with fields in columns behind them, and rooms to the device, runs the kernels, and
-//! copies tables and columns back beside the host's. The second, where whole frames come back, copies rooms back over the host's.
-//! What of these there is the plan decides ([`Crossings`]).
+//! A launch goes in up to three works. The first copies the launch's table, with fields in columns of it, and rooms to the device, runs the
+//! kernels, and copies the table back beside those of the batches. Where more was found than came with it, the second copies that back. The
+//! last, where whole frames come back, copies rooms back over the host's. What of these there is the plan decides ([`Crossings`]).
 //!
-//! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and tables of the
+//! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and a table of the
 //! launch's own in the same memory.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Buffer, Failure, Part, Piece, Refused, Slice, Step, Stream, Work};
+use warpline_device::{Argument, Failure, Part, Piece, Refused, Step, Stream, Work};
 
-use warpline_packet::{Batch, Binding, Columns, FieldSet, FoundLists, ReadWrite};
+use warpline_packet::{
+    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned,
+};
 
 use super::crossings::{Crossings, RoomsThere};
-use super::lot::{Dimensions, Lot, NAME_LEN, There};
+use super::lot::{Dimensions, Lot, There};
 use super::mirror::Mirror;
 use super::prediction::{FrameBytes, Prediction};
 use super::{LaunchData, Loaded, OnDevice};
@@ -42,7 +44,7 @@ pub(crate) struct Executor {
     fields: Binding,
     copier: Option<Arc<Loaded>>,
     prediction: Prediction,
-    /// What of tables is there before kernels, and what of them is taken back.
+    /// What of the table is there before kernels, and what of it is taken back.
     read: Columns,
     written: Columns,
     mirror: Mirror,
@@ -56,10 +58,20 @@ pub(crate) struct Executor {
 struct Own {
     /// Gone when it was given up.
     stream: Option<Box<dyn Stream>>,
-    /// The lot whose work it does.
-    busy_with: Option<usize>,
+    /// The lot whose work it does, and what of that lot's is in the work.
+    busy_with: Option<(usize, Has)>,
     /// Used again for the next work.
     spare: Work,
+}
+
+/// What of a lot's own a work has, as its first pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Has {
+    /// The table, and findings where there are some.
+    All,
+    /// Findings.
+    Findings,
+    Nothing,
 }
 
 impl Executor {
@@ -151,26 +163,24 @@ impl Executor {
         let on = self.idle()?;
         let none = || Failure::Refused("the launch before it has its memory".into());
         let (fields, there) = (&self.fields, self.crossings.there);
-        let gather = |batch: &Batch, to: &mut [u8]| {
+        let gather = |batch: &Batch, rows: BatchRows<'_>, to: &mut [u8]| {
             if !there.is_empty() {
-                batch.gather(fields, there, to);
+                batch.gather(fields, there, rows, to);
             }
         };
         let own = &mut self.lots[lot];
-        let count = own.fill(flights, self.read, self.by.stride(), gather).ok_or_else(none)?;
+        let count = own.fill(flights, self.read, gather).ok_or_else(none)?;
         if count == 0 {
             return Ok(false);
         }
         let mut work = std::mem::take(&mut self.streams[on].spare);
-        let has_findings = own.findings.is_some();
-        let pieces = [own.list.take(), own.tables.take(), own.findings.take()];
-        work.pieces.extend(pieces.into_iter().flatten());
+        work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
         let frames = match self.mirror.copy {
             Some(_) => self.add_copied(&mut work, lot, flights, count)?,
-            None => self.add_in_place(&mut work, flights, count, has_findings)?,
+            None => self.add_in_place(&mut work, lot, flights, count)?,
         };
-        let predicted = self.prediction.of_launch(flights);
-        let all = self.submit(on, lot, work)?;
+        let predicted = self.prediction.of_launch(flights, self.lots[lot].rows.rows());
+        let all = self.submit(on, (lot, Has::All), work)?;
         if !self.is_in_place() {
             predicted.count(&mut self.transfers, all, frames);
         }
@@ -185,35 +195,46 @@ impl Executor {
         work: &mut Work,
         lot: usize,
         flights: &[Flight],
-        count: u32,
+        count: usize,
     ) -> Result<FrameBytes, Failure> {
-        let (There::Copied(list, findings), Some(copy)) =
+        let (There::Copied(table, findings), Some(copy)) =
             (&self.lots[lot].there, &self.mirror.copy)
         else {
             return Err(Failure::Refused("the launch has no buffers".into()));
         };
-        let Parts { names, found, findings_room } = self.parts(count);
         let Crossings { there, back, .. } = self.crossings;
-        let to = list.at(names.range.clone());
-        work.steps.push(Step::CopyIn { from: names, to: to.clone() });
-        work.steps.extend(findings.as_ref().map(clear_findings));
-        let findings = findings.as_ref().map(|there| there.at(found.range.clone()));
-        let copy_in = |from, to| Step::CopyIn { from, to };
-        let fields_there = self.copy_tables(work, lot, flights, (self.read, there), copy_in);
+        let all = self.table_len(lot);
+        let room = self.by.findings_room(count);
+        if let Some(findings) = findings {
+            // Its head says that nothing is kept yet.
+            let head = 0..FoundLists::HEAD_LEN;
+            work.steps.push(Step::CopyIn { from: found(head.clone()), to: findings.at(head) });
+        }
+        let copy_in = |bytes: Range<usize>| Step::CopyIn {
+            from: Part { piece: TABLE, range: bytes.clone() },
+            to: table.at(bytes),
+        };
+        let fields_there = self.copy_table(work, (lot, flights), (self.read, there), copy_in);
         let rooms_there = self.lend(work, flights)?;
         let on = LaunchData {
-            arena: Argument::Writes(copy.buffer.whole()),
-            packets: Argument::Reads(to),
-            findings: findings.clone().map(Argument::Writes),
-            findings_room,
-            count,
+            arena: Argument::Writes(copy.whole()),
+            packets: Argument::Writes(table.at(0..all)),
+            findings: findings.as_ref().map(|all| Argument::Writes(all.at(0..found_len(room)))),
+            findings_room: room,
+            count: count as u32,
         };
         self.add_copies(work, &on, PUT, there);
         self.add_kernels(work, &on);
         self.add_copies(work, &on, TAKE, back);
-        let copy_out = |to, from| Step::CopyOut { from, to };
-        let fields_back = self.copy_tables(work, lot, flights, (self.written, back), copy_out);
-        work.steps.extend(findings.map(|from| Step::CopyOut { from, to: found }));
+        let copy_out = |bytes: Range<usize>| Step::CopyOut {
+            from: table.at(bytes.clone()),
+            to: Part { piece: TABLE, range: bytes },
+        };
+        let fields_back = self.copy_table(work, (lot, flights), (self.written, back), copy_out);
+        if let Some(findings) = findings {
+            let first = 0..first_found_len(count).min(found_len(room));
+            work.steps.push(Step::CopyOut { from: findings.at(first.clone()), to: found(first) });
+        }
         Ok(FrameBytes { fields_there, rooms_there, fields_back })
     }
 
@@ -221,32 +242,30 @@ impl Executor {
     fn add_in_place(
         &self,
         work: &mut Work,
+        lot: usize,
         flights: &[Flight],
-        count: u32,
-        has_findings: bool,
+        count: usize,
     ) -> Result<FrameBytes, Failure> {
         self.lend(work, flights)?;
-        let Parts { names, found, findings_room } = self.parts(count);
+        let room = self.by.findings_room(count);
+        let table = Part { piece: TABLE, range: 0..self.table_len(lot) };
         let on = LaunchData {
             arena: Argument::InPlace(self.mirror.region.clone()),
-            packets: Argument::HostReads(names),
-            findings: has_findings.then_some(Argument::HostWrites(found)),
-            findings_room,
-            count,
+            packets: Argument::HostWrites(table),
+            findings: self
+                .by
+                .has_findings()
+                .then(|| Argument::HostWrites(found(0..found_len(room)))),
+            findings_room: room,
+            count: count as u32,
         };
         self.add_kernels(work, &on);
         Ok(FrameBytes::default())
     }
 
-    /// Of a launch of `count` packets.
-    fn parts(&self, count: u32) -> Parts {
-        let findings_room = self.by.findings_room(count);
-        let found_len = FoundLists::HEAD_LEN + 4 * findings_room as usize;
-        Parts {
-            names: Part { piece: LIST, range: 0..NAME_LEN * count as usize },
-            found: Part { piece: FINDINGS, range: 0..found_len },
-            findings_room,
-        }
+    /// Bytes of the table of the launch of `lot`.
+    fn table_len(&self, lot: usize) -> usize {
+        self.by.row_len() * self.lots[lot].rows.rows()
     }
 
     fn idle(&self) -> Result<usize, Failure> {
@@ -270,7 +289,7 @@ impl Executor {
             bytes += range.len() as u64;
             if let Some(mirror) = &self.mirror.copy {
                 let from = Part { piece: pieces.len(), range: 0..range.len() };
-                steps.push(Step::CopyIn { from, to: mirror.buffer.at(range) });
+                steps.push(Step::CopyIn { from, to: mirror.at(range) });
             }
             pieces.push(piece);
         };
@@ -296,35 +315,58 @@ impl Executor {
         }
     }
 
-    /// Copies columns of the table, and of fields of frames, between the launch's own memory and where its kernels find them. Gives the
-    /// bytes of the latter.
-    fn copy_tables(
+    /// Copies columns of the launch's table, and those of fields of frames, between the launch's own memory and where its kernels find them.
+    /// Gives the bytes of the latter.
+    fn copy_table(
         &self,
         work: &mut Work,
-        lot: usize,
-        flights: &[Flight],
+        (lot, flights): (usize, &[Flight]),
         (columns, fields): (Columns, FieldSet),
-        step: impl Fn(Part, Slice) -> Step,
+        step: impl Fn(Range<usize>) -> Step,
     ) -> u64 {
-        let Some(copy) = &self.mirror.copy else { return 0 };
-        let mut field_bytes = 0;
-        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
-            let here = index * self.by.stride();
-            let there = self.lots[lot].tables_at + here;
-            let mut add = |bytes: Range<usize>| {
-                let own = Part { piece: TABLES, range: here + bytes.start..here + bytes.end };
-                work.steps.push(step(own, copy.buffer.at(there + bytes.start..there + bytes.end)));
-            };
-            batch.stretches(columns, &mut add);
-            batch.field_stretches(&self.fields, fields, |bytes| {
-                field_bytes += bytes.len() as u64;
-                add(bytes);
-            });
+        let rows = self.lots[lot].rows.rows();
+        columns.stretches(rows, |bytes| work.steps.push(step(bytes)));
+        if fields.is_empty() {
+            return 0;
         }
+        let met = |version| {
+            flights.iter().any(|Flight { batch, .. }| batch.versions_present([version]) == [true])
+        };
+        let mut field_bytes = 0;
+        self.fields.stretches(fields, rows, met, |bytes| {
+            field_bytes += bytes.len() as u64;
+            work.steps.push(step(bytes));
+        });
         field_bytes
     }
 
-    /// Starts the second work of the launch of `lot`: frames are copied back.
+    /// Starts the work that brings back what more was found in the packets of the launch of `lot` than the first work brought. Says whether
+    /// there is such.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub(crate) fn fetch_found(&mut self, lot: usize) -> Result<bool, Failure> {
+        let There::Copied(_, Some(there)) = &self.lots[lot].there else { return Ok(false) };
+        let count = self.lots[lot].rows.count();
+        let room = found_len(self.by.findings_room(count));
+        let (first, kept) =
+            (first_found_len(count), self.found(lot).map_or(0, |all| all.kept_len()));
+        let rest = first..kept.min(room);
+        if rest.is_empty() {
+            return Ok(false);
+        }
+        let step = Step::CopyOut { from: there.at(rest.clone()), to: found_alone(rest) };
+        let on = self.idle()?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        work.pieces.extend(self.lots[lot].findings.take());
+        work.steps.push(step);
+        let [_, back] = self.submit(on, (lot, Has::Findings), work)?;
+        // How much is found no plan knows.
+        self.transfers.predicted_to_host_bytes += back;
+        Ok(true)
+    }
+
+    /// Starts the last work of the launch of `lot`: frames are copied back.
     ///
     /// # Errors
     /// As for `start`.
@@ -337,16 +379,21 @@ impl Executor {
             lend_rooms(&self.mirror.region, &flight.batch, None, |piece, range| {
                 let to = Part { piece: pieces.len(), range: 0..range.len() };
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: mirror.buffer.at(range), to });
+                steps.push(Step::CopyOut { from: mirror.at(range), to });
             });
         }
-        let [_, back] = self.submit(on, lot, work)?;
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work)?;
         self.transfers.frames_to_host_bytes += back;
         Ok(())
     }
 
     /// Gives the bytes that it copies, there and back.
-    fn submit(&mut self, on: usize, lot: usize, work: Work) -> Result<[u64; 2], Failure> {
+    fn submit(
+        &mut self,
+        on: usize,
+        busy_with: (usize, Has),
+        work: Work,
+    ) -> Result<[u64; 2], Failure> {
         let (mut there, mut here) = (0, 0);
         for step in &work.steps {
             match step {
@@ -359,7 +406,7 @@ impl Executor {
         let Some(stream) = &mut own.stream else {
             return Err(Failure::Lost("its stream was given up".into()));
         };
-        own.busy_with = Some(lot);
+        own.busy_with = Some(busy_with);
         if let Err(Refused { work, why }) = stream.submit(work) {
             self.take_back(on, work);
             return Err(why);
@@ -373,7 +420,7 @@ impl Executor {
     pub(crate) fn poll(&mut self) -> Option<(usize, Result<(), Failure>)> {
         for on in 0..self.streams.len() {
             let own = &mut self.streams[on];
-            if let Some(lot) = own.busy_with
+            if let Some((lot, _)) = own.busy_with
                 && let Some(done) = own.stream.as_mut().and_then(|stream| stream.poll())
             {
                 self.take_back(on, done.work);
@@ -388,26 +435,22 @@ impl Executor {
         let own = &mut self.streams[on];
         work.steps.clear();
         let mut pieces = work.pieces.drain(..);
-        if let Some(lot) = own.busy_with.take().map(|lot| &mut self.lots[lot])
-            && lot.list.is_none()
-        {
-            (lot.list, lot.tables) = (pieces.next(), pieces.next());
-            lot.findings = pieces.next().filter(|_| self.by.has_findings());
+        if let Some((lot, has)) = own.busy_with.take() {
+            let lot = &mut self.lots[lot];
+            if has == Has::All {
+                lot.table = pieces.next();
+            }
+            if has != Has::Nothing && self.by.has_findings() {
+                lot.findings = pieces.next();
+            }
         }
         drop(pieces);
         own.spare = work;
     }
 
-    /// What the device left of the table of batch `index` of the launch of `lot`.
-    pub(crate) fn returned(&self, lot: usize, index: usize) -> &[u8] {
-        self.with_columns(lot, index).get(..self.by.table_len).unwrap_or(&[])
-    }
-
-    /// The same with the columns of fields behind it.
-    pub(crate) fn with_columns(&self, lot: usize, index: usize) -> &[u8] {
-        let at = index * self.by.stride();
-        let returned = self.lots[lot].tables.as_deref().unwrap_or(&[]);
-        returned.get(at..at + self.by.stride()).unwrap_or(&[])
+    /// What the device left of batch `index` of the launch of `lot`.
+    pub(crate) fn returned(&self, lot: usize, index: usize) -> Returned<'_> {
+        self.lots[lot].returned(index)
     }
 
     /// What kernels found in the packets of the launch of `lot`, where the segment's function keeps such: it is alone there.
@@ -419,32 +462,37 @@ impl Executor {
     /// Gives the stream up that has work of `lot`, with what it has: it may never be done.
     pub(crate) fn give_up(&mut self, lot: usize) {
         for own in &mut self.streams {
-            if own.busy_with == Some(lot) {
+            if own.busy_with.is_some_and(|(own, _)| own == lot) {
                 (own.stream, own.busy_with) = (None, None);
             }
         }
     }
 }
 
-/// What of a first work's own pieces is of a launch.
-struct Parts {
-    names: Part,
-    found: Part,
-    /// For how many numbers there is room.
-    findings_room: u32,
-}
-
 /// Numbers of a first work's own pieces.
-const LIST: usize = 0;
-const TABLES: usize = 1;
-const FINDINGS: usize = 2;
+const TABLE: usize = 0;
+const FINDINGS: usize = 1;
 
 /// Numbers of the kernels that copy fields.
 const PUT: usize = 0;
 const TAKE: usize = 1;
 
-/// Copies the head of a launch's findings, which says that there are none.
-fn clear_findings(there: &Buffer) -> Step {
-    let head = 0..FoundLists::HEAD_LEN;
-    Step::CopyIn { from: Part { piece: FINDINGS, range: head.clone() }, to: there.at(head) }
+/// Bytes of findings with room for `room` numbers.
+fn found_len(room: u32) -> usize {
+    FoundLists::HEAD_LEN + 4 * room as usize
+}
+
+/// Bytes of findings that come back with the table of `count` packets: a number for each. Mostly nothing is found in most.
+fn first_found_len(count: usize) -> usize {
+    FoundLists::HEAD_LEN + 4 * count
+}
+
+/// Bytes of a first work's findings.
+fn found(range: Range<usize>) -> Part {
+    Part { piece: FINDINGS, range }
+}
+
+/// The same of a work that has findings alone.
+fn found_alone(range: Range<usize>) -> Part {
+    Part { piece: 0, range }
 }

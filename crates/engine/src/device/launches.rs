@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::{Batch, Broken, FieldSet, FoundLists, ReadWrite};
+use warpline_packet::{Batch, Broken, FieldSet, FoundLists, ReadWrite, Returned};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
@@ -47,6 +47,8 @@ struct Flying {
 enum State {
     /// Kernels are under way.
     Running,
+    /// What was found in packets is on its way back.
+    Fetching,
     /// Frames are on their way back.
     CopyingBack,
     Over(How),
@@ -112,10 +114,9 @@ impl Launches {
         let dimensions = settings.dimensions(chain, stage, limits);
         let names: Vec<&str> =
             positions.map(|position| chain.instances[position].name.as_str()).collect();
-        let id = &on.device.description().id;
-        let mirror = mirrors.of(&*on.device, settings.behind_mirror_len(chain, id))?;
+        let mirror = mirrors.of(&*on.device)?;
         let crossings = chain.crossings(stage).clone();
-        let fields = crossings.columns(&settings.arena(chain));
+        let fields = crossings.columns(settings.arena(chain).scratch_words);
         let members = (segment, chain.copier(stage).cloned());
         let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
         let nothing =
@@ -185,21 +186,25 @@ impl Launches {
     }
 
     fn completed(&mut self, slot: usize, outcome: Result<(), Failure>, clock: &Clock) {
-        let is_first = self.flying[slot].state == State::Running;
+        let state = self.flying[slot].state;
         // A device that is lost may still use what it was given.
         let is_used = matches!(outcome, Err(Failure::Lost(_)));
-        match outcome {
-            Ok(()) if is_first => match self.ran(slot) {
-                Ok(true) => {
-                    self.flying[slot].state = State::CopyingBack;
-                    self.batcher.handle_next_work(self.flying[slot].id, clock.now());
-                }
-                Ok(false) => self.end(slot, How::Done, clock),
-                Err(why) => self.fail(slot, self.without_kernels(false), &why, clock),
-            },
-            Ok(()) => self.end(slot, How::Done, clock),
-            Err(why) if is_first => self.fail(slot, self.without_kernels(is_used), &why, clock),
-            Err(why) => self.fail(slot, How::Lost { is_used }, &why, clock),
+        let next = match (outcome, state) {
+            (Ok(()), State::Running) => self.ran(slot),
+            (Ok(()), State::Fetching) => self.fetched(slot),
+            (Ok(()), _) => Ok(State::Over(How::Done)),
+            (Err(why), State::CopyingBack) => {
+                return self.fail(slot, How::Lost { is_used }, &why, clock);
+            }
+            (Err(why), _) => return self.fail(slot, self.without_kernels(is_used), &why, clock),
+        };
+        match next {
+            Ok(State::Over(how)) => self.end(slot, how, clock),
+            Ok(state) => {
+                self.flying[slot].state = state;
+                self.batcher.handle_next_work(self.flying[slot].id, clock.now());
+            }
+            Err(why) => self.fail(slot, self.without_kernels(false), &why, clock),
         }
     }
 
@@ -212,31 +217,38 @@ impl Launches {
         }
     }
 
-    /// The kernels of a launch are done: looks at what they left, and has frames copied back. Says whether any are. On an error nothing of the
-    /// host's was written.
-    fn ran(&mut self, slot: usize) -> Result<bool, Failure> {
+    /// The kernels of a launch are done: brings the rest of what they found back, or goes on. On an error nothing of the host's was written.
+    fn ran(&mut self, slot: usize) -> Result<State, Failure> {
+        match self.executor.fetch_found(slot)? {
+            true => Ok(State::Fetching),
+            false => self.fetched(slot),
+        }
+    }
+
+    /// All that kernels left beside frames is here: looks at it, and has frames copied back. On an error nothing of the host's was written.
+    fn fetched(&mut self, slot: usize) -> Result<State, Failure> {
         let flights = &self.flying[slot].flights;
         let broken =
             |broken: Broken| Failure::Work(format!("what a kernel left makes no sense: {broken}"));
         let found = self.executor.found(slot);
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
-            batch.check_returned(returned, self.writes).map_err(broken)?;
+            batch.check_returned(&returned, self.writes).map_err(broken)?;
             found
                 .iter()
-                .try_for_each(|found| batch.check_found(returned, found))
+                .try_for_each(|found| batch.check_found(&returned, found))
                 .map_err(broken)?;
         }
         if !self.executor.copies_back() {
-            return Ok(false);
+            return Ok(State::Over(How::Done));
         }
-        self.executor.copy_back(slot, flights).map(|()| true)
+        self.executor.copy_back(slot, flights).map(|()| State::CopyingBack)
     }
 
     /// A launch takes too long: its stream is given up, and the device with it.
     fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
-            State::Running => self.without_kernels(true),
+            State::Running | State::Fetching => self.without_kernels(true),
             State::CopyingBack => How::Lost { is_used: true },
             State::Over(_) => return,
         };
@@ -296,18 +308,19 @@ impl Launches {
     }
 
     /// What the device left of batch `index` of a launch, where it did it.
-    pub(crate) fn returned(&self, finished: &Finished, index: usize) -> Option<&[u8]> {
+    pub(crate) fn returned(&self, finished: &Finished, index: usize) -> Option<Returned<'_>> {
         (finished.how == How::Done).then(|| self.executor.returned(finished.slot, index))
     }
 
     /// Takes what a launch that the device did left of batch `index` besides its table: fields of frames, and what functions left to the CPU.
     pub(crate) fn accept(&self, finished: &Finished, index: usize, batch: &mut Batch) {
-        let returned = self.executor.with_columns(finished.slot, index);
+        let returned = self.executor.returned(finished.slot, index);
         let (columns, fields) = self.executor.fields_back();
         if !fields.is_empty() && !self.executor.is_in_place() {
-            batch.scatter(columns, fields, returned);
+            let (bytes, rows) = returned.parts();
+            batch.scatter(columns, fields, rows, bytes);
         }
-        batch.accept_left(self.executor.returned(finished.slot, index));
+        batch.accept_left(&returned);
         self.executor.note_mirrored(batch);
     }
 

@@ -8,7 +8,7 @@ use warpline_device::{
     Argument, Buffer, Device, Failure, Kernel, KernelCall, Part, Step, Stream, Work,
 };
 use warpline_nf::{Function, KernelParameter, KernelStep, KernelTable, Kernels};
-use warpline_packet::{ArenaLayout, Binding, Field, FieldSet};
+use warpline_packet::{Binding, Field, FieldSet};
 
 use crate::sys::vouched::{self, Given};
 
@@ -83,13 +83,13 @@ const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct LaunchData {
     pub(crate) arena: Argument,
-    /// The names of its packets.
+    /// The table of its packets.
     pub(crate) packets: Argument,
     /// Room for findings, where a function keeps some.
     pub(crate) findings: Option<Argument>,
     /// For how many numbers.
     pub(crate) findings_room: u32,
-    /// How many packets are named.
+    /// How many packets there are.
     pub(crate) count: u32,
 }
 
@@ -111,17 +111,16 @@ impl LoadedKernel {
 /// For how long a step of loading may take before it is given up.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Compiles a function's text for arenas of `layout` and fields that lie where `binding` says, and copies its tables.
+/// Compiles a function's text for fields that lie where `binding` says, and copies its tables.
 ///
 /// # Errors
 /// What the device says, or that it doesn't end.
 pub(crate) fn load(
     device: &Arc<dyn Device>,
     kernels: &Kernels,
-    layout: &ArenaLayout,
     binding: &Binding,
 ) -> Result<Loaded, Failure> {
-    let module = device.compile(&vouched::source(kernels, layout, binding))?;
+    let module = device.compile(&vouched::source(kernels, binding))?;
     let with_kernel = |step: &KernelStep| {
         let kernel = module.kernel(step.name)?;
         Ok(LoadedKernel { kernel, group: step.group, items_per_packet: step.items_per_packet })
@@ -149,10 +148,10 @@ pub(crate) fn load(
 /// while packets wait.
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
     let memory = || device.allocate(64);
-    let (mirror, names, findings) = (memory()?, memory()?, memory()?);
+    let (mirror, table, findings) = (memory()?, memory()?, memory()?);
     let on = LaunchData {
         arena: Argument::Writes(mirror.whole()),
-        packets: Argument::Reads(names.whole()),
+        packets: Argument::Writes(table.whole()),
         findings: Some(Argument::Writes(findings.whole())),
         findings_room: 0,
         count: 0,

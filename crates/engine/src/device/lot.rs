@@ -1,14 +1,13 @@
-//! What each launch has of its own until it is released: the names of its packets, their tables, and what is found in them.
+//! What each launch has of its own until it is released: the table of its packets, and what is found in them.
 
 use warpline_device::{Buffer, Device, Failure, Piece};
-use warpline_packet::{ALIGN, ArenaLayout, Batch, Columns, FoundLists};
+use warpline_packet::{
+    ALIGN, ArenaLayout, Batch, BatchRows, Columns, FoundLists, LaunchRows, Returned,
+};
 use warpline_sched::{Batcher, LaunchLimits};
 
 use super::mirror::Mirror;
 use crate::stage::Flight;
-
-/// Bytes by which a launch's list names a packet: where its table lies, and the row.
-pub(super) const NAME_LEN: usize = 8;
 
 /// How many launches there are, and how large.
 #[derive(Clone, Copy, Debug)]
@@ -16,18 +15,15 @@ pub(crate) struct Dimensions {
     pub(super) streams: usize,
     /// Launches that are under way or wait for their turn to go on.
     pub(super) lots: usize,
-    /// Bytes of a launch's list of names.
-    names_len: usize,
-    /// Batches of a launch at most.
+    /// Batches of a launch at most, and packets.
     batches: usize,
-    /// Bytes of the columns behind a batch's table.
-    columns_len: usize,
+    packets: usize,
+    /// Bytes of a row of a launch's table.
+    row_len: usize,
     /// Numbers of findings for each packet.
     findings: usize,
     /// Bytes of a launch's findings.
     findings_len: usize,
-    /// Bytes of a batch's table.
-    pub(super) table_len: usize,
 }
 
 impl Dimensions {
@@ -39,41 +35,30 @@ impl Dimensions {
         columns: usize,
         findings: usize,
     ) -> Self {
-        let (table_len, slots) = (layout.table_len(), layout.slots.next_multiple_of(ALIGN));
+        let packets = LaunchRows::rows_for(limits.batches_max * layout.rows());
         let findings_len = match findings {
             0 => 0,
-            _ => FoundLists::HEAD_LEN + 4 * findings * limits.batches_max * slots,
+            _ => FoundLists::HEAD_LEN + 4 * findings * packets,
         };
         Self {
             streams: limits.launches_max,
             lots: Batcher::new(limits).slots(),
-            names_len: limits.batches_max * slots * NAME_LEN,
             batches: limits.batches_max,
-            columns_len: columns * layout.rows(),
+            packets,
+            row_len: layout.row_len() + columns,
             findings,
             findings_len: findings_len.next_multiple_of(ALIGN),
-            table_len,
         }
     }
 
-    /// Bytes of a batch's table with the columns behind it.
-    pub(super) fn stride(&self) -> usize {
-        self.table_len + self.columns_len
+    /// Bytes of a row of a launch's table.
+    pub(super) fn row_len(&self) -> usize {
+        self.row_len
     }
 
-    /// Bytes of a launch's tables, with the columns behind each.
-    fn tables_len(&self) -> usize {
-        self.batches * self.stride()
-    }
-
-    /// Bytes of the tables of all launches.
-    pub(crate) fn all_tables_len(&self) -> usize {
-        self.lots * self.tables_len()
-    }
-
-    /// Bytes of the lists of names of all launches, and of their findings.
-    pub(super) fn lists_len(&self) -> usize {
-        self.lots * (self.names_len + self.findings_len)
+    /// Bytes of a launch's table.
+    fn table_len(&self) -> usize {
+        (self.packets * self.row_len).next_multiple_of(ALIGN)
     }
 
     /// Whether a function keeps findings.
@@ -82,31 +67,29 @@ impl Dimensions {
     }
 
     /// For how many numbers a launch of `count` packets has room.
-    pub(super) fn findings_room(&self, count: u32) -> u32 {
-        (self.findings as u32).saturating_mul(count)
+    pub(super) fn findings_room(&self, count: usize) -> u32 {
+        (self.findings as u32).saturating_mul(count as u32)
     }
 
-    /// Bytes that its launches need in the lane's memory, where the device works in place.
-    pub(crate) fn spare_len(&self) -> usize {
-        self.lots * (self.names_len + self.tables_len() + self.findings_len)
+    /// Bytes that its launches need besides their packets' rooms.
+    pub(crate) fn launches_len(&self) -> usize {
+        self.lots * (self.table_len() + self.findings_len)
     }
 }
 
 /// See the module.
 pub(super) struct Lot {
-    /// Names of packets. Not here while a stream has it.
-    pub(super) list: Option<Piece>,
-    /// The tables: as they were when the launch began, then as the device left them. A stream that was given up may use them while
+    /// The table: as it was when the launch began, then as the device left it. A stream that was given up may use it while
     /// the batches' own go on. Not here while a stream has it.
-    pub(super) tables: Option<Piece>,
+    pub(super) table: Option<Piece>,
     /// What is found, where a function keeps such. Not here while a stream has it.
     pub(super) findings: Option<Piece>,
     pub(super) there: There,
-    /// Where kernels find the tables: so many bytes behind the start of the lane's memory or its mirror.
-    pub(super) tables_at: usize,
+    /// Which packets have which rows of the table.
+    pub(super) rows: LaunchRows,
 }
 
-/// Where kernels find names and findings: in buffers, or in place.
+/// Where kernels find the table and findings: in buffers, or in place.
 pub(super) enum There {
     Copied(Buffer, Option<Buffer>),
     InPlace,
@@ -122,59 +105,53 @@ impl Lot {
         mirror: &Mirror,
         by: &Dimensions,
     ) -> Result<Self, Failure> {
-        let has_findings = by.findings_len > 0;
-        let none = || Failure::OutOfMemory { wanted: by.spare_len(), free: None };
-        if let Some(copy) = &mirror.copy {
+        let has_findings = by.has_findings();
+        let rows = LaunchRows::with_capacity(by.batches, by.packets);
+        if mirror.copy.is_some() {
             let host = |len| device.host_memory(len);
             let there = |len| device.allocate(len);
             let found = has_findings.then(|| there(by.findings_len)).transpose()?;
             return Ok(Self {
-                list: Some(host(by.names_len)?),
-                tables: Some(host(by.tables_len())?),
+                table: Some(host(by.table_len())?),
                 findings: has_findings.then(|| host(by.findings_len)).transpose()?,
-                there: There::Copied(there(by.names_len)?, found),
-                tables_at: copy.spare(by.tables_len()).ok_or_else(none)?,
+                there: There::Copied(there(by.table_len())?, found),
+                rows,
             });
         }
+        let none = || Failure::OutOfMemory { wanted: by.launches_len(), free: None };
         let spare = |len| mirror.memory.spare(&mirror.region, len).ok_or_else(none);
-        let ((list, _), (tables, tables_at)) = (spare(by.names_len)?, spare(by.tables_len())?);
-        let findings = has_findings.then(|| spare(by.findings_len)).transpose()?;
         Ok(Self {
-            list: Some(list),
-            tables: Some(tables),
-            findings: findings.map(|(findings, _)| findings),
+            table: Some(spare(by.table_len())?),
+            findings: has_findings.then(|| spare(by.findings_len)).transpose()?,
             there: There::InPlace,
-            tables_at,
+            rows,
         })
     }
 
-    /// Writes `columns` of the tables of a launch with what `gather` adds behind each, and the names of its packets that are still
-    /// forwarded, and keeps nothing of what was found before. Gives how many there are; `None` while a stream has the memory.
+    /// Writes the launch's table: `columns` of the packets that are still forwarded, and what `gather` adds. Keeps nothing of what was found
+    /// before. Gives how many packets there are; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
         flights: &[Flight],
         columns: Columns,
-        stride: usize,
-        gather: impl Fn(&Batch, &mut [u8]),
-    ) -> Option<u32> {
-        let (list, tables) = (self.list.as_mut()?, self.tables.as_mut()?);
+        gather: impl Fn(&Batch, BatchRows<'_>, &mut [u8]),
+    ) -> Option<usize> {
+        let table = self.table.as_mut()?;
         if let Some(findings) = &mut self.findings {
             findings[..FoundLists::HEAD_LEN].fill(0);
         }
-        let mut names = list.chunks_exact_mut(NAME_LEN);
-        let mut count = 0;
-        for (index, (Flight { batch, .. }, to)) in
-            flights.iter().zip(tables.chunks_exact_mut(stride)).enumerate()
-        {
-            batch.copy_columns(columns, to);
-            gather(batch, to);
-            let table = (self.tables_at + index * stride) as u32;
-            for (row, name) in batch.forward_rows().zip(&mut names) {
-                name[..4].copy_from_slice(&table.to_ne_bytes());
-                name[4..].copy_from_slice(&(row as u32).to_ne_bytes());
-                count += 1;
-            }
+        self.rows.clear();
+        flights.iter().for_each(|Flight { batch, .. }| self.rows.add(batch));
+        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+            let rows = self.rows.of(index);
+            batch.copy_columns(columns, rows, table);
+            gather(batch, rows, table);
         }
-        Some(count)
+        Some(self.rows.count())
+    }
+
+    /// What the device left of batch `index`.
+    pub(super) fn returned(&self, index: usize) -> Returned<'_> {
+        Returned::new(self.table.as_deref().unwrap_or(&[]), self.rows.of(index))
     }
 }

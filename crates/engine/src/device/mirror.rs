@@ -1,6 +1,5 @@
 //! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory, or that memory itself.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
@@ -22,27 +21,11 @@ pub(crate) struct Mirror {
     pub(crate) memory: LaneMemory,
     pub(crate) region: Region,
     /// The copy; none where kernels work in the region in place.
-    pub(crate) copy: Option<Copy>,
+    pub(crate) copy: Option<Buffer>,
     /// Its number among the lane's.
     pub(crate) number: u8,
     /// Why nothing may be started on it any more, by any of the lane's stages.
     pub(crate) failed: Arc<OnceLock<String>>,
-}
-
-/// The copy of a lane's memory on a device, and behind it what launches have of their own there.
-#[derive(Clone)]
-pub(crate) struct Copy {
-    pub(crate) buffer: Buffer,
-    /// Where what no launch has yet begins.
-    spare: Arc<AtomicUsize>,
-}
-
-impl Copy {
-    /// `len` bytes behind the mirror that no launch had yet: how far from its start they lie. `None` where there are no more.
-    pub(crate) fn spare(&self, len: usize) -> Option<usize> {
-        let at = self.spare.fetch_add(len, Ordering::Relaxed);
-        (at.checked_add(len)? <= self.buffer.len()).then_some(at)
-    }
 }
 
 /// The mirrors of a lane, by device: stages on the same device share one.
@@ -57,24 +40,17 @@ impl<'a> Mirrors<'a> {
         Self { memory, by_device: Vec::new() }
     }
 
-    /// The one on `device`, with `behind_len` bytes behind it where it is a copy.
+    /// The one on `device`.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
-    pub(crate) fn of(&mut self, device: &dyn Device, behind_len: usize) -> Result<Mirror, Failure> {
+    pub(crate) fn of(&mut self, device: &dyn Device) -> Result<Mirror, Failure> {
         let about = device.description();
         if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| *own == about.id) {
             return Ok(mirror.clone());
         }
         let (region, is_in_place) = self.memory.known_to(device)?;
-        let copy = || {
-            let arena_len = self.memory.arena_len();
-            let len = arena_len.saturating_add(behind_len);
-            // Packets are named by 32 bits there.
-            u32::try_from(len).map_err(|_| Failure::OutOfMemory { wanted: len, free: None })?;
-            let spare = Arc::new(AtomicUsize::new(arena_len));
-            Ok(Copy { buffer: device.allocate(len)?, spare })
-        };
+        let copy = || device.allocate(self.memory.arena_len());
         let copy = (!is_in_place).then(copy).transpose()?;
         let number = self.by_device.len().min(u8::MAX.into()) as u8;
         let (memory, failed) = (self.memory.clone(), Arc::default());

@@ -1,4 +1,4 @@
-//! What a plan says that frames of a launch move, counted beside what they moved.
+//! What a plan says that a launch moves, counted beside what it moved.
 
 use warpline_packet::{Binding, FieldSet};
 
@@ -83,15 +83,14 @@ impl Prediction {
         }
     }
 
-    /// For a launch. Bytes of fields are rows of columns, as for tables: those of dropped packets among them, and
-    /// of an IP version where any packet of the batch has it.
-    pub(super) fn of_launch(&self, flights: &[Flight]) -> Predicted {
+    /// For a launch whose table has so many rows. Bytes of fields are those of columns: of an IP version where any packet has it.
+    pub(super) fn of_launch(&self, flights: &[Flight], table_rows: usize) -> Predicted {
         let mut counts = [0; 3];
         let mut rooms = 0;
         let has_rooms = self.there.has_rooms || self.back.has_rooms || self.missing_share > 0.0;
         for Flight { batch, .. } in flights {
-            for (count, is_there) in counts.iter_mut().zip(batch.versions_present(VERSIONS)) {
-                *count += if is_there { batch.len() as u64 } else { 0 };
+            for (of_version, is_there) in counts.iter_mut().zip(batch.versions_present(VERSIONS)) {
+                *of_version = if is_there { table_rows as u64 } else { *of_version };
             }
             rooms += if has_rooms { batch.rooms_len() as u64 } else { 0 };
         }

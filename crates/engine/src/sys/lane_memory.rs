@@ -67,14 +67,14 @@ impl LaneMemory {
         self.all.len() > self.arena_len
     }
 
-    /// The right to `len` bytes behind the arena that nobody had yet, in `region`, which is all of this memory, and how far from
-    /// its start they lie. `None` where there are no more.
-    pub(crate) fn spare(&self, region: &Region, len: usize) -> Option<(Piece, usize)> {
+    /// The right to `len` bytes behind the arena that nobody had yet, in `region`, which is all of this memory. `None` where there are no
+    /// more.
+    pub(crate) fn spare(&self, region: &Region, len: usize) -> Option<Piece> {
         let len = len.next_multiple_of(ALIGN);
         let at = self.spare.fetch_add(len, Ordering::Relaxed);
         let end = at.checked_add(len)?;
         // SAFETY: the arena lies before it, and no range is given out twice.
-        unsafe { region.piece(at..end) }.map(|piece| (piece, at))
+        unsafe { region.piece(at..end) }
     }
 }
 

@@ -4,10 +4,10 @@ use warpline_device::{
     Argument, Buffer, Header, Kernel, KernelCall, KernelSpec, Parameter, Source,
 };
 use warpline_nf::{KernelHeader, KernelParameter, KernelStep, Kernels};
-use warpline_packet::{ArenaLayout, Binding, kernel_layout};
+use warpline_packet::{Binding, kernel_layout};
 
-/// The text of a function, for arenas of `layout` and fields that lie where `binding` says.
-pub fn source(kernels: &Kernels, layout: &ArenaLayout, binding: &Binding) -> Source {
+/// The text of a function, for fields that lie where `binding` says.
+pub fn source(kernels: &Kernels, binding: &Binding) -> Source {
     let parameters: Vec<Parameter> = kernels.parameters().into_iter().map(kind_of).collect();
     let spec = |step: &KernelStep| KernelSpec {
         name: step.name,
@@ -22,14 +22,16 @@ pub fn source(kernels: &Kernels, layout: &ArenaLayout, binding: &Binding) -> Sou
     // crate alone makes, have nothing that runs when they are loaded.
     let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
     let own = kernels.defines().iter().map(|&(name, value)| (name.to_owned(), value));
-    let all = kernel_layout(layout).into_iter().chain(own);
+    let all = kernel_layout().into_iter().chain(own);
     all.fold(source, |source, (name, value)| source.define(name, value))
 }
 
 fn kind_of(parameter: KernelParameter) -> Parameter {
     match parameter {
-        KernelParameter::Arena | KernelParameter::Findings => Parameter::Writes,
-        KernelParameter::Packets | KernelParameter::Table(_) => Parameter::Reads,
+        KernelParameter::Arena | KernelParameter::Packets | KernelParameter::Findings => {
+            Parameter::Writes
+        }
+        KernelParameter::Table(_) => Parameter::Reads,
         KernelParameter::FindingsRoom | KernelParameter::Count | KernelParameter::Place => {
             Parameter::U32
         }
@@ -41,7 +43,7 @@ fn kind_of(parameter: KernelParameter) -> Parameter {
 pub struct Given<'a> {
     /// The mirror.
     pub arena: Argument,
-    /// The names of the packets.
+    /// The table of the packets.
     pub packets: Argument,
     /// The function's tables, in order.
     pub tables: &'a [Buffer],
@@ -49,7 +51,7 @@ pub struct Given<'a> {
     pub findings: Option<Argument>,
     /// For how many numbers.
     pub findings_room: u32,
-    /// How many packets are named.
+    /// How many packets there are.
     pub count: u32,
     /// The function's place in its chain.
     pub place: u8,
@@ -73,8 +75,8 @@ impl Given<'_> {
 
 /// A call of a kernel with the arguments that `device::executor` makes, and the tests of kernels.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the mirror has the arena's layout, which the text was compiled for; the list names rows of tables in
-    // it or behind it, of the launch's own; the tables are the function's own, and findings have the room that is said. With these a function's kernels stay within them, and end. In place the
-    // list names rows of the launch's own tables, which name rooms that the work was lent: all are its pieces.
+    // SAFETY: the mirror has the arena's layout; the launch's table has a row for each packet, of all columns that the text was compiled
+    // for, and names rooms in the mirror; the function's tables are its own, and findings have the room that is said. With these a
+    // function's kernels stay within them, and end. In place the rooms are those that the work was lent: all are its pieces.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -8,7 +8,7 @@ use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
 use warpline_engine::{Chain, Instance, LaunchOptions, OnDevice, Settings};
 use warpline_nf::harness::finder::{Finder, Lists};
-use warpline_packet::{ScratchWord, kernel_layout};
+use warpline_packet::{LaunchRows, ScratchWord, kernel_layout};
 
 use crate::common::DEFINITION;
 use crate::common::frames::Input;
@@ -76,20 +76,15 @@ fn findings_of_devices_are_those_of_the_cpu() {
     }
 }
 
-/// A kernel that says of each packet that its list is where nothing was kept.
-fn lie(word_at: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
+/// A kernel that says of each packet that its list is where nothing was kept; `word` is the bytes of a row before the word.
+fn lie(word: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
-        let [Value::Writes(mirror), Value::Reads(names), _, _, Value::Number(count), _] = values
-        else {
+        let [_, Value::Writes(table), _, _, Value::Number(count), _] = values else {
             panic!("other parameters: {values:?}")
         };
-        for name in names.chunks_exact(8).take(*count as usize) {
-            let number = |at: usize| -> usize {
-                u32::from_ne_bytes(name[at..at + 4].try_into().expect("four bytes")) as usize
-            };
-            let at = number(0) + word_at + 4 * number(4);
-            mirror[at..at + 4].copy_from_slice(&7u32.to_ne_bytes());
-        }
+        let column = word * LaunchRows::rows_for(*count as usize);
+        let words = table[column..].as_chunks_mut::<4>().0.iter_mut();
+        words.take(*count as usize).for_each(|word| *word = 7u32.to_ne_bytes());
     }
 }
 
@@ -98,9 +93,7 @@ fn lists_that_are_not_there_are_refused() {
     let inputs = inputs();
     let settings = Settings { slabs: 2, ..Settings::default() };
     let reference = run_whole(chain(4, None, 1).0, settings, &inputs);
-    let sketch: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
-    let (sketch, _) = chain(4, Some(&sketch), 1 << 20);
-    let layout = kernel_layout(&settings.fit(&sketch).arena(&sketch));
+    let layout = kernel_layout();
     let words = layout.iter().find(|(name, _)| name == "COLUMN_SCRATCH").expect("a column").1;
     let fake = Fake::new(|_| Fate::done_after(0)).with_kernel("find_bytes", lie(words as usize));
     let device: Arc<dyn Device> = Arc::new(fake);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
 use warpline_engine::{LaunchOptions, Settings, Streams};
-use warpline_packet::kernel_layout;
+use warpline_packet::{LaunchRows, kernel_layout};
 
 use crate::common::forms::Form;
 use crate::common::random::config;
@@ -17,18 +17,15 @@ use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{chain_on, told};
 
-/// A kernel that leaves each packet to the CPU, in tables of this layout.
-fn leave_all(left_at: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
+/// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that says so.
+fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
         let Value::Number(place) = values[values.len() - 1] else { return };
         let Value::Number(count) = values[values.len() - 2] else { return };
-        let [Value::Writes(mirror), Value::Reads(names), ..] = values else { return };
-        for name in names.chunks_exact(8).take(count as usize) {
-            let number = |at: usize| -> usize {
-                u32::from_ne_bytes(name[at..at + 4].try_into().expect("four bytes")) as usize
-            };
-            mirror[number(0) + left_at + number(4)] = place as u8 + 1;
-        }
+        let [_, Value::Writes(table), ..] = values else { return };
+        let count = count as usize;
+        let column = left * LaunchRows::rows_for(count);
+        table[column..column + count].fill(place as u8 + 1);
     }
 }
 
@@ -42,10 +39,7 @@ fn run_scripted(
 ) {
     let inputs = traffic(forms, Talk::new(3, 40, 600).take(800), 5, 10);
     let reference = run_forms(forms, settings, &inputs);
-    // What the layout is doesn't depend on which device it is.
-    let sketch: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
-    let chain = chain_on(forms, &sketch, launches);
-    let layout = kernel_layout(&settings.fit(&chain).arena(&chain));
+    let layout = kernel_layout();
     let left = layout.iter().find(|(name, _)| name == "COLUMN_LEFT").expect("a column").1 as usize;
     let mut fake = Fake::new(move |number| Fate::done_after(takes_ns(number)));
     for name in kernels {

@@ -13,7 +13,10 @@ use warpline_device::{
 };
 use warpline_nf::harness::Input;
 use warpline_nf::{Function, KernelParameter, Kernels};
-use warpline_packet::{ArenaLayout, Binding, Columns, Field, FieldSet, FoundLists, Headers};
+use warpline_packet::{
+    ArenaLayout, Binding, Columns, Field, FieldSet, FoundLists, Headers, LaunchRows, ReadWrite,
+    Returned,
+};
 
 use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
 use crate::staged::Staging;
@@ -83,7 +86,8 @@ pub(crate) fn compare_staged(
     fields: FieldSet,
 ) -> Tally {
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
-    let (staging, layout) = Staging::new(fields, layout(function, scratch_words, len_max));
+    let layout = layout(function, scratch_words, len_max);
+    let staging = Staging::new(fields, &layout);
     let program = Program::load(function, &layout, staging, device);
     let (mut ours, mut theirs) = (Side::new(ours_of, &layout), Side::new(function, &layout));
     let mut tally = Tally::default();
@@ -118,9 +122,9 @@ pub(crate) fn compare_staged(
 }
 
 /// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
-pub(crate) fn compile_for_cuda(function: &dyn Function, scratch_words: usize) {
+pub(crate) fn compile_for_cuda(function: &dyn Function) {
     let kernels = function.kernels().expect("kernels");
-    let source = source(&kernels, &layout(function, scratch_words, 0), &Binding::MIRROR);
+    let source = source(&kernels, &Binding::MIRROR);
     for arch in [80, 90, 100] {
         match compile_cuda_for(&source, arch) {
             Ok(cubin) => judge(arch, &kernels, &figures(&cubin)),
@@ -161,7 +165,8 @@ pub(crate) struct Program<'a> {
     parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
     arena: Buffer,
-    packets: Buffer,
+    /// The launch's table.
+    table: Buffer,
     /// What is found, and the word that says where.
     findings: Buffer,
     word: Option<Field>,
@@ -175,7 +180,7 @@ impl<'a> Program<'a> {
         device: &'a dyn Device,
     ) -> Self {
         let kernels = function.kernels().expect("kernels");
-        let source = source(&kernels, layout, &staging.binding);
+        let source = source(&kernels, &staging.binding);
         Self::new(&kernels, &source, layout, staging, device)
     }
 
@@ -192,16 +197,17 @@ impl<'a> Program<'a> {
         let with_items =
             steps.map(|step| (module.kernel(step.name).expect("a kernel"), step.items_per_packet));
         let allocate = |len| device.allocate(len).expect("memory");
+        let rows = LaunchRows::rows_for(PACKETS_MAX * layout.slots / 256);
         let program = Self {
             device,
-            staging,
             kernels: with_items.collect(),
             parameters: kernels.parameters(),
             tables: kernels.tables().iter().map(|table| allocate(table.bytes.len())).collect(),
             arena: allocate(layout.memory_len()),
-            packets: allocate(8 * PACKETS_MAX * layout.slots / 256),
+            table: allocate(staging.row_len * rows),
             findings: allocate(FoundLists::HEAD_LEN + 4 * FINDINGS_ROOM),
             word: kernels.findings(),
+            staging,
         };
         for (table, buffer) in kernels.tables().iter().zip(&program.tables) {
             program.copy_in(&table.bytes, buffer);
@@ -212,35 +218,27 @@ impl<'a> Program<'a> {
     /// The kernels on all batches of a side, and the CPU on what they leave. Gives how many packets were left, of the
     /// batches that the device was to do.
     fn process(&self, side: &mut Side<'_>, function: &dyn Function) -> usize {
-        let mut before = vec![0; side.reached.len()];
-        side.reached.copy_to(&mut before);
         let access = function.kernel_access();
         let writes = access.writes;
-        for index in FILLED {
-            let batch = side.batch(index);
-            let table = &mut before[batch.table_range()];
-            table.fill([POISON, 0][index % 2]);
-            batch.copy_columns(Columns::read_by(access), table);
-        }
-        let (after, lists) = self.left_of(side, before);
-        let found = self.word.map(|word| FoundLists::new(&lists, word));
+        let rows = rows_of(side, FILLED);
+        let after = self.left_of(side, Columns::read_by(access));
+        let found = self.word.map(|word| FoundLists::new(&after.found, word));
+        let mut table = vec![POISON; after.table.len()];
+        Columns::written_by(writes).stretches(rows.rows(), |bytes| {
+            table[bytes.clone()].copy_from_slice(&after.table[bytes]);
+        });
         let mut left = 0;
         for index in FILLED {
             let frames = side.frames(index);
-            side.reached.take_rooms(index, &after);
+            side.reached.take_rooms(index, &after.arena);
             let batch = side.batch(index);
-            let table = &after[batch.table_range()];
-            let mut returned = vec![POISON; table.len()];
-            batch.stretches(Columns::written_by(writes), |bytes| {
-                returned[bytes.clone()].copy_from_slice(&table[bytes]);
-            });
-            let returned = &returned[..];
-            batch.check_returned(returned, writes).expect("a table that makes sense");
-            batch.accept_left(returned);
+            let returned = Returned::new(&table, rows.of(index));
+            batch.check_returned(&returned, writes).expect("a table that makes sense");
+            batch.accept_left(&returned);
             if let Some(found) = &found {
-                batch.check_found(returned, found).expect("lists that were kept");
+                batch.check_found(&returned, found).expect("lists that were kept");
             }
-            batch.accept_returned(returned, writes, found.as_ref());
+            batch.accept_returned(&returned, writes, found.as_ref());
             if batch.hold_done() {
                 for packet in batch.forward() {
                     let row = packet.index();
@@ -254,25 +252,35 @@ impl<'a> Program<'a> {
         left
     }
 
-    /// What the kernels leave of an arena, with what they found.
-    pub(crate) fn left_of(&self, side: &mut Side<'_>, mut arena: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
-        FILLED.for_each(|index| self.staging.gather(side, index, &mut arena));
-        let (mut after, found) = self.launch(&arena, &list(side, FILLED));
-        check_the_rest(side, &arena, &after);
-        FILLED.for_each(|index| self.staging.scatter(side, index, &mut after));
-        (after, found)
+    /// What the kernels leave of all batches of a side, of whose tables they are given `columns`.
+    pub(crate) fn left_of(&self, side: &mut Side<'_>, columns: Columns) -> Memories {
+        let rows = rows_of(side, FILLED);
+        let mut arena = vec![0; side.reached.len()];
+        side.reached.copy_to(&mut arena);
+        let mut table = vec![POISON; self.staging.row_len * rows.rows()];
+        for index in FILLED {
+            side.batch(index).copy_columns(columns, rows.of(index), &mut table);
+            self.staging.gather((side, index), &rows, &mut arena, &mut table);
+        }
+        let mut after = self.launch(&arena, &table, rows.count());
+        check_the_rest(&self.staging, side, &rows, (&arena, &table), &after);
+        for index in FILLED {
+            let Memories { arena, table, .. } = &mut after;
+            self.staging.scatter((side, index), &rows, arena, table);
+        }
+        after
     }
 
-    /// The kernels on the packets that a list names, and what they leave of an arena, with what they found.
-    pub(crate) fn launch(&self, arena: &[u8], packets: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    /// The kernels on `count` packets of an arena that have rows in `table`, and what they leave.
+    pub(crate) fn launch(&self, arena: &[u8], table: &[u8], count: usize) -> Memories {
         self.copy_in(arena, &self.arena);
-        self.copy_in(packets, &self.packets);
+        self.copy_in(table, &self.table);
         self.copy_in(&[0; FoundLists::HEAD_LEN], &self.findings);
-        let count = (packets.len() / 8) as u32;
+        let count = count as u32;
         let steps = self.kernels.iter().map(|(kernel, items)| {
             let given = Given {
                 arena: Argument::Writes(self.arena.whole()),
-                packets: Argument::Reads(self.packets.whole()),
+                packets: Argument::Writes(self.table.whole()),
                 tables: &self.tables,
                 findings: Some(Argument::Writes(self.findings.whole())),
                 findings_room: FINDINGS_ROOM as u32,
@@ -282,16 +290,18 @@ impl<'a> Program<'a> {
             let groups = (count * items).div_ceil(kernel.spec().group);
             Step::Call(call(kernel, groups, given.arguments(&self.parameters)))
         });
-        let lens = [arena.len(), self.findings.len()];
-        let pieces = lens.map(|len| self.device.host_memory(len).expect("host memory"));
-        let back = [(0, &self.arena), (1, &self.findings)].map(|(piece, buffer)| Step::CopyOut {
-            from: buffer.at(0..lens[piece]),
-            to: Part { piece, range: 0..lens[piece] },
+        let all = [(&self.arena, arena.len()), (&self.table, table.len())];
+        let all = [all[0], all[1], (&self.findings, self.findings.len())];
+        let pieces = all.map(|(_, len)| self.device.host_memory(len).expect("host memory"));
+        let back = all.iter().enumerate().map(|(piece, (buffer, len))| Step::CopyOut {
+            from: buffer.at(0..*len),
+            to: Part { piece, range: 0..*len },
         });
         let steps = steps.chain(back).collect();
         let done = self.finish(Work { pieces: pieces.into(), steps });
-        let [arena, found] = [0, 1].map(|piece| done.pieces[piece][..lens[piece]].to_vec());
-        (arena, found)
+        let [arena, table, found] =
+            [0, 1, 2].map(|piece| done.pieces[piece][..all[piece].1].to_vec());
+        Memories { arena, table, found }
     }
 
     fn copy_in(&self, bytes: &[u8], buffer: &Buffer) {
@@ -311,32 +321,56 @@ impl<'a> Program<'a> {
     }
 }
 
-/// A launch's packets: every row of these batches, as where functions in front dropped or left some.
-pub(crate) fn list(side: &mut Side<'_>, batches: Range<usize>) -> Vec<u8> {
-    let mut list = Vec::new();
-    for index in batches {
-        let batch = side.batch(index);
-        let table = batch.table_range().start as u32;
-        list.extend(
-            (0..batch.len() as u32).flat_map(|row| [table, row]).flat_map(u32::to_le_bytes),
-        );
-    }
-    list
+/// What kernels leave.
+pub(crate) struct Memories {
+    pub(crate) arena: Vec<u8>,
+    /// The launch's table.
+    pub(crate) table: Vec<u8>,
+    /// What they found.
+    pub(crate) found: Vec<u8>,
 }
 
-/// Wants kernels to have written in the tables and rooms of their packets only.
-fn check_the_rest(side: &mut Side<'_>, before: &[u8], after: &[u8]) {
+/// A launch's packets: every row of these batches, as where functions in front dropped or left some.
+pub(crate) fn rows_of(side: &mut Side<'_>, batches: Range<usize>) -> LaunchRows {
+    let mut rows = LaunchRows::with_capacity(batches.len(), usize::from(u16::MAX));
+    batches.for_each(|index| rows.add_all(side.batch(index)));
+    rows
+}
+
+/// All columns that kernels may know.
+pub(crate) fn all_columns() -> Columns {
+    Columns::read_by(ReadWrite::new(FieldSet::ALL, FieldSet::ALL))
+}
+
+/// Wants kernels to have written in the rows and rooms of their packets only.
+fn check_the_rest(
+    staging: &Staging,
+    side: &mut Side<'_>,
+    rows: &LaunchRows,
+    (arena, table): (&[u8], &[u8]),
+    after: &Memories,
+) {
     let mut own = Vec::new();
     for index in WORKED {
-        let batch = side.batch(index);
-        own.push(batch.table_range());
-        batch.spans(|span| own.push(span));
+        side.batch(index).spans(|span| own.push(span));
     }
-    own.push(before.len()..before.len());
+    own.push(arena.len()..arena.len());
     own.sort_by_key(|range| range.start);
     let mut at = 0;
     for range in own {
-        assert!(before[at..range.start] == after[at..range.start], "written outside of packets");
+        assert!(arena[at..range.start] == after.arena[at..range.start], "written outside of rooms");
         at = range.end;
+    }
+    let fields = staging.binding.columns().iter().map(|column| (column.before, column.width));
+    let own_len = staging.row_len - staging.binding.row_len();
+    let own = all_columns().iter().filter(|(before, width)| before + width <= own_len);
+    for (before, width) in own.chain(fields) {
+        for index in FILLED.filter(|index| !WORKED.contains(index)) {
+            for (_, row) in rows.of(index).each() {
+                let at = before * rows.rows() + width * row;
+                let is_same = table[at..at + width] == after.table[at..at + width];
+                assert!(is_same, "written to a packet that is none of its business");
+            }
+        }
     }
 }

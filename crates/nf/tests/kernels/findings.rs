@@ -27,5 +27,5 @@ fn findings_are_those_of_run() {
 
 #[test]
 fn kernels_compile_for_gpus() {
-    compile_for_cuda(&finder(), 2);
+    compile_for_cuda(&finder());
 }

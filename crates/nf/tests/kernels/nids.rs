@@ -255,7 +255,7 @@ fn ports_are_found_in_columns() {
 #[test]
 fn kernels_compile_for_gpus() {
     let set = Set::of(147);
-    compile_for_cuda(&*set.function, set.words);
+    compile_for_cuda(&*set.function);
 }
 
 /// Literals that share nothing: more states than one automaton may have.

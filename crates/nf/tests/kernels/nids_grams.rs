@@ -2,12 +2,12 @@
 
 use warpline_device::Device;
 use warpline_nf::harness::Input;
-use warpline_packet::{Binding, Field, kernel_layout};
+use warpline_packet::{Binding, Columns, Field, FieldSet, kernel_layout};
 
-use crate::driver::{Program, compare, compile_for_cuda, devices};
+use crate::driver::{Program, compare, compile_for_cuda, devices, rows_of};
 use crate::frames::{Random, ethernet, ipv4, random};
 use crate::nids::{Set, V4, V6, edges, hostile, literals, nested, tcp};
-use crate::side::{Side, WORKED, layout};
+use crate::side::{FILLED, Side, WORKED, layout};
 use crate::staged::Staging;
 use crate::sys::vouched::source;
 
@@ -114,26 +114,22 @@ fn steps_on(set: &Set, device: &dyn Device, inputs: &[Input]) -> Vec<u32> {
     let kernels = set.function.kernels().expect("kernels");
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
     let layout = layout(&*set.function, set.words, len_max);
-    let telling = source(&kernels, &layout, &Binding::MIRROR).define("TELL_STEPS", 1);
-    let staging = Staging { binding: Binding::MIRROR };
+    let telling = source(&kernels, &Binding::MIRROR).define("TELL_STEPS", 1);
+    let staging = Staging::new(FieldSet::EMPTY, &layout);
     let program = Program::new(&kernels, &telling, &layout, staging, device);
     let mut side = Side::new(&*set.function, &layout);
     assert_eq!(side.fill(inputs), inputs.len());
-    let mut arena = vec![0; side.reached.len()];
-    side.reached.copy_to(&mut arena);
-    let (after, _) = program.left_of(&mut side, arena);
-    let numbers = kernel_layout(&layout);
-    let number = |name: &str| {
-        numbers.iter().find(|(own, _)| own == name).expect("a number of the layout").1 as usize
-    };
+    let after = program.left_of(&mut side, Columns::read_by(set.function.kernel_access()));
+    let numbers = kernel_layout();
+    let scratch = numbers.iter().find(|(own, _)| own == "COLUMN_SCRATCH").expect("a column").1;
     let word = kernels.findings().expect("a word") as usize - Field::Scratch0 as usize;
-    let column = number("COLUMN_SCRATCH") + word * number("SCRATCH_STRIDE");
-    let rows = WORKED.flat_map(|index| {
-        let batch = side.batch(index);
-        let first = batch.table_range().start + column;
-        (0..batch.len()).map(move |row| first + 4 * row).collect::<Vec<_>>()
-    });
-    rows.map(|at| u32::from_le_bytes(*after[at..].first_chunk().expect("a word"))).collect()
+    let rows = rows_of(&mut side, FILLED);
+    let column = (scratch as usize + 4 * word) * rows.rows();
+    let of_batch = |index| {
+        let own = rows.of(index).each();
+        own.map(|(_, row)| *after.table[column + 4 * row..].first_chunk().expect("a word"))
+    };
+    WORKED.flat_map(of_batch).map(u32::from_le_bytes).collect()
 }
 
 #[test]
@@ -207,6 +203,6 @@ fn kernels_compile_for_gpus() {
     for (set, has_rest) in [(with_rest, 1), (without, 0)] {
         let kernels = set.function.kernels().expect("kernels");
         assert!(kernels.defines().contains(&("HAS_REST", has_rest)));
-        compile_for_cuda(&*set.function, set.words);
+        compile_for_cuda(&*set.function);
     }
 }

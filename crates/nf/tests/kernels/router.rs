@@ -257,14 +257,14 @@ fn entries_of_32_bits_are_read() {
     inputs.push(ethernet(&[], &ipv6([0x20; 16], 9, 17, &udp(&[]))));
     on_all_devices("wide", &routes, "", &inputs);
     let folder = Folder::new("wide-cuda", &routes);
-    let (function, words) = build(&DEFINITION, "routes = \"routes\"", &folder.0);
-    compile_for_cuda(&*function, words);
+    let (function, _) = build(&DEFINITION, "routes = \"routes\"", &folder.0);
+    compile_for_cuda(&*function);
 }
 
 #[test]
 fn kernels_compile_for_gpus() {
     let folder = Folder::new("cuda", ROUTES);
     let table = format!("routes = \"routes\"\n{MAC}{ICMP}");
-    let (function, words) = build(&DEFINITION, &table, &folder.0);
-    compile_for_cuda(&*function, words);
+    let (function, _) = build(&DEFINITION, &table, &folder.0);
+    compile_for_cuda(&*function);
 }

@@ -10,10 +10,11 @@ use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
 use warpline_nf::{Function, field_copies};
 use warpline_packet::{
-    ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LinkType, Place, Span, StagedColumn,
+    ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LaunchRows, LinkType, Place, Span,
+    StagedColumn,
 };
 
-use crate::driver::{Program, devices, list};
+use crate::driver::{Program, all_columns, devices, rows_of};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, udp};
 use crate::ipsec::gateway::{Files, Sa};
 use crate::side::{Side, WORKED, layout};
@@ -21,56 +22,68 @@ use crate::sys::POISON;
 use crate::sys::vouched::source;
 use crate::sys::with_text;
 
-/// Columns behind a table's own.
+/// Columns behind a launch's own.
 pub(crate) struct Staging {
     pub(crate) binding: Binding,
+    /// Bytes of a row of the launch's table.
+    pub(crate) row_len: usize,
 }
 
 impl Staging {
-    /// Of `fields`, and the layout with room for them: what more scratch words would have.
-    pub(crate) fn new(fields: FieldSet, of: ArenaLayout) -> (Self, ArenaLayout) {
-        let binding = Binding::staged(fields, &of).expect("fields with places");
-        let scratch_words = of.scratch_words + binding.row_len().div_ceil(4);
-        (Self { binding }, ArenaLayout { scratch_words, ..of })
+    /// Of `fields`, behind the columns that arenas of this layout have.
+    pub(crate) fn new(fields: FieldSet, layout: &ArenaLayout) -> Self {
+        let binding = Binding::staged(fields, layout.scratch_words).expect("fields with places");
+        Self { row_len: layout.row_len() + binding.row_len(), binding }
     }
 
-    /// Moves what is staged of a batch's frames in `arena` to its columns.
-    pub(crate) fn gather(&self, side: &mut Side<'_>, index: usize, arena: &mut [u8]) {
-        self.each(side, index, |_, frame, row| {
-            arena.copy_within(frame.clone(), row.start);
+    /// Moves what is staged of a batch's frames in `arena` to their columns in `table`, the launch's.
+    pub(crate) fn gather(
+        &self,
+        (side, index): (&mut Side<'_>, usize),
+        rows: &LaunchRows,
+        arena: &mut [u8],
+        table: &mut [u8],
+    ) {
+        self.each((side, index), rows, |_, frame, cell| {
+            table[cell].copy_from_slice(&arena[frame.clone()]);
             arena[frame].fill(POISON);
         });
     }
 
     /// Moves it back.
-    pub(crate) fn scatter(&self, side: &mut Side<'_>, index: usize, arena: &mut [u8]) {
-        self.each(side, index, |_, frame, row| {
+    pub(crate) fn scatter(
+        &self,
+        (side, index): (&mut Side<'_>, usize),
+        rows: &LaunchRows,
+        arena: &mut [u8],
+        table: &[u8],
+    ) {
+        self.each((side, index), rows, |_, frame, cell| {
             let is_poison = arena[frame.clone()].iter().all(|&byte| byte == POISON);
             assert!(is_poison, "a staged field was written in the mirror");
-            arena.copy_within(row, frame.start);
+            arena[frame].copy_from_slice(&table[cell]);
         });
     }
 
-    /// Names each field, where in the arena it lies in its frame, and where in its column.
+    /// Names each field, where in the arena it lies in its frame, and where in the launch's table.
     fn each(
         &self,
-        side: &mut Side<'_>,
-        index: usize,
+        (side, index): (&mut Side<'_>, usize),
+        rows: &LaunchRows,
         mut visit: impl FnMut(Field, Range<usize>, Range<usize>),
     ) {
-        let table = side.batch(index).table_range().start;
-        for row in 0..side.batch(index).len() {
+        for (row, at) in rows.of(index).each() {
             let frame = side.reached.frame_place(index, row);
             let packet = side.batch(index).packet(row);
             let (headers, link) = (packet.headers(), packet.link());
-            for &StagedColumn { field, version, start, width } in self.binding.columns() {
+            for &StagedColumn { field, version, before, width } in self.binding.columns() {
                 let place = place_of(field, &headers, link);
                 let is_its = version == 0 || version == headers.version;
                 let place = place.filter(|place| is_its && place.end <= frame.len());
                 if let Some(place) = place {
-                    let column = table + start + width * row;
+                    let cell = before * rows.rows() + width * at;
                     let own = frame.start + place.start..frame.start + place.end;
-                    visit(field, own, column..column + place.len());
+                    visit(field, own, cell..cell + place.len());
                 }
             }
         }
@@ -142,7 +155,7 @@ PACKET_KERNEL(digest_payloads)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, index());
+        Packet p = packet_at(arena, packets, count, index());
         if (!is_ours(p)) continue;
         Fields f = fields_of(p);
         change_link(f);
@@ -200,14 +213,13 @@ fn changed(mut frame: Vec<u8>, headers: &Headers, link: LinkType) -> Vec<u8> {
 fn change_on(device: &dyn Device, fields: FieldSet, inputs: &[Input]) {
     let (function, words) = build(&DEFINITION, "", Path::new("."));
     let kernels = function.kernels().expect("kernels");
-    let (staging, layout) = Staging::new(fields, layout(&*function, words, 0));
-    let source = with_text(CHANGE_ALL, &kernels, &layout, &staging.binding);
+    let layout = layout(&*function, words, 0);
+    let staging = Staging::new(fields, &layout);
+    let source = with_text(CHANGE_ALL, &kernels, &staging.binding);
     let program = Program::new(&kernels, &source, &layout, staging, device);
     let mut side = Side::new(&*function, &layout);
     assert_eq!(side.fill(inputs), inputs.len());
-    let mut arena = vec![0; side.reached.len()];
-    side.reached.copy_to(&mut arena);
-    let (after, _) = program.left_of(&mut side, arena);
+    let after = program.left_of(&mut side, all_columns()).arena;
     for index in WORKED {
         for row in 0..side.batch(index).len() {
             let place = side.reached.frame_place(index, row);
@@ -233,32 +245,42 @@ fn every_field_is_the_same_in_the_frame_and_in_a_column() {
     }
 }
 
-/// The bytes of an arena, frames and columns, as random as they can be.
-fn shuffle_columns(staging: &Staging, side: &mut Side<'_>, arena: &mut [u8]) {
-    let mut random = Random::new(6);
-    for index in WORKED {
-        let table = side.batch(index).table_range().start;
-        for &StagedColumn { start, width, .. } in staging.binding.columns() {
-            let rows = side.batch(index).len();
-            let column = &mut arena[table + start..][..width * rows];
-            column.copy_from_slice(&random.bytes(width * rows));
-        }
-    }
+/// Packets of one launch, and columns of all fields.
+struct WithColumns<'a> {
+    staging: Staging,
+    layout: ArenaLayout,
+    side: Side<'a>,
+    rows: LaunchRows,
+    arena: Vec<u8>,
+    /// The launch's table: its own columns, and random bytes in those of fields.
+    table: Vec<u8>,
 }
 
-/// Packets in an arena that has columns of all fields, and that arena.
-fn with_columns<'a>(
-    function: &'a dyn Function,
-    words: usize,
-    inputs: &[Input],
-) -> (Staging, ArenaLayout, Side<'a>, Vec<u8>) {
-    let (staging, layout) = Staging::new(Binding::stageable(), layout(function, words, LEN_MAX));
-    let mut side = Side::new(function, &layout);
-    assert_eq!(side.fill(inputs), inputs.len());
-    let mut arena = vec![0; side.reached.len()];
-    side.reached.copy_to(&mut arena);
-    shuffle_columns(&staging, &mut side, &mut arena);
-    (staging, layout, side, arena)
+impl<'a> WithColumns<'a> {
+    fn new(function: &'a dyn Function, words: usize, inputs: &[Input]) -> Self {
+        let layout = layout(function, words, LEN_MAX);
+        let staging = Staging::new(Binding::stageable(), &layout);
+        let mut side = Side::new(function, &layout);
+        assert_eq!(side.fill(inputs), inputs.len());
+        let mut arena = vec![0; side.reached.len()];
+        side.reached.copy_to(&mut arena);
+        let rows = rows_of(&mut side, WORKED);
+        let mut table = Random::new(6).bytes(staging.row_len * rows.rows());
+        for index in WORKED {
+            side.batch(index).copy_columns(all_columns(), rows.of(index), &mut table);
+        }
+        Self { staging, layout, side, rows, arena, table }
+    }
+
+    /// What a frame of a batch is where it lies in `arena`.
+    fn frames(&mut self, arena: &[u8]) -> Vec<Vec<u8>> {
+        let all = WORKED.flat_map(|index| {
+            (0..self.side.batch(index).len())
+                .map(|row| arena[self.side.reached.frame_place(index, row)].to_vec())
+                .collect::<Vec<_>>()
+        });
+        all.collect()
+    }
 }
 
 /// Bytes of the longest frame of these.
@@ -274,34 +296,32 @@ fn halves() -> [FieldSet; 2] {
 fn a_host_gathers_fields_and_puts_them_back() {
     let (function, words) = build(&DEFINITION, "", Path::new("."));
     for fields in halves() {
-        let (staging, _, mut side, arena) = with_columns(&*function, words, &packets());
+        let mut all = WithColumns::new(&*function, words, &packets());
+        let (mut gathered, mut expected) = (all.table.clone(), all.table.clone());
         for index in WORKED {
-            let table = side.batch(index).table_range().start;
-            let len = staging.binding.columns().last().map_or(0, |one| one.start + one.width * 256);
-            let copy = arena[table..table + len].to_vec();
-            let (mut gathered, mut expected) = (copy.clone(), arena.clone());
-            side.batch(index).gather(&staging.binding, fields, &mut gathered);
-            staging.each(&mut side, index, |field, frame, row| {
+            let batch = all.side.batch(index);
+            batch.gather(&all.staging.binding, fields, all.rows.of(index), &mut gathered);
+            all.staging.each((&mut all.side, index), &all.rows, |field, frame, cell| {
                 if fields.contains(field) {
-                    expected.copy_within(frame, row.start);
+                    expected[cell].copy_from_slice(&all.arena[frame]);
                 }
             });
-            assert!(gathered == expected[table..table + len], "{fields:?}");
-
-            side.batch(index).scatter(&staging.binding, fields, &copy);
-            let mut expected = arena.clone();
-            staging.each(&mut side, index, |field, frame, row| {
-                if fields.contains(field) {
-                    expected.copy_within(row, frame.start);
-                }
-            });
-            let mut after = vec![0; arena.len()];
-            side.reached.copy_to(&mut after);
-            for row in 0..side.batch(index).len() {
-                let place = side.reached.frame_place(index, row);
-                assert_eq!(after[place.clone()], expected[place], "{fields:?}: packet {row}");
-            }
         }
+        assert!(gathered == expected, "{fields:?}");
+
+        let mut expected = all.arena.clone();
+        for index in WORKED {
+            let batch = all.side.batch(index);
+            batch.scatter(&all.staging.binding, fields, all.rows.of(index), &all.table);
+            all.staging.each((&mut all.side, index), &all.rows, |field, frame, cell| {
+                if fields.contains(field) {
+                    expected[frame].copy_from_slice(&all.table[cell]);
+                }
+            });
+        }
+        let mut after = vec![0; all.arena.len()];
+        all.side.reached.copy_to(&mut after);
+        assert!(all.frames(&after) == all.frames(&expected), "{fields:?}");
     }
 }
 
@@ -314,21 +334,26 @@ fn kernels_copy_fields_between_frames_and_columns() {
             let [one, other] = halves();
             [other, one]
         }] {
-            let (staging, layout, mut side, arena) = with_columns(&*function, words, &packets());
-            let binding = staging.binding.clone().with_copies(put, take);
-            let none = Staging { binding: Binding::MIRROR };
-            let source = source(&kernels, &layout, &binding);
-            let program = Program::new(&kernels, &source, &layout, none, &*device);
-            let (after, _) = program.launch(&arena, &list(&mut side, WORKED));
-            let mut expected = arena;
+            let mut all = WithColumns::new(&*function, words, &packets());
+            let binding = all.staging.binding.clone().with_copies(put, take);
+            let none = Staging { binding: Binding::MIRROR, row_len: all.staging.row_len };
+            let source = source(&kernels, &binding);
+            let program = Program::new(&kernels, &source, &all.layout, none, &*device);
+            let after = program.launch(&all.arena, &all.table, all.rows.count());
+            let (mut arena, mut table) = (all.arena.clone(), all.table.clone());
             for index in WORKED {
-                staging.each(&mut side, index, |field, frame, row| match put.contains(field) {
-                    true => expected.copy_within(row, frame.start),
-                    false => expected.copy_within(frame, row.start),
+                all.staging.each((&mut all.side, index), &all.rows, |field, frame, cell| match put
+                    .contains(field)
+                {
+                    true => arena[frame].copy_from_slice(&all.table[cell]),
+                    false => table[cell].copy_from_slice(&all.arena[frame]),
                 });
             }
-            let differs = after.iter().zip(&expected).position(|(one, other)| one != other);
-            assert_eq!(differs, None, "{}: {put:?} there, {take:?} back", device.description());
+            let said = device.description();
+            let differs =
+                |one: &[u8], other: &[u8]| one.iter().zip(other).position(|(a, b)| a != b);
+            assert_eq!(differs(&after.arena, &arena), None, "{said}: {put:?} there");
+            assert_eq!(differs(&after.table, &table), None, "{said}: {take:?} back");
         }
     }
 }
@@ -340,9 +365,9 @@ fn a_text_that_makes_headers_is_refused_columns_of_theirs() {
     let (function, words) = files.function("nonces");
     let kernels = function.kernels().expect("kernels");
     let fields = FieldSet::of(&[Field::TrafficClass]);
-    let (Staging { binding }, layout) = Staging::new(fields, layout(&*function, words, 0));
+    let Staging { binding, .. } = Staging::new(fields, &layout(&*function, words, 0));
     for device in devices() {
-        let refused = device.compile(&source(&kernels, &layout, &binding));
+        let refused = device.compile(&source(&kernels, &binding));
         let Err(Failure::Compile { log }) = refused else { panic!("{refused:?}") };
         assert!(log.contains("traffic_class_lies_in_a_column"), "{log}");
     }

@@ -17,19 +17,14 @@ use warpline_packet::{
 pub(crate) mod vouched;
 
 /// `text` in place of that of `kernels`, whose heads it uses.
-pub(crate) fn with_text(
-    text: &'static str,
-    kernels: &Kernels,
-    layout: &ArenaLayout,
-    binding: &Binding,
-) -> Source {
+pub(crate) fn with_text(text: &'static str, kernels: &Kernels, binding: &Binding) -> Source {
     let headers = kernels.headers(binding).into_iter();
     let headers: Vec<Header> =
         headers.map(|one| Header { name: one.name, text: one.text }).collect();
-    let specs = vouched::source(kernels, layout, binding).kernels().clone();
+    let specs = vouched::source(kernels, binding).kernels().clone();
     // SAFETY: its heads are those of the kernels, and the text does nothing when it is loaded.
     let source = unsafe { Source::vouched("test.cl", text, headers, specs) };
-    let all = kernel_layout(layout).into_iter();
+    let all = kernel_layout().into_iter();
     all.fold(source, |source, (name, value)| source.define(name, value))
 }
 
@@ -53,7 +48,7 @@ unsafe impl Memory for Shared {
     }
 }
 
-/// What slabs hold where no frame was placed, and columns that no kernel said it reads or writes: a kernel whose results
+/// What slabs hold where no frame was placed, and columns that no kernel said it reads: a kernel whose results
 /// depend on it reads what is not its own.
 pub(crate) const POISON: u8 = 0xa5;
 

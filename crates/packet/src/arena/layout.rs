@@ -68,9 +68,14 @@ impl ArenaLayout {
         self.slots()
     }
 
+    /// Bytes of a row of a table.
+    pub fn row_len(&self) -> usize {
+        ROW_LEN + 4 * self.scratch_words
+    }
+
     /// Bytes of a table.
     pub fn table_len(&self) -> usize {
-        (4 * self.scratch_words + ROW_LEN) * self.rows()
+        self.row_len() * self.rows()
     }
 
     pub(crate) fn slabs_at(&self) -> usize {

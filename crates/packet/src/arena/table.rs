@@ -141,22 +141,25 @@ impl Table {
         start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
     }
 
-    /// Copies these bytes of the table, as they lie in the arena, to the same place in `to`; none where either lacks them.
+    /// Copies the cells of some rows of a column, of `width` bytes with `before` bytes of a row before it, to `to`; none where there are
+    /// no such rows, or `to` has another length.
     #[inline(always)]
-    pub(crate) fn copy_bytes(&self, bytes: Range<usize>, to: &mut [u8]) {
-        let Some(to) = to.get_mut(bytes.clone()) else { return };
-        if bytes.end <= self.range().len() {
+    pub(crate) fn copy_cells(
+        &self,
+        before: usize,
+        width: usize,
+        rows: Range<usize>,
+        to: &mut [u8],
+    ) {
+        let end = before * self.rows + width * rows.end;
+        let is_there = rows.end <= self.rows && end <= self.range().len();
+        if is_there && rows.start <= rows.end && to.len() == width * rows.len() {
             // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
             unsafe {
-                let from = self.base.as_ptr().add(bytes.start);
+                let from = self.base.as_ptr().add(end - to.len());
                 ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
             }
         }
-    }
-
-    /// Rows that every column has memory for.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Forgets the rows; scratch words of new ones are zero, as are the columns that say what becomes of a packet.

@@ -156,7 +156,7 @@ PACKET_KERNEL(filter_payloads)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, index());
+        Packet p = packet_at(arena, packets, count, index());
         if (!is_ours(p)) continue;
         if (!has_text(p)) { set_scratch(p, WORD, 0); continue; }
         if (lacks_ports(p)) { leave(p, place); continue; }
