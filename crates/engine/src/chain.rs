@@ -362,6 +362,14 @@ impl Chain {
         }
     }
 
+    /// The positions of functions that are loaded on device `id`.
+    pub(crate) fn loaded_on(&self, id: &str) -> Vec<usize> {
+        let is_own = |position: &usize| {
+            self.instances[*position].device_id() == id && self.loaded(*position).is_some()
+        };
+        (0..self.instances.len()).filter(is_own).collect()
+    }
+
     /// Whether it runs or ran.
     pub(crate) fn was_loaded(&self) -> bool {
         self.was_loaded.get().is_some()

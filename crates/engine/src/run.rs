@@ -209,8 +209,9 @@ fn launches_of(
     let Some(limits) = settings.launch_limits(chain, stage) else { return Ok(None) };
     let instance = &chain.instances[stage.first];
     let Some(on) = &instance.on_device else { return Ok(None) };
-    let positions = stage.first..stage.first + stage.count;
-    if positions.into_iter().any(|position| chain.loaded(position).is_none()) {
+    let mut positions = stage.first..stage.first + stage.count;
+    if positions.any(|position| chain.loaded(position).is_none()) {
+        told.extend(mirrors.leave(chain.crossings(stage), &*on.device, &instance.name));
         return Ok(None);
     }
     match Launches::open(chain, settings, stage, on, &limits, mirrors) {
@@ -218,6 +219,7 @@ fn launches_of(
         // Those of a stage agree in that.
         Err(why) if on.is_required => Err(StartError::Device(instance.name.clone(), why)),
         Err(why) => {
+            told.extend(mirrors.leave(chain.crossings(stage), &*on.device, &instance.name));
             told.push(format!("{} runs on the CPU: {why}", instance.name));
             Ok(None)
         }

@@ -217,8 +217,10 @@ impl Settings {
         let own = &chain.instances[stage.first..stage.first + stage.count];
         let findings = own.iter().map(|one| one.function.emits().findings_per_packet);
         let layout = self.arena(chain);
-        let columns = chain.crossings(stage).columns(layout.scratch_words).row_len();
-        Dimensions::new(limits, &layout, columns, findings.max().unwrap_or(0))
+        let crossings = chain.crossings(stage);
+        let columns = crossings.columns(layout.scratch_words).row_len();
+        let own = (columns, findings.max().unwrap_or(0), crossings.kept_len());
+        Dimensions::new(limits, &layout, own)
     }
 
     /// Bytes that launches on devices take of a lane's own: tables of packets, and findings.

@@ -75,6 +75,26 @@ impl Bench {
         self.causes.clear();
     }
 
+    /// Has no shard's state hear of packets that are dropped.
+    fn forget_dropped(&mut self, batch: &Batch) {
+        let (mut from, mut kept) = (0, 0);
+        for end in &mut self.ends {
+            for at in from..usize::from(*end) {
+                if batch.is_forward(usize::from(self.picks[at])) {
+                    self.picks.swap(kept, at);
+                    if at < self.causes.len() {
+                        self.causes.swap(kept, at);
+                    }
+                    kept += 1;
+                }
+            }
+            from = usize::from(*end);
+            *end = kept as u16;
+        }
+        self.picks.truncate(kept);
+        self.causes.truncate(kept);
+    }
+
     /// Whether there are packets of `shard`.
     fn has(&self, shard: Shard) -> bool {
         !range_of(&self.ends, shard).is_empty()
@@ -183,7 +203,12 @@ impl Stage {
             if let Some(launches) = &self.launches {
                 match finished.how {
                     How::Done => launches.accept(finished, index, &mut flight.batch),
-                    _ => flight.batch.forget_mirrors(),
+                    _ => {
+                        if launches.lose_mirrored(&mut flight.batch) {
+                            flight.bench.forget_dropped(&flight.batch);
+                        }
+                        flight.batch.forget_mirrors();
+                    }
                 }
             }
             match (finished.how, returned) {

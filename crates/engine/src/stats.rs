@@ -188,6 +188,11 @@ pub struct Transfers {
     pub missing_bytes: u64,
     /// What the plan expects of these, by the share of packets that functions say that they flag; among those to devices.
     pub predicted_missing_bytes: u64,
+    /// Of the bytes to the host those of packets of which a device's memory alone had something, and that were fetched as a kernel left
+    /// them to the CPU, or flagged them.
+    pub fetched_bytes: u64,
+    /// What the plan expects of these, by the same share; among those to the host.
+    pub predicted_fetched_bytes: u64,
     /// Launches.
     pub launches: u64,
     /// Streams that stages on devices used in the end, of all lanes.
@@ -203,7 +208,7 @@ impl Transfers {
     pub fn are_as_predicted(&self) -> bool {
         let both = [
             (self.to_device_bytes, self.predicted_to_device_bytes, self.predicted_missing_bytes),
-            (self.to_host_bytes, self.predicted_to_host_bytes, 0),
+            (self.to_host_bytes, self.predicted_to_host_bytes, self.predicted_fetched_bytes),
         ];
         both.into_iter().all(|(bytes, predicted, expected)| {
             let slack = predicted / DEVIATION_SHARE;
@@ -220,6 +225,8 @@ impl Transfers {
         self.predicted_to_host_bytes += other.predicted_to_host_bytes;
         self.missing_bytes += other.missing_bytes;
         self.predicted_missing_bytes += other.predicted_missing_bytes;
+        self.fetched_bytes += other.fetched_bytes;
+        self.predicted_fetched_bytes += other.predicted_fetched_bytes;
         self.launches += other.launches;
         self.streams += other.streams;
     }

@@ -72,6 +72,11 @@ impl Batch {
         self.spans_of(self.forward_rows().filter(lacks), visit);
     }
 
+    /// The same of those that are `left` of a launch.
+    pub fn spans_left(&self, left: LeftPackets<'_>, visit: impl FnMut(Range<usize>)) {
+        self.spans_of(left.rows(), visit);
+    }
+
     fn spans_of(&self, rows: impl Iterator<Item = usize>, mut visit: impl FnMut(Range<usize>)) {
         let mut open: [Range<usize>; SPANS_OPEN] = Default::default();
         let mut oldest = 0;
@@ -98,8 +103,8 @@ impl Batch {
     }
 
     /// Notes that mirror `number` has the packets that are still forwarded, besides those of which something is left to the CPU
-    /// ([`Batch::accept_left`]). Function `last` is the last of those that worked there; whether packets that it flagged stay as they are
-    /// there is said by `keeps_flagged`.
+    /// ([`Batch::accept_left`]). Function `last` is the last of those that worked there. Where `keeps_flagged` is not so, the host changes
+    /// packets that these flagged, and no mirror has those from here on.
     pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
         // What is left of those is left to functions behind.
         let flagged = last.saturating_add(2);
@@ -108,7 +113,48 @@ impl Batch {
             let is_done = left == 0 || (left == flagged && keeps_flagged);
             let is_there = self.is_forward(row) && is_done;
             let mirrored = &mut self.table.column_mut(Mirrored)[row];
-            *mirrored = if is_there { *mirrored | bit(number) } else { *mirrored & !bit(number) };
+            *mirrored = match (is_there, keeps_flagged) {
+                (true, _) => *mirrored | bit(number),
+                (false, true) => *mirrored & !bit(number),
+                (false, false) => 0,
+            };
+        }
+    }
+
+    /// Drops, for `reason` and by the function whose turn it is, the packets that are still forwarded and that mirror `number` has: of what
+    /// they hold something is there alone. Says whether there were such.
+    pub fn lose_mirrored(&mut self, number: u8, reason: Reason) -> bool {
+        let mut any = false;
+        for row in 0..self.len() {
+            if self.is_forward(row) && self.table.column(Mirrored)[row] & bit(number) != 0 {
+                self.lose_row(row, reason);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Copies `fields` of the frames of packets that are `left`, one behind the other, to the end of `to`.
+    pub fn keep_fields(&self, left: LeftPackets<'_>, fields: FieldSet, to: &mut Vec<u8>) {
+        for row in left.rows() {
+            let (packet, frame) = (self.packet(row), self.table.frame(row));
+            let places = fields.iter().filter_map(|field| packet.locate(field));
+            places.for_each(|place| to.extend(frame.get(place).unwrap_or(&[])));
+        }
+    }
+
+    /// Puts back what [`Batch::keep_fields`] copied of the same fields of the same packets, whose headers lie where they lay; takes it from
+    /// the front of `from`.
+    pub fn restore_fields(&mut self, left: LeftPackets<'_>, fields: FieldSet, from: &mut &[u8]) {
+        for row in left.rows() {
+            for field in fields.iter() {
+                let Some(place) = self.packet(row).locate(field) else { continue };
+                let Some(to) = self.table.frame_mut(row).get_mut(place) else { continue };
+                if let Some((own, rest)) = from.split_at_checked(to.len()) {
+                    to.copy_from_slice(own);
+                    *from = rest;
+                }
+            }
         }
     }
 
@@ -131,14 +177,17 @@ impl Batch {
     /// hold, so they have none from here on.
     pub fn lose(&mut self, reason: Reason) {
         for row in 0..self.len() {
-            if !self.is_forward(row) {
-                continue;
+            if self.is_forward(row) {
+                self.lose_row(row, reason);
             }
-            let start = self.table.start(row) as u16;
-            self.table.set_frame(row, start, 0);
-            self.set_headers(row, &Headers::default());
-            self.packet_mut(row).drop(reason);
         }
+    }
+
+    fn lose_row(&mut self, row: usize, reason: Reason) {
+        let start = self.table.start(row) as u16;
+        self.table.set_frame(row, start, 0);
+        self.set_headers(row, &Headers::default());
+        self.packet_mut(row).drop(reason);
     }
 
     /// Gives its packets' rooms up for good: somebody may still write there. The slabs that they lie in are not used again.
@@ -373,6 +422,33 @@ impl Batch {
                 *verdict = Verdict::Forward as u8;
             }
         }
+    }
+}
+
+/// Packets of a batch of which a device left something to the CPU, from some function on.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftPackets<'a> {
+    returned: Returned<'a>,
+    last: u8,
+    with_flagged: bool,
+}
+
+impl<'a> LeftPackets<'a> {
+    /// Those that `returned` says, where `last` is the last function that worked on the device; with those that it flagged alone, of which
+    /// nothing but its `after` is left, or without.
+    pub fn new(returned: Returned<'a>, last: u8, with_flagged: bool) -> Self {
+        Self { returned, last, with_flagged }
+    }
+
+    /// Their rows in the batch's table.
+    fn rows(self) -> impl Iterator<Item = usize> + 'a {
+        let Self { returned, last, with_flagged } = self;
+        let most = last.saturating_add(if with_flagged { 2 } else { 1 });
+        let is_left = move |at| {
+            let [left]: [u8; 1] = returned.get(Left, at);
+            (1..=most).contains(&left)
+        };
+        returned.rows.each().filter(move |(_, at)| is_left(*at)).map(|(row, _)| row)
     }
 }
 

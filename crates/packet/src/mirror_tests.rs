@@ -163,3 +163,69 @@ fn each_function_takes_what_is_its_own() {
     batch.release();
     assert_eq!(batch.forward_count(), 2);
 }
+
+/// A launch whose kernels left packet 1 to the CPU, and whose function 0, the last there, flagged packet 2.
+fn left_by(batch: &Batch, rows: &LaunchRows) -> Vec<u8> {
+    let mut returned = table_of(batch, rows);
+    put(rows, &mut returned, Left, 1, &[1]);
+    put(rows, &mut returned, Left, 2, &[2]);
+    returned
+}
+
+#[test]
+fn what_is_left_is_fetched_and_keeps_what_is_newer() {
+    let mut arena = arena();
+    let mut batch = Batch::new(arena.tables.remove(0));
+    (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
+    let rows = rows_of(&batch);
+    let returned = left_by(&batch, &rows);
+    let left =
+        |with_flagged| LeftPackets::new(Returned::new(&returned, rows.of(0)), 0, with_flagged);
+    for (with_flagged, own) in [(false, 1..2), (true, 1..3)] {
+        let mut spans = Vec::new();
+        batch.spans_left(left(with_flagged), |span| spans.push(span));
+        let rooms: Vec<_> = own.map(|row| batch.table.room(row)).collect();
+        assert_eq!(spans, [rooms[0].start..rooms[rooms.len() - 1].end]);
+    }
+    // The rooms come back full of 0xee; Ethernet's source address, 6 bytes behind the frame's start, is the host's.
+    let fields = FieldSet::of(&[Field::EthSrc]);
+    let mut kept = Vec::new();
+    batch.keep_fields(left(true), fields, &mut kept);
+    assert_eq!(kept, [[1; 6], [2; 6]].concat());
+    [1, 2].iter().for_each(|&row| batch.table.frame_mut(row).fill(0xee));
+    let mut from = &kept[..];
+    batch.restore_fields(left(true), fields, &mut from);
+    assert!(from.is_empty());
+    for row in 0..4 {
+        let byte = if row == 1 || row == 2 { 0xee } else { row as u8 };
+        let expected = [vec![byte; 6], vec![row as u8; 6], vec![byte; 88]].concat();
+        assert_eq!(batch.packet(row).frame(), expected, "packet {row}");
+    }
+}
+
+#[test]
+fn what_only_a_mirror_has_is_lost_with_it() {
+    let mut arena = arena();
+    let mut batch = Batch::new(arena.tables.remove(0));
+    (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
+    assert!(!batch.lose_mirrored(1, Reason(9)));
+    let rows = rows_of(&batch);
+    let returned = left_by(&batch, &rows);
+    batch.accept_left(&Returned::new(&returned, rows.of(0)));
+    batch.set_mirrored(1, 0, true);
+    batch.packet_mut(0).drop(Reason(3));
+    batch.leave_none();
+    // Mirror 2 has them all, but for the one that is changed on the host.
+    put_left(&mut batch, 3);
+    batch.set_mirrored(2, 0, false);
+    assert!(batch.lose_mirrored(1, Reason(9)));
+    let reasons: Vec<_> =
+        (0..4).map(|row| (batch.packet(row).verdict(), batch.packet(row).len())).collect();
+    use Verdict::{Dropped, Forward};
+    assert_eq!(reasons, [(Dropped, 100), (Forward, 100), (Dropped, 0), (Forward, 100)]);
+}
+
+/// Says of a packet that it was flagged by function 0, the last on its device.
+fn put_left(batch: &mut Batch, row: usize) {
+    batch.table.column_mut(Left)[row] = 2;
+}

@@ -54,6 +54,8 @@ fn transfers(of: &Transfers) -> Value {
         "predicted_to_host_bytes": of.predicted_to_host_bytes,
         "missing_bytes": of.missing_bytes,
         "predicted_missing_bytes": of.predicted_missing_bytes,
+        "fetched_bytes": of.fetched_bytes,
+        "predicted_fetched_bytes": of.predicted_fetched_bytes,
         "launches": of.launches,
         "streams": of.streams,
     })

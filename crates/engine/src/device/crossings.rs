@@ -28,6 +28,24 @@ pub(crate) struct Crossings {
     pub(crate) back: FieldSet,
     /// Whether the mirror has the packets from here on, for launches behind.
     pub(crate) keeps_mirror: bool,
+    /// Whether in front of the launch the mirror alone has something of packets that are there.
+    pub(crate) relies_on_mirror: bool,
+    /// What the mirror alone has behind the launch.
+    pub(crate) left_there: LeftThere,
+}
+
+/// What of packets a mirror alone has behind a launch. Packets that a kernel left to the CPU, or that the host may change as they were
+/// flagged, are fetched from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LeftThere {
+    /// Fields of frames.
+    pub(crate) fields: FieldSet,
+    /// Fields that the mirror has not as the host has. Each can be gathered.
+    pub(crate) newer_here: FieldSet,
+    /// Whether flagged packets are fetched, too, of which nothing but `after` is left.
+    pub(crate) fetches_flagged: bool,
+    /// Of packets those that the plan expects to be fetched as they were flagged, as a share.
+    pub(crate) flagged_share: f64,
 }
 
 impl Crossings {
@@ -40,6 +58,8 @@ impl Crossings {
             there: FieldSet::EMPTY,
             back: FieldSet::EMPTY,
             keeps_mirror: false,
+            relies_on_mirror: false,
+            left_there: LeftThere::default(),
         }
     }
 
@@ -60,6 +80,8 @@ impl Crossings {
             there: fields(&step.to_device),
             back: fields(&step.to_host),
             keeps_mirror: step.mirror_after,
+            relies_on_mirror: false,
+            left_there: LeftThere::default(),
         }
     }
 
@@ -76,6 +98,11 @@ impl Crossings {
     /// Where kernels of functions find fields.
     pub(crate) fn binding(&self, scratch_words: usize) -> Binding {
         if self.is_direct() { self.columns(scratch_words) } else { Binding::MIRROR }
+    }
+
+    /// Bytes that the host may keep of a packet while it is fetched.
+    pub(crate) fn kept_len(&self) -> usize {
+        Binding::staged(self.left_there.newer_here, 0).map_or(0, |columns| columns.row_len())
     }
 
     /// The columns for the kernels that copy fields between them and the mirror; none where there is nothing to copy.

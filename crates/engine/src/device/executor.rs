@@ -2,7 +2,8 @@
 //!
 //! A launch goes in up to three works. The first copies the launch's table, with fields in columns of it, and rooms to the device, runs the
 //! kernels, and copies the table back beside those of the batches. Where more was found than came with it, the second copies that back. The
-//! last, where whole frames come back, copies rooms back over the host's. What of these there is the plan decides ([`Crossings`]).
+//! last copies rooms back over the host's: of all packets where whole frames come back, or of those that are left to the CPU where the mirror
+//! alone has something of them. What of these there is the plan decides ([`Crossings`]).
 //!
 //! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and a table of the
 //! launch's own in the same memory.
@@ -13,17 +14,17 @@ use std::sync::Arc;
 use warpline_device::{Argument, Failure, Part, Piece, Refused, Step, Stream, Work};
 
 use warpline_packet::{
-    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned,
+    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, LeftPackets, ReadWrite, Returned,
 };
 
 use super::crossings::{Crossings, RoomsThere};
 use super::lot::{Dimensions, Lot, There};
 use super::mirror::Mirror;
 use super::prediction::{FrameBytes, Prediction};
-use super::{LaunchData, Loaded, OnDevice};
+use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
-use crate::sys::lane_memory::lend_rooms;
+use crate::sys::lane_memory::{Lent, lend_rooms};
 
 /// A function of a segment.
 pub(crate) struct Member {
@@ -124,13 +125,80 @@ impl Executor {
         self.crossings.rooms_back && !self.is_in_place()
     }
 
+    /// The packets of batch `index` that are fetched from the mirror, as something is left to the CPU of them and the mirror alone has
+    /// something of them.
+    fn fetched(&self, lot: usize, index: usize) -> LeftPackets<'_> {
+        let last = self.segment.last().map_or(0, |member| member.position);
+        let with_flagged = self.crossings.left_there.fetches_flagged;
+        LeftPackets::new(self.returned(lot, index), last, with_flagged)
+    }
+
+    /// Starts the work that fetches such packets, of the launch of `lot`. Says whether there are any.
+    ///
+    /// # Errors
+    /// As for `start`, and that the mirror was given up.
+    pub(crate) fn fetch_left(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
+        let newer = self.crossings.left_there.newer_here;
+        let Some(mirror) = self.mirror.copy.clone().filter(|_| self.leaves_fields_there()) else {
+            return Ok(false);
+        };
+        let on = self.idle()?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        let mut kept = std::mem::take(&mut self.lots[lot].kept);
+        kept.clear();
+        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+            let left = self.fetched(lot, index);
+            batch.keep_fields(left, newer, &mut kept);
+            let Work { pieces, steps } = &mut work;
+            lend_rooms(&self.mirror.region, batch, Lent::Left(left), |piece, range| {
+                let to = Part { piece: pieces.len(), range: 0..range.len() };
+                pieces.push(piece);
+                steps.push(Step::CopyOut { from: mirror.at(range), to });
+            });
+        }
+        self.lots[lot].kept = kept;
+        if work.steps.is_empty() {
+            self.streams[on].spare = work;
+            return Ok(false);
+        }
+        if let Some(why) = self.failed() {
+            return Err(Failure::Lost(why.into()));
+        }
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work)?;
+        self.transfers.frames_to_host_bytes += back;
+        self.transfers.fetched_bytes += back;
+        Ok(true)
+    }
+
+    /// What was fetched is here: puts back over it what the host had newer.
+    pub(crate) fn restore_newer(&self, lot: usize, flights: &mut [Flight]) {
+        let mut kept = &self.lots[lot].kept[..];
+        for (index, Flight { batch, .. }) in flights.iter_mut().enumerate() {
+            let newer = self.crossings.left_there.newer_here;
+            batch.restore_fields(self.fetched(lot, index), newer, &mut kept);
+        }
+    }
+
+    /// Whether the mirror alone has something of packets behind a launch.
+    fn leaves_fields_there(&self) -> bool {
+        !self.crossings.left_there.fields.is_empty() && !self.is_in_place()
+    }
+
+    /// Drops the packets of a batch of which the mirror alone has something, as nothing is done there any more. Says whether there were such.
+    pub(crate) fn lose_mirrored(&self, batch: &mut Batch) -> bool {
+        self.crossings.relies_on_mirror
+            && !self.is_in_place()
+            && batch.lose_mirrored(self.mirror.number, DEVICE_LOST)
+    }
+
     /// Notes in a batch of a launch that is done which packets launches behind find in the mirror.
     pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
         if let Some(last) = self.segment.last()
             && self.crossings.keeps_mirror
             && !self.is_in_place()
         {
-            batch.set_mirrored(self.mirror.number, last.position, last.keeps_flagged);
+            let keeps_flagged = self.segment.iter().all(|member| member.keeps_flagged);
+            batch.set_mirrored(self.mirror.number, last.position, keeps_flagged);
         }
     }
 
@@ -277,11 +345,11 @@ impl Executor {
     /// Lends rooms of the packets to `work`: all, for it to work in them in place, or those that it is to copy to the mirror. Gives
     /// their bytes.
     fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
-        let without = match self.crossings.rooms_there {
-            _ if self.is_in_place() => None,
+        let which = match self.crossings.rooms_there {
+            _ if self.is_in_place() => Lent::All,
             RoomsThere::None => return Ok(0),
-            RoomsThere::Missing => Some(self.mirror.number),
-            RoomsThere::All => None,
+            RoomsThere::Missing => Lent::Without(self.mirror.number),
+            RoomsThere::All => Lent::All,
         };
         let Work { pieces, steps } = work;
         let mut bytes = 0;
@@ -294,7 +362,7 @@ impl Executor {
             pieces.push(piece);
         };
         let mut batches = flights.iter().map(|flight| &flight.batch);
-        match batches.all(|batch| lend_rooms(&self.mirror.region, batch, without, &mut copy)) {
+        match batches.all(|batch| lend_rooms(&self.mirror.region, batch, which, &mut copy)) {
             true => Ok(bytes),
             false => Err(Failure::Refused("a batch of another arena".into())),
         }
@@ -376,7 +444,7 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
         for flight in flights {
-            lend_rooms(&self.mirror.region, &flight.batch, None, |piece, range| {
+            lend_rooms(&self.mirror.region, &flight.batch, Lent::All, |piece, range| {
                 let to = Part { piece: pieces.len(), range: 0..range.len() };
                 pieces.push(piece);
                 steps.push(Step::CopyOut { from: mirror.at(range), to });

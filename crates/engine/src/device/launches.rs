@@ -35,6 +35,10 @@ pub(crate) struct Launches {
     /// What is to be told of its device, where it failed at this stage.
     failed: Option<String>,
     is_told: bool,
+    /// The positions of functions whose launches share the mirror.
+    mates: Vec<usize>,
+    /// No launch is started any more: a reload brought what is not on the device.
+    is_retired: bool,
 }
 
 struct Flying {
@@ -49,8 +53,10 @@ enum State {
     Running,
     /// What was found in packets is on its way back.
     Fetching,
-    /// Frames are on their way back.
+    /// All frames are on their way back.
     CopyingBack,
+    /// Frames of packets that kernels left to the CPU are.
+    FetchingLeft,
     Over(How),
 }
 
@@ -131,6 +137,8 @@ impl Launches {
             names: names.join(", "),
             failed: None,
             is_told: false,
+            mates: chain.loaded_on(&on.device.description().id),
+            is_retired: false,
         })
     }
 
@@ -192,8 +200,12 @@ impl Launches {
         let next = match (outcome, state) {
             (Ok(()), State::Running) => self.ran(slot),
             (Ok(()), State::Fetching) => self.fetched(slot),
+            (Ok(()), State::FetchingLeft) => {
+                self.executor.restore_newer(slot, &mut self.flying[slot].flights);
+                Ok(State::Over(How::Done))
+            }
             (Ok(()), _) => Ok(State::Over(How::Done)),
-            (Err(why), State::CopyingBack) => {
+            (Err(why), State::CopyingBack | State::FetchingLeft) => {
                 return self.fail(slot, How::Lost { is_used }, &why, clock);
             }
             (Err(why), _) => return self.fail(slot, self.without_kernels(is_used), &why, clock),
@@ -225,7 +237,8 @@ impl Launches {
         }
     }
 
-    /// All that kernels left beside frames is here: looks at it, and has frames copied back. On an error nothing of the host's was written.
+    /// All that kernels left beside frames is here: looks at it, and has frames copied back. On an error nothing of the host's was written;
+    /// of what the mirror alone has packets are lost.
     fn fetched(&mut self, slot: usize) -> Result<State, Failure> {
         let flights = &self.flying[slot].flights;
         let broken =
@@ -239,17 +252,20 @@ impl Launches {
                 .try_for_each(|found| batch.check_found(&returned, found))
                 .map_err(broken)?;
         }
-        if !self.executor.copies_back() {
-            return Ok(State::Over(How::Done));
+        if self.executor.copies_back() {
+            return self.executor.copy_back(slot, flights).map(|()| State::CopyingBack);
         }
-        self.executor.copy_back(slot, flights).map(|()| State::CopyingBack)
+        match self.executor.fetch_left(slot, flights)? {
+            true => Ok(State::FetchingLeft),
+            false => Ok(State::Over(How::Done)),
+        }
     }
 
     /// A launch takes too long: its stream is given up, and the device with it.
     fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
             State::Running | State::Fetching => self.without_kernels(true),
-            State::CopyingBack => How::Lost { is_used: true },
+            State::CopyingBack | State::FetchingLeft => How::Lost { is_used: true },
             State::Over(_) => return,
         };
         self.executor.give_up(slot);
@@ -263,7 +279,7 @@ impl Launches {
         (*id, *state) = (launch.id, State::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
-        if self.executor.failed().is_some() {
+        if self.is_retired || self.executor.failed().is_some() {
             return self.end(slot, How::ON_CPU, clock);
         }
         match self.executor.start(slot, flights) {
@@ -324,6 +340,12 @@ impl Launches {
         self.executor.note_mirrored(batch);
     }
 
+    /// Drops the packets of a batch whose work the device does not do and of which its memory alone has something. Says whether there were
+    /// such.
+    pub(crate) fn lose_mirrored(&self, batch: &mut Batch) -> bool {
+        self.executor.lose_mirrored(batch)
+    }
+
     /// What was found in the packets of a launch that the device did.
     pub(crate) fn found(&self, finished: &Finished) -> Option<FoundLists<'_>> {
         self.executor.found(finished.slot).filter(|_| finished.how == How::Done)
@@ -367,17 +389,24 @@ impl Launches {
         (transfers, self.failed.or(told))
     }
 
-    /// Launches from here on are of the functions of `chain`; nothing is under way.
+    /// Launches from here on are of the functions of `chain`; nothing is under way. Where one that shares the mirror is not on the device, no
+    /// launch is started any more: so what is in front of the reload finds all that it left there, and what comes behind it leaves nothing.
     pub(crate) fn reload(&mut self, chain: &Chain) {
-        let mut missing = false;
         for member in self.executor.segment_mut() {
-            match chain.loaded(member.position.into()) {
-                Some(loaded) => member.loaded = Arc::clone(loaded),
-                None => missing = true,
+            if let Some(loaded) = chain.loaded(member.position.into()) {
+                member.loaded = Arc::clone(loaded);
             }
         }
-        if missing {
-            self.give_up("what a reload brought is not on its device".into());
+        let mut mates = self.mates.iter();
+        if !self.is_retired && !mates.all(|&position| chain.loaded(position).is_some()) {
+            self.is_retired = true;
+            self.failed.get_or_insert_with(|| {
+                format!(
+                    "{} went on on the CPU: what a reload brought is not on its device",
+                    self.names
+                )
+            });
+            self.executor.segment_mut().iter().for_each(|member| member.loaded.set_given_up());
         }
     }
 }

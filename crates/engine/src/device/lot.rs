@@ -24,16 +24,17 @@ pub(crate) struct Dimensions {
     findings: usize,
     /// Bytes of a launch's findings.
     findings_len: usize,
+    /// Bytes that may be kept of a packet while it is fetched.
+    kept: usize,
 }
 
 impl Dimensions {
-    /// Of a stage with these launches in arenas of `layout`, whose packets have so many bytes of `columns` and whose functions keep so
-    /// many `findings` of each.
+    /// Of a stage with these launches in arenas of `layout`, that has so many bytes of each packet in `columns`, of which its functions
+    /// keep so many `findings`, and so many bytes are `kept` while it is fetched.
     pub(crate) fn new(
         limits: &LaunchLimits,
         layout: &ArenaLayout,
-        columns: usize,
-        findings: usize,
+        (columns, findings, kept): (usize, usize, usize),
     ) -> Self {
         let packets = LaunchRows::rows_for(limits.batches_max * layout.rows());
         let findings_len = match findings {
@@ -48,6 +49,7 @@ impl Dimensions {
             row_len: layout.row_len() + columns,
             findings,
             findings_len: findings_len.next_multiple_of(ALIGN),
+            kept,
         }
     }
 
@@ -87,6 +89,8 @@ pub(super) struct Lot {
     pub(super) there: There,
     /// Which packets have which rows of the table.
     pub(super) rows: LaunchRows,
+    /// What the host has newer of packets that are fetched, while they are.
+    pub(super) kept: Vec<u8>,
 }
 
 /// Where kernels find the table and findings: in buffers, or in place.
@@ -107,6 +111,7 @@ impl Lot {
     ) -> Result<Self, Failure> {
         let has_findings = by.has_findings();
         let rows = LaunchRows::with_capacity(by.batches, by.packets);
+        let kept = Vec::with_capacity(by.packets * by.kept);
         if mirror.copy.is_some() {
             let host = |len| device.host_memory(len);
             let there = |len| device.allocate(len);
@@ -116,6 +121,7 @@ impl Lot {
                 findings: has_findings.then(|| host(by.findings_len)).transpose()?,
                 there: There::Copied(there(by.table_len())?, found),
                 rows,
+                kept,
             });
         }
         let none = || Failure::OutOfMemory { wanted: by.launches_len(), free: None };
@@ -125,6 +131,7 @@ impl Lot {
             findings: has_findings.then(|| spare(by.findings_len)).transpose()?,
             there: There::InPlace,
             rows,
+            kept,
         })
     }
 

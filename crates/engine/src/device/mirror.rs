@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
 
+use super::Crossings;
 use crate::Chain;
 use crate::sys::lane_memory::LaneMemory;
 
@@ -57,5 +58,20 @@ impl<'a> Mirrors<'a> {
         let mirror = Mirror { memory, region, copy, number, failed };
         self.by_device.push((about.id.clone(), mirror.clone()));
         Ok(mirror)
+    }
+
+    /// A stage that `crossings` are for, with function `name` first, is not on `device`. Where it relies on what stages in front of it leave
+    /// there, these don't start anything there either; what is to be told of that.
+    pub(crate) fn leave(
+        &self,
+        crossings: &Crossings,
+        device: &dyn Device,
+        name: &str,
+    ) -> Option<String> {
+        let id = &device.description().id;
+        let (_, mirror) = self.by_device.iter().find(|(own, _)| own == id)?;
+        let why = format!("what {name} would find on {id} stays on the CPU, as it runs there");
+        let _ = crossings.relies_on_mirror.then(|| mirror.failed.set(why.clone()))?;
+        Some(why)
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Prediction {
     missing_share: f64,
     /// Whether rooms that go there are of such packets.
     lacks_some: bool,
+    /// Of packets that are fetched, as they were flagged.
+    fetched_share: f64,
 }
 
 /// Bytes of a launch.
@@ -37,6 +39,8 @@ pub(super) struct Predicted {
     pub(super) missing: u64,
     /// Of frames to the host.
     pub(super) back: u64,
+    /// Of these those of packets that are expected to be fetched.
+    pub(super) fetched: u64,
     lacks_some: bool,
 }
 
@@ -59,6 +63,7 @@ impl Predicted {
         sum.predicted_to_device_bytes += all[0] - frames_there + self.there;
         sum.predicted_to_host_bytes += all[1] - fields_back + self.back;
         sum.predicted_missing_bytes += self.missing;
+        sum.predicted_fetched_bytes += self.fetched;
         sum.missing_bytes += if self.lacks_some { rooms_there } else { 0 };
     }
 }
@@ -80,6 +85,7 @@ impl Prediction {
             back: way(crossings.back, crossings.rooms_back),
             missing_share: crossings.missing_share,
             lacks_some: crossings.rooms_there == RoomsThere::Missing,
+            fetched_share: crossings.left_there.flagged_share,
         }
     }
 
@@ -87,7 +93,8 @@ impl Prediction {
     pub(super) fn of_launch(&self, flights: &[Flight], table_rows: usize) -> Predicted {
         let mut counts = [0; 3];
         let mut rooms = 0;
-        let has_rooms = self.there.has_rooms || self.back.has_rooms || self.missing_share > 0.0;
+        let shares = self.missing_share + self.fetched_share;
+        let has_rooms = self.there.has_rooms || self.back.has_rooms || shares > 0.0;
         for Flight { batch, .. } in flights {
             for (of_version, is_there) in counts.iter_mut().zip(batch.versions_present(VERSIONS)) {
                 *of_version = if is_there { table_rows as u64 } else { *of_version };
@@ -99,7 +106,9 @@ impl Prediction {
                 way.fields.iter().zip(counts).map(|(width, count)| width * count).sum();
             fields + if way.has_rooms { rooms } else { 0 }
         });
-        let missing = (self.missing_share * rooms as f64) as u64;
-        Predicted { there: there + missing, missing, back, lacks_some: self.lacks_some }
+        let of_rooms = |share: f64| (share * rooms as f64) as u64;
+        let (missing, fetched) = (of_rooms(self.missing_share), of_rooms(self.fetched_share));
+        let (there, back) = (there + missing, back + fetched);
+        Predicted { there, missing, back, fetched, lacks_some: self.lacks_some }
     }
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use warpline_device::{Device, Failure, HostMemory, Piece, Region};
-use warpline_packet::{ALIGN, Batch, HeapMemory, Memory};
+use warpline_packet::{ALIGN, Batch, HeapMemory, LeftPackets, Memory};
 
 /// Memory that an arena is made of and that devices may be told of, and behind the arena what launches have of their own where a
 /// device works in it in place.
@@ -89,13 +89,23 @@ unsafe impl Memory for LaneMemory {
     }
 }
 
-/// Lends the rooms of the packets of `batch` that are still forwarded, of all or of those that mirror `without` does not have, and names
-/// where they lie. The batch is not touched until
+/// Which packets' rooms are lent, of those of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lent<'a> {
+    /// Of all that are still forwarded.
+    All,
+    /// Of those of them that the mirror of this number does not have.
+    Without(u8),
+    /// Of those of which something is left to the CPU.
+    Left(LeftPackets<'a>),
+}
+
+/// Lends rooms of packets of `batch`, and names where they lie. The batch is not touched until
 /// the pieces have come back or their stream was given up. Says whether all lie in `region`.
 pub(crate) fn lend_rooms(
     region: &Region,
     batch: &Batch,
-    without: Option<u8>,
+    which: Lent<'_>,
     mut take: impl FnMut(Piece, Range<usize>),
 ) -> bool {
     let mut all = true;
@@ -109,9 +119,10 @@ pub(crate) fn lend_rooms(
             None => all = false,
         }
     };
-    match without {
-        Some(mirror) => batch.spans_without(mirror, lend),
-        None => batch.spans(lend),
+    match which {
+        Lent::All => batch.spans(lend),
+        Lent::Without(mirror) => batch.spans_without(mirror, lend),
+        Lent::Left(left) => batch.spans_left(left, lend),
     }
     all
 }

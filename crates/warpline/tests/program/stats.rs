@@ -56,6 +56,8 @@ const TRANSFERS: &[(&str, &str)] = &[
     ("predicted_to_host_bytes", "whole"),
     ("missing_bytes", "whole"),
     ("predicted_missing_bytes", "whole"),
+    ("fetched_bytes", "whole"),
+    ("predicted_fetched_bytes", "whole"),
     ("launches", "whole"),
     ("streams", "whole"),
 ];
