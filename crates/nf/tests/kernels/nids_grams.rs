@@ -4,7 +4,8 @@ use warpline_device::Device;
 use warpline_nf::harness::Input;
 use warpline_packet::{Binding, Field, kernel_layout};
 
-use crate::driver::{Program, compare, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{Program, compare, devices};
 use crate::frames::{Random, ethernet, ipv4, random};
 use crate::nids::{Set, V4, V6, edges, hostile, literals, nested, tcp};
 use crate::side::{Side, WORKED, layout};
