@@ -13,6 +13,7 @@ use warpline_packet::{
     ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LinkType, Place, Span, StagedColumn,
 };
 
+use crate::compiled::compile_all;
 use crate::driver::{Program, devices, list};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, udp};
 use crate::ipsec::gateway::{Files, Sa};
@@ -331,6 +332,16 @@ fn kernels_copy_fields_between_frames_and_columns() {
             assert_eq!(differs, None, "{}: {put:?} there, {take:?} back", device.description());
         }
     }
+}
+
+#[test]
+fn kernels_compile_for_gpus() {
+    let (function, words) = build(&DEFINITION, "", Path::new("."));
+    let (staging, layout) = Staging::new(Binding::stageable(), layout(&*function, words, LEN_MAX));
+    let [put, take] = halves();
+    let kernels = field_copies();
+    let binding = staging.binding.with_copies(put, take);
+    compile_all(&kernels, &source(&kernels, &layout, &binding));
 }
 
 /// ESP makes headers in frames, of which columns would know nothing.
