@@ -1,8 +1,9 @@
-//! What the compiler for NVIDIA's GPUs says of a kernel that it made: registers and stack, by which one sees what a change costs
-//! where there is no GPU.
+//! What the compiler for NVIDIA's GPUs says of a kernel that it made: registers, stack and spills, by which one sees what a change
+//! costs where there is no GPU.
 //!
-//! A cubin is an ELF file; its section `.nv.info` lists attributes of kernels by their symbols. NVIDIA doesn't describe it: the
-//! numbers of the attributes are those that its own tools show.
+//! A cubin is an ELF file; its section `.nv.info` lists attributes of kernels by their symbols, and `.nv.info.NAME` those of one
+//! kernel. NVIDIA doesn't describe them: the numbers of the attributes are those that its own tools show. NVRTC
+//! 12.9 and 13.0 tell spills; another may tell none where there are some.
 
 /// A kernel of a cubin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Figures {
     pub registers: u32,
     /// Bytes of a work-item's stack: spilled registers, and arrays that are indexed by what is not constant.
     pub stack: u32,
+    /// Instructions that put registers on the stack for which there were none left, or fetch them from there.
+    pub spills: u32,
 }
 
 /// The kernels of `cubin`, by name; none where it is not what was expected.
@@ -26,6 +29,10 @@ pub fn figures(cubin: &[u8]) -> Vec<Figures> {
 const REGISTERS: u8 = 0x2f;
 /// `EIATTR_FRAME_SIZE`.
 const FRAME_SIZE: u8 = 0x11;
+/// `EIATTR_ANNOTATIONS`: a kind and a place in the code for each instruction that is one of these.
+const ANNOTATIONS: u8 = 0x55;
+/// Of a kind: `SpillRefill`.
+const SPILL_REFILL: u32 = 1;
 /// `EIFMT_SVAL`: as many bytes follow as it says; of the other formats none.
 const WITH_BYTES: u8 = 0x04;
 /// Bytes of an entry of an ELF symbol table.
@@ -39,26 +46,50 @@ fn read(elf: &[u8]) -> Option<Vec<Figures>> {
         text_at(names, at)
     };
     let mut all: Vec<Figures> = Vec::new();
-    let mut rest = section(elf, ".nv.info")?;
-    while let [format, attribute, low, high, after @ ..] = rest {
-        let len = if *format == WITH_BYTES { u16::from_le_bytes([*low, *high]) } else { 0 };
-        let (value, next) = after.split_at_checked(len.into())?;
-        rest = next;
-        if *format != WITH_BYTES || ![REGISTERS, FRAME_SIZE].contains(attribute) {
+    for (attribute, value) in Attributes(section(elf, ".nv.info")?) {
+        if ![REGISTERS, FRAME_SIZE].contains(&attribute) {
             continue;
         }
         let kernel = name_of(u32_at(value, 0)? as usize)?;
         let number = u32_at(value, 4)?;
         if !all.iter().any(|one| one.kernel == kernel) {
-            all.push(Figures { kernel: kernel.into(), registers: 0, stack: 0 });
+            let spills = spills(elf, kernel);
+            all.push(Figures { kernel: kernel.into(), registers: 0, stack: 0, spills });
         }
         let own = all.iter_mut().find(|one| one.kernel == kernel)?;
-        match *attribute {
+        match attribute {
             REGISTERS => own.registers = number,
             _ => own.stack = number,
         }
     }
     Some(all)
+}
+
+/// How many instructions of `kernel` are told to spill or to refill.
+fn spills(elf: &[u8], kernel: &str) -> u32 {
+    let own = Attributes(section(elf, &format!(".nv.info.{kernel}")).unwrap_or_default());
+    let annotations = own.filter(|(attribute, _)| *attribute == ANNOTATIONS);
+    // How long those of other kinds are isn't known; these have a place of four bytes.
+    let counts = annotations.map(|(_, value)| {
+        let kinds = value.chunks_exact(8).map(|one| u32_at(one, 0));
+        kinds.take_while(|kind| *kind == Some(SPILL_REFILL)).count() as u32
+    });
+    counts.sum()
+}
+
+/// Attributes with the bytes that follow them, up to one that is cut short.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let [format, attribute, low, high, after @ ..] = self.0 else { return None };
+        let len = if *format == WITH_BYTES { u16::from_le_bytes([*low, *high]) } else { 0 };
+        let (value, rest) = after.split_at_checked(len.into())?;
+        self.0 = rest;
+        Some((*attribute, value))
+    }
 }
 
 /// The bytes of an ELF section.

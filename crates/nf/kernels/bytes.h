@@ -26,8 +26,9 @@ FUNCTION void store_word(GLOBAL u8 *at, u32 word)
     }
 }
 
-/* The sixteen bytes at `at` as words, of which the first `len` count. Read as one or two pieces of sixteen bytes where those are
- * aligned, none of which holds no byte that counts: so nothing outside of a packet's room is read, whose ends are multiples of 64. */
+/* The sixteen bytes at `at` as words, of which the first `len` count, all where it is more. Read as one or two pieces of sixteen
+ * bytes where those are aligned, none of which holds no byte that counts: so nothing outside of a packet's room is read, whose ends
+ * are multiples of 64. */
 FUNCTION void load_words(const GLOBAL u8 *at, u32 len, u32 *words)
 {
     u32 odd = (u32)(u64)at & 15, shift = 8 * (odd & 3);

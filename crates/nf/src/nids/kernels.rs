@@ -9,10 +9,12 @@ use super::matcher::{Error, Flat, GramTables};
 use super::{Nids, scan};
 use crate::kernels::{BYTES, Element, FINDINGS, KernelStep, KernelTable, Kernels, Text, number_of};
 
+/// Work-items of a group.
+const GROUP: u32 = 128;
 const SCAN: &[KernelStep] =
-    &[KernelStep { name: "scan_payloads", group: 128, shared_big: 0, items_per_packet: 1 }];
+    &[KernelStep { name: "scan_payloads", group: GROUP, shared_big: 0, items_per_packet: 1 }];
 const FILTER: &[KernelStep] =
-    &[KernelStep { name: "filter_payloads", group: 128, shared_big: 0, items_per_packet: 1 }];
+    &[KernelStep { name: "filter_payloads", group: GROUP, shared_big: 0, items_per_packet: 1 }];
 
 const PAYLOAD: Text = ("payload.h", include_str!("kernel/payload.h"));
 const LITERALS: Text = ("literals.h", include_str!("kernel/literals.h"));
@@ -137,6 +139,7 @@ fn of_grams(grams: GramTables) -> Own {
     ];
     let mut all_defines = vec![
         ("HAS_REST", grams.rest.is_some().into()),
+        ("GROUP", GROUP.into()),
         ("STEPS_MIN", STEPS_MIN),
         ("HASH_FACTOR", GramTables::HASH_FACTOR.into()),
         ("FILTER_SHIFT", grams.filter_shift.into()),

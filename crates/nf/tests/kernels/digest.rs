@@ -7,7 +7,8 @@ use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
 use warpline_packet::LinkType;
 
-use crate::driver::{Tally, compare, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{Tally, compare, devices};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const V4: [u8; 4] = [192, 0, 2, 1];

@@ -4,7 +4,8 @@ use warpline_nf::harness::Input;
 use warpline_nf::harness::finder::Finder;
 use warpline_packet::ScratchWord;
 
-use crate::driver::{Tally, compare, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{Tally, compare, devices};
 use crate::frames::{Random, random};
 
 const V4: [u8; 4] = [192, 0, 2, 1];

@@ -9,7 +9,8 @@ use warpline_nf::firewall::DEFINITION;
 use warpline_nf::harness::{Input, build};
 use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType};
 
-use crate::driver::{compare_staged, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{compare_staged, devices};
 use crate::frames::{LINK, Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const RULES: &str = "drop tcp flags syn,fin/syn,fin\naccept tcp to 10.1.0.0/16 port 9,80\n\

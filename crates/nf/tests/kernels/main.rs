@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a test names the devices that are not there")]
 
+mod compiled;
 mod digest;
 mod driver;
 mod findings;

@@ -9,7 +9,8 @@ use warpline_nf::harness::{Input, build};
 use warpline_nf::nat::DEFINITION;
 use warpline_packet::LinkType;
 
-use crate::driver::{bindings, compare_staged, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{bindings, compare_staged, devices};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const REMOTE: [u8; 4] = [192, 0, 2, 9];

@@ -10,7 +10,8 @@ use warpline_nf::nids::matcher::Hits;
 use warpline_nf::nids::{DEFINITION, matcher_of};
 use warpline_packet::{Field, FieldSet};
 
-use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{Tally, compare, compare_staged, devices};
 use crate::frames::{Random, ethernet, ipv4, ipv6, random, snapped};
 
 pub(crate) const V4: [u8; 4] = [192, 0, 2, 1];

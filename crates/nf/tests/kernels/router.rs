@@ -11,7 +11,8 @@ use warpline_nf::harness::{Input, build};
 use warpline_nf::router::DEFINITION;
 use warpline_packet::{Field, FieldSet, LinkType};
 
-use crate::driver::{Tally, compare, compare_staged, compile_for_cuda, devices};
+use crate::compiled::compile_for_cuda;
+use crate::driver::{Tally, compare, compare_staged, devices};
 use crate::frames::{Random, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
 const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n192.0.2.0/24 direct\n\

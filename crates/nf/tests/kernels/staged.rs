@@ -14,6 +14,7 @@ use warpline_packet::{
     StagedColumn,
 };
 
+use crate::compiled::compile_all;
 use crate::driver::{Program, all_columns, devices, rows_of};
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, udp};
 use crate::ipsec::gateway::{Files, Sa};
@@ -356,6 +357,14 @@ fn kernels_copy_fields_between_frames_and_columns() {
             assert_eq!(differs(&after.table, &table), None, "{said}: {take:?} back");
         }
     }
+}
+
+#[test]
+fn kernels_compile_for_gpus() {
+    let [put, take] = halves();
+    let kernels = field_copies();
+    let columns = Binding::staged(Binding::stageable(), 0).expect("fields with places");
+    compile_all(&kernels, &source(&kernels, &columns.with_copies(put, take)));
 }
 
 /// ESP makes headers in frames, of which columns would know nothing.

@@ -87,17 +87,18 @@ FUNCTION int find_by_grams(const Set *all, const GLOBAL u8 *text, u32 len, Hits 
 {
     u32 before = 0, words[4];
     for (u32 at = 0; at < len && hits->len <= KEPT_MAX; at += 16) {
-        u32 own = len - at < 16 ? len - at : 16;
-        load_words(text + at, own, words);
+        load_words(text + at, len - at, words);
         UNROLL
         for (u32 i = 0; i < 4; i++) words[i] = fold_case(words[i]);
-        u32 ends = ends_of_grams(all, before, words) & ((1u << own) - 1);
+        u32 ends = ends_of_grams(all, before, words);
         before = words[3];
         /* No gram ends in the first three bytes. */
         if (at == 0) ends &= ~7u;
         while (ends) {
             u32 end = 31 - leading_zeros(ends & (0u - ends));
             ends &= ends - 1;
+            /* What was looked up behind the payload. */
+            if (at + end >= len) break;
             if (!look_closer(all, text, len, at + end - 3, hits, left)) return 0;
         }
     }
@@ -151,18 +152,26 @@ FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hit
 FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hits, u32 *left) { return 1; }
 #endif
 
-/* WORD says where the ids of what was found are kept. */
+/* What stands for a packet that gets no word; room for findings ends before. */
+#define NOT_OURS 0xfffffffeu
+#define TO_LEAVE 0xfffffffdu
+
+/* WORD says where the ids of what was found are kept. It is written behind the search, by a block that finds the packet again: a packet
+ * that was kept meanwhile would take registers that the search has not got. */
 PACKET_KERNEL(filter_payloads)
 {
+    SHARED(u32, words, GROUP);
     ITEMS {
+        words[item()] = NOT_OURS;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, count, index());
         if (!is_ours(p)) continue;
-        if (!has_text(p)) { set_scratch(p, WORD, 0); continue; }
-        if (lacks_ports(p)) { leave(p, place); continue; }
+        words[item()] = 0;
+        if (!has_text(p)) continue;
+        if (lacks_ports(p)) { words[item()] = TO_LEAVE; continue; }
         Fields f = fields_of(p);
         u32 number = number_of(f, port_classes, numbers);
-        if (number == NONE) { set_scratch(p, WORD, 0); continue; }
+        if (number == NONE) continue;
         Set all;
         all.literals.exact = exact; all.literals.entries = entries; all.literals.ids = ids + number * ENTRIES;
         all.rest.byte_classes = byte_classes; all.rest.cells = cells; all.rest.outputs = outputs;
@@ -174,12 +183,19 @@ PACKET_KERNEL(filter_payloads)
         int is_done = find_by_grams(&all, text, len, &hits, &left) && find_rest(&all, text, len, &hits, &left);
 #ifdef TELL_STEPS
         /* For tests: how many steps that took. */
-        set_scratch(p, WORD, STEPS_MIN + len - left);
+        words[item()] = STEPS_MIN + len - left;
         continue;
 #endif
-        if (!is_done) { leave(p, place); continue; }
+        if (!is_done) { words[item()] = TO_LEAVE; continue; }
         u32 word = hits.len > KEPT_MAX ? NO_ROOM : begin_list(findings, findings_room, hits.len);
-        set_scratch(p, WORD, word);
+        words[item()] = word;
         for (u32 i = 0; i < hits.len && word != NO_ROOM; i++) put_finding(findings, word, i, hits.ids[i]);
+    }
+    ITEMS {
+        u32 word = words[item()];
+        if (word == NOT_OURS) continue;
+        Packet p = packet_at(arena, packets, count, index());
+        if (word == TO_LEAVE) leave(p, place);
+        else set_scratch(p, WORD, word);
     }
 }

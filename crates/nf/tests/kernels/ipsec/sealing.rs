@@ -5,7 +5,7 @@ use warpline_packet::LinkType;
 
 use super::gateway::{Files, Form, OPEN, Sa};
 use super::{compare, lens, on_some_link};
-use crate::driver::compile_for_cuda;
+use crate::compiled::compile_for_cuda;
 use crate::frames::{Random, TCP, ethernet, ipv4, ipv6, on_link, random, udp};
 
 /// UDP of every length for every SA, of the versions that it carries by turns.
