@@ -6,7 +6,7 @@ PACKET_KERNEL(put_fields)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         put_fields_of(p, fields_of(p));
     }
 }
@@ -15,7 +15,7 @@ PACKET_KERNEL(take_fields)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         take_fields_of(p, fields_of(p));
     }
 }

@@ -11,13 +11,13 @@ typedef struct {
     u32 rows, row;
 } Packet;
 
-/* Packet i of a launch of `count`; a column has a multiple of four rows. */
-FUNCTION Packet packet_at(GLOBAL u8 *arena, GLOBAL u8 *packets, u32 count, u32 i)
+/* Packet i of a launch. */
+FUNCTION Packet packet_at(GLOBAL u8 *arena, GLOBAL u8 *packets, u32 rows, u32 i)
 {
     Packet p;
     p.arena = arena;
     p.table = packets;
-    p.rows = (count + 3) & ~3u;
+    p.rows = rows;
     p.row = i;
     return p;
 }

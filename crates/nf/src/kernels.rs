@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! and finds `arena` there, the mirror; `packets`, the table of the launch's packets (`kernels/packet.h`); the function's tables by their
+//! and finds `arena` there, the mirror; `packets` and `packet_rows`, the table of the launch's packets (`kernels/packet.h`); the function's tables by their
 //! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
 //! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
 //! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
@@ -115,6 +115,8 @@ pub enum KernelParameter {
     Findings,
     /// For how many numbers they have room.
     FindingsRoom,
+    /// Rows that a column of that table has.
+    PacketRows,
     /// How many packets there are.
     Count,
     /// The function's place in the chain.
@@ -255,10 +257,17 @@ impl Kernels {
 
     /// What each of the kernels takes, in order.
     pub fn parameters(&self) -> Vec<KernelParameter> {
-        use KernelParameter::{Arena, Count, Findings, FindingsRoom, Packets, Place, Table};
+        use KernelParameter::{
+            Arena, Count, Findings, FindingsRoom, PacketRows, Packets, Place, Table,
+        };
         let tables = (0..self.tables.len()).map(Table);
         let findings = self.findings.iter().flat_map(|_| [Findings, FindingsRoom]);
-        [Arena, Packets].into_iter().chain(tables).chain(findings).chain([Count, Place]).collect()
+        [Arena, Packets]
+            .into_iter()
+            .chain(tables)
+            .chain(findings)
+            .chain([PacketRows, Count, Place])
+            .collect()
     }
 
     /// A macro for the head of each kernel.
@@ -284,6 +293,7 @@ impl Kernels {
             }
             KernelParameter::Findings => "GLOBAL u32 *findings".into(),
             KernelParameter::FindingsRoom => "u32 findings_room".into(),
+            KernelParameter::PacketRows => "u32 packet_rows".into(),
             KernelParameter::Count => "u32 count".into(),
             KernelParameter::Place => "u32 place".into(),
         }

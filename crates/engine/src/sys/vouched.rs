@@ -4,7 +4,7 @@ use warpline_device::{
     Argument, Buffer, Header, Kernel, KernelCall, KernelSpec, Parameter, Source,
 };
 use warpline_nf::{KernelHeader, KernelParameter, KernelStep, Kernels};
-use warpline_packet::{Binding, kernel_layout};
+use warpline_packet::{Binding, LaunchRows, kernel_layout};
 
 /// The text of a function, for fields that lie where `binding` says.
 pub fn source(kernels: &Kernels, binding: &Binding) -> Source {
@@ -32,9 +32,10 @@ fn kind_of(parameter: KernelParameter) -> Parameter {
             Parameter::Writes
         }
         KernelParameter::Table(_) => Parameter::Reads,
-        KernelParameter::FindingsRoom | KernelParameter::Count | KernelParameter::Place => {
-            Parameter::U32
-        }
+        KernelParameter::FindingsRoom
+        | KernelParameter::PacketRows
+        | KernelParameter::Count
+        | KernelParameter::Place => Parameter::U32,
     }
 }
 
@@ -66,6 +67,9 @@ impl Given<'_> {
             KernelParameter::Table(number) => Argument::Reads(self.tables[number].whole()),
             KernelParameter::Findings => self.findings.clone().unwrap_or(Argument::U32(0)),
             KernelParameter::FindingsRoom => Argument::U32(self.findings_room),
+            KernelParameter::PacketRows => {
+                Argument::U32(LaunchRows::rows_for(self.count as usize) as u32)
+            }
             KernelParameter::Count => Argument::U32(self.count),
             KernelParameter::Place => Argument::U32(self.place.into()),
         };

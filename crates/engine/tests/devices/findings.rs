@@ -79,7 +79,7 @@ fn findings_of_devices_are_those_of_the_cpu() {
 /// A kernel that says of each packet that its list is where nothing was kept; `word` is the bytes of a row before the word.
 fn lie(word: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
-        let [_, Value::Writes(table), _, _, Value::Number(count), _] = values else {
+        let [_, Value::Writes(table), _, _, _, Value::Number(count), _] = values else {
             panic!("other parameters: {values:?}")
         };
         let column = word * LaunchRows::rows_for(*count as usize);

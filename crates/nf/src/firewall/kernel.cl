@@ -201,7 +201,7 @@ PACKET_KERNEL(filter)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p) || reject_malformed(p, place)) continue;
         u32 standing = standing_of(p), reason = refusal(standing), version = ip_version(p);
         if (reason != REASONS) { drop(p, reason, place); continue; }

@@ -95,7 +95,7 @@ PACKET_KERNEL(hash_flows)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         u32 version = ip_version(p), hash = 0;
         if (!malformed(p) && (version == 4 || version == 6)) {

@@ -11,7 +11,7 @@ PACKET_KERNEL(find_bytes)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p) || reject_malformed(p, place)) continue;
         if (ip_version(p) == 0 || header_flags(p) & FLAG_SNAPPED) continue;
         u32 start = payload_offset(p), end = ip_end(p);

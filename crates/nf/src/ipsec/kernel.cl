@@ -21,7 +21,7 @@ PACKET_KERNEL(ipsec_seal)
     ITEMS {
         Task t;
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (is_ours(p) && has_task(p, sas, WORK_SEAL, place, &t)) seal_packet(t, place, encrypting);
     }
 }
@@ -102,7 +102,7 @@ PACKET_KERNEL(ipsec_open)
         Task t;
         Opening by = {0, 0, decrypting, box};
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (is_ours(p) && has_task(p, sas, WORK_OPEN, place, &t) && !is_counter_mode(t.sa)) open_packet(t, place, by);
     }
 }
@@ -116,7 +116,7 @@ PACKET_KERNEL(ipsec_open_counter)
         Task t;
         Opening by = {1, encrypting, 0, 0};
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (is_ours(p) && has_task(p, sas, WORK_OPEN, place, &t) && is_counter_mode(t.sa)) open_packet(t, place, by);
     }
 }

@@ -98,7 +98,7 @@ PACKET_KERNEL(tunnel)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         u32 version = tag_of(p);
         if (version != 4 && version != 6) continue;

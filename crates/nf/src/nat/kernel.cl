@@ -87,7 +87,7 @@ PACKET_KERNEL(translate)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         u32 action = tag_of(p), port = port_of(p), version = ip_version(p);
         if (action == 0 || action > ACTIONS || (version != 4 && version != 6)) continue;

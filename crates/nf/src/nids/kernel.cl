@@ -26,7 +26,7 @@ PACKET_KERNEL(scan_payloads)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         if (!has_text(p)) { set_scratch(p, WORD, 0); continue; }
         if (lacks_ports(p)) { leave(p, place); continue; }

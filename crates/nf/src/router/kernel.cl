@@ -100,7 +100,7 @@ PACKET_KERNEL(route)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p) || reject_malformed(p, place)) continue;
         u32 version = ip_version(p), header_len = version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6;
         if (version != 4 && version != 6) { refuse_other(p, place); continue; }

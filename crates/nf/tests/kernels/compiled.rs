@@ -30,10 +30,11 @@ const ARRAYS: [(&str, u32); 4] = [
     ("ipsec_open_counter", 96),
 ];
 /// Instructions that spill and refill, by architecture; no other kernel has any.
-const SPILLS: [(u32, &str, u32); 2] = [
+const SPILLS: [(u32, &str, u32); 3] = [
     // A register, once each.
     (80, "ipsec_open", 2),
     (80, "ipsec_open_counter", 11),
+    (90, "ipsec_open", 9),
 ];
 
 /// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
@@ -106,7 +107,7 @@ PACKET_KERNEL(digest_payloads)
         }
         UNROLL
         for (u32 i = 0; i < 300; i++) sum ^= all[i];
-        set_scratch(packet_at(arena, packets, count, 0), 0, sum);
+        set_scratch(packet_at(arena, packets, packet_rows, 0), 0, sum);
     }
 }
 ";

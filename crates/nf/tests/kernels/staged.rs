@@ -156,7 +156,7 @@ PACKET_KERNEL(digest_payloads)
 {
     ITEMS {
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         Fields f = fields_of(p);
         change_link(f);

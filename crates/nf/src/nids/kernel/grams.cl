@@ -164,7 +164,7 @@ PACKET_KERNEL(filter_payloads)
     ITEMS {
         words[item()] = NOT_OURS;
         if (index() >= count) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         words[item()] = 0;
         if (!has_text(p)) continue;
@@ -194,7 +194,7 @@ PACKET_KERNEL(filter_payloads)
     ITEMS {
         u32 word = words[item()];
         if (word == NOT_OURS) continue;
-        Packet p = packet_at(arena, packets, count, index());
+        Packet p = packet_at(arena, packets, packet_rows, index());
         if (word == TO_LEAVE) leave(p, place);
         else set_scratch(p, WORD, word);
     }
