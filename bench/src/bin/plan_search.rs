@@ -36,6 +36,7 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
         end_reads: Problem::sink_reads(),
         gathered: FieldSet::FRAME,
         is_recoverable: false,
+        fetches_first: false,
     }
 }
 

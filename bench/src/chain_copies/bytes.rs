@@ -1,9 +1,8 @@
 //! Bytes a packet that crossed, as the engine counted them, beside what the plan of the same rule has, and the least that any plan has.
 
 use warpline_engine::stats::Transfers;
-use warpline_engine::{Chain, planned};
-use warpline_packet::FieldSet;
-use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Problem, Way as Cross};
+use warpline_engine::{Chain, PlanOptions, planned};
+use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Problem};
 
 use super::{ByLen, MODES, Points, table};
 
@@ -44,12 +43,13 @@ impl Bytes {
         let frames = [sum(|own| own.frames_to_device_bytes), sum(|own| own.frames_to_host_bytes)];
         let all = [sum(|own| own.to_device_bytes), sum(|own| own.to_host_bytes)];
         let lists = lists(chain);
-        let problem = planned(chain, len).problem;
+        // Launches can't leave fields on a device yet.
+        let options = PlanOptions { packet_len: len, recoverable: true, ..chain.plan() };
+        let problem = planned(chain, options).problem;
         let mut by_bytes = problem.clone();
         by_bytes.links.fill(BYTES_ALONE);
-        let told = |problem: &Problem, mode| {
-            Told::of(problem, &problem.plan(mode).expect("links of all devices"))
-        };
+        let told =
+            |problem: &Problem, mode| Told::of(&problem.plan(mode).expect("links of all devices"));
         Self {
             frames,
             tables: [0, 1].map(|way| all[way] - frames[way] - lists[way]),
@@ -89,20 +89,11 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
 };
 
 impl Told {
-    fn of(problem: &Problem, plan: &Plan) -> Self {
+    fn of(plan: &Plan) -> Self {
         let mut own = Self::default();
         let mut add = |way: usize, crossing: &Crossing| {
-            let tables = problem.widths.of_set(crossing.fields & !FieldSet::FRAME);
-            let frames = match crossing.way {
-                Cross::Nothing => 0.0,
-                Cross::Frame => problem.widths.room,
-                _ => problem.widths.of_set(crossing.fields & FieldSet::FRAME),
-            };
-            // Of flagged packets bytes are an average over all.
-            let whole = tables + frames;
-            let share = if whole > 0.0 { crossing.bytes / whole } else { 0.0 };
-            own.tables[way] += tables * share;
-            own.frames[way] += frames * share;
+            own.tables[way] += crossing.row_bytes;
+            own.frames[way] += crossing.bytes - crossing.row_bytes;
         };
         for step in &plan.steps {
             for crossing in [&step.to_device, &step.missing] {

@@ -152,7 +152,7 @@ impl PaperChain {
         };
         let members: Vec<Member<'_>> = self.functions.iter().map(member).collect();
         let mut chain = chain_of(self.name, &members, cases.folder());
-        chain.set_plan(PlanOptions { mode: way.mode, packet_len });
+        chain.set_plan(PlanOptions { mode: way.mode, packet_len, ..PlanOptions::default() });
         chain
     }
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use warpline_nf::Function;
-use warpline_packet::{Access, Binding, Field, FieldSet, ReadWrite};
+use warpline_packet::{Access, Binding, Columns, Field, FieldSet, ReadWrite};
 
-use warpline_sched::{Mode, PlannedFunction, Problem, Widths};
+use warpline_sched::{Mode, PlannedFunction, Problem, RowBytes, Widths};
 
 use crate::device::Crossings;
 use crate::{Chain, Instance, StagePlan};
@@ -17,6 +17,9 @@ pub struct PlanOptions {
     pub mode: Mode,
     /// Bytes of the frames that the plan is made for.
     pub packet_len: u32,
+    /// Whether the host has all that anyone will need behind every launch, so that a lost device costs no packet that was not being
+    /// copied.
+    pub recoverable: bool,
 }
 
 impl PlanOptions {
@@ -26,7 +29,7 @@ impl PlanOptions {
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { mode: Mode::Adaptive, packet_len: Self::PACKET_LEN }
+        Self { mode: Mode::Adaptive, packet_len: Self::PACKET_LEN, recoverable: false }
     }
 }
 
@@ -43,9 +46,12 @@ pub struct Planned {
     pub devices: Vec<String>,
 }
 
-/// The problem of `chain`, for frames of `packet_len` bytes that hold UDP in IPv4. Devices that share the host's memory are
-/// the host. Links cost what the chain's profile says ([`Chain::set_profile`]). Behind every launch the host has all that anyone will need.
-pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
+/// Mirrors that a packet's mark has bits for: of a chain with more devices nothing may stay there alone.
+const MARKED_MIRRORS: usize = 8;
+
+/// The problem of `chain` by these options, for frames that hold UDP in IPv4; whatever their `mode`. Devices that share the host's memory
+/// are the host. Links cost what the chain's profile says ([`Chain::set_profile`]).
+pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
     let mut devices: Vec<String> = Vec::new();
     let positions = launches(chain);
     let mut declared = Vec::new();
@@ -59,37 +65,57 @@ pub fn planned(chain: &Chain, packet_len: u32) -> Planned {
                 devices.len() - 1
             })
         });
-        let access = |one: &Instance| access_of(&*one.function, device.is_some());
-        let access = members.iter().map(access).reduce(together).unwrap_or(NOTHING);
-        let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
-        functions.push(PlannedFunction::new(&names.join(", "), &access, device));
+        let (function, access) = function_of(members, device);
+        functions.push(function);
         declared.push(access);
     }
-    let room = chain.room_len(packet_len as usize) as u32;
+    let room = chain.room_len(options.packet_len as usize) as u32;
+    let is_recoverable = options.recoverable || devices.len() > MARKED_MIRRORS;
     let problem = Problem {
         functions,
         links: devices.iter().map(|id| chain.profile().costs(id)).collect(),
-        widths: Widths::of_udp(packet_len, room),
+        widths: Widths::of_udp(options.packet_len, room),
         end_reads: Problem::sink_reads(),
         gathered: Binding::stageable(),
-        is_recoverable: true,
+        is_recoverable,
+        // Launches take all that they send from the host.
+        fetches_first: false,
     };
     Planned { problem, positions, declared, devices }
 }
 
-/// What a function touches: on a device what its kernels do, and on the host in front of them all that `run` reads of what they leave to it.
-/// A payload that only `run` writes it writes in few packets, which no mirror has then ([`warpline_packet::PacketMut::payload_mut`]).
+/// Functions that share launches as one of the plan, and what they were taken to touch.
+fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction, Access) {
+    let of = |one: &Instance| access_of(&*one.function, device.is_some());
+    let access = members.iter().map(of).reduce(together).unwrap_or(NOTHING);
+    let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
+    let mut function = PlannedFunction::new(&names.join(", "), &access, device);
+    if device.is_some() {
+        let len = |columns: Columns| columns.stretched_len() as f64;
+        let (there, back) = (Columns::read_by(access.run), Columns::written_by(access.run.writes));
+        function.row = RowBytes { there: len(there), back: len(back) };
+        let of_run = |all, one: &Instance| {
+            let run = one.function.access().run;
+            all | run.reads | run.writes
+        };
+        function.fallback = members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME;
+    }
+    (function, access)
+}
+
+/// What a function touches: on a device what its kernels do. On the host a payload that only `run` writes, and kernels don't, it writes in
+/// few packets. Mirrors keep the payloads of all others; of those few no mirror has anything then
+/// ([`warpline_packet::PacketMut::payload_mut`]), and so the host must have all of their frames before.
 fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     let access = *function.access();
-    if !is_on_device {
-        let rare = (access.run.writes & !function.kernel_access().writes)
-            & FieldSet::of(&[Field::Payload]);
-        let run = ReadWrite::new(access.run.reads | rare, access.run.writes & !rare);
-        return Access { run, ..access };
+    if is_on_device {
+        return Access { run: function.kernel_access(), ..access };
     }
-    let fallback = ReadWrite::new(access.run.reads | access.run.writes, FieldSet::EMPTY);
-    let before = both(access.before, fallback);
-    Access { before, run: function.kernel_access(), ..access }
+    let payload = FieldSet::of(&[Field::Payload]);
+    let rare = (access.run.writes & !function.kernel_access().writes) & payload;
+    let whole = if rare.is_empty() { FieldSet::EMPTY } else { FieldSet::FRAME };
+    let run = ReadWrite::new(access.run.reads | whole, access.run.writes & !rare);
+    Access { run, ..access }
 }
 
 /// What a function touches that does nothing.
@@ -124,7 +150,9 @@ fn launches(chain: &Chain) -> Vec<Range<usize>> {
 
 /// What crosses for each of the chain's stages.
 pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
-    let Planned { problem, positions, devices, .. } = planned(chain, options.packet_len);
+    // Launches can't leave fields on a device yet.
+    let options = PlanOptions { recoverable: true, ..options };
+    let Planned { problem, positions, devices, .. } = planned(chain, options);
     let plan = problem.plan(options.mode).unwrap_or_default();
     let mut is_mirrored = vec![false; devices.len()];
     let of_stage = |stage: &StagePlan| {

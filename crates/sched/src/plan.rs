@@ -23,7 +23,14 @@
 //! | whole frame | the device has all of it | the frame | in use, or given up |
 //! | direct | mirror not in use | what the kernel wrote | not in use |
 //!
-//! Of metadata (columns of the table) only needed fields cross, whatever the way. Nobody needs the whole of a table.
+//! Metadata are columns of a launch's table, which is that launch's own: what kernels need of it goes there with each, what they
+//! wrote comes back with each, and nothing of it stays on the device. So these are current on the host between any two functions, and
+//! cost the same in all plans.
+//!
+//! Where a plan need not be *recoverable* ([`Problem::is_recoverable`]) fields stay current in a mirror alone until somebody else needs
+//! them. Any packet may have to be fetched from there, as a kernel left it to the host or flagged it. So there are two rules, which hold behind
+//! every phase (`State::can_fetch`): one mirror at most has fields that the host lacks, and it lacks none itself that can't be gathered. Then
+//! the whole room comes from the mirror, and the host's newer fields are put back over it.
 //!
 //! [`Problem::plan`] gives the cheapest plan of these, or the plan of an older system ([`Mode`]). A plan is a shortest
 //! path: what is current where after a function is a node, the choice of ways an edge.
@@ -42,7 +49,7 @@ use warpline_packet::FieldSet;
 
 pub use cost::{LinkCosts, Widths};
 pub use history::{Event, Kept};
-pub use problem::{Misfit, PlannedFunction, Problem, Touch};
+pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch};
 
 /// By which rule a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +93,8 @@ pub enum Way {
     Nothing,
     /// Fields, gathered one by one on one side and put in their places on the other.
     Fields,
-    /// Fields, gathered; the kernel reads and writes them where they are gathered, there is no frame.
+    /// Fields, gathered; the kernel reads and writes them where they are gathered, there is no frame. To a device also where the
+    /// kernel needs no field of the frame.
     Direct,
     /// The whole frame, as it lies in its room.
     Frame,
@@ -109,10 +117,13 @@ impl Way {
 pub struct Crossing {
     /// How its part of the frame does.
     pub way: Way,
-    /// The fields; with [`Way::Frame`] all of the frame's are among them.
+    /// The fields: of the frame, and metadata, which cross with the launch's table. With [`Way::Frame`] all of the frame's are among
+    /// them.
     pub fields: FieldSet,
-    /// Bytes a packet.
+    /// Bytes a packet, `row_bytes` among them.
     pub bytes: f64,
+    /// Bytes a packet of the launch's table, whatever the way.
+    pub row_bytes: f64,
 }
 
 /// What crosses for one function on a device with a memory of its own.
@@ -131,7 +142,8 @@ pub struct Step {
     pub missing: Crossing,
     /// To the host, behind the kernel.
     pub to_host: Crossing,
-    /// To the host besides, of flagged packets alone, from each mirror that has some of it; `bytes` is an average over all packets.
+    /// To the host besides, of flagged packets alone, whole: those of which `after` needs what the host lacks. `fields` are what it lacks,
+    /// `bytes` is an average over all packets.
     pub flagged: Crossing,
     /// Whether the device's mirror has the packet from here on.
     pub mirror_after: bool,

@@ -14,10 +14,11 @@ pub(crate) const PACKET_LENS: core::ops::RangeInclusive<u64> = 42..=65_535;
 
 /// Reads it, with the profile that it names.
 pub(crate) fn read(section: &mut Section<'_>) -> (PlanOptions, Profile) {
-    section.refuse_all_but(&["mode", "packet_len", "profile"]);
+    section.refuse_all_but(&["mode", "packet_len", "profile", "recoverable"]);
     let default = PlanOptions::default();
     let modes = Mode::ALL.map(|mode| (mode.name(), mode));
     let len = section.integer("packet_len", PACKET_LENS, default.packet_len.into());
     let mode = section.choice("mode", &modes, default.mode);
-    (PlanOptions { mode, packet_len: len as u32 }, profile_file::read(section))
+    let recoverable = section.boolean("recoverable", default.recoverable);
+    (PlanOptions { mode, packet_len: len as u32, recoverable }, profile_file::read(section))
 }

@@ -76,7 +76,8 @@ fn default() -> LaunchOptions {
 
 fn plans() -> impl Iterator<Item = PlanOptions> {
     let lens = [64, 1400];
-    lens.into_iter().flat_map(|packet_len| Mode::ALL.map(|mode| PlanOptions { mode, packet_len }))
+    let of = |mode, packet_len| PlanOptions { mode, packet_len, ..PlanOptions::default() };
+    lens.into_iter().flat_map(move |packet_len| Mode::ALL.map(|mode| of(mode, packet_len)))
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn long_frames(count: usize, len: usize) -> Vec<Input> {
 }
 
 fn adaptive() -> PlanOptions {
-    PlanOptions { mode: Mode::Adaptive, packet_len: 1400 }
+    PlanOptions { packet_len: 1400, ..PlanOptions::default() }
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The plan of a mode, for frames of so many bytes: short ones cross whole, long ones field by field.
 fn plan(mode: Mode, packet_len: u32) -> PlanOptions {
-    PlanOptions { mode, packet_len }
+    PlanOptions { mode, packet_len, ..PlanOptions::default() }
 }
 
 /// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other way with them.

@@ -1,4 +1,5 @@
-//! The plans of older systems, of the same steps: what `adaptive` is compared with, and what a run can be told to do.
+//! The plans of older systems, of the same steps: what `adaptive` is compared with, and what a run can be told to do. Where a step of
+//! theirs would have the chain end in a state from which it can't go on, they give the mirror up.
 
 use warpline_packet::FieldSet;
 
@@ -20,8 +21,8 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
         let on_device = |position: usize| {
             at.problem.functions.get(position).is_some_and(|function| function.device == device)
         };
-        let is_first = at.position == 0 || !on_device(at.position - 1);
-        let up = if is_first { Up::Frame } else { Up::Needed };
+        let has_frame = device.is_some_and(|device| at.state.mirrors[device].is_some());
+        let up = if has_frame { Up::Needed } else { Up::Frame };
         let down = match (on_device(at.position + 1), at.writes_frames_so_far()) {
             (true, _) => Down::Needed,
             (false, true) => Down::LastFrame,
@@ -65,14 +66,14 @@ impl At<'_> {
     fn take(&self, up: Up, down: Down) -> Option<(Step, State)> {
         let mut state = self.state.clone();
         let step = state.step(self.problem, self.outlook, self.position, (up, down))?;
-        Some((step, state))
+        let goes_on = can_go_on(self.problem, self.outlook, self.position + 1, state.clone());
+        goes_on.then_some((step, state))
     }
 
-    /// Where fields that can't cross one by one stand in the way: what gives the mirror up, with a whole frame if it must.
+    /// Where fields that can't cross one by one stand in the way, or are in a mirror that the host has to fetch them from: what gives the
+    /// mirror up, with a whole frame if it must.
     fn take_whole(&self) -> Option<(Step, State)> {
-        let ups = [Up::Needed, Up::Stale, Up::Frame].into_iter();
-        let mut all = ups.flat_map(|up| [(up, Down::Last), (up, Down::LastFrame)]);
-        all.find_map(|(up, down)| self.take(up, down))
+        WHOLE.into_iter().find_map(|(up, down)| self.take(up, down))
     }
 
     /// Whether this function or one in front of it, back to the last one elsewhere, writes frames.
@@ -85,18 +86,51 @@ impl At<'_> {
     }
 }
 
+/// What leaves nothing in the mirror, if it goes; the last when another mirror has fields that the host lacks.
+const WHOLE: [(Up, Down); 7] = [
+    (Up::Needed, Down::Last),
+    (Up::Needed, Down::LastFrame),
+    (Up::Stale, Down::Last),
+    (Up::Stale, Down::LastFrame),
+    (Up::Frame, Down::Last),
+    (Up::Frame, Down::LastFrame),
+    (Up::Direct, Down::Needed),
+];
+
+/// Whether steps that give their mirrors up lead from `state`, in front of function `position`, to where the host has everything, or to
+/// the end. From where the host has everything they always go.
+fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut state: State) -> bool {
+    for position in position..problem.functions.len() {
+        let live = problem.functions[position].before.needs | outlook.ahead(position);
+        if state.lacks(live).is_empty() {
+            return true;
+        }
+        if !state.host_first(problem, outlook, position) {
+            return false;
+        }
+        if problem.functions[position].device.is_some() {
+            let next = WHOLE.into_iter().find_map(|ways| {
+                let mut next = state.clone();
+                next.step(problem, outlook, position, ways).map(|_| next)
+            });
+            let Some(next) = next else { return false };
+            state = next;
+        }
+    }
+    state.lacks(problem.end_reads).is_empty()
+}
+
 /// Goes over the chain and has `choose` take each step.
 fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(Step, State)>) -> Plan {
     let outlook = Outlook::of(problem);
     let mut state = State::start(problem);
     let mut plan = Plan::default();
     for (position, function) in problem.functions.iter().enumerate() {
+        let is_sound = state.host_first(problem, &outlook, position);
+        debug_assert!(is_sound, "every step is followed up to the next");
         if function.device.is_none() {
-            let has_all = state.host_function(function);
-            debug_assert!(has_all, "every step brings what the host needs");
             continue;
         }
-        state.on_host(function.before);
         let at = At { problem, outlook: &outlook, state: &state, position };
         // To bring the whole frame and give the mirror up always goes, so long as the host has what is behind it.
         let Some((step, next)) = choose(&at) else { return plan };

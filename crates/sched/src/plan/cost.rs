@@ -56,15 +56,22 @@ impl Widths {
         fields.iter().map(|field| self.of(field)).sum()
     }
 
-    /// Fields that cross in this way.
+    /// Fields of the frame that cross in this way.
     pub(super) fn crossing(&self, way: Way, fields: FieldSet) -> Crossing {
-        let (frame, table) = (fields & FieldSet::FRAME, fields & !FieldSet::FRAME);
         let bytes = match way {
-            Way::Frame => self.room + self.of_set(table),
-            _ => self.of_set(frame) + self.of_set(table),
+            Way::Frame => self.room,
+            _ => self.of_set(fields),
         };
         let way = if fields.is_empty() { Way::Nothing } else { way };
-        Crossing { way, fields, bytes }
+        Crossing { way, fields, bytes, row_bytes: 0.0 }
+    }
+}
+
+impl Crossing {
+    /// With these metadata, in a table of so many bytes a packet.
+    pub(super) fn with_row(self, metadata: FieldSet, row_bytes: f64) -> Self {
+        let (fields, bytes) = (self.fields | metadata, self.bytes + row_bytes);
+        Self { fields, bytes, row_bytes, ..self }
     }
 }
 
@@ -116,8 +123,13 @@ impl LinkCosts {
             + self.copies(widths, crossing)
     }
 
+    /// The columns of a launch's table and those of gathered fields lie side by side and are one copy; whole frames are another.
     fn transfer(&self, crossing: &Crossing) -> f64 {
-        if crossing.way == Way::Nothing { 0.0 } else { self.transfer_ns }
+        let has_gathered = matches!(crossing.way, Way::Fields | Way::Direct)
+            && !(crossing.fields & FieldSet::FRAME).is_empty();
+        let has_columns = has_gathered || crossing.row_bytes > 0.0;
+        let has_frames = crossing.way == Way::Frame;
+        self.transfer_ns * f64::from(u8::from(has_columns) + u8::from(has_frames))
     }
 
     /// What it costs to gather fields and to put them in their places. Columns of the table lie ready.

@@ -6,23 +6,39 @@ use super::problem::{PlannedFunction, Problem, Touch};
 
 /// See the module.
 pub(super) struct Outlook {
+    /// By function: what is needed by anyone from its `run` on.
+    ahead: Vec<FieldSet>,
     /// By function: what is needed by anyone behind its `run`.
     live: Vec<FieldSet>,
+    /// By function: what is needed by anyone behind it.
+    behind: Vec<FieldSet>,
     /// By function: what is needed behind its `run` by others than its device, before that device's next function.
     elsewhere: Vec<FieldSet>,
 }
 
 impl Outlook {
     pub(super) fn of(problem: &Problem) -> Self {
-        let mut live = vec![FieldSet::EMPTY; problem.functions.len()];
+        let nothing = vec![FieldSet::EMPTY; problem.functions.len()];
+        let [mut ahead, mut live, mut behind] = [nothing.clone(), nothing.clone(), nothing];
         let mut later = problem.end_reads;
         for (position, function) in problem.functions.iter().enumerate().rev() {
+            behind[position] = later;
             later = later | function.after.needs | function.after_flagged.needs;
             live[position] = later;
-            later = later | function.before.needs | function.run.needs;
+            later = later | function.run_needs();
+            ahead[position] = later;
+            later = later | function.before.needs;
         }
         let elsewhere = (0..live.len()).map(|position| elsewhere(problem, position)).collect();
-        Self { live, elsewhere }
+        Self { ahead, live, behind, elsewhere }
+    }
+
+    pub(super) fn ahead(&self, position: usize) -> FieldSet {
+        self.ahead[position]
+    }
+
+    pub(super) fn behind(&self, position: usize) -> FieldSet {
+        self.behind[position]
     }
 
     pub(super) fn live(&self, position: usize) -> FieldSet {
@@ -45,7 +61,7 @@ fn elsewhere(problem: &Problem, position: usize) -> FieldSet {
         if function.device == here.device {
             return walk.needed;
         }
-        walk.pass(function.run);
+        walk.pass(Touch { needs: function.run_needs(), ..function.run });
         walk.pass(function.after);
         if function.device.is_none() {
             walk.needed = walk.needed | function.after_flagged.needs & !walk.written;
@@ -68,13 +84,11 @@ impl Walk {
 }
 
 impl PlannedFunction {
-    /// Of what the host lacks and somebody will need, what a flagged packet takes with it to the host: what `after` reads of
-    /// it; and all where `after` writes to it, as its frame is the host's from then on.
-    pub(super) fn of_flagged(&self, missing: FieldSet) -> FieldSet {
-        match self.after_flagged {
-            nothing if nothing.is_none() => FieldSet::EMPTY,
-            reads if reads.writes.is_empty() => missing & reads.needs,
-            _ => missing,
-        }
+    /// Whether a flagged packet must come whole, where the host lacks `missing` of what somebody will need: `after` reads some of it, or
+    /// changes the frame, which is the host's from then on.
+    pub(super) fn fetches_flagged(&self, missing: FieldSet) -> bool {
+        let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
+        !missing.is_empty()
+            && (!changes.is_empty() || !(missing & self.after_flagged.needs).is_empty())
     }
 }

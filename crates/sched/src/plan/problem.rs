@@ -36,6 +36,20 @@ impl Touch {
     }
 }
 
+/// Bytes a packet of a launch's table that cross for a function on a device, whatever else does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RowBytes {
+    /// To the device: of the columns that its kernels read.
+    pub there: f64,
+    /// Back: of the columns that its kernels write.
+    pub back: f64,
+}
+
+impl RowBytes {
+    /// Of a function on the host.
+    pub const NONE: Self = Self { there: 0.0, back: 0.0 };
+}
+
 /// A function of the chain.
 #[derive(Clone, Debug)]
 pub struct PlannedFunction {
@@ -47,6 +61,11 @@ pub struct PlannedFunction {
     pub before: Touch,
     /// What `run` touches, on its device.
     pub run: Touch,
+    /// Fields of the frame that the host reads or writes where it does the work of `run` for packets that the kernel leaves to it.
+    /// It has them, or fetches such a packet whole from the mirror of the function's device, where `run` uses that.
+    pub fallback: FieldSet,
+    /// Of the table of its launches. Of functions on the host nothing crosses.
+    pub row: RowBytes,
     /// What `after` touches of every packet, on the host.
     pub after: Touch,
     /// What `after` touches besides of flagged packets, on the host. It needs what it writes: the other packets keep theirs.
@@ -56,13 +75,15 @@ pub struct PlannedFunction {
 }
 
 impl PlannedFunction {
-    /// Of what a function declares.
+    /// Of what a function declares, with no `fallback` and no `row`.
     pub fn new(name: &str, access: &Access, device: Option<usize>) -> Self {
         Self {
             name: name.to_owned(),
             device,
             before: Touch::of(access.before),
             run: Touch::of(access.run),
+            fallback: FieldSet::EMPTY,
+            row: RowBytes::NONE,
             after: Touch::of(access.after),
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
@@ -76,6 +97,8 @@ impl PlannedFunction {
             device,
             before: Touch::NONE,
             run,
+            fallback: FieldSet::EMPTY,
+            row: RowBytes::NONE,
             after: Touch::NONE,
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
@@ -86,6 +109,12 @@ impl PlannedFunction {
     pub fn changed_share(&self) -> f64 {
         let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
         if changes.is_empty() { 0.0 } else { self.flagged_share }
+    }
+
+    /// What somebody needs in front of its kernel of what the frame was before: the kernel, or the host in its place.
+    pub(super) fn run_needs(&self) -> FieldSet {
+        let fallback = if self.device.is_some() { self.fallback } else { FieldSet::EMPTY };
+        self.run.needs | fallback & FieldSet::FRAME
     }
 
     /// What the host does in front of a step: all of a function that is not on a device.
@@ -114,8 +143,11 @@ pub struct Problem {
     pub end_reads: FieldSet,
     /// Fields of frames that can cross one by one; the others cross with whole frames.
     pub gathered: FieldSet,
-    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet.
+    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet. Where it
+    /// doesn't, each packet can be fetched: a mirror that alone has some of the frame lacks nothing that can't be gathered.
     pub is_recoverable: bool,
+    /// Whether a step may first bring fields from mirrors to the host, to send the whole frame ([`super::Step::first_to_host`]).
+    pub fetches_first: bool,
 }
 
 impl Problem {

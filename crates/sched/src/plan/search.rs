@@ -40,15 +40,12 @@ fn extend(
     (from, node): (usize, &Node),
     next: &mut Vec<Node>,
 ) {
-    let function = &problem.functions[position];
     let mut state = node.state.clone();
-    if function.device.is_none() {
-        if state.host_function(function) {
-            keep(next, Node { state, from, step: None, ..*node });
-        }
+    if !state.host_first(problem, outlook, position) {
         return;
     }
-    if !state.on_host(function.before) {
+    if problem.functions[position].device.is_none() {
+        keep(next, Node { state, from, step: None, ..*node });
         return;
     }
     for up in UPS {

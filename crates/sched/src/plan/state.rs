@@ -6,8 +6,8 @@ use super::outlook::Outlook;
 use super::problem::{PlannedFunction, Problem, Touch};
 use super::{Crossing, Step, Way};
 
-/// Which fields are current on the host and in each mirror that is in use. Fields that nobody will need count as current
-/// everywhere, so that states that differ in them alone are one.
+/// Which fields are current on the host and, of the frame, in each mirror that is in use. The host has all metadata. Fields that nobody
+/// will need count as current everywhere, so that states that differ in them alone are one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct State {
     pub(super) host: FieldSet,
@@ -45,8 +45,29 @@ impl State {
         Self { host: FieldSet::ALL, mirrors: vec![None; problem.links.len()] }
     }
 
+    /// What the host does of function `position` in front of its step, or all of it where it has none. Whether each phase found what it
+    /// needs and left every packet such that it can be fetched.
+    pub(super) fn host_first(
+        &mut self,
+        problem: &Problem,
+        outlook: &Outlook,
+        position: usize,
+    ) -> bool {
+        let function = &problem.functions[position];
+        if function.device.is_some() {
+            return self.on_host(function.before)
+                && self.can_fetch(problem, outlook.ahead(position));
+        }
+        let phases = function.host_first();
+        (0..phases.len()).all(|at| {
+            let rest = phases[at + 1..].iter();
+            let live = rest.fold(outlook.behind(position), |all, (_, next)| all | next.needs);
+            self.on_host(phases[at].1) && self.can_fetch(problem, live)
+        })
+    }
+
     /// What a phase on the host does; whether it found what it needs.
-    pub(super) fn on_host(&mut self, touch: Touch) -> bool {
+    fn on_host(&mut self, touch: Touch) -> bool {
         let has_all = self.host.covers(touch.needs);
         self.host = self.host | touch.writes;
         for mirror in self.mirrors.iter_mut().flatten() {
@@ -55,13 +76,20 @@ impl State {
         has_all
     }
 
-    /// What a function that is on no device of its own does; whether it found what it needs.
-    pub(super) fn host_function(&mut self, function: &PlannedFunction) -> bool {
-        function.host_first().into_iter().all(|(_, touch)| self.on_host(touch))
+    /// What the host lacks of the frame and somebody will need.
+    pub(super) fn lacks(&self, live: FieldSet) -> FieldSet {
+        FieldSet::FRAME & live & !self.host
     }
 
-    /// One step: `function`, at `position`, with its `before` done. `None` where the ways don't go together or something
-    /// would be stale.
+    /// Whether any packet can be fetched: where the host lacks fields, one mirror has all of these, and all that can't be gathered.
+    pub(super) fn can_fetch(&self, problem: &Problem, live: FieldSet) -> bool {
+        let lacks = self.lacks(live);
+        let asked = lacks | FieldSet::FRAME & live & !problem.gathered;
+        lacks.is_empty() || self.mirrors.iter().flatten().any(|mirror| mirror.covers(asked))
+    }
+
+    /// One step: the function at `position`, with its `before` done. `None` where the ways don't go together, something
+    /// would be stale, or a packet couldn't be fetched.
     pub(super) fn step(
         &mut self,
         problem: &Problem,
@@ -80,15 +108,20 @@ impl State {
             Up::Needed | Up::Stale => problem.missing(position, device),
             Up::Frame | Up::Direct => Crossing::default(),
         };
-        let is_mirrored = up != Up::Direct;
-        self.run(device, function.run, is_mirrored);
+        let is_direct = up == Up::Direct;
+        if !self.can_fall_back(function, device, is_direct) {
+            return None;
+        }
+        self.run(device, function.run, is_direct);
         let live = outlook.live(position);
         self.forget(live);
-        let is_direct = !is_mirrored;
-        let (to_host, flagged) = self.down(problem, outlook, position, (down, is_direct))?;
-        let has_all = self.on_host(function.after);
+        let to_host = self.down(problem, outlook, position, (down, is_direct))?;
+        let flagged = self.flagged(problem, function, live);
         let mirror_after = self.mirrors[device].is_some();
-        has_all.then_some(Step {
+        let is_sound = self.can_fetch(problem, live)
+            && self.on_host(function.after)
+            && self.can_fetch(problem, outlook.behind(position));
+        is_sound.then_some(Step {
             function: position,
             device,
             first_to_host,
@@ -104,8 +137,8 @@ impl State {
     fn bring_frame(&mut self, problem: &Problem) -> Option<Crossing> {
         let missing = FieldSet::FRAME & !self.host;
         self.host = self.host | missing;
-        let can = problem.can_cross(Way::Fields, missing);
-        can.then(|| problem.widths.crossing(Way::Fields, missing))
+        let can = problem.fetches_first && problem.can_cross(Way::Fields, missing);
+        (can || missing.is_empty()).then(|| problem.widths.crossing(Way::Fields, missing))
     }
 
     fn up(
@@ -115,7 +148,7 @@ impl State {
         device: usize,
         up: Up,
     ) -> Option<Crossing> {
-        let (needs, has) = (function.run.needs, self.mirrors[device]);
+        let (needs, has) = (function.run.needs & FieldSet::FRAME, self.mirrors[device]);
         let stale = needs & !has.unwrap_or(FieldSet::EMPTY);
         let (way, fields) = match (up, has) {
             (Up::Needed, Some(_)) => (Way::Fields, stale),
@@ -124,7 +157,7 @@ impl State {
                 (all != stale).then_some((Way::Fields, all))?
             }
             (Up::Frame, has) if !has.is_some_and(|has| has.covers(FieldSet::FRAME)) => {
-                (Way::Frame, stale | FieldSet::FRAME)
+                (Way::Frame, FieldSet::FRAME)
             }
             (Up::Direct, None) => (Way::Direct, stale),
             _ => return None,
@@ -135,26 +168,39 @@ impl State {
         if up != Up::Direct {
             self.mirrors[device] = Some(has.unwrap_or(FieldSet::EMPTY) | fields);
         }
-        Some(problem.widths.crossing(way, fields))
+        let mut crossing = problem.widths.crossing(way, fields);
+        if up == Up::Direct {
+            crossing.way = Way::Direct;
+        }
+        Some(crossing.with_row(function.run.needs & !FieldSet::FRAME, function.row.there))
+    }
+
+    /// Whether the host can do the kernel's work for packets that this leaves to it: it has what that takes, or fetches them from the
+    /// mirror that the kernel uses. Steps before bring it as they bring all that is needed elsewhere.
+    fn can_fall_back(&self, function: &PlannedFunction, device: usize, is_direct: bool) -> bool {
+        let mirror = if is_direct { None } else { self.mirrors[device] };
+        let has = self.host | mirror.unwrap_or(FieldSet::EMPTY);
+        has.covers(function.fallback & FieldSet::FRAME)
     }
 
     /// The kernel.
-    fn run(&mut self, device: usize, touch: Touch, is_mirrored: bool) {
-        self.host = self.host & !touch.writes;
+    fn run(&mut self, device: usize, touch: Touch, is_direct: bool) {
+        let writes = touch.writes & FieldSet::FRAME;
+        self.host = self.host & !writes;
         for mirror in self.mirrors.iter_mut().flatten() {
-            *mirror = *mirror & !touch.writes;
+            *mirror = *mirror & !writes;
         }
         if let Some(mirror) = &mut self.mirrors[device]
-            && is_mirrored
+            && !is_direct
         {
-            *mirror = *mirror | touch.writes;
+            *mirror = *mirror | writes;
         }
     }
 
     fn forget(&mut self, live: FieldSet) {
         self.host = self.host | !live;
         for mirror in self.mirrors.iter_mut().flatten() {
-            *mirror = *mirror | !live;
+            *mirror = *mirror | FieldSet::FRAME & !live;
         }
     }
 
@@ -164,22 +210,20 @@ impl State {
         outlook: &Outlook,
         position: usize,
         (down, is_direct): (Down, bool),
-    ) -> Option<(Crossing, Crossing)> {
+    ) -> Option<Crossing> {
         let function = &problem.functions[position];
         let device = function.device?;
         let live = outlook.live(position);
         let elsewhere = if problem.is_recoverable { live } else { outlook.elsewhere(position) };
-        let has = if is_direct { function.run.writes } else { self.mirrors[device]? };
+        let writes = function.run.writes;
+        let has = if is_direct { writes & FieldSet::FRAME } else { self.mirrors[device]? };
         let dirty = has & !self.host;
         let (way, fields) = match (down, is_direct) {
             (Down::Needed, true) => (Way::Direct, dirty),
             (Down::Needed, false) => (Way::Fields, dirty & elsewhere),
             (Down::Last, false) => (Way::Fields, dirty),
-            (Down::Frame, false) if has.covers(FieldSet::FRAME) => {
-                (Way::Frame, FieldSet::FRAME | dirty & elsewhere)
-            }
-            (Down::LastFrame, false) if has.covers(FieldSet::FRAME) => {
-                (Way::Frame, FieldSet::FRAME | dirty)
+            (Down::Frame | Down::LastFrame, false) if has.covers(FieldSet::FRAME) => {
+                (Way::Frame, FieldSet::FRAME)
             }
             _ => return None,
         };
@@ -187,13 +231,22 @@ impl State {
             return None;
         }
         self.host = self.host | fields;
-        let flagged = function.of_flagged(live & !self.host);
-        let mut of_flagged = problem.widths.crossing(Way::Fields, flagged);
-        of_flagged.bytes *= function.flagged_share;
         if matches!(down, Down::Last | Down::LastFrame) {
             self.mirrors[device] = None;
         }
-        Some((problem.widths.crossing(way, fields), of_flagged))
+        let crossing = problem.widths.crossing(way, fields);
+        Some(crossing.with_row(writes & !FieldSet::FRAME, function.row.back))
+    }
+
+    /// What of flagged packets comes besides.
+    fn flagged(&self, problem: &Problem, function: &PlannedFunction, live: FieldSet) -> Crossing {
+        let lacks = self.lacks(live);
+        if !function.fetches_flagged(lacks) {
+            return Crossing::default();
+        }
+        let mut crossing = problem.widths.crossing(Way::Frame, lacks);
+        crossing.bytes *= function.flagged_share;
+        crossing
     }
 }
 
@@ -211,7 +264,7 @@ impl Problem {
             0.0 => Crossing::default(),
             share => {
                 let bytes = share * self.widths.room;
-                Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes }
+                Crossing { bytes, ..self.widths.crossing(Way::Frame, FieldSet::FRAME) }
             }
         }
     }
@@ -220,8 +273,11 @@ impl Problem {
     pub(super) fn cost(&self, step: &Step) -> f64 {
         let (link, widths) = (&self.links[step.device], &self.widths);
         let share = self.functions[step.function].flagged_share;
-        // Those of a few packets: the transfer is as long as it must be, the rest is by packet.
-        let sparse = Crossing { bytes: widths.of_set(step.flagged.fields), ..step.flagged };
+        // Each flagged packet costs what a whole one does.
+        let sparse = match step.flagged.way {
+            Way::Nothing => step.flagged,
+            _ => Crossing { bytes: widths.room, ..step.flagged },
+        };
         link.back_ns(widths, &step.first_to_host)
             + link.there_ns(widths, &step.to_device)
             + link.there_ns(widths, &step.missing)

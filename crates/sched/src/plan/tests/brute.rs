@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use warpline_packet::{Field, FieldSet};
 
-use super::super::problem::{Problem, Touch};
+use super::super::problem::{PlannedFunction, Problem, Touch};
 use super::super::{Crossing, Step, Way};
 
 /// Who has the last value of each field: the host is 0, device `d` is `d + 1`.
@@ -31,6 +31,15 @@ impl Holders {
         fields.iter().for_each(|field| self.0[field.bit() as usize] = [who].into());
     }
 
+    /// What nobody will need counts as being with the host and with all of `mirrors`.
+    fn settle(&mut self, live: FieldSet, mirrors: &[bool]) {
+        for field in Field::ALL.iter().filter(|field| !live.contains(**field)) {
+            let holders = &mut self.0[field.bit() as usize];
+            let in_use = (0..mirrors.len()).filter(|&device| mirrors[device]);
+            holders.extend(in_use.map(|device| device + 1).chain([0]));
+        }
+    }
+
     fn forget(&mut self, who: usize) {
         for holders in &mut self.0 {
             holders.remove(&who);
@@ -46,6 +55,22 @@ struct At {
     cost: f64,
 }
 
+impl At {
+    /// Whether packets can be fetched, where `live` is what anyone will read: of what the host lacks all is with one mirror, and the mirror
+    /// lacks no field that stays in its frame.
+    fn can_fetch(&self, problem: &Problem, live: FieldSet) -> bool {
+        let live: Vec<Field> = (live & FieldSet::FRAME).iter().collect();
+        let is_away = |field: &&Field| !self.holders.has(0, **field);
+        let away: Vec<&Field> = live.iter().filter(is_away).collect();
+        let serves = |device: usize| {
+            let has = |field: &Field| self.holders.has(device + 1, *field);
+            let keeps = |field: &Field| has(field) || problem.gathered.contains(*field);
+            self.mirrors[device] && away.iter().all(|field| has(field)) && live.iter().all(keeps)
+        };
+        away.is_empty() || (0..self.mirrors.len()).any(serves)
+    }
+}
+
 /// The least that any plan costs.
 pub(super) fn least(problem: &Problem) -> f64 {
     let holders = Holders(vec![[0].into(); Field::ALL.len()]);
@@ -55,10 +80,10 @@ pub(super) fn least(problem: &Problem) -> f64 {
     best
 }
 
-fn host(at: &mut At, touch: Touch) -> bool {
+fn host(problem: &Problem, at: &mut At, touch: Touch, live: FieldSet) -> bool {
     let is_current = at.holders.held(0).covers(touch.needs);
     at.holders.write(touch.writes, 0);
-    is_current
+    is_current && at.can_fetch(problem, live)
 }
 
 fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
@@ -68,12 +93,17 @@ fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
         }
         return;
     };
-    if !host(&mut at, function.before) {
+    if !host(problem, &mut at, function.before, live(problem, position, 1)) {
         return;
     }
     let Some(device) = function.device else {
         let rest = [function.run, function.after, function.after_flagged];
-        if rest.into_iter().all(|touch| host(&mut at, touch)) {
+        let all = rest.into_iter().enumerate();
+        let mut is_sound = true;
+        for (phase, touch) in all {
+            is_sound &= host(problem, &mut at, touch, live(problem, position, phase + 2));
+        }
+        if is_sound {
             go(problem, position + 1, at, best);
         }
         return;
@@ -85,7 +115,11 @@ fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
                 continue;
             };
             at.cost += problem.cost(&step);
-            if host(&mut at, function.after) {
+            // No step costs less than nothing.
+            if at.cost >= *best {
+                continue;
+            }
+            if host(problem, &mut at, function.after, live(problem, position + 1, 0)) {
                 go(problem, position + 1, at, best);
             }
         }
@@ -102,19 +136,23 @@ fn step(
     let function = &problem.functions[position];
     let own = device + 1;
     let mirror_was = at.mirrors[device];
-    let stale = function.run.needs & !at.holders.held(own);
+    let frame_needs = function.run.needs & FieldSet::FRAME;
+    let stale = frame_needs & !at.holders.held(own);
     let frame_stale = FieldSet::FRAME & !at.holders.held(own);
     let mut first = FieldSet::EMPTY;
     let (way, fields) = match (to_device, mirror_was) {
         (0, true) => (Way::Fields, stale),
-        (1, true) if !stale.covers(frame_stale) => (Way::Fields, stale | frame_stale),
+        (1, true) if !stale.covers(frame_stale) => (Way::Fields, frame_stale),
         (2, _) if !frame_stale.is_empty() => {
             first = FieldSet::FRAME & !at.holders.held(0);
-            (Way::Frame, stale | FieldSet::FRAME)
+            (Way::Frame, FieldSet::FRAME)
         }
-        (3, false) => (Way::Direct, function.run.needs),
+        (3, false) => (Way::Direct, frame_needs),
         _ => return None,
     };
+    if !first.is_empty() && !problem.fetches_first {
+        return None;
+    }
     at.holders.copy(first, 0);
     let alone = |way, fields: FieldSet| {
         way == Way::Frame || (fields & FieldSet::FRAME & !problem.gathered).is_empty()
@@ -122,55 +160,74 @@ fn step(
     if !at.holders.held(0).covers(fields) || !alone(way, fields) || !alone(Way::Fields, first) {
         return None;
     }
-    at.holders.copy(fields, own);
     let has_mirror = to_device != 3;
-    at.holders.write(function.run.writes, own);
-    let live = live(problem, position);
-    let unseen = at.holders.held(own) & !at.holders.held(0) & live;
+    let falls_back = (function.fallback & FieldSet::FRAME)
+        .iter()
+        .all(|field| at.holders.has(0, field) || has_mirror && at.holders.has(own, field));
+    if !falls_back {
+        return None;
+    }
+    at.holders.copy(fields, own);
+    at.holders.write(function.run.writes & FieldSet::FRAME, own);
+    at.mirrors[device] = has_mirror;
+    let live = live(problem, position, 2);
+    at.holders.settle(live, &at.mirrors);
+    let unseen = at.holders.held(own) & !at.holders.held(0);
     let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
     let (way_back, back, mirror_after) = match (to_host, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),
-        (2, true) => (Way::Frame, FieldSet::FRAME | unseen & needed, true),
-        (3, true) => (Way::Frame, FieldSet::FRAME | unseen, false),
+        (2, true) => (Way::Frame, FieldSet::FRAME, true),
+        (3, true) => (Way::Frame, FieldSet::FRAME, false),
         (0, false) => (Way::Direct, unseen, false),
         _ => return None,
     };
-    // What nobody will need counts as being there.
-    let there = at.holders.held(own) | !live;
-    if way_back == Way::Frame && !there.covers(FieldSet::FRAME) {
+    if way_back == Way::Frame && !at.holders.held(own).covers(FieldSet::FRAME) {
         return None;
     }
     if !alone(way_back, back) {
         return None;
     }
-    at.holders.copy(back & at.holders.held(own), 0);
-    let missing = live & !at.holders.held(0);
-    let flagged = flagged(function.after_flagged, missing);
+    at.holders.copy(back, 0);
     if !mirror_after {
         at.holders.forget(own);
     }
     at.mirrors[device] = mirror_after;
-    let widths = &problem.widths;
+    if !at.can_fetch(problem, live) {
+        return None;
+    }
+    let missing = FieldSet::FRAME & live & !at.holders.held(0);
+    let flagged = flagged(function.after_flagged, missing);
+    let of = |way, fields: FieldSet, row: f64| {
+        let way = if fields.is_empty() && to_device != 3 { Way::Nothing } else { way };
+        let bytes = row
+            + if way == Way::Frame { problem.widths.room } else { problem.widths.of_set(fields) };
+        Crossing { way, fields, bytes, row_bytes: row }
+    };
     Some(Step {
         function: position,
         device,
-        first_to_host: widths.crossing(Way::Fields, first),
-        to_device: widths.crossing(way, fields),
+        first_to_host: of(Way::Fields, first, 0.0),
+        to_device: of(way, fields, function.row.there),
         missing: if to_device < 2 {
             left_behind(problem, position, device)
         } else {
             Crossing::default()
         },
-        to_host: widths.crossing(way_back, back),
-        flagged: Crossing { bytes: 0.0, ..widths.crossing(Way::Fields, flagged) },
+        to_host: of(way_back, back, function.row.back),
+        flagged: match flagged {
+            true => Crossing { bytes: 0.0, ..of(Way::Frame, missing, 0.0) },
+            false => Crossing::default(),
+        },
         mirror_after,
     })
 }
 
-/// What of `missing` a flagged packet takes with it.
-fn flagged(touch: Touch, missing: FieldSet) -> FieldSet {
-    if touch.writes.is_empty() { missing & touch.needs } else { missing }
+/// Whether a flagged packet comes whole, as the host lacks `missing`: it needs some of it, or the frame is changed on the host.
+fn flagged(touch: Touch, missing: FieldSet) -> bool {
+    let frames = FieldSet::FRAME | FieldSet::GEOMETRY;
+    let changes = touch.writes.iter().any(|field| frames.contains(field));
+    missing.iter().any(|field| changes || touch.needs.contains(field))
 }
 
 /// Frames that the device's function before this one had changed on the host.
@@ -185,18 +242,27 @@ fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
     }
     match bytes {
         0.0 => Crossing::default(),
-        _ => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes },
+        _ => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes, row_bytes: 0.0 },
     }
 }
 
-/// What anyone reads behind `run` of `position`.
-fn live(problem: &Problem, position: usize) -> FieldSet {
-    let here = &problem.functions[position];
-    let later = problem.functions[position + 1..].iter();
-    let of_later = later
-        .flat_map(|one| [one.before, one.run, one.after, one.after_flagged])
-        .fold(FieldSet::EMPTY, |all, touch| all | touch.needs);
-    of_later | here.after.needs | here.after_flagged.needs | problem.end_reads
+/// What anyone reads from a phase of function `position` on: 0 is `before`, 1 is `run`, 2 is `after` of all packets, 3 that of flagged ones.
+fn live(problem: &Problem, position: usize, phase: usize) -> FieldSet {
+    let mut all = problem.end_reads;
+    for function in problem.functions.iter().skip(position + 1) {
+        all = phases(function).into_iter().fold(all, |all, touch| all | touch.needs);
+    }
+    let here = problem.functions.get(position).map(phases).unwrap_or_default();
+    here.into_iter().skip(phase).fold(all, |all, touch| all | touch.needs)
+}
+
+/// What a function needs at most, and what it writes, phase by phase.
+fn phases(function: &PlannedFunction) -> [Touch; 4] {
+    let mut run = function.run;
+    if function.device.is_some() {
+        run.needs = run.needs | function.fallback & FieldSet::FRAME;
+    }
+    [function.before, run, function.after, function.after_flagged]
 }
 
 /// What somebody else reads before `device` has its next turn, and nobody wrote before that.
@@ -209,7 +275,8 @@ fn needed(problem: &Problem, position: usize, device: usize) -> FieldSet {
             is_end = false;
             break;
         }
-        touches.extend([function.run, function.after]);
+        let [_, run, after, _] = phases(function);
+        touches.extend([run, after]);
         if function.device.is_none() {
             touches.push(function.after_flagged);
         }

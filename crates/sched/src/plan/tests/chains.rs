@@ -48,5 +48,6 @@ pub(super) fn paper(names: &[&str], len: u32) -> Problem {
         end_reads: FieldSet::FRAME,
         gathered: FieldSet::FRAME,
         is_recoverable: false,
+        fetches_first: true,
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
 
-use super::super::problem::{PlannedFunction, Problem, Touch};
+use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch};
 use super::super::{LinkCosts, Mode, Widths};
 use super::brute::least;
 use super::versions::follow;
@@ -53,17 +53,39 @@ fn flagged() -> impl Strategy<Value = Touch> {
 
 fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
     let device = prop_oneof![2 => Just(None), 3 => (0..devices).prop_map(Some)];
-    (device, rarely(touch()), touch(), rarely(touch()), flagged(), 0.0..1.0f64).prop_map(
-        |(device, before, run, after, after_flagged, flagged_share)| PlannedFunction {
-            name: "one".into(),
-            device,
-            before,
-            run,
-            after,
-            after_flagged,
-            flagged_share,
+    let fallback = prop_oneof![2 => Just(FieldSet::EMPTY), 1 => fields()];
+    let besides = (flagged(), 0.0..1.0f64, fallback, row());
+    (device, rarely(touch()), touch(), rarely(touch()), besides).prop_map(
+        |(device, before, run, after, (after_flagged, flagged_share, fallback, row))| {
+            PlannedFunction {
+                name: "one".into(),
+                device,
+                before,
+                run,
+                fallback,
+                row,
+                after,
+                after_flagged,
+                flagged_share,
+            }
         },
     )
+}
+
+fn row() -> impl Strategy<Value = RowBytes> {
+    prop_oneof![
+        1 => Just(RowBytes::NONE),
+        3 => (0.0..60.0f64, 0.0..60.0f64).prop_map(|(there, back)| RowBytes { there, back }),
+    ]
+}
+
+/// Fields that cross one by one: mostly all but payloads, which differ in length.
+fn gathered() -> impl Strategy<Value = FieldSet> {
+    prop_oneof![
+        1 => Just(FieldSet::FRAME),
+        2 => Just(FieldSet::FRAME & !FieldSet::of(&[Field::Payload])),
+        2 => fields().prop_map(|fields| FieldSet::FRAME & !fields),
+    ]
 }
 
 /// From free to dear, each by itself.
@@ -85,23 +107,59 @@ fn link() -> impl Strategy<Value = LinkCosts> {
 fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
     let functions = prop::collection::vec(function(devices), 0..=most);
     let links = prop::collection::vec(link(), devices..=devices);
-    let ends = prop_oneof![Just(FieldSet::FRAME), Just(Problem::sink_reads())];
-    let rules = (prop::bool::weighted(0.4), any::<bool>());
+    let sink = Problem::sink_reads();
+    let ends = prop_oneof![2 => Just(FieldSet::FRAME), 2 => Just(sink), 1 => fields()];
+    let rules = (prop::bool::weighted(0.3), any::<bool>(), gathered());
     (functions, links, 60u32..1600, 0u32..200, ends, rules).prop_map(
-        |(functions, links, len, around, end_reads, (is_recoverable, gathers_all))| {
-            // What can't cross by itself must never be on a device alone.
-            let gathers_all = gathers_all || !is_recoverable;
-            let others = FieldSet::FRAME & !FieldSet::of(&[Field::Payload]);
+        |(functions, links, len, around, end_reads, rules)| {
+            let (is_recoverable, fetches_first, gathered) = rules;
             Problem {
                 functions,
                 links,
                 widths: Widths::of_udp(len, len + around),
                 end_reads,
-                gathered: if gathers_all { FieldSet::FRAME } else { others },
+                gathered,
                 is_recoverable,
+                fetches_first,
             }
         },
     )
+}
+
+/// Up to three fields of frames.
+fn few() -> impl Strategy<Value = FieldSet> {
+    prop::collection::vec(prop::sample::select(&FIELDS[..5]), 0..=3)
+        .prop_map(|fields| FieldSet::of(&fields))
+}
+
+/// Two mirrors in use from the first functions on, and functions that touch little, so that much can stay where it is.
+fn crowded() -> impl Strategy<Value = Problem> {
+    let touch =
+        || (few(), few()).prop_map(|(needs, writes)| Touch { needs: needs | writes, writes });
+    let one =
+        (0..2usize, touch(), rarely(touch()), few()).prop_map(|(device, run, before, few)| {
+            let fallback = few & !run.writes;
+            PlannedFunction {
+                before,
+                fallback,
+                ..PlannedFunction::run_only("one", Some(device), run)
+            }
+        });
+    let more = prop::collection::vec(one, 1..=4);
+    (more, any::<bool>()).prop_map(|(more, fetches_first)| {
+        let payload = FieldSet::of(&[Field::Payload]);
+        let scan = Touch { needs: payload, writes: FieldSet::EMPTY };
+        let scans = [0, 1].map(|device| PlannedFunction::run_only("scan", Some(device), scan));
+        Problem {
+            functions: scans.into_iter().chain(more).collect(),
+            links: vec![LinkCosts::PCIE_4; 2],
+            widths: Widths::of_udp(1000, 1100),
+            end_reads: FieldSet::FRAME,
+            gathered: FieldSet::FRAME & !payload,
+            is_recoverable: false,
+            fetches_first,
+        }
+    })
 }
 
 fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
@@ -128,6 +186,10 @@ proptest! {
 
     #[test]
     fn the_cheapest_plan_over_several_devices_is_found(problem in problem(4, 3)) {
+        agrees(&problem)?;
+    }
+    #[test]
+    fn the_cheapest_plan_is_found_where_much_stays(problem in crowded()) {
         agrees(&problem)?;
     }
 }

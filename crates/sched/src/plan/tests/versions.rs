@@ -1,34 +1,52 @@
 //! Whether a plan ever has anyone read what is stale. Written from what copies mean, not from how plans are made: every field has a
 //! version in each memory, which grows when it is written and crosses when it is copied.
+//!
+//! Besides the packet that goes the plan's way there are those that leave it: one that a kernel leaves to the host, one that it flags.
+//! And at every moment any packet may have to be fetched from a mirror that has something newer than the host.
 
 use warpline_packet::{Field, FieldSet};
 
-use super::super::problem::{Problem, Touch};
-use super::super::{Plan, Way};
+use super::super::problem::{PlannedFunction, Problem, Touch};
+use super::super::{Crossing, Plan, Step, Way};
 
 const FIELDS: usize = Field::ALL.len();
 
+type Versions = [u32; FIELDS];
+
 struct Memories {
-    newest: [u32; FIELDS],
-    host: [u32; FIELDS],
-    /// What a mirror or the buffers of a direct kernel hold, if anything.
+    newest: Versions,
+    host: Versions,
+    /// What a mirror, a launch's table or the buffers of a direct kernel hold, if anything.
     devices: Vec<[Option<u32>; FIELDS]>,
+    /// Which devices have a mirror in use.
+    mirrors: Vec<bool>,
+}
+
+fn bit(field: Field) -> usize {
+    field.bit() as usize
 }
 
 impl Memories {
+    fn new(devices: usize) -> Self {
+        Self {
+            newest: [1; FIELDS],
+            host: [1; FIELDS],
+            devices: vec![[None; FIELDS]; devices],
+            mirrors: vec![false; devices],
+        }
+    }
+
     fn touch(&mut self, device: Option<usize>, touch: Touch, who: &str) -> Result<(), String> {
         for field in touch.needs.iter() {
-            let at = field.bit() as usize;
             let has = match device {
-                None => Some(self.host[at]),
-                Some(device) => self.devices[device][at],
+                None => Some(self.host[bit(field)]),
+                Some(device) => self.devices[device][bit(field)],
             };
-            if has != Some(self.newest[at]) {
+            if has != Some(self.newest[bit(field)]) {
                 return Err(format!("{who} reads `{}`, which is stale there", field.name()));
             }
         }
-        for field in touch.writes.iter() {
-            let at = field.bit() as usize;
+        for at in touch.writes.iter().map(bit) {
             self.newest[at] += 1;
             match device {
                 None => self.host[at] = self.newest[at],
@@ -38,87 +56,249 @@ impl Memories {
         Ok(())
     }
 
-    /// What a device has goes to the host, whether it is new or not.
-    fn bring_back(&mut self, device: usize, fields: FieldSet, who: &str) -> Result<(), String> {
+    /// What a device has goes to the host, whether it is new or not; what nobody reads any more, as it is not in `live`, may be older
+    /// than the host's.
+    fn bring_back(
+        &mut self,
+        device: usize,
+        fields: FieldSet,
+        live: FieldSet,
+        who: &str,
+    ) -> Result<(), String> {
         for field in fields.iter() {
-            let at = field.bit() as usize;
-            let Some(version) = self.devices[device][at] else {
+            let Some(version) = self.devices[device][bit(field)] else {
                 return Err(format!("{who} copies `{}`, which is not on the device", field.name()));
             };
-            if version < self.host[at] {
+            if version < self.host[bit(field)] && live.contains(field) {
                 return Err(format!("{who} overwrites `{}` of the host", field.name()));
             }
-            self.host[at] = version;
+            self.host[bit(field)] = version;
         }
         Ok(())
     }
+
+    /// Brings fields from whichever device has the newest.
+    fn bring(&mut self, fields: FieldSet, who: &str) -> Result<(), String> {
+        for field in fields.iter() {
+            let newest = Some(self.newest[bit(field)]);
+            let Some(device) = self.devices.iter().position(|own| own[bit(field)] == newest) else {
+                return Err(format!("{who} brings `{}`, which no device has", field.name()));
+            };
+            self.bring_back(device, FieldSet::of(&[field]), FieldSet::ALL, who)?;
+        }
+        Ok(())
+    }
+
+    /// What of `live` is newer than what the host has.
+    fn lacks(&self, live: FieldSet) -> FieldSet {
+        let is_stale = |field: &Field| self.host[bit(*field)] != self.newest[bit(*field)];
+        live.iter().filter(is_stale).collect()
+    }
+
+    /// A packet that is fetched: the whole room from the one mirror that has what the host lacks, and the fields put back over it of which
+    /// the host's are newer. The host's versions then, and the mirror; nothing happens where the host lacks nothing of `live`.
+    fn fetched(
+        &self,
+        problem: &Problem,
+        live: FieldSet,
+        who: &str,
+    ) -> Result<(Versions, Option<usize>), String> {
+        let lacks = self.lacks(live);
+        let mut host = self.host;
+        if lacks.is_empty() {
+            return Ok((host, None));
+        }
+        let has_all = |device: &usize| {
+            let own = &self.devices[*device];
+            self.mirrors[*device]
+                && lacks.iter().all(|field| own[bit(field)] == Some(self.newest[bit(field)]))
+        };
+        let Some(device) = (0..self.devices.len()).find(has_all) else {
+            return Err(format!("{who}: no mirror has all of {lacks}, which the host lacks"));
+        };
+        for field in FieldSet::FRAME.iter() {
+            let there = self.devices[device][bit(field)].unwrap_or(0);
+            if there > host[bit(field)] {
+                host[bit(field)] = there;
+            } else if there < host[bit(field)]
+                && live.contains(field)
+                && !problem.gathered.contains(field)
+            {
+                return Err(format!("{who}: `{}` can't be put back over a frame", field.name()));
+            }
+        }
+        Ok((host, Some(device)))
+    }
+}
+
+/// What is read from phase `first` of function `position` on, phases being `before`, `run`, `after`, and `after` of flagged packets.
+fn needed(problem: &Problem, position: usize, first: usize) -> FieldSet {
+    let mut all = problem.end_reads;
+    for (at, function) in problem.functions.iter().enumerate().skip(position) {
+        let fallback = function.device.map_or(FieldSet::EMPTY, |_| function.fallback);
+        let phases = [
+            function.before.needs,
+            function.run.needs | fallback & FieldSet::FRAME,
+            function.after.needs,
+            function.after_flagged.needs,
+        ];
+        let own = phases.into_iter().skip(if at == position { first } else { 0 });
+        all = own.fold(all, |all, needs| all | needs);
+    }
+    all
 }
 
 /// Follows a packet through the plan.
 pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
-    let mut at = Memories {
-        newest: [1; FIELDS],
-        host: [1; FIELDS],
-        devices: vec![[None; FIELDS]; problem.links.len()],
-    };
+    let mut at = Memories::new(problem.links.len());
     for (position, function) in problem.functions.iter().enumerate() {
         let name = &function.name;
         at.touch(None, function.before, &format!("before of {name}"))?;
+        at.fetched(problem, needed(problem, position, 1), &format!("before of {name}"))?;
         let Some(device) = function.device else {
-            at.touch(None, function.run, &format!("run of {name}"))?;
-            at.touch(None, function.after, &format!("after of {name}"))?;
-            at.touch(None, function.after_flagged, &format!("after of {name}, flagged"))?;
+            let rest = [function.run, function.after, function.after_flagged];
+            for (phase, touch) in rest.into_iter().enumerate() {
+                at.touch(None, touch, &format!("phase {} of {name}", phase + 1))?;
+                at.fetched(problem, needed(problem, position, phase + 2), name)?;
+            }
             continue;
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
-        bring(&mut at, step.first_to_host.fields, name)?;
-        for field in step.to_device.fields.iter() {
-            let bit = field.bit() as usize;
-            at.devices[device][bit] = Some(at.host[bit]);
-        }
-        at.touch(Some(device), function.run, &format!("run of {name}"))?;
-        at.bring_back(device, step.to_host.fields, name)?;
-        // A flagged packet: what it takes along, and then `after`, apart from all others.
-        let others = at.host;
-        let newest = at.newest;
-        bring(&mut at, step.flagged.fields, name)?;
-        at.touch(None, function.after_flagged, &format!("after of {name}, flagged"))?;
-        (at.host, at.newest) = (others, newest);
-        at.touch(None, function.after, &format!("after of {name}"))?;
-        if !step.mirror_after {
-            at.devices[device] = [None; FIELDS];
-        } else if step.to_device.way == Way::Direct {
-            return Err(format!("{name} works without a mirror, and has one afterwards"));
-        }
+        weigh(problem, function, step)?;
+        launch(problem, &mut at, (position, device), step)?;
         if problem.is_recoverable {
-            lost(problem, &at, position)?;
+            let lost = at.lacks(needed(problem, position + 1, 0));
+            if !lost.is_empty() {
+                return Err(format!("{lost} would be lost behind {name}"));
+            }
         }
     }
     at.touch(None, Touch { needs: problem.end_reads, writes: FieldSet::EMPTY }, "the sink")
 }
 
-/// Brings fields from whichever device has the newest.
-fn bring(at: &mut Memories, fields: FieldSet, who: &str) -> Result<(), String> {
-    for field in fields.iter() {
-        let bit = field.bit() as usize;
-        let newest = Some(at.newest[bit]);
-        let Some(device) = at.devices.iter().position(|own| own[bit] == newest) else {
-            return Err(format!("{who} brings `{}`, which no device has", field.name()));
-        };
-        at.bring_back(device, FieldSet::of(&[field]), who)?;
+fn launch(
+    problem: &Problem,
+    at: &mut Memories,
+    (position, device): (usize, usize),
+    step: &Step,
+) -> Result<(), String> {
+    let function = &problem.functions[position];
+    let name = &function.name;
+    if !problem.fetches_first && step.first_to_host != Crossing::default() {
+        return Err(format!("{name} fetches first"));
     }
+    at.bring(step.first_to_host.fields, name)?;
+    match (step.to_device.way, at.mirrors[device]) {
+        (Way::Nothing | Way::Fields, false) => return Err(format!("{name} has no frame")),
+        (Way::Direct, true) => return Err(format!("{name} lets a mirror lie")),
+        (Way::Frame, _) => at.mirrors[device] = true,
+        _ => {}
+    }
+    let is_alone = step.to_device.way == Way::Direct;
+    for at_bit in step.to_device.fields.iter().map(bit) {
+        at.devices[device][at_bit] = Some(at.host[at_bit]);
+    }
+    left(problem, at, (position, device), is_alone)?;
+    at.touch(Some(device), function.run, &format!("run of {name}"))?;
+    at.bring_back(device, step.to_host.fields, needed(problem, position, 2), name)?;
+    if is_alone && step.mirror_after {
+        return Err(format!("{name} works without a mirror, and has one afterwards"));
+    }
+    // The table was the launch's.
+    let stays = if step.mirror_after { FieldSet::FRAME } else { FieldSet::EMPTY };
+    let gone = !stays;
+    gone.iter().for_each(|field| at.devices[device][bit(field)] = None);
+    at.mirrors[device] = step.mirror_after;
+    at.fetched(problem, needed(problem, position, 2), name)?;
+    flagged(problem, at, position, step)?;
+    at.touch(None, function.after, &format!("after of {name}"))?;
+    at.fetched(problem, needed(problem, position + 1, 0), &format!("after of {name}"))?;
     Ok(())
 }
 
-/// Whether the host could go on alone.
-fn lost(problem: &Problem, at: &Memories, position: usize) -> Result<(), String> {
-    let later = &problem.functions[position + 1..];
-    let needs = later.iter().fold(problem.end_reads, |all, function| {
-        all | function.before.needs | function.run.needs | function.after.needs
-    });
-    let is_stale = |field: &Field| at.host[field.bit() as usize] != at.newest[field.bit() as usize];
-    match needs.iter().find(is_stale) {
-        Some(field) => Err(format!("`{}` would be lost behind {position}", field.name())),
+/// A packet that the kernel leaves to the host, before it changed anything.
+fn left(
+    problem: &Problem,
+    at: &Memories,
+    (position, device): (usize, usize),
+    is_alone: bool,
+) -> Result<(), String> {
+    let function = &problem.functions[position];
+    let fallback = function.fallback & FieldSet::FRAME;
+    if at.lacks(fallback).is_empty() {
+        return Ok(());
+    }
+    let who = format!("{}, on the host", function.name);
+    if is_alone {
+        return Err(format!("{who}, lacks {} and has no mirror", at.lacks(fallback)));
+    }
+    let (host, from) = at.fetched(problem, needed(problem, position, 1), &who)?;
+    let stale = fallback.iter().find(|&field| host[bit(field)] != at.newest[bit(field)]);
+    match stale {
+        Some(field) => Err(format!("{who}, reads `{}`, which is stale", field.name())),
+        None if from != Some(device) => Err(format!("{who}, fetches from another mirror")),
         None => Ok(()),
     }
+}
+
+/// A flagged packet: it is fetched where the plan says so, and then `after`, apart from all others.
+fn flagged(
+    problem: &Problem,
+    at: &mut Memories,
+    position: usize,
+    step: &Step,
+) -> Result<(), String> {
+    let function = &problem.functions[position];
+    let who = format!("after of {}, flagged", function.name);
+    let others = (at.host, at.newest);
+    let live = needed(problem, position, 2);
+    if step.flagged.way == Way::Frame {
+        if step.flagged.fields != at.lacks(live) {
+            return Err(format!("{who}: {} are lacking", at.lacks(live)));
+        }
+        at.host = at.fetched(problem, live, &who)?.0;
+    } else if step.flagged != Crossing::default() {
+        return Err(format!("{who}: they come whole or not at all"));
+    }
+    at.touch(None, function.after_flagged, &who)?;
+    // From then on it is the host's.
+    let changes = function.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
+    let lost = at.lacks(needed(problem, position + 1, 0));
+    if !changes.is_empty() && !lost.is_empty() {
+        return Err(format!("{who}: the host changes frames that lack {lost}"));
+    }
+    (at.host, at.newest) = others;
+    Ok(())
+}
+
+/// Whether bytes are those of the fields and the row, and fields cross by themselves that can.
+fn weigh(problem: &Problem, function: &PlannedFunction, step: &Step) -> Result<(), String> {
+    let (share, none) = (function.flagged_share, 0.0);
+    let all = [
+        ("first", step.first_to_host, none, 1.0),
+        ("there", step.to_device, function.row.there, 1.0),
+        ("back", step.to_host, function.row.back, 1.0),
+        ("flagged", step.flagged, none, share),
+    ];
+    for (what, crossing, row, share) in all {
+        let frame = crossing.fields & FieldSet::FRAME;
+        let of_frame: f64 = match crossing.way {
+            Way::Frame => problem.widths.room,
+            _ => frame.iter().map(|field| problem.widths.of(field)).sum(),
+        };
+        if (crossing.bytes - share * (of_frame + row)).abs() > 1e-9 || crossing.row_bytes != row {
+            return Err(format!("{what} of {}: {crossing:?} has other bytes", function.name));
+        }
+        let has_packed = crossing.way != Way::Frame && !problem.gathered.covers(frame);
+        if has_packed || crossing.way == Way::Nothing && !frame.is_empty() {
+            return Err(format!("{what} of {}: {crossing:?} can't cross", function.name));
+        }
+    }
+    let both = [(step.to_device, function.run.needs), (step.to_host, function.run.writes)];
+    for (crossing, declared) in both {
+        if crossing.fields & !FieldSet::FRAME != declared & !FieldSet::FRAME {
+            return Err(format!("the table of {} has other columns", function.name));
+        }
+    }
+    Ok(())
 }

@@ -1,17 +1,17 @@
 //! A chain's plans as JSON: enough to check them with a model of one's own.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::{Chain, Planned, planned};
+use warpline_engine::{Chain, Planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Step};
 
 use super::link::Traffic;
-use super::{device_of, made};
+use super::{device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The plans of all modes for every chain.
 pub(super) fn all(chains: &[Loaded], traffic: Traffic) -> Result<String, Failure> {
@@ -22,7 +22,7 @@ pub(super) fn all(chains: &[Loaded], traffic: Traffic) -> Result<String, Failure
 
 fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
     let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
-    let own = planned(chain, packet_len);
+    let own = problem_of(chain, packet_len);
     let mut widths: Map<String, Value> = Field::ALL
         .iter()
         .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
@@ -45,6 +45,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
                 "before": declared(access.before),
                 "run": declared(access.run),
                 "after": declared(access.after),
+                "fallback": names(function.fallback),
                 "after_flagged": declared(access.after_flagged),
                 "flagged_share": function.flagged_share,
             })
@@ -61,6 +62,8 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         "links": links(chain, &own),
         "widths": widths,
         "end_reads": names(own.problem.end_reads),
+        "gathered": names(own.problem.gathered),
+        "is_recoverable": own.problem.is_recoverable,
         "functions": functions,
         "runs_as": chain.plan().mode.name(),
         "modes": modes,
@@ -95,8 +98,15 @@ fn declared(touch: ReadWrite) -> Value {
 }
 
 fn crossing(crossing: &Crossing) -> Value {
-    let Crossing { way, fields, bytes } = crossing;
+    let Crossing { way, fields, bytes, .. } = crossing;
     json!({ "way": way.name(), "fields": names(*fields), "bytes": bytes })
+}
+
+/// With what of `bytes` is of the launch's table, which crosses whatever the way.
+fn with_table(of_step: &Crossing) -> Value {
+    let mut told = crossing(of_step);
+    told["row_bytes"] = json!(of_step.row_bytes);
+    told
 }
 
 fn plan_json(chain: &Chain, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {
@@ -106,9 +116,9 @@ fn plan_json(chain: &Chain, own: &Planned, plan: &Plan, traffic: Traffic) -> Val
             "function": own.problem.functions[step.function].name,
             "device": device_of(chain, own, step.function),
             "first_to_host": crossing(&step.first_to_host),
-            "to_device": crossing(&step.to_device),
+            "to_device": with_table(&step.to_device),
             "missing_to_device": crossing(&step.missing),
-            "to_host": crossing(&step.to_host),
+            "to_host": with_table(&step.to_host),
             "flagged_to_host": crossing(&step.flagged),
             "mirror_after": step.mirror_after,
             "link_share": { "to_device": there, "to_host": back },

@@ -7,7 +7,7 @@ mod svg;
 use std::fs;
 use std::path::Path;
 
-use warpline_engine::{Chain, Planned, planned};
+use warpline_engine::{Chain, PlanOptions, Planned, planned};
 use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Crossing, Event, Mode, Plan, Step, Way};
@@ -66,6 +66,11 @@ fn named_field(name: &str) -> Result<Field, Failure> {
     })
 }
 
+/// The problem that `run` has for frames of this length. Launches can't leave fields on a device yet.
+fn problem_of(chain: &Chain, packet_len: u32) -> Planned {
+    planned(chain, PlanOptions { packet_len, recoverable: true, ..chain.plan() })
+}
+
 fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
     planned.problem.plan(mode).map_err(|why| Failure::Usage(why.to_string()))
 }
@@ -78,7 +83,7 @@ fn device_of<'a>(chain: &'a Chain, planned: &Planned, function: usize) -> &'a st
 /// The plan of a mode, step by step, and the totals of all modes.
 fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Failure> {
     let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
-    let at = |len| planned(chain, len);
+    let at = |len| problem_of(chain, len);
     let own = at(packet_len);
     let plan = made(&own, mode)?;
     let mut text = format!(
@@ -123,19 +128,26 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     Ok(text)
 }
 
+/// What crosses in one direction: of the frame, then of the launch's table.
+fn line(what: &str, crossing: &Crossing) -> String {
+    let (frame, metadata) = (crossing.fields & FieldSet::FRAME, crossing.fields & !FieldSet::FRAME);
+    let mut parts = Vec::new();
+    match crossing.way {
+        Way::Frame => parts.push("the whole frame".to_owned()),
+        _ if frame.is_empty() => {}
+        _ => parts.push(frame.to_string()),
+    }
+    if crossing.row_bytes > 0.0 {
+        let names = if metadata.is_empty() { String::new() } else { format!(" with {metadata}") };
+        parts.push(format!("{:.1} B of the table{names}", crossing.row_bytes));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("    {what:<10} {:>7.1} B  {}\n", crossing.bytes, parts.join("; ")),
+    }
+}
+
 fn step_lines(step: &Step) -> String {
-    let line = |what: &str, crossing: &Crossing| match crossing.way {
-        Way::Nothing => String::new(),
-        Way::Frame => {
-            let besides = crossing.fields & !FieldSet::FRAME;
-            let besides =
-                if besides.is_empty() { String::new() } else { format!(" and {besides}") };
-            format!("    {what:<10} {:>7.1} B  the whole frame{besides}\n", crossing.bytes)
-        }
-        Way::Fields | Way::Direct => {
-            format!("    {what:<10} {:>7.1} B  {}\n", crossing.bytes, crossing.fields)
-        }
-    };
     let mirror = if step.mirror_after { "    mirror     in use from here on\n" } else { "" };
     [
         line("first back", &step.first_to_host),
@@ -178,7 +190,7 @@ fn explained(
     field: Field,
 ) -> Result<String, Failure> {
     let chain = &loaded.chain;
-    let own = planned(chain, packet_len);
+    let own = problem_of(chain, packet_len);
     let plan = made(&own, mode)?;
     let name = |position: usize| own.problem.functions[position].name.as_str();
     let on =
@@ -194,16 +206,13 @@ fn explained(
                 format!("  {:<14} {phase} on {} {is}\n", name(function), on(device))
             }
             Event::ToDevice { function, way, device } => {
-                format!(
-                    "  {:<14} crosses to {} ({})\n",
-                    name(function),
-                    on(Some(device)),
-                    way.name()
-                )
+                let how = how(field, way);
+                format!("  {:<14} crosses to {} ({how})\n", name(function), on(Some(device)))
             }
             Event::ToHost { function, way, is_flagged, .. } => {
                 let whose = if is_flagged { ", of flagged packets" } else { "" };
-                format!("  {:<14} crosses to the host ({}{whose})\n", name(function), way.name())
+                let how = how(field, way);
+                format!("  {:<14} crosses to the host ({how}{whose})\n", name(function))
             }
         };
     }
@@ -211,4 +220,9 @@ fn explained(
         text += "  the sink reads it on the host\n";
     }
     Ok(text)
+}
+
+/// How a field crosses where the frame crosses in this way.
+fn how(field: Field, way: Way) -> &'static str {
+    if FieldSet::FRAME.contains(field) { way.name() } else { "with the table" }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use warpline_engine::{Planned, planned};
+use warpline_engine::Planned;
 use warpline_sched::{Mode, Plan, Step};
 
-use super::{device_of, made};
+use super::{device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
 
@@ -21,7 +21,7 @@ const THICK: f64 = 14.0;
 pub(super) fn draw(chains: &[Loaded], packet_len: u32, mode: Mode) -> Result<String, Failure> {
     let (mut body, mut top, mut width) = (String::new(), 0, 0);
     for loaded in chains {
-        let own = planned(&loaded.chain, packet_len);
+        let own = problem_of(&loaded.chain, packet_len);
         let plan = made(&own, mode)?;
         let title = format!(
             "{}, {} plan, frames of {packet_len} bytes: {:.1} B a packet there, {:.1} back",
