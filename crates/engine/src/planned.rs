@@ -70,7 +70,9 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
         declared.push(access);
     }
     let room = chain.room_len(options.packet_len as usize) as u32;
-    let is_recoverable = options.recoverable || devices.len() > MARKED_MIRRORS;
+    // Where dropped packets are shown the host has all of each.
+    let is_recoverable =
+        options.recoverable || chain.shows_drops() || devices.len() > MARKED_MIRRORS;
     let problem = Problem {
         functions,
         links: devices.iter().map(|id| chain.profile().costs(id)).collect(),
@@ -84,6 +86,9 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
     Planned { problem, positions, declared, devices }
 }
 
+/// Bytes of what is found in a packet that come back with the table.
+const FOUND_LEN: f64 = 4.0;
+
 /// Functions that share launches as one of the plan, and what they were taken to touch.
 fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction, Access) {
     let of = |one: &Instance| access_of(&*one.function, device.is_some());
@@ -93,7 +98,9 @@ fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction,
     if device.is_some() {
         let len = |columns: Columns| columns.stretched_len() as f64;
         let (there, back) = (Columns::read_by(access.run), Columns::written_by(access.run.writes));
-        function.row = RowBytes { there: len(there), back: len(back) };
+        let keeps = |one: &Instance| one.function.emits().findings_per_packet > 0;
+        let found = if members.iter().any(keeps) { FOUND_LEN } else { 0.0 };
+        function.row = RowBytes { there: len(there), back: len(back) + found };
         let of_run = |all, one: &Instance| {
             let run = one.function.access().run;
             all | run.reads | run.writes
@@ -150,17 +157,20 @@ fn launches(chain: &Chain) -> Vec<Range<usize>> {
 
 /// What crosses for each of the chain's stages.
 pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
-    // Launches can't leave fields on a device yet.
-    let options = PlanOptions { recoverable: true, ..options };
     let Planned { problem, positions, devices, .. } = planned(chain, options);
     let plan = problem.plan(options.mode).unwrap_or_default();
+    let leftovers = plan.leftovers(&problem);
     let mut is_mirrored = vec![false; devices.len()];
     let of_stage = |stage: &StagePlan| {
         let all = stage.first..stage.first + stage.count;
         let number = positions.iter().position(|own| *own == all);
-        match number.and_then(|number| plan.step(number)) {
-            Some(step) => {
-                let own = Crossings::of(step, problem.widths.room, is_mirrored[step.device]);
+        let steps = plan.steps.iter().zip(&leftovers);
+        let own =
+            number.and_then(|number| steps.into_iter().find(|(one, _)| one.function == number));
+        match own {
+            Some((step, left)) => {
+                let room = problem.widths.room;
+                let own = Crossings::of(step, left, room, is_mirrored[step.device]);
                 is_mirrored[step.device] = own.keeps_mirror;
                 own
             }

@@ -38,6 +38,7 @@
 mod baselines;
 mod cost;
 mod history;
+mod leftover;
 mod outlook;
 mod problem;
 mod search;
@@ -49,6 +50,7 @@ use warpline_packet::FieldSet;
 
 pub use cost::{LinkCosts, Widths};
 pub use history::{Event, Kept};
+pub use leftover::Leftover;
 pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch};
 
 /// By which rule a plan is made.

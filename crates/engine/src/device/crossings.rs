@@ -2,7 +2,7 @@
 //! functions read and write them.
 
 use warpline_packet::{Binding, FieldSet};
-use warpline_sched::{Crossing, Step, Way};
+use warpline_sched::{Crossing, Leftover, Step, Way};
 
 /// Of which packets rooms go to the mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,9 @@ impl Crossings {
         }
     }
 
-    /// As a step of a plan for rooms of `room` bytes says; `is_mirrored` says whether its device's mirror is in use in front of it.
-    pub(crate) fn of(step: &Step, room: f64, is_mirrored: bool) -> Self {
+    /// As a step of a plan for rooms of `room` bytes says, with what stays there; `is_mirrored` says whether its device's mirror is in use in
+    /// front of it.
+    pub(crate) fn of(step: &Step, left: &Leftover, room: f64, is_mirrored: bool) -> Self {
         let fields = |crossing: &Crossing| match crossing.way {
             Way::Frame => FieldSet::EMPTY,
             _ => crossing.fields & FieldSet::FRAME,
@@ -80,8 +81,13 @@ impl Crossings {
             there: fields(&step.to_device),
             back: fields(&step.to_host),
             keeps_mirror: step.mirror_after,
-            relies_on_mirror: false,
-            left_there: LeftThere::default(),
+            relies_on_mirror: !left.before.is_empty(),
+            left_there: LeftThere {
+                fields: left.behind,
+                newer_here: left.newer_here,
+                fetches_flagged: step.flagged.way == Way::Frame,
+                flagged_share: step.flagged.bytes / room,
+            },
         }
     }
 

@@ -67,13 +67,18 @@ impl State {
     }
 
     /// What a phase on the host does; whether it found what it needs.
-    fn on_host(&mut self, touch: Touch) -> bool {
+    pub(super) fn on_host(&mut self, touch: Touch) -> bool {
         let has_all = self.host.covers(touch.needs);
         self.host = self.host | touch.writes;
         for mirror in self.mirrors.iter_mut().flatten() {
             *mirror = *mirror & !touch.writes;
         }
         has_all
+    }
+
+    /// What a device's mirror has; nothing where it is not in use.
+    pub(super) fn mirror(&self, device: usize) -> FieldSet {
+        self.mirrors[device].unwrap_or(FieldSet::EMPTY)
     }
 
     /// What the host lacks of the frame and somebody will need.
@@ -117,6 +122,10 @@ impl State {
         self.forget(live);
         let to_host = self.down(problem, outlook, position, (down, is_direct))?;
         let flagged = self.flagged(problem, function, live);
+        // Flagged packets are fetched from the device that flagged them.
+        if flagged.way == Way::Frame && !self.mirror(device).covers(self.lacks(live)) {
+            return None;
+        }
         let mirror_after = self.mirrors[device].is_some();
         let is_sound = self.can_fetch(problem, live)
             && self.on_host(function.after)
@@ -184,7 +193,7 @@ impl State {
     }
 
     /// The kernel.
-    fn run(&mut self, device: usize, touch: Touch, is_direct: bool) {
+    pub(super) fn run(&mut self, device: usize, touch: Touch, is_direct: bool) {
         let writes = touch.writes & FieldSet::FRAME;
         self.host = self.host & !writes;
         for mirror in self.mirrors.iter_mut().flatten() {
@@ -197,7 +206,7 @@ impl State {
         }
     }
 
-    fn forget(&mut self, live: FieldSet) {
+    pub(super) fn forget(&mut self, live: FieldSet) {
         self.host = self.host | !live;
         for mirror in self.mirrors.iter_mut().flatten() {
             *mirror = *mirror | FieldSet::FRAME & !live;

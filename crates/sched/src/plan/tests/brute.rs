@@ -198,6 +198,10 @@ fn step(
     }
     let missing = FieldSet::FRAME & live & !at.holders.held(0);
     let flagged = flagged(function.after_flagged, missing);
+    // They come from this device alone.
+    if flagged && missing.iter().any(|field| !at.holders.has(own, field)) {
+        return None;
+    }
     let of = |way, fields: FieldSet, row: f64| {
         let way = if fields.is_empty() && to_device != 3 { Way::Nothing } else { way };
         let bytes = row

@@ -7,7 +7,7 @@
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, Touch};
-use super::super::{Crossing, Plan, Step, Way};
+use super::super::{Crossing, Leftover, Plan, Step, Way};
 
 const FIELDS: usize = Field::ALL.len();
 
@@ -95,6 +95,25 @@ impl Memories {
         live.iter().filter(is_stale).collect()
     }
 
+    /// What of the frame a mirror has newer than the host, of what is needed.
+    fn alone(&self, device: usize, live: FieldSet) -> FieldSet {
+        let own = &self.devices[device];
+        let is_alone = |field: &Field| {
+            let newest = self.newest[bit(*field)];
+            self.mirrors[device]
+                && own[bit(*field)] == Some(newest)
+                && self.host[bit(*field)] != newest
+        };
+        (live & FieldSet::FRAME).iter().filter(is_alone).collect()
+    }
+
+    /// What of the frame the host has newer than a mirror, of what is needed.
+    fn newer_here(&self, device: usize, live: FieldSet) -> FieldSet {
+        let own = &self.devices[device];
+        let is_newer = |field: &Field| own[bit(*field)] != Some(self.newest[bit(*field)]);
+        (live & FieldSet::FRAME).iter().filter(is_newer).collect()
+    }
+
     /// A packet that is fetched: the whole room from the one mirror that has what the host lacks, and the fields put back over it of which
     /// the host's are newer. The host's versions then, and the mirror; nothing happens where the host lacks nothing of `live`.
     fn fetched(
@@ -151,6 +170,7 @@ fn needed(problem: &Problem, position: usize, first: usize) -> FieldSet {
 /// Follows a packet through the plan.
 pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
     let mut at = Memories::new(problem.links.len());
+    let mut leftovers = plan.leftovers(problem).into_iter();
     for (position, function) in problem.functions.iter().enumerate() {
         let name = &function.name;
         at.touch(None, function.before, &format!("before of {name}"))?;
@@ -165,7 +185,14 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
         weigh(problem, function, step)?;
-        launch(problem, &mut at, (position, device), step)?;
+        let told = leftovers.next().ok_or_else(|| format!("nothing is told of {name}"))?;
+        let before = at.alone(device, needed(problem, position, 1));
+        let own = launch(problem, &mut at, (position, device), step)?;
+        if told != (Leftover { before, ..own }) {
+            return Err(format!(
+                "{name} is told {told:?}, where {before:?} and {own:?} stay there"
+            ));
+        }
         if problem.is_recoverable {
             let lost = at.lacks(needed(problem, position + 1, 0));
             if !lost.is_empty() {
@@ -181,7 +208,7 @@ fn launch(
     at: &mut Memories,
     (position, device): (usize, usize),
     step: &Step,
-) -> Result<(), String> {
+) -> Result<Leftover, String> {
     let function = &problem.functions[position];
     let name = &function.name;
     if !problem.fetches_first && step.first_to_host != Crossing::default() {
@@ -209,11 +236,14 @@ fn launch(
     let gone = !stays;
     gone.iter().for_each(|field| at.devices[device][bit(field)] = None);
     at.mirrors[device] = step.mirror_after;
-    at.fetched(problem, needed(problem, position, 2), name)?;
+    let live = needed(problem, position, 2);
+    at.fetched(problem, live, name)?;
+    let behind = at.alone(device, live);
+    let newer_here = if behind.is_empty() { FieldSet::EMPTY } else { at.newer_here(device, live) };
     flagged(problem, at, position, step)?;
     at.touch(None, function.after, &format!("after of {name}"))?;
     at.fetched(problem, needed(problem, position + 1, 0), &format!("after of {name}"))?;
-    Ok(())
+    Ok(Leftover { behind, newer_here, ..Leftover::default() })
 }
 
 /// A packet that the kernel leaves to the host, before it changed anything.
@@ -256,7 +286,11 @@ fn flagged(
         if step.flagged.fields != at.lacks(live) {
             return Err(format!("{who}: {} are lacking", at.lacks(live)));
         }
-        at.host = at.fetched(problem, live, &who)?.0;
+        let (host, from) = at.fetched(problem, live, &who)?;
+        if from != Some(step.device) {
+            return Err(format!("{who}: fetched from another mirror"));
+        }
+        at.host = host;
     } else if step.flagged != Crossing::default() {
         return Err(format!("{who}: they come whole or not at all"));
     }

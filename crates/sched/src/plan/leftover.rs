@@ -1,0 +1,64 @@
+//! What of packets stays in a mirror alone, as whoever carries out a plan has to know it: to fetch packets that leave the plan's way, and
+//! to know which are lost with a device.
+
+use warpline_packet::FieldSet;
+
+use super::outlook::Outlook;
+use super::problem::Problem;
+use super::state::State;
+use super::{Plan, Step, Way};
+
+/// What the mirror of a step's device alone has, of fields of the frame that anyone will need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leftover {
+    /// In front of the kernel.
+    pub before: FieldSet,
+    /// Behind the step.
+    pub behind: FieldSet,
+    /// Where there is such behind it: what the host has newer than that mirror. All of it can be gathered.
+    pub newer_here: FieldSet,
+}
+
+impl Plan {
+    /// For each step.
+    pub fn leftovers(&self, problem: &Problem) -> Vec<Leftover> {
+        let outlook = Outlook::of(problem);
+        let mut state = State::start(problem);
+        let mut all = Vec::with_capacity(self.steps.len());
+        for position in 0..problem.functions.len() {
+            state.host_first(problem, &outlook, position);
+            if let Some(step) = self.step(position) {
+                all.push(state.follow(problem, &outlook, step));
+            }
+        }
+        all
+    }
+}
+
+impl State {
+    /// Takes a step of a plan.
+    fn follow(&mut self, problem: &Problem, outlook: &Outlook, step: &Step) -> Leftover {
+        let (position, device) = (step.function, step.device);
+        let (function, live) = (&problem.functions[position], outlook.live(position));
+        let before = self.lacks(outlook.ahead(position)) & self.mirror(device);
+        self.host = self.host | step.first_to_host.fields;
+        let is_direct = step.to_device.way == Way::Direct;
+        if !is_direct {
+            let there = step.to_device.fields & FieldSet::FRAME;
+            self.mirrors[device] = Some(self.mirror(device) | there);
+        }
+        self.run(device, function.run, is_direct);
+        self.forget(live);
+        self.host = self.host | step.to_host.fields;
+        if !step.mirror_after {
+            self.mirrors[device] = None;
+        }
+        let behind = self.lacks(live) & self.mirror(device);
+        let newer_here = match behind.is_empty() {
+            true => FieldSet::EMPTY,
+            false => FieldSet::FRAME & live & !self.mirror(device),
+        };
+        self.on_host(function.after);
+        Leftover { before, behind, newer_here }
+    }
+}
