@@ -2,14 +2,14 @@
 
 use warpline_device::apart;
 use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, planned};
-use warpline_packet::{Field, FieldSet};
-use warpline_sched::{Mode, Plan, Way};
+use warpline_packet::{Columns, Field, FieldSet, ReadWrite};
+use warpline_sched::{Mode, Plan, Problem, Way};
 
 use crate::common::real::{forms, try_chain_on};
 use crate::placed::host;
 
-/// The cheapest plan for forms, those whose names begin with `@` on a device that copies; frames of 1024 bytes.
-fn plan(names: &[&str], recoverable: bool) -> Option<Plan> {
+/// The problem of forms, those whose names begin with `@` on a device that copies; frames of 1024 bytes.
+fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
     let device = apart(&host()?);
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches('@')).collect();
     let on = |place: usize| {
@@ -19,8 +19,12 @@ fn plan(names: &[&str], recoverable: bool) -> Option<Plan> {
     };
     let chain = try_chain_on(&forms(&bare), &[], on).expect("a chain");
     let options = PlanOptions { packet_len: 1024, recoverable, ..PlanOptions::default() };
-    let problem = planned(&chain, options).problem;
-    Some(problem.plan(Mode::Adaptive).expect("a link"))
+    Some(planned(&chain, options).problem)
+}
+
+/// The cheapest plan for it.
+fn plan(names: &[&str], recoverable: bool) -> Option<Plan> {
+    Some(problem(names, recoverable)?.plan(Mode::Adaptive).expect("a link"))
 }
 
 /// Of the frame, what crosses there and back at a step.
@@ -61,4 +65,45 @@ fn what_is_only_read_does_not_come_back() {
     for step in 0..2 {
         assert_eq!(of_frame(&plan, step)[1], FieldSet::EMPTY);
     }
+}
+
+/// A lifetime that two routers count down comes back behind the second, if nothing is asked but that. A translator between them may
+/// write to a packet that no mirror has then, and so has all of it.
+#[test]
+fn what_two_routers_write_stays_where_it_may() {
+    let between = |between, recoverable| {
+        plan(&["@digest-count", "firewall", "@router-plain", between, "@router-plain"], recoverable)
+    };
+    let ttl = |plan: &Plan| {
+        (0..3).map(|step| of_frame(plan, step)[1].contains(Field::Ttl)).collect::<Vec<_>>()
+    };
+    for (name, recoverable, expected) in [
+        ("firewall", false, [false, false, true]),
+        ("firewall", true, [false, true, true]),
+        ("nat", false, [false, true, true]),
+    ] {
+        let Some(plan) = between(name, recoverable) else { return };
+        assert_eq!(ttl(&plan), expected, "{name}, {recoverable}: {plan:#?}");
+    }
+}
+
+/// What crosses of a launch's table, and what the host needs for packets that the kernels leave to it.
+#[test]
+fn a_launch_has_a_row_and_a_fallback() {
+    let Some(problem) = problem(&["@router-plain", "monitor", "@digest-count"], false) else {
+        return;
+    };
+    assert!(!problem.is_recoverable && !problem.fetches_first);
+    let [router, monitor, digest] = &problem.functions[..] else { panic!("three functions") };
+    let len = |columns: Columns| columns.stretched_len() as f64;
+    for function in [router, digest] {
+        let run = ReadWrite::new(function.run.needs, function.run.writes);
+        assert_eq!(function.row.there, len(Columns::read_by(run)));
+        assert_eq!(function.row.back, len(Columns::written_by(run.writes)));
+        assert!(function.row.there > function.row.back && function.row.back > 0.0);
+    }
+    assert!(router.fallback.contains(Field::Ttl) && FieldSet::FRAME.covers(router.fallback));
+    assert!(digest.fallback.contains(Field::Payload));
+    assert!(router.before.needs.is_empty(), "it does nothing in front of its kernel");
+    assert!(monitor.fallback.is_empty() && monitor.row.there + monitor.row.back == 0.0);
 }

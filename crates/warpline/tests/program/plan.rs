@@ -37,6 +37,13 @@ impl Model {
         self.0.get(place).is_some_and(|current| current.contains(field))
     }
 
+    /// The table of a launch is gone with it.
+    fn forget_table(&mut self, device: &str, frame: &Fields) {
+        if let Some(current) = self.0.get_mut(device) {
+            current.retain(|field| frame.contains(field));
+        }
+    }
+
     fn cross(&mut self, from: Option<&str>, to: &str, crossing: &Value) {
         for field in fields(&crossing["fields"]) {
             let is_there = match from {
@@ -52,21 +59,27 @@ impl Model {
     }
 }
 
-/// Bytes that a crossing has to say, of what fields weigh.
+/// Bytes that a crossing has to say: of the frame, by what fields weigh, and of the launch's table.
 fn weigh(crossing: &Value, widths: &Value, frame: &Fields) -> f64 {
     let of = |field: &String| widths[field].as_f64().unwrap();
     let all = fields(&crossing["fields"]);
-    match crossing["way"].as_str().unwrap() {
-        "frame" => widths["room"].as_f64().unwrap() + all.difference(frame).map(of).sum::<f64>(),
-        _ => all.iter().map(of).sum(),
-    }
+    let of_frame: f64 = match crossing["way"].as_str().unwrap() {
+        "frame" => widths["room"].as_f64().unwrap(),
+        "nothing" => {
+            assert!(all.is_disjoint(frame), "{crossing}");
+            0.0
+        }
+        _ => all.intersection(frame).map(of).sum(),
+    };
+    of_frame + crossing["row_bytes"].as_f64().unwrap_or(0.0)
 }
 
 fn follow(chain: &Value, mode: &str) -> [f64; 2] {
     let (widths, plan) = (&chain["widths"], &chain["modes"][mode]);
     let every: Fields = widths.as_object().unwrap().keys().cloned().collect();
-    // The fields of the frame come first, up to this.
-    let frame = fields(&chain["end_reads"]);
+    let frame = frame_of(&fields(&chain["end_reads"]));
+    let gathered = fields(&chain["gathered"]);
+    let is_recoverable = chain["is_recoverable"].as_bool().unwrap();
     let mut model = Model([(String::new(), every)].into());
     let mut steps = plan["steps"].as_array().unwrap().iter().peekable();
     let mut moved = [0.0, 0.0];
@@ -93,31 +106,51 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
             (step["missing_to_device"]["bytes"].as_f64().unwrap() - again).abs() < 1e-6,
             "{step}"
         );
+        // What the kernel leaves to the host is done there, or fetched from the mirror that the kernel uses.
+        let is_direct = step["to_device"]["way"] == "direct";
+        for field in fields(&function["fallback"]) {
+            let is_there = model.has("", &field) || !is_direct && model.has(device, &field);
+            assert!(is_there, "{name}: {field} is missing where the host does its work");
+        }
+        let metadata = |list: &Value| &fields(list) - &frame;
+        assert_eq!(
+            metadata(&step["to_device"]["fields"]),
+            &metadata(&function["run"]["reads"]) | &metadata(&function["run"]["writes"]),
+        );
         model.phase(device, &function["run"], name);
+        assert_eq!(metadata(&step["to_host"]["fields"]), metadata(&function["run"]["writes"]));
         model.cross(Some(device), "", &step["to_host"]);
         let share = function["flagged_share"].as_f64().unwrap();
         let before_flagged = model.0[""].clone();
+        // They come whole, or nothing of them does.
+        let way = &step["flagged_to_host"]["way"];
+        assert!(way == "frame" || way == "nothing", "{step}");
         model.cross(None, "", &step["flagged_to_host"]);
         let current = &model.0[""];
         let flagged = fields(&function["after_flagged"]["reads"]);
         assert!(flagged.is_subset(current), "{name}: flagged packets");
         model.0.insert(String::new(), before_flagged);
         model.phase("", &function["after"], name);
+        model.forget_table(device, &frame);
         if step["mirror_after"] == false {
             model.0.remove(device);
         }
+        let lacks = &frame - &model.0[""];
+        assert!(lacks.is_empty() || !is_recoverable, "{name} leaves {lacks:?}");
         let bytes = |key: &str| {
             let told = step[key]["bytes"].as_f64().unwrap();
             let share = if key == "flagged_to_host" { share } else { 1.0 };
-            let expected = share * weigh(&step[key], widths, &frame_of(&frame));
+            let expected = share * weigh(&step[key], widths, &frame);
             assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
+            let alone = &fields(&step[key]["fields"]) & &frame;
+            assert!(step[key]["way"] == "frame" || alone.is_subset(&gathered), "{name} {key}");
             told
         };
         moved[0] += bytes("to_device") + again;
         let changes = fields(&function["after_flagged"]["writes"]);
         let geometry = ["start", "len", "l3-offset", "l4-offset", "payload-offset", "kind"];
         let moves = geometry.iter().any(|field| changes.contains(*field));
-        let is_changed = moves || !changes.is_disjoint(&frame_of(&frame));
+        let is_changed = moves || !changes.is_disjoint(&frame);
         changed.insert(device, if is_changed { share } else { 0.0 });
         moved[1] += bytes("first_to_host") + bytes("to_host") + bytes("flagged_to_host");
     }
@@ -202,6 +235,11 @@ fn a_plan_is_told_in_words() {
         for line in ["crosses to host-apart (direct)", "crosses to the host", "the sink reads it"] {
             assert!(ttl.contains(line), "{ttl}");
         }
+        let verdict = say(&format!("{copies} --explain verdict"));
+        for line in ["crosses to host-apart (with the table)", "to the host (with the table)"] {
+            assert!(verdict.contains(line), "{verdict}");
+        }
+        assert!(say(copies).contains(" B of the table with "));
     }
 }
 
@@ -314,6 +352,9 @@ fn mistakes_in_a_plan_table_are_told() {
         ("[plan]\nmode = \"best\"\n", "\"adaptive\" or \"local\" or \"share_all\" or \"per_nf\""),
         ("[plan]\nspeed = 1\n", "[plan] has no key `speed`"),
         ("[plan]\npacket_len = 41\n", "packet_len"),
+        ("[plan]\nrecoverable = \"yes\"\n", "`recoverable` takes true or false, not this string"),
+        ("[plan]\nrecoverable = 1\n", "`recoverable` takes true or false"),
+        ("[plan]\nrecover = true\n", "[plan] has no key `recover`"),
         ("[[plan]]\nmode = \"local\"\n", "`plan` is a table"),
     ] {
         demo.write("plan.toml", format!("{chain}\n{text}"));
