@@ -1,5 +1,5 @@
 //! The plans of older systems, of the same steps: what `adaptive` is compared with, and what a run can be told to do. Where a step of
-//! theirs would have the chain end in a state from which it can't go on, they give the mirror up.
+//! theirs would leave fields on a device such that no step goes further on, they give the mirror up.
 
 use warpline_packet::FieldSet;
 
@@ -21,8 +21,8 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
         let on_device = |position: usize| {
             at.problem.functions.get(position).is_some_and(|function| function.device == device)
         };
-        let has_frame = device.is_some_and(|device| at.state.mirrors[device].is_some());
-        let up = if has_frame { Up::Needed } else { Up::Frame };
+        let is_first = at.position == 0 || !on_device(at.position - 1);
+        let up = if is_first { Up::Frame } else { Up::Needed };
         let down = match (on_device(at.position + 1), at.writes_frames_so_far()) {
             (true, _) => Down::Needed,
             (false, true) => Down::LastFrame,

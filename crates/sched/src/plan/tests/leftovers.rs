@@ -157,3 +157,16 @@ fn a_launch_has_a_table_of_its_own() {
     let step = plan(&problem(vec![one], false), Mode::Adaptive).steps[0];
     assert_eq!((step.to_device.way, step.to_device.bytes), (Way::Direct, 0.0));
 }
+
+/// Shared frames come back once for what wrote them, though all that was written has to be on the host behind each function.
+#[test]
+fn a_frame_that_came_back_does_not_come_again() {
+    let seal = PlannedFunction::run_only("seals", GPU, rewrites(FieldSet::FRAME));
+    let functions = vec![seal, PlannedFunction::run_only("scans", GPU, reads(PAYLOAD))];
+    let back = |is_recoverable, mode| {
+        let plan = plan(&problem(functions.clone(), is_recoverable), mode);
+        plan.steps.iter().map(|step| step.to_host.way).collect::<Vec<_>>()
+    };
+    assert_eq!(back(true, Mode::ShareAll), [Way::Frame, Way::Nothing]);
+    assert_eq!(back(false, Mode::ShareAll), [Way::Nothing, Way::Frame]);
+}
