@@ -23,10 +23,8 @@ pub struct Told {
 pub struct Bytes {
     /// Of frames, as they were counted.
     pub frames: Both,
-    /// Of tables of packets.
+    /// Of tables of packets, with what was found in these.
     pub tables: Both,
-    /// Of lists, which plans leave out: a packet's name for each function, and its room for what is found in it.
-    pub lists: Both,
     /// By function, what was copied to the device for it.
     pub by_function: Vec<f64>,
     /// The rule's own plan.
@@ -42,9 +40,7 @@ impl Bytes {
         let sum = |of: fn(&Transfers) -> u64| each(transfers.iter().map(of).sum());
         let frames = [sum(|own| own.frames_to_device_bytes), sum(|own| own.frames_to_host_bytes)];
         let all = [sum(|own| own.to_device_bytes), sum(|own| own.to_host_bytes)];
-        let lists = lists(chain);
-        // Launches can't leave fields on a device yet.
-        let options = PlanOptions { packet_len: len, recoverable: true, ..chain.plan() };
+        let options = PlanOptions { packet_len: len, ..chain.plan() };
         let problem = planned(chain, options).problem;
         let mut by_bytes = problem.clone();
         by_bytes.links.fill(BYTES_ALONE);
@@ -52,8 +48,7 @@ impl Bytes {
             |problem: &Problem, mode| Told::of(&problem.plan(mode).expect("links of all devices"));
         Self {
             frames,
-            tables: [0, 1].map(|way| all[way] - frames[way] - lists[way]),
-            lists,
+            tables: [0, 1].map(|way| all[way] - frames[way]),
             by_function: transfers.iter().map(|own| each(own.to_device_bytes)).collect(),
             plan: told(&problem, chain.plan().mode),
             least: told(&by_bytes, Mode::Adaptive),
@@ -62,19 +57,8 @@ impl Bytes {
 
     /// All that crossed.
     pub fn all(&self) -> Both {
-        [0, 1].map(|way| self.frames[way] + self.tables[way] + self.lists[way])
+        [0, 1].map(|way| self.frames[way] + self.tables[way])
     }
-}
-
-/// What a function's launch names a packet by, and a number that is found in it.
-const NAME_LEN: usize = 8;
-const FOUND_LEN: usize = 4;
-
-/// Of the functions on a device, none of which share launches in these chains.
-fn lists(chain: &Chain) -> Both {
-    let on_device = chain.instances.iter().filter(|one| one.on_device.is_some());
-    let found = on_device.clone().map(|one| one.function.emits().findings_per_packet);
-    [NAME_LEN * on_device.count(), FOUND_LEN * found.sum::<usize>()].map(|bytes| bytes as f64)
 }
 
 /// A link on which nothing but bytes costs: the cheapest plan is the one that moves fewest.
@@ -89,6 +73,11 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
 };
 
 impl Told {
+    /// All of it.
+    pub fn all(&self) -> Both {
+        [0, 1].map(|way| self.frames[way] + self.tables[way])
+    }
+
     fn of(plan: &Plan) -> Self {
         let mut own = Self::default();
         let mut add = |way: usize, crossing: &Crossing| {
@@ -119,17 +108,15 @@ pub fn print(all: &[Points]) {
         "there: frames",
         "planned",
         "least",
-        "moved / planned",
         "tables",
         "planned",
-        "lists",
+        "all: moved / planned",
         "back: frames",
         "planned",
         "least",
-        "moved / planned",
         "tables",
         "planned",
-        "lists",
+        "all: moved / planned",
     ];
     let mut rows = Vec::new();
     let mut over = Vec::new();
@@ -142,7 +129,7 @@ pub fn print(all: &[Points]) {
         }
     }
     table("Bytes a packet: moved, planned, least", &columns, &rows);
-    println!("\nFrames, moved by what the plan has, more than {GOAL}:");
+    println!("\nAll bytes, moved by what the plan has, more than {GOAL}:");
     if over.is_empty() {
         over.push("none".into());
     }
@@ -153,15 +140,13 @@ fn row(chain: &str, own: &ByLen, mode: Mode) -> Vec<String> {
     let bytes = &own.of(mode).bytes;
     let mut row = vec![chain.into(), own.load.len.to_string(), mode.name().into()];
     for way in [0, 1] {
-        let (moved, plan) = (bytes.frames[way], bytes.plan.frames[way]);
         row.extend([
-            format!("{moved:.1}"),
-            format!("{plan:.1}"),
+            format!("{:.1}", bytes.frames[way]),
+            format!("{:.1}", bytes.plan.frames[way]),
             format!("{:.1}", bytes.least.frames[way]),
-            ratio(moved, plan),
             format!("{:.1}", bytes.tables[way]),
             format!("{:.1}", bytes.plan.tables[way]),
-            format!("{:.0}", bytes.lists[way]),
+            ratio(bytes.all()[way], bytes.plan.all()[way]),
         ]);
     }
     row
@@ -175,7 +160,7 @@ fn ratio(one: f64, other: f64) -> String {
 fn misses(chain: &str, own: &ByLen, mode: Mode) -> Vec<String> {
     let bytes = &own.of(mode).bytes;
     let miss = |way: usize| {
-        let (moved, plan) = (bytes.frames[way], bytes.plan.frames[way]);
+        let (moved, plan) = (bytes.all()[way], bytes.plan.all()[way]);
         (moved > GOAL * plan).then(|| {
             let name = ["there", "back"][way];
             format!(

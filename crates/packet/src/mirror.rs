@@ -277,6 +277,18 @@ impl Batch {
         }
     }
 
+    /// Takes from `returned`, which was looked at, where frames and their headers lie, as far as kernels that write the fields `writes` say so:
+    /// fields that come back by themselves go there.
+    pub fn accept_shapes(&mut self, returned: &Returned<'_>, writes: FieldSet) {
+        if moves(writes) || reparses(writes) {
+            for (row, at) in returned.rows.each() {
+                if self.is_forward(row) {
+                    self.accept_shape(returned, (row, at), writes);
+                }
+            }
+        }
+    }
+
     /// Takes from `returned`, which was looked at, the fields `writes` of packets for which the device did the work of the
     /// function whose turn it is, its verdicts, and from `found` their findings.
     pub fn accept_returned(

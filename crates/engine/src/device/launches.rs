@@ -333,6 +333,7 @@ impl Launches {
         let returned = self.executor.returned(finished.slot, index);
         let (columns, fields) = self.executor.fields_back();
         if !fields.is_empty() && !self.executor.is_in_place() {
+            batch.accept_shapes(&returned, self.writes);
             let (bytes, rows) = returned.parts();
             batch.scatter(columns, fields, rows, bytes);
         }
@@ -381,6 +382,12 @@ impl Launches {
             if missing_bytes > predicted_missing_bytes {
                 told += &format!(
                     "; {missing_bytes} bytes are packets that the device had not, or had otherwise: functions made or changed more of them than the plan expects ({predicted_missing_bytes})"
+                );
+            }
+            let Transfers { fetched_bytes, predicted_fetched_bytes, .. } = transfers;
+            if fetched_bytes > predicted_fetched_bytes {
+                told += &format!(
+                    "; {fetched_bytes} bytes are packets that the device left to the CPU or flagged and that it alone had as they are: more than the plan expects ({predicted_fetched_bytes}); `recoverable = true` in [plan] has none of them"
                 );
             }
             told

@@ -66,9 +66,9 @@ fn named_field(name: &str) -> Result<Field, Failure> {
     })
 }
 
-/// The problem that `run` has for frames of this length. Launches can't leave fields on a device yet.
+/// The problem that `run` has for frames of this length.
 fn problem_of(chain: &Chain, packet_len: u32) -> Planned {
-    planned(chain, PlanOptions { packet_len, recoverable: true, ..chain.plan() })
+    planned(chain, PlanOptions { packet_len, ..chain.plan() })
 }
 
 fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
