@@ -43,6 +43,7 @@ mod kept;
 mod kernel_fields;
 mod kernel_layout;
 mod link;
+mod metadata;
 mod mirror;
 mod notes;
 mod packet;
