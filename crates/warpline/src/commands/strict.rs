@@ -36,7 +36,8 @@ pub(super) fn strict(
     let on_cpu = super::load_file(path, set, input.is_none(), Some("cpu"))?;
     for (loaded, alone) in chains.iter().zip(&on_cpu) {
         let name = &loaded.chain.name;
-        let input = match (input, &loaded.ports.input) {
+        // Whoever looked at the ports of the others took them.
+        let input = match (input, &alone.ports.input) {
             (Some(text), _) => Input::parse(text, Path::new(""))
                 .map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?,
             (None, Some(input)) => input.clone(),
