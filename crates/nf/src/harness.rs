@@ -17,6 +17,7 @@ pub mod exact;
 pub mod finder;
 pub mod places;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_packet::{
@@ -334,18 +335,28 @@ impl Harness {
 
     /// Tells every shard's state the time.
     pub fn tick(&mut self, now: Instant) -> Vec<Outcome> {
+        self.without_packets(&mut |state, emit| {
+            state.before.iter_mut().for_each(|half| half.handle_timeout(now, emit));
+            state.after.iter_mut().for_each(|half| half.handle_timeout(now, emit));
+        })
+    }
+
+    /// Tells every shard's state that the input ended.
+    pub fn finish(&mut self) -> Vec<Outcome> {
+        self.without_packets(&mut |state, emit| {
+            state.before.iter_mut().for_each(|half| half.finish(emit));
+            state.after.iter_mut().for_each(|half| half.finish(emit));
+        })
+    }
+
+    /// What comes of `work` with every shard's state.
+    fn without_packets(&mut self, work: &mut dyn FnMut(&mut State, &mut Emit<'_>)) -> Vec<Outcome> {
         let (emits, number) = (self.function.emits(), self.ingress);
         let is_whole = self.steering == Steering::Single;
         for (shard, state) in self.states.iter_mut().enumerate() {
             let (made, placer) = (&mut self.made, &mut self.arena.emit);
             let shard = if is_whole { Shard::WHOLE } else { Shard::new(shard) };
-            let emit = &mut Emit::at_tick(made, placer, &self.hasher, emits, number, shard);
-            if let Some(before) = &mut state.before {
-                before.handle_timeout(now, emit);
-            }
-            if let Some(after) = &mut state.after {
-                after.handle_timeout(now, emit);
-            }
+            work(state, &mut Emit::at_tick(made, placer, &self.hasher, emits, number, shard));
         }
         self.batch.clear();
         self.put_made();
@@ -356,17 +367,18 @@ impl Harness {
 
     /// The sum over the shards of the counter called `name`.
     pub fn counter(&self, name: &str) -> u64 {
-        let mut sum = 0;
-        let mut add = |found: &'static str, value| sum += if found == name { value } else { 0 };
-        for state in &self.states {
-            if let Some(before) = &state.before {
-                before.counters(&mut add);
-            }
-            if let Some(after) = &state.after {
-                after.counters(&mut add);
-            }
+        self.counters().get(name).copied().unwrap_or(0)
+    }
+
+    /// All counters, summed over the shards.
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        let mut add = |name, value| *sums.entry(name).or_default() += value;
+        for State { before, after } in &self.states {
+            before.iter().for_each(|half| half.counters(&mut add));
+            after.iter().for_each(|half| half.counters(&mut add));
         }
-        sum
+        sums
     }
 
     fn outcomes(&self) -> Vec<Outcome> {

@@ -44,6 +44,7 @@ mod kernel_fields;
 mod kernel_layout;
 mod launch_rows;
 mod link;
+mod metadata;
 mod mirror;
 mod notes;
 mod packet;

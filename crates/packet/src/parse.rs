@@ -134,6 +134,19 @@ impl Headers {
         [low, u64::from_ne_bytes([i, j, k, l, kinds[0], kinds[1], kinds[2], kinds[3]])]
     }
 
+    /// What [`crate::Field::Kind`] means of it, in 40 bits.
+    pub(crate) fn kind(&self) -> u64 {
+        let flags = self.flags.0.to_le_bytes();
+        u64::from_le_bytes([self.version, self.protocol, self.lie, flags[0], flags[1], 0, 0, 0])
+    }
+
+    /// Writes what [`Headers::kind`] gave.
+    pub(crate) fn set_kind(&mut self, kind: u64) {
+        let [version, protocol, lie, low, high, ..] = kind.to_le_bytes();
+        (self.version, self.protocol, self.lie) = (version, protocol, lie);
+        self.flags = Flags(u16::from_le_bytes([low, high]));
+    }
+
     /// Whether fields of fixed length lie in the same places as in a frame with these headers.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {

@@ -2,11 +2,16 @@
 //! look at a frame's bytes say which fields they mean, and nothing else checks that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use warpline_nf::Function;
-use warpline_nf::harness::exact::{Undeclared, look};
+use warpline_nf::harness::exact::{Wrong, look};
 use warpline_nf::harness::{self, Harness};
-use warpline_packet::{Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Reason};
+use warpline_nf::{After, Emit, Emits, Function, Growth, Report, State};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Instant, PacketMut, Phase, ReadWrite, Reason, ScratchWord,
+    Shard,
+};
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW};
 use crate::common::frames::Input;
@@ -46,38 +51,200 @@ fn no_phase_touches_what_it_does_not_declare() {
     }
 }
 
-/// Looks at a byte of each frame that it doesn't declare, from one packet on, or writes it. It does so behind the accessors.
-struct Liar {
-    is_writer: bool,
+/// Does what it doesn't declare, from one packet on, behind the accessors and their checks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    WritesTtl,
+    /// Drops by it.
+    ReadsTtl,
+    /// By one bit of it.
+    ReadsBit,
+    /// Puts a header in front, as in a tunnel, and says no more than that.
+    Moves,
+    /// And the header has what it did not declare.
+    MovesAndCopies,
+    MovesAndDrops,
+    /// Moves none, and writes payloads.
+    MayMove,
+    /// Where it cuts frames, it writes more than it cuts.
+    Cuts,
+    /// Drops by it.
+    ReadsTime,
+    ReadsWire,
+    ReadsWord,
+    /// Takes it for a place in a table.
+    FollowsWord,
+    WritesWord,
+    WritesNextHop,
+    Drops,
+    /// Keeps a time, tells of it when the run is over, and counts by it.
+    Remembers,
+    TellsAtTicks,
+    /// Nobody knows by what.
+    Draws,
 }
 
-const DECLARED: Access = Access::run_only(ReadWrite::new(
-    FieldSet::of(&[Field::EthType, Field::Ingress]),
-    FieldSet::of(&[Field::Verdict]),
-));
+struct Liar {
+    lie: Lie,
+    access: Access,
+    drawn: AtomicU64,
+}
+
+/// Behind this packet.
+const FIRST: u64 = 300;
 
 /// Where an IPv4 header has its TTL, behind Ethernet.
 const TTL_AT: usize = 14 + 8;
 
+/// Bytes of the header in front.
+const OUTER: usize = 20;
+
+impl Liar {
+    fn new(lie: Lie) -> Self {
+        let mut reads = FieldSet::of(&[Field::EthType, Field::Ingress]);
+        let mut writes = FieldSet::of(&[Field::Verdict]);
+        if matches!(lie, Lie::Moves | Lie::MovesAndCopies | Lie::MovesAndDrops | Lie::MayMove) {
+            writes = FieldSet::FRAME.union(FieldSet::GEOMETRY).union(writes);
+            writes = writes & !FieldSet::of(&[Field::Payload]);
+            // Its headers are found anew.
+            reads = reads.union(FieldSet::PARSED).union(FieldSet::GEOMETRY);
+        }
+        if lie == Lie::Cuts {
+            let cut = [Field::Len, Field::Payload, Field::Remainder];
+            writes = FieldSet::of(&cut).union(FieldSet::HEADERS).union(writes);
+        }
+        if lie == Lie::Drops {
+            writes = FieldSet::EMPTY;
+        }
+        let run = ReadWrite::new(reads, writes);
+        let after = ReadWrite::new(FieldSet::of(&[Field::Ingress]), FieldSet::EMPTY);
+        Self { lie, access: Access { after, ..Access::run_only(run) }, drawn: AtomicU64::new(0) }
+    }
+
+    fn harness(lie: Lie) -> Harness {
+        // The second word is another function's.
+        Harness::new(Box::new(Self::new(lie)) as Box<dyn Function>, 2)
+    }
+
+    fn work(&self, packet: &mut PacketMut<'_>) {
+        let other = ScratchWord::new(1).expect("a word");
+        let is_v4 = packet.frame().get(12..15) == Some(&[0x08, 0x00, 0x45]);
+        let ttl = packet.frame().get(TTL_AT).copied().filter(|_| is_v4);
+        let drops = match self.lie {
+            Lie::WritesTtl if ttl.is_some() => {
+                packet.frame_mut()[TTL_AT] ^= 1;
+                false
+            }
+            Lie::ReadsTtl => ttl.is_some_and(|ttl| ttl > 128),
+            Lie::ReadsBit => ttl.is_some_and(|ttl| ttl & 2 != 0),
+            Lie::Moves | Lie::MovesAndCopies | Lie::MovesAndDrops if is_v4 => {
+                let ttl = ttl.filter(|_| self.lie == Lie::MovesAndCopies).unwrap_or(64);
+                wrap(packet, ttl);
+                self.lie == Lie::MovesAndDrops && packet.frame()[OUTER + TTL_AT] > 128
+            }
+            Lie::MayMove => {
+                packet.payload_mut().iter_mut().for_each(|byte| *byte ^= 1);
+                false
+            }
+            Lie::Cuts if ttl.is_some() && packet.payload().len() > 1 => {
+                packet.frame_mut()[TTL_AT] ^= 1;
+                assert!(packet.reshape(0, -1));
+                false
+            }
+            Lie::ReadsTime => packet.timestamp().as_nanos().is_multiple_of(3),
+            Lie::ReadsWire => packet.wire_len() > 100_000,
+            Lie::ReadsWord => packet.scratch(other) != 0,
+            Lie::FollowsWord => [false; 4][packet.scratch(other) as usize],
+            Lie::WritesWord => {
+                packet.set_scratch(other, 9);
+                false
+            }
+            Lie::WritesNextHop => {
+                packet.set_next_hop(1);
+                false
+            }
+            Lie::Drops => true,
+            Lie::Draws => self.drawn.fetch_add(1, Ordering::Relaxed) % 7 == 3,
+            _ => false,
+        };
+        if drops {
+            packet.drop(Reason(0));
+        }
+    }
+}
+
+/// Puts a header in front of an IPv4 header, behind the link's, which it carries along.
+fn wrap(packet: &mut PacketMut<'_>, ttl: u8) {
+    assert!(packet.reshape(-(OUTER as isize), 0));
+    let frame = packet.frame_mut();
+    frame.copy_within(OUTER..OUTER + 14, 0);
+    let len = (frame.len() - 14) as u16;
+    frame[14..14 + OUTER].fill(0);
+    frame[14] = 0x45;
+    frame[16..18].copy_from_slice(&len.to_be_bytes());
+    frame[TTL_AT] = ttl;
+    frame[23] = 4;
+    packet.reparse();
+}
+
 impl Function for Liar {
     fn access(&self) -> &Access {
-        &DECLARED
+        &self.access
     }
 
     fn run(&self, batch: &mut Batch) {
-        for row in 0..batch.len() {
-            if batch.packet(row).ingress() < 300 {
-                continue;
+        // No accessor sees what comes now.
+        batch.leave_phase();
+        batch.for_each_forward(|packet| {
+            if packet.ingress() >= FIRST {
+                self.work(packet);
             }
-            let mut packet = batch.packet_mut(row);
-            // The declaration has what is asked for here, and the frame is all there.
-            let frame = packet.frame_mut_for(FieldSet::EMPTY);
-            let is_v4 = frame.get(12..15) == Some(&[0x08, 0x00, 0x45]);
-            match frame.get(TTL_AT).copied().filter(|_| is_v4) {
-                Some(_) if self.is_writer => frame[TTL_AT] ^= 1,
-                Some(ttl) if ttl > 128 => packet.drop(Reason(0)),
-                _ => {}
+        });
+    }
+
+    fn growth(&self) -> Growth {
+        Growth { head: OUTER, tail: 0 }
+    }
+
+    fn emits(&self) -> Emits {
+        Emits::notes(1, 8)
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        (self.lie == Lie::TellsAtTicks).then_some(Duration::from_millis(1))
+    }
+
+    fn state(&self, _: Shard) -> State {
+        State::after(Memory { lie: self.lie, kept: 0 })
+    }
+}
+
+struct Memory {
+    lie: Lie,
+    kept: u64,
+}
+
+impl After for Memory {
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
+        batch.leave_phase();
+        let remembers = matches!(self.lie, Lie::Remembers | Lie::TellsAtTicks);
+        for &pick in picks.iter().filter(|_| remembers) {
+            let packet = batch.packet(pick.into());
+            if packet.ingress() == FIRST {
+                self.kept = packet.timestamp().as_nanos();
             }
+        }
+    }
+
+    fn handle_timeout(&mut self, _: Instant, emit: &mut Emit<'_>) {
+        if self.lie == Lie::TellsAtTicks && self.kept != 0 {
+            assert!(emit.note(0, &self.kept.to_be_bytes()));
+        }
+    }
+
+    fn close(&mut self, report: &mut dyn Report) {
+        if self.lie == Lie::Remembers {
+            report.note(&self.kept.to_be_bytes());
         }
     }
 }
@@ -85,11 +252,40 @@ impl Function for Liar {
 #[test]
 fn what_is_not_declared_is_named() {
     let inputs = inputs(&[]);
-    for is_writer in [false, true] {
-        let found =
-            look(&|| Harness::new(Box::new(Liar { is_writer }) as Box<dyn Function>, 0), &inputs);
-        let Undeclared { packet, phase, field, is_written } = found.map(drop).expect_err("a lie");
-        assert_eq!((phase, field, is_written), (Phase::Run, Field::Ttl, is_writer));
-        assert!((300..364).contains(&packet), "{packet}");
+    assert_eq!(look(&|| Liar::harness(Lie::Moves), &inputs).err(), None, "is carried along");
+    for (lie, phase, field, is_written) in [
+        (Lie::WritesTtl, Phase::Run, Field::Ttl, true),
+        (Lie::ReadsTtl, Phase::Run, Field::Ttl, false),
+        (Lie::ReadsBit, Phase::Run, Field::Ttl, false),
+        (Lie::MovesAndCopies, Phase::Run, Field::Ttl, false),
+        (Lie::MovesAndDrops, Phase::Run, Field::Ttl, false),
+        (Lie::MayMove, Phase::Run, Field::Payload, true),
+        (Lie::Cuts, Phase::Run, Field::Ttl, true),
+        (Lie::ReadsTime, Phase::Run, Field::Timestamp, false),
+        (Lie::ReadsWire, Phase::Run, Field::Len, false),
+        (Lie::ReadsWord, Phase::Run, Field::Scratch1, false),
+        (Lie::FollowsWord, Phase::Run, Field::Scratch1, false),
+        (Lie::WritesWord, Phase::Run, Field::Scratch1, true),
+        (Lie::WritesNextHop, Phase::Run, Field::NextHop, true),
+        (Lie::Drops, Phase::Run, Field::Verdict, true),
+        (Lie::Remembers, Phase::After, Field::Timestamp, false),
+        (Lie::TellsAtTicks, Phase::After, Field::Timestamp, false),
+    ] {
+        let found = look(&|| Liar::harness(lie), &inputs).err();
+        let Some(Wrong::Undeclared(what)) = found else { panic!("{lie:?}: {found:?}") };
+        let told = (what.phase, what.field, what.is_written);
+        assert_eq!(told, (phase, field, is_written), "{lie:?}");
+        // The first that it does it to, but for those that are no IPv4.
+        assert!((300..320).contains(&what.packet), "{lie:?}: {}", what.packet);
+        let is_any = !matches!(field, Field::Ttl | Field::Payload) && lie != Lie::ReadsTime;
+        assert!(what.packet == 300 || !is_any, "{lie:?}: {}", what.packet);
     }
+}
+
+#[test]
+fn what_is_not_the_same_twice_is_told() {
+    let drawing = Arc::new(Liar::new(Lie::Draws));
+    let make = || Harness::new(Arc::clone(&drawing) as Arc<dyn Function>, 2);
+    let found = look(&make, &inputs(&[])).err();
+    assert!(matches!(found, Some(Wrong::Unrepeatable(300..=320))), "{found:?}");
 }

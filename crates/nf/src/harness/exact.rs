@@ -1,30 +1,47 @@
 //! Proves of a function, over packets, that its access sets are true of the bytes themselves: what a phase does not declare that it
 //! writes is as it was, and nothing that becomes of the packets depends on what it does not declare that it reads.
 //!
-//! A field that a device or the host has only stale is one that a plan took for not needed. So each field that is not declared is
-//! given other bytes for as long as the phase lasts: no reader can tell these from stale ones.
+//! A field that a device or the host has only stale is one that a plan took for not needed. So each field that is not declared, of
+//! the frame or of what is known besides, is given other bytes for as long as the phase lasts: no reader can tell these from
+//! stale ones. What comes of a phase is compared with what comes of it without; so is what is made, noted and counted, at ticks and at
+//! the end, too.
 //!
-//! A phase that may move frames (ESP, tunnels) is not looked at: their bytes can't be found again.
+//! Bytes may be carried to where the frame begins now, or stay where they are in its room: so much may be done to what is not declared as
+//! read. `exact/reads.rs` says which fields keep their values, and why.
+
+mod kept;
+mod reads;
+mod writes;
 
 use core::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use warpline_packet::{Access, Batch, Field, FieldSet, Phase, ReadWrite};
+use warpline_packet::{Field, FieldSet, Instant, Phase};
 
-use super::places::places;
+use self::kept::Kept;
+use self::reads::Reads;
+use self::writes::Writes;
 use super::{Harness, Input, Moment, Outcome};
+use crate::Report;
 
 /// Packets of a batch.
 const BATCH: usize = 64;
 
-/// By which bits bytes differ from what they were.
-const OTHER: u8 = 0xa5;
-
 const PHASES: [Phase; 3] = [Phase::Before, Phase::Run, Phase::After];
+
+/// What is wrong with a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It does something that it does not declare.
+    Undeclared(Undeclared),
+    /// It doesn't do the same twice, with all fields as they are. Seen with this packet of the input, from 0.
+    Unrepeatable(usize),
+}
 
 /// Something that a function does and does not declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undeclared {
-    /// The packet of the input with which it is seen, from 0; a read may have been of an earlier one.
+    /// The packet of the input whose field it is, from 0; of a read that only shows with other packets, one of them.
     pub packet: usize,
     /// The phase.
     pub phase: Phase,
@@ -37,7 +54,7 @@ pub struct Undeclared {
 /// What was looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Looked {
-    /// What became of the packets.
+    /// What became of the packets, and what time and the end of the input made.
     pub outcomes: Vec<Outcome>,
     /// How often a field was seen not to be written.
     pub unwritten: u64,
@@ -48,178 +65,206 @@ pub struct Looked {
 /// Sends `inputs` through the function of the harnesses that `make` makes, each with fresh state.
 ///
 /// # Errors
-/// The first thing that it does and does not declare.
-pub fn look(make: &dyn Fn() -> Harness, inputs: &[Input]) -> Result<Looked, Undeclared> {
-    let (mut plain, mut other) = (make(), make());
-    let access = *plain.function().access();
-    let (mut writes, mut reads) = (Writes::default(), Reads::all());
+/// The first thing that is wrong.
+pub fn look(make: &dyn Fn() -> Harness, inputs: &[Input]) -> Result<Looked, Wrong> {
     let mut looked = Looked::default();
+    match compare(make, inputs, &Others::all(inputs.len()), &mut looked) {
+        None => Ok(looked),
+        Some(Seen::Write(what)) => Err(Wrong::Undeclared(what)),
+        Some(Seen::Read { packet, end }) => Err(culprit(make, &inputs[..end], packet)),
+    }
+}
+
+/// What gets other values: of these packets, in these phases, these fields.
+#[derive(Clone)]
+struct Others {
+    units: Vec<(Phase, Field)>,
+    packets: Range<usize>,
+}
+
+impl Others {
+    fn all(packets: usize) -> Self {
+        let of = |phase| FieldSet::ALL.iter().map(move |field| (phase, field));
+        Self { units: PHASES.into_iter().flat_map(of).collect(), packets: 0..packets }
+    }
+
+    /// Those of `phase`.
+    fn fields(&self, phase: Phase) -> FieldSet {
+        self.units.iter().filter(|unit| unit.0 == phase).map(|unit| unit.1).collect()
+    }
+}
+
+/// What [`compare`] saw.
+enum Seen {
+    Write(Undeclared),
+    /// Something was read: it shows with a packet, in the batch that ends so.
+    Read {
+        packet: usize,
+        end: usize,
+    },
+}
+
+/// Runs a function with all as it is, and another with others' values in place of what is not declared as read.
+fn compare(
+    make: &dyn Fn() -> Harness,
+    inputs: &[Input],
+    others: &Others,
+    looked: &mut Looked,
+) -> Option<Seen> {
+    let mut pair = Pair { plain: make(), other: make(), writes: Writes::default(), unread: 0 };
+    let (tick, mut told, mut clock) = (pair.plain.function().tick(), Instant::ZERO, Instant::ZERO);
     for (number, batch) in inputs.chunks(BATCH).enumerate() {
-        let outcomes = plain.process_watched(batch, &mut |phase, moment, batch| {
-            writes.watch(&access, phase, moment, batch);
+        let first = number * BATCH;
+        let end = first + batch.len();
+        clock = clock.max(batch[0].timestamp);
+        if number == 0 {
+            told = clock;
+        }
+        if tick.is_some_and(|tick| clock.since(told) >= tick) {
+            told = clock;
+            let outcomes = pair.beside(&mut |harness| harness.tick(clock));
+            let Some(outcomes) = outcomes else { return Some(Seen::Read { packet: first, end }) };
+            looked.outcomes.extend(outcomes);
+        }
+        match pair.process(batch, first, others) {
+            Ok(outcomes) => looked.outcomes.extend(outcomes),
+            Err(Row::Written(row, phase, field)) => {
+                let packet = (first + row).min(end - 1);
+                return Some(Seen::Write(Undeclared { packet, phase, field, is_written: true }));
+            }
+            Err(Row::Differs(row)) => {
+                return Some(Seen::Read { packet: (first + row).min(end - 1), end });
+            }
+        }
+    }
+    let end = inputs.len();
+    match pair.beside(&mut Harness::finish).filter(|_| pair.closes_alike()) {
+        Some(outcomes) => looked.outcomes.extend(outcomes),
+        None => return Some(Seen::Read { packet: end.saturating_sub(1), end }),
+    }
+    (looked.unread, looked.unwritten) = (pair.unread, pair.writes.seen);
+    None
+}
+
+/// A row of a batch with which something is wrong.
+enum Row {
+    Written(usize, Phase, Field),
+    Differs(usize),
+}
+
+/// Two of a function, of which one gets other values.
+struct Pair {
+    plain: Harness,
+    other: Harness,
+    writes: Writes,
+    unread: u64,
+}
+
+impl Pair {
+    /// A batch, of which the first packet is number `first` of the input.
+    fn process(
+        &mut self,
+        batch: &[Input],
+        first: usize,
+        others: &Others,
+    ) -> Result<Vec<Outcome>, Row> {
+        let access = *self.plain.function().access();
+        let (writes, mut ended) = (&mut self.writes, Vec::new());
+        let outcomes = self.plain.process_watched(batch, &mut |phase, moment, batch| {
+            let all = Kept::all(batch);
+            match moment {
+                Moment::Begins => writes.begin(all),
+                Moment::Ended => {
+                    writes.end(&access, phase, &all);
+                    ended.push(all);
+                }
+            }
         });
         if let Some((row, phase, field)) = writes.found {
-            let packet = (number * BATCH + row).min(inputs.len() - 1);
-            return Err(Undeclared { packet, phase, field, is_written: true });
+            return Err(Row::Written(row, phase, field));
         }
-        let others = other.process_watched(batch, &mut |phase, moment, batch| {
-            reads.watch(&access, phase, moment, batch);
-        });
-        let notes = [plain.take_notes(), other.take_notes()];
-        if outcomes != others || notes[0] != notes[1] {
-            let differs = |(one, other): (&Outcome, &Outcome)| one != other;
-            let row = outcomes.iter().zip(&others).position(differs).unwrap_or(0);
-            let until = (number * BATCH + batch.len()).min(inputs.len());
-            let (phase, field) = culprit(make, &access, &inputs[..until]);
-            let packet = (number * BATCH + row).min(until - 1);
-            return Err(Undeclared { packet, phase, field, is_written: false });
+        let mut reads = Reads::new(&access, first, others, &ended);
+        let other = &mut self.other;
+        // What got other values may be a place in a table that isn't there.
+        let changed = catch_unwind(AssertUnwindSafe(|| {
+            other.process_watched(batch, &mut |phase, moment, batch| {
+                reads.watch(phase, moment, batch);
+            })
+        }));
+        let Ok(changed) = changed else { return Err(Row::Differs(0)) };
+        self.unread += reads.seen;
+        let differs = |(one, other): (&Outcome, &Outcome)| one != other;
+        let row = reads.found.or_else(|| outcomes.iter().zip(&changed).position(differs));
+        if row.is_some() || outcomes.len() != changed.len() || !self.tell_alike() {
+            return Err(Row::Differs(row.unwrap_or(0)));
         }
-        looked.outcomes.extend(outcomes);
+        Ok(outcomes)
     }
-    Ok(Looked { unwritten: writes.seen, unread: reads.seen, ..looked })
-}
 
-/// Which undeclared field, in which phase, has an effect on what becomes of `inputs`.
-fn culprit(make: &dyn Fn() -> Harness, access: &Access, inputs: &[Input]) -> (Phase, Field) {
-    let run = |mut reads: Reads| {
-        let mut harness = make();
-        let mut all = Vec::new();
-        for batch in inputs.chunks(BATCH) {
-            all.push(harness.process_watched(batch, &mut |phase, moment, batch| {
-                reads.watch(access, phase, moment, batch);
-            }));
-        }
-        (all, harness.take_notes())
-    };
-    let expected = run(Reads::of(FieldSet::EMPTY, None));
-    let is_seen = |fields, phase| run(Reads::of(fields, Some(phase))) != expected;
-    let mut phases = PHASES.into_iter();
-    let phase = phases.find(|&phase| is_seen(FieldSet::FRAME, phase)).unwrap_or(Phase::Run);
-    let mut fields: Vec<Field> = FieldSet::FRAME.iter().collect();
-    while fields.len() > 1 {
-        let half = fields.split_off(fields.len() / 2);
-        if !is_seen(FieldSet::of(&fields), phase) {
-            fields = half;
-        }
+    /// What comes of `work` without packets, where that is the same with both.
+    fn beside(
+        &mut self,
+        work: &mut dyn FnMut(&mut Harness) -> Vec<Outcome>,
+    ) -> Option<Vec<Outcome>> {
+        let outcomes = work(&mut self.plain);
+        let other = AssertUnwindSafe(|| work(&mut self.other));
+        let is_same = catch_unwind(other).is_ok_and(|others| others == outcomes);
+        (is_same && self.tell_alike()).then_some(outcomes)
     }
-    (phase, fields[0])
-}
 
-/// What `phase` declares of a packet.
-fn declared(access: &Access, phase: Phase, is_flagged: bool) -> ReadWrite {
-    let (all, more) = match phase {
-        Phase::Before => (access.before, ReadWrite::NONE),
-        Phase::Run => (access.run, ReadWrite::NONE),
-        Phase::After => (access.after, access.after_flagged),
-    };
-    match is_flagged {
-        true => ReadWrite::new(all.reads | more.reads, all.writes | more.writes),
-        false => all,
+    /// Whether both noted and counted the same.
+    fn tell_alike(&mut self) -> bool {
+        self.plain.take_notes() == self.other.take_notes()
+            && self.plain.counters() == self.other.counters()
+    }
+
+    /// Whether both still have the same to give at the end.
+    fn closes_alike(&mut self) -> bool {
+        let (mut plain, mut other) = (Notes::default(), Notes::default());
+        let is_closed = self.plain.close(&mut plain).is_ok();
+        let is_same = catch_unwind(AssertUnwindSafe(|| self.other.close(&mut other).is_ok()));
+        is_same.is_ok_and(|other| other == is_closed) && plain.0 == other.0
     }
 }
 
-/// Whether what writes these fields may put others elsewhere.
-fn moves(writes: FieldSet) -> bool {
-    writes.contains(Field::Start)
-}
-
-/// Some bytes of a packet as they were when a phase began.
-struct Kept {
-    row: usize,
-    field: Field,
-    place: Range<usize>,
-    bytes: Vec<u8>,
-}
-
-/// The fields of forwarded packets that `is_meant`, by what the phase declares of the packet.
-fn keep(
-    batch: &Batch,
-    access: &Access,
-    phase: Phase,
-    is_meant: impl Fn(ReadWrite, Field) -> bool,
-) -> Vec<Kept> {
-    let mut all = Vec::new();
-    for packet in batch.forward() {
-        let own = declared(access, phase, packet.is_flagged());
-        for field in FieldSet::FRAME.iter().filter(|&field| is_meant(own, field)) {
-            for place in places(field, &packet.headers(), packet.link(), packet.len()) {
-                let bytes = packet.frame()[place.clone()].to_vec();
-                all.push(Kept { row: packet.index(), field, place, bytes });
-            }
-        }
-    }
-    all
-}
-
-/// Looks for writes that are not declared.
+/// What a report is given.
 #[derive(Default)]
-struct Writes {
-    kept: Vec<Kept>,
-    seen: u64,
-    /// The first: the row, the phase and the field.
-    found: Option<(usize, Phase, Field)>,
-}
+struct Notes(Vec<Vec<u8>>);
 
-impl Writes {
-    fn watch(&mut self, access: &Access, phase: Phase, moment: Moment, batch: &Batch) {
-        if moment == Moment::Begins {
-            let is_meant =
-                |own: ReadWrite, field| !own.writes.contains(field) && !moves(own.writes);
-            self.kept = keep(batch, access, phase, is_meant);
-            return;
-        }
-        for Kept { row, field, place, bytes } in self.kept.drain(..) {
-            if batch.packet(row).frame().get(place) != Some(&bytes[..]) {
-                self.found.get_or_insert((row, phase, field));
-            }
-            self.seen += 1;
-        }
+impl Report for Notes {
+    fn note(&mut self, note: &[u8]) {
+        self.0.push(note.to_vec());
     }
 }
 
-/// Gives what is not declared as read other bytes for as long as a phase lasts.
-struct Reads {
-    /// Of these fields.
-    fields: FieldSet,
-    /// In this phase alone, where one is named.
-    phase: Option<Phase>,
-    kept: Vec<Kept>,
-    seen: u64,
-}
-
-impl Reads {
-    fn all() -> Self {
-        Self::of(FieldSet::FRAME, None)
+/// Which undeclared field of which packet has an effect in which phase on what becomes of `inputs`; it was seen with `packet`.
+fn culprit(make: &dyn Fn() -> Harness, inputs: &[Input], packet: usize) -> Wrong {
+    let is_seen = |others: &Others| {
+        matches!(compare(make, inputs, others, &mut Looked::default()), Some(Seen::Read { .. }))
+    };
+    let mut others = Others::all(inputs.len());
+    if is_seen(&Others { units: Vec::new(), ..others.clone() }) {
+        return Wrong::Unrepeatable(packet);
     }
-
-    fn of(fields: FieldSet, phase: Option<Phase>) -> Self {
-        Self { fields, phase, kept: Vec::new(), seen: 0 }
-    }
-
-    fn watch(&mut self, access: &Access, phase: Phase, moment: Moment, batch: &mut Batch) {
-        if self.phase.is_some_and(|own| own != phase) {
-            return;
-        }
-        if moment == Moment::Begins {
-            // What moves takes other bytes with it, which nobody finds again.
-            let is_meant = |own: ReadWrite, field| {
-                self.fields.contains(field) && !own.reads.contains(field) && !moves(own.writes)
-            };
-            self.kept = keep(batch, access, phase, is_meant);
-            for Kept { row, place, .. } in &self.kept {
-                let mut packet = batch.packet_mut(*row);
-                packet.frame_mut()[place.clone()].iter_mut().for_each(|byte| *byte ^= OTHER);
-            }
-            return;
-        }
-        for Kept { row, place, bytes, .. } in self.kept.drain(..) {
-            let mut packet = batch.packet_mut(row);
-            let Some(is) = packet.frame_mut().get_mut(place) else { continue };
-            // What was written stays.
-            if is.iter().zip(&bytes).all(|(is, was)| is ^ was == OTHER) {
-                is.copy_from_slice(&bytes);
-            }
-            self.seen += 1;
+    while others.units.len() > 1 {
+        let half = others.units.split_off(others.units.len() / 2);
+        if !is_seen(&others) {
+            others.units = half;
         }
     }
+    // Most often it is the packet with which it shows.
+    let own = Others { packets: packet..packet + 1, ..others.clone() };
+    if is_seen(&own) {
+        others = own;
+    }
+    while others.packets.len() > 1 {
+        let Range { start, end } = others.packets;
+        let middle = start + (end - start) / 2;
+        others.packets = start..middle;
+        if !is_seen(&others) {
+            others.packets = middle..end;
+        }
+    }
+    let (phase, field) = others.units[0];
+    Wrong::Undeclared(Undeclared { packet: others.packets.start, phase, field, is_written: false })
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Field, Flags, Headers, LinkType, Place, Span};
+use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType, Place, Span};
 
 /// The bytes of `field` in a frame of `len` bytes with these headers. What lies in the frame and is no other field is
 /// [`Field::Remainder`], but for the byte that says the length of an IPv4 header.
@@ -58,15 +58,23 @@ fn stretch(field: Field, headers: &Headers) -> Option<Range<usize>> {
 }
 
 fn remainder(headers: &Headers, link: LinkType, len: usize) -> Vec<Range<usize>> {
-    let mut is_other = vec![true; len];
-    let fields = Field::ALL.iter().filter(|&&field| field != Field::Remainder);
-    for range in fields.flat_map(|&field| places(field, headers, link, len)) {
-        is_other[range].fill(false);
+    let all = fields_at(headers, link, len).into_iter().enumerate();
+    all.filter(|(_, fields)| fields.contains(Field::Remainder)).map(|(at, _)| at..at + 1).collect()
+}
+
+/// The fields of which each byte of a frame of `len` bytes with these headers is one: of one field, but where headers lie, and of
+/// none the byte that says the length of an IPv4 header.
+pub fn fields_at(headers: &Headers, link: LinkType, len: usize) -> Vec<FieldSet> {
+    let mut all = vec![FieldSet::EMPTY; len];
+    for field in FieldSet::FRAME.iter().filter(|&field| field != Field::Remainder) {
+        for range in places(field, headers, link, len) {
+            all[range].iter_mut().for_each(|fields| *fields = fields.with(field));
+        }
     }
-    if headers.version != 0
-        && let Some(first) = is_other.get_mut(usize::from(headers.l3))
-    {
-        *first = false;
-    }
-    (0..len).filter(|&at| is_other[at]).map(|at| at..at + 1).collect()
+    let first = (headers.version != 0).then_some(usize::from(headers.l3));
+    let others = all.iter_mut().enumerate().filter(|(_, fields)| fields.is_empty());
+    others
+        .filter(|(at, _)| Some(*at) != first)
+        .for_each(|(_, fields)| *fields = fields.with(Field::Remainder));
+    all
 }

@@ -1,9 +1,8 @@
 //! `warpline check --strict`: runs a chain over a capture to prove that its functions touch what they declare and nothing else, and
 //! that devices, with what the plan sends them, make of the packets what the CPU makes of them.
 //!
-//! Each function gets the packets that those before it let through. Fields of frames that a phase does not declare as read hold other
-//! bytes while it lasts; those that it does not declare as written must stay. Functions hear of no ticks there: what they do by time
-//! alone is not looked at.
+//! Each function gets the packets that those before it let through, and ticks as the packets' own time goes on. Fields that a phase does
+//! not declare as read hold other values while it lasts; those that it does not declare as written must stay.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -13,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use warpline_engine::{Chain, Control, Instance, Ports, Report, run};
 use warpline_io::{Frame, Next, Sink, SinkError, Source};
-use warpline_nf::harness::exact::{Undeclared, look};
+use warpline_nf::harness::exact::{Undeclared, Wrong, look};
 use warpline_nf::harness::{Harness, Input as Packet, Outcome};
 use warpline_packet::{Phase, Verdict};
 
@@ -36,7 +35,8 @@ pub(super) fn strict(
     let on_cpu = super::load_file(path, set, input.is_none(), Some("cpu"))?;
     for (loaded, alone) in chains.iter().zip(&on_cpu) {
         let name = &loaded.chain.name;
-        let input = match (input, &loaded.ports.input) {
+        // Whoever looked at the ports of the others took them.
+        let input = match (input, &alone.ports.input) {
             (Some(text), _) => Input::parse(text, Path::new(""))
                 .map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?,
             (None, Some(input)) => input.clone(),
@@ -94,7 +94,7 @@ fn prove_access(chain: &Chain, input: &Input) -> Result<(), Failure> {
     for instance in &chain.instances {
         let make = || Harness::new(Arc::clone(&instance.function), chain.scratch_words);
         let looked = look(&make, &packets)
-            .map_err(|lie| Failure::Run(format!("[{}]: {}", instance.name, in_words(&lie))))?;
+            .map_err(|wrong| Failure::Run(format!("[{}]: {}", instance.name, in_words(&wrong))))?;
         say(&format!(
             "  {:<14} as declared, over {} packets: {} fields seen not to be read, {} not to be written",
             instance.name,
@@ -107,18 +107,24 @@ fn prove_access(chain: &Chain, input: &Input) -> Result<(), Failure> {
     Ok(())
 }
 
-fn in_words(lie: &Undeclared) -> String {
-    let phase = match lie.phase {
+fn in_words(wrong: &Wrong) -> String {
+    let Undeclared { packet, phase, field, is_written } = match wrong {
+        Wrong::Undeclared(what) => what,
+        Wrong::Unrepeatable(packet) => {
+            return format!(
+                "packet {packet} of those that come to it: another time something else comes of the same packets"
+            );
+        }
+    };
+    let phase = match phase {
         Phase::Before => "before",
         Phase::Run => "run",
         Phase::After => "after",
     };
-    let does = if lie.is_written { "writes" } else { "depends on" };
-    let kind = if lie.is_written { "written" } else { "read" };
+    let (does, kind) = if *is_written { ("writes", "written") } else { ("depends on", "read") };
     format!(
-        "packet {} of those that come to it: `{phase}` {does} {}, which it does not declare as {kind}",
-        lie.packet,
-        lie.field.name()
+        "packet {packet} of those that come to it: `{phase}` {does} {}, which it does not declare as {kind}",
+        field.name()
     )
 }
 
@@ -151,7 +157,8 @@ fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
 fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
     let goes_on = |outcome: &Outcome| outcome.verdict == Verdict::Forward;
     let next = |outcome: Outcome| {
-        let cause = packets.get(outcome.ingress as usize)?;
+        // What is made at the end comes behind the last.
+        let cause = packets.get(outcome.ingress as usize).or(packets.last())?;
         // What the capture cut of a frame is still cut.
         let cut = match outcome.made {
             true => 0,
@@ -230,6 +237,7 @@ impl Sink for HashSink {
 mod tests {
     use warpline_nf::SourceText;
     use warpline_nf::config::Folder;
+    use warpline_packet::Field;
 
     use super::*;
     use crate::chain_file::load;
@@ -244,6 +252,23 @@ mod tests {
         let source = SourceText::new("chain.toml", text);
         let loaded = load(&source, Folder::Bundled(FILES), &[], false, Some(device));
         loaded.unwrap_or_else(|why| panic!("{why}")).remove(0)
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_packet_phase_and_field() {
+        let (packet, phase) = (7, Phase::Before);
+        let told = |field, is_written| {
+            in_words(&Wrong::Undeclared(Undeclared { packet, phase, field, is_written }))
+        };
+        assert_eq!(
+            told(Field::Timestamp, false),
+            "packet 7 of those that come to it: `before` depends on timestamp, which it does not declare as read"
+        );
+        assert_eq!(
+            told(Field::Scratch3, true),
+            "packet 7 of those that come to it: `before` writes scratch-3, which it does not declare as written"
+        );
+        assert!(in_words(&Wrong::Unrepeatable(7)).starts_with("packet 7 of those"));
     }
 
     #[test]

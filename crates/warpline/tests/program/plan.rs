@@ -300,6 +300,9 @@ fn a_strict_check_runs_the_chain() {
         assert!(told.contains(&format!("  {name:<14} as declared, over ")), "{told}");
     }
     assert!(!told.contains("on devices"), "{told}");
+    // The chain file's own input, if no other is named.
+    let own = String::from_utf8(demo.warpline("check chain.toml --strict").expect(0).stdout);
+    assert!(own.unwrap().contains("  router         as declared, over "));
     if has_host(&demo) {
         let on = "--device host --set router.in_place=false --set nat.in_place=false";
         let told = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;

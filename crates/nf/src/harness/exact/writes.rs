@@ -1,0 +1,63 @@
+//! Looks for writes that are not declared.
+
+use warpline_packet::{Access, Field, FieldSet, Phase, ReadWrite};
+
+use super::kept::Kept;
+
+#[derive(Default)]
+pub(super) struct Writes {
+    began: Vec<Kept>,
+    /// How often a field was not written.
+    pub(super) seen: u64,
+    /// The first that was: the row, the phase and the field.
+    pub(super) found: Option<(usize, Phase, Field)>,
+}
+
+impl Writes {
+    pub(super) fn begin(&mut self, began: Vec<Kept>) {
+        self.began = began;
+    }
+
+    pub(super) fn end(&mut self, access: &Access, phase: Phase, ended: &[Kept]) {
+        for (row, (was, is)) in self.began.iter().zip(ended).enumerate() {
+            match unwritten(was, is, was.declared(access, phase)) {
+                Ok(seen) => self.seen += seen,
+                Err(field) => {
+                    self.found.get_or_insert((row, phase, field));
+                }
+            }
+        }
+    }
+}
+
+/// How many fields are not declared as written, and were not; or one that was.
+fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
+    let mut seen = 0;
+    for ((field, was), (_, is)) in was.metadata.iter().zip(&is.metadata) {
+        match own.writes.contains(*field) {
+            true => {}
+            false if was != is => return Err(*field),
+            false => seen += 1,
+        }
+    }
+    if own.writes.covers(FieldSet::FRAME) || has_moved(was, is, own.writes) {
+        return Ok(seen);
+    }
+    let mut left = FieldSet::EMPTY;
+    for (at, (fields, byte)) in was.fields_at().into_iter().zip(&was.frame).enumerate() {
+        if fields.is_empty() || !(fields & own.writes).is_empty() {
+            continue;
+        }
+        if is.frame.get(at) != Some(byte) {
+            return Err(fields.iter().next().unwrap_or(Field::Remainder));
+        }
+        left = left | fields;
+    }
+    Ok(seen + u64::from(left.bits().count_ones()))
+}
+
+/// Whether a frame whose start may be moved was changed in its shape: its fields can't be found again.
+fn has_moved(was: &Kept, is: &Kept, writes: FieldSet) -> bool {
+    let differs = |field| was.get(field) != is.get(field);
+    writes.contains(Field::Start) && FieldSet::GEOMETRY.iter().any(differs)
+}
