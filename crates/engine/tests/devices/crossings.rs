@@ -19,7 +19,7 @@ use crate::placed::{copies, devices, host, told};
 use crate::same::PATIENCE;
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
-fn chain_of(
+pub(crate) fn chain_of(
     names: &[&str],
     device: &Arc<dyn Device>,
     launches: LaunchOptions,
@@ -34,12 +34,12 @@ fn chain_of(
     chain
 }
 
-fn bare(names: &[&str]) -> Vec<Form> {
+pub(crate) fn bare(names: &[&str]) -> Vec<Form> {
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches('@')).collect();
     forms(&bare)
 }
 
-fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
+pub(crate) fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
     traffic(&bare(names), Talk::new(71, 60, 1400).take(packets), 73, 15)
 }
 
@@ -70,7 +70,7 @@ const CHAINS: &[&[&str]] = &[
     &["@digest-count", "router-plain", "@seal"],
 ];
 
-fn default() -> LaunchOptions {
+pub(crate) fn default() -> LaunchOptions {
     LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() }
 }
 

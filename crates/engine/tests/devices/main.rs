@@ -11,6 +11,7 @@ mod failures;
 mod findings;
 mod keys;
 mod late;
+mod leftovers;
 mod placed;
 mod plans;
 mod same;

@@ -1,0 +1,114 @@
+//! Plans that leave fields on a device: packets that leave the plan's way are fetched from there, those of which a device alone had
+//! something are lost with it and no others, and `recoverable` has none of them.
+
+use std::sync::Arc;
+
+use warpline_device::faulty::{Fault, Faulty};
+use warpline_device::{Device, Failure, apart};
+use warpline_engine::{Chain, DEVICE_LOST, PlanOptions, Settings, planned};
+use warpline_sched::Mode;
+
+use crate::common::real::run_forms;
+use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::crossings::{bare, chain_of, default, input_for};
+use crate::failures::{launches, loading};
+use crate::placed::{copies, devices, host, told};
+
+/// Chains in which something may stay on the device, for frames of these bytes. What becomes of a packet behind a device does not depend on
+/// others, so that those that are lost change nothing else.
+const CHAINS: &[(&[&str], u32)] = &[
+    (&["@open", "router-plain", "@digest-count"], 64),
+    (&["@digest-count", "router-plain", "@router-plain", "monitor", "@digest-count"], 1400),
+    (&["@open", "monitor", "@router-plain", "digest-narrow", "@digest-count"], 1400),
+    (&["@digest-count", "nat", "@router-plain", "router-plain", "@digest-count"], 1400),
+];
+
+const MODES: [Mode; 2] = [Mode::Adaptive, Mode::Local];
+
+fn plan(mode: Mode, packet_len: u32, recoverable: bool) -> PlanOptions {
+    PlanOptions { mode, packet_len, recoverable }
+}
+
+/// Whether the chain's plan leaves fields on a device.
+fn leaves(chain: &Chain) -> bool {
+    let problem = planned(chain, chain.plan()).problem;
+    let plan = problem.plan(chain.plan().mode).expect("links");
+    plan.leftovers(&problem).iter().any(|left| !left.behind.is_empty())
+}
+
+fn fetched(outcome: &Outcome) -> u64 {
+    let functions = outcome.report.part.functions.iter();
+    functions.map(|function| function.transfers.fetched_bytes).sum()
+}
+
+#[test]
+fn packets_that_leave_the_way_are_fetched() {
+    for device in devices().iter().filter(|device| copies(device)) {
+        let (mut left, mut came) = (0, 0);
+        for &(names, packet_len) in CHAINS {
+            let inputs = input_for(names, 600);
+            let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+            for (number, mode) in MODES.into_iter().enumerate() {
+                let chain = chain_of(names, device, default(), plan(mode, packet_len, false));
+                left += usize::from(leaves(&chain));
+                let batch_packets = [256, 7][number];
+                let settings =
+                    Settings { lanes: 1 + number, batch_packets, slabs: 6, ..Settings::default() };
+                let outcome = run_whole(chain, settings, &inputs);
+                let what = format!("{names:?} on {}, {mode:?}", device.description().id);
+                assert_same(&reference, &outcome.summary(), &what);
+                came += fetched(&outcome);
+            }
+        }
+        assert!(left >= CHAINS.len() && came > 0, "{left} plans leave fields, {came} bytes came");
+    }
+}
+
+/// Packets that were dropped as their device was lost, of all functions.
+fn lost(outcome: &Outcome) -> u64 {
+    let functions = outcome.report.part.functions.iter();
+    functions.map(|function| function.drops[usize::from(DEVICE_LOST.0)]).sum()
+}
+
+#[test]
+fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
+    let Some(host) = host() else { return };
+    let faults = [
+        Fault::Refuse(Failure::OutOfMemory { wanted: 1, free: None }),
+        Fault::Fail(Failure::Work("no".into())),
+        Fault::Fail(Failure::Lost("it fell off the bus".into())),
+        Fault::Hang,
+    ];
+    let mut all_lost = [0, 0];
+    for &(names, packet_len) in CHAINS {
+        let inputs = input_for(names, 800);
+        let settings = Settings { batch_packets: 64, slabs: 6, ..Settings::default() };
+        let reference = run_forms(&bare(names), settings, &inputs);
+        let each = faults.iter().flat_map(|fault| [0, 4, 11, 12].map(|first| (fault, first)));
+        for ((fault, first), recoverable) in each.flat_map(|case| [(case, false), (case, true)]) {
+            let what = format!("{names:?}, {fault:?} from {first} on, recoverable: {recoverable}");
+            let first = first + loading(&bare(names)) + 2;
+            let fault = fault.clone();
+            let script = move |number| (number >= first).then(|| fault.clone());
+            let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), script));
+            let of = plan(Mode::Adaptive, packet_len, recoverable);
+            let outcome = run_whole(chain_of(names, &device, launches(), of), settings, &inputs);
+            let lost = lost(&outcome);
+            assert!(outcome.report.part.packets.balanced(), "{what}");
+            let mut expected = reference.sent.iter();
+            for packet in &outcome.sent {
+                assert!(expected.any(|other| other == packet), "{what}: in order, none twice");
+            }
+            let missing = reference.sent.len() - outcome.sent.len();
+            assert!(missing as u64 <= lost, "{what}: {missing} are missing, {lost} lost");
+            // Three launches of 64 packets under way at each of two stages, and what lies in a queue between.
+            assert!(lost <= 1200, "{what}: {lost} lost");
+            if recoverable && names[0] != "@open" {
+                assert_eq!(lost, 0, "{what}: only fields come back");
+            }
+            assert!(!told(&outcome).is_empty(), "{what}");
+            all_lost[usize::from(recoverable)] += lost;
+        }
+    }
+    assert!(all_lost[0] > 0, "some fault met fields that a device alone had: {all_lost:?}");
+}
