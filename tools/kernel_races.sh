@@ -12,7 +12,7 @@ planted=ipsec::each_suite_in_some_form
 tests=("$@")
 [[ $# -gt 0 ]] || tests=(
     "$planted"
-    ipsec::opening::links_that_can_not_have_what_is_inside
+    ipsec::opening::links_that_tell_versions_apart
     ipsec::opening::usual_texts_are_stripped_here
     ipsec::opening::wrong_and_unusual_texts_are_what_run_makes_of_them
     ipsec::sealing::outer_headers_are_made_as_the_sa_says

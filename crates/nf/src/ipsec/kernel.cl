@@ -61,62 +61,104 @@ FUNCTION void flag_closed(Task t, u32 place)
     if (t.sa[SA_ESN]) flag(t.packet, place);
 }
 
-FUNCTION void open_packet(Task t, u32 place, Opening by)
+/* Where the ESP of task `t` lies, if it authenticates; no bytes where nothing more is to be done. */
+FUNCTION Stretch find_authentic(Task t, u32 place, Opening by)
 {
-    Packet p = t.packet;
+    Stretch esp = {0, 0};
     if (!is_usual_shape(t)) {
-        leave(p, place);
-        return;
+        leave(t.packet, place);
+        return esp;
     }
-    Stretch stretch = find_esp(t);
-    if (stretch.len == 0 || !is_right_len(t.sa, stretch.len)) {
-        flag_closed(t, place);
-        return;
-    }
+    esp = find_esp(t);
+    if (esp.len && is_right_len(t.sa, esp.len) && is_authentic(esp_of(t, esp), by)) return esp;
+    flag_closed(t, place);
+    esp.len = 0;
+    return esp;
+}
+
+/* What comes of a packet that authenticated. Its text is in the clear then, unless the packet is left to the CPU. */
+FUNCTION Plain open_packet(Task t, Stretch stretch, Opening by)
+{
     Esp e = esp_of(t, stretch);
-    if (!is_authentic(e, by)) {
-        flag_closed(t, place);
-        return;
-    }
     Peek peek = peek_at(e, by);
     Plain plain = plain_of(t, e, &peek);
+    if (plain.outcome == OUTCOME_NOT_HERE) return plain;
+    open_text(e, by);
+    if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len)) plain.outcome = OUTCOME_BAD_PADDING;
+    return plain;
+}
+
+/* Strips an opened packet, whose ESP lies `esp_at` bytes behind its first, and says what came of it. */
+FUNCTION void close_packet(Task t, u32 place, u32 esp_at, Plain plain)
+{
+    Packet p = t.packet;
     if (plain.outcome == OUTCOME_NOT_HERE) {
         leave(p, place);
         return;
     }
-    open_text(e, by);
-    if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len)) plain.outcome = OUTCOME_BAD_PADDING;
-    if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, stretch.at + e.text_at, &plain);
+    if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, esp_at + HEADER_LEN_ESP + t.sa[SA_IV_LEN], &plain);
     set_outcome(p, plain.outcome);
     if (t.sa[SA_SELECTORS] && plain.outcome == OUTCOME_PLAIN) flag(p, place);
 }
 
-/* Both kernels say for themselves which packets are theirs: where a function of its own does, PoCL 3.1 gives wrong results. */
+/* The kernels that open have three blocks for the work on a packet, each of which finds the packet again: what would be kept of it takes
+ * registers that ciphers and hashes have not got. Both say for themselves which packets are theirs: where a function of its own does,
+ * PoCL 3.1 gives wrong results. */
 PACKET_KERNEL(ipsec_open)
 {
     SHARED_BIG(u32, decrypting, AES_TABLE);
     SHARED(u8, box, AES_BOX);
+    SHARED(Stretch, authentic, GROUP);
+    SHARED(Plain, opened, GROUP);
     ITEMS { aes_begin_inverse(decrypting, box); }
     ITEMS { aes_fill(decrypting); }
     ITEMS {
         Task t;
         Opening by = {0, 0, decrypting, box};
+        authentic[item()].len = 0;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, packet_rows, index());
-        if (is_ours(p) && has_task(p, sas, WORK_OPEN, place, &t) && !is_counter_mode(t.sa)) open_packet(t, place, by);
+        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || is_counter_mode(t.sa)) continue;
+        authentic[item()] = find_authentic(t, place, by);
+    }
+    ITEMS {
+        Opening by = {0, 0, decrypting, box};
+        if (authentic[item()].len == 0) continue;
+        Task t = task_of(packet_at(arena, packets, packet_rows, index()), sas);
+        opened[item()] = open_packet(t, authentic[item()], by);
+    }
+    ITEMS {
+        if (authentic[item()].len == 0) continue;
+        Task t = task_of(packet_at(arena, packets, packet_rows, index()), sas);
+        close_packet(t, place, authentic[item()].at, opened[item()]);
     }
 }
 
 PACKET_KERNEL(ipsec_open_counter)
 {
     SHARED_BIG(u32, encrypting, AES_TABLE);
+    SHARED(Stretch, authentic, GROUP);
+    SHARED(Plain, opened, GROUP);
     ITEMS { aes_begin(encrypting); }
     ITEMS { aes_fill(encrypting); }
     ITEMS {
         Task t;
         Opening by = {1, encrypting, 0, 0};
+        authentic[item()].len = 0;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, packet_rows, index());
-        if (is_ours(p) && has_task(p, sas, WORK_OPEN, place, &t) && is_counter_mode(t.sa)) open_packet(t, place, by);
+        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || !is_counter_mode(t.sa)) continue;
+        authentic[item()] = find_authentic(t, place, by);
+    }
+    ITEMS {
+        Opening by = {1, encrypting, 0, 0};
+        if (authentic[item()].len == 0) continue;
+        Task t = task_of(packet_at(arena, packets, packet_rows, index()), sas);
+        opened[item()] = open_packet(t, authentic[item()], by);
+    }
+    ITEMS {
+        if (authentic[item()].len == 0) continue;
+        Task t = task_of(packet_at(arena, packets, packet_rows, index()), sas);
+        close_packet(t, place, authentic[item()].at, opened[item()]);
     }
 }

@@ -13,13 +13,15 @@ use crate::kernels::{
     BYTES, Element, KernelStep, KernelTable, Kernels, TUNNEL, TUNNEL_NUMBERS, Text, number_of,
 };
 
+/// Work-items of a group.
+const GROUP: u32 = 64;
 /// Copies of a word in a GPU's table of AES: its banks of shared memory. A row is 256 bytes by it, as `kernels/aes.h` needs.
 const AES_BANKS: u32 = 32;
 /// Bytes of such a table: 256 rows of two words.
 const AES_TABLE_LEN: u32 = 256 * 2 * 4 * AES_BANKS;
 
 const fn step(name: &'static str) -> KernelStep {
-    KernelStep { name, group: 64, shared_big: AES_TABLE_LEN, items_per_packet: 1 }
+    KernelStep { name, group: GROUP, shared_big: AES_TABLE_LEN, items_per_packet: 1 }
 }
 
 /// The kernels that SAs need, an item a packet.
@@ -56,6 +58,7 @@ const HEADERS: &[Text] = headers! {
 };
 
 const NUMBERS: &[(&str, u64)] = &[
+    ("GROUP", GROUP as u64),
     ("AES_BANKS", AES_BANKS as u64),
     ("SA_HEAD", HEAD as u64),
     ("SA_LEN", ROW_LEN as u64),

@@ -16,15 +16,23 @@ typedef struct {
     u32 at, len;
 } Stretch;
 
+/* The task that the words of packet `p` name, which has one. */
+FUNCTION Task task_of(Packet p, const GLOBAL u8 *sas)
+{
+    Task t;
+    t.packet = p;
+    t.sa = sas + SA_HEAD + SA_LEN * (scratch(p, WORD_WHAT) & 0xffff);
+    t.low = scratch(p, WORD_LOW);
+    t.high = scratch(p, WORD_HIGH);
+    return t;
+}
+
 /* Whether the word of packet `p` asks for `work` here, and if so, the task. What only a CPU does is left to it. */
 FUNCTION int has_task(Packet p, const GLOBAL u8 *sas, u32 work, u32 place, Task *task)
 {
     u32 what = scratch(p, WORD_WHAT), row = what & 0xffff;
     if ((what >> 16 & 255) != work) return 0;
-    task->packet = p;
-    task->sa = sas + SA_HEAD + SA_LEN * row;
-    task->low = scratch(p, WORD_LOW);
-    task->high = scratch(p, WORD_HIGH);
+    *task = task_of(p, sas);
     /* What the capture cut keeps the length that it had; such packets don't come so far. */
     int is_known = row < *(const GLOBAL u32 *)sas && task->sa[SA_DIRECTION] == work
         && task->sa[SA_CIPHER] <= CIPHER_GCM && wire_len(p) <= frame_len(p);
