@@ -108,16 +108,20 @@ impl Batch {
     pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
         // What is left of those is left to functions behind.
         let flagged = last.saturating_add(2);
-        for row in 0..self.len() {
-            let left = self.table.column(Left)[row];
-            let is_done = left == 0 || (left == flagged && keeps_flagged);
-            let is_there = self.is_forward(row) && is_done;
-            let mirrored = &mut self.table.column_mut(Mirrored)[row];
-            *mirrored = match (is_there, keeps_flagged) {
-                (true, _) => *mirrored | bit(number),
-                (false, true) => *mirrored & !bit(number),
-                (false, false) => 0,
-            };
+        let (own, others) = (bit(number), if keeps_flagged { !bit(number) } else { 0 });
+        for start in (0..self.len()).step_by(BLOCK) {
+            let rows = start..self.len().min(start + BLOCK);
+            let mut is_there = [false; BLOCK];
+            let left = self.table.column(Left)[rows.clone()].iter();
+            let verdicts = self.table.column(VerdictOf)[rows.clone()].iter();
+            for (is_there, (&left, &verdict)) in is_there.iter_mut().zip(left.zip(verdicts)) {
+                let is_done = left == 0 || (left == flagged && keeps_flagged);
+                *is_there = verdict == Verdict::Forward as u8 && is_done;
+            }
+            let mirrored = self.table.column_mut(Mirrored)[rows].iter_mut().zip(is_there);
+            mirrored.for_each(|(mirrored, is_there)| {
+                *mirrored = if is_there { *mirrored | own } else { *mirrored & others };
+            });
         }
     }
 

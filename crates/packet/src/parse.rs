@@ -150,9 +150,15 @@ impl Headers {
     /// Whether fields of fixed length lie in the same places as in a frame with these headers.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let places = |one: &Self| (one.l3, one.l4, one.flags, one.version, one.protocol);
-        places(self) == places(other)
+        let ([a, b], [c, d]) = (self.words(), other.words());
+        ((a ^ c) & Self::PLACES[0]) | ((b ^ d) & Self::PLACES[1]) == 0
     }
+
+    /// The bits of [`Headers::words`] that say where fields of fixed length lie: the starts of headers, flags, version and protocol.
+    const PLACES: [u64; 2] = [
+        u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+        u64::from_ne_bytes([0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]),
+    ];
 
     /// The bits of [`Headers::words`] that tell apart packets whose headers have to be read in different
     /// ways: version, start and lie.

@@ -13,6 +13,8 @@ const COLUMNS_MAX: usize = 48;
 
 /// Where a frame's fields lie in it and in their columns.
 struct Places {
+    /// Rows that a column has.
+    rows: usize,
     /// Headers and link of the frame that they were found for.
     of: Option<(Headers, u16)>,
     found: [Place; COLUMNS_MAX],
@@ -25,7 +27,7 @@ struct Place {
     at: u16,
     len: u8,
     width: u8,
-    before: u16,
+    start: u32,
 }
 
 impl Place {
@@ -34,19 +36,18 @@ impl Place {
         at..at + usize::from(self.len)
     }
 
-    /// In a table whose columns have `rows` rows.
-    fn in_column(&self, row: usize, rows: usize) -> Range<usize> {
-        let start = usize::from(self.before) * rows + usize::from(self.width) * row;
+    fn in_column(&self, row: usize) -> Range<usize> {
+        let start = self.start as usize + usize::from(self.width) * row;
         start..start + usize::from(self.len)
     }
 }
 
 impl Places {
-    const NONE: Self = Self {
-        of: None,
-        found: [Place { at: 0, len: 0, width: 0, before: 0 }; COLUMNS_MAX],
-        len: 0,
-    };
+    /// None yet, in a table whose columns have `rows` rows.
+    fn new(rows: usize) -> Self {
+        let nowhere = Place { at: 0, len: 0, width: 0, start: 0 };
+        Self { rows, of: None, found: [nowhere; COLUMNS_MAX], len: 0 }
+    }
 
     /// Those of row `row` of `batch` that have columns among `columns`.
     fn of(
@@ -78,7 +79,7 @@ impl Places {
                     at: at as u16,
                     len: len as u8,
                     width: width as u8,
-                    before: column.before as u16,
+                    start: (column.before * self.rows) as u32,
                 };
                 self.len += 1;
             }
@@ -90,12 +91,12 @@ impl Batch {
     /// Copies `fields` of the frames of packets that are in `rows` to their columns in `to`, the launch's table. What a frame
     /// lacks stays as it is there.
     pub fn gather(&self, binding: &Binding, fields: FieldSet, rows: BatchRows<'_>, to: &mut [u8]) {
-        let mut places = Places::NONE;
+        let mut places = Places::new(rows.rows);
         for (row, at) in rows.each() {
             let frame = self.table.frame(row);
             for place in places.of(self, row, binding.columns(), fields) {
                 if let (Some(from), Some(to)) =
-                    (frame.get(place.in_frame()), to.get_mut(place.in_column(at, rows.rows)))
+                    (frame.get(place.in_frame()), to.get_mut(place.in_column(at)))
                 {
                     copy_short(from, to);
                 }
@@ -119,7 +120,7 @@ impl Batch {
         rows: BatchRows<'_>,
         from: &[u8],
     ) {
-        let mut places = Places::NONE;
+        let mut places = Places::new(rows.rows);
         for (row, at) in rows.each() {
             if !self.is_forward(row) {
                 continue;
@@ -128,7 +129,7 @@ impl Batch {
             let frame = self.table.frame_mut(row);
             for place in own {
                 if let (Some(from), Some(to)) =
-                    (from.get(place.in_column(at, rows.rows)), frame.get_mut(place.in_frame()))
+                    (from.get(place.in_column(at)), frame.get_mut(place.in_frame()))
                 {
                     copy_short(from, to);
                 }
@@ -144,6 +145,7 @@ fn copy_short(from: &[u8], to: &mut [u8]) {
         1 => to.copy_from_slice(&from[..1]),
         2 => to.copy_from_slice(&from[..2]),
         4 => to.copy_from_slice(&from[..4]),
+        6 => to.copy_from_slice(&from[..6]),
         _ => to.copy_from_slice(from),
     }
 }

@@ -205,6 +205,7 @@ proptest! {
         (lanes, batch) in (prop_oneof![Just(1usize), Just(2), Just(4)], 1usize..300),
         (seed, odd, count) in (any::<u64>(), 0usize..40, 0usize..800),
         (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
+        recoverable in prop::bool::weighted(0.3),
     ) {
         let devices = devices();
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
@@ -216,13 +217,13 @@ proptest! {
             Some(OnDevice { device, launches, is_required: true })
         };
         let Ok(mut chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
-        chain.set_plan(plan(mode, packet_len));
+        chain.set_plan(PlanOptions { recoverable, ..plan(mode, packet_len) });
         prop_assume!(chain.multiply() <= 8);
         let inputs = traffic(&forms, Talk::new(seed, 40, 900).take(count), seed, odd);
         let reference = run_forms(&forms, Settings::default(), &inputs);
         let settings = Settings { lanes, batch_packets: batch, ..Settings::default() };
         let outcome = run_whole(chain, settings, &inputs);
-        let what = format!("{picks:?} {launches:?} {mode:?} {packet_len}");
+        let what = format!("{picks:?} {launches:?} {mode:?} {packet_len} {recoverable}");
         prop_assert!(told(&outcome).is_empty(), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }
