@@ -79,7 +79,7 @@ fn heads_are_what_the_description_says() {
     assert_eq!(names, ["packet.h", "fields.h", "heads.h", "bytes.h"]);
     assert_eq!(
         headers[2].text,
-        "#define HEAD_OF_look KERNEL(look, 32)(GLOBAL u8 *arena, const GLOBAL u32 *packets, \
-         const GLOBAL u16 *leaves, const GLOBAL u8 *rows, GLOBAL u32 *findings, u32 findings_room, u32 count, u32 place)\n"
+        "#define HEAD_OF_look KERNEL(look, 32)(GLOBAL u8 *arena, GLOBAL u8 *packets, const GLOBAL u16 *leaves, \
+         const GLOBAL u8 *rows, GLOBAL u32 *findings, u32 findings_room, u32 packet_rows, u32 count, u32 place)\n"
     );
 }
