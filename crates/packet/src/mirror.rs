@@ -68,7 +68,7 @@ impl Batch {
     /// The same of those that mirror `number` does not have.
     pub fn spans_without(&self, number: u8, visit: impl FnMut(Range<usize>)) {
         let mirrored = self.table.column(Mirrored);
-        let lacks = |row: &usize| mirrored[*row] & bit(number) == 0;
+        let lacks = |row: &usize| mirrored[*row] & mirror_bit(number) == 0;
         self.spans_of(self.forward_rows().filter(lacks), visit);
     }
 
@@ -114,8 +114,8 @@ impl Batch {
             let is_there = self.is_forward(row) && is_done;
             let mirrored = &mut self.table.column_mut(Mirrored)[row];
             *mirrored = match (is_there, keeps_flagged) {
-                (true, _) => *mirrored | bit(number),
-                (false, true) => *mirrored & !bit(number),
+                (true, _) => *mirrored | mirror_bit(number),
+                (false, true) => *mirrored & !mirror_bit(number),
                 (false, false) => 0,
             };
         }
@@ -126,7 +126,7 @@ impl Batch {
     pub fn lose_mirrored(&mut self, number: u8, reason: Reason) -> bool {
         let mut any = false;
         for row in 0..self.len() {
-            if self.is_forward(row) && self.table.column(Mirrored)[row] & bit(number) != 0 {
+            if self.is_forward(row) && self.table.column(Mirrored)[row] & mirror_bit(number) != 0 {
                 self.lose_row(row, reason);
                 any = true;
             }
@@ -464,8 +464,8 @@ impl<'a> LeftPackets<'a> {
     }
 }
 
-/// The bit of a mirror's number; that of a ninth and further one stands for nothing.
-fn bit(number: u8) -> u8 {
+/// The bit of a mirror's number in the column that says which mirrors have a packet; that of a ninth and further one stands for nothing.
+pub fn mirror_bit(number: u8) -> u8 {
     1u8.checked_shl(number.into()).unwrap_or(0)
 }
 
