@@ -45,7 +45,7 @@ pub(crate) fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
 
 /// The same with the ICMP errors among them often enough that a digest names their payloads, which quote packets and are changed where
 /// those are.
-fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
+pub(crate) fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
     let is_error = |input: &&Input| {
         let at = |at: usize| input.bytes.get(at).copied();
         let is_icmp = [12, 13, 14, 23].map(at) == [8, 0, 0x45, 1].map(Some);
@@ -60,7 +60,7 @@ fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
 }
 
 /// Chains in which packets stay in a mirror while the CPU changes, makes, drops, or opens some.
-const CHAINS: &[&[&str]] = &[
+pub(crate) const CHAINS: &[&[&str]] = &[
     &["@digest-count", "monitor", "@digest-count"],
     &["@digest-count", "router", "@digest-count"],
     &["@open", "router-plain", "@digest-count"],
@@ -74,7 +74,7 @@ pub(crate) fn default() -> LaunchOptions {
     LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() }
 }
 
-fn plans() -> impl Iterator<Item = PlanOptions> {
+pub(crate) fn plans() -> impl Iterator<Item = PlanOptions> {
     let lens = [64, 1400];
     let of = |mode, packet_len| PlanOptions { mode, packet_len, ..PlanOptions::default() };
     lens.into_iter().flat_map(move |packet_len| Mode::ALL.map(|mode| of(mode, packet_len)))
