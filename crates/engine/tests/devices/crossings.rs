@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
+use warpline_engine::{Chain, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
 use warpline_packet::LinkType;
 use warpline_sched::Mode;
 
@@ -119,7 +119,8 @@ fn mirrors_live_through_any_order_of_completion() {
             (!any.is_multiple_of(3)).then_some(Fault::Late((any / 3 % 40) as u32))
         };
         let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), late));
-        let plan = PlanOptions { packet_len: 64, ..adaptive() };
+        let frames_by = FramesBy::ALL[number % 2];
+        let plan = PlanOptions { packet_len: 64, frames_by, ..adaptive() };
         let chain = chain_of(names, &device, few, plan);
         let settings = Settings { batch_packets: 7, lanes: 1 + number % 2, ..Settings::default() };
         let outcome = run_whole(chain, settings, &inputs);
