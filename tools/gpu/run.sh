@@ -89,7 +89,7 @@ bench() {
     check
     mkdir -p "$here/out"
     local names=("$@") lanes=${WARPLINE_LANES:-$((($(nproc) + 1) / 2))}
-    [[ $# -gt 0 ]] || names=(copies memory breakdown streams launches graphs buffers conflict lane chains)
+    [[ $# -gt 0 ]] || names=(copies rooms memory breakdown streams launches graphs buffers conflict lane chains)
     for name in "${names[@]}"; do
         echo "== $name"
         if [[ $name == chains ]]; then

@@ -12,7 +12,7 @@ use super::Bench;
 const BYTES: [usize; 9] =
     [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20, 64 << 20];
 /// Works under way at once on a stream.
-const UNDER_WAY: usize = 4;
+pub(super) const UNDER_WAY: usize = 4;
 
 /// Prints the table.
 ///
@@ -35,8 +35,8 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Copies one way.
-struct Way {
+/// Works that move bytes one way.
+pub(super) struct Way {
     stream: Box<dyn Stream>,
     /// Works that are not under way.
     idle: Vec<Work>,
@@ -56,7 +56,12 @@ impl Way {
             Ok(Work { pieces: vec![piece], steps: vec![step] })
         };
         let idle = (0..UNDER_WAY).map(work).collect::<Result<_, Failure>>()?;
-        Ok(Self { stream: bench.device.stream()?, idle, bytes, done: 0 })
+        Self::of(bench, bytes, idle)
+    }
+
+    /// Of `works`, each of which moves so many bytes.
+    pub(super) fn of(bench: &Bench, bytes: usize, works: Vec<Work>) -> Result<Self, Failure> {
+        Ok(Self { stream: bench.device.stream()?, idle: works, bytes, done: 0 })
     }
 
     fn submit(&mut self) -> Result<(), Failure> {
@@ -77,7 +82,10 @@ impl Way {
 }
 
 /// Gigabytes a second of each way, all at once, for the time of a point.
-fn rates<const N: usize>(bench: &Bench, mut ways: [&mut Way; N]) -> Result<[f64; N], Failure> {
+pub(super) fn rates<const N: usize>(
+    bench: &Bench,
+    mut ways: [&mut Way; N],
+) -> Result<[f64; N], Failure> {
     // Once around first: memory is touched, and clocks go up.
     for way in &mut ways {
         way.submit()?;

@@ -16,6 +16,7 @@ mod lane_cost;
 mod launch_sizes;
 mod memory;
 pub mod resident;
+mod rooms;
 mod streams;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub type Measurement = (&'static str, fn(&Bench) -> Result<(), Failure>);
 /// All measurements, in the order in which they are made.
 pub const MEASUREMENTS: &[Measurement] = &[
     ("copies", copies::measure),
+    ("rooms", rooms::measure),
     ("memory", memory::measure),
     ("breakdown", breakdown::measure),
     ("streams", streams::measure),

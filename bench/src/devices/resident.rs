@@ -156,12 +156,14 @@ impl Resident {
         let step = |(kernel, items): &(Kernel, u32)| {
             let given = Given {
                 arena: Argument::Writes(self.arena.whole()),
+                host: None,
                 packets: Argument::Writes(self.table.whole()),
                 tables: &self.tables,
                 findings: self.findings.as_ref().map(|findings| Argument::Writes(findings.whole())),
                 findings_room: self.findings.as_ref().map_or(0, room_of),
                 count,
                 place: 0,
+                without: 0,
             };
             let groups =
                 (u64::from(count) * u64::from(*items)).div_ceil(kernel.spec().group.into());

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use core::slice;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Kernel, KernelCall};
+use warpline_device::{Argument, Kernel, KernelCall, Piece, Region};
 use warpline_packet::{Arena, Batch, HeapMemory, Memory};
 
 /// The way to the bytes of a lane's arena.
@@ -46,9 +46,16 @@ impl Reached {
     }
 }
 
-/// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the function's tables.
+/// The right to all of a region of memory that the caller has just made for itself, once.
+pub(crate) fn whole(region: &Region) -> Option<Piece> {
+    // SAFETY: nobody else knows the memory.
+    unsafe { region.piece(0..region.len()) }
+}
+
+/// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the function's tables; or on the arena besides, of
+/// which the work has all.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the one caller gives a copy of a whole arena, a row of the launch's table for each of as many packets of its batches as it
-    // says, and the tables of the function.
+    // SAFETY: one caller gives a copy of a whole arena, a row of the launch's table for each of as many packets of its batches as it
+    // says, and the tables of the function. The other gives two memories of the same length, and a table whose rows name rooms within.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

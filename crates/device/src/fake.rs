@@ -269,8 +269,8 @@ fn do_call(call: &KernelCall, pieces: &mut [Piece], run: &Run) {
         Argument::Writes(slice) => Value::Writes(read(slice)),
         Argument::HostReads(named) => Value::Reads(part(pieces, named)),
         Argument::HostWrites(named) => Value::Writes(part(pieces, named)),
-        // No region is one in which it works in place.
-        Argument::InPlace(_) => Value::Writes(Vec::new()),
+        // No region is one that its kernels reach.
+        Argument::InPlace(_) | Argument::Mapped(_) => Value::Writes(Vec::new()),
         Argument::U32(value) => Value::Number((*value).into()),
         Argument::U64(value) => Value::Number(*value),
     };

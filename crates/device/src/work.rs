@@ -65,6 +65,9 @@ pub enum Argument {
     /// For [`Parameter::Writes`]: a region in which the device works in place ([`Region::is_in_place`]), from its first byte on. The
     /// kernel touches the work's pieces of it, and nothing else.
     InPlace(Region),
+    /// For [`Parameter::Writes`]: a region that kernels of the device reach over the bus, or where it lies ([`Region::is_mapped`]), from its
+    /// first byte on. The kernel touches the work's pieces of it, and nothing else.
+    Mapped(Region),
     /// For [`Parameter::U32`].
     U32(u32),
     /// For [`Parameter::U64`].
@@ -75,7 +78,9 @@ impl Argument {
     fn parameter(&self) -> Parameter {
         match self {
             Self::Reads(_) | Self::HostReads(_) => Parameter::Reads,
-            Self::Writes(_) | Self::HostWrites(_) | Self::InPlace(_) => Parameter::Writes,
+            Self::Writes(_) | Self::HostWrites(_) | Self::InPlace(_) | Self::Mapped(_) => {
+                Parameter::Writes
+            }
             Self::U32(_) => Parameter::U32,
             Self::U64(_) => Parameter::U64,
         }
@@ -159,7 +164,9 @@ impl Work {
                 Err(EMPTY.into())
             }
             Argument::Reads(slice) | Argument::Writes(slice) => check_slice(slice, device),
-            Argument::HostReads(_) | Argument::HostWrites(_) if !reaches_host => {
+            Argument::HostReads(_) | Argument::HostWrites(_) | Argument::Mapped(_)
+                if !reaches_host =>
+            {
                 Err("the device does not reach host memory".into())
             }
             Argument::HostReads(part) | Argument::HostWrites(part) if part.range.is_empty() => {
@@ -169,7 +176,10 @@ impl Work {
             Argument::InPlace(region) if !region.is_in_place_for(device) => {
                 Err("the device does not work in the region in place".into())
             }
-            Argument::InPlace(_) => Ok(()),
+            Argument::Mapped(region) if !region.is_mapped_for(device) => {
+                Err("the device does not reach the region".into())
+            }
+            Argument::InPlace(_) | Argument::Mapped(_) => Ok(()),
             Argument::U32(_) | Argument::U64(_) => Ok(()),
         }
     }

@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use warpline_device::Failure;
-use warpline_nf::{Definition, Function, Growth, Kernels, field_copies};
-use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
+use warpline_device::{Device, Failure};
+use warpline_nf::{Definition, Function, Growth, Kernels, field_copies, room_copies};
+use warpline_packet::{ALIGN, Binding, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 use warpline_sched::{Mode, Profile};
 
-use crate::PlanOptions;
 use crate::cut::{StagePlan, cut};
 use crate::device::{self, Crossings, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
 use crate::planned::crossings;
 use crate::reach::Reach;
+use crate::{FramesBy, PlanOptions, StartError};
 
 /// A function of a chain under its own name.
 pub struct Instance {
@@ -78,6 +78,8 @@ pub struct Chain {
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     /// By the first function of a stage, the kernels that copy single fields for it, where there are such.
     copiers: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the same, the kernels that carry whole frames for it, where these and not copies do.
+    carriers: Vec<OnceLock<Arc<Loaded>>>,
     /// Set once what is on devices was loaded there.
     was_loaded: OnceLock<()>,
 }
@@ -141,6 +143,7 @@ impl Chain {
             kernels: instances.iter().map(|_| Mutex::default()).collect(),
             loaded: instances.iter().map(|_| OnceLock::new()).collect(),
             copiers: instances.iter().map(|_| OnceLock::new()).collect(),
+            carriers: instances.iter().map(|_| OnceLock::new()).collect(),
             was_loaded: OnceLock::new(),
             instances,
             stages,
@@ -219,6 +222,16 @@ impl Chain {
     /// The kernels that copy single fields for a stage, where there are such and they are on its device.
     pub(crate) fn copier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
         self.copiers.get(stage.first)?.get()
+    }
+
+    /// The kernels that carry whole frames for a stage, where these and not copies do.
+    pub(crate) fn carrier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.carriers.get(stage.first)?.get()
+    }
+
+    /// Whether kernels are to carry whole frames for stages on `device`: it has a memory of its own.
+    pub(crate) fn has_carried(&self, device: &dyn Device) -> bool {
+        self.plan.frames_by == FramesBy::Kernels && !device.description().shares_host_memory
     }
 
     /// Bytes of the room of a frame of `len` bytes.
@@ -318,6 +331,13 @@ impl Chain {
             let copier = device::load(&on.device, &field_copies(), &copies)?;
             let _ = self.copiers[stage.first].set(Arc::new(copier));
         }
+        if self.has_carried(&*on.device) && self.carriers[stage.first].get().is_none() {
+            device::reach(&*on.device)?;
+            if crossings.has_rooms() {
+                let carrier = device::load(&on.device, &room_copies(), &Binding::MIRROR)?;
+                let _ = self.carriers[stage.first].set(Arc::new(carrier));
+            }
+        }
         let kernels = self.kept_kernels(position).take();
         let kernels = kernels.or_else(|| self.instances[position].function.kernels());
         let none = || Failure::Refused("it has no kernels".into());
@@ -355,7 +375,11 @@ impl Chain {
 
     /// Takes over from `old` what of function `position` is on its device: it is the same function.
     pub(crate) fn keep_loaded(&mut self, old: &Self, position: usize) {
-        for (own, kept) in [(&self.loaded, &old.loaded), (&self.copiers, &old.copiers)] {
+        for (own, kept) in [
+            (&self.loaded, &old.loaded),
+            (&self.copiers, &old.copiers),
+            (&self.carriers, &old.carriers),
+        ] {
             if let Some(loaded) = kept.get(position).and_then(OnceLock::get) {
                 let _ = own[position].set(Arc::clone(loaded));
             }
@@ -373,6 +397,19 @@ impl Chain {
     /// Whether it runs or ran.
     pub(crate) fn was_loaded(&self) -> bool {
         self.was_loaded.get().is_some()
+    }
+
+    /// Looks whether the devices on which it insists can have whole frames carried as its plan says.
+    ///
+    /// # Errors
+    /// The first instance whose device can't, and what that says.
+    pub fn try_frames(&self) -> Result<(), StartError> {
+        let all = self.instances.iter().filter_map(|one| Some((one, one.on_device.as_ref()?)));
+        let carried =
+            |(_, on): &(&Instance, &OnDevice)| on.is_required && self.has_carried(&*on.device);
+        all.filter(carried).try_for_each(|(one, on)| {
+            device::reach(&*on.device).map_err(|why| StartError::Device(one.name.clone(), why))
+        })
     }
 
     /// How often time has to be told, in packet time: the shortest that any function asks for.

@@ -40,7 +40,7 @@ pub use device::{
 };
 pub use gather_speeds::gather_speeds;
 pub use memory::{LANE_LEN_MAX, LaneNeed};
-pub use planned::{PlanOptions, Planned, planned};
+pub use planned::{FramesBy, PlanOptions, Planned, planned};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;

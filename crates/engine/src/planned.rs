@@ -20,6 +20,31 @@ pub struct PlanOptions {
     /// Whether the host has all that anyone will need behind every launch, so that a lost device costs no packet that was not being
     /// copied.
     pub recoverable: bool,
+    /// What carries whole frames.
+    pub frames_by: FramesBy,
+}
+
+/// What carries whole frames to devices with memories of their own, and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FramesBy {
+    /// The device's copies, one for each stretch of rooms.
+    #[default]
+    Copies,
+    /// Kernels, which read and write the host's memory over the bus: one call for all packets of a launch.
+    Kernels,
+}
+
+impl FramesBy {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Copies, Self::Kernels];
+
+    /// As the chain file names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copies => "copies",
+            Self::Kernels => "kernels",
+        }
+    }
 }
 
 impl PlanOptions {
@@ -29,7 +54,8 @@ impl PlanOptions {
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { mode: Mode::Adaptive, packet_len: Self::PACKET_LEN, recoverable: false }
+        let frames_by = FramesBy::default();
+        Self { mode: Mode::Adaptive, packet_len: Self::PACKET_LEN, recoverable: false, frames_by }
     }
 }
 

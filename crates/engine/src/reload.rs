@@ -192,7 +192,7 @@ mod tests {
     use warpline_sched::Mode;
 
     use super::*;
-    use crate::PlanOptions;
+    use crate::{FramesBy, PlanOptions};
 
     fn successor() -> Successor {
         let chain = || Chain::new("none", Vec::new(), 0).expect("a chain");
@@ -212,14 +212,18 @@ mod tests {
 
     #[test]
     fn the_plan_stays() {
-        let chain = |mode| {
+        let chain = |mode, frames_by| {
             let mut chain = Chain::new("none", Vec::new(), 0).expect("a chain");
-            chain.set_plan(PlanOptions { mode, ..PlanOptions::default() });
+            chain.set_plan(PlanOptions { mode, frames_by, ..PlanOptions::default() });
             chain
         };
-        assert!(Successor::new(&chain(Mode::Local), chain(Mode::Local)).is_ok());
-        let refused = Successor::new(&chain(Mode::Local), chain(Mode::PerNf)).err();
-        assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
+        let [copies, kernels] = FramesBy::ALL;
+        let old = chain(Mode::Local, copies);
+        assert!(Successor::new(&old, chain(Mode::Local, copies)).is_ok());
+        for other in [chain(Mode::PerNf, copies), chain(Mode::Local, kernels)] {
+            let refused = Successor::new(&old, other).err();
+            assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! and finds `arena` there, the mirror; `packets` and `packet_rows`, the table of the launch's packets (`kernels/packet.h`); the function's tables by their
-//! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Fields of frames it reaches
+//! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Kernels that
+//! copy rooms find `host` besides, the arena of which `arena` is the mirror, and `without`, which says whose rooms are left out. Fields of frames it reaches
 //! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
 //! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
 //! only within packets' rooms, their rows, the tables and the room for findings.
@@ -42,6 +43,8 @@ pub struct Kernels {
     pub(crate) tables: Vec<KernelTable>,
     /// The word by which packets say where their findings are, where the kernels keep some.
     pub(crate) findings: Option<ScratchWord>,
+    /// Whether they reach the arena in the host's memory, too.
+    pub(crate) reaches_host: bool,
 }
 
 /// The name and the text of a header.
@@ -107,6 +110,8 @@ impl Element {
 pub enum KernelParameter {
     /// The mirror, which is read and written.
     Arena,
+    /// The arena itself in the host's memory, of which kernels read and write the rooms that their work was lent.
+    Host,
     /// The table of the launch's packets, which is read and written ([`warpline_packet::LaunchRows`]).
     Packets,
     /// The function's table of this number.
@@ -121,6 +126,9 @@ pub enum KernelParameter {
     Count,
     /// The function's place in the chain.
     Place,
+    /// Of which packets nothing is copied: of those with one of these bits in the column that says which mirrors have them
+    /// ([`warpline_packet::mirror_bit`]).
+    Without,
 }
 
 /// The kernels that copy fields between frames and columns, as their [`Binding`] says; no function's. The first puts them into frames,
@@ -139,8 +147,32 @@ pub fn field_copies() -> Kernels {
         steps: STEPS.to_vec(),
         tables: Vec::new(),
         findings: None,
+        reaches_host: false,
     }
 }
+
+/// The kernels that copy packets' rooms between the arena in the host's memory, which they reach over the bus, and the mirror; no
+/// function's. The first copies them to the mirror, but for those of packets left out by [`KernelParameter::Without`], the second back.
+pub fn room_copies() -> Kernels {
+    const fn step(name: &'static str) -> KernelStep {
+        KernelStep { name, group: 128, shared_big: 0, items_per_packet: ROOM_ITEMS }
+    }
+    const STEPS: &[KernelStep] = &[step("pull_rooms"), step("push_rooms")];
+    Kernels {
+        name: "room_copies.cl",
+        text: include_str!("../kernels/room_copies.cl"),
+        headers: &[],
+        defines: vec![("ROOM_ITEMS", ROOM_ITEMS.into())],
+        all_steps: STEPS,
+        steps: STEPS.to_vec(),
+        tables: Vec::new(),
+        findings: None,
+        reaches_host: true,
+    }
+}
+
+/// Work-items that copy a room together: those of a GPU that read and write at once.
+const ROOM_ITEMS: u32 = 32;
 
 /// What every kernel that works on packets needs.
 const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
@@ -258,16 +290,15 @@ impl Kernels {
     /// What each of the kernels takes, in order.
     pub fn parameters(&self) -> Vec<KernelParameter> {
         use KernelParameter::{
-            Arena, Count, Findings, FindingsRoom, PacketRows, Packets, Place, Table,
+            Arena, Count, Findings, FindingsRoom, Host, PacketRows, Packets, Place, Table, Without,
         };
+        let is_copier = |_: &KernelParameter| self.reaches_host;
+        let (host, without) = (Some(Host).filter(is_copier), Some(Without).filter(is_copier));
         let tables = (0..self.tables.len()).map(Table);
         let findings = self.findings.iter().flat_map(|_| [Findings, FindingsRoom]);
-        [Arena, Packets]
-            .into_iter()
-            .chain(tables)
-            .chain(findings)
-            .chain([PacketRows, Count, Place])
-            .collect()
+        let memories = [Arena].into_iter().chain(host).chain([Packets]).chain(tables);
+        let numbers = [PacketRows, Count, Place].into_iter().chain(without);
+        memories.chain(findings).chain(numbers).collect()
     }
 
     /// A macro for the head of each kernel.
@@ -286,6 +317,7 @@ impl Kernels {
     fn declare(&self, parameter: KernelParameter) -> String {
         match parameter {
             KernelParameter::Arena => "GLOBAL u8 *arena".into(),
+            KernelParameter::Host => "GLOBAL u8 *host".into(),
             KernelParameter::Packets => "GLOBAL u8 *packets".into(),
             KernelParameter::Table(number) => {
                 let KernelTable { name, element, .. } = &self.tables[number];
@@ -296,6 +328,7 @@ impl Kernels {
             KernelParameter::PacketRows => "u32 packet_rows".into(),
             KernelParameter::Count => "u32 count".into(),
             KernelParameter::Place => "u32 place".into(),
+            KernelParameter::Without => "u32 without".into(),
         }
     }
 }

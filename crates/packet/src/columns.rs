@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use crate::arena::{
     COLUMNS, Column, DroppedBy, Flagged, FlowHash, HeadersOf, Ingress, Interface, Left, Link,
-    NextHop, ROW_LEN, ReasonOf, ShardOf, Timestamp, VerdictOf, WIDTHS, WireLen,
+    Mirrored, NextHop, ROW_LEN, ReasonOf, ShardOf, Timestamp, VerdictOf, WIDTHS, WireLen,
 };
 use crate::{Field, FieldSet, ReadWrite, SCRATCH_WORDS, Table};
 
@@ -49,6 +49,12 @@ impl Columns {
         if all.contains(Field::Start) { own.and(ROOM_LEN) } else { own }
     }
 
+    /// What kernels need besides that copy rooms: where those end, and, where they leave out the packets of mirrors, which have them.
+    pub fn of_rooms(leaves_out: bool) -> Self {
+        let rooms = Self::EMPTY.and(ROOM).and(ROOM_LEN);
+        if leaves_out { rooms.with(Mirrored) } else { rooms }
+    }
+
     /// What has to be taken back of kernels that write these fields.
     pub fn written_by(writes: FieldSet) -> Self {
         ALWAYS_WRITTEN.union(Self::of(writes))
@@ -86,7 +92,9 @@ impl Columns {
         Self(self.0 | 1 << index)
     }
 
-    const fn union(self, other: Self) -> Self {
+    /// Both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -215,6 +223,34 @@ mod tests {
                 assert_eq!(columns.stretched_len(), before + last, "{access:?}");
             }
         }
+    }
+
+    /// Where rooms lie the host says, whatever kernels write: a copy of those columns is never among what comes back.
+    #[test]
+    fn rooms_never_come_back() {
+        let writes = Field::ALL.iter().copied().filter(|field| !FieldSet::FRAME.contains(*field));
+        let columns: Vec<Field> =
+            writes.filter(|field| Field::scratch(2) != Some(*field)).take(16).collect();
+        let rooms = Columns::of_rooms(false);
+        for bits in 0..1u32 << columns.len() {
+            let some = columns.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+            let back = Columns::written_by(some.map(|(_, field)| *field).collect());
+            for bytes in stretches(back, 64) {
+                let mut own =
+                    rooms.iter().map(|(before, width)| before * 64..(before + width) * 64);
+                assert!(
+                    own.all(|own| own.end <= bytes.start || bytes.end <= own.start),
+                    "{back:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rooms_add_a_word_to_what_kernels_read() {
+        let read = Columns::read_by(ReadWrite::NONE);
+        let len = |more: Columns| read.union(more).stretched_len() - read.stretched_len();
+        assert_eq!([false, true].map(|leaves_out| len(Columns::of_rooms(leaves_out))), [4, 5]);
     }
 
     /// What of two batches is forwarded, by the bits of two numbers, lies side by side in the launch's table, and nothing else does.

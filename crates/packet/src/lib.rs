@@ -75,7 +75,7 @@ pub use kernel_fields::{Binding, StagedColumn, kernel_fields};
 pub use kernel_layout::kernel_layout;
 pub use launch_rows::{BatchRows, LaunchRows};
 pub use link::LinkType;
-pub use mirror::{Broken, LeftPackets, Returned};
+pub use mirror::{Broken, LeftPackets, Returned, mirror_bit};
 pub use notes::{NOTE_LEN_MAX, Note, Notes};
 pub use packet::{Packet, PacketMut, PacketView, ScratchWord};
 pub use parse::Headers;

@@ -68,7 +68,7 @@ impl Batch {
     /// The same of those that mirror `number` does not have.
     pub fn spans_without(&self, number: u8, visit: impl FnMut(Range<usize>)) {
         let mirrored = self.table.column(Mirrored);
-        let lacks = |row: &usize| mirrored[*row] & bit(number) == 0;
+        let lacks = |row: &usize| mirrored[*row] & mirror_bit(number) == 0;
         self.spans_of(self.forward_rows().filter(lacks), visit);
     }
 
@@ -108,7 +108,8 @@ impl Batch {
     pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
         // What is left of those is left to functions behind.
         let flagged = last.saturating_add(2);
-        let (own, others) = (bit(number), if keeps_flagged { !bit(number) } else { 0 });
+        let (own, others) =
+            (mirror_bit(number), if keeps_flagged { !mirror_bit(number) } else { 0 });
         for start in (0..self.len()).step_by(BLOCK) {
             let rows = start..self.len().min(start + BLOCK);
             let mut is_there = [false; BLOCK];
@@ -130,7 +131,7 @@ impl Batch {
     pub fn lose_mirrored(&mut self, number: u8, reason: Reason) -> bool {
         let mut any = false;
         for row in 0..self.len() {
-            if self.is_forward(row) && self.table.column(Mirrored)[row] & bit(number) != 0 {
+            if self.is_forward(row) && self.table.column(Mirrored)[row] & mirror_bit(number) != 0 {
                 self.lose_row(row, reason);
                 any = true;
             }
@@ -468,8 +469,8 @@ impl<'a> LeftPackets<'a> {
     }
 }
 
-/// The bit of a mirror's number; that of a ninth and further one stands for nothing.
-fn bit(number: u8) -> u8 {
+/// The bit of a mirror's number in the column that says which mirrors have a packet; that of a ninth and further one stands for nothing.
+pub fn mirror_bit(number: u8) -> u8 {
     1u8.checked_shl(number.into()).unwrap_or(0)
 }
 

@@ -1,6 +1,6 @@
 //! What a `[plan]` table says of how fields of packets cross to devices and back, for all chains of the file.
 
-use warpline_engine::PlanOptions;
+use warpline_engine::{FramesBy, PlanOptions};
 use warpline_nf::Section;
 use warpline_sched::{Mode, Profile};
 
@@ -14,11 +14,14 @@ pub(crate) const PACKET_LENS: core::ops::RangeInclusive<u64> = 42..=65_535;
 
 /// Reads it, with the profile that it names.
 pub(crate) fn read(section: &mut Section<'_>) -> (PlanOptions, Profile) {
-    section.refuse_all_but(&["mode", "packet_len", "profile", "recoverable"]);
+    section.refuse_all_but(&["mode", "packet_len", "frames_by", "profile", "recoverable"]);
     let default = PlanOptions::default();
     let modes = Mode::ALL.map(|mode| (mode.name(), mode));
     let len = section.integer("packet_len", PACKET_LENS, default.packet_len.into());
     let mode = section.choice("mode", &modes, default.mode);
     let recoverable = section.boolean("recoverable", default.recoverable);
-    (PlanOptions { mode, packet_len: len as u32, recoverable }, profile_file::read(section))
+    let ways = FramesBy::ALL.map(|way| (way.name(), way));
+    let frames_by = section.choice("frames_by", &ways, default.frames_by);
+    let plan = PlanOptions { mode, packet_len: len as u32, recoverable, frames_by };
+    (plan, profile_file::read(section))
 }

@@ -68,7 +68,9 @@ fn value_of(argument: &Argument, pieces: &[Piece]) -> Value {
         Argument::HostReads(part) | Argument::HostWrites(part) => {
             Value { pointer: pieces[part.piece].base().as_ptr().wrapping_add(part.range.start) }
         }
-        Argument::InPlace(region) => Value { pointer: region.base().as_ptr() },
+        Argument::InPlace(region) | Argument::Mapped(region) => {
+            Value { pointer: region.base().as_ptr() }
+        }
         Argument::U32(value) => Value { narrow: *value },
         Argument::U64(value) => Value { wide: *value },
     }

@@ -92,8 +92,17 @@ pub struct Region {
     // Before `memory`: a registration ends while the memory is still there.
     registration: Option<Arc<dyn Registration>>,
     memory: Arc<dyn HostMemory>,
-    /// The device whose kernels work in it where it lies.
-    in_place: Option<u64>,
+    reach: Reach,
+}
+
+/// Which device's kernels reach all of a region, and how. It is the one that knows the region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Nobody,
+    /// That of this number, over the bus.
+    Mapped(u64),
+    /// That of this number, where it lies.
+    InPlace(u64),
 }
 
 impl Region {
@@ -101,22 +110,37 @@ impl Region {
         memory: Arc<dyn HostMemory>,
         registration: Option<Arc<dyn Registration>>,
     ) -> Self {
-        Self { registration, memory, in_place: None }
+        Self { registration, memory, reach: Reach::Nobody }
     }
 
     /// The same, in which kernels of the device of this number work where it lies.
     pub(crate) fn in_place_for(self, device: u64) -> Self {
-        Self { in_place: Some(device), ..self }
+        Self { reach: Reach::InPlace(device), ..self }
+    }
+
+    /// The same, which kernels of the device of this number reach over the bus.
+    pub(crate) fn mapped_for(self, device: u64) -> Self {
+        Self { reach: Reach::Mapped(device), ..self }
     }
 
     /// Whether kernels of its device work in it where it lies ([`crate::Argument::InPlace`]).
     pub fn is_in_place(&self) -> bool {
-        self.in_place.is_some()
+        matches!(self.reach, Reach::InPlace(_))
+    }
+
+    /// Whether kernels of its device reach all of it, over the bus or where it lies ([`crate::Argument::Mapped`]).
+    pub fn is_mapped(&self) -> bool {
+        self.reach != Reach::Nobody
     }
 
     /// Whether kernels of the device of this number work in it where it lies.
     pub(crate) fn is_in_place_for(&self, device: u64) -> bool {
-        self.in_place == Some(device)
+        self.reach == Reach::InPlace(device)
+    }
+
+    /// Whether kernels of the device of this number reach all of it.
+    pub(crate) fn is_mapped_for(&self, device: u64) -> bool {
+        self.reach == Reach::Mapped(device) || self.is_in_place_for(device)
     }
 
     /// What its device keeps for it, if that is a `T`.

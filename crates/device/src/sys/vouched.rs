@@ -27,7 +27,7 @@ impl KernelCall {
     ///
     /// # Safety
     /// With these arguments, and whatever their memory then holds, the kernel ends, and reads and writes
-    /// within them only; of a region in place ([`Argument::InPlace`]) within the work's pieces only.
+    /// within them only; of a region ([`Argument::InPlace`], [`Argument::Mapped`]) within the work's pieces only.
     pub unsafe fn vouched(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Self {
         Self { kernel: kernel.clone(), groups, arguments }
     }

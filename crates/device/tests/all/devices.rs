@@ -1,12 +1,13 @@
 //! One table of cases for every device of this machine.
 
 use crate::common::{broken, bytes, call, devices, do_now, in_place_piece, refused, source, words};
+use warpline_device::host::Host;
 use warpline_device::{
     Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open,
     self_test,
 };
 
-use Argument::{HostReads, HostWrites, InPlace, Reads, U32, U64, Writes};
+use Argument::{HostReads, HostWrites, InPlace, Mapped, Reads, U32, U64, Writes};
 
 pub(crate) type Case = (&'static str, fn(&dyn Device));
 
@@ -16,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a kernel works on parts of buffers", parts_of_buffers),
     ("a kernel works in host memory in place", host_memory_in_place),
     ("a kernel works in pieces of a region in place", region_in_place),
+    ("a kernel works in pieces of a region that it reaches", region_mapped),
     ("groups see their shared memory", shared_memory),
     ("work of a stream is done in its order", order_in_a_stream),
     ("streams don't disturb each other", many_streams),
@@ -158,6 +160,62 @@ fn region_in_place(device: &dyn Device) {
     assert_eq!(words(&done.work.pieces[1]), want);
     assert_eq!(words(&done.work.pieces[0]), input);
     assert!(ours.iter().all(|&byte| byte == 0x22));
+}
+
+/// The same of a region that kernels reach, whatever made its memory; and of what nobody told the device of.
+fn region_mapped(device: &dyn Device) {
+    let made = [in_place_piece(device, 4096), device.host_memory(4096).expect("memory")];
+    for piece in made {
+        mapped_piece(device, piece);
+    }
+    let foreign = Host::open().map(|host| host.host_memory(4096).expect("memory"));
+    if let Ok(foreign) = foreign {
+        let why = match device.description().reaches_host_memory {
+            true => "step 1: the device does not reach the region",
+            false => "step 1: the device does not reach host memory",
+        };
+        let region = foreign.region().clone();
+        assert!(region.is_mapped());
+        let module = device.compile(&source()).expect("it compiles");
+        let step = scale(&module, 1, HostReads(part(0, 0..256)), Mapped(region));
+        let own = device.host_memory(256).expect("memory");
+        let work = Work { pieces: vec![own, foreign], steps: vec![step] };
+        assert_eq!(refused(&mut *device.stream().expect("a stream"), work), why);
+    }
+}
+
+fn mapped_piece(device: &dyn Device, mut to: Piece) {
+    let module = device.compile(&source()).expect("it compiles");
+    let mut stream = device.stream().expect("a stream");
+    let input: Vec<u32> = (0..64).map(|i| i << 24 | i).collect();
+    let (region, mut ours) = (to.region().clone(), to.split_off(256));
+    ours.fill(0x22);
+    let there = device.allocate(256).expect("memory");
+    // From the region, and back to it.
+    let [double, back] = [Writes(there.whole()), Mapped(region.clone())];
+    to.copy_from_slice(&bytes(&input));
+    let steps = vec![
+        scale(&module, 64, HostReads(part(0, 0..256)), double),
+        scale(&module, 60, Reads(there.whole()), back),
+    ];
+    let work = Work { pieces: vec![to], steps };
+    if !region.is_mapped() {
+        let why = match device.description().reaches_host_memory {
+            true => "step 2: the device does not reach the region",
+            false => "step 1: the device does not reach host memory",
+        };
+        assert_eq!(refused(&mut *stream, work), why);
+        return;
+    }
+    stream.submit(work).expect("taken");
+    ours.fill(0x33);
+    let done = stream.wait().expect("work");
+    assert_eq!(done.outcome, Ok(()));
+    let step = |word: &u32| scaled(*word).wrapping_add(7);
+    let mut want: Vec<u32> = input.iter().map(|word| step(&step(word))).collect();
+    want[60..].copy_from_slice(&input[60..]);
+    assert_eq!(words(&done.work.pieces[0]), want);
+    assert!(ours.iter().all(|&byte| byte == 0x33));
 }
 
 fn shared_memory(device: &dyn Device) {

@@ -75,6 +75,7 @@ static int give(struct stream *stream, const struct node *node)
 
 /* Host memory that is registered. */
 static struct range { char *at; size_t bytes; struct range *next; } *registered;
+static int is_registered(address at, size_t bytes);
 
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
@@ -136,7 +137,12 @@ int cuMemHostUnregister(void *at)
     return 0;
 }
 
-int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags) { NEEDS_CONTEXT; *to = (address)at; return 0; }
+int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags)
+{
+    CALLED;
+    *to = (address)at;
+    return !flags && is_registered((address)at, 1) ? 0 : INVALID_VALUE;
+}
 
 int cuModuleLoadData(void **module, const char *image)
 {

@@ -96,6 +96,11 @@ impl Crossings {
         self.rooms_there == RoomsThere::None
     }
 
+    /// Whether rooms of any packets cross.
+    pub(crate) fn has_rooms(&self) -> bool {
+        self.rooms_there != RoomsThere::None || self.rooms_back
+    }
+
     /// The columns in which fields cross, behind tables with so many scratch words.
     pub(crate) fn columns(&self, scratch_words: usize) -> Binding {
         Binding::staged(self.there | self.back, scratch_words).unwrap_or(Binding::MIRROR)

@@ -5,21 +5,25 @@
 //! last copies rooms back over the host's: of all packets where whole frames come back, or of those that are left to the CPU where the mirror
 //! alone has something of them. What of these there is the plan decides ([`Crossings`]).
 //!
+//! Where kernels carry whole frames, one call reads the rooms in front of all other kernels, or writes them in the last work, in place of a
+//! copy for each stretch. Rooms are lent to the work all the same, so that nobody else has them meanwhile.
+//!
 //! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and a table of the
 //! launch's own in the same memory.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Failure, Part, Piece, Refused, Step, Stream, Work};
+use warpline_device::{Argument, Failure, Part, Piece, Refused, Region, Step, Stream, Work};
 
 use warpline_packet::{
     Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, LeftPackets, ReadWrite, Returned,
+    mirror_bit,
 };
 
 use super::crossings::{Crossings, RoomsThere};
 use super::lot::{Dimensions, Lot, There};
-use super::mirror::Mirror;
+use super::mirror::{Mirror, reached};
 use super::prediction::{FrameBytes, Prediction};
 use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
@@ -44,6 +48,8 @@ pub(crate) struct Executor {
     crossings: Crossings,
     fields: Binding,
     copier: Option<Arc<Loaded>>,
+    /// The kernels that carry whole frames, where these and not copies do, and the arena as they reach it.
+    carrier: Option<(Arc<Loaded>, Region)>,
     prediction: Prediction,
     /// What of the table is there before kernels, and what of it is taken back.
     read: Columns,
@@ -84,7 +90,7 @@ impl Executor {
     pub(crate) fn new(
         on: &OnDevice,
         mirror: Mirror,
-        (segment, copier): (Vec<Member>, Option<Arc<Loaded>>),
+        (segment, [copier, carrier]): (Vec<Member>, [Option<Arc<Loaded>>; 2]),
         access: ReadWrite,
         (crossings, fields): (Crossings, Binding),
         by: Dimensions,
@@ -92,14 +98,18 @@ impl Executor {
         let own =
             |_| Ok(Own { stream: Some(on.stream()?), busy_with: None, spare: Work::default() });
         let lot = |_| Lot::new(&*on.device, &mirror, &by);
+        let read = Columns::read_by(access);
+        let rooms = Columns::of_rooms(crossings.rooms_there == RoomsThere::Missing);
+        let reached = |carrier| Ok((carrier, reached(&mirror.region, &*on.device)?));
         Ok(Self {
             segment,
             prediction: Prediction::of(&crossings, &fields),
             crossings,
             fields,
             copier,
+            read: if carrier.is_some() { read.union(rooms) } else { read },
+            carrier: carrier.map(reached).transpose()?,
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
-            read: Columns::read_by(access),
             written: Columns::written_by(access.writes),
             streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
@@ -164,7 +174,7 @@ impl Executor {
         if let Some(why) = self.failed() {
             return Err(Failure::Lost(why.into()));
         }
-        let [_, back] = self.submit(on, (lot, Has::Nothing), work)?;
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
         self.transfers.fetched_bytes += back;
         Ok(true)
@@ -248,7 +258,8 @@ impl Executor {
             None => self.add_in_place(&mut work, lot, flights, count)?,
         };
         let predicted = self.prediction.of_launch(flights, self.lots[lot].rows.rows());
-        let all = self.submit(on, (lot, Has::All), work)?;
+        let carried = if self.carrier.is_some() { frames.rooms_there } else { 0 };
+        let all = self.submit(on, (lot, Has::All), work, [carried, 0])?;
         if !self.is_in_place() {
             predicted.count(&mut self.transfers, all, frames);
         }
@@ -265,13 +276,11 @@ impl Executor {
         flights: &[Flight],
         count: usize,
     ) -> Result<FrameBytes, Failure> {
-        let (There::Copied(table, findings), Some(copy)) =
-            (&self.lots[lot].there, &self.mirror.copy)
-        else {
-            return Err(Failure::Refused("the launch has no buffers".into()));
+        let on = self.data(lot, count)?;
+        let There::Copied(table, findings) = &self.lots[lot].there else {
+            return Err(no_buffers());
         };
         let Crossings { there, back, .. } = self.crossings;
-        let all = self.table_len(lot);
         let room = self.by.findings_room(count);
         if let Some(findings) = findings {
             // Its head says that nothing is kept yet.
@@ -284,13 +293,9 @@ impl Executor {
         };
         let fields_there = self.copy_table(work, (lot, flights), (self.read, there), copy_in);
         let rooms_there = self.lend(work, flights)?;
-        let on = LaunchData {
-            arena: Argument::Writes(copy.whole()),
-            packets: Argument::Writes(table.at(0..all)),
-            findings: findings.as_ref().map(|all| Argument::Writes(all.at(0..found_len(room)))),
-            findings_room: room,
-            count: count as u32,
-        };
+        if rooms_there > 0 {
+            self.add_carrying(work, &on, PULL);
+        }
         self.add_copies(work, &on, PUT, there);
         self.add_kernels(work, &on);
         self.add_copies(work, &on, TAKE, back);
@@ -306,6 +311,26 @@ impl Executor {
         Ok(FrameBytes { fields_there, rooms_there, fields_back })
     }
 
+    /// What kernels are given of the launch of `lot`, whose packets are copied.
+    fn data(&self, lot: usize, count: usize) -> Result<LaunchData, Failure> {
+        let (There::Copied(table, findings), Some(copy)) =
+            (&self.lots[lot].there, &self.mirror.copy)
+        else {
+            return Err(no_buffers());
+        };
+        let room = self.by.findings_room(count);
+        let is_missing = self.crossings.rooms_there == RoomsThere::Missing;
+        Ok(LaunchData {
+            arena: Argument::Writes(copy.whole()),
+            host: self.carrier.as_ref().map(|(_, region)| Argument::Mapped(region.clone())),
+            packets: Argument::Writes(table.at(0..self.table_len(lot))),
+            findings: findings.as_ref().map(|all| Argument::Writes(all.at(0..found_len(room)))),
+            findings_room: room,
+            count: count as u32,
+            without: if is_missing { mirror_bit(self.mirror.number) } else { 0 },
+        })
+    }
+
     /// What kernels do with packets in place. Nothing is copied.
     fn add_in_place(
         &self,
@@ -319,6 +344,7 @@ impl Executor {
         let table = Part { piece: TABLE, range: 0..self.table_len(lot) };
         let on = LaunchData {
             arena: Argument::InPlace(self.mirror.region.clone()),
+            host: None,
             packets: Argument::HostWrites(table),
             findings: self
                 .by
@@ -326,6 +352,7 @@ impl Executor {
                 .then(|| Argument::HostWrites(found(0..found_len(room)))),
             findings_room: room,
             count: count as u32,
+            without: 0,
         };
         self.add_kernels(work, &on);
         Ok(FrameBytes::default())
@@ -355,7 +382,7 @@ impl Executor {
         let mut bytes = 0;
         let mut copy = |piece: Piece, range: Range<usize>| {
             bytes += range.len() as u64;
-            if let Some(mirror) = &self.mirror.copy {
+            if let Some(mirror) = self.mirror.copy.as_ref().filter(|_| self.carrier.is_none()) {
                 let from = Part { piece: pieces.len(), range: 0..range.len() };
                 steps.push(Step::CopyIn { from, to: mirror.at(range) });
             }
@@ -380,6 +407,13 @@ impl Executor {
     fn add_copies(&self, work: &mut Work, on: &LaunchData, kernel: usize, fields: FieldSet) {
         if let Some(copier) = self.copier.as_ref().filter(|_| !fields.is_empty()) {
             work.steps.push(Step::Call(copier.call(&copier.kernels[kernel], on, 0)));
+        }
+    }
+
+    /// A kernel that carries rooms, where kernels do.
+    fn add_carrying(&self, work: &mut Work, on: &LaunchData, kernel: usize) {
+        if let Some((carrier, _)) = &self.carrier {
+            work.steps.push(Step::Call(carrier.call(&carrier.kernels[kernel], on, 0)));
         }
     }
 
@@ -428,7 +462,7 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         work.pieces.extend(self.lots[lot].findings.take());
         work.steps.push(step);
-        let [_, back] = self.submit(on, (lot, Has::Findings), work)?;
+        let [_, back] = self.submit(on, (lot, Has::Findings), work, NONE_CARRIED)?;
         // How much is found no plan knows.
         self.transfers.predicted_to_host_bytes += back;
         Ok(true)
@@ -440,6 +474,9 @@ impl Executor {
     /// As for `start`.
     pub(crate) fn copy_back(&mut self, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
         let on = self.idle()?;
+        if self.carrier.is_some() {
+            return self.push_back(on, lot, flights);
+        }
         let Some(mirror) = &self.mirror.copy else { return Ok(()) };
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
@@ -450,19 +487,46 @@ impl Executor {
                 steps.push(Step::CopyOut { from: mirror.at(range), to });
             });
         }
-        let [_, back] = self.submit(on, (lot, Has::Nothing), work)?;
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
         Ok(())
     }
 
-    /// Gives the bytes that it copies, there and back.
+    /// The same by a kernel. Where rooms lie it is told anew by the host: nothing that kernels may have made of the table names memory here.
+    fn push_back(&mut self, on: usize, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
+        let data = self.data(lot, self.lots[lot].rows.count())?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        let own = &mut self.lots[lot];
+        work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
+        if let There::Copied(table, _) = &own.there {
+            Columns::of_rooms(false).stretches(own.rows.rows(), |bytes| {
+                let from = Part { piece: TABLE, range: bytes.clone() };
+                work.steps.push(Step::CopyIn { from, to: table.at(bytes) });
+            });
+        }
+        let mut carried = 0;
+        for Flight { batch, .. } in flights {
+            lend_rooms(&self.mirror.region, batch, Lent::All, |piece, range| {
+                carried += range.len() as u64;
+                work.pieces.push(piece);
+            });
+        }
+        self.add_carrying(&mut work, &data, PUSH);
+        let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
+        // Of the table, which is planned as it lies.
+        self.transfers.predicted_to_device_bytes += there;
+        self.transfers.frames_to_host_bytes += back;
+        Ok(())
+    }
+
+    /// Gives the bytes that it copies, there and back, with those that its kernels carry.
     fn submit(
         &mut self,
         on: usize,
         busy_with: (usize, Has),
         work: Work,
+        [mut there, mut here]: [u64; 2],
     ) -> Result<[u64; 2], Failure> {
-        let (mut there, mut here) = (0, 0);
         for step in &work.steps {
             match step {
                 Step::CopyIn { to, .. } => there += to.len() as u64,
@@ -544,6 +608,16 @@ const FINDINGS: usize = 1;
 /// Numbers of the kernels that copy fields.
 const PUT: usize = 0;
 const TAKE: usize = 1;
+
+/// Numbers of the kernels that carry rooms.
+const PULL: usize = 0;
+const PUSH: usize = 1;
+/// Bytes that kernels of a work carry which carry none.
+const NONE_CARRIED: [u64; 2] = [0; 2];
+
+fn no_buffers() -> Failure {
+    Failure::Refused("the launch has no buffers".into())
+}
 
 /// Bytes of findings with room for `room` numbers.
 fn found_len(room: u32) -> usize {

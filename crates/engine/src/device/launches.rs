@@ -123,7 +123,8 @@ impl Launches {
         let mirror = mirrors.of(&*on.device)?;
         let crossings = chain.crossings(stage).clone();
         let fields = crossings.columns(settings.arena(chain).scratch_words);
-        let members = (segment, chain.copier(stage).cloned());
+        let members =
+            (segment, [chain.copier(stage), chain.carrier(stage)].map(Option::<&_>::cloned));
         let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };

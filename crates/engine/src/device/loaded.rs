@@ -40,9 +40,11 @@ impl Loaded {
 
     /// A call of `kernel` for the packets of `on`, as function `place` of its chain.
     pub(crate) fn call(&self, kernel: &LoadedKernel, on: &LaunchData, place: u8) -> KernelCall {
-        let LaunchData { arena, packets, findings, findings_room, count } = on.clone();
+        let LaunchData { arena, host, packets, findings, findings_room, count, without } =
+            on.clone();
         let tables = &self.tables[..];
-        let given = Given { arena, packets, tables, findings, findings_room, count, place };
+        let given =
+            Given { arena, host, packets, tables, findings, findings_room, count, place, without };
         let arguments = given.arguments(&self.parameters);
         vouched::call(&kernel.kernel, kernel.groups(count), arguments)
     }
@@ -83,6 +85,8 @@ const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct LaunchData {
     pub(crate) arena: Argument,
+    /// The arena in the host's memory, where kernels carry frames.
+    pub(crate) host: Option<Argument>,
     /// The table of its packets.
     pub(crate) packets: Argument,
     /// Room for findings, where a function keeps some.
@@ -91,6 +95,8 @@ pub(crate) struct LaunchData {
     pub(crate) findings_room: u32,
     /// How many packets there are.
     pub(crate) count: u32,
+    /// Bits of mirrors whose packets have no room carried there.
+    pub(crate) without: u8,
 }
 
 /// A kernel with what a call of it depends on.
@@ -148,13 +154,15 @@ pub(crate) fn load(
 /// while packets wait.
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
     let memory = || device.allocate(64);
-    let (mirror, table, findings) = (memory()?, memory()?, memory()?);
+    let (mirror, host, table, findings) = (memory()?, memory()?, memory()?, memory()?);
     let on = LaunchData {
         arena: Argument::Writes(mirror.whole()),
+        host: Some(Argument::Writes(host.whole())),
         packets: Argument::Writes(table.whole()),
         findings: Some(Argument::Writes(findings.whole())),
         findings_room: 0,
         count: 0,
+        without: 0,
     };
     let call = |kernel: &LoadedKernel| Step::Call(loaded.call(kernel, &on, 0));
     let steps = loaded.kernels.iter().map(call).collect();

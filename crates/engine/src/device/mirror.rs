@@ -3,17 +3,43 @@
 use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
+use warpline_packet::ALIGN;
 
 use super::Crossings;
 use crate::Chain;
 use crate::sys::lane_memory::LaneMemory;
 
 /// Takes memory for a lane of `chain`: `arena_len` bytes, and `spare_len` behind them for launches in place. Of a device that makes such
-/// as it shares, where the chain has one.
+/// as it shares, or as its kernels reach where these carry frames, where the chain has one.
 pub(crate) fn lane_memory(chain: &Chain, arena_len: usize, spare_len: usize) -> Option<LaneMemory> {
     let devices = chain.instances.iter().filter_map(|instance| instance.on_device.as_ref());
-    let sharing = devices.map(|on| &*on.device).filter(|one| one.description().shares_host_memory);
+    let is_made_for =
+        |one: &&dyn Device| one.description().shares_host_memory || chain.has_carried(*one);
+    let sharing = devices.map(|on| &*on.device).filter(is_made_for);
     LaneMemory::new(arena_len, spare_len, sharing)
+}
+
+/// Looks whether kernels of `device` reach memory that lanes have their packets in.
+///
+/// # Errors
+/// They do not, or what the device says.
+pub(crate) fn reach(device: &dyn Device) -> Result<(), Failure> {
+    let region = match device.shared_memory(ALIGN) {
+        Some(memory) => device.register(memory)?,
+        None => device.host_memory(ALIGN)?.region().clone(),
+    };
+    reached(&region, device).map(drop)
+}
+
+/// `region` where kernels of its device reach all of it.
+///
+/// # Errors
+/// They do not.
+pub(super) fn reached(region: &Region, device: &dyn Device) -> Result<Region, Failure> {
+    let id = &device.description().id;
+    let none =
+        || format!("{id} does not reach the host's memory, as `frames_by = \"kernels\"` asks");
+    region.is_mapped().then(|| region.clone()).ok_or_else(|| Failure::Refused(none()))
 }
 
 /// A lane's memory as one device knows it, and the copy there. What lies at an offset of one lies there in the other.

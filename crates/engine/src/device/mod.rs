@@ -33,7 +33,7 @@ pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{LaunchData, Loaded, can_follow, load};
 pub(crate) use lot::Dimensions;
-pub(crate) use mirror::{Mirrors, lane_memory};
+pub(crate) use mirror::{Mirrors, lane_memory, reach};
 
 /// Where a function runs that does not run on the CPU, and how its launches are made.
 #[derive(Clone)]

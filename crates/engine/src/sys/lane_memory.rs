@@ -112,7 +112,7 @@ pub(crate) fn lend_rooms(
     let lend = |span: Range<usize>| {
         // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
         // the batch alone. What a stream that was given up may still write, or read in place, is nobody's from then on: packets
-        // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy may be made
+        // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy, by a kernel too, may be made
         // late of rooms that are used again; frames may hold anything, and what comes of them goes to a mirror that nobody uses any more.
         match unsafe { region.piece(span.clone()) } {
             Some(piece) => take(piece, span),

@@ -28,14 +28,16 @@ pub fn source(kernels: &Kernels, binding: &Binding) -> Source {
 
 fn kind_of(parameter: KernelParameter) -> Parameter {
     match parameter {
-        KernelParameter::Arena | KernelParameter::Packets | KernelParameter::Findings => {
-            Parameter::Writes
-        }
+        KernelParameter::Arena
+        | KernelParameter::Host
+        | KernelParameter::Packets
+        | KernelParameter::Findings => Parameter::Writes,
         KernelParameter::Table(_) => Parameter::Reads,
         KernelParameter::FindingsRoom
         | KernelParameter::PacketRows
         | KernelParameter::Count
-        | KernelParameter::Place => Parameter::U32,
+        | KernelParameter::Place
+        | KernelParameter::Without => Parameter::U32,
     }
 }
 
@@ -44,6 +46,8 @@ fn kind_of(parameter: KernelParameter) -> Parameter {
 pub struct Given<'a> {
     /// The mirror.
     pub arena: Argument,
+    /// The arena in the host's memory; for kernels that copy rooms.
+    pub host: Option<Argument>,
     /// The table of the packets.
     pub packets: Argument,
     /// The function's tables, in order.
@@ -56,13 +60,17 @@ pub struct Given<'a> {
     pub count: u32,
     /// The function's place in its chain.
     pub place: u8,
+    /// Bits of mirrors whose packets' rooms are not copied; for kernels that copy rooms.
+    pub without: u8,
 }
 
 impl Given<'_> {
-    /// The arguments of kernels that take `parameters`. Where they keep findings and are given no room, devices refuse them.
+    /// The arguments of kernels that take `parameters`. Where they keep findings and are given no room, or reach the host's arena and
+    /// are given none, devices refuse them.
     pub fn arguments(&self, parameters: &[KernelParameter]) -> Vec<Argument> {
         let argument = |parameter: &KernelParameter| match *parameter {
             KernelParameter::Arena => self.arena.clone(),
+            KernelParameter::Host => self.host.clone().unwrap_or(Argument::U32(0)),
             KernelParameter::Packets => self.packets.clone(),
             KernelParameter::Table(number) => Argument::Reads(self.tables[number].whole()),
             KernelParameter::Findings => self.findings.clone().unwrap_or(Argument::U32(0)),
@@ -72,6 +80,7 @@ impl Given<'_> {
             }
             KernelParameter::Count => Argument::U32(self.count),
             KernelParameter::Place => Argument::U32(self.place.into()),
+            KernelParameter::Without => Argument::U32(self.without.into()),
         };
         parameters.iter().map(argument).collect()
     }
@@ -81,6 +90,8 @@ impl Given<'_> {
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: the mirror has the arena's layout; the launch's table has a row for each packet, of all columns that the text was compiled
     // for, and names rooms in the mirror; the function's tables are its own, and findings have the room that is said. With these a
-    // function's kernels stay within them, and end. In place the rooms are those that the work was lent: all are its pieces.
+    // function's kernels stay within them, and end. In place the rooms are those that the work was lent: all are its pieces. So are those of
+    // the host's arena that kernels copy: the table names no others, and where they lie in it the host has just said, or says again in front of
+    // the kernel that writes them.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
+use warpline_engine::{Chain, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
 use warpline_packet::LinkType;
 use warpline_sched::Mode;
 
@@ -45,7 +45,7 @@ pub(crate) fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
 
 /// The same with the ICMP errors among them often enough that a digest names their payloads, which quote packets and are changed where
 /// those are.
-fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
+pub(crate) fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
     let is_error = |input: &&Input| {
         let at = |at: usize| input.bytes.get(at).copied();
         let is_icmp = [12, 13, 14, 23].map(at) == [8, 0, 0x45, 1].map(Some);
@@ -60,7 +60,7 @@ fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
 }
 
 /// Chains in which packets stay in a mirror while the CPU changes, makes, drops, or opens some.
-const CHAINS: &[&[&str]] = &[
+pub(crate) const CHAINS: &[&[&str]] = &[
     &["@digest-count", "monitor", "@digest-count"],
     &["@digest-count", "router", "@digest-count"],
     &["@open", "router-plain", "@digest-count"],
@@ -74,7 +74,7 @@ pub(crate) fn default() -> LaunchOptions {
     LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() }
 }
 
-fn plans() -> impl Iterator<Item = PlanOptions> {
+pub(crate) fn plans() -> impl Iterator<Item = PlanOptions> {
     let lens = [64, 1400];
     let of = |mode, packet_len| PlanOptions { mode, packet_len, ..PlanOptions::default() };
     lens.into_iter().flat_map(move |packet_len| Mode::ALL.map(|mode| of(mode, packet_len)))
@@ -119,7 +119,8 @@ fn mirrors_live_through_any_order_of_completion() {
             (!any.is_multiple_of(3)).then_some(Fault::Late((any / 3 % 40) as u32))
         };
         let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), late));
-        let plan = PlanOptions { packet_len: 64, ..adaptive() };
+        let frames_by = FramesBy::ALL[number % 2];
+        let plan = PlanOptions { packet_len: 64, frames_by, ..adaptive() };
         let chain = chain_of(names, &device, few, plan);
         let settings = Settings { batch_packets: 7, lanes: 1 + number % 2, ..Settings::default() };
         let outcome = run_whole(chain, settings, &inputs);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
 use warpline_engine::{
-    Control, DEVICE_LOST, LaunchOptions, OnDevice, PlanOptions, Ports, Settings, StartError,
-    Streams, run,
+    Control, DEVICE_LOST, FramesBy, LaunchOptions, OnDevice, PlanOptions, Ports, Settings,
+    StartError, Streams, run,
 };
 use warpline_nf::Kernels;
 use warpline_sched::Mode;
@@ -49,15 +49,16 @@ fn run_faulty(
     device: &Arc<dyn Device>,
     forms: &[Form],
     inputs: &[Input],
-    first: u64,
-    fault: &Fault,
+    (first, fault): (u64, &Fault),
+    frames_by: FramesBy,
 ) -> Outcome {
-    let (first, fault) = (first + loading(forms), fault.clone());
+    let is_carried = frames_by == FramesBy::Kernels && !device.description().shares_host_memory;
+    let (first, fault) = (first + loading(forms) + u64::from(is_carried), fault.clone());
     let script = move |number| (number >= first).then(|| fault.clone());
     let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(device), script));
     let mut chain = chain_on(forms, &device, launches());
     // Whole frames: of fields alone nothing can be lost.
-    chain.set_plan(PlanOptions { mode: Mode::ShareAll, ..PlanOptions::default() });
+    chain.set_plan(PlanOptions { mode: Mode::ShareAll, frames_by, ..PlanOptions::default() });
     run_whole(chain, settings(), inputs)
 }
 
@@ -98,7 +99,7 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs).summary();
     each_case(&[0, 1, 10], |device, what, fault, first| {
-        let outcome = run_faulty(device, &forms, &inputs, first, fault);
+        let outcome = run_faulty(device, &forms, &inputs, (first, fault), FramesBy::Copies);
         assert_same(&reference, &outcome.summary(), what);
         let told = told(&outcome);
         assert!((1..=2).contains(&told.len()), "{what}: once a lane: {told:?}");
@@ -108,12 +109,22 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
 /// Of a function that writes frames, every second work copies them back; in place there is but one, and no other copy.
 #[test]
 fn what_fails_while_frames_are_written_is_lost_and_counted() {
+    FramesBy::ALL.into_iter().for_each(what_fails_while_frames_are_written_by);
+}
+
+fn what_fails_while_frames_are_written_by(frames_by: FramesBy) {
     let forms = forms(&["router-plain"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs);
     let (mut runs, mut all_lost) = (0, 0);
-    each_case(&[0, 8, 9, 10, 11], |device, what, fault, first| {
-        let outcome = run_faulty(device, &forms, &inputs, first, fault);
+    let firsts: &[u64] =
+        if frames_by == FramesBy::Copies { &[0, 8, 9, 10, 11] } else { &[0, 9, 10] };
+    each_case(firsts, |device, what, fault, first| {
+        if frames_by == FramesBy::Kernels && device.description().shares_host_memory {
+            return;
+        }
+        let what = &format!("{what}, by {}", frames_by.name());
+        let outcome = run_faulty(device, &forms, &inputs, (first, fault), frames_by);
         let lost = outcome.report.part.functions[0].drops[usize::from(DEVICE_LOST.0)];
         // At most what was under way: three launches of 64 packets on each of two lanes.
         assert!(lost <= 2 * 3 * 64, "{what}: {lost} lost");

@@ -4,6 +4,7 @@
 mod common;
 
 mod beside;
+mod carried;
 mod crossings;
 mod demand;
 mod drops;
@@ -25,6 +26,9 @@ mod told;
 fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
     let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
-    stubs.again(&["same::", "failures::", "told::", "drops::", "findings::findings"], &alone);
+    stubs.again(
+        &["same::", "carried::", "failures::", "told::", "drops::", "findings::findings"],
+        &alone,
+    );
     stubs.again(&["beside::"], &[]);
 }

@@ -20,5 +20,6 @@ pub(super) fn kernels(digest: &Digest) -> Kernels {
         steps: STEPS.to_vec(),
         tables: Vec::new(),
         findings: None,
+        reaches_host: false,
     }
 }

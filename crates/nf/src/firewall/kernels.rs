@@ -68,6 +68,7 @@ pub(super) fn kernels(firewall: &Firewall) -> Kernels {
         steps: STEPS.to_vec(),
         tables: vec![table("search_v4", search(&rules.v4)), table("search_v6", search(&rules.v6))],
         findings: None,
+        reaches_host: false,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn kernels(word: ScratchWord, key: FlowHashKey) -> Kernels {
         steps: STEPS.to_vec(),
         tables: vec![KernelTable { name: "key", element: Element::U32, bytes }],
         findings: None,
+        reaches_host: false,
     }
 }
 

@@ -84,6 +84,7 @@ impl Function for Finder {
             steps: STEPS.to_vec(),
             tables: Vec::new(),
             findings: Some(self.word),
+            reaches_host: false,
         })
     }
 

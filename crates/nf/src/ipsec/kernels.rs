@@ -114,5 +114,6 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
         steps: ALL.iter().copied().filter(is_needed).collect(),
         tables: vec![sas],
         findings: None,
+        reaches_host: false,
     }
 }

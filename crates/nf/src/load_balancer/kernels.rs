@@ -39,6 +39,7 @@ pub(super) fn kernels(config: &Config, words: &Words) -> Kernels {
         steps: steps.to_vec(),
         tables: Vec::new(),
         findings: None,
+        reaches_host: false,
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn kernels(words: &Words) -> Kernels {
         steps: STEPS.to_vec(),
         tables: Vec::new(),
         findings: None,
+        reaches_host: false,
     }
 }
 

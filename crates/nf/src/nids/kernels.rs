@@ -103,6 +103,7 @@ pub(super) fn kernels(nids: &Nids) -> Option<Kernels> {
         steps: steps.to_vec(),
         tables,
         findings: Some(nids.word),
+        reaches_host: false,
     })
 }
 

@@ -42,6 +42,7 @@ pub(super) fn kernels(router: &Router) -> Kernels {
         steps: STEPS.to_vec(),
         tables,
         findings: None,
+        reaches_host: false,
     }
 }
 

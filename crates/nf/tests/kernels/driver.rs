@@ -245,12 +245,14 @@ impl<'a> Program<'a> {
         let steps = self.kernels.iter().map(|(kernel, items)| {
             let given = Given {
                 arena: Argument::Writes(self.arena.whole()),
+                host: None,
                 packets: Argument::Writes(self.table.whole()),
                 tables: &self.tables,
                 findings: Some(Argument::Writes(self.findings.whole())),
                 findings_room: FINDINGS_ROOM as u32,
                 count,
                 place: PLACE,
+                without: 0,
             };
             let groups = (count * items).div_ceil(kernel.spec().group);
             Step::Call(call(kernel, groups, given.arguments(&self.parameters)))

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::{ptr, slice};
 use std::sync::Arc;
 
-use warpline_device::{Header, Source};
+use warpline_device::{Header, Piece, Region, Source};
 use warpline_nf::Kernels;
 use warpline_packet::{
     Arena, ArenaLayout, Batch, Binding, HeapMemory, Memory, Placer, kernel_layout,
@@ -26,6 +26,12 @@ pub(crate) fn with_text(text: &'static str, kernels: &Kernels, binding: &Binding
     let source = unsafe { Source::vouched("test.cl", text, headers, specs) };
     let all = kernel_layout().into_iter();
     all.fold(source, |source, (name, value)| source.define(name, value))
+}
+
+/// All of a region of memory that was just made, and that nobody else knows.
+pub(crate) fn whole(region: &Region, len: usize) -> Piece {
+    // SAFETY: the caller made it for itself, and names it once.
+    unsafe { region.piece(0..len) }.expect("it has so many bytes")
 }
 
 /// An arena, the batches over its tables, and the way to its bytes while nobody borrows them.

@@ -47,7 +47,8 @@ pub(crate) fn check(
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, (path, &set), input))
 }
 
-/// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together.
+/// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together,
+/// and whole frames go there as the file says.
 ///
 /// # Errors
 /// One is not there or has none, and what would help.
@@ -59,6 +60,8 @@ pub(crate) fn check_machine<'a>(
             let told = format!("chain {:?}: {why}", chain.name);
             if why == StartError::Thread { Failure::Run(told) } else { Failure::Usage(told) }
         })?;
+        let told = |why| Failure::Usage(format!("chain {:?}: {why}", chain.name));
+        chain.try_frames().map_err(told)?;
         let need = settings.fit(chain).memory(chain);
         if !need.fits() {
             return Err(Failure::Usage(too_large(&chain.name, &need)));

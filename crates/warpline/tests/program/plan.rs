@@ -347,12 +347,41 @@ fn a_device_that_is_told_to_copies() {
     assert!(there[1..].iter().all(|other| there[0] <= *other), "{there:?}");
 }
 
+/// Whole frames by kernels: the same packets, and what says so.
+#[test]
+fn kernels_carry_whole_frames_where_the_file_says_so() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let way = "--device host --set router.in_place=false --set plan.mode=share_all";
+    let by_kernels = format!("{way} --set plan.frames_by=kernels");
+    demo.warpline(&format!("run chain.toml --output copies.pcap {way}")).expect(0);
+    let names =
+        ["firewall", "nat", "nids", "digest"].map(|name| format!("--set {name}.in_place=false"));
+    let asked = format!("run chain.toml --output kernels.pcap {by_kernels} {}", names.join(" "));
+    demo.warpline(&asked).expect(0);
+    assert!(demo.read("copies.pcap") == demo.read("kernels.pcap"));
+    demo.warpline(&format!("check chain.toml {by_kernels}")).expect(0);
+    for (way, name) in [(way, "copies"), (&by_kernels[..], "kernels")] {
+        let say = |asked: &str| {
+            let told = demo.warpline(&format!("plan chain.toml {asked} {way}")).expect(0).stdout;
+            String::from_utf8(told).unwrap()
+        };
+        let said = say("");
+        assert!(said.contains(&format!("  whole frames go by {name}\n")), "{said}");
+        let json: Value = serde_json::from_str(&say("--json")).unwrap();
+        assert_eq!(json["chains"][0]["frames_by"], name);
+    }
+}
+
 #[test]
 fn mistakes_in_a_plan_table_are_told() {
     let demo = Demo::new();
     let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
     for (text, why) in [
         ("[plan]\nmode = \"best\"\n", "\"adaptive\" or \"local\" or \"share_all\" or \"per_nf\""),
+        ("[plan]\nframes_by = \"mail\"\n", "\"copies\" or \"kernels\""),
         ("[plan]\nspeed = 1\n", "[plan] has no key `speed`"),
         ("[plan]\npacket_len = 41\n", "packet_len"),
         ("[plan]\nrecoverable = \"yes\"\n", "`recoverable` takes true or false, not this string"),

@@ -187,7 +187,10 @@ impl Device for Cuda {
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         let pages = RegisteredPages::new(&self.context, memory.clone())?;
-        Ok(Region::new(memory, Some(Arc::new(pages))))
+        let region = Region::new(memory, Some(Arc::new(pages)));
+        // The driver maps what it locks.
+        let is_mapped = self.description.reaches_host_memory;
+        Ok(if is_mapped { region.mapped_for(self.number) } else { region })
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {

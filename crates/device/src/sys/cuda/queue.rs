@@ -1,7 +1,7 @@
 //! A stream of the driver, to which steps are given one by one.
 
 use core::ffi::c_void;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::api::{self, Handle};
@@ -82,19 +82,25 @@ impl Queue {
             Argument::Reads(slice) | Argument::Writes(slice) => address(slice),
             Argument::HostReads(part) | Argument::HostWrites(part) => {
                 let (region, start) = pieces[part.piece].place();
-                let mut there = 0;
-                // SAFETY: one address is written; an error for memory that this device has not registered.
-                self.context.call(|driver| unsafe {
-                    (driver.device_pointer)(&mut there, region.as_ptr().cast(), 0)
-                })?;
-                Ok(there + (start + part.range.start) as u64)
+                Ok(self.mapped(region)? + (start + part.range.start) as u64)
             }
+            Argument::Mapped(region) => self.mapped(region.base()),
             Argument::InPlace(_) => {
                 Err(Failure::Refused("CUDA works in no region in place".into()))
             }
             Argument::U32(value) => Ok(u64::from(*value)),
             Argument::U64(value) => Ok(*value),
         }
+    }
+
+    /// Where kernels reach the region that begins at `base`.
+    fn mapped(&self, base: NonNull<u8>) -> Result<u64, Failure> {
+        let mut there = 0;
+        // SAFETY: one address is written; an error for memory that this device has not registered.
+        self.context.call(|driver| unsafe {
+            (driver.device_pointer)(&mut there, base.as_ptr().cast(), 0)
+        })?;
+        Ok(there)
     }
 }
 

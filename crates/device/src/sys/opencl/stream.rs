@@ -176,7 +176,10 @@ impl ClStream {
                     let id = slice_memory(flying, slice)?;
                     self.set(kernel, index, &id)?;
                 }
-                Argument::InPlace(region) => self.set_pointer(kernel, index, region.base())?,
+                // What is mapped is in place: a buffer of all of a region would be used while the host writes parts of it.
+                Argument::InPlace(region) | Argument::Mapped(region) => {
+                    self.set_pointer(kernel, index, region.base())?;
+                }
                 Argument::HostReads(part) | Argument::HostWrites(part)
                     if flying.work.pieces[part.piece].region().is_in_place_for(self.number) =>
                 {

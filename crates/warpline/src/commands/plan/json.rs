@@ -66,6 +66,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         "is_recoverable": own.problem.is_recoverable,
         "functions": functions,
         "runs_as": chain.plan().mode.name(),
+        "frames_by": chain.plan().frames_by.name(),
         "modes": modes,
     }))
 }

@@ -110,6 +110,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
         text += "  nothing crosses: every function works in the host's memory\n";
         return Ok(text);
     }
+    text += &format!("  whole frames go by {}\n", chain.plan().frames_by.name());
     let kept = plan.kept(&own.problem);
     for position in 0..functions.len() {
         for since in 0..position {

@@ -1,0 +1,153 @@
+//! Whole frames that kernels carry: the packets and the bytes are those of copies, whatever the plan, and what fails is lost as it is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_device::Device;
+use warpline_device::fake::{Fake, Fate};
+use warpline_engine::stats::Transfers;
+use warpline_engine::{
+    Control, FramesBy, LaunchOptions, PlanOptions, Ports, Settings, StartError, run,
+};
+
+use crate::common::ports::{Frames, Kept};
+use crate::common::real::{forms, run_forms};
+use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::crossings::{CHAINS, bare, chain_of, input_for, plans, with_errors_again};
+use crate::placed::{chain_on, copies, devices, told};
+use crate::same::PATIENCE;
+
+/// Launches that are made of the same batches in every run.
+fn steady() -> LaunchOptions {
+    LaunchOptions {
+        bytes: 20_000,
+        delay: Duration::from_secs(100),
+        sync: true,
+        timeout: PATIENCE,
+        ..LaunchOptions::default()
+    }
+}
+
+/// What crossed for each function. Of tables the kernels are told more: of each row 4 or 5 bytes in front of the kernels, and 10 in front of
+/// what writes frames.
+fn transfers(outcome: &Outcome) -> Vec<&Transfers> {
+    outcome.report.part.functions.iter().map(|function| &function.transfers).collect()
+}
+
+fn assert_same_bytes(copied: &Outcome, carried: &Outcome, what: &str) {
+    for (one, other) in transfers(copied).into_iter().zip(transfers(carried)) {
+        let frames = |of: &Transfers| {
+            [of.frames_to_device_bytes, of.frames_to_host_bytes, of.missing_bytes, of.fetched_bytes]
+        };
+        assert_eq!(frames(one), frames(other), "{what}");
+        assert_eq!(one.to_host_bytes, other.to_host_bytes, "{what}");
+        assert_eq!(one.launches, other.launches, "{what}");
+        let more = other.to_device_bytes - one.to_device_bytes;
+        let predicted = other.predicted_to_device_bytes - one.predicted_to_device_bytes;
+        assert_eq!(more, predicted, "{what}: tables are planned as they lie");
+        assert!(more.is_multiple_of(4) || more.is_multiple_of(5), "{what}: {more}");
+    }
+}
+
+#[test]
+fn packets_and_bytes_are_those_of_copies_by_every_plan() {
+    let (mut carried_bytes, mut missing_bytes) = (0, 0);
+    for names in CHAINS {
+        let inputs = with_errors_again(input_for(names, 200));
+        let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+        for device in devices().iter().filter(|device| is_apart(device)) {
+            // Others take longer to compile each.
+            let each = if device.description().id.starts_with("host") { 1 } else { 4 };
+            for (number, plan) in plans().enumerate().step_by(each) {
+                let graphs = device.description().has_graphs && number.is_multiple_of(2);
+                let launches = LaunchOptions { graphs, ..steady() };
+                let settings = Settings {
+                    batch_packets: [64, 7][number % 2],
+                    // Ingress never has to hand over a batch that is not full for want of room.
+                    queue_batches: 128,
+                    slabs: 6,
+                    ..Settings::default()
+                };
+                let [copied, carried] = FramesBy::ALL.map(|frames_by| {
+                    let plan = PlanOptions { frames_by, ..plan };
+                    run_whole(chain_of(names, device, launches, plan), settings, &inputs)
+                });
+                let what = format!("{names:?} on {}, {plan:?}", device.description().id);
+                assert!(told(&carried).is_empty(), "{what}: {:?}", told(&carried));
+                assert_same(&reference, &carried.summary(), &what);
+                assert_same_bytes(&copied, &carried, &what);
+                for own in transfers(&carried) {
+                    carried_bytes += own.frames_to_device_bytes.min(own.frames_to_host_bytes);
+                    missing_bytes += own.missing_bytes;
+                }
+            }
+        }
+    }
+    assert!(devices().is_empty() || carried_bytes > 0 && missing_bytes > 0);
+}
+
+/// Whether it has a memory of its own.
+fn is_apart(device: &Arc<dyn Device>) -> bool {
+    copies(device) && !device.description().shares_host_memory
+}
+
+/// Launches beside each other, on lanes beside each other.
+#[test]
+fn packets_are_the_same_whatever_is_under_way_at_once() {
+    let names = ["@open", "router-plain", "@router-plain", "monitor", "@digest-count"];
+    let inputs = input_for(&names, 800);
+    let reference = run_forms(&bare(&names), Settings::default(), &inputs).summary();
+    for device in devices().iter().filter(|device| is_apart(device)) {
+        for (number, plan) in plans().enumerate().step_by(3) {
+            let plan = PlanOptions { frames_by: FramesBy::Kernels, ..plan };
+            let launches =
+                LaunchOptions { bytes: 4000, timeout: PATIENCE, ..LaunchOptions::default() };
+            let settings = Settings {
+                lanes: 1 + number % 3,
+                batch_packets: 16,
+                slabs: 6,
+                ..Settings::default()
+            };
+            let outcome = run_whole(chain_of(&names, device, launches, plan), settings, &inputs);
+            let what = format!("{}, {plan:?}", device.description().id);
+            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert_same(&reference, &outcome.summary(), &what);
+        }
+    }
+}
+
+/// A device that works in the lanes' memory has nothing carried.
+#[test]
+fn in_place_nothing_is_carried() {
+    let names = ["@router-plain"];
+    let inputs = input_for(&names, 300);
+    let reference = run_forms(&bare(&names), Settings::default(), &inputs).summary();
+    for device in devices().iter().filter(|device| !copies(device)) {
+        let plan = PlanOptions { frames_by: FramesBy::Kernels, ..PlanOptions::default() };
+        let outcome =
+            run_whole(chain_of(&names, device, steady(), plan), Settings::default(), &inputs);
+        assert_same(&reference, &outcome.summary(), &device.description().id);
+        assert_eq!(outcome.report.part.transfers.to_device_bytes, 0);
+    }
+}
+
+#[test]
+fn a_device_that_does_not_reach_the_host_is_told_at_the_start() {
+    // It knows no region that its kernels reach.
+    let device: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
+    for frames_by in FramesBy::ALL {
+        let mut chain = chain_on(&forms(&["router-plain"]), &device, steady());
+        chain.set_plan(PlanOptions { frames_by, ..PlanOptions::default() });
+        let told = chain.try_frames();
+        if frames_by == FramesBy::Copies {
+            assert_eq!(told, Ok(()));
+            continue;
+        }
+        let Err(StartError::Device(name, why)) = &told else { panic!("{told:?}") };
+        assert_eq!(name, "0-router-plain");
+        assert!(why.to_string().contains("fake does not reach the host's memory"), "{why}");
+        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+        let refused = run(&chain, &Settings::default(), ports, &Control::default());
+        assert_eq!(refused.err(), told.err());
+    }
+}
