@@ -136,13 +136,19 @@ fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction,
     (function, access)
 }
 
-/// What a function touches: on a device what its kernels do. On the host a payload that only `run` writes, and kernels don't, it writes in
+/// What a function touches: on a device what its kernels do. A packet that `before` drops is in no launch, so that the host has what `after`
+/// looks at of it already in front. On the host a payload that only `run` writes, and kernels don't, it writes in
 /// few packets. Mirrors keep the payloads of all others; of those few no mirror has anything then
 /// ([`warpline_packet::PacketMut::payload_mut`]), and so the host must have all of their frames before.
 fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     let access = *function.access();
     if is_on_device {
-        return Access { run: function.kernel_access(), ..access };
+        let seen = match access.before.writes.contains(Field::Verdict) {
+            true => access.after.reads | access.after_flagged.reads,
+            false => FieldSet::EMPTY,
+        };
+        let before = both(access.before, ReadWrite::new(seen & FieldSet::FRAME, FieldSet::EMPTY));
+        return Access { before, run: function.kernel_access(), ..access };
     }
     let payload = FieldSet::of(&[Field::Payload]);
     let rare = (access.run.writes & !function.kernel_access().writes) & payload;

@@ -74,7 +74,7 @@ impl Batch {
 
     /// The same of those that are `left` of a launch.
     pub fn spans_left(&self, left: LeftPackets<'_>, visit: impl FnMut(Range<usize>)) {
-        self.spans_of(left.rows(), visit);
+        self.spans_of(left.rows(self), visit);
     }
 
     fn spans_of(&self, rows: impl Iterator<Item = usize>, mut visit: impl FnMut(Range<usize>)) {
@@ -115,9 +115,13 @@ impl Batch {
             let mut is_there = [false; BLOCK];
             let left = self.table.column(Left)[rows.clone()].iter();
             let verdicts = self.table.column(VerdictOf)[rows.clone()].iter();
-            for (is_there, (&left, &verdict)) in is_there.iter_mut().zip(left.zip(verdicts)) {
+            // By `before`; of kernels' flags `Left` says.
+            let flags = self.table.column(Flagged)[rows.clone()].iter();
+            let all = left.zip(verdicts).zip(flags);
+            for (is_there, ((&left, &verdict), &flag)) in is_there.iter_mut().zip(all) {
                 let is_done = left == 0 || (left == flagged && keeps_flagged);
-                *is_there = verdict == Verdict::Forward as u8 && is_done;
+                let is_changed = flag != 0 && !keeps_flagged;
+                *is_there = verdict == Verdict::Forward as u8 && is_done && !is_changed;
             }
             let mirrored = self.table.column_mut(Mirrored)[rows].iter_mut().zip(is_there);
             mirrored.for_each(|(mirrored, is_there)| {
@@ -141,7 +145,7 @@ impl Batch {
 
     /// Copies `fields` of the frames of packets that are `left`, one behind the other, to the end of `to`.
     pub fn keep_fields(&self, left: LeftPackets<'_>, fields: FieldSet, to: &mut Vec<u8>) {
-        for row in left.rows() {
+        for row in left.rows(self) {
             let (packet, frame) = (self.packet(row), self.table.frame(row));
             let places = fields.iter().filter_map(|field| packet.locate(field));
             places.for_each(|place| to.extend(frame.get(place).unwrap_or(&[])));
@@ -151,7 +155,10 @@ impl Batch {
     /// Puts back what [`Batch::keep_fields`] copied of the same fields of the same packets, whose headers lie where they lay; takes it from
     /// the front of `from`.
     pub fn restore_fields(&mut self, left: LeftPackets<'_>, fields: FieldSet, from: &mut &[u8]) {
-        for row in left.rows() {
+        for (row, at) in left.returned.rows.each() {
+            if !left.is_left(self, row, at) {
+                continue;
+            }
             for field in fields.iter() {
                 let Some(place) = self.packet(row).locate(field) else { continue };
                 let Some(to) = self.table.frame_mut(row).get_mut(place) else { continue };
@@ -458,14 +465,17 @@ impl<'a> LeftPackets<'a> {
     }
 
     /// Their rows in the batch's table.
-    fn rows(self) -> impl Iterator<Item = usize> + 'a {
-        let Self { returned, last, with_flagged } = self;
-        let most = last.saturating_add(if with_flagged { 2 } else { 1 });
-        let is_left = move |at| {
-            let [left]: [u8; 1] = returned.get(Left, at);
-            (1..=most).contains(&left)
-        };
-        returned.rows.each().filter(move |(_, at)| is_left(*at)).map(|(row, _)| row)
+    fn rows(self, batch: &'a Batch) -> impl Iterator<Item = usize> + 'a {
+        let own = self.returned.rows.each();
+        own.filter(move |&(row, at)| self.is_left(batch, row, at)).map(|(row, _)| row)
+    }
+
+    /// Whether it is one of them that has these rows in its batch's table and in the launch's.
+    fn is_left(&self, batch: &Batch, row: usize, at: usize) -> bool {
+        let most = self.last.saturating_add(if self.with_flagged { 2 } else { 1 });
+        let [left]: [u8; 1] = self.returned.get(Left, at);
+        // What `before` flagged no kernel says.
+        (1..=most).contains(&left) || self.with_flagged && batch.table.column(Flagged)[row] != 0
     }
 }
 

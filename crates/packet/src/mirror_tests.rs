@@ -188,6 +188,13 @@ fn what_is_left_is_fetched_and_keeps_what_is_newer() {
         assert_eq!(spans.len(), 1);
         assert_eq!(spans[0], rooms[0].start..rooms[rooms.len() - 1].end);
     }
+    // One that was flagged in front of the launch counts as flagged, too.
+    batch.packet_mut(3).flag();
+    let mut spans = Vec::new();
+    batch.spans_left(left(true), |span| spans.push(span));
+    let last = batch.table.room(3);
+    assert_eq!(spans.last().map(|span| span.end), Some(last.end));
+    batch.table.column_mut(Flagged)[3] = 0;
     // The rooms come back full of 0xee; Ethernet's source address, 6 bytes behind the frame's start, is the host's.
     let fields = FieldSet::of(&[Field::EthSrc]);
     let mut kept = Vec::new();
