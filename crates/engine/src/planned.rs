@@ -80,6 +80,7 @@ const MARKED_MIRRORS: usize = 8;
 pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
     let mut devices: Vec<String> = Vec::new();
     let positions = launches(chain);
+    let is_beside_others = has_several_devices(chain);
     let mut declared = Vec::new();
     let mut functions = Vec::new();
     for own in &positions {
@@ -91,7 +92,7 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
                 devices.len() - 1
             })
         });
-        let (function, access) = function_of(members, device);
+        let (function, access) = function_of(members, device, is_beside_others);
         functions.push(function);
         declared.push(access);
     }
@@ -115,10 +116,26 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
 /// Bytes of what is found in a packet that come back with the table.
 const FOUND_LEN: f64 = 4.0;
 
-/// Functions that share launches as one of the plan, and what they were taken to touch.
-fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction, Access) {
+/// Whether functions of the chain are on different devices, those among them that share the host's memory.
+fn has_several_devices(chain: &Chain) -> bool {
+    let ids =
+        || chain.instances.iter().filter(|one| one.on_device.is_some()).map(Instance::device_id);
+    ids().any(|id| ids().next() != Some(id))
+}
+
+/// Functions that share launches as one of the plan, and what they were taken to touch. Where a device does not do its work the packets are
+/// on no mirror any more. So where there are others (`is_beside_others`) the host has all of their frames before, or the device's own mirror
+/// has it.
+fn function_of(
+    members: &[Instance],
+    device: Option<usize>,
+    is_beside_others: bool,
+) -> (PlannedFunction, Access) {
     let of = |one: &Instance| access_of(&*one.function, device.is_some());
-    let access = members.iter().map(of).reduce(together).unwrap_or(NOTHING);
+    let mut access = members.iter().map(of).reduce(together).unwrap_or(NOTHING);
+    if is_beside_others && device.is_none() && members.iter().any(|one| one.on_device.is_some()) {
+        access.before.reads = access.before.reads | FieldSet::FRAME;
+    }
     let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
     let mut function = PlannedFunction::new(&names.join(", "), &access, device);
     if device.is_some() {
@@ -131,7 +148,10 @@ fn function_of(members: &[Instance], device: Option<usize>) -> (PlannedFunction,
             let run = one.function.access().run;
             all | run.reads | run.writes
         };
-        function.fallback = members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME;
+        function.fallback = match is_beside_others {
+            true => FieldSet::FRAME,
+            false => members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME,
+        };
     }
     (function, access)
 }

@@ -254,6 +254,22 @@ impl Batch {
         Ok(())
     }
 
+    /// Looks at what a device left to the CPU, of functions up to `last`, the last of those there.
+    ///
+    /// # Errors
+    /// It says so of a function that is not there.
+    pub fn check_left(&self, returned: &Returned<'_>, last: u8) -> Result<(), Broken> {
+        let most = last.saturating_add(2);
+        for (rows, at) in returned.rows.stretches(usize::MAX) {
+            let left = returned.column(Left, at..at + rows.len());
+            if let Some(index) = left.iter().position(|[left]| *left > most) {
+                let what = "it is left to the CPU from a function on that is not there";
+                return Err(Broken { row: rows.start + index, what });
+            }
+        }
+        Ok(())
+    }
+
     /// Looks at the words by which packets that a device did say where their findings are.
     ///
     /// # Errors

@@ -212,6 +212,22 @@ fn what_is_left_is_fetched_and_keeps_what_is_newer() {
 }
 
 #[test]
+fn what_is_left_is_left_by_functions_that_are_there() {
+    let mut arena = arena();
+    let mut batch = Batch::new(arena.tables.remove(0));
+    (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
+    let rows = rows_of(&batch);
+    let returned = left_by(&batch, &rows);
+    let check = |last| batch.check_left(&Returned::new(&returned, rows.of(0)), last);
+    assert_eq!(check(0), Ok(()));
+    let mut returned = returned.clone();
+    put(&rows, &mut returned, Left, 3, &[3]);
+    let check = |last| batch.check_left(&Returned::new(&returned, rows.of(0)), last);
+    assert_eq!(check(0).map_err(|broken| broken.row), Err(3));
+    assert_eq!(check(1), Ok(()));
+}
+
+#[test]
 fn what_only_a_mirror_has_is_lost_with_it() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));

@@ -135,23 +135,30 @@ impl Executor {
         self.crossings.rooms_back && !self.is_in_place()
     }
 
+    /// The position of the last function.
+    pub(crate) fn last_position(&self) -> u8 {
+        self.segment.last().map_or(0, |member| member.position)
+    }
+
     /// The packets of batch `index` that are fetched from the mirror, as something is left to the CPU of them and the mirror alone has
     /// something of them.
     fn fetched(&self, lot: usize, index: usize) -> LeftPackets<'_> {
-        let last = self.segment.last().map_or(0, |member| member.position);
         let with_flagged = self.crossings.left_there.fetches_flagged;
-        LeftPackets::new(self.returned(lot, index), last, with_flagged)
+        LeftPackets::new(self.returned(lot, index), self.last_position(), with_flagged)
     }
 
     /// Starts the work that fetches such packets, of the launch of `lot`. Says whether there are any.
     ///
     /// # Errors
-    /// As for `start`, and that the mirror was given up.
+    /// As for `start`, and that the mirror was given up: then nothing may stay there.
     pub(crate) fn fetch_left(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
         let newer = self.crossings.left_there.newer_here;
         let Some(mirror) = self.mirror.copy.clone().filter(|_| self.leaves_fields_there()) else {
             return Ok(false);
         };
+        if let Some(why) = self.failed() {
+            return Err(Failure::Lost(why.into()));
+        }
         let on = self.idle()?;
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let mut kept = std::mem::take(&mut self.lots[lot].kept);
@@ -170,9 +177,6 @@ impl Executor {
         if work.steps.is_empty() {
             self.streams[on].spare = work;
             return Ok(false);
-        }
-        if let Some(why) = self.failed() {
-            return Err(Failure::Lost(why.into()));
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
@@ -201,14 +205,17 @@ impl Executor {
             && batch.lose_mirrored(self.mirror.number, DEVICE_LOST)
     }
 
-    /// Notes in a batch of a launch that is done which packets launches behind find in the mirror.
+    /// Notes in a batch of a launch that is done which packets launches behind find in the mirror. Those that the host changes, as they were
+    /// flagged, are in no mirror any more, whosever it is; nor are those that were fetched.
     pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
-        if let Some(last) = self.segment.last()
-            && self.crossings.keeps_mirror
-            && !self.is_in_place()
-        {
-            let keeps_flagged = self.segment.iter().all(|member| member.keeps_flagged);
-            batch.set_mirrored(self.mirror.number, last.position, keeps_flagged);
+        let Some(last) = self.segment.last() else { return };
+        let fetches_flagged = self.crossings.left_there.fetches_flagged;
+        let keeps_flagged =
+            !fetches_flagged && self.segment.iter().all(|member| member.keeps_flagged);
+        match self.crossings.keeps_mirror && !self.is_in_place() {
+            true => batch.set_mirrored(self.mirror.number, last.position, keeps_flagged),
+            false if !keeps_flagged => batch.set_mirrored(NO_MIRROR, last.position, false),
+            false => {}
         }
     }
 
@@ -600,6 +607,9 @@ impl Executor {
         }
     }
 }
+
+/// A number that no mirror has.
+const NO_MIRROR: u8 = u8::MAX;
 
 /// Numbers of a first work's own pieces.
 const TABLE: usize = 0;

@@ -248,6 +248,7 @@ impl Launches {
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
             batch.check_returned(&returned, self.writes).map_err(broken)?;
+            batch.check_left(&returned, self.executor.last_position()).map_err(broken)?;
             found
                 .iter()
                 .try_for_each(|found| batch.check_found(&returned, found))

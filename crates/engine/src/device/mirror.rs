@@ -79,7 +79,9 @@ impl<'a> Mirrors<'a> {
         let (region, is_in_place) = self.memory.known_to(device)?;
         let copy = || device.allocate(self.memory.arena_len());
         let copy = (!is_in_place).then(copy).transpose()?;
-        let number = self.by_device.len().min(u8::MAX.into()) as u8;
+        // Those that work in place have none that packets are marked for.
+        let copies = self.by_device.iter().filter(|(_, mirror)| mirror.copy.is_some());
+        let number = copies.count().min(u8::MAX.into()) as u8;
         let (memory, failed) = (self.memory.clone(), Arc::default());
         let mirror = Mirror { memory, region, copy, number, failed };
         self.by_device.push((about.id.clone(), mirror.clone()));

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, DEVICE_LOST, FramesBy, PlanOptions, Settings, planned};
+use warpline_engine::{Chain, DEVICE_LOST, FramesBy, OnDevice, PlanOptions, Settings, planned};
 use warpline_sched::Mode;
 
-use crate::common::real::run_forms;
+use crate::common::real::{forms, run_forms, traffic, try_chain_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
-use crate::crossings::{bare, chain_of, default, input_for};
+use crate::common::talk::Talk;
+use crate::crossings::{bare, chain_of, default, input_for, with_errors_again};
 use crate::failures::{launches, loading};
 use crate::placed::{copies, devices, host, told};
 
@@ -112,4 +113,60 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
         }
     }
     assert!(all_lost[0] > 0, "some fault met fields that a device alone had: {all_lost:?}");
+}
+
+/// A chain whose functions with `@` are on one device, those with `+` on another, and the others on the CPU.
+fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions) -> Chain {
+    let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
+    let on = |place: usize| {
+        let device = match names[place].as_bytes()[0] {
+            b'@' => one,
+            b'+' => other,
+            _ => return None,
+        };
+        let (device, launches) = (Arc::clone(device), launches());
+        Some(OnDevice { device, launches, is_required: true })
+    };
+    let mut chain = try_chain_on(&forms(&bare), &[], on).unwrap_or_else(|why| panic!("{why}"));
+    chain.set_plan(plan);
+    chain
+}
+
+/// Chains whose second device does something between two functions of the first: looks, changes, leaves quotes in ICMP errors to the CPU.
+const BETWEEN: &[&[&str]] = &[
+    &["@digest-count", "@router-plain", "+firewall", "@digest-count"],
+    &["@digest-count", "@router-plain", "+nat", "@digest-count"],
+    &["@digest-count", "+digest-tag", "@router-plain"],
+];
+
+/// Whether it shares the host's memory or not, and whether it fails or not: what it does not do costs no packet that the other has.
+#[test]
+fn what_one_device_has_outlives_another() {
+    let Some(host) = host() else { return };
+    let others = devices();
+    let others = others
+        .iter()
+        .filter(|other| ["host", "opencl:0-apart"].contains(&&*other.description().id));
+    let apart = apart(&host);
+    for (other, names) in others.flat_map(|other| BETWEEN.iter().map(move |names| (other, *names)))
+    {
+        let bare: Vec<&str> =
+            names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
+        let bare = forms(&bare);
+        let inputs = with_errors_again(traffic(&bare, Talk::new(71, 60, 900).take(500), 73, 15));
+        let settings = Settings { batch_packets: 64, slabs: 6, ..Settings::default() };
+        let reference = run_forms(&bare, settings, &inputs).summary();
+        for (mode, first) in MODES.into_iter().flat_map(|mode| [(mode, None), (mode, Some(3))]) {
+            let refuse = Fault::Refuse(Failure::Work("no".into()));
+            // Its tables, and kernels without a packet, come first.
+            let first = first.map(|first: u64| first + loading(&bare));
+            let script =
+                move |number| first.is_some_and(|first| number >= first).then(|| refuse.clone());
+            let faulty: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(other), script));
+            let chain = on_two(names, [&apart, &faulty], plan(mode, 1400, false));
+            let outcome = run_whole(chain, settings, &inputs);
+            let what = format!("{names:?}, {mode:?}, {} from {first:?} on", other.description().id);
+            assert_same(&reference, &outcome.summary(), &what);
+        }
+    }
 }

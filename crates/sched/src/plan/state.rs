@@ -265,11 +265,13 @@ impl Problem {
         way == Way::Frame || self.gathered.covers(fields & FieldSet::FRAME)
     }
 
-    /// What a mirror in use lacks of packets in front of function `position`.
+    /// What a mirror in use lacks of packets in front of function `position`: those that functions on devices changed on the host, since its
+    /// device's last one.
     fn missing(&self, position: usize, device: usize) -> Crossing {
         let before = &self.functions[..position];
-        let last = before.iter().rev().find(|function| function.device == Some(device));
-        match last.map_or(0.0, PlannedFunction::changed_share) {
+        let last = before.iter().rposition(|function| function.device == Some(device));
+        let since = before[last.unwrap_or(position)..].iter().filter(|one| one.device.is_some());
+        match 1.0 - since.map(|function| 1.0 - function.changed_share()).product::<f64>() {
             0.0 => Crossing::default(),
             share => {
                 let bytes = share * self.widths.room;

@@ -234,19 +234,21 @@ fn flagged(touch: Touch, missing: FieldSet) -> bool {
     missing.iter().any(|field| changes || touch.needs.contains(field))
 }
 
-/// Frames that the device's function before this one had changed on the host.
+/// Frames that were changed on the host since the device had them, by functions on any device.
 fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
-    let mut bytes = 0.0;
-    for function in problem.functions[..position].iter().filter(|one| one.device == Some(device)) {
-        let is_changed = |field: &Field| (FieldSet::FRAME | FieldSet::GEOMETRY).contains(*field);
-        bytes = match function.after_flagged.writes.iter().any(|field| is_changed(&field)) {
-            true => function.flagged_share * problem.widths.room,
-            false => 0.0,
-        };
+    let is_of_frames = |field: Field| (FieldSet::FRAME | FieldSet::GEOMETRY).contains(field);
+    let mut kept = 1.0;
+    for function in &problem.functions[..position] {
+        if function.device == Some(device) {
+            kept = 1.0;
+        }
+        if function.device.is_some() && function.after_flagged.writes.iter().any(is_of_frames) {
+            kept *= 1.0 - function.flagged_share;
+        }
     }
-    match bytes {
+    match (1.0 - kept) * problem.widths.room {
         0.0 => Crossing::default(),
-        _ => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes, row_bytes: 0.0 },
+        bytes => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes, row_bytes: 0.0 },
     }
 }
 
