@@ -1,0 +1,154 @@
+//! The later works of a launch: what brings back the rest of what was found in packets, frames over the host's, or those of packets that
+//! are left to the CPU.
+
+use std::ops::Range;
+
+use warpline_device::{Failure, Part, Step, Work};
+use warpline_packet::{Columns, LeftPackets};
+
+use super::super::lot::There;
+use super::{Executor, Has, NONE_CARRIED, PUSH, TABLE, first_found_len, found_len};
+use crate::stage::Flight;
+use crate::sys::lane_memory::{Lent, lend_rooms};
+
+impl Executor {
+    /// Starts the work that brings back what more was found in the packets of the launch of `lot` than the first work brought. Says whether
+    /// there is such.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub(crate) fn fetch_found(&mut self, lot: usize) -> Result<bool, Failure> {
+        let There::Copied(_, Some(there)) = &self.lots[lot].there else { return Ok(false) };
+        let count = self.lots[lot].rows.count();
+        let room = found_len(self.by.findings_room(count));
+        let (first, kept) =
+            (first_found_len(count), self.found(lot).map_or(0, |all| all.kept_len()));
+        let rest = first..kept.min(room);
+        if rest.is_empty() {
+            return Ok(false);
+        }
+        let step = Step::CopyOut { from: there.at(rest.clone()), to: found_alone(rest) };
+        let on = self.idle()?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        work.pieces.extend(self.lots[lot].findings.take());
+        work.steps.push(step);
+        let [_, back] = self.submit(on, (lot, Has::Findings), work, NONE_CARRIED)?;
+        // How much is found no plan knows.
+        self.transfers.predicted_to_host_bytes += back;
+        Ok(true)
+    }
+
+    /// Starts the last work of the launch of `lot`: frames are copied back.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub(crate) fn copy_back(&mut self, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
+        let on = self.idle()?;
+        if self.carrier.is_some() {
+            return self.push_back(on, lot, flights);
+        }
+        let Some(mirror) = &self.mirror.copy else { return Ok(()) };
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        let Work { pieces, steps } = &mut work;
+        for flight in flights {
+            lend_rooms(&self.mirror.region, &flight.batch, Lent::All, |piece, range| {
+                let to = Part { piece: pieces.len(), range: 0..range.len() };
+                pieces.push(piece);
+                steps.push(Step::CopyOut { from: mirror.at(range), to });
+            });
+        }
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
+        self.transfers.frames_to_host_bytes += back;
+        Ok(())
+    }
+
+    /// The same by a kernel. Where rooms lie it is told anew by the host: nothing that kernels may have made of the table names memory here.
+    fn push_back(&mut self, on: usize, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
+        let data = self.data(lot, self.lots[lot].rows.count())?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        let own = &mut self.lots[lot];
+        work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
+        if let There::Copied(table, _) = &own.there {
+            Columns::of_rooms(false).stretches(own.rows.rows(), |bytes| {
+                let from = Part { piece: TABLE, range: bytes.clone() };
+                work.steps.push(Step::CopyIn { from, to: table.at(bytes) });
+            });
+        }
+        let mut carried = 0;
+        for Flight { batch, .. } in flights {
+            lend_rooms(&self.mirror.region, batch, Lent::All, |piece, range| {
+                carried += range.len() as u64;
+                work.pieces.push(piece);
+            });
+        }
+        self.add_carrying(&mut work, &data, PUSH);
+        let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
+        // Of the table, which is planned as it lies.
+        self.transfers.predicted_to_device_bytes += there;
+        self.transfers.frames_to_host_bytes += back;
+        Ok(())
+    }
+
+    /// The packets of batch `index` that are fetched from the mirror, as something is left to the CPU of them and the mirror alone has
+    /// something of them.
+    fn fetched(&self, lot: usize, index: usize) -> LeftPackets<'_> {
+        let with_flagged = self.crossings.left_there.fetches_flagged;
+        LeftPackets::new(self.returned(lot, index), self.last_position(), with_flagged)
+    }
+
+    /// Starts the work that fetches such packets, of the launch of `lot`. Says whether there are any.
+    ///
+    /// # Errors
+    /// As for `start`, and that the mirror was given up: then nothing may stay there.
+    pub(crate) fn fetch_left(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
+        let newer = self.crossings.left_there.newer_here;
+        let Some(mirror) = self.mirror.copy.clone().filter(|_| self.leaves_fields_there()) else {
+            return Ok(false);
+        };
+        if let Some(why) = self.failed() {
+            return Err(Failure::Lost(why.into()));
+        }
+        let on = self.idle()?;
+        let mut work = std::mem::take(&mut self.streams[on].spare);
+        let mut kept = std::mem::take(&mut self.lots[lot].kept);
+        kept.clear();
+        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+            let left = self.fetched(lot, index);
+            batch.keep_fields(left, newer, &mut kept);
+            let Work { pieces, steps } = &mut work;
+            lend_rooms(&self.mirror.region, batch, Lent::Left(left), |piece, range| {
+                let to = Part { piece: pieces.len(), range: 0..range.len() };
+                pieces.push(piece);
+                steps.push(Step::CopyOut { from: mirror.at(range), to });
+            });
+        }
+        self.lots[lot].kept = kept;
+        if work.steps.is_empty() {
+            self.streams[on].spare = work;
+            return Ok(false);
+        }
+        let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
+        self.transfers.frames_to_host_bytes += back;
+        self.transfers.fetched_bytes += back;
+        Ok(true)
+    }
+
+    /// What was fetched is here: puts back over it what the host had newer.
+    pub(crate) fn restore_newer(&self, lot: usize, flights: &mut [Flight]) {
+        let mut kept = &self.lots[lot].kept[..];
+        for (index, Flight { batch, .. }) in flights.iter_mut().enumerate() {
+            let newer = self.crossings.left_there.newer_here;
+            batch.restore_fields(self.fetched(lot, index), newer, &mut kept);
+        }
+    }
+
+    /// Whether the mirror alone has something of packets behind a launch.
+    fn leaves_fields_there(&self) -> bool {
+        !self.crossings.left_there.fields.is_empty() && !self.is_in_place()
+    }
+}
+
+/// Bytes of the findings of a work that has these alone.
+fn found_alone(range: Range<usize>) -> Part {
+    Part { piece: 0, range }
+}
