@@ -53,7 +53,8 @@ impl Widths {
 
     /// Of all fields of a set, each by itself.
     pub fn of_set(&self, fields: FieldSet) -> f64 {
-        fields.iter().map(|field| self.of(field)).sum()
+        // A sum of nothing would be -0.
+        fields.iter().fold(0.0, |sum, field| sum + self.of(field))
     }
 
     /// Fields of the frame that cross in this way.
