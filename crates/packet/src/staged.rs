@@ -8,6 +8,9 @@ use core::ops::Range;
 use crate::arena::{HeadersOf, Link};
 use crate::{Batch, BatchRows, Binding, FieldSet, Headers, Packet, StagedColumn};
 
+/// Rows whose frames are found together.
+const BLOCK: usize = 64;
+
 /// Most columns that a table may have behind its own.
 const COLUMNS_MAX: usize = 48;
 
@@ -31,6 +34,38 @@ struct Place {
 }
 
 impl Place {
+    /// Copies the field of frames that follow each other to its column, from row `at` on. A frame that lacks it leaves its cell.
+    fn gather(&self, frames: &[&[u8]], at: usize, to: &mut [u8]) {
+        match self.len {
+            1 => self.gather_each::<1>(frames, at, to),
+            2 => self.gather_each::<2>(frames, at, to),
+            4 => self.gather_each::<4>(frames, at, to),
+            6 => self.gather_each::<6>(frames, at, to),
+            16 => self.gather_each::<16>(frames, at, to),
+            _ => {
+                for (row, frame) in (at..).zip(frames) {
+                    let cell = to.get_mut(self.in_column(row));
+                    if let (Some(from), Some(to)) = (frame.get(self.in_frame()), cell) {
+                        to.copy_from_slice(from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same for one of `LEN` bytes.
+    #[inline(always)]
+    fn gather_each<const LEN: usize>(&self, frames: &[&[u8]], at: usize, to: &mut [u8]) {
+        let (width, first) = (usize::from(self.width), self.in_column(at).start);
+        let Some(cells) = to.get_mut(first..first + width * frames.len()) else { return };
+        for (frame, cell) in frames.iter().zip(cells.chunks_exact_mut(width.max(1))) {
+            let from = frame.get(usize::from(self.at)..).and_then(<[u8]>::first_chunk::<LEN>);
+            if let (Some(from), Some(cell)) = (from, cell.first_chunk_mut::<LEN>()) {
+                *cell = *from;
+            }
+        }
+    }
+
     fn in_frame(&self) -> Range<usize> {
         let at = usize::from(self.at);
         at..at + usize::from(self.len)
@@ -92,16 +127,32 @@ impl Batch {
     /// lacks stays as it is there.
     pub fn gather(&self, binding: &Binding, fields: FieldSet, rows: BatchRows<'_>, to: &mut [u8]) {
         let mut places = Places::new(rows.rows);
-        for (row, at) in rows.each() {
-            let frame = self.table.frame(row);
-            for place in places.of(self, row, binding.columns(), fields) {
-                if let (Some(from), Some(to)) =
-                    (frame.get(place.in_frame()), to.get_mut(place.in_column(at)))
-                {
-                    copy_short(from, to);
+        for (own, at) in rows.stretches(BLOCK) {
+            let mut frames: [&[u8]; BLOCK] = [&[]; BLOCK];
+            let all = frames.iter_mut().zip(own.clone());
+            all.for_each(|(frame, row)| *frame = self.table.frame(row));
+            let mut done = 0;
+            while done < own.len() {
+                // As many as have their headers in the same places, field by field.
+                let first = own.start + done;
+                let found = places.of(self, first, binding.columns(), fields);
+                let count = self.like(first..own.end);
+                for place in found {
+                    place.gather(&frames[done..done + count], at + done, to);
                 }
+                done += count;
             }
         }
+    }
+
+    /// How many of these rows have headers in the places of the first one's; at least that one.
+    fn like(&self, rows: Range<usize>) -> usize {
+        let headers = &self.table.column(HeadersOf)[rows.clone()];
+        let links = &self.table.column(Link)[rows.clone()];
+        let (Some(first), Some(link)) = (headers.first(), links.first()) else { return 1 };
+        let mut all = headers.iter().zip(links);
+        let other = all.position(|(own, on)| on != link || !first.is_like(own));
+        other.unwrap_or(rows.len())
     }
 
     /// Whether any of its packets has this IP version, for each of some; 0 stands for all packets.
