@@ -42,6 +42,13 @@ impl Wrapped {
         let (inner, description) = (Arc::clone(inner), inner.description().clone());
         Arc::new(Self { inner, description, wrap: Box::new(wrap) })
     }
+
+    /// It goes by another name.
+    pub(crate) fn called(inner: &Arc<dyn Device>, id: &str) -> Arc<dyn Device> {
+        let inner = Arc::clone(inner);
+        let description = Description { id: id.into(), ..inner.description().clone() };
+        Arc::new(Self { inner, description, wrap: Box::new(|stream| stream) })
+    }
 }
 
 impl Device for Wrapped {

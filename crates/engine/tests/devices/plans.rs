@@ -1,16 +1,12 @@
 //! Plans for chains of the real functions, as they declare what they touch.
 
-use std::sync::Arc;
-
-use warpline_device::{
-    Buffer, Description, Device, Failure, HostMemory, Module, Region, Source, Stream, apart,
-};
+use warpline_device::apart;
 use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, planned};
 use warpline_packet::{Columns, Field, FieldSet, ReadWrite};
 use warpline_sched::{Mode, Plan, Problem, Way};
 
 use crate::common::real::{forms, try_chain_on};
-use crate::placed::host;
+use crate::placed::{Wrapped, host};
 
 /// The problem of forms, those whose names begin with `@` on a device that copies; frames of 1024 bytes.
 fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
@@ -112,43 +108,13 @@ fn a_launch_has_a_row_and_a_fallback() {
     assert!(monitor.fallback.is_empty() && monitor.row.there + monitor.row.back == 0.0);
 }
 
-/// A device under another name.
-struct Named {
-    inner: Arc<dyn Device>,
-    description: Description,
-}
-
-impl Device for Named {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.stream()
-    }
-    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.graph_stream()
-    }
-}
-
 /// A packet's mark says of eight mirrors whether they have it.
 #[test]
 fn with_more_mirrors_than_a_mark_has_bits_nothing_stays_there_alone() {
     let Some(host) = host() else { return };
     for count in [8, 9] {
         let on = |place: usize| {
-            let inner = apart(&host);
-            let id = format!("device-{place}");
-            let description = Description { id, ..inner.description().clone() };
-            let device: Arc<dyn Device> = Arc::new(Named { inner, description });
+            let device = Wrapped::called(&apart(&host), &format!("device-{place}"));
             Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
         };
         let chain = try_chain_on(&forms(&vec!["router-plain"; count]), &[], on).expect("a chain");
