@@ -12,15 +12,18 @@
 //! launch's own in the same memory.
 
 mod later_works;
+mod streams;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Failure, Part, Piece, Refused, Region, Step, Stream, Work};
+use warpline_device::{Argument, Failure, Part, Piece, Region, Step, Work};
 
 use warpline_packet::{
     Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned, mirror_bit,
 };
+
+use streams::{Has, LaunchStream};
 
 use super::crossings::{Crossings, RoomsThere};
 use super::lot::{Dimensions, Lot, There};
@@ -57,29 +60,9 @@ pub(crate) struct Executor {
     written: Columns,
     mirror: Mirror,
     by: Dimensions,
-    streams: Vec<Own>,
+    streams: Vec<LaunchStream>,
     lots: Vec<Lot>,
     pub(crate) transfers: Transfers,
-}
-
-/// A stream.
-struct Own {
-    /// Gone when it was given up.
-    stream: Option<Box<dyn Stream>>,
-    /// The lot whose work it does, and what of that lot's is in the work.
-    busy_with: Option<(usize, Has)>,
-    /// Used again for the next work.
-    spare: Work,
-}
-
-/// What of a lot's own a work has, as its first pieces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Has {
-    /// The table, and findings where there are some.
-    All,
-    /// Findings.
-    Findings,
-    Nothing,
 }
 
 impl Executor {
@@ -96,8 +79,6 @@ impl Executor {
         (crossings, fields): (Crossings, Binding),
         by: Dimensions,
     ) -> Result<Self, Failure> {
-        let own =
-            |_| Ok(Own { stream: Some(on.stream()?), busy_with: None, spare: Work::default() });
         let lot = |_| Lot::new(&*on.device, &mirror, &by);
         let read = Columns::read_by(access);
         let rooms = Columns::of_rooms(crossings.rooms_there == RoomsThere::Missing);
@@ -112,7 +93,9 @@ impl Executor {
             carrier: carrier.map(reached).transpose()?,
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
             written: Columns::written_by(access.writes),
-            streams: (0..by.streams).map(own).collect::<Result<_, Failure>>()?,
+            streams: (0..by.streams)
+                .map(|_| LaunchStream::open(on))
+                .collect::<Result<_, Failure>>()?,
             lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
             transfers: Transfers::default(),
             mirror,
@@ -313,12 +296,6 @@ impl Executor {
         self.by.row_len() * self.lots[lot].rows.rows()
     }
 
-    fn idle(&self) -> Result<usize, Failure> {
-        let is_idle = |own: &Own| own.busy_with.is_none() && own.stream.is_some();
-        let idle = self.streams.iter().position(is_idle);
-        idle.ok_or_else(|| Failure::Refused("no stream is idle".into()))
-    }
-
     /// Lends rooms of the packets to `work`: all, for it to work in them in place, or those that it is to copy to the mirror. Gives
     /// their bytes.
     fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
@@ -392,67 +369,6 @@ impl Executor {
         field_bytes
     }
 
-    /// Gives the bytes that it copies, there and back, with those that its kernels carry.
-    fn submit(
-        &mut self,
-        on: usize,
-        busy_with: (usize, Has),
-        work: Work,
-        [mut there, mut here]: [u64; 2],
-    ) -> Result<[u64; 2], Failure> {
-        for step in &work.steps {
-            match step {
-                Step::CopyIn { to, .. } => there += to.len() as u64,
-                Step::CopyOut { from, .. } => here += from.len() as u64,
-                Step::Call(_) => {}
-            }
-        }
-        let own = &mut self.streams[on];
-        let Some(stream) = &mut own.stream else {
-            return Err(Failure::Lost("its stream was given up".into()));
-        };
-        own.busy_with = Some(busy_with);
-        if let Err(Refused { work, why }) = stream.submit(work) {
-            self.take_back(on, work);
-            return Err(why);
-        }
-        self.transfers.to_device_bytes += there;
-        self.transfers.to_host_bytes += here;
-        Ok([there, here])
-    }
-
-    /// A work that is over, the lot that it was done with, and what came of it.
-    pub(crate) fn poll(&mut self) -> Option<(usize, Result<(), Failure>)> {
-        for on in 0..self.streams.len() {
-            let own = &mut self.streams[on];
-            if let Some((lot, _)) = own.busy_with
-                && let Some(done) = own.stream.as_mut().and_then(|stream| stream.poll())
-            {
-                self.take_back(on, done.work);
-                return Some((lot, done.outcome));
-            }
-        }
-        None
-    }
-
-    /// Puts its own pieces of a work that is over back, drops what was lent, and keeps the rest for the next.
-    fn take_back(&mut self, on: usize, mut work: Work) {
-        let own = &mut self.streams[on];
-        work.steps.clear();
-        let mut pieces = work.pieces.drain(..);
-        if let Some((lot, has)) = own.busy_with.take() {
-            let lot = &mut self.lots[lot];
-            if has == Has::All {
-                lot.table = pieces.next();
-            }
-            if has != Has::Nothing && self.by.has_findings() {
-                lot.findings = pieces.next();
-            }
-        }
-        drop(pieces);
-        own.spare = work;
-    }
-
     /// What the device left of batch `index` of the launch of `lot`.
     pub(crate) fn returned(&self, lot: usize, index: usize) -> Returned<'_> {
         self.lots[lot].returned(index)
@@ -462,15 +378,6 @@ impl Executor {
     pub(crate) fn found(&self, lot: usize) -> Option<FoundLists<'_>> {
         let word = self.segment.iter().find_map(|member| member.loaded.findings)?;
         Some(FoundLists::new(self.lots[lot].findings.as_deref()?, word))
-    }
-
-    /// Gives the stream up that has work of `lot`, with what it has: it may never be done.
-    pub(crate) fn give_up(&mut self, lot: usize) {
-        for own in &mut self.streams {
-            if own.busy_with.is_some_and(|(own, _)| own == lot) {
-                (own.stream, own.busy_with) = (None, None);
-            }
-        }
     }
 }
 
@@ -488,9 +395,6 @@ const TAKE: usize = 1;
 /// Numbers of the kernels that carry rooms.
 const PULL: usize = 0;
 const PUSH: usize = 1;
-/// Bytes that kernels of a work carry which carry none.
-const NONE_CARRIED: [u64; 2] = [0; 2];
-
 fn no_buffers() -> Failure {
     Failure::Refused("the launch has no buffers".into())
 }

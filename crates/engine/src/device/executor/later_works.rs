@@ -7,7 +7,8 @@ use warpline_device::{Failure, Part, Step, Work};
 use warpline_packet::{Columns, LeftPackets};
 
 use super::super::lot::There;
-use super::{Executor, Has, NONE_CARRIED, PUSH, TABLE, first_found_len, found_len};
+use super::streams::{Has, NONE_CARRIED};
+use super::{Executor, PUSH, TABLE, first_found_len, found_len};
 use crate::stage::Flight;
 use crate::sys::lane_memory::{Lent, lend_rooms};
 
