@@ -1,7 +1,8 @@
 use super::*;
-use crate::arena::{HeapMemory, Placer};
+use crate::arena::{Column, DroppedBy, HeadersOf, HeapMemory, NextHop, Placer, ROW_LEN, ReasonOf};
 use crate::{
-    Arena, ArenaLayout, Arrival, Columns, Instant, LaunchRows, LinkType, ReadWrite, Reason,
+    Arena, ArenaLayout, Arrival, Columns, Field, FieldSet, Instant, LaunchRows, LinkType,
+    ReadWrite, Reason, Table,
 };
 
 const SLOTS: usize = 8;
