@@ -60,11 +60,12 @@ impl Directory {
     pub(super) fn new(services: &[Service], table_size: usize) -> Option<Self> {
         let (mut vips, mut targets, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for (table, service) in services.iter().enumerate() {
-            let turns: Vec<Turns> = service.backends.iter().map(turns_of).collect();
+            let backends = in_order(service);
+            let turns: Vec<Turns> = backends.iter().map(|own| turns_of(own)).collect();
             tables.push(Maglev::new(table_size, &turns));
             for &port in &service.ports {
                 let first = targets.len();
-                targets.extend(service.backends.iter().map(|own| target(own, service, port)));
+                targets.extend(backends.iter().map(|own| target(own, service, port)));
                 vips.push(vip(service, port, first..targets.len(), table));
             }
         }
@@ -131,15 +132,17 @@ impl Directory {
         }
     }
 
-    /// The number of the target of a VIP called `name`, which was `hint` once, as long as it keeps its
-    /// connections.
+    /// The number of a target of a VIP called `name`, which was `hint` once, that keeps its connections.
+    ///
+    /// Two backends of a service may be one target: without a port of their own, and with the VIP's.
     #[inline]
     pub(super) fn kept_target(&self, vip: usize, name: u64, hint: usize) -> Option<usize> {
         let range = self.vips[vip].targets.clone();
-        let is = |number: &usize| self.targets[*number].name == name;
-        let found =
-            if range.contains(&hint) && is(&hint) { Some(hint) } else { range.clone().find(is) };
-        found.filter(|&number| self.targets[number].keeps)
+        let keeps = |&number: &usize| {
+            let target = &self.targets[number];
+            target.name == name && target.keeps
+        };
+        if range.contains(&hint) && keeps(&hint) { Some(hint) } else { range.clone().find(keeps) }
     }
 
     /// The number of the target for a new connection, by the hash of its 5-tuple.
@@ -158,6 +161,14 @@ impl Directory {
     pub(super) fn has_backend_address(&self, version: u8, address: u128) -> bool {
         self.target_addresses.binary_search(&(version, address)).is_ok()
     }
+}
+
+/// The backends of a service by address and port: balancers whose files list them in another order have
+/// the same tables.
+fn in_order(service: &Service) -> Vec<&Backend> {
+    let mut backends: Vec<&Backend> = service.backends.iter().collect();
+    backends.sort_unstable_by_key(|own| (own.address, own.port));
+    backends
 }
 
 /// What names a backend in the tables is its address and its own port, whatever the VIP's.

@@ -4,6 +4,7 @@ mod cases;
 mod config;
 mod dissect;
 mod model;
+mod order;
 mod random;
 mod tunnels;
 
