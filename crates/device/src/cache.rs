@@ -4,9 +4,9 @@
 //! What is read back ends with its SHA-256, as drivers run damaged code (a page that a crash left as zeros) and the process dies of it.
 
 use std::env;
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 
 const DIGEST_LEN: usize = 32;
+/// Bytes that a kept program may have.
+const LEN_MAX: u64 = 256 << 20;
 
 /// The folder, made if it is not there. It is used only where it belongs to this user and nobody else may write there:
 /// code is loaded from it.
@@ -37,10 +39,23 @@ fn is_ours(folder: &Path) -> bool {
 
 /// What is kept under `name`, if it is whole.
 pub(crate) fn read(name: &str) -> Option<Vec<u8>> {
-    let mut bytes = fs::read(folder()?.join(name)).ok()?;
+    let mut bytes = read_whole(&folder()?.join(name)).ok()?;
     let len = bytes.len().checked_sub(DIGEST_LEN)?;
     let digest = bytes.split_off(len);
     (Sha256::digest(&bytes)[..] == digest).then_some(bytes)
+}
+
+/// A file's bytes. Anything but a file of a program's size is refused: a pipe would be waited for.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > LEN_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(LEN_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Keeps `bytes` under `name`. Failing to is no error: it is made again next time.

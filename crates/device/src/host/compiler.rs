@@ -1,14 +1,13 @@
 //! The system's C compiler, and libraries made by it from kernel text.
 
 use core::fmt::Write as _;
+use core::time::Duration;
 use std::env;
-use std::fs::{self, DirBuilder};
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use super::scratch::Scratch;
 use crate::sys::c_library::{CLibrary, run_name};
+use crate::sys::limited::{self, Ended};
 use crate::{Failure, KernelSpec, Missing, Parameter, Source, cache, source};
 
 /// Names under which systems have one.
@@ -18,33 +17,55 @@ const NAMES: [&str; 3] = ["cc", "gcc", "clang"];
 const OPTIONS: [&str; 8] =
     ["-O2", "-std=gnu11", "-shared", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-w", "-xc"];
 
+/// Time that a compiler has to print its version.
+const VERSION_MAX: Duration = Duration::from_secs(10);
+/// Time that a compiler has for one source. The largest takes a few seconds.
+const COMPILE_MAX: Duration = Duration::from_secs(120);
+
 /// A C compiler with its version.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     path: PathBuf,
     version: String,
     extra: Vec<String>,
+    compile_max: Duration,
 }
 
 impl Compiler {
-    /// The first of cc, gcc and clang in `PATH` that says its version.
+    /// The first of cc, gcc and clang in `PATH` that prints its version.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none. The text lists the files of these names that failed, with the reasons.
     pub fn find() -> Result<Self, Missing> {
         let path = env::var_os("PATH").unwrap_or_default();
-        let found = NAMES.iter().find_map(|name| {
-            env::split_paths(&path).find_map(|folder| Self::at(&folder.join(name)))
-        });
-        found.ok_or_else(|| Missing(format!("no C compiler in PATH: none of {}", NAMES.join(", "))))
+        let mut reasons = vec![format!("no C compiler in PATH: none of {}", NAMES.join(", "))];
+        for name in NAMES {
+            for file in env::split_paths(&path).map(|folder| folder.join(name)) {
+                match Self::at(&file) {
+                    Ok(compiler) => return Ok(compiler),
+                    Err(why) if file.exists() => reasons.push(why.0),
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(Missing(reasons.join("; ")))
     }
 
-    /// The compiler at `path`, if it is one.
-    pub fn at(path: &Path) -> Option<Self> {
-        let output = Command::new(path).arg("--version").stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.lines().next().filter(|_| output.status.success())?.trim().to_string();
-        Some(Self { path: path.into(), version, extra: Vec::new() })
+    /// The compiler at `path`.
+    ///
+    /// # Errors
+    /// It does not run, or prints no version in time.
+    pub fn at(path: &Path) -> Result<Self, Missing> {
+        let failed = |why: String| Missing(format!("{}: {why}", path.display()));
+        let scratch = Scratch::new().map_err(|e| failed(e.to_string()))?;
+        let ended = scratch.run(path, &["--version"], "", VERSION_MAX);
+        let ended = ended.map_err(|e| failed(e.to_string()))?;
+        if !ended.is_success() {
+            return Err(failed(format!("--version {}", ended.how(VERSION_MAX))));
+        }
+        let text = scratch.text(limited::OUTPUT);
+        let version = text.lines().next().unwrap_or_default().trim().to_string();
+        Ok(Self { path: path.into(), version, extra: Vec::new(), compile_max: COMPILE_MAX })
     }
 
     /// With more options, such as `-fsanitize=undefined`.
@@ -52,6 +73,12 @@ impl Compiler {
     pub fn with(mut self, options: &[&str]) -> Self {
         self.extra.extend(options.iter().map(|&option| option.into()));
         self
+    }
+
+    /// With another limit on the time for one source.
+    #[must_use]
+    pub fn with_limit(self, compile_max: Duration) -> Self {
+        Self { compile_max, ..self }
     }
 
     /// What it says of itself.
@@ -76,73 +103,44 @@ impl Compiler {
             &self.version,
         ]);
         let name = format!("{key}.so");
-        match cache::folder() {
-            Some(folder) => self.library_in(&folder, &name, &text, source),
-            None => self.library_elsewhere(&name, &text, source),
-        }
-    }
-
-    fn library_in(
-        &self,
-        folder: &Path,
-        name: &str,
-        text: &str,
-        source: &Source,
-    ) -> Result<CLibrary, Failure> {
-        let path = folder.join(name);
-        if let Ok(library) = CLibrary::load(&path, source.kernels()) {
+        let kept = cache::read(&name);
+        if let Some(Ok(library)) = kept.map(|bytes| load(&bytes, source.kernels())) {
             return Ok(library);
         }
-        let part = folder.join(cache::own_name(name));
-        let made = self.compile(text, &part).and_then(|()| {
-            fs::rename(&part, &path)
-                .map_err(|e| Failure::NoCompiler(format!("{}: {e}", path.display())))
-        });
-        if made.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        made?;
-        CLibrary::load(&path, source.kernels()).map_err(Failure::NoCompiler)
+        let bytes = self.compile(&text)?;
+        let library = load(&bytes, source.kernels()).map_err(Failure::NoCompiler)?;
+        cache::write(&name, &bytes);
+        Ok(library)
     }
 
-    /// Without a cache: a folder of our own for as long as it takes to load.
-    fn library_elsewhere(
-        &self,
-        name: &str,
-        text: &str,
-        source: &Source,
-    ) -> Result<CLibrary, Failure> {
-        let folder = env::temp_dir().join(cache::own_name(&format!("warpline-{name}")));
-        let failed = |e: std::io::Error| Failure::NoCompiler(format!("{}: {e}", folder.display()));
-        DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
-        let library = self.library_in(&folder, name, text, source);
-        let _ = fs::remove_dir_all(&folder);
-        library
-    }
-
-    fn compile(&self, text: &str, to: &Path) -> Result<(), Failure> {
-        let failed =
-            |e: std::io::Error| Failure::NoCompiler(format!("{}: {e}", self.path.display()));
-        let mut child = Command::new(&self.path)
-            .args(OPTIONS)
-            .args(&self.extra)
-            .args(["-".as_ref(), "-o".as_ref(), to.as_os_str()])
-            .env("LC_ALL", "C")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        // A compiler that stops reading says why on its standard error.
-        let _ = child.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
-        let output = child.wait_with_output().map_err(failed)?;
-        match output.status.success() {
-            true => Ok(()),
-            false => {
-                Err(Failure::Compile { log: String::from_utf8_lossy(&output.stderr).into_owned() })
+    /// The shared library that the compiler makes of `text`.
+    fn compile(&self, text: &str) -> Result<Vec<u8>, Failure> {
+        let failed = |why: String| Failure::NoCompiler(format!("{}: {why}", self.path.display()));
+        let scratch = Scratch::new().map_err(|e| failed(e.to_string()))?;
+        let library = scratch.path("library.so");
+        let to = library.to_string_lossy();
+        let extra = self.extra.iter().map(String::as_str);
+        let options: Vec<&str> = OPTIONS.into_iter().chain(extra).chain(["-", "-o", &to]).collect();
+        let ended = scratch.run(&self.path, &options, text, self.compile_max);
+        match ended.map_err(|e| failed(e.to_string()))? {
+            Ended::Exit(status) if status.success() => {
+                std::fs::read(&library).map_err(|e| failed(e.to_string()))
             }
+            Ended::Exit(_) => Err(Failure::Compile { log: scratch.text(limited::ERRORS) }),
+            late @ Ended::Killed => Err(failed(late.how(self.compile_max))),
         }
     }
+}
+
+/// Loads a library from memory, or from a private file on a system that runs no code from memory.
+fn load(bytes: &[u8], kernels: &[KernelSpec]) -> Result<CLibrary, String> {
+    CLibrary::from_memory(bytes, kernels).or_else(|why| {
+        let failed = |e: std::io::Error| format!("{why}; {e}");
+        let scratch = Scratch::new().map_err(failed)?;
+        let path = scratch.path("library.so");
+        std::fs::write(&path, bytes).map_err(failed)?;
+        CLibrary::load(&path, kernels).map_err(|other| format!("{why}; {other}"))
+    })
 }
 
 /// The kernel text, and for each kernel the function by which it is run.

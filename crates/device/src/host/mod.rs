@@ -5,6 +5,7 @@
 //! program is not held.
 
 mod compiler;
+mod scratch;
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};

@@ -1,13 +1,17 @@
 //! Kernels as a C library inside this process, and the call of one.
 
 use core::ffi::c_void;
+use core::mem::ManuallyDrop;
 use core::ptr;
-use std::path::Path;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::sys::host_memory::Piece;
 use crate::sys::library::reason_of;
+use crate::sys::sealed::sealed;
 use crate::{Argument, KernelCall, KernelSpec};
 
 /// What the host device's compiler makes of each kernel: runs groups `0..groups` with the values that the
@@ -17,14 +21,26 @@ type Run = unsafe extern "C" fn(values: *const *const c_void, groups: u32);
 /// Loaded kernels, in the order of their descriptions. The library stays as long as this does.
 pub(crate) struct CLibrary {
     runs: Vec<Run>,
-    _library: Library,
+    library: ManuallyDrop<Library>,
+    /// The file in memory that the library was loaded from, if it was, and its path.
+    memory: Option<(ManuallyDrop<File>, PathBuf)>,
 }
 
 impl CLibrary {
+    /// Loads the library from a copy of these bytes that no process can change.
+    pub(crate) fn from_memory(bytes: &[u8], kernels: &[KernelSpec]) -> Result<Self, String> {
+        let file = sealed(bytes).map_err(|why| format!("no file in memory: {why}"))?;
+        // The number of the process and not `self`: debuggers and sanitizers read the file, too.
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let mut library = Self::load(path.as_ref(), kernels)?;
+        library.memory = Some((ManuallyDrop::new(file), path.into()));
+        Ok(library)
+    }
+
     /// Loads the library at `path`.
     pub(crate) fn load(path: &Path, kernels: &[KernelSpec]) -> Result<Self, String> {
-        // SAFETY: the file was made by the compiler from vouched text, which does nothing when it is loaded, and
-        // lies in a folder that nobody else writes.
+        // SAFETY: the compiler made the file from vouched text, which does nothing when it is loaded. Its
+        // digest was checked, and it lies in sealed memory or in a folder that only this process uses.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| reason_of(&error))?;
         let find = |kernel: &KernelSpec| {
@@ -35,7 +51,7 @@ impl CLibrary {
                 .map_err(|e| reason_of(&e))
         };
         let runs = kernels.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Self { runs, _library: library })
+        Ok(Self { runs, library: ManuallyDrop::new(library), memory: None })
     }
 
     /// Runs a call of this library's kernels on this thread.
@@ -48,6 +64,24 @@ impl CLibrary {
         // else touches it: pieces are the work's own, buffers only this device's one thread touches.
         unsafe { self.runs[call.kernel.index](pointers.as_ptr(), call.groups) }
     }
+}
+
+impl Drop for CLibrary {
+    fn drop(&mut self) {
+        // SAFETY: this is the only place that takes the library, and `self` is not used afterwards.
+        drop(unsafe { ManuallyDrop::take(&mut self.library) });
+        let Some((file, path)) = &mut self.memory else { return };
+        // The linker knows a library by its path, so a path that is still loaded must not be used again.
+        if !is_loaded(path) {
+            // SAFETY: as above.
+            drop(unsafe { ManuallyDrop::take(file) });
+        }
+    }
+}
+
+fn is_loaded(path: &Path) -> bool {
+    // SAFETY: with this flag the linker loads nothing.
+    unsafe { Library::open(Some(path), RTLD_NOW | libc::RTLD_NOLOAD) }.is_ok()
 }
 
 /// A value as the kernel takes it.

@@ -1,4 +1,4 @@
-//! OpenCL's programs are taken from the disk cache where their binaries are there and good, and compiled where not. Every start is a
+//! Programs of OpenCL and of the host are taken from the disk cache if they are whole, and compiled otherwise. Every start is a
 //! process of its own, with a cache of its own.
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn binaries_on_disk_are_used_where_they_are_good() {
         let description = device.description();
         let driver = description.driver.to_ascii_lowercase();
         match ["pocl", "oclgrind"].iter().any(|left_out| driver.contains(left_out)) {
-            _ if !description.id.starts_with("opencl:") => {}
+            _ if description.id.starts_with("cuda:") => {}
             true => assert_eq!(Start::new(&description.id, "scale 8 8").kept(), None),
             false => on_device(&description.id),
         }
@@ -40,20 +40,34 @@ fn on_device(id: &str) {
     };
     let [own, other, lacking] = [&path, &other, &lacking].map(|at| std::fs::read(at).unwrap());
     let cut = own[..own.len() / 2].to_vec();
+    let cut_to_page = own[..4096.min(own.len() - 1)].to_vec();
     let mut changed = own.clone();
     changed[own.len() / 2] ^= 1;
+    let mut zeroed = own.clone();
+    zeroed[4096.min(own.len() / 2)..own.len() - 32].fill(0);
+    let undigested = own[..own.len() - 32].to_vec();
     let nonsense = [&b"nonsense"[..], &Sha256::digest("nonsense")].concat();
     for (what, binary, work, is_used) in [
         ("its own", own, "scale 8 8", true),
         ("another text's, which shows that this one is not compiled", other, "scale 8 4", true),
         ("cut off", cut, "scale 8 8", false),
         ("one bit changed", changed, "scale 8 8", false),
+        ("zeros from the second page on", zeroed, "scale 8 8", false),
+        ("cut to one page", cut_to_page, "scale 8 8", false),
+        ("without its digest", undigested, "scale 8 8", false),
+        ("nothing", Vec::new(), "scale 8 8", false),
         ("whole, but no binary", nonsense, "scale 8 8", false),
         ("without those kernels", lacking, "scale 8 8", false),
     ] {
         std::fs::write(&path, &binary).unwrap();
         made[0].again(id, work);
         assert_eq!(std::fs::read(&path).unwrap() == binary, is_used, "{id}: {what}");
+    }
+    // A pipe without a writer would be waited for, and a folder can't be read.
+    for made_by in ["mkfifo", "mkdir"] {
+        std::fs::remove_file(&path).unwrap();
+        assert!(Command::new(made_by).arg(&path).status().unwrap().success());
+        made[0].again(id, "scale 8 8");
     }
 }
 
@@ -101,7 +115,8 @@ impl Start {
 
     /// The only binary, if there is one.
     fn kept(&self) -> Option<PathBuf> {
-        let is_binary = |path: &PathBuf| path.extension() == Some("clbin".as_ref());
+        let is_binary =
+            |path: &PathBuf| path.extension().is_some_and(|it| it == "clbin" || it == "so");
         let folder: &Path = &self.0.path().join("warpline");
         let files = std::fs::read_dir(folder).into_iter().flatten();
         let mut binaries = files.map(|file| file.unwrap().path()).filter(is_binary);

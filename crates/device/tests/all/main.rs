@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 mod common;
+mod compilers;
 mod cuda_calls;
 mod devices;
 mod failures;
