@@ -13,3 +13,4 @@ mod nvml_calls;
 mod sanitizers;
 #[path = "../stub/mod.rs"]
 mod stub;
+mod stub_checks;
