@@ -38,6 +38,6 @@ pub use for_tests::devices as devices_for_tests;
 pub use measure::{Speeds, measure};
 pub use self_test::self_test;
 pub use source::{Header, Kernel, KernelSpec, Module, PLATFORM, Parameter, Source};
-pub use sys::cuda::compile_for as compile_cuda_for;
+pub use sys::cuda::{compile_for as compile_cuda_for, compile_ptx_for as compile_cuda_ptx_for};
 pub use sys::host_memory::{HostMemory, Piece, Region};
 pub use work::{Argument, Done, KernelCall, Part, Refused, Step, Work};

@@ -17,6 +17,7 @@ fn the_table_passes_over_stubs() {
     let Some(stubs) = Stubs::build() else { return };
     let here = ["--exact", "cuda_calls::the_table_passes_over_stubs"];
     stubs.again(&here, &[(ROLE, "table")]);
+    stubs.again(&here, &[(ROLE, "table"), ("STUB_REFUSES_CUBINS", "1")]);
     stubs.again(&here, &[(ROLE, "lost"), ("STUB_LOST", "1")]);
 }
 

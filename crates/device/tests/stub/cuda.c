@@ -11,7 +11,7 @@
 
 typedef unsigned long long address;
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURED_EVENT = 907, UPDATE_FAILURE = 910, ILLEGAL_STATE = 401 };
 
 static char context;
@@ -147,7 +147,9 @@ int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags)
 int cuModuleLoadData(void **module, const char *image)
 {
     NEEDS_CONTEXT;
-    *module = memcmp(image, "\177ELF", 4) ? 0 : dlopen(image + 4, RTLD_NOW);
+    int is_cubin = !memcmp(image, "\177ELF", 4);
+    if (is_cubin && getenv("STUB_REFUSES_CUBINS")) return NO_BINARY_FOR_GPU;
+    *module = is_cubin || !memcmp(image, "//  ", 4) ? dlopen(image + 4, RTLD_NOW) : 0;
     return *module ? 0 : INVALID_IMAGE;
 }
 

@@ -1,5 +1,5 @@
 /* The part of NVRTC's interface that the device uses, by the system's C compiler, for machines without a GPU: a kernel text is
- * compiled as plain C, and what stands for the cubin is an ELF's first bytes and the path of a library in $STUB_FOLDER, which the
+ * compiled as plain C, and what stands for the cubin is an ELF's first bytes (for PTX, a comment's) and the path of a library in $STUB_FOLDER, which the
  * stub of the driver loads. Kernels are found by their heads, KERNEL(name, group)(parameters), which stand at the start of a line or
  * are what a macro HEAD_OF_name says. */
 
@@ -10,7 +10,7 @@
 
 enum { INVALID_INPUT = 3, INVALID_OPTION = 5, COMPILATION = 6 };
 
-struct program { char *text, *log; char path[4096]; };
+struct program { char *text, *log; char path[4096]; int is_ptx; };
 
 int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 99; return 0; }
 int nvrtcGetNumSupportedArchs(int *count) { *count = 1; return 0; }
@@ -59,7 +59,8 @@ int nvrtcCompileProgram(struct program *program, int count, const char **options
 {
     static const char DRIVEN[] = "cc -O2 -std=gnu11 -shared -fPIC -fno-strict-aliasing -fwrapv -w -o '%s.so' '%s' 2>'%s.log'";
     char command[3 * 4096], log[4096 + 8];
-    if (count < 1 || strcmp(options[0], "--gpu-architecture=sm_90")) return INVALID_OPTION;
+    program->is_ptx = count > 0 && !strcmp(options[0], "--gpu-architecture=compute_90");
+    if (count < 1 || !program->is_ptx && strcmp(options[0], "--gpu-architecture=sm_90")) return INVALID_OPTION;
     snprintf(program->path, sizeof program->path - 8, "%s/kernels-XXXXXX.c", getenv("STUB_FOLDER"));
     FILE *source = fdopen(mkstemps(program->path, 2), "w");
     if (!source) return INVALID_INPUT;
@@ -82,5 +83,17 @@ int nvrtcCompileProgram(struct program *program, int count, const char **options
 
 int nvrtcGetProgramLogSize(struct program *program, size_t *size) { *size = strlen(program->log) + 1; return 0; }
 int nvrtcGetProgramLog(struct program *program, char *log) { strcpy(log, program->log); return 0; }
-int nvrtcGetCUBINSize(struct program *program, size_t *size) { *size = 4 + strlen(program->path) + 1; return 0; }
-int nvrtcGetCUBIN(struct program *program, char *cubin) { memcpy(cubin, "\177ELF", 4); strcpy(cubin + 4, program->path); return 0; }
+static int image_size(struct program *program, size_t *size) { *size = 4 + strlen(program->path) + 1; return 0; }
+
+static int image(struct program *program, char *to, const char *first)
+{
+    memcpy(to, first, 4);
+    strcpy(to + 4, program->path);
+    return 0;
+}
+
+/* There is no cubin for a virtual architecture. */
+int nvrtcGetCUBINSize(struct program *program, size_t *size) { return program->is_ptx ? (*size = 0) : image_size(program, size); }
+int nvrtcGetCUBIN(struct program *program, char *to) { return program->is_ptx ? INVALID_INPUT : image(program, to, "\177ELF"); }
+int nvrtcGetPTXSize(struct program *program, size_t *size) { return image_size(program, size); }
+int nvrtcGetPTX(struct program *program, char *to) { return image(program, to, "//  "); }

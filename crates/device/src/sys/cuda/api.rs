@@ -86,6 +86,8 @@ functions! {
     log = "nvrtcGetProgramLog"(Handle, *mut c_char) -> c_int;
     cubin_size = "nvrtcGetCUBINSize"(Handle, *mut usize) -> c_int;
     cubin = "nvrtcGetCUBIN"(Handle, *mut c_char) -> c_int;
+    ptx_size = "nvrtcGetPTXSize"(Handle, *mut usize) -> c_int;
+    ptx = "nvrtcGetPTX"(Handle, *mut c_char) -> c_int;
 }
 
 /// Where NVRTC is looked for: first what the environment names, as a wheel's lies where no linker looks.

@@ -15,6 +15,8 @@ pub(super) struct Context {
     device: c_int,
     context: Handle,
     lost: AtomicBool,
+    /// The driver refused a cubin and took PTX.
+    takes_ptx: AtomicBool,
 }
 
 impl Context {
@@ -22,7 +24,10 @@ impl Context {
         let mut context = Handle::NULL;
         // SAFETY: the device is one of the driver's; one handle is written.
         match unsafe { (driver.retain_context)(&mut context, device) } {
-            api::SUCCESS => Ok(Self { driver, device, context, lost: AtomicBool::new(false) }),
+            api::SUCCESS => {
+                let [lost, takes_ptx] = [false; 2].map(AtomicBool::new);
+                Ok(Self { driver, device, context, lost, takes_ptx })
+            }
             code => Err(Failure::Lost(driver.name_of(code))),
         }
     }
@@ -52,6 +57,15 @@ impl Context {
     /// Nothing waits for the device any more.
     pub(super) fn give_up(&self) {
         self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on only PTX is made for it.
+    pub(super) fn prefer_ptx(&self) {
+        self.takes_ptx.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn takes_ptx(&self) -> bool {
+        self.takes_ptx.load(Ordering::Relaxed)
     }
 
     /// Whether a call said that the device is lost, or it was given up.
@@ -153,7 +167,7 @@ impl Drop for RegisteredPages {
     }
 }
 
-/// A loaded cubin, with its kernels in the order of their descriptions.
+/// A loaded cubin or PTX, with its kernels in the order of their descriptions.
 pub(super) struct Kernels {
     context: Arc<Context>,
     module: Handle,
@@ -163,14 +177,17 @@ pub(super) struct Kernels {
 impl Kernels {
     pub(super) fn load(
         context: &Arc<Context>,
-        cubin: &[u8],
+        image: &[u8],
         specs: &[KernelSpec],
         versions: &str,
     ) -> Result<Self, Failure> {
+        if !image.starts_with(b"\x7fELF") && image.last() != Some(&0) {
+            return Err(Failure::NoCompiler("it made neither a cubin nor whole PTX".into()));
+        }
         let mut module = Handle::NULL;
-        // SAFETY: a cubin names its own length; the driver copies it.
+        // SAFETY: a cubin names its own length, PTX ends with a zero; the driver copies it.
         let loaded = context
-            .call(|driver| unsafe { (driver.load_module)(&mut module, cubin.as_ptr().cast()) });
+            .call(|driver| unsafe { (driver.load_module)(&mut module, image.as_ptr().cast()) });
         loaded.map_err(|why| match why {
             Failure::Work(why) => {
                 Failure::NoCompiler(format!("{why}; the driver and the compiler are {versions}"))

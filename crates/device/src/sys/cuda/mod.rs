@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use api::{Driver, attribute};
 use context::{Allocation, Context, Kernels, RegisteredPages};
-pub use nvrtc::compile_for;
+pub use nvrtc::{compile_for, compile_ptx_for};
 
 use crate::device::next_number;
 use crate::find::Kind;
@@ -94,6 +94,29 @@ impl Cuda {
         Self { number: next_number(), description, context, arch: *arch }
     }
 
+    /// A cubin's kernels; those of PTX where the driver takes no cubin that NVRTC can make.
+    fn load(&self, source: &Source) -> Result<Kernels, Failure> {
+        let versions = &self.description.driver;
+        let load =
+            |image: Vec<u8>| Kernels::load(&self.context, &image, source.kernels(), versions);
+        let by_ptx = || compile_ptx_for(source, self.arch).and_then(load);
+        if self.context.takes_ptx() {
+            return by_ptx();
+        }
+        let cubin = match compile_for(source, self.arch).and_then(load) {
+            Err(Failure::NoCompiler(why)) => why,
+            other => return other,
+        };
+        let loaded = by_ptx().map_err(|why| match why {
+            Failure::NoCompiler(ptx) if ptx != cubin => {
+                Failure::NoCompiler(format!("{cubin}; by PTX: {ptx}"))
+            }
+            other => other,
+        })?;
+        self.context.prefer_ptx();
+        Ok(loaded)
+    }
+
     fn open_stream(&self, graphs: Option<graph::Graphs>) -> Result<Box<dyn Stream>, Failure> {
         let reaches = self.description.reaches_host_memory;
         Ok(Box::new(stream::CudaStream::new(self.number, reaches, &self.context, graphs)?))
@@ -170,9 +193,7 @@ impl Device for Cuda {
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        let cubin = compile_for(source, self.arch)?;
-        let kernels =
-            Kernels::load(&self.context, &cubin, source.kernels(), &self.description.driver)?;
+        let kernels = self.load(source)?;
         Ok(Module {
             device: self.number,
             kernels: Arc::clone(source.kernels()),

@@ -1,4 +1,4 @@
-//! NVRTC: kernel text to a cubin for one architecture.
+//! NVRTC: kernel text to a cubin for one architecture, or to PTX, which a driver compiles itself.
 
 use core::ffi::{c_char, c_int};
 use std::ffi::CString;
@@ -41,7 +41,7 @@ pub(super) fn version() -> Result<String, Missing> {
     Ok(format!("NVRTC {major}.{minor}"))
 }
 
-/// Makes a cubin of `source` for compute capability `arch` (90 for 9.0), with no GPU at hand. What was made is kept on disk.
+/// Makes a cubin of `source` for compute capability `arch` (90 for 9.0), with no GPU at hand. It is kept on disk.
 ///
 /// # Errors
 /// NVRTC is not there or doesn't know the architecture, or [`Failure::Compile`] with its log.
@@ -51,17 +51,58 @@ pub fn compile_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
     if !compiler.archs.contains(&(arch as c_int)) {
         return Err(Failure::NoCompiler(format!("NVRTC {major}.{minor} does not know sm_{arch}")));
     }
-    let text = source.assemble()?;
-    let options =
-        [format!("--gpu-architecture=sm_{arch}"), "-default-device".into(), "--std=c++17".into()];
-    let name =
-        source::key_of(&[&text, &options.join(" "), &format!("nvrtc {major}.{minor}")]) + ".cubin";
-    if let Some(cubin) = cache::read(&name) {
-        return Ok(cubin);
+    compiler.make(source, Image::Cubin, arch as c_int)
+}
+
+/// Makes PTX of `source`, with a zero at its end: for `arch`, or for the newest architecture before it that NVRTC knows. It is
+/// kept on disk.
+///
+/// # Errors
+/// NVRTC is not there or knows only newer architectures, or [`Failure::Compile`] with its log.
+pub fn compile_ptx_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
+    let compiler = compiler().as_ref().map_err(|why| Failure::NoCompiler(why.to_string()))?;
+    let (major, minor) = compiler.version;
+    let known = compiler.archs.iter().filter(|known| **known <= arch as c_int);
+    let Some(newest) = known.max() else {
+        let why = format!("NVRTC {major}.{minor} knows no architecture up to compute_{arch}");
+        return Err(Failure::NoCompiler(why));
+    };
+    compiler.make(source, Image::Ptx, *newest)
+}
+
+/// A compiled text.
+#[derive(Clone, Copy)]
+enum Image {
+    Cubin,
+    Ptx,
+}
+
+impl Image {
+    /// NVRTC's word for an architecture, and how the cache's files end.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Cubin => ("sm", "cubin"),
+            Self::Ptx => ("compute", "ptx"),
+        }
     }
-    let cubin = compile(&compiler.api, &text, &options)?;
-    cache::write(&name, &cubin);
-    Ok(cubin)
+}
+
+impl Compiler {
+    fn make(&self, source: &Source, image: Image, arch: c_int) -> Result<Vec<u8>, Failure> {
+        let (major, minor) = self.version;
+        let (word, ending) = image.names();
+        let text = source.assemble()?;
+        let arch = format!("--gpu-architecture={word}_{arch}");
+        let options = [arch, "-default-device".into(), "--std=c++17".into()];
+        let version = format!("nvrtc {major}.{minor}");
+        let name = format!("{}.{ending}", source::key_of(&[&text, &options.join(" "), &version]));
+        if let Some(kept) = cache::read(&name) {
+            return Ok(kept);
+        }
+        let made = compile(&self.api, &text, &options, image)?;
+        cache::write(&name, &made);
+        Ok(made)
+    }
 }
 
 /// A program, destroyed when it is dropped.
@@ -77,7 +118,7 @@ impl Drop for Program<'_> {
     }
 }
 
-fn compile(api: &Nvrtc, text: &str, options: &[String]) -> Result<Vec<u8>, Failure> {
+fn compile(api: &Nvrtc, text: &str, options: &[String], image: Image) -> Result<Vec<u8>, Failure> {
     let refused = |_| Failure::Refused("the kernel text has a zero in it".into());
     let text = CString::new(text).map_err(refused)?;
     let options: Vec<CString> = options
@@ -103,9 +144,10 @@ fn compile(api: &Nvrtc, text: &str, options: &[String]) -> Result<Vec<u8>, Failu
     // SAFETY: the program is valid; as many options as are said, each ending with a zero.
     let code =
         unsafe { (api.compile)(program.program, pointers.len() as c_int, pointers.as_ptr()) };
-    match code {
-        api::SUCCESS => program.read(api.cubin_size, api.cubin),
-        api::NVRTC_ERROR_COMPILATION => {
+    match (code, image) {
+        (api::SUCCESS, Image::Cubin) => program.read(api.cubin_size, api.cubin),
+        (api::SUCCESS, Image::Ptx) => program.read(api.ptx_size, api.ptx),
+        (api::NVRTC_ERROR_COMPILATION, _) => {
             let log = program.read(api.log_size, api.log)?;
             Err(Failure::Compile {
                 log: String::from_utf8_lossy(&log).trim_end_matches('\0').into(),
