@@ -3,9 +3,12 @@
 
 use core::fmt;
 use core::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod secret;
+
+pub(crate) use secret::may_have_keys;
 
 /// Mistakes of one file that are listed; the rest is counted.
 pub const LISTED_MAX: usize = 100;
@@ -229,10 +232,16 @@ impl Diagnostics {
         self.more += other.more;
     }
 
-    /// Hides those that are of files for which `is_private` holds ([`Diagnostic::hide`]).
-    pub fn hide(&mut self, is_private: impl Fn(&str) -> bool) {
-        let private = self.list.iter_mut().filter(|told| is_private(&told.file));
-        private.for_each(Diagnostic::hide);
+    /// Hides those of files for which `has_keys` holds ([`Diagnostic::hide`]); asks once for each file.
+    pub fn hide(&mut self, has_keys: impl Fn(&str) -> bool) {
+        let mut known: BTreeMap<Arc<str>, bool> = BTreeMap::new();
+        for one in self.list.iter_mut().filter(|one| !one.is_cleared) {
+            let is_hidden =
+                known.entry(Arc::clone(&one.file)).or_insert_with(|| has_keys(&one.file));
+            if *is_hidden {
+                one.hide();
+            }
+        }
     }
 
     /// How many were found.

@@ -2,8 +2,12 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use crate::diagnostic::may_have_keys;
 
 /// Files named in a chain file may be this large.
 pub const FILE_LEN_MAX: u64 = 1 << 30;
@@ -26,11 +30,16 @@ impl Folder<'_> {
         text_of(self.read_bytes(name)?)
     }
 
-    /// Whether nobody but its owner may read the file called `name`.
-    pub fn is_private(self, name: &str) -> bool {
+    /// Whether the file called `name` may have keys ([`may_have_keys`]).
+    pub fn has_keys(self, name: &str) -> bool {
         let Self::Disk(folder) = self else { return false };
-        let meta = std::fs::metadata(folder.join(name));
-        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o077 == 0)
+        let path = folder.join(name);
+        if !std::fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
+            return false;
+        }
+        let bytes = Zeroizing::new(read_bytes(&path).unwrap_or_default());
+        // Bytes that are not UTF-8 may stand beside a key.
+        bytes.utf8_chunks().any(|chunk| may_have_keys(chunk.valid()))
     }
 
     /// The bytes of the file called `name`, or why they can't be had.

@@ -1,44 +1,85 @@
-//! What may be a key in a line of a file, so that no message shows it: a file of keys is easily named in the place of another.
+//! Recognises files and lines that assign keys, so that no message shows them. A file of keys is easily named in the place of
+//! another. Text that only looks like a key, such as hexadecimal digits in a rule, is shown.
 
-/// Digits of a word that may be a key in hexadecimal, or letters of one in base 64.
-const DIGITS: usize = 16;
-const LETTERS: usize = 24;
+/// Letters of the shortest value that counts as a secret.
+const VALUE_LEN_MIN: usize = 8;
 
-/// Whether a line may have a key: a long word of digits, or something behind a word such as `secret`.
+/// Digits of the shortest key behind `0x`.
+const DIGITS_MIN: usize = 16;
+
+/// Words in the names of secret values, besides a `key` at the end.
+const NAMES: [&str; 4] = ["secret", "password", "passphrase", "psk"];
+
+/// Whether a file with this text may have keys: security associations in TOML or as `ip xfrm` and `setkey` write them,
+/// `ipsec.secrets`, `swanctl.conf`, a tunnel's private key, PEM.
+pub(crate) fn may_have_keys(text: &str) -> bool {
+    text.lines().any(|line| is_sa_table(line) || is_in(line))
+}
+
+/// Whether a line gives a key.
 pub(super) fn is_in(line: &str) -> bool {
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-');
-    // Digits may stand right behind a name, as in `key=...`.
-    let is_digit = |c: char| c.is_ascii_hexdigit() || c == '_';
-    line.contains("-----BEGIN")
-        || line.split(|c| !is_digit(c)).any(is_hexadecimal)
-        || line.split(|c| !is_letter(c)).any(is_base64)
-        || is_named(line)
+    let line = line.trim_start();
+    line.starts_with("-----BEGIN") || is_assigned(line) || is_option(line) || is_ike_secret(line)
 }
 
-fn is_hexadecimal(row: &str) -> bool {
-    let digits = || row.bytes().filter(|byte| *byte != b'_');
-    let count = digits().count();
-    let is_number = count <= 20 && digits().all(|byte| byte.is_ascii_digit());
-    count >= DIGITS && !is_number
+/// `[sa]`, `[[sa]]` or `[sa.one]`.
+fn is_sa_table(line: &str) -> bool {
+    let name = line.trim_start().trim_start_matches('[');
+    name.len() < line.trim_start().len() && (name.starts_with("sa]") || name.starts_with("sa."))
 }
 
-fn is_base64(word: &str) -> bool {
-    let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
-    word.len() >= LETTERS
-        && has(u8::is_ascii_digit)
-        && has(u8::is_ascii_uppercase)
-        && has(u8::is_ascii_lowercase)
-}
-
-/// Whether a word that names a secret stands before `=` or `:` and something more.
-fn is_named(line: &str) -> bool {
-    const NAMES: [&str; 5] = ["secret", "password", "passphrase", "psk", "private_key"];
-    let line = line.to_ascii_lowercase();
-    NAMES.iter().any(|name| {
-        let behind = line.split_once(name).map(|(_, behind)| behind.trim_start());
-        let value = behind.and_then(|behind| behind.strip_prefix(['=', ':']));
-        value.is_some_and(|value| value.trim().len() >= 8)
+/// `enc_key = "..."`, at the start of the line or of an inline table's entry. Rules quote such text elsewhere.
+fn is_assigned(line: &str) -> bool {
+    if line.starts_with('#') || line.contains("sid:") {
+        return false;
+    }
+    line.split(['{', ',']).any(|entry| {
+        let entry = entry.trim_start().trim_start_matches(['"', '\'']);
+        let end = entry.find(|c: char| !is_of_name(c)).unwrap_or(entry.len());
+        let (name, rest) = entry.split_at(end);
+        let rest = rest.trim_start_matches(['"', '\'']).trim_start();
+        let value = match rest.strip_prefix(['=', ':']) {
+            Some(value) => value.trim().trim_start_matches(['"', '\'']).len(),
+            // The sign itself may be missing.
+            None => digits(rest.trim_start_matches(['"', '\''])),
+        };
+        is_secret(name) && value >= VALUE_LEN_MIN
     })
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_key = name.ends_with("Key") || name.ends_with("KEY");
+    let name = name.to_ascii_lowercase();
+    let mut parts = name.split(['_', '-', '.']);
+    is_key || parts.clone().next_back() == Some("key") || parts.any(|part| NAMES.contains(&part))
+}
+
+/// `enc cbc(aes) 0x...` of `ip xfrm state`, `add ... -E rijndael-cbc 0x...` of `setkey`.
+fn is_option(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let names = ["enc", "auth", "auth-trunc", "aead", "comp"];
+    let is_setkey = first == "add" && words.clone().any(|word| matches!(word, "-E" | "-A"));
+    (names.contains(&first) || is_setkey) && words.any(|word| digits(word) >= DIGITS_MIN)
+}
+
+/// Hexadecimal digits that `word` begins with, behind `0x` or without.
+fn digits(word: &str) -> usize {
+    let word = word.strip_prefix("0x").unwrap_or(word);
+    word.bytes().take_while(u8::is_ascii_hexdigit).count()
+}
+
+/// `@a @b : PSK "..."` of `ipsec.secrets`.
+fn is_ike_secret(line: &str) -> bool {
+    let (owners, value) = line.split_once(':').unwrap_or_default();
+    let mut words = value.split_whitespace();
+    let is_kind = matches!(words.next(), Some("PSK" | "EAP" | "XAUTH" | "NTLM" | "RSA"));
+    is_kind && words.next().is_some() && !owners.contains(['(', '"', '#'])
 }
 
 /// `message` with `***` for whatever stands in quotes in it.
@@ -60,33 +101,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_may_have_a_key() {
+    fn lines_that_give_a_key() {
         for line in [
-            "enc = \"000102030405060708090a0b0c0d0e0f\"",
+            "enc_key = \"000102030405060708090a0b0c0d0e0f\"",
+            "  'enc-key' = '000102030405060708090a0b0c0d0e0f'",
+            "enc_key \"0x000102030405060708090a0b0c0d0e0f\"",
+            "sa = [{ spi = 5, enc_key = \"0001020304050607\" }]",
             "    aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128",
-            "AbCdEfGh1234567890AbCdEfGh+/==",
+            "\tauth-trunc hmac(sha256) 0x000102030405060708090a0b0c0d0e0f 128",
+            "add 10.0.0.1 10.0.0.2 esp 0x201 -E rijndael-cbc 0x000102030405060708090a0b0c0d0e0f;",
             "psk = hunter2hunter2",
             "Password: correct horse",
+            "secret-1 = 0sAbCdEfGh1234",
+            "PrivateKey = AbCdEfGh1234567890AbCdEfGh+/==",
+            "192.0.2.1 %any : PSK \"correct horse\"",
             "-----BEGIN RSA PRIVATE KEY-----",
-            "key=000102030405060708090a0b0c0d0e0f",
-            "zonk-000102030405060708090a0b0c0d0e0f+zonk",
-            "enc_000102030405060708090a0b0c0d0e0f",
-            "spi1000_xyz000102030405060708090a0b0c0d0e0f",
         ] {
             assert!(is_in(line), "{line}");
         }
+    }
+
+    #[test]
+    fn text_that_anyone_may_see() {
         for line in [
             "",
+            "00112233445566778899aabbccddeeff",
             "functions = [\"firewall\", \"nat\"]",
             "input = \"captures/2024-01-01/day.pcap\"",
             "alert tcp any any -> any any (msg:\"password in clear\"; content:\"password\"; sid:2024001;)",
+            "alert tcp any any -> any any (content:\"|00112233445566778899aabbccddeeff|\"; sid:1;)",
+            "alert tcp any any -> any any (content:\", enc_key = 0011223344556677\"; sid:1;)",
+            "alert tcp any any -> any any (content:\"-----BEGIN RSA PRIVATE KEY-----\"; sid:1;)",
+            "alert tcp any any -> any any (msg:\"x: PSK sent\"; content:\"psk=hunter2hunter2\"; sid:1",
+            "-A INPUT -m comment --comment AbCdEfGh1234567890AbCdEfGh -j ACCEPT",
+            "accept tcp from 00112233445566778899aabbccddeeff",
+            "# key: what the columns mean",
             "10.0.0.0/8 via 192.168.0.1, 2001:db8:1234:5678:9abc:def0:1234:5678",
             "packets = 1000000000000000000",
-            "packets = 1_000_000_000_000_000_000",
             "id = \"123e4567-e89b-12d3-a456-426614174000\"",
+            "keys = \"out.sas\"",
+            "monkey = \"00112233445566778899aabbccddeeff\"",
         ] {
-            assert!(!is_in(line), "{line}");
+            assert!(!is_in(line) && !may_have_keys(line), "{line}");
         }
+    }
+
+    #[test]
+    fn files_that_may_have_keys() {
+        for text in ["\n [[sa]]\nname = 1\n", "[sa.one]\n", "x\nenc_key = \"0011223344\"\n"] {
+            assert!(may_have_keys(text), "{text}");
+        }
+        assert!(!may_have_keys("[same]\n[chain]\nsa = 1\nsa]\n"));
     }
 
     #[test]

@@ -54,20 +54,20 @@ pub(crate) fn load_file(
     let has_chain = source.text.lines().any(|line| {
         line.trim_start().starts_with("[chain") || line.trim_start().starts_with("[[chain")
     });
-    // What only its owner may read is shown to nobody; but of a chain file its owner wants to see what is wrong.
-    let is_private = |file: &str| match file == name {
-        true => !has_chain && Folder::Disk(Path::new("")).is_private(file),
-        false => !file.is_empty() && folder.is_private(file),
+    // A chain file names files of keys and has none itself.
+    let has_keys = |file: &str| match file == name {
+        true => !has_chain && Folder::Disk(Path::new("")).has_keys(file),
+        false => !file.is_empty() && folder.has_keys(file),
     };
     let loaded = load(&source, folder, set, needs_input, device).map(|mut chains| {
         for loaded in &mut chains {
-            loaded.left_out.hide(is_private);
-            loaded.remarks.hide(is_private);
+            loaded.left_out.hide(&has_keys);
+            loaded.remarks.hide(&has_keys);
         }
         chains
     });
     loaded.map_err(|mut mistakes| {
-        mistakes.hide(is_private);
+        mistakes.hide(&has_keys);
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
         Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))

@@ -10,39 +10,97 @@ use crate::ipsec::{CBC, Site};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-/// A file of keys that is named as a file of anything else is told of without a byte of it.
+/// Where chains name files of text.
+const NAMED: [(&str, &str); 8] = [
+    ("nids", "rules"),
+    ("nids", "snort_rules"),
+    ("nids", "classification"),
+    ("nids", "threshold"),
+    ("router", "routes"),
+    ("firewall", "rules"),
+    ("nat", "rules"),
+    ("load_balancer", "services"),
+];
+
+/// All that `check` and `run` print of a chain of one function, which takes `text` as its file `key`.
+fn printed(demo: &Demo, (function, key): (&str, &str), text: &str, mode: u32) -> String {
+    let chain = format!("[chain]\nfunctions = [\"{function}\"]\n[{function}]\n{key} = \"named\"\n");
+    demo.write("wrong.toml", chain);
+    demo.write("named", text);
+    fs::set_permissions(demo.path("named"), Permissions::from_mode(mode)).unwrap();
+    let commands = ["check wrong.toml", "run wrong.toml --output none"];
+    let all = commands.map(|command| {
+        let ended = demo.warpline(command);
+        format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr)
+    });
+    all.concat()
+}
+
+/// A file of keys named in the place of another shows none of its text, whoever may read it.
 #[test]
 fn no_mistake_shows_a_key() {
     let demo = Demo::new();
-    let keys = format!("[sa.one]\nspi = 4097\nenc_key = \"{KEY}\"\nzonk {KEY} zonk\nplain zonk\n");
-    for (function, key) in [
-        ("nids", "rules"),
-        ("nids", "snort_rules"),
-        ("nids", "classification"),
-        ("nids", "threshold"),
-        ("router", "routes"),
-        ("firewall", "rules"),
-        ("nat", "rules"),
-        ("load_balancer", "services"),
-    ] {
-        let chain =
-            format!("[chain]\nfunctions = [\"{function}\"]\n[{function}]\n{key} = \"keys\"\n");
-        demo.write("wrong.toml", chain);
-        for (mode, may_show) in [(0o600, false), (0o644, true)] {
-            demo.write("keys", &keys);
-            fs::set_permissions(demo.path("keys"), Permissions::from_mode(mode)).unwrap();
-            for command in ["check wrong.toml", "run wrong.toml --output none"] {
-                let ended = demo.warpline(command);
-                let told = format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
-                assert!(!told.contains(&KEY[..8]), "{function}.{key}: {told}");
-                assert!(may_show || !told.contains("zonk"), "{function}.{key}: {told}");
-            }
+    let files = [
+        format!("[sa.one]\nspi = 4097\nenc_key = \"{KEY}\"\nzonk {KEY} zonk\nplain zonk\n"),
+        format!("[[sa]]\nname = \"zonk\"\nenc_key \"{KEY}\nzonk\n"),
+        format!("sa = [{{ name = \"zonk\", auth_key = \"{KEY}\" }}]\nzonk\n"),
+        format!("src 10.0.0.1 dst 10.0.0.2\n\tproto zonk\n\tenc cbc(aes) 0x{KEY}\nzonk\n"),
+        format!("zonk\nadd 10.0.0.1 10.0.0.2 esp 0x201 -E aes 0x{KEY};\n"),
+        format!("-----BEGIN PRIVATE KEY-----\n{KEY}\nzonk\n"),
+        format!("[Interface]\nzonk\nPrivateKey = {KEY}zonk=\n"),
+    ];
+    for named in NAMED {
+        for (file, mode) in files.iter().flat_map(|file| [(file, 0o600), (file, 0o644)]) {
+            let text = printed(&demo, named, file, mode);
+            assert!(!text.contains(&KEY[..8]) && !text.contains("zonk"), "{named:?}: {text}");
         }
     }
     // As the chain file itself.
-    fs::set_permissions(demo.path("keys"), Permissions::from_mode(0o600)).unwrap();
-    let told = demo.warpline("check keys").expect(2).stderr;
-    assert!(told.contains("keys:4:") && !told.contains("zonk"), "{told}");
+    let text = demo.warpline("check named").expect(2).stderr;
+    assert!(text.contains("named:2:") && !text.contains("zonk"), "{text}");
+}
+
+/// Digits that could be a key are no secret in a file of rules, even where only its owner may read that.
+#[test]
+fn mistakes_in_rules_show_their_text() {
+    let demo = Demo::new();
+    let word = "AbCdEfGh1234567890AbCdEfGh";
+    let rule = |text: &str| format!("alert tcp any any -> any any ({text} sid:1;)\n");
+    let lines = [
+        (NAMED[0], rule(&format!("content:\"|{KEY}|;"))),
+        (NAMED[0], rule(&format!("msg:\"-----BEGIN PRIVATE KEY----- psk={KEY};"))),
+        (NAMED[0], format!("{KEY}\n")),
+        (NAMED[1], rule(&format!("content:{word};"))),
+        (NAMED[2], format!("config classification: {word},zonk\n")),
+        (NAMED[4], format!("10.0.0.0/8 via {KEY}\n")),
+        (NAMED[5], format!("accept tcp from {KEY}\n")),
+        (NAMED[5], format!("# psk = {KEY}\nzonk {word}\n")),
+        (NAMED[6], format!("*nat\n-A {KEY} -j MASQUERADE\n")),
+        (NAMED[7], format!("{KEY}\n")),
+    ];
+    for (named, text) in &lines {
+        for mode in [0o600, 0o644] {
+            let shown = printed(&demo, *named, text, mode);
+            let line = text.lines().last().unwrap();
+            // Of long lines a part is shown.
+            let line = &line[line.len().saturating_sub(40)..];
+            assert!(shown.contains(line), "{named:?}: {line} in {shown}");
+            assert!(!shown.contains("***") && !shown.contains("not shown"), "{named:?}: {shown}");
+        }
+    }
+    demo.write(
+        "wrong.toml",
+        format!("[chain]\nfunctions = [\"digest\"]\n[digest]\nzonk = \"{KEY}\"\n"),
+    );
+    let shown = demo.warpline("check wrong.toml").expect(2).stderr;
+    assert!(shown.contains(KEY), "{shown}");
+    // A key that stands in the chain file is none of the text.
+    demo.write(
+        "wrong.toml",
+        format!("[chain]\nfunctions = [\"digest\"]\n[digest]\nenc_key = \"{KEY}\"\n"),
+    );
+    let shown = demo.warpline("check wrong.toml").expect(2).stderr;
+    assert!(!shown.contains(KEY) && shown.contains("wrong.toml:4:"), "{shown}");
 }
 
 #[test]
