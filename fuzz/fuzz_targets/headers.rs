@@ -61,8 +61,8 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
 fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
     let of = |prefix: &str| prefix.parse().expect("a prefix");
     let key = InsideKey {
-        inside: vec![of("10.0.0.0/8"), of("2001:db8:1::/64")],
-        outside: vec![of("203.0.113.0/24")],
+        inside: AddressBlocks::new(&[of("10.0.0.0/8"), of("2001:db8:1::/64")]),
+        outside: AddressBlocks::new(&[of("203.0.113.0/24")]),
         port_first: 1024,
         ports_per_shard: 1008,
     };

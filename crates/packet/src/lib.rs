@@ -32,6 +32,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod address_blocks;
 mod arena;
 mod batch;
 mod columns;
@@ -60,6 +61,7 @@ mod verdict;
 pub mod wire;
 
 pub use access::{Access, Allowed, Phase, ReadWrite};
+pub use address_blocks::AddressBlocks;
 pub use arena::{
     ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
     SLAB_LEN, Table, frame_start, prefetch, prefetch_all,

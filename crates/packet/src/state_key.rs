@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::hash::{FlowHasher, PairHash};
 use crate::steering::Tuple;
-use crate::{Headers, Prefix, SHARDS};
+use crate::{AddressBlocks, Headers, Prefix, SHARDS};
 
 /// The key by which a function's state may be divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,9 @@ impl StateKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsideKey {
     /// Addresses that are translated.
-    pub inside: Vec<Prefix>,
+    pub inside: AddressBlocks,
     /// Addresses that they are translated to.
-    pub outside: Vec<Prefix>,
+    pub outside: AddressBlocks,
     /// The first outside port that is handed out.
     pub port_first: u16,
     /// Outside ports a shard has of each outside address; shard `s` has those from
@@ -84,14 +84,6 @@ pub struct InsideKey {
 }
 
 impl InsideKey {
-    fn is_inside(&self, address: IpAddr) -> bool {
-        self.inside.iter().any(|prefix| prefix.contains(address))
-    }
-
-    fn is_outside(&self, address: IpAddr) -> bool {
-        self.outside.iter().any(|prefix| prefix.contains(address))
-    }
-
     /// The shard that hands out `port`, if one does.
     pub fn shard_of_port(&self, port: u16) -> Option<u8> {
         let block = port.checked_sub(self.port_first)?.checked_div(self.ports_per_shard)?;
@@ -103,16 +95,16 @@ impl InsideKey {
             return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
-        match (self.is_inside(src), self.is_inside(dst)) {
+        match (self.inside.contains(src), self.inside.contains(dst)) {
             (true, false) => return hasher.shard(hasher.address(src)),
             (false, true) => return hasher.shard(hasher.address(dst)),
             // Nothing is translated between two that are inside, but others may keep state of both directions.
             (true, true) => return hasher.shard(tuple.pair),
             (false, false) => {}
         }
-        let port = if self.is_outside(dst) {
+        let port = if self.outside.contains(dst) {
             tuple.dst_port
-        } else if self.is_outside(src) {
+        } else if self.outside.contains(src) {
             tuple.src_port
         } else {
             None
@@ -123,26 +115,17 @@ impl InsideKey {
 
 /// Addresses of services: those that clients send to, and those of the servers behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientKey {
-    /// First and last address of each block, in order; no two touch.
-    v4: Vec<(u32, u32)>,
-    v6: Vec<(u128, u128)>,
-}
+pub struct ClientKey(AddressBlocks);
 
 impl ClientKey {
     /// The services are in these blocks, in any order.
     pub fn new(blocks: &[Prefix]) -> Self {
-        let v4 = blocks.iter().filter_map(v4_range).collect();
-        let v6 = blocks.iter().filter_map(v6_range).collect();
-        Self { v4: joined(v4, |a| a.checked_add(1)), v6: joined(v6, |a| a.checked_add(1)) }
+        Self(AddressBlocks::new(blocks))
     }
 
     /// Whether `address` is a service's.
     pub fn is_service(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(a) => holds(&self.v4, a.to_bits()),
-            IpAddr::V6(a) => holds(&self.v6, a.to_bits()),
-        }
+        self.0.contains(address)
     }
 
     /// By the one address that is not a service's; by both where both are or neither is. A tuple and its
@@ -161,10 +144,7 @@ impl ClientKey {
 
     /// Whether no service is inside or outside of an address translator.
     fn is_apart_from(&self, key: &InsideKey) -> bool {
-        !key.inside.iter().chain(&key.outside).any(|prefix| match prefix.address() {
-            IpAddr::V4(_) => v4_range(prefix).is_some_and(|range| overlaps(&self.v4, range)),
-            IpAddr::V6(_) => v6_range(prefix).is_some_and(|range| overlaps(&self.v6, range)),
-        })
+        !self.0.overlaps(&key.inside) && !self.0.overlaps(&key.outside)
     }
 }
 
@@ -186,46 +166,10 @@ pub(crate) fn client_or_inside(
         (true, false) => (dst, tuple.dst_port),
         _ => return inside.shard(hasher, tuple),
     };
-    let port = port.filter(|_| inside.is_outside(client));
+    let port = port.filter(|_| inside.outside.contains(client));
     // The pair won't do for a port that is nobody's: it has the VIP one way and the backend the other.
     port.and_then(|port| inside.shard_of_port(port))
         .unwrap_or_else(|| hasher.shard(hasher.address(client)))
-}
-
-/// First and last address of an IPv4 prefix.
-fn v4_range(prefix: &Prefix) -> Option<(u32, u32)> {
-    let IpAddr::V4(address) = prefix.address() else { return None };
-    let rest = u64::from(u32::MAX) >> prefix.len();
-    Some((address.to_bits(), address.to_bits() | rest as u32))
-}
-
-/// First and last address of an IPv6 prefix.
-fn v6_range(prefix: &Prefix) -> Option<(u128, u128)> {
-    let IpAddr::V6(address) = prefix.address() else { return None };
-    let rest = u128::MAX.checked_shr(prefix.len().into()).unwrap_or(0);
-    Some((address.to_bits(), address.to_bits() | rest))
-}
-
-/// Blocks in order, those that overlap or touch made one.
-fn joined<T: Copy + Ord>(mut blocks: Vec<(T, T)>, next: fn(T) -> Option<T>) -> Vec<(T, T)> {
-    blocks.sort_unstable();
-    let mut list: Vec<(T, T)> = Vec::with_capacity(blocks.len());
-    for (first, last) in blocks {
-        match list.last_mut() {
-            Some(own) if next(own.1).is_none_or(|next| first <= next) => own.1 = own.1.max(last),
-            _ => list.push((first, last)),
-        }
-    }
-    list
-}
-
-fn holds<T: Copy + Ord>(blocks: &[(T, T)], address: T) -> bool {
-    let behind = blocks.partition_point(|&(first, _)| first <= address);
-    behind.checked_sub(1).and_then(|at| blocks.get(at)).is_some_and(|&(_, last)| address <= last)
-}
-
-fn overlaps<T: Copy + Ord>(blocks: &[(T, T)], (first, last): (T, T)) -> bool {
-    blocks.iter().any(|&(own_first, own_last)| own_first <= last && first <= own_last)
 }
 
 #[cfg(test)]
@@ -236,24 +180,6 @@ mod tests {
     fn key(blocks: &[&str]) -> ClientKey {
         let blocks: Vec<Prefix> = blocks.iter().map(|text| text.parse().unwrap()).collect();
         ClientKey::new(&blocks)
-    }
-
-    #[test]
-    fn services_are_those_of_the_blocks() {
-        let blocks =
-            ["10.0.0.0/24", "10.0.1.0/24", "10.0.0.7", "255.255.255.254/31", "2001:db8::/32"];
-        let prefixes: Vec<Prefix> = blocks.iter().map(|text| text.parse().unwrap()).collect();
-        let key = key(&blocks);
-        assert_eq!((key.v4.len(), key.v6.len()), (2, 1), "what touches is one");
-        let near = ["9.255.255.255", "10.0.0.0", "10.0.1.255", "10.0.2.0", "255.255.255.253"];
-        let far =
-            ["255.255.255.255", "2001:db7:ffff::", "2001:db8:ffff:ffff::", "2001:db9::", "::"];
-        for text in near.iter().chain(&far) {
-            let address: IpAddr = text.parse().unwrap();
-            let expected = prefixes.iter().any(|prefix| prefix.contains(address));
-            assert_eq!(key.is_service(address), expected, "{text}");
-        }
-        assert!(ClientKey::new(&["::/0".parse().unwrap()]).is_service("::1".parse().unwrap()));
     }
 
     #[test]
@@ -277,10 +203,10 @@ mod tests {
     const BACKENDS: [&str; 2] = ["203.0.113.25", "203.0.113.26"];
 
     fn inside_key() -> InsideKey {
-        let prefix = |text: &str| text.parse().unwrap();
+        let blocks = |text: &str| AddressBlocks::new(&[text.parse().unwrap()]);
         InsideKey {
-            inside: vec![prefix("10.1.0.0/16")],
-            outside: vec![prefix(OUTSIDE)],
+            inside: blocks("10.1.0.0/16"),
+            outside: blocks(OUTSIDE),
             port_first: 1024,
             ports_per_shard: 1008,
         }

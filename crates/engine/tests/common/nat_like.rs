@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_nf::{Before, Emit, Function, State};
 use warpline_packet::{
-    Access, Batch, Field, FieldSet, InsideKey, Instant, Prefix, ReadWrite, Reason, SHARDS,
+    Access, AddressBlocks, Batch, Field, FieldSet, InsideKey, Instant, ReadWrite, Reason, SHARDS,
     ScratchWord, Shard, StateKey,
 };
 
@@ -21,8 +21,8 @@ pub(crate) const EXHAUSTED: usize = 0;
 /// The key of a NAT whose inside is 10.0.0.0/8.
 pub(crate) fn inside_key() -> StateKey {
     StateKey::Inside(Arc::new(InsideKey {
-        inside: vec!["10.0.0.0/8".parse::<Prefix>().expect("a prefix")],
-        outside: vec!["198.51.100.1/32".parse::<Prefix>().expect("a prefix")],
+        inside: AddressBlocks::new(&["10.0.0.0/8".parse().expect("a prefix")]),
+        outside: AddressBlocks::new(&["198.51.100.1/32".parse().expect("a prefix")]),
         port_first: PORT_FIRST,
         ports_per_shard: PORTS_PER_SHARD,
     }))

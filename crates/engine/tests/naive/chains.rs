@@ -149,11 +149,16 @@ fn nat(draw: &mut Draw) -> Spec {
     let prefix = |text: &str, len| Prefix::of(text.parse().expect("an address"), len);
     let (mut inside, mut outside) = (
         vec![draw.of(&[prefix("10.0.0.0", 8), prefix("10.1.0.0", 24)])],
-        vec![prefix("192.0.2.100", draw.of(&[30, 32]))],
+        vec![draw.of(&[
+            prefix("192.0.2.100", 30),
+            prefix("192.0.2.100", 32),
+            prefix("198.18.0.0", 16),
+            prefix("100.64.0.0", 10),
+        ])],
     );
     if draw.percent(50) {
         inside.push(prefix("2001:db8:a01::", 48));
-        outside.push(prefix("2001:db8:99::", draw.of(&[126, 127])));
+        outside.push(prefix("2001:db8:99::", draw.of(&[126, 127, 96, 64])));
     }
     let ((mapping, mapping_name), (filtering, filtering_name)) =
         (draw.of(&DEPENDENCE), draw.of(&DEPENDENCE));

@@ -2,13 +2,12 @@
 //!
 //! An address is a `u128` next to its IP version; an IPv4 address fills the low 32 bits.
 
+use core::cmp::Reverse;
 use core::net::IpAddr;
 use core::str::FromStr;
+use std::collections::HashSet;
 
-use warpline_packet::{Prefix, SHARDS};
-
-/// Outside addresses that one instance may have.
-pub(super) const POOL_MAX: u128 = 1024;
+use warpline_packet::{AddressBlocks, Prefix, SHARDS};
 
 /// An address and a port; the identifier of an ICMP echo takes the port's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,112 +32,145 @@ pub(crate) fn address_of(version: u8, number: u128) -> IpAddr {
     }
 }
 
-/// Some address blocks.
-#[derive(Debug, Default)]
-pub(super) struct Blocks {
-    v4: Vec<Block>,
-    v6: Vec<Block>,
+/// Two prefixes with an address in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// The first is outside, the second inside.
+    Inside(Prefix, Prefix),
+    /// Both are outside; the first is listed later.
+    Outside(Prefix, Prefix),
 }
 
-#[derive(Debug)]
-struct Block {
+/// A prefix with its place in its list.
+#[derive(Clone, Copy)]
+struct Listed {
+    version: u8,
     first: u128,
-    mask: u128,
+    last: u128,
+    is_outside: bool,
+    place: usize,
+    prefix: Prefix,
 }
 
-impl Blocks {
-    pub(super) fn new(prefixes: &[Prefix]) -> Self {
-        let mut blocks = Self::default();
-        for prefix in prefixes {
-            let (version, first) = number(prefix.address());
-            let mask = !(size(*prefix) - 1);
-            let list = if version == 4 { &mut blocks.v4 } else { &mut blocks.v6 };
-            list.push(Block { first, mask });
+/// The overlaps of `outside` with itself and with `inside`: at most one of each kind for a prefix of `outside`.
+pub(super) fn overlaps(inside: &[Prefix], outside: &[Prefix]) -> Vec<Overlap> {
+    let lists = [(inside, false), (outside, true)];
+    let mut all: Vec<Listed> = lists.iter().flat_map(|&(list, own)| listed(list, own)).collect();
+    all.sort_unstable_by_key(|own| (own.version, own.first, Reverse(own.last), own.place));
+    let (mut found, mut reported) = (Vec::new(), HashSet::new());
+    // Of each list, the prefix so far that reaches furthest.
+    let mut furthest: [Option<Listed>; 2] = [None; 2];
+    for own in all {
+        for other in furthest.iter().flatten() {
+            let meet = other.version == own.version && other.last >= own.first;
+            if !meet || !(own.is_outside || other.is_outside) {
+                continue;
+            }
+            let (a, b) = if own.is_outside { (own, *other) } else { (*other, own) };
+            let (a, b) = if b.is_outside && b.place > a.place { (b, a) } else { (a, b) };
+            if reported.insert((a.place, b.is_outside)) {
+                let overlap = if b.is_outside { Overlap::Outside } else { Overlap::Inside };
+                found.push(overlap(a.prefix, b.prefix));
+            }
         }
-        blocks
+        let furthest = &mut furthest[usize::from(own.is_outside)];
+        if furthest.is_none_or(|old| (old.version, old.last) < (own.version, own.last)) {
+            *furthest = Some(own);
+        }
     }
-
-    #[inline]
-    pub(super) fn contains(&self, version: u8, address: u128) -> bool {
-        let list = if version == 4 { &self.v4 } else { &self.v6 };
-        list.iter().any(|block| address & block.mask == block.first)
-    }
+    found
 }
 
-/// How many addresses a prefix has; half of all IPv6 addresses for `::/0`, which is as good here.
-pub(super) fn size(prefix: Prefix) -> u128 {
-    let width = if prefix.address().is_ipv4() { 32 } else { 128 };
-    1 << u32::from(width - prefix.len()).min(127)
+fn listed(list: &[Prefix], is_outside: bool) -> impl Iterator<Item = Listed> {
+    list.iter().enumerate().map(move |(place, &prefix)| {
+        let (version, first) = number(prefix.address());
+        let width = if version == 4 { 32 } else { 128 };
+        let rest = 1_u128.checked_shl(width - u32::from(prefix.len())).map_or(u128::MAX, |n| n - 1);
+        Listed { version, first, last: first | rest, is_outside, place, prefix }
+    })
 }
 
-/// Whether two prefixes share an address.
-pub(super) fn overlap(a: Prefix, b: Prefix) -> bool {
-    a.contains(b.address()) || b.contains(a.address())
-}
-
-/// The outside addresses, numbered from 0 through those of IPv4 and on through those of IPv6.
+/// The outside addresses of each IP version, numbered from 0 in the order of their values.
 #[derive(Debug)]
 pub(super) struct Pool {
+    v4: Numbered,
+    v6: Numbered,
+}
+
+#[derive(Debug)]
+struct Numbered {
     ranges: Vec<Range>,
-    len_v4: usize,
-    len: usize,
+    len: u128,
 }
 
 #[derive(Debug)]
 struct Range {
-    version: u8,
     first: u128,
-    count: usize,
-    number: usize,
+    last: u128,
+    /// Of the first address.
+    number: u64,
 }
 
 impl Pool {
-    /// The addresses of `prefixes`, which don't overlap and have at most [`POOL_MAX`] addresses.
-    pub(super) fn new(prefixes: &[Prefix]) -> Self {
-        let mut pool = Self { ranges: Vec::new(), len_v4: 0, len: 0 };
-        for version in [4, 6] {
-            let of_version = |p: &&Prefix| number(p.address()).0 == version;
-            for prefix in prefixes.iter().filter(of_version) {
-                let count = size(*prefix).min(POOL_MAX) as usize;
-                let first = number(prefix.address()).1;
-                pool.ranges.push(Range { version, first, count, number: pool.len });
-                pool.len += count;
-            }
-            if version == 4 {
-                pool.len_v4 = pool.len;
-            }
-        }
-        pool
+    /// Addresses of a version that a pool may have.
+    pub(super) const LEN_MAX: u128 = 1 << 64;
+
+    /// A pool of `blocks`; `None` where these have more than [`Self::LEN_MAX`] addresses of a version.
+    pub(super) fn new(blocks: &AddressBlocks) -> Option<Self> {
+        Some(Self { v4: Numbered::new(blocks.ranges(4))?, v6: Numbered::new(blocks.ranges(6))? })
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.len
+    fn of(&self, version: u8) -> &Numbered {
+        if version == 4 { &self.v4 } else { &self.v6 }
     }
 
-    /// The numbers of those of `version`.
-    pub(super) fn of_version(&self, version: u8) -> core::ops::Range<usize> {
-        if version == 4 { 0..self.len_v4 } else { self.len_v4..self.len }
+    /// How many there are of `version`.
+    pub(super) fn len(&self, version: u8) -> u128 {
+        self.of(version).len
     }
 
     /// The number of an address, where it is one of them.
     #[inline]
-    pub(super) fn find(&self, version: u8, address: u128) -> Option<u16> {
-        let found = |range: &Range| {
-            let offset = address.wrapping_sub(range.first);
-            let inside = range.version == version && offset < range.count as u128;
-            inside.then(|| (range.number + offset as usize) as u16)
-        };
-        self.ranges.iter().find_map(found)
+    pub(super) fn find(&self, version: u8, address: u128) -> Option<u64> {
+        let ranges = &self.of(version).ranges;
+        let after = ranges.partition_point(|range| range.first <= address);
+        let range = ranges.get(after.checked_sub(1)?)?;
+        (address <= range.last).then(|| range.number + (address - range.first) as u64)
     }
 
     /// The address with this number; 0 where there is none.
     #[inline]
-    pub(super) fn address(&self, number: u16) -> u128 {
-        let number = usize::from(number);
-        let holds = |range: &&Range| (range.number..range.number + range.count).contains(&number);
-        let range = self.ranges.iter().find(holds);
-        range.map_or(0, |range| range.first + (number - range.number) as u128)
+    pub(super) fn address(&self, version: u8, number: u64) -> u128 {
+        let ranges = &self.of(version).ranges;
+        let after = ranges.partition_point(|range| range.number <= number);
+        let range = after.checked_sub(1).and_then(|at| ranges.get(at));
+        let address = range.map(|range| range.first + u128::from(number - range.number));
+        address.filter(|&address| range.is_some_and(|range| address <= range.last)).unwrap_or(0)
+    }
+
+    /// The number that a hash names. Up to 2^32 addresses, its upper half decides.
+    pub(super) fn named(&self, version: u8, hash: u64) -> u64 {
+        let len = self.len(version);
+        match u32::try_from(len) {
+            Ok(len) => (u64::from((hash >> 32) as u32) * u64::from(len)) >> 32,
+            Err(_) => ((u128::from(hash) * len) >> 64) as u64,
+        }
+    }
+}
+
+impl Numbered {
+    fn new(ranges: impl Iterator<Item = (u128, u128)>) -> Option<Self> {
+        let mut own = Self { ranges: Vec::new(), len: 0 };
+        for (first, last) in ranges {
+            let count = (last - first).checked_add(1)?;
+            if own.len + count > Pool::LEN_MAX {
+                return None;
+            }
+            // Only after a range that fills the pool would it not fit, and there is none.
+            own.ranges.push(Range { first, last, number: own.len as u64 });
+            own.len += count;
+        }
+        Some(own)
     }
 }
 
@@ -201,29 +233,71 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pool_numbers_both_ways() {
-        let prefixes: Vec<Prefix> = ["2001:db8::8/126", "203.0.113.4/30", "198.51.100.7"]
-            .map(|text| text.parse().unwrap())
-            .to_vec();
-        let pool = Pool::new(&prefixes);
-        assert_eq!((pool.len(), pool.of_version(4), pool.of_version(6)), (9, 0..5, 5..9));
-        for number in 0..9 {
-            let version = if number < 5 { 4 } else { 6 };
-            assert_eq!(pool.find(version, pool.address(number)), Some(number));
-            assert_eq!(pool.find(10 - version, pool.address(number)), None);
-        }
-        assert_eq!(pool.find(4, 0xcb00_7103), None);
-        assert_eq!(pool.find(4, 0xcb00_7108), None);
-        assert_eq!(pool.address(9), 0);
+    fn prefixes(texts: &[&str]) -> Vec<Prefix> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn pool(texts: &[&str]) -> Option<Pool> {
+        Pool::new(&AddressBlocks::new(&prefixes(texts)))
     }
 
     #[test]
-    fn blocks_hold_their_addresses_only() {
-        let prefixes = ["10.0.0.0/8", "::/0"].map(|text| text.parse().unwrap());
-        let blocks = Blocks::new(&prefixes);
-        assert!(blocks.contains(4, 0x0aff_ffff) && !blocks.contains(4, 0x0b00_0000));
-        assert!(blocks.contains(6, 0) && blocks.contains(6, 1));
-        assert!(!Blocks::new(&prefixes[..1]).contains(6, 0x0a00_0001));
+    fn pool_numbers_both_ways() {
+        let pool = pool(&["2001:db8::8/126", "203.0.113.4/30", "198.51.100.7"]).unwrap();
+        assert_eq!((pool.len(4), pool.len(6)), (5, 4));
+        for version in [4, 6] {
+            for number in 0..pool.len(version) as u64 {
+                let address = pool.address(version, number);
+                assert_eq!(pool.find(version, address), Some(number));
+                assert_eq!(pool.find(10 - version, address), None);
+            }
+        }
+        assert_eq!(pool.address(4, 0), 0xc633_6407, "by value, not by place in the list");
+        assert_eq!(pool.find(4, 0xcb00_7103), None);
+        assert_eq!(pool.find(4, 0xcb00_7108), None);
+        assert_eq!((pool.address(4, 5), pool.address(6, 4)), (0, 0));
+    }
+
+    #[test]
+    fn pools_are_as_large_as_numbers() {
+        let sizes = [
+            ("0.0.0.0/0", Some((1 << 32, 0))),
+            ("2001:db8::/64", Some((0, 1 << 64))),
+            ("2001:db8::/63", None),
+            ("::/0", None),
+        ];
+        for (text, expected) in sizes {
+            let own = pool(&[text]);
+            assert_eq!(own.as_ref().map(|pool| (pool.len(4), pool.len(6))), expected, "{text}");
+        }
+        let whole = pool(&["2001:db8::/64", "100.64.0.0/10"]).unwrap();
+        let last = 0x2001_0db8_0000_0000_ffff_ffff_ffff_ffff;
+        assert_eq!(whole.find(6, last), Some(u64::MAX));
+        assert_eq!(whole.address(6, u64::MAX), last);
+        assert_eq!(whole.named(4, u64::MAX), (1 << 22) - 1);
+        assert!(whole.named(6, u64::MAX) > u64::MAX - 2);
+        assert!(pool(&["2001:db8::/65", "2001:db8:1::/65", "2001:db8:2::/128"]).is_none());
+    }
+
+    #[test]
+    fn overlaps_are_found_in_any_order() {
+        let of = |inside: &[&str], outside: &[&str]| {
+            let found = overlaps(&prefixes(inside), &prefixes(outside)).into_iter();
+            let text = |overlap| match overlap {
+                Overlap::Inside(a, b) => format!("{a} in {b}"),
+                Overlap::Outside(a, b) => format!("{a} and {b}"),
+            };
+            found.map(text).collect::<Vec<_>>()
+        };
+        let inside = ["10.0.0.0/24", "10.0.0.0/8", "fd00::/8"];
+        assert_eq!(of(&inside, &["203.0.113.0/24", "0.0.0.9", "2001:db8::/64"]), [""; 0]);
+        assert_eq!(of(&inside, &["10.9.0.0/16"]), ["10.9.0.0/16 in 10.0.0.0/8"]);
+        assert_eq!(of(&["10.1.0.0/24", "10.1.1.0/24"], &["10.1.0.0/16"]).len(), 1);
+        assert_eq!(
+            of(&inside, &["203.0.113.0/24", "203.0.113.7", "203.0.113.0/25"]),
+            ["203.0.113.0/25 and 203.0.113.0/24", "203.0.113.7/32 and 203.0.113.0/24"]
+        );
+        assert_eq!(of(&[], &["1.0.0.0/8", "1.0.0.0/8"]), ["1.0.0.0/8 and 1.0.0.0/8"]);
+        assert_eq!(of(&["::/0"], &["0.0.0.0/0"]), [""; 0]);
     }
 }

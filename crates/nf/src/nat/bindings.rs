@@ -13,9 +13,9 @@ use warpline_packet::{Instant, Shard, prefetch_all};
 
 use super::Refusal;
 use super::config::Config;
-use super::index::{Index, scale};
+use super::index::Index;
 use super::key::{Key, Protocol};
-use super::ports::Ports;
+use super::ports::{Ports, Wanted};
 use crate::keyed::HashKey;
 use crate::sources::Sources;
 use crate::tables::fullest;
@@ -83,6 +83,23 @@ pub(super) enum Sought {
     Outside(u32),
 }
 
+/// An outside endpoint of a protocol; its address by the number in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outside {
+    pub(super) version: u8,
+    pub(super) protocol: Protocol,
+    pub(super) address: u64,
+    pub(super) port: u16,
+}
+
+impl Outside {
+    fn hash(&self, key: HashKey) -> u32 {
+        let Self { version, protocol, address, port } = *self;
+        let endpoint = u128::from(address) << 16 | u128::from(port);
+        key.of([endpoint, 0], (protocol as u64) << 8 | u64::from(version))
+    }
+}
+
 /// A binding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Binding {
@@ -94,7 +111,7 @@ pub(super) struct Binding {
     older: u32,
     newer: u32,
     /// The number of its outside address in the pool.
-    pub(super) outside: u16,
+    pub(super) outside: u64,
     /// Its outside port.
     pub(super) port: u16,
     class: Class,
@@ -138,6 +155,14 @@ struct Yielding {
     len: u32,
 }
 
+impl Binding {
+    /// Its outside endpoint.
+    fn outside_endpoint(&self) -> Outside {
+        let Key { version, protocol, .. } = self.key;
+        Outside { version, protocol, address: self.outside, port: self.port }
+    }
+}
+
 /// The bindings of a shard.
 pub(super) struct Bindings {
     slab: Vec<Binding>,
@@ -168,13 +193,8 @@ impl Bindings {
     }
 
     /// The same by an outside endpoint.
-    pub(super) fn sought_outside(&self, protocol: Protocol, number: u16, port: u16) -> Sought {
-        Sought::Outside(self.outside_hash(protocol, number, port))
-    }
-
-    fn outside_hash(&self, protocol: Protocol, number: u16, port: u16) -> u32 {
-        let endpoint = u128::from(number) << 16 | u128::from(port);
-        self.hash_key.of([endpoint, 0], protocol as u64)
+    pub(super) fn sought_outside(&self, outside: &Outside) -> Sought {
+        Sought::Outside(outside.hash(self.hash_key))
     }
 
     pub(super) fn new(config: &Config, shard: Shard) -> Self {
@@ -189,7 +209,7 @@ impl Bindings {
             by_inside: Index::new(capacity),
             by_outside: Index::new(capacity),
             hash_key: HashKey::new(),
-            ports: Ports::new(config.ports, shard, Protocol::COUNT, config.outside.len()),
+            ports: Ports::new(config.ports, shard, &config.outside, capacity),
             lists: [List { head: NONE, tail: NONE }; Class::COUNT],
             yielding: [Yielding { oldest: NONE, newest: NONE, len: 0 }; YIELDING],
             sources: Sources::new(capacity, config.per_source),
@@ -257,13 +277,14 @@ impl Bindings {
     fn end(&mut self, number: u32) {
         self.unlink(number);
         self.unlist(number);
-        let Binding { key, outside, port, .. } = self.slab[number as usize];
+        let binding = &self.slab[number as usize];
+        let (key, outside) = (binding.key, binding.outside_endpoint());
         if let Some(sources) = &mut self.sources {
-            sources.remove(key.version, key.inside);
+            sources.remove(key.version, key.inside_address());
         }
         self.by_inside.remove(key.hash(self.hash_key), number);
-        self.by_outside.remove(self.outside_hash(key.protocol, outside, port), number);
-        self.ports.release(key.protocol as usize, outside, port);
+        self.by_outside.remove(outside.hash(self.hash_key), number);
+        self.ports.release(&outside);
         self.slab[number as usize].next = self.free;
         self.free = number;
         self.len -= 1;
@@ -319,19 +340,19 @@ impl Bindings {
 
     /// The number of the binding that has this outside port.
     #[inline]
-    pub(super) fn find_outside(&self, protocol: Protocol, outside: u16, port: u16) -> Option<u32> {
-        self.by_outside.find(self.outside_hash(protocol, outside, port), |number| {
-            let binding = &self.slab[number as usize];
-            (binding.key.protocol, binding.outside, binding.port) == (protocol, outside, port)
+    pub(super) fn find_outside(&self, outside: &Outside) -> Option<u32> {
+        self.by_outside.find(outside.hash(self.hash_key), |number| {
+            self.slab[number as usize].outside_endpoint() == *outside
         })
     }
 
     /// Makes a binding and gives its number. It ends with the class it is refreshed in next.
     pub(super) fn create(&mut self, key: Key, config: &Config) -> Result<u32, Refusal> {
-        if self.sources.as_ref().is_some_and(|sources| sources.is_full(key.version, key.inside)) {
+        let source = (key.version, key.inside_address());
+        if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
             return Err(Refusal::PerSource);
         }
-        let (outside, port) = match self.take_port(&key, config) {
+        let outside = match self.take_port(&key, config) {
             Some(taken) => taken,
             None => {
                 self.evict(Some(&key)).ok_or(Refusal::PortsExhausted)?;
@@ -339,7 +360,7 @@ impl Bindings {
             }
         };
         if self.free == NONE && self.evict(None).is_none() {
-            self.ports.release(key.protocol as usize, outside, port);
+            self.ports.release(&outside);
             return Err(Refusal::TableFull);
         }
         let number = self.free;
@@ -349,12 +370,13 @@ impl Bindings {
             Protocol::Icmp => Class::Icmp,
         };
         self.free = self.slab[number as usize].next;
-        self.slab[number as usize] = Binding { key, outside, port, class, ..UNUSED };
+        let (address, port) = (outside.address, outside.port);
+        self.slab[number as usize] = Binding { key, outside: address, port, class, ..UNUSED };
         self.link(number, class);
         self.by_inside.insert(key.hash(self.hash_key), number);
-        self.by_outside.insert(self.outside_hash(key.protocol, outside, port), number);
+        self.by_outside.insert(outside.hash(self.hash_key), number);
         if let Some(sources) = &mut self.sources {
-            sources.add(key.version, key.inside);
+            sources.add(source.0, source.1);
         }
         self.len += 1;
         self.peak = self.peak.max(self.len as u64);
@@ -363,13 +385,17 @@ impl Bindings {
     }
 
     /// A free outside port for a binding with this key, taken.
-    fn take_port(&mut self, key: &Key, config: &Config) -> Option<(u16, u16)> {
-        let among = config.outside.of_version(key.version);
-        let home = among.start + scale(key.home_hash(), among.len());
-        // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
-        // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
-        let like = (key.protocol == Protocol::Udp).then_some(key.inside_port);
-        self.ports.take(key.protocol as usize, home, among, key.hash(config.port_key), like)
+    fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
+        let wanted = Wanted {
+            version: key.version,
+            protocol: key.protocol,
+            home: config.outside.named(key.version, key.home_hash()),
+            hash: key.hash(config.port_key),
+            // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
+            // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
+            like: (key.protocol == Protocol::Udp).then_some(key.inside_port),
+        };
+        self.ports.take(&wanted)
     }
 
     /// A packet came in by the binding.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_packet::{InsideKey, Prefix};
+use warpline_packet::{AddressBlocks, InsideKey, Prefix};
 
-use super::addresses::{Blocks, POOL_MAX, Pool, PortRange, overlap, size};
+use super::addresses::{Overlap, Pool, PortRange, overlaps};
 use super::bindings::Class;
 use super::rules;
 use crate::keyed::HashKey;
@@ -20,7 +20,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "outside",
-        allowed: "a list of addresses or prefixes, 1024 addresses at most",
+        allowed: "a list of addresses or prefixes, 2^64 addresses of IPv6 at most",
         default: "required, or said by `rules`",
         help: "addresses that they are translated to; every address of a prefix is used",
     },
@@ -133,7 +133,6 @@ const DEPENDENCES: [(&str, Dependence); 3] = [
 /// What the table means.
 #[derive(Debug)]
 pub(super) struct Config {
-    pub(super) inside: Blocks,
     pub(super) outside: Pool,
     pub(super) ports: PortRange,
     pub(super) mapping: Dependence,
@@ -170,7 +169,13 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         }
     }
     check_families(section, &inside, &outside);
-    check_pool(section, &inside, &outside);
+    check_overlaps(section, &inside, &outside);
+    let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
+    let has_v6 = inside.ranges(6).next().is_some();
+    let pool = Pool::new(&outside);
+    if pool.is_none() {
+        section.mistake("outside", "`outside` has more than 2^64 addresses of IPv6");
+    }
     let ports = match section.has("ports") {
         true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
         false => said.ports.unwrap_or(PortRange::DEFAULT),
@@ -186,8 +191,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         return None;
     }
     Some(Config {
-        inside: Blocks::new(&inside),
-        outside: Pool::new(&outside),
+        outside: pool?,
         ports,
         mapping,
         filtering,
@@ -198,7 +202,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         remotes,
         timeouts,
         inbound_refresh,
-        has_v6: inside.iter().any(|prefix| prefix.address().is_ipv6()),
+        has_v6,
         key: Arc::new(InsideKey {
             inside,
             outside,
@@ -233,18 +237,25 @@ fn check_families(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefi
     }
 }
 
-fn check_pool(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
-    let total = outside.iter().fold(0, |sum: u128, &prefix| sum.saturating_add(size(prefix)));
-    if total > POOL_MAX {
-        section.mistake("outside", format!("`outside` has more than {POOL_MAX} addresses"));
+fn check_overlaps(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
+    for overlap in overlaps(inside, outside) {
+        let text = match overlap {
+            Overlap::Inside(own, other) => {
+                format!("{own} in `outside` overlaps {other} in `inside`")
+            }
+            Overlap::Outside(own, other) => {
+                format!("`outside` has {own} and {other}, which overlap")
+            }
+        };
+        section.mistake("outside", text);
     }
-    for (place, &own) in outside.iter().enumerate() {
-        if let Some(other) = inside.iter().find(|&&other| overlap(own, other)) {
-            section.mistake("outside", format!("{own} in `outside` overlaps {other} in `inside`"));
-        }
-        if let Some(other) = outside[..place].iter().find(|&&other| overlap(own, other)) {
-            section.mistake("outside", format!("`outside` has {own} and {other}, which overlap"));
-        }
+}
+
+impl Config {
+    /// Whether an address is translated.
+    #[inline]
+    pub(super) fn is_inside(&self, version: u8, address: u128) -> bool {
+        self.key.inside.contains_number(version, address)
     }
 }
 

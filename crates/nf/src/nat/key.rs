@@ -23,19 +23,24 @@ impl Protocol {
 /// depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    pub(super) inside: u128,
-    remote: u128,
+    inside: Address,
+    remote: Address,
     pub(super) inside_port: u16,
     remote_port: u16,
     pub(super) protocol: Protocol,
     pub(super) version: u8,
 }
 
+/// An address that is aligned like a word: a binding has no room for padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(8))]
+struct Address(u128);
+
 impl Key {
     /// Of no binding.
     pub(super) const UNUSED: Self = Self {
-        inside: 0,
-        remote: 0,
+        inside: Address(0),
+        remote: Address(0),
         inside_port: 0,
         remote_port: 0,
         protocol: Protocol::Tcp,
@@ -55,30 +60,38 @@ impl Key {
             Dependence::AddressAndPortDependent => (remote.address, remote.port),
         };
         let Endpoint { address, port } = inside;
-        Self { inside: address, remote, inside_port: port, remote_port, protocol, version }
+        let (inside, remote) = (Address(address), Address(remote));
+        Self { inside, remote, inside_port: port, remote_port, protocol, version }
+    }
+
+    /// The inside address.
+    pub(super) fn inside_address(&self) -> u128 {
+        self.inside.0
     }
 
     /// The inside endpoint.
     pub(super) fn inside(&self) -> Endpoint {
-        Endpoint { address: self.inside, port: self.inside_port }
+        Endpoint { address: self.inside.0, port: self.inside_port }
     }
 
     /// Where its binding is looked for in a table of this key, or where its outside port is.
     pub(super) fn hash(&self, key: HashKey) -> u32 {
         let ports = u64::from(self.inside_port) << 16 | u64::from(self.remote_port);
         let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
-        key.of([self.inside, self.remote], ports << 16 ^ kind)
+        key.of([self.inside.0, self.remote.0], ports << 16 ^ kind)
     }
 
     /// A hash of the inside address alone, without a key: hosts keep their outside address by it, from run to run too.
-    pub(super) fn home_hash(&self) -> u32 {
+    pub(super) fn home_hash(&self) -> u64 {
+        let inside = self.inside_address();
         let folded = match self.version {
-            4 => self.inside as u32,
+            4 => inside as u32,
             _ => {
-                let word = |at: u32| mix32((self.inside >> (32 * at)) as u32 ^ at);
+                let word = |at: u32| mix32((inside >> (32 * at)) as u32 ^ at);
                 word(0) ^ word(1) ^ word(2) ^ word(3)
             }
         };
-        mix32(folded ^ 0x5bd1_e995)
+        let (high, low) = (mix32(folded ^ 0x5bd1_e995), mix32(folded ^ 0x9e37_79b9));
+        u64::from(high) << 32 | u64::from(low)
     }
 }

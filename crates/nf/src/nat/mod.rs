@@ -13,6 +13,7 @@ mod iptables_rules;
 pub(crate) mod kernels;
 pub(crate) mod key;
 mod nft_rules;
+mod port_bitmaps;
 mod ports;
 mod remotes;
 mod rules;

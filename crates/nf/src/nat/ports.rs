@@ -1,132 +1,265 @@
-//! A shard's outside ports: a bitmap for each protocol and outside address.
-
-use core::ops::Range;
+//! A shard's outside ports: those that it has of each outside address, for each protocol.
+//!
+//! An address and protocol has a [`Set`] while a port of it is taken. So memory is bounded by the bindings, however many
+//! addresses there are. Where one shard has all ports, a set has a bitmap for each block of them.
 
 use warpline_packet::{SHARDS, Shard};
 
-use super::addresses::PortRange;
-use super::index::scale;
+use super::addresses::{Pool, PortRange};
+use super::bindings::Outside;
+use super::index::{Index, scale};
+use super::key::Protocol;
+use super::port_bitmaps::{NO_BITMAP, PortBitmaps};
+use crate::keyed::HashKey;
 
-/// Which ports of the shard's block are taken.
+/// Addresses after a full one that are tried in turn. After these, any address with ports in use and ports left will do:
+/// no flood makes a search long.
+const TRIED_IN_TURN: u128 = 64;
+
+/// The port that a binding asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) version: u8,
+    pub(super) protocol: Protocol,
+    /// The number of the address that it should be of.
+    pub(super) home: u64,
+    /// Names the port from which the search begins.
+    pub(super) hash: u32,
+    /// A port as even or odd as the one that it should be.
+    pub(super) like: Option<u16>,
+}
+
+impl Wanted {
+    fn group(&self) -> usize {
+        group(self.version, self.protocol)
+    }
+}
+
+/// Addresses of one version for one protocol have ports of their own.
+const GROUPS: usize = 2 * Protocol::COUNT;
+
+fn group(version: u8, protocol: Protocol) -> usize {
+    2 * protocol as usize + usize::from(version == 6)
+}
+
+/// An address and protocol with taken ports.
+struct Set {
+    address: u64,
+    /// Ports that are taken: at least one.
+    used: u32,
+    group: u8,
+    /// The neighbours in the list of sets with free ports.
+    older: u32,
+    newer: u32,
+}
+
+/// The sets of a group.
+#[derive(Clone, Copy)]
+struct Group {
+    addresses: u128,
+    /// Sets without a free port.
+    full: u128,
+    /// Of sets with free ports, the one that has been so for longest, and the last one.
+    oldest: u32,
+    newest: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Which ports of the shard are taken.
 pub(super) struct Ports {
     first: u16,
-    count: usize,
-    words: usize,
-    addresses: usize,
-    bits: Vec<u64>,
-    used: Vec<u16>,
+    /// Ports in a block, and blocks in a set.
+    block: usize,
+    blocks: usize,
+    hash_key: HashKey,
+    index: Index,
+    sets: Vec<Set>,
+    free: Vec<u32>,
+    /// By set and block.
+    bitmap_of: Vec<u32>,
+    bitmaps: PortBitmaps,
+    groups: [Group; GROUPS],
 }
 
 impl Ports {
-    /// The ports that `shard` has of each of `addresses` addresses, for `protocols` protocols: its
-    /// block, or all 64 blocks where there is one shard.
-    pub(super) fn new(range: PortRange, shard: Shard, protocols: usize, addresses: usize) -> Self {
+    /// The ports that `shard` has of each address of `pool`: its block, or all 64 blocks where there is one shard. No
+    /// more than `bindings` ports, and one besides, may be taken at once.
+    pub(super) fn new(range: PortRange, shard: Shard, pool: &Pool, bindings: usize) -> Self {
         let block = usize::from(range.per_shard());
-        let count = block * (SHARDS / shard.of());
-        let first = range.first() + (shard.index() * block) as u16;
-        let words = count.div_ceil(64);
-        let mut bits = vec![0; words * protocols * addresses];
-        if !count.is_multiple_of(64) {
-            // What the last word has too many is taken for good.
-            bits.chunks_mut(words).for_each(|block| block[words - 1] = u64::MAX << (count % 64));
+        let blocks = SHARDS / shard.of();
+        let most = |count: u128| count.min(bindings as u128 + 1) as usize;
+        let pairs = Protocol::COUNT as u128 * (pool.len(4) + pool.len(6));
+        let (sets, bitmaps) = (most(pairs), most(pairs * blocks as u128));
+        let group = |version| {
+            let addresses = pool.len(version);
+            Group { addresses, full: 0, oldest: NONE, newest: NONE }
+        };
+        Self {
+            first: range.first() + (shard.index() * block) as u16,
+            block,
+            blocks,
+            hash_key: HashKey::new(),
+            index: Index::new(sets),
+            sets: Vec::with_capacity(sets),
+            free: Vec::with_capacity(sets),
+            bitmap_of: Vec::with_capacity(sets * blocks),
+            bitmaps: PortBitmaps::new(block, bitmaps),
+            groups: core::array::from_fn(|at| group(if at % 2 == 0 { 4 } else { 6 })),
         }
-        let used = vec![0; protocols * addresses];
-        Self { first, count, words, addresses, bits, used }
     }
 
-    /// Takes a free port: the first from a place that `hash` names on, of the home address or of
-    /// those behind it in `among`; one as even or odd as `like`, where it is given, before others.
-    pub(super) fn take(
-        &mut self,
-        protocol: usize,
-        home: usize,
-        among: Range<usize>,
-        hash: u32,
-        like: Option<u16>,
-    ) -> Option<(u16, u16)> {
-        let start = scale(hash, self.count);
-        for address in (home..among.end).chain(among.start..home) {
-            let set = protocol * self.addresses + address;
-            if usize::from(self.used[set]) == self.count {
-                continue;
-            }
-            let alike = like.and_then(|like| self.search(set, start, self.parity_mask(like)));
-            let Some(bit) = alike.or_else(|| self.search(set, start, u64::MAX)) else { continue };
-            self.used[set] += 1;
-            self.bits[set * self.words + bit / 64] |= 1 << (bit % 64);
-            return Some((address as u16, self.first + bit as u16));
+    /// Takes a free port: the first from the place that the hash names on, of the home address if that has one; one as
+    /// even or odd as asked before others.
+    pub(super) fn take(&mut self, wanted: &Wanted) -> Option<Outside> {
+        let (address, set) = self.choose(wanted)?;
+        let port = self.search(set, wanted)?;
+        let set = if set == NONE { self.open(address, wanted.group()) } else { set };
+        let (block, bit) = (port / self.block, port % self.block);
+        self.bitmaps.take(&mut self.bitmap_of[set as usize * self.blocks + block], bit);
+        self.sets[set as usize].used += 1;
+        if self.is_full(set) {
+            self.unlist(set);
+            self.groups[wanted.group()].full += 1;
         }
-        None
+        let Wanted { version, protocol, .. } = *wanted;
+        Some(Outside { version, protocol, address, port: self.first + port as u16 })
     }
 
     /// Gives back a port that was taken.
-    pub(super) fn release(&mut self, protocol: usize, address: u16, port: u16) {
-        let set = protocol * self.addresses + usize::from(address);
-        let bit = usize::from(port - self.first);
-        self.used[set] -= 1;
-        self.bits[set * self.words + bit / 64] &= !(1 << (bit % 64));
+    pub(super) fn release(&mut self, outside: &Outside) {
+        let group = group(outside.version, outside.protocol);
+        let set = self.find(outside.address, group);
+        if set == NONE {
+            return;
+        }
+        if self.is_full(set) {
+            self.groups[group].full -= 1;
+            self.enlist(set);
+        }
+        let port = usize::from(outside.port - self.first);
+        let (block, bit) = (port / self.block, port % self.block);
+        self.bitmaps.release(&mut self.bitmap_of[set as usize * self.blocks + block], bit);
+        self.sets[set as usize].used -= 1;
+        if self.sets[set as usize].used == 0 {
+            self.unlist(set);
+            self.index.remove(self.hash(outside.address, group), set);
+            self.free.push(set);
+        }
     }
 
-    /// The bits of a word whose ports are as even or odd as `like`.
-    fn parity_mask(&self, like: u16) -> u64 {
-        const EVEN_BITS: u64 = 0x5555_5555_5555_5555;
-        EVEN_BITS << ((like ^ self.first) & 1)
-    }
-
-    fn search(&self, set: usize, start: usize, mask: u64) -> Option<usize> {
-        let words = &self.bits[set * self.words..][..self.words];
-        let (first, skipped) = (start / 64, u64::MAX << (start % 64));
-        let free = |word: usize, mask: u64| {
-            let free = !words[word] & mask;
-            (free != 0).then(|| word * 64 + free.trailing_zeros() as usize)
+    /// An address with a free port, and its set; [`NONE`] where all its ports are free.
+    fn choose(&self, wanted: &Wanted) -> Option<(u64, u32)> {
+        let group = &self.groups[wanted.group()];
+        if group.full == group.addresses {
+            return None;
+        }
+        let after = |n: u128| {
+            let place = u128::from(wanted.home) + n;
+            let address = if place < group.addresses { place } else { place - group.addresses };
+            let set = self.find(address as u64, wanted.group());
+            (set == NONE || !self.is_full(set)).then_some((address as u64, set))
         };
-        free(first, mask & skipped)
-            .or_else(|| (first + 1..self.words).find_map(|word| free(word, mask)))
-            .or_else(|| (0..first).find_map(|word| free(word, mask)))
-            .or_else(|| free(first, mask & !skipped))
+        let in_turn = group.addresses.min(TRIED_IN_TURN);
+        let oldest = || {
+            let set = self.sets.get(group.oldest as usize)?;
+            Some((set.address, group.oldest))
+        };
+        let near = (0..in_turn).find_map(after);
+        near.or_else(oldest).or_else(|| (in_turn..group.addresses).find_map(after))
+    }
+
+    /// A free port of a set, counted from the shard's first one.
+    fn search(&self, set: u32, wanted: &Wanted) -> Option<usize> {
+        let start = scale(wanted.hash, self.block * self.blocks);
+        let alike = wanted.like.and_then(|like| self.search_from(set, start, Some(like)));
+        alike.or_else(|| self.search_from(set, start, None))
+    }
+
+    fn search_from(&self, set: u32, start: usize, like: Option<u16>) -> Option<usize> {
+        let (own, at) = (start / self.block, start % self.block);
+        let rest = (own + 1..self.blocks).chain(0..own).map(|block| (block, 0..self.block));
+        let mut parts = [(own, at..self.block)].into_iter().chain(rest).chain([(own, 0..at)]);
+        parts.find_map(|(block, among)| {
+            let bitmap = match set {
+                NONE => NO_BITMAP,
+                _ => self.bitmap_of[set as usize * self.blocks + block],
+            };
+            let mask = like.map_or(u64::MAX, |like| self.parity_mask(block, like));
+            let found = self.bitmaps.search(bitmap, among, mask)?;
+            Some(block * self.block + found)
+        })
+    }
+
+    /// The bits of a word of a block whose ports are as even or odd as `like`.
+    fn parity_mask(&self, block: usize, like: u16) -> u64 {
+        const EVEN_BITS: u64 = 0x5555_5555_5555_5555;
+        let first = self.first.wrapping_add((block * self.block) as u16);
+        EVEN_BITS << ((like ^ first) & 1)
+    }
+
+    fn is_full(&self, set: u32) -> bool {
+        self.sets[set as usize].used as usize == self.block * self.blocks
+    }
+
+    fn hash(&self, address: u64, group: usize) -> u32 {
+        self.hash_key.of([address.into(), 0], group as u64)
+    }
+
+    /// The set of an address in a group; [`NONE`] where it has none.
+    fn find(&self, address: u64, group: usize) -> u32 {
+        let is = |set: u32| {
+            let set = &self.sets[set as usize];
+            (set.address, usize::from(set.group)) == (address, group)
+        };
+        self.index.find(self.hash(address, group), is).unwrap_or(NONE)
+    }
+
+    /// Makes a set. Its caller takes a port of it at once.
+    fn open(&mut self, address: u64, group: usize) -> u32 {
+        let made = Set { address, used: 0, group: group as u8, older: NONE, newer: NONE };
+        let set = match self.free.pop() {
+            Some(set) => set,
+            None => {
+                self.bitmap_of.resize(self.bitmap_of.len() + self.blocks, NO_BITMAP);
+                self.sets.len() as u32
+            }
+        };
+        match self.sets.get_mut(set as usize) {
+            Some(old) => *old = made,
+            None => self.sets.push(made),
+        }
+        self.index.insert(self.hash(address, group), set);
+        self.enlist(set);
+        set
+    }
+
+    /// Puts a set at the end of the list of those with free ports.
+    fn enlist(&mut self, set: u32) {
+        let group = &mut self.groups[usize::from(self.sets[set as usize].group)];
+        let older = core::mem::replace(&mut group.newest, set);
+        match older {
+            NONE => group.oldest = set,
+            _ => self.sets[older as usize].newer = set,
+        }
+        let own = &mut self.sets[set as usize];
+        (own.older, own.newer) = (older, NONE);
+    }
+
+    fn unlist(&mut self, set: u32) {
+        let Set { older, newer, group, .. } = self.sets[set as usize];
+        let group = &mut self.groups[usize::from(group)];
+        match older {
+            NONE => group.oldest = newer,
+            _ => self.sets[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => group.newest = older,
+            _ => self.sets[newer as usize].older = older,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    /// 100 ports a shard, so that a word is cut.
-    const RANGE: &str = "1001-7400";
-
-    #[test]
-    fn every_port_is_handed_out_once() {
-        let mut ports = Ports::new(RANGE.parse().unwrap(), Shard::new(3), 3, 2);
-        let mut seen = HashSet::new();
-        for i in 0..200u32 {
-            let hash = i.wrapping_mul(0x9e37_79b1);
-            let (address, port) = ports.take(1, 1, 0..2, hash, Some(i as u16)).unwrap();
-            assert!((1301..1401).contains(&port), "{port}");
-            assert_eq!(address, if i < 100 { 1 } else { 0 }, "the home address first");
-            assert!(seen.insert((address, port)));
-        }
-        assert_eq!(ports.take(1, 1, 0..2, 0, None), None);
-        assert!(ports.take(2, 1, 0..2, 0, None).is_some(), "protocols are apart");
-        ports.release(1, 0, 1350);
-        assert_eq!(ports.take(1, 1, 0..2, u32::MAX, Some(1)), Some((0, 1350)), "any parity");
-    }
-
-    #[test]
-    fn parity_is_kept_while_it_can_be() {
-        let mut ports = Ports::new(RANGE.parse().unwrap(), Shard::new(0), 1, 1);
-        for i in 0..50 {
-            let (_, port) = ports.take(0, 0, 0..1, i << 26, Some(7)).unwrap();
-            assert_eq!(port % 2, 1);
-        }
-        assert_eq!(ports.take(0, 0, 0..1, 0, Some(7)).unwrap().1 % 2, 0);
-    }
-
-    #[test]
-    fn one_shard_has_all_blocks() {
-        let mut ports = Ports::new(RANGE.parse().unwrap(), Shard::WHOLE, 1, 1);
-        let mut take = || ports.take(0, 0, 0..1, 1 << 31, None);
-        let all: HashSet<_> = std::iter::from_fn(&mut take).collect();
-        assert_eq!(all.len(), 6400);
-    }
-}
+#[path = "ports_tests.rs"]
+mod tests;

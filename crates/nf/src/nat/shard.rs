@@ -7,7 +7,7 @@ use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use super::Refusal;
 use super::addresses::Endpoint;
-use super::bindings::{Bindings, Class, Sought};
+use super::bindings::{Bindings, Class, Outside, Sought};
 use super::config::{Config, Dependence};
 use super::content::{Content, Flow, content};
 use super::fragments::Fragments;
@@ -42,7 +42,7 @@ struct Counts {
 enum Course {
     Out,
     /// To the outside address of this number.
-    In(u16),
+    In(u64),
     Past,
     Refused(Refusal),
 }
@@ -98,10 +98,10 @@ impl NatShard {
             };
         }
         let outside = config.outside.find(version, dst);
-        if !config.inside.contains(version, src) {
+        if !config.is_inside(version, src) {
             return outside.map_or(Course::Past, Course::In);
         }
-        if config.inside.contains(version, dst) || stays_on_link(version, dst) {
+        if config.is_inside(version, dst) || stays_on_link(version, dst) {
             Course::Past
         } else if outside.is_some() {
             Course::Refused(Refusal::Hairpin)
@@ -116,7 +116,8 @@ impl NatShard {
         let number = match content(packet)? {
             Content::LaterFragment => {
                 let found = self.fragments.find(packet, (src, dst), self.bindings.now());
-                let address = self.config.outside.address(found.ok_or(Refusal::Fragment)?);
+                let number = found.ok_or(Refusal::Fragment)?;
+                let address = self.config.outside.address(packet.version(), number);
                 let to = Endpoint { address, port: 0 };
                 return Ok(Rewrite { action: Action::SourceAddress, to });
             }
@@ -135,7 +136,7 @@ impl NatShard {
             let now = self.bindings.now();
             self.fragments.remember(packet, (src, dst), binding.outside, now);
         }
-        let address = self.config.outside.address(binding.outside);
+        let address = self.config.outside.address(packet.version(), binding.outside);
         Ok(Rewrite { action, to: Endpoint { address, port: binding.port } })
     }
 
@@ -152,14 +153,15 @@ impl NatShard {
         }
         let (config, version) = (&self.config, packet.version());
         let (src, dst) = packet.addresses();
-        if config.inside.contains(version, src) {
+        if config.is_inside(version, src) {
             let inside = Endpoint { address: src, port: packet.src_port() };
             let remote = Endpoint { address: dst, port: packet.dst_port() };
             let key = Key::new(version, protocol, inside, remote, config.mapping);
             return Some(self.bindings.sought(&key));
         }
         let outside = config.outside.find(version, dst)?;
-        Some(self.bindings.sought_outside(protocol, outside, packet.dst_port()))
+        let outside = Outside { version, protocol, address: outside, port: packet.dst_port() };
+        Some(self.bindings.sought_outside(&outside))
     }
 
     /// The binding of an outbound packet, found or made.
@@ -237,7 +239,8 @@ impl NatShard {
         self.bindings.find(&key).ok_or(Refusal::NoBinding)
     }
 
-    fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, outside: u16) -> Done {
+    fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, address: u64) -> Done {
+        let version = packet.version();
         let (number, action) = match content(packet)? {
             Content::LaterFragment => return Err(Refusal::Fragment),
             Content::Flow(flow) if flow.protocol == Protocol::Icmp && flow.opens => {
@@ -245,7 +248,9 @@ impl NatShard {
             }
             Content::Flow(flow) => {
                 let remote = remote(flow.protocol, src, flow.src_port);
-                let number = self.permitted(flow.protocol, outside, flow.dst_port, remote)?;
+                let protocol = flow.protocol;
+                let outside = Outside { version, protocol, address, port: flow.dst_port };
+                let number = self.permitted(&outside, remote)?;
                 self.bindings.answer(number);
                 if flow.protocol == Protocol::Tcp {
                     self.follow(number, remote, flow.tcp_flags, Way::In);
@@ -254,33 +259,29 @@ impl NatShard {
                 }
                 (number, Action::Destination)
             }
-            Content::Error => (self.inbound_error(packet, outside)?, Action::ErrorIn),
+            Content::Error => (self.inbound_error(packet, address)?, Action::ErrorIn),
         };
         Ok(Rewrite { action, to: self.bindings.get(number).key.inside() })
     }
 
     /// The binding that an error from outside is about. RFC 5508, REQ-4: "the NAT device MUST NOT
     /// refresh or delete the NAT Session".
-    fn inbound_error(&self, packet: &PacketMut<'_>, outside: u16) -> Result<u32, Refusal> {
+    fn inbound_error(&self, packet: &PacketMut<'_>, address: u64) -> Result<u32, Refusal> {
         let quote = quote(packet)?;
         // What left of an echo is a request.
         let left = quote.asks || quote.protocol != Protocol::Icmp;
-        if quote.src.address != self.config.outside.address(outside) || !left {
+        let version = packet.version();
+        if quote.src.address != self.config.outside.address(version, address) || !left {
             return Err(Refusal::BadQuote);
         }
-        let remote = remote(quote.protocol, quote.dst.address, quote.dst.port);
-        self.permitted(quote.protocol, outside, quote.src.port, remote)
+        let (protocol, port) = (quote.protocol, quote.src.port);
+        let remote = remote(protocol, quote.dst.address, quote.dst.port);
+        self.permitted(&Outside { version, protocol, address, port }, remote)
     }
 
     /// The binding of an outside endpoint, if `remote` may send to it.
-    fn permitted(
-        &self,
-        protocol: Protocol,
-        outside: u16,
-        port: u16,
-        remote: Endpoint,
-    ) -> Result<u32, Refusal> {
-        let found = self.bindings.find_outside(protocol, outside, port);
+    fn permitted(&self, outside: &Outside, remote: Endpoint) -> Result<u32, Refusal> {
+        let found = self.bindings.find_outside(outside);
         let number = found.ok_or(Refusal::NoBinding)?;
         let now = self.bindings.now().as_nanos();
         let permits = self.remotes.permits(number, remote, self.config.filtering, now);

@@ -39,7 +39,6 @@ fn mistakes_are_all_told() {
     let expected = [
         "[nat] has no key `speed`",
         "`inside` has IPv6 prefixes, `outside` has no IPv6 address",
-        "`outside` has more than 1024 addresses",
         "10.1.2.3/32 in `outside` overlaps 10.0.0.0/8 in `inside`",
         "`outside` has 203.0.113.7/32 and 203.0.113.0/24, which overlap",
         "`ports`: \"1-9\": fewer than 64 ports",
@@ -66,6 +65,8 @@ fn what_is_missing_is_told() {
     assert_eq!(families, ["`outside` has IPv6 addresses, `inside` has no IPv6 prefix"]);
     let whole = mistakes("inside = [\"fd00::/8\"]\noutside = [\"::/0\"]");
     assert_eq!(whole.len(), 2, "{whole:?}");
+    let large = "inside = [\"fd00::/8\"]\noutside = [\"2001:db8::/63\"]";
+    assert_eq!(mistakes(large), ["`outside` has more than 2^64 addresses of IPv6"]);
     let short = "inside = \"10.0.0.0/8\"\noutside = \"203.0.113.1\"\nudp_timeout_s = 1\n";
     assert_eq!(mistakes(short).len(), 1);
     assert_eq!(mistakes(&format!("{short}short_timeouts = true")), [""; 0]);

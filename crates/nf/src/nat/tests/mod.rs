@@ -3,6 +3,7 @@
 mod cases;
 pub(crate) mod frames;
 mod model;
+mod pools;
 mod random;
 mod rules;
 
