@@ -3,16 +3,25 @@
 use std::path::Path;
 use std::process::Command;
 
-const FLAGS: [&str; 7] =
-    ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+#[rustfmt::skip]
+const FLAGS: [&str; 9] = [
+    "-std=c11", "-D_GNU_SOURCE", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Wno-parentheses", "-Werror", "-pthread",
+];
 
 /// A program's sources, with what they are to define.
-const PROGRAMS: [(&str, &[&str], &[&str]); 1] = [(
-    "memory",
-    &["memory_check.c", "memory.c"],
-    // A range small enough to go round in it.
-    &["-DMEMORY_BITS=24", "-DCAPACITY_BITS=20"],
-)];
+const PROGRAMS: [(&str, &[&str], &[&str]); 2] = [
+    (
+        "memory",
+        &["memory_check.c", "memory.c"],
+        // A range small enough to go round in it.
+        &["-DMEMORY_BITS=24", "-DCAPACITY_BITS=20"],
+    ),
+    (
+        "ptx",
+        &["ptx_check.c", "ptx_parse.c", "ptx_decode.c", "ptx_registers.c", "ptx_run.c", "memory.c"],
+        &[],
+    ),
+];
 
 #[test]
 fn parts_of_the_stub_do_what_they_should() {

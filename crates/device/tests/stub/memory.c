@@ -42,6 +42,12 @@ int memory_is_device(address at)
     return at - first < (address)1 << MEMORY_BITS;
 }
 
+address memory_first(void)
+{
+    pthread_once(&once, start);
+    return first;
+}
+
 void *memory_backing(address at) { return bytes_of + (at - first); }
 unsigned char *memory_states(address at) { return states_of + (at - first); }
 

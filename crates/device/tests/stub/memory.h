@@ -32,6 +32,8 @@ enum memory_outcome memory_read(void *to, address from, size_t bytes);
 enum memory_outcome memory_write(address to, const void *from, size_t bytes);
 enum memory_outcome memory_copy(address to, address from, size_t bytes);
 
+/* Where the device's range begins. */
+address memory_first(void);
 /* Whether the address lies in the device's range, allocated or not. */
 int memory_is_device(address at);
 /* The bytes behind an address of the device's range, for kernels that the host's compiler made. */

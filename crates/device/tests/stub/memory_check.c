@@ -31,6 +31,10 @@ static void bounds(void)
     WANT(memory_free(at) == MEMORY_FINE && memory_free(at) == MEMORY_UNKNOWN);
     WANT(memory_read(bytes, at, 1) == MEMORY_OUT_OF_BOUNDS);
     WANT(memory_free(other) == MEMORY_FINE);
+    /* Two that fill their rooms don't touch. */
+    WANT(memory_allocate(&at, 256) == MEMORY_FINE && memory_allocate(&other, 256) == MEMORY_FINE);
+    WANT(memory_write(at, bytes, 257) == MEMORY_OUT_OF_BOUNDS && memory_write(other, bytes, 257) == MEMORY_OUT_OF_BOUNDS);
+    memory_free(at), memory_free(other);
 }
 
 static void states(void)
