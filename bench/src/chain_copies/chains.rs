@@ -63,10 +63,10 @@ pub struct PaperChain {
 
 const FIREWALL: &str = "rules = 'rules'\ndefault = 'accept'";
 const NIDS: &str = "rules = 'sensor'";
-const OPEN: &str = "sas = 'copies-in'\ndefault = 'bypass'\nreassembly = 0";
-const OPEN_IN_UDP: &str = "sas = 'copies-udp-in'\ndefault = 'bypass'\nreassembly = 0";
-const SEAL: &str = "sas = 'copies-out'\npolicies = 'copies-policies'\nnonce_state = 'copies-nonces'\n\
-    reassembly = 0";
+const OPEN: &str = "sas = 'copies-in'\ndefault = 'bypass'";
+const OPEN_IN_UDP: &str = "sas = 'copies-udp-in'\ndefault = 'bypass'";
+const SEAL: &str =
+    "sas = 'copies-out'\npolicies = 'copies-policies'\nnonce_state = 'copies-nonces'";
 const NAT: &str = "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113.2']";
 const BALANCER: &str = "services = 'services'\ntable_size = 1009";
 const ROUTER: &str = "routes = 'routes'";

@@ -2,9 +2,9 @@
 //!
 //! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
 
-use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, Mirrored, NextHop, ReasonOf, VerdictOf};
+use crate::arena::{DroppedBy, Flagged, Link, Mirrored, NextHop, ReasonOf, VerdictOf};
 use crate::wire::{ethernet, ipv4, ipv6};
-use crate::{Field, FieldSet, Flags, Headers, LinkType, PacketMut, Reason, ScratchWord, Verdict};
+use crate::{Field, FieldSet, Headers, LinkType, PacketMut, Reason, ScratchWord, Verdict};
 
 impl PacketMut<'_> {
     #[inline(always)]
@@ -121,17 +121,7 @@ impl PacketMut<'_> {
     pub fn reparse(&mut self) {
         self.check_writes(FieldSet::HEADERS);
         self.check_all(FieldSet::PARSED);
-        let (link, wire_len) = (self.link(), self.wire_len());
-        self.batch.table.set_unalike();
-        let mut rows = self.batch.table.frames_mut(self.index..self.index + 1, HeadersOf);
-        let Some((frame, headers)) = rows.next() else { return };
-        let made = headers.flags.has(Flags::GENERATED);
-        // In place, as ingress does.
-        *headers = Headers::default();
-        headers.find(frame, link, wire_len);
-        if made {
-            headers.flags.set(Flags::GENERATED);
-        }
+        self.batch.find_headers(self.index);
     }
 
     #[inline(always)]

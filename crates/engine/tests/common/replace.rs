@@ -13,7 +13,7 @@ pub(crate) struct Replace {
 
 impl Replace {
     pub(crate) fn new() -> Self {
-        let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
+        let all = ReadWrite::new(FieldSet::ALL, FieldSet::EMPTY);
         Self { access: Access { before: all, ..Access::run_only(ReadWrite::NONE) } }
     }
 }
@@ -51,7 +51,6 @@ impl Before for Filler {
             own.copy_from_slice(batch.packet(index).frame());
             filler.fill(0x77);
             let is_placed = emit.replace(batch, index, &self.bytes);
-            batch.packet_mut(index).reparse();
             self.replaced += u64::from(is_placed);
             self.refused += u64::from(!is_placed);
         }

@@ -34,9 +34,10 @@ pub(super) const fn of(
     with_selectors: f32,
 ) -> Access {
     let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
-    let (reads, writes) = match reassembles {
-        true => (BYTES, BYTES),
-        false => (ASKED.union(MEASURED).union(FieldSet::HEADERS), FieldSet::EMPTY),
+    // A datagram that was put together is another frame: to replace one is not to write its fields.
+    let reads = match reassembles {
+        true => BYTES,
+        false => ASKED.union(MEASURED).union(FieldSet::HEADERS),
     };
     let written = settles.union(words);
     // Frames of packets that are not flagged are left alone behind the cipher.
@@ -45,7 +46,7 @@ pub(super) const fn of(
     let cause = FieldSet::of(&[Field::Ingress, Field::FlowHash, Field::Shard]);
     let reads_flagged = if answers { BYTES.union(cause) } else { BYTES };
     Access {
-        before: ReadWrite::new(reads.with(Field::Timestamp), writes.union(written)),
+        before: ReadWrite::new(reads.with(Field::Timestamp), written),
         run: ReadWrite::new(BYTES.union(words), BYTES.union(written)),
         after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
         // What is opened again, what an SA's selectors are asked about, and what is told of.

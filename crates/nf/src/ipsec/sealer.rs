@@ -177,10 +177,7 @@ impl Sealer {
             matches!(taken, Taken::Complete(frame) if emit.replace(batch, index, frame));
         let packet = &mut batch.packet_mut(index);
         match taken {
-            Taken::Complete(_) if is_placed => {
-                packet.reparse();
-                return !packet.reject_malformed();
-            }
+            Taken::Complete(_) if is_placed => return !packet.reject_malformed(),
             Taken::Complete(_) => packet.drop(reason::TOO_BIG),
             Taken::Stored => packet.absorb(),
             Taken::Refused(Why::TooLong) => packet.drop(reason::TOO_BIG),

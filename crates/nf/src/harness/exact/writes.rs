@@ -30,8 +30,14 @@ impl Writes {
     }
 }
 
-/// How many fields are not declared as written, and were not; or one that was.
+/// How many fields are not declared as written, and were not; or one that was. In another room lies another frame
+/// (`Batch::replace`), which is not declared.
 fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
+    let replaced = match was.room() == is.room() {
+        true => FieldSet::EMPTY,
+        false => FieldSet::FRAME | FieldSet::GEOMETRY,
+    };
+    let own = ReadWrite { writes: own.writes | replaced, ..own };
     let mut seen = 0;
     for ((field, was), (_, is)) in was.metadata.iter().zip(&is.metadata) {
         match own.writes.contains(*field) {
