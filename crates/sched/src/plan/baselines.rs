@@ -6,30 +6,34 @@ use warpline_packet::FieldSet;
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::state::{Down, State, UPS, Up};
-use super::{Plan, Step};
+use super::{Plan, Step, Way};
 
 /// `G-NET`: every function for itself.
 pub(super) fn per_nf(problem: &Problem) -> Plan {
     walk(problem, |at| at.take(Up::Direct, Down::Needed).or_else(|| at.take_whole()))
 }
 
-/// `Gaviss`: a run of functions on one device shares whole frames, which go there before the first and come back behind the
-/// last, where any of them writes frames.
+/// `Gaviss`: all of the packet goes to a device before its first function and stays there for its others. What the host changed since
+/// goes there in fields. The frame comes back after the last function, where any of them writes frames.
 pub(super) fn share_all(problem: &Problem) -> Plan {
     walk(problem, |at| {
-        let device = at.problem.functions[at.position].device;
-        let on_device = |position: usize| {
-            at.problem.functions.get(position).is_some_and(|function| function.device == device)
+        let device = at.problem.functions[at.position].device?;
+        let rest = &at.problem.functions[at.position + 1..];
+        let is_last = rest.iter().all(|next| next.device != Some(device));
+        let up = if at.state.mirrors[device].is_none() { Up::Frame } else { Up::Needed };
+        let ways: &[(Up, Down)] = match (is_last, at.writes_frames_so_far()) {
+            // What the host needs meanwhile may cross whole alone.
+            (false, _) => &[(up, Down::Needed), (up, Down::Frame), (Up::Frame, Down::Needed)],
+            // What the host changed goes there first, so that the frame comes back whole.
+            (true, true) => {
+                &[(up, Down::LastFrame), (Up::Stale, Down::LastFrame), (up, Down::Last)]
+            }
+            (true, false) => &[(up, Down::Last)],
         };
-        let is_first = at.position == 0 || !on_device(at.position - 1);
-        let up = if is_first { Up::Frame } else { Up::Needed };
-        let down = match (on_device(at.position + 1), at.writes_frames_so_far()) {
-            (true, _) => Down::Needed,
-            (false, true) => Down::LastFrame,
-            (false, false) => Down::Last,
-        };
-        // A phase on the host wrote to what lies on the device: the frame can't come back whole.
-        at.take(up, down).or_else(|| at.take(up, Down::Last)).or_else(|| at.take_whole())
+        let brings_none = |(step, _): &(Step, State)| step.to_host.way == Way::Nothing;
+        let last = if is_last { at.take(up, Down::Last).filter(brings_none) } else { None };
+        last.or_else(|| ways.iter().find_map(|&(up, down)| at.take(up, down)))
+            .or_else(|| at.take_whole())
     })
 }
 
@@ -76,13 +80,12 @@ impl At<'_> {
         WHOLE.into_iter().find_map(|(up, down)| self.take(up, down))
     }
 
-    /// Whether this function or one in front of it, back to the last one elsewhere, writes frames.
+    /// Whether this function or one before it on its device writes frames.
     fn writes_frames_so_far(&self) -> bool {
         let functions = &self.problem.functions[..=self.position];
         let device = functions[self.position].device;
-        let run = functions.iter().rev().take_while(|function| function.device == device);
-        run.fold(FieldSet::EMPTY, |all, function| all | function.run.writes & FieldSet::FRAME)
-            != FieldSet::EMPTY
+        let mut own = functions.iter().filter(|function| function.device == device);
+        own.any(|function| !(function.run.writes & FieldSet::FRAME).is_empty())
     }
 }
 

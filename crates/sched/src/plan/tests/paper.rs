@@ -92,6 +92,24 @@ fn c5_copies_before_the_firewall() {
     }
 }
 
+/// Gaviss "directly transfers all packets to the GPU memory in the first NF, and the rest of the NFs directly process packets in the GPU
+/// memory" (section VII). It has no functions on the host between, which may change fields.
+#[test]
+fn shared_packets_are_copied_once() {
+    for names in ALL {
+        for len in LENS {
+            let [first, others @ ..] = &crossings(&plan(names, len, Mode::ShareAll))[..] else {
+                panic!("{names:?} has functions on the device")
+            };
+            assert_eq!(first[0], FRAME);
+            let changed = if names == C2 { ENDPOINTS } else { FieldSet::of(&[Field::DstAddr]) };
+            for [(way, fields), _] in others {
+                assert!(*way != Way::Frame && changed.covers(*fields), "{names:?}: {fields}");
+            }
+        }
+    }
+}
+
 #[test]
 fn each_chain_moves_no_more_than_older_systems() {
     for names in ALL {
