@@ -43,7 +43,7 @@ impl Lane {
         lane: usize,
         io: (Queue, Queue),
         (rooms, made): (Rooms, Vec<Batch>),
-        launches: Vec<Option<Launches>>,
+        launches: Vec<Result<Option<Launches>, u8>>,
         clock: Clock,
     ) -> Self {
         let shards = chain.shards(lane, settings.lanes);

@@ -123,9 +123,9 @@ fn has_several_devices(chain: &Chain) -> bool {
     ids().any(|id| ids().next() != Some(id))
 }
 
-/// Functions that share launches as one of the plan, and what they were taken to touch. Where a device does not do its work the packets are
-/// on no mirror any more. So where there are others (`is_beside_others`) the host has all of their frames before, or the device's own mirror
-/// has it.
+/// Functions that share launches as one of the plan, and what they were taken to touch. Where the CPU does a device's work it may take
+/// packets out of the mirrors of others (`is_beside_others`). So the host has all of their frames before, or the device's own mirror has
+/// it. Of a function that never does so ([`takes_out_of_mirrors`]) the host has what `run` touches.
 fn function_of(
     members: &[Instance],
     device: Option<usize>,
@@ -148,7 +148,8 @@ fn function_of(
             let run = one.function.access().run;
             all | run.reads | run.writes
         };
-        function.fallback = match is_beside_others {
+        let takes_out = members.iter().any(|one| takes_out_of_mirrors(&*one.function));
+        function.fallback = match is_beside_others && takes_out {
             true => FieldSet::FRAME,
             false => members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME,
         };
@@ -165,6 +166,15 @@ fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     if is_on_device {
         let seen = match access.before.writes.contains(Field::Verdict) {
             true => access.after.reads | access.after_flagged.reads,
+/// Whether the CPU, where it does a function's work for a device, may change more of a packet than the function's kernels change of all
+/// packets. No mirror has such a packet any more; else each other device's mirror has what the plan says.
+pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
+    let (access, kernels) = (function.access(), function.kernel_access());
+    let shape = FieldSet::FRAME | FieldSet::GEOMETRY;
+    let more = access.run.writes & !kernels.writes | access.after_flagged.writes;
+    !(more & shape).is_empty()
+}
+
             false => FieldSet::EMPTY,
         };
         let before = both(access.before, ReadWrite::new(seen & FieldSet::FRAME, FieldSet::EMPTY));

@@ -171,6 +171,16 @@ fn build(
     let mut mirrors = Mirrors::new(&memory);
     let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);
     let launches = chain.stages.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+    let or_kept = |(stage, launches): (&StagePlan, Option<Launches>)| {
+        let members = &chain.instances[stage.first..stage.first + stage.count];
+        match members.first().and_then(|first| first.on_device.as_ref()) {
+            Some(on) => {
+                launches.ok_or_else(|| mirrors.kept_without(&*on.device, members)).map(Some)
+            }
+            None => Ok(None),
+        }
+    };
+    let launches = chain.stages.iter().zip(launches).map(or_kept).collect();
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));

@@ -141,8 +141,8 @@ pub(crate) struct Stage {
     order: Vec<u16>,
     /// Where its functions are on a device.
     pub(crate) launches: Option<Launches>,
-    /// Whether they were to be, and are not: mirrors don't get what they do.
-    is_instead: bool,
+    /// Where they were to be and are not, the bits of mirrors that have packets all the same.
+    kept_mirrors: Option<u8>,
 }
 
 impl Stage {
@@ -152,15 +152,19 @@ impl Stage {
         plan: &StagePlan,
         shards: &[Shard],
         slots: usize,
-        launches: Option<Launches>,
+        on: Result<Option<Launches>, u8>,
     ) -> Self {
+        let (launches, kept_mirrors) = match on {
+            Ok(launches) => (launches, None),
+            Err(kept) => (None, Some(kept)),
+        };
         let positions = plan.first..plan.first + plan.count;
         Self {
             slots: positions.map(|position| Slot::new(chain, position, shards)).collect(),
             // Launches for a device are collected batch by batch.
             launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
-            is_instead: launches.is_none() && chain.is_on_device(plan),
+            kept_mirrors,
             launches,
         }
     }
@@ -168,8 +172,8 @@ impl Stage {
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
     pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();
-        if self.is_instead {
-            flights.iter_mut().for_each(|flight| flight.batch.forget_mirrors());
+        if let Some(kept) = self.kept_mirrors {
+            flights.iter_mut().for_each(|flight| flight.batch.keep_mirrors(kept));
         }
         for slot in &mut self.slots {
             slot.work(flights, rooms, &mut self.order);
@@ -207,7 +211,7 @@ impl Stage {
                         if launches.lose_mirrored(&mut flight.batch) {
                             flight.bench.forget_dropped(&flight.batch);
                         }
-                        flight.batch.forget_mirrors();
+                        flight.batch.keep_mirrors(launches.kept_mirrors());
                     }
                 }
             }

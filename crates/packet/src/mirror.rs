@@ -126,9 +126,10 @@ impl Batch {
         any
     }
 
-    /// Notes that no mirror has its packets: their work was done on the CPU, where a device was to do it.
-    pub fn forget_mirrors(&mut self) {
-        self.table.column_mut(Mirrored).fill(0);
+    /// Notes that no mirror has its packets but those whose bits are in `kept` ([`mirror_bit`]): the CPU did their work, where a device
+    /// was to do it.
+    pub fn keep_mirrors(&mut self, kept: u8) {
+        self.table.column_mut(Mirrored).iter_mut().for_each(|mirrored| *mirrored &= kept);
     }
 
     /// Says of its packets that no function is left to the CPU.

@@ -40,6 +40,8 @@ pub(crate) struct Member {
     pub(crate) position: u8,
     /// Whether the CPU leaves frames of packets that it flagged as they are.
     pub(crate) keeps_flagged: bool,
+    /// See [`takes_out_of_mirrors`](crate::planned::takes_out_of_mirrors).
+    pub(crate) takes_out: bool,
     pub(crate) loaded: Arc<Loaded>,
 }
 
@@ -136,6 +138,12 @@ impl Executor {
     pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
         let Some(last) = self.segment.last() else { return };
         let fetches_flagged = self.crossings.left_there.fetches_flagged;
+    /// The bits of mirrors that have the packets of which the CPU does the device's work.
+    pub(crate) fn kept_mirrors(&self) -> u8 {
+        let takes_out = self.is_in_place() || self.segment.iter().any(|member| member.takes_out);
+        if takes_out { 0 } else { !mirror_bit(self.mirror.number) }
+    }
+
         let keeps_flagged =
             !fetches_flagged && self.segment.iter().all(|member| member.keeps_flagged);
         match self.crossings.keeps_mirror && !self.is_in_place() {

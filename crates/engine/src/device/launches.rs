@@ -12,6 +12,7 @@ use super::OnDevice;
 use super::executor::{Executor, Member};
 use super::mirror::Mirrors;
 use crate::clock::Clock;
+use crate::planned::takes_out_of_mirrors;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::{Chain, Settings, StagePlan};
@@ -106,9 +107,11 @@ impl Launches {
         let member = |position: usize| {
             let none = || Failure::Refused("its kernels are not loaded".into());
             let loaded = Arc::clone(chain.loaded(position).ok_or_else(none)?);
-            let writes = chain.instances[position].function.access().after_flagged.writes;
+            let function = &*chain.instances[position].function;
+            let writes = function.access().after_flagged.writes;
             let keeps_flagged = (writes & (FieldSet::FRAME | FieldSet::GEOMETRY)).is_empty();
-            Ok(Member { position: position as u8, keeps_flagged, loaded })
+            let takes_out = takes_out_of_mirrors(function);
+            Ok(Member { position: position as u8, keeps_flagged, takes_out, loaded })
         };
         let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
         let each =
@@ -347,6 +350,11 @@ impl Launches {
     /// such.
     pub(crate) fn lose_mirrored(&self, batch: &mut Batch) -> bool {
         self.executor.lose_mirrored(batch)
+    }
+
+    /// The bits of mirrors that have the packets of which the CPU does the device's work.
+    pub(crate) fn kept_mirrors(&self) -> u8 {
+        self.executor.kept_mirrors()
     }
 
     /// What was found in the packets of a launch that the device did.

@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use warpline_device::{Buffer, Device, Failure, Region};
-use warpline_packet::ALIGN;
+use warpline_packet::{ALIGN, mirror_bit};
 
 use super::Crossings;
-use crate::Chain;
+use crate::planned::takes_out_of_mirrors;
 use crate::sys::lane_memory::LaneMemory;
+use crate::{Chain, Instance};
 
 /// Takes memory for a lane of `chain`: `arena_len` bytes, and `spare_len` behind them for launches in place. Of a device that makes such
 /// as it shares, or as its kernels reach where these carry frames, where the chain has one.
@@ -86,6 +87,17 @@ impl<'a> Mirrors<'a> {
         let mirror = Mirror { memory, region, copy, number, failed };
         self.by_device.push((about.id.clone(), mirror.clone()));
         Ok(mirror)
+    }
+
+    /// The bits of mirrors that have the packets of which the CPU does the work of `members`, which were to run on `device`.
+    pub(crate) fn kept_without(&self, device: &dyn Device, members: &[Instance]) -> u8 {
+        let about = device.description();
+        let takes_out = |one: &Instance| takes_out_of_mirrors(&*one.function);
+        if about.shares_host_memory || members.iter().any(takes_out) {
+            return 0;
+        }
+        let own = self.by_device.iter().find(|(own, _)| *own == about.id);
+        !own.map_or(0, |(_, mirror)| mirror_bit(mirror.number))
     }
 
     /// A stage that `crossings` are for, with function `name` first, is not on `device`. Where it relies on what stages in front of it leave

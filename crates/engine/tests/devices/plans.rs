@@ -8,14 +8,18 @@ use warpline_sched::{Mode, Plan, Problem, Way};
 use crate::common::real::{forms, try_chain_on};
 use crate::placed::{Wrapped, host};
 
-/// The problem of forms, those whose names begin with `@` on a device that copies; frames of 1024 bytes.
+/// The problem of forms, those whose names begin with `@` on a device that copies, with `+` on another; frames of 1024 bytes.
 fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
     let device = apart(&host()?);
-    let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches('@')).collect();
+    let other = Wrapped::called(&device, "other");
+    let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
-        let (device, launches) = (device.clone(), LaunchOptions::default());
-        let is_on = names[place].starts_with('@');
-        is_on.then_some(OnDevice { device, launches, is_required: true })
+        let device = match names[place].as_bytes()[0] {
+            b'@' => device.clone(),
+            b'+' => other.clone(),
+            _ => return None,
+        };
+        Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
     };
     let chain = try_chain_on(&forms(&bare), &[], on).expect("a chain");
     let options = PlanOptions { packet_len: 1024, recoverable, ..PlanOptions::default() };
@@ -44,6 +48,21 @@ fn a_payload_stays_where_a_gateway_opened_it() {
     let [there, back] = of_frame(&plan, 1);
     assert!(!there.contains(Field::Payload), "{there}");
     assert!(!back.contains(Field::Ttl), "the host's is newer: {back}");
+}
+
+/// Datagrams that a gateway puts together are other frames. No plan pays for them: what the mirror has of the others stays of use, by
+/// every plan that shares frames.
+#[test]
+fn a_gateway_that_reassembles_finds_payloads_in_the_mirror() {
+    for name in ["@open-pieces", "@open"] {
+        let names = ["@digest-count", "nat", name];
+        for mode in [Mode::Adaptive, Mode::Local] {
+            let Some(problem) = problem(&names, false) else { return };
+            let plan = problem.plan(mode).expect("a link");
+            let [there, _] = of_frame(&plan, 1);
+            assert!(!there.contains(Field::Payload), "{name}, {mode:?}: {there}");
+        }
+    }
 }
 
 /// A router alone has its fields, and nothing else of the frame.
@@ -84,6 +103,20 @@ fn what_two_routers_write_stays_where_it_may() {
     ] {
         let Some(plan) = between(name, recoverable) else { return };
         assert_eq!(ttl(&plan), expected, "{name}, {recoverable}: {plan:#?}");
+    }
+}
+
+/// What a router on one device wrote stays there while another device looks at the packets, and comes back before one where the CPU may
+/// change payloads in the device's place: no mirror has such packets any more.
+#[test]
+fn what_one_device_wrote_stays_there_while_another_looks() {
+    for (between, expected) in [("+firewall", false), ("+nat", true)] {
+        let names = ["@digest-count", "firewall", "@router-plain", between, "@router-plain"];
+        let Some(plan) = plan(&names, false) else { return };
+        let [_, back] = of_frame(&plan, 1);
+        assert_eq!(back.contains(Field::Ttl), expected, "{between}: {plan:#?}");
+        let [there, _] = of_frame(&plan, 3);
+        assert!(!there.contains(Field::Payload), "{between}: {there}");
     }
 }
 
