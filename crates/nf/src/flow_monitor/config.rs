@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::record::Form;
 use crate::{Key, Section};
 
 pub(super) const KEYS: &[Key] = &[
@@ -23,6 +24,12 @@ pub(super) const KEYS: &[Key] = &[
         allowed: "a file",
         default: "none",
         help: "where records are written as CSV",
+    },
+    Key {
+        name: "export",
+        allowed: "biflow | uniflow",
+        default: "biflow",
+        help: "a record for both directions of a flow, or one for each that has packets",
     },
     Key {
         name: "active_s",
@@ -62,12 +69,15 @@ pub(super) const KEYS: &[Key] = &[
     },
 ];
 
+const FORMS: [(&str, Form); 2] = [("biflow", Form::Biflow), ("uniflow", Form::Uniflow)];
+
 /// What the table means.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) ipfix: Option<PathBuf>,
     pub(super) ipfix_udp: Option<SocketAddr>,
     pub(super) csv: Option<PathBuf>,
+    pub(super) form: Form,
     pub(super) active_us: u64,
     pub(super) idle_us: u64,
     pub(super) flows: usize,
@@ -92,6 +102,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
         ipfix,
         ipfix_udp: section.parsed("ipfix_udp"),
         csv,
+        form: section.choice("export", &FORMS, Form::Biflow),
         active_us: active_s * 1_000_000,
         idle_us: idle_s * 1_000_000,
         flows: section.integer("flows", 64..=1 << 22, 1 << 16) as usize,

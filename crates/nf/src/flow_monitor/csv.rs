@@ -2,17 +2,26 @@
 
 use core::fmt::{self, Write};
 
-use super::record::{Direction, FlowRecord};
+use super::record::{Direction, FlowRecord, Form};
 
 /// The names of the columns.
-pub(super) const HEADER: &str = "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,\
-packets,bytes,tcp_flags,reverse_first,reverse_last,reverse_packets,reverse_bytes,reverse_tcp_flags,\
-end,direction\n";
+pub(super) const fn header(form: Form) -> &'static str {
+    match form {
+        Form::Biflow => {
+            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,tcp_flags,\
+             reverse_first,reverse_last,reverse_packets,reverse_bytes,reverse_tcp_flags,end,direction\n"
+        }
+        Form::Uniflow => {
+            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,tcp_flags,\
+             end,direction\n"
+        }
+    }
+}
 
 /// Writes a record as a line: times are of the direction that they belong to, in seconds since the epoch;
 /// what a flow doesn't have is empty.
-pub(super) fn write_line(to: &mut String, record: &FlowRecord) -> fmt::Result {
-    let (key, forward, reverse) = (&record.key, &record.forward, &record.reverse);
+pub(super) fn write_line(to: &mut String, record: &FlowRecord, form: Form) -> fmt::Result {
+    let (key, forward) = (&record.key, &record.forward);
     let (first, last) = (Seconds(forward.first_us), Seconds(forward.last_us));
     write!(to, "{first},{last},{},{},{},", record.src(), record.dst(), key.protocol)?;
     match key.dst_port.to_be_bytes() {
@@ -20,17 +29,24 @@ pub(super) fn write_line(to: &mut String, record: &FlowRecord) -> fmt::Result {
         _ => write!(to, "{},{},,,", key.src_port, key.dst_port)?,
     }
     write!(to, "{},{},{},", forward.packets, forward.bytes, forward.tcp_flags)?;
-    if record.is_biflow() {
-        write!(to, "{},{},", Seconds(reverse.first_us), Seconds(reverse.last_us))?;
-    } else {
-        to.write_str(",,")?;
+    if form == Form::Biflow {
+        write_reverse(to, record)?;
     }
-    write!(to, "{},{},{},", reverse.packets, reverse.bytes, reverse.tcp_flags)?;
     let direction = match record.direction {
         Direction::Initiator => "initiator",
         Direction::ReverseInitiator => "reverse-initiator",
     };
     writeln!(to, "{},{direction}", record.end.name())
+}
+
+fn write_reverse(to: &mut String, record: &FlowRecord) -> fmt::Result {
+    let reverse = &record.reverse;
+    if record.is_biflow() {
+        write!(to, "{},{},", Seconds(reverse.first_us), Seconds(reverse.last_us))?;
+    } else {
+        to.write_str(",,")?;
+    }
+    write!(to, "{},{},{},", reverse.packets, reverse.bytes, reverse.tcp_flags)
 }
 
 /// Microseconds, shown as seconds.
@@ -62,12 +78,13 @@ mod tests {
             version: 4,
         };
         let (end, direction) = (End::Idle, Direction::Initiator);
-        let lines = |record: FlowRecord| {
+        let line_of = |record: FlowRecord, form| {
             let mut text = String::new();
-            write_line(&mut text, &record).unwrap();
-            assert_eq!(text.matches(',').count(), HEADER.matches(',').count());
+            write_line(&mut text, &record, form).unwrap();
+            assert_eq!(text.matches(',').count(), header(form).matches(',').count());
             text
         };
+        let lines = |record| line_of(record, Form::Biflow);
         let one = FlowRecord { key, forward: half(1), reverse: Half::default(), end, direction };
         assert_eq!(
             lines(one),
@@ -80,5 +97,12 @@ mod tests {
             "0.000005,7.000009,::a00:1,::1,17,77,769,,,1,100,3,0.000005,7.000009,2,200,3,\
              idle,initiator\n"
         );
+        let ways: Vec<String> =
+            two.in_form(Form::Uniflow).map(|own| line_of(own, Form::Uniflow)).collect();
+        let expected = [
+            "0.000005,7.000009,::a00:1,::1,17,77,769,,,1,100,3,idle,initiator\n",
+            "0.000005,7.000009,::1,::a00:1,17,769,77,,,2,200,3,idle,reverse-initiator\n",
+        ];
+        assert_eq!(ways, expected);
     }
 }

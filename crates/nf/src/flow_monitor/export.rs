@@ -12,7 +12,7 @@ use super::config::Config;
 use super::csv;
 use super::hitters::Hitters;
 use super::ipfix::Encoder;
-use super::record::FlowRecord;
+use super::record::{FlowRecord, Form};
 use crate::config::plain;
 use crate::{Report, Table};
 
@@ -35,27 +35,34 @@ pub(super) struct Exporter {
     ipfix: Option<(Encoder, Output)>,
     udp: Option<(Encoder, Datagrams)>,
     csv: Option<(String, Output)>,
+    form: Form,
     hitters: Hitters,
     records: u64,
+    /// Records of one direction each.
+    uniflows: u64,
 }
 
 impl Exporter {
     /// Creates the files and the socket.
     pub(super) fn open(config: &Config, seed: Seed) -> Result<Self, String> {
-        let domain = config.domain;
+        let (form, domain) = (config.form, config.domain);
         let ipfix = config.ipfix.as_deref().map(Output::create).transpose()?;
         let csv = config.csv.as_deref().map(Output::create).transpose()?;
         let udp = config.ipfix_udp.map(Datagrams::open).transpose()?;
-        let of_file =
-            |file| (Encoder::new(domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file);
+        let of_file = |file| {
+            (Encoder::new(form, domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file)
+        };
         let (every, every_s) = (UDP_TEMPLATE_EVERY, UDP_TEMPLATE_EVERY_S);
-        let of_socket = |socket| (Encoder::new(domain, UDP_MESSAGE_LEN, every, every_s), socket);
+        let of_socket =
+            |socket| (Encoder::new(form, domain, UDP_MESSAGE_LEN, every, every_s), socket);
         Ok(Self {
             ipfix: ipfix.map(of_file),
             udp: udp.map(of_socket),
-            csv: csv.map(|file| (csv::HEADER.to_owned(), file)),
+            csv: csv.map(|file| (csv::header(form).to_owned(), file)),
+            form,
             hitters: Hitters::new(config.heavy, config.top, seed),
             records: 0,
+            uniflows: 0,
         })
     }
 
@@ -68,7 +75,7 @@ impl Exporter {
         }
         if let Some((line, file)) = &mut self.csv {
             // Writing to a string can't fail.
-            let _ = csv::write_line(line, record);
+            let _ = csv::write_line(line, record, self.form);
             file.write(line.as_bytes());
             line.clear();
         }
@@ -80,7 +87,10 @@ impl Report for Exporter {
         let Some(record) = FlowRecord::decode(note) else { return };
         self.records += 1;
         self.hitters.count(&record);
-        self.export(&record);
+        for own in record.in_form(self.form) {
+            self.uniflows += u64::from(self.form == Form::Uniflow);
+            self.export(&own);
+        }
     }
 
     /// A message that isn't full is sent, but not written: what is in a file never depends on the clock.
@@ -111,6 +121,9 @@ impl Report for Exporter {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("records", self.records);
+        if self.form == Form::Uniflow {
+            visit("uniflows", self.uniflows);
+        }
         if let Some((_, file)) = &self.ipfix {
             visit("ipfix_messages", file.written);
         }

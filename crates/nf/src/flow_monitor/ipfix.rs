@@ -1,9 +1,12 @@
 //! IPFIX messages (RFC 7011) of biflows (RFC 5103): templates, data records, sequence numbers.
 //!
 //! What a data record holds is told once, by [`walk`]; templates and records are both made from it. There
-//! is a template for each [`kind`] of record: IPv4 or IPv6, ports or an ICMP type, one direction or two.
+//! is a template for each [`kind`] of record: IPv4 or IPv6, ports or an ICMP type, one direction or two. Uniflows have
+//! templates of their own, without the elements of RFC 5103.
 
-use super::record::{FlowRecord, Half};
+use core::ops::Range;
+
+use super::record::{FlowRecord, Form, Half};
 
 /// RFC 7011, 3.1: version 0x000a.
 const VERSION: u16 = 10;
@@ -50,14 +53,23 @@ struct Element {
 const IPV6: u16 = 1;
 const ICMP: u16 = 2;
 const BIFLOW: u16 = 4;
-const KINDS: u16 = 8;
+const UNIFLOW: u16 = 8;
+
+/// The kinds of a form's records.
+fn kinds(form: Form) -> Range<u16> {
+    match form {
+        Form::Biflow => 0..BIFLOW << 1,
+        Form::Uniflow => UNIFLOW..UNIFLOW + BIFLOW,
+    }
+}
 
 /// Which template a record takes, counted from [`TEMPLATE_FIRST`].
-fn kind(record: &FlowRecord) -> u16 {
+fn kind(record: &FlowRecord, form: Form) -> u16 {
     let bit = |is: bool, bit| if is { bit } else { 0 };
     bit(record.key.version == 6, IPV6)
         | bit(record.key.is_icmp(), ICMP)
         | bit(record.is_biflow(), BIFLOW)
+        | bit(form == Form::Uniflow, UNIFLOW)
 }
 
 /// Gives the elements of a record of `kind` in order, each with its value.
@@ -75,7 +87,9 @@ fn walk(kind: u16, record: &FlowRecord, put: &mut impl FnMut(Element, u128)) {
     }
     own(element::PROTOCOL_IDENTIFIER, 1, key.protocol.into());
     own(element::FLOW_END_REASON, 1, record.end as u64);
-    own(element::BIFLOW_DIRECTION, 1, record.direction as u64);
+    if kind & UNIFLOW == 0 {
+        own(element::BIFLOW_DIRECTION, 1, record.direction as u64);
+    }
     let (src, dst, len) = match kind & IPV6 {
         0 => (element::SOURCE_IPV4_ADDRESS, element::DESTINATION_IPV4_ADDRESS, 4),
         _ => (element::SOURCE_IPV6_ADDRESS, element::DESTINATION_IPV6_ADDRESS, 16),
@@ -102,6 +116,7 @@ fn walk_half(half: &Half, reverse: bool, put: &mut impl FnMut(Element, u128)) {
 
 /// Makes messages of records.
 pub(super) struct Encoder {
+    form: Form,
     domain: u32,
     len_max: usize,
     /// Messages from one with templates to the next.
@@ -123,10 +138,11 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// For observation domain `domain`: messages of at most `len_max` bytes, from [`MESSAGE_LEN_MIN`] to
+    /// For records of `form` and observation domain `domain`: messages of at most `len_max` bytes, from [`MESSAGE_LEN_MIN`] to
     /// 65535, of which the first, then every `template_every`th, and what comes `template_every_s` seconds of
     /// packet time after that or later has the templates.
     pub(super) fn new(
+        form: Form,
         domain: u32,
         len_max: usize,
         template_every: u32,
@@ -134,6 +150,7 @@ impl Encoder {
     ) -> Self {
         let len_max = len_max.clamp(MESSAGE_LEN_MIN, usize::from(u16::MAX));
         Self {
+            form,
             domain,
             len_max,
             template_every,
@@ -150,7 +167,7 @@ impl Encoder {
 
     /// Adds a record. A message that is full by then is given to `send`.
     pub(super) fn add(&mut self, record: &FlowRecord, send: &mut dyn FnMut(&[u8])) {
-        let kind = kind(record);
+        let kind = kind(record, self.form);
         let mut len = 0;
         walk(kind, record, &mut |element, _| len += usize::from(element.len));
         if self.message.len() + SET_HEADER_LEN + len > self.len_max {
@@ -202,7 +219,7 @@ impl Encoder {
         {
             self.until_templates = self.template_every;
             self.templates_s = self.export_s;
-            put_templates(&mut self.message);
+            put_templates(&mut self.message, self.form);
         }
         self.until_templates -= 1;
     }
@@ -214,12 +231,12 @@ impl Encoder {
     }
 }
 
-/// A set with all templates (RFC 7011, 3.4.1).
-fn put_templates(message: &mut Vec<u8>) {
+/// A set with all templates of a form (RFC 7011, 3.4.1).
+fn put_templates(message: &mut Vec<u8>, form: Form) {
     let start = message.len();
     put_u16(message, TEMPLATE_SET);
     put_u16(message, 0);
-    for kind in 0..KINDS {
+    for kind in kinds(form) {
         let mut elements = Vec::new();
         walk(kind, &FlowRecord::EMPTY, &mut |element, _| elements.push(element));
         put_u16(message, TEMPLATE_FIRST + kind);

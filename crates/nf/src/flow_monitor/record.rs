@@ -63,6 +63,15 @@ impl Half {
     const EMPTY: Self = Self { packets: 0, bytes: 0, first_us: 0, last_us: 0, tcp_flags: 0 };
 }
 
+/// How records are exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One for both directions (RFC 5103).
+    Biflow,
+    /// One for each direction with packets, for collectors that know no other.
+    Uniflow,
+}
+
 /// A finished record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowRecord {
@@ -104,6 +113,18 @@ impl FlowRecord {
             Direction::ReverseInitiator => Direction::Initiator,
         };
         Self { key, forward: self.reverse, reverse: self.forward, direction, ..*self }
+    }
+
+    /// The records that are exported for it.
+    pub(super) fn in_form(&self, form: Form) -> impl Iterator<Item = Self> + use<> {
+        let (forward, reverse) = match form {
+            Form::Biflow => (*self, None),
+            Form::Uniflow => {
+                let one_way = |record: Self| Self { reverse: Half::EMPTY, ..record };
+                (one_way(*self), self.is_biflow().then(|| one_way(self.reversed())))
+            }
+        };
+        core::iter::once(forward).chain(reverse)
     }
 
     /// The same seen from the initiator.

@@ -7,6 +7,7 @@ mod peers;
 mod random;
 mod reader;
 mod traffic;
+mod uniflow;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

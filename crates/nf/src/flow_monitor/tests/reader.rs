@@ -137,7 +137,7 @@ pub(super) fn row(values: &Values) -> Row {
         forward: half(0).unwrap(),
         reverse: half(29_305).unwrap_or_default(),
         reason: own(136) as u8,
-        direction: own(239) as u8,
+        direction: number(0, 239).unwrap_or(0) as u8,
     }
 }
 
