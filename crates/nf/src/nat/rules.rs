@@ -52,21 +52,24 @@ impl NatRules {
         }
         self.translation = Some(translation);
         match inside {
-            Some(inside) => inside.into_iter().for_each(|prefix| {
-                if !self.inside.contains(&prefix) && self.inside.len() < INSIDE_MAX {
+            Some(inside) => {
+                for prefix in inside {
+                    if self.inside.contains(&prefix) {
+                        continue;
+                    }
+                    if self.inside.len() == INSIDE_MAX {
+                        return Err("more than 4096 source prefixes");
+                    }
                     self.inside.push(prefix);
                 }
-            }),
+            }
             None => self.any_source = true,
-        }
-        if self.inside.len() == INSIDE_MAX {
-            return Err("more than 4096 source prefixes");
         }
         Ok(())
     }
 }
 
-/// Source prefixes that the rules may have; each packet is compared with them.
+/// Source prefixes that the rules may have.
 const INSIDE_MAX: usize = 4096;
 
 /// What the rules say in the place of the table's keys.

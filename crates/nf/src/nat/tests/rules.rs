@@ -196,6 +196,20 @@ proptest! {
 }
 
 #[test]
+fn sources_have_a_bound() {
+    let rules = |count: u32| -> String {
+        let rule = |n: u32| {
+            let source = std::net::Ipv4Addr::from(0x0a00_0000 + n);
+            format!("-A POSTROUTING -s {source} -j SNAT --to-source 203.0.113.1\n")
+        };
+        (0..count).map(rule).collect()
+    };
+    assert_eq!(told(&iptables(&rules(4096))), [""; 0]);
+    let more = told(&iptables(&rules(4097)));
+    assert!(more.len() == 1 && more[0].contains("more than 4096 source prefixes"), "{more:?}");
+}
+
+#[test]
 fn long_names_of_options_are_read_as_the_short_ones() {
     let not = iptables("-A POSTROUTING ! --source 10.0.0.0/8 -j MASQUERADE");
     assert_eq!((told(&not).len(), not.inside.len()), (1, 0), "not those that it excepts");
