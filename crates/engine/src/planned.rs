@@ -166,15 +166,6 @@ fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     if is_on_device {
         let seen = match access.before.writes.contains(Field::Verdict) {
             true => access.after.reads | access.after_flagged.reads,
-/// Whether the CPU, where it does a function's work for a device, may change more of a packet than the function's kernels change of all
-/// packets. No mirror has such a packet any more; else each other device's mirror has what the plan says.
-pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
-    let (access, kernels) = (function.access(), function.kernel_access());
-    let shape = FieldSet::FRAME | FieldSet::GEOMETRY;
-    let more = access.run.writes & !kernels.writes | access.after_flagged.writes;
-    !(more & shape).is_empty()
-}
-
             false => FieldSet::EMPTY,
         };
         let before = both(access.before, ReadWrite::new(seen & FieldSet::FRAME, FieldSet::EMPTY));
@@ -185,6 +176,15 @@ pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
     let whole = if rare.is_empty() { FieldSet::EMPTY } else { FieldSet::FRAME };
     let run = ReadWrite::new(access.run.reads | whole, access.run.writes & !rare);
     Access { run, ..access }
+}
+
+/// Whether the CPU, where it does a function's work for a device, may change more of a packet than the function's kernels change of all
+/// packets. No mirror has such a packet any more; else each other device's mirror has what the plan says.
+pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
+    let (access, kernels) = (function.access(), function.kernel_access());
+    let shape = FieldSet::FRAME | FieldSet::GEOMETRY;
+    let more = access.run.writes & !kernels.writes | access.after_flagged.writes;
+    !(more & shape).is_empty()
 }
 
 /// What a function touches that does nothing.

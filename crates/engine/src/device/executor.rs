@@ -138,12 +138,6 @@ impl Executor {
     pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
         let Some(last) = self.segment.last() else { return };
         let fetches_flagged = self.crossings.left_there.fetches_flagged;
-    /// The bits of mirrors that have the packets of which the CPU does the device's work.
-    pub(crate) fn kept_mirrors(&self) -> u8 {
-        let takes_out = self.is_in_place() || self.segment.iter().any(|member| member.takes_out);
-        if takes_out { 0 } else { !mirror_bit(self.mirror.number) }
-    }
-
         let keeps_flagged =
             !fetches_flagged && self.segment.iter().all(|member| member.keeps_flagged);
         match self.crossings.keeps_mirror && !self.is_in_place() {
@@ -151,6 +145,12 @@ impl Executor {
             false if !keeps_flagged => batch.set_mirrored(NO_MIRROR, last.position, false),
             false => {}
         }
+    }
+
+    /// The bits of mirrors that have the packets of which the CPU does the device's work.
+    pub(crate) fn kept_mirrors(&self) -> u8 {
+        let takes_out = self.is_in_place() || self.segment.iter().any(|member| member.takes_out);
+        if takes_out { 0 } else { !mirror_bit(self.mirror.number) }
     }
 
     /// Fields of frames that come back in columns, and where those lie.
