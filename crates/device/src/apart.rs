@@ -37,6 +37,9 @@ impl Device for Apart {
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         self.inner.allocate(bytes)
     }
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate_zeroed(bytes)
+    }
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.inner.register(memory)
     }

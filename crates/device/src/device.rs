@@ -23,6 +23,15 @@ pub trait Device: Send + Sync {
     /// [`Failure::OutOfMemory`], or what the device says.
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure>;
 
+    /// Takes memory as `allocate` does, of zeros where the device can have them at no cost later:
+    /// for buffers whose bytes are copied back whether a kernel wrote them or not.
+    ///
+    /// # Errors
+    /// As `allocate`.
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.allocate(bytes)
+    }
+
     /// Makes host memory known to the device, so that copies to and from it are fast and don't wait. Pieces of another
     /// device's regions are copied too, but submitting may then wait for it.
     ///

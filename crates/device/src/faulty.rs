@@ -88,6 +88,11 @@ impl Device for Faulty {
         self.inner.allocate(bytes)
     }
 
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.fails(|state| state.allocate.clone())?;
+        self.inner.allocate_zeroed(bytes)
+    }
+
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.fails(|_| None)?;
         self.inner.register(memory)

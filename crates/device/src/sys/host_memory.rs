@@ -84,7 +84,12 @@ unsafe impl Send for HeapPages {}
 unsafe impl Sync for HeapPages {}
 
 /// What a device keeps for memory that it knows, until the region goes: registered pages, for one.
-pub(crate) trait Registration: Any + Send + Sync {}
+pub(crate) trait Registration: Any + Send + Sync {
+    /// Why it is less than was asked for, if it is.
+    fn shortcoming(&self) -> Option<String> {
+        None
+    }
+}
 
 /// Host memory known to a device. Copies share it; it goes when the last of them and of its pieces goes.
 #[derive(Clone)]
@@ -141,6 +146,12 @@ impl Region {
     /// Whether kernels of the device of this number reach all of it.
     pub(crate) fn is_mapped_for(&self, device: u64) -> bool {
         self.reach == Reach::Mapped(device) || self.is_in_place_for(device)
+    }
+
+    /// Why its device can do less with it than with other memory, in words that follow the region's
+    /// name, if that is so.
+    pub fn shortcoming(&self) -> Option<String> {
+        self.registration.as_ref()?.shortcoming()
     }
 
     /// What its device keeps for it, if that is a `T`.

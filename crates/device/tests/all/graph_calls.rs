@@ -1,9 +1,7 @@
 //! Works as graphs, over stubs of the driver: the table of cases, which graphs are made and kept, and what goes wrong.
 
-use std::ffi::{CString, c_char};
 use std::sync::Arc;
 
-use libloading::os::unix::{Library, Symbol};
 use warpline_device::host::Host;
 use warpline_device::{
     Argument, Buffer, Description, Device, Done, Failure, HostMemory, Module, Piece, Region,
@@ -12,6 +10,7 @@ use warpline_device::{
 
 use crate::common::{call, do_now, source};
 use crate::devices::{CASES, order_in_a_stream, part, piece_of, submit_value};
+use crate::driver::{fail, times};
 use crate::stub::Stubs;
 
 /// Set in the program that runs over the stubs, to what it is to do.
@@ -215,30 +214,6 @@ fn assert_all_gone() {
     assert_eq!(times("cuGraphInstantiateWithFlags"), times("cuGraphExecDestroy"));
 }
 
-/// How often the stub's `function` was called and did not fail.
-fn times(function: &str) -> i32 {
-    let name = CString::new(function).unwrap();
-    // SAFETY: the type is the stub's; the name ends with a zero, and the stub keeps none.
-    unsafe {
-        stub::<unsafe extern "C" fn(*const c_char) -> i32>(b"stub_times")(name.as_ptr().cast())
-    }
-}
-
-/// Has the next call of the stub's `function` do nothing and give `code`.
-fn fail(function: &str, code: i32) {
-    let name = CString::new(function).unwrap();
-    // SAFETY: as above.
-    unsafe {
-        stub::<unsafe extern "C" fn(*const c_char, i32)>(b"stub_fail")(name.as_ptr().cast(), code)
-    }
-}
-
-/// A function of the stub, which is loaded as long as this program runs.
-fn stub<F>(name: &[u8]) -> Symbol<F> {
-    // SAFETY: it is the library that the device has loaded already; callers vouch for the type.
-    unsafe { Library::new("libcuda.so.1").unwrap().get(name).unwrap() }
-}
-
 /// A device all of whose streams give works as graphs.
 struct Graphs(Arc<dyn Device>);
 
@@ -251,6 +226,9 @@ impl Device for Graphs {
     }
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         self.0.allocate(bytes)
+    }
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.0.allocate_zeroed(bytes)
     }
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.0.register(memory)

@@ -6,6 +6,8 @@ mod common;
 mod compilers;
 mod cuda_calls;
 mod devices;
+mod driver;
+mod driver_calls;
 mod failures;
 mod graph_calls;
 mod kept_programs;

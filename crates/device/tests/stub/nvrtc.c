@@ -34,17 +34,20 @@ int nvrtcDestroyProgram(struct program **program)
     return 0;
 }
 
-/* What runs a kernel for every group. All of its parameters are of one register, so only their number matters. */
+/* The function that runs a kernel for every group. All of its parameters are of one register; which are pointers is in a text. */
 static void write_run(FILE *out, const char *head)
 {
-    char name[128];
+    char name[128], kinds[64] = ".";
     int commas = 0;
     if (sscanf(head, "KERNEL(%127[A-Za-z0-9_],", name) != 1) return;
-    for (const char *at = strstr(head, ")(") + 2; *at && *at != ')'; at++) commas += *at == ',';
+    for (const char *at = strstr(head, ")(") + 2; *at && *at != ')'; at++) {
+        if (*at == ',' && commas < 62) kinds[++commas] = '.';
+        if (*at == '*') kinds[commas] = 'p';
+    }
     fprintf(out, "void wl_run_%s(u64 **values, u32 number)\n{\n    wl_groups = number;\n    wl_group_size = wl_size_of_%s;\n", name, name);
     fprintf(out, "    for (wl_group = 0; wl_group < number; wl_group++) ((void (*)())%s)(", name);
     for (int i = 0; i <= commas; i++) fprintf(out, "%s*values[%d]", i ? ", " : "", i);
-    fprintf(out, ");\n}\nconst u32 wl_values_of_%s = %d;\n", name, commas + 1);
+    fprintf(out, ");\n}\nconst char wl_kinds_of_%s[] = \"%s\";\n", name, kinds);
 }
 
 static char *read_all(const char *path)

@@ -1,8 +1,10 @@
 //! The functions of the CUDA driver and of NVRTC that are used, with the numbers of cuda.h and nvrtc.h.
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::path::Path;
+use std::sync::OnceLock;
 
+use crate::Missing;
 use crate::sys::library::{self, functions};
 
 /// A driver's handle: context, stream, event, module, function.
@@ -23,7 +25,7 @@ functions! {
     /// cuda.h, version 11.4 and later.
     Driver in &["libcuda.so.1"];
     init = "cuInit"(c_uint) -> c_int;
-    version = "cuDriverGetVersion"(*mut c_int) -> c_int;
+    get_version = "cuDriverGetVersion"(*mut c_int) -> c_int;
     count = "cuDeviceGetCount"(*mut c_int) -> c_int;
     device = "cuDeviceGet"(*mut c_int, c_int) -> c_int;
     name = "cuDeviceGetName"(*mut c_char, c_int, c_int) -> c_int;
@@ -41,6 +43,7 @@ functions! {
     set_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int) -> c_int;
     allocate = "cuMemAlloc_v2"(*mut u64, usize) -> c_int;
     free = "cuMemFree_v2"(u64) -> c_int;
+    set_memory = "cuMemsetD8_v2"(u64, c_uchar, usize) -> c_int;
     register = "cuMemHostRegister_v2"(*mut c_void, usize, c_uint) -> c_int;
     unregister = "cuMemHostUnregister"(*mut c_void) -> c_int;
     device_pointer = "cuMemHostGetDevicePointer_v2"(*mut u64, *mut c_void, c_uint) -> c_int;
@@ -49,6 +52,7 @@ functions! {
     create_event = "cuEventCreate"(*mut Handle, c_uint) -> c_int;
     record_event = "cuEventRecord"(Handle, Handle) -> c_int;
     query_event = "cuEventQuery"(Handle) -> c_int;
+    synchronize = "cuStreamSynchronize"(Handle) -> c_int;
     query_stream = "cuStreamQuery"(Handle) -> c_int;
     destroy_event = "cuEventDestroy_v2"(Handle) -> c_int;
     copy_in = "cuMemcpyHtoDAsync_v2"(u64, *const c_void, usize, Handle) -> c_int;
@@ -90,12 +94,27 @@ functions! {
     ptx = "nvrtcGetPTX"(Handle, *mut c_char) -> c_int;
 }
 
-/// Where NVRTC is looked for: first what the environment names, as a wheel's lies where no linker looks.
+/// Names of NVRTC in the order in which they are tried. The first is the file that the environment
+/// names: the linker does not find a wheel's.
 fn nvrtc_names() -> Vec<&'static str> {
-    let usual =
-        ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"];
+    let version = Driver::get().ok().and_then(Driver::version);
+    let versions = nvrtc_versions(version).into_iter().map(|major| format!("libnvrtc.so.{major}"));
+    let usual = ["libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"].map(String::from);
     // Asked once, and the library stays for good as well.
-    nvrtc_named().map(|path| &*path.leak()).into_iter().chain(usual).collect()
+    nvrtc_named().into_iter().chain(versions).chain(usual).map(|name| &*name.leak()).collect()
+}
+
+/// Versions of NVRTC's library in the order in which they suit a driver of this version (12040 for
+/// 12.4). A driver takes what compilers up to its own made; newer ones come last. Without a driver
+/// the newest is best.
+fn nvrtc_versions(driver: Option<c_int>) -> Vec<String> {
+    const NEWEST: c_int = 13;
+    let major = driver.map_or(NEWEST, |version| version / 1000);
+    let name = |major: c_int| match major {
+        11 => "11.2".into(),
+        other => other.to_string(),
+    };
+    (11..=major).rev().chain(major.max(10) + 1..=NEWEST).map(name).collect()
 }
 
 fn nvrtc_named() -> Option<String> {
@@ -127,12 +146,27 @@ pub(crate) mod attribute {
     pub(crate) const MULTIPROCESSORS: i32 = 16;
     pub(crate) const INTEGRATED: i32 = 18;
     pub(crate) const CAN_MAP_HOST_MEMORY: i32 = 19;
+    pub(crate) const HOST_REGISTER_SUPPORTED: i32 = 99;
     pub(crate) const CAPABILITY_MAJOR: i32 = 75;
     pub(crate) const CAPABILITY_MINOR: i32 = 76;
     pub(crate) const MAX_SHARED_OPTIN: i32 = 97;
 }
 
 impl Driver {
+    /// The driver, loaded once.
+    pub(crate) fn get() -> Result<&'static Self, Missing> {
+        static DRIVER: OnceLock<Result<Driver, Missing>> = OnceLock::new();
+        DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    /// The version of CUDA that it has: 12040 for 12.4.
+    pub(crate) fn version(&self) -> Option<c_int> {
+        let mut version = 0;
+        // SAFETY: one number is written; it may be asked before anything else.
+        let code = unsafe { (self.get_version)(&mut version) };
+        (code == SUCCESS && version > 0).then_some(version)
+    }
+
     /// An error as the driver calls it.
     pub(crate) fn name_of(&self, code: c_int) -> String {
         let (mut name, mut text) = (core::ptr::null(), core::ptr::null());
@@ -149,11 +183,32 @@ impl Driver {
     }
 
     /// Whether after this error nothing on the context succeeds any more ("the process must be terminated and
-    /// relaunched", in cuda.h), or the device is gone.
+    /// relaunched", in cuda.h of 13.0), or the device is gone.
     pub(crate) fn is_loss(code: c_int) -> bool {
+        // 219 and 221 to 225, 701, 703 to 708, 711 to 713 and 720 are a single call's.
         matches!(
             code,
-            4 | 46 | 201 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 807 | 810 | 999
+            4 | 46 | 201 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714
+                ..=719 | 721 | 806 | 807 | 810 | 911 | 999
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_suits_its_driver() {
+        for (driver, order) in [
+            (None, "13 12 11.2"),
+            (Some(13_000), "13 12 11.2"),
+            (Some(12_040), "12 11.2 13"),
+            (Some(11_080), "11.2 12 13"),
+            (Some(14_010), "14 13 12 11.2"),
+            (Some(10_020), "11.2 12 13"),
+        ] {
+            assert_eq!(nvrtc_versions(driver).join(" "), order, "{driver:?}");
+        }
     }
 }

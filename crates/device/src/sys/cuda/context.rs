@@ -1,13 +1,13 @@
-//! A device's context, and what is made in it: memory, registered pages, kernels.
+//! A device's context, the memory that is taken in it, and kernels.
 
-use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::sync::Arc;
 
 use super::api::{self, Driver, Handle};
-use crate::sys::host_memory::Registration;
-use crate::{Failure, HostMemory, KernelSpec, Region};
+use super::retired::{Item, Retired};
+use crate::{Failure, KernelSpec};
 
 /// The primary context of a device.
 pub(super) struct Context {
@@ -17,6 +17,9 @@ pub(super) struct Context {
     lost: AtomicBool,
     /// The driver refused a cubin and took PTX.
     takes_ptx: AtomicBool,
+    /// Works of all streams that are not done.
+    flying: AtomicUsize,
+    pub(super) retired: Retired,
 }
 
 impl Context {
@@ -26,9 +29,10 @@ impl Context {
         match unsafe { (driver.retain_context)(&mut context, device) } {
             api::SUCCESS => {
                 let [lost, takes_ptx] = [false; 2].map(AtomicBool::new);
-                Ok(Self { driver, device, context, lost, takes_ptx })
+                let (flying, retired) = (AtomicUsize::new(0), Retired::default());
+                Ok(Self { driver, device, context, lost, takes_ptx, flying, retired })
             }
-            code => Err(Failure::Lost(driver.name_of(code))),
+            code => Err(Failure::Refused(format!("no context: {}", driver.name_of(code)))),
         }
     }
 
@@ -47,16 +51,34 @@ impl Context {
             return Ok(());
         }
         let name = self.driver.name_of(code);
-        if Driver::is_loss(code) {
+        if Driver::is_loss(code) || self.repeats(code) {
             self.lost.store(true, Ordering::Relaxed);
             return Err(Failure::Lost(name));
         }
         Err(Failure::Work(name))
     }
 
-    /// Nothing waits for the device any more.
-    pub(super) fn give_up(&self) {
-        self.lost.store(true, Ordering::Relaxed);
+    /// Whether a call that can't go wrong gives the error again, as all do after a loss: a driver
+    /// may know losses that this program doesn't.
+    fn repeats(&self, code: c_int) -> bool {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: two numbers are written.
+        unsafe { (self.driver.free_memory)(&mut free, &mut total) == code }
+    }
+
+    /// A stream was given a work.
+    pub(super) fn took_off(&self) {
+        self.flying.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `works` are done, or left permanently.
+    pub(super) fn landed(&self, works: usize) {
+        self.flying.fetch_sub(works, Ordering::Relaxed);
+    }
+
+    /// Whether no stream has work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flying.load(Ordering::Relaxed) == 0
     }
 
     /// From now on only PTX is made for it.
@@ -68,7 +90,7 @@ impl Context {
         self.takes_ptx.load(Ordering::Relaxed)
     }
 
-    /// Whether a call said that the device is lost, or it was given up.
+    /// Whether a call reported that the device is lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -87,23 +109,47 @@ impl Drop for Context {
 pub(super) struct Allocation {
     context: Arc<Context>,
     pub(super) address: u64,
+    bytes: usize,
 }
 
 impl Allocation {
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Failure> {
-        let mut address = 0;
-        let mut full = false;
-        // SAFETY: one address is written.
-        let taken = context.call(|driver| unsafe {
-            let code = (driver.allocate)(&mut address, bytes.max(1));
-            full = code == api::OUT_OF_MEMORY;
-            code
-        });
-        match taken {
-            Ok(()) => Ok(Self { context: context.clone(), address }),
-            Err(_) if full => Err(Failure::OutOfMemory { wanted: bytes, free: free(context) }),
-            Err(why) => Err(why),
+        let bytes = bytes.max(1);
+        let mut taken = take(context, bytes);
+        // Dropped memory may not be freed yet.
+        if matches!(taken, Err(Failure::OutOfMemory { .. })) && context.retired.flush() {
+            taken = take(context, bytes);
         }
+        Ok(Self { context: context.clone(), address: taken?, bytes })
+    }
+}
+
+impl Allocation {
+    /// Zeroes all of it, and waits until that is done.
+    pub(super) fn zero(&self) -> Result<(), Failure> {
+        // SAFETY: the memory is this value's, and no stream has it yet. The null stream does it, so
+        // other streams would not wait.
+        self.context.call(|driver| unsafe {
+            match (driver.set_memory)(self.address, 0, self.bytes) {
+                api::SUCCESS => (driver.synchronize)(Handle::NULL),
+                code => code,
+            }
+        })
+    }
+}
+
+fn take(context: &Context, bytes: usize) -> Result<u64, Failure> {
+    let (mut address, mut full) = (0, false);
+    // SAFETY: one address is written.
+    let taken = context.call(|driver| unsafe {
+        let code = (driver.allocate)(&mut address, bytes);
+        full = code == api::OUT_OF_MEMORY;
+        code
+    });
+    match taken {
+        Ok(()) => Ok(address),
+        Err(_) if full => Err(Failure::OutOfMemory { wanted: bytes, free: free(context) }),
+        Err(why) => Err(why),
     }
 }
 
@@ -118,52 +164,8 @@ fn free(context: &Context) -> Option<usize> {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // Freeing waits for the device, which never ends on one that is lost.
-        if !self.context.is_lost() {
-            // SAFETY: allocated in `new`, freed once; work in flight keeps its buffers.
-            let _ = self.context.call(|driver| unsafe { (driver.free)(self.address) });
-        }
-    }
-}
-
-/// Host pages that the driver locked. The memory is kept, as a registration outlives none.
-pub(super) struct RegisteredPages {
-    context: Arc<Context>,
-    memory: Arc<dyn HostMemory>,
-}
-
-impl RegisteredPages {
-    pub(super) fn new(
-        context: &Arc<Context>,
-        memory: Arc<dyn HostMemory>,
-    ) -> Result<Self, Failure> {
-        let (base, len) = (memory.base().as_ptr().cast::<c_void>(), memory.len());
-        // SAFETY: the memory is valid as long as `memory` is kept, which this does.
-        context.call(|driver| unsafe {
-            (driver.register)(base, len, api::REGISTER_PORTABLE_MAPPED)
-        })?;
-        Ok(Self { context: context.clone(), memory })
-    }
-
-    /// Whether this context's driver locked the pages of `region`.
-    pub(super) fn has_locked(context: &Arc<Context>, region: &Region) -> bool {
-        let pages: Option<&Self> = region.registered_as();
-        pages.is_some_and(|pages| Arc::ptr_eq(&pages.context, context))
-    }
-}
-
-impl Registration for RegisteredPages {}
-
-impl Drop for RegisteredPages {
-    fn drop(&mut self) {
-        if self.context.is_lost() {
-            // To end a registration waits, too; and the device may still write there.
-            core::mem::forget(Arc::clone(&self.memory));
-            return;
-        }
-        let base = self.memory.base().as_ptr().cast();
-        // SAFETY: registered in `new`, ended once; work in flight keeps its pieces and so the registration.
-        let _ = self.context.call(|driver| unsafe { (driver.unregister)(base) });
+        let (address, bytes) = (self.address, self.bytes);
+        self.context.retired.push(&self.context, Item::Memory { address, bytes });
     }
 }
 
@@ -222,9 +224,6 @@ impl Kernels {
 
 impl Drop for Kernels {
     fn drop(&mut self) {
-        if !self.context.is_lost() {
-            // SAFETY: loaded once, unloaded once; work in flight keeps its kernels.
-            let _ = self.context.call(|driver| unsafe { (driver.unload_module)(self.module) });
-        }
+        self.context.retired.push(&self.context, Item::Module(self.module));
     }
 }

@@ -10,7 +10,8 @@ use core::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
 use super::api::{self, GraphDriver, Handle};
-use super::context::{Context, RegisteredPages};
+use super::context::Context;
+use super::pages::RegisteredPages;
 use super::queue::Queue;
 use crate::{Failure, Missing, Step, Work};
 
@@ -25,9 +26,9 @@ pub(super) fn driver() -> Result<&'static GraphDriver, Missing> {
 
 /// Whether `work` is given as a graph: there is more than one thing to do, and no memory to copy that the driver did not lock. Of
 /// such memory cuda.h does not say when a captured copy reads it.
-pub(super) fn suits(work: &Work, context: &Arc<Context>) -> bool {
+pub(super) fn suits(work: &Work) -> bool {
     nodes(work).nth(1).is_some()
-        && work.pieces.iter().all(|piece| RegisteredPages::has_locked(context, piece.region()))
+        && work.pieces.iter().all(|piece| RegisteredPages::has_locked(piece.region()))
 }
 
 /// The steps that are in a graph: copies of nothing can't be ("zero-length operations are not supported", cuda.h of

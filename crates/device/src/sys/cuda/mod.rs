@@ -5,15 +5,18 @@ mod api;
 mod context;
 mod graph;
 mod nvrtc;
+mod pages;
 mod queue;
+mod retired;
 mod stream;
 
 use core::ffi::{CStr, c_char, c_int};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use api::{Driver, attribute};
-use context::{Allocation, Context, Kernels, RegisteredPages};
+use context::{Allocation, Context, Kernels};
 pub use nvrtc::{compile_for, compile_ptx_for};
+use pages::RegisteredPages;
 
 use crate::device::next_number;
 use crate::find::Kind;
@@ -24,32 +27,34 @@ use crate::{
 /// A GPU, or a MIG instance of one.
 pub(crate) struct Cuda {
     number: u64,
-    description: Description,
-    context: Arc<Context>,
-    arch: u32,
+    known: Arc<Known>,
 }
 
-/// A device that was found. Its context is kept: making one takes a good part of a second.
+/// A device that was found.
 struct Known {
-    context: Arc<Context>,
+    driver: &'static Driver,
+    device: c_int,
     description: Description,
     arch: u32,
+    /// Made when it is first used, as that takes a good part of a second and of the device's
+    /// memory, and kept.
+    context: Mutex<Option<Arc<Context>>>,
 }
 
 /// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
 /// for once.
 pub(crate) fn find() -> Kind<Arc<dyn Device>> {
-    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
+    static KNOWN: OnceLock<Kind<Arc<Known>>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
-    let open = |known: &Result<Known, (String, Missing)>| match known {
+    let open = |known: &Result<Arc<Known>, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
         Err(why) => Err(why.clone()),
     };
     Ok(known.iter().map(open).collect())
 }
 
-fn look() -> Kind<Known> {
-    let driver: &'static Driver = Box::leak(Box::new(Driver::load()?));
+fn look() -> Kind<Arc<Known>> {
+    let driver = Driver::get()?;
     let mut count = 0;
     // SAFETY: called before anything else of the driver; then one number is written.
     let code = unsafe {
@@ -66,7 +71,7 @@ fn look() -> Kind<Known> {
     }
     let known = |ordinal: c_int| {
         let id = format!("cuda:{ordinal}");
-        Known::look(driver, ordinal, &id).map_err(|why| (id, why))
+        Known::look(driver, ordinal, &id).map(Arc::new).map_err(|why| (id, why))
     };
     Ok((0..count).map(known).collect())
 }
@@ -79,31 +84,37 @@ impl Known {
         if code != api::SUCCESS {
             return Err(Missing(driver.name_of(code)));
         }
-        let context = Context::retain(driver, device).map_err(|why| Missing(why.to_string()))?;
         let ask = |what| ask(driver, device, what);
         let arch = ask(attribute::CAPABILITY_MAJOR) * 10 + ask(attribute::CAPABILITY_MINOR);
         let description = describe(driver, device, id, arch);
-        Ok(Self { context: Arc::new(context), description, arch })
+        Ok(Self { driver, device, description, arch, context: Mutex::new(None) })
+    }
+
+    fn context(&self) -> Result<Arc<Context>, Failure> {
+        let mut kept = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = &*kept {
+            return Ok(Arc::clone(context));
+        }
+        let context = Arc::new(Context::retain(self.driver, self.device)?);
+        Ok(Arc::clone(kept.insert(context)))
     }
 }
 
 impl Cuda {
-    fn open(known: &Known) -> Self {
-        let Known { context, description, arch } = known;
-        let (context, description) = (context.clone(), description.clone());
-        Self { number: next_number(), description, context, arch: *arch }
+    fn open(known: &Arc<Known>) -> Self {
+        Self { number: next_number(), known: Arc::clone(known) }
     }
 
     /// A cubin's kernels; those of PTX where the driver takes no cubin that NVRTC can make.
     fn load(&self, source: &Source) -> Result<Kernels, Failure> {
-        let versions = &self.description.driver;
-        let load =
-            |image: Vec<u8>| Kernels::load(&self.context, &image, source.kernels(), versions);
-        let by_ptx = || compile_ptx_for(source, self.arch).and_then(load);
-        if self.context.takes_ptx() {
+        let Known { description: Description { driver: versions, .. }, arch, .. } = &*self.known;
+        let context = self.known.context()?;
+        let load = |image: Vec<u8>| Kernels::load(&context, &image, source.kernels(), versions);
+        let by_ptx = || compile_ptx_for(source, *arch).and_then(load);
+        if context.takes_ptx() {
             return by_ptx();
         }
-        let cubin = match compile_for(source, self.arch).and_then(load) {
+        let cubin = match compile_for(source, *arch).and_then(load) {
             Err(Failure::NoCompiler(why)) => why,
             other => return other,
         };
@@ -113,24 +124,26 @@ impl Cuda {
             }
             other => other,
         })?;
-        self.context.prefer_ptx();
+        context.prefer_ptx();
         Ok(loaded)
     }
 
     fn open_stream(&self, graphs: Option<graph::Graphs>) -> Result<Box<dyn Stream>, Failure> {
-        let reaches = self.description.reaches_host_memory;
-        Ok(Box::new(stream::CudaStream::new(self.number, reaches, &self.context, graphs)?))
+        let reaches = self.known.description.reaches_host_memory;
+        let context = self.known.context()?;
+        Ok(Box::new(stream::CudaStream::new(self.number, reaches, &context, graphs)?))
     }
 }
 
 fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description {
-    let (mut memory, mut version) = (0, 0);
-    // SAFETY: each call writes one number.
-    unsafe {
-        (driver.total_memory)(&mut memory, device);
-        (driver.version)(&mut version);
-    }
+    let mut memory = 0;
+    // SAFETY: one number is written.
+    unsafe { (driver.total_memory)(&mut memory, device) };
+    let version = driver.version().unwrap_or(0);
     let ask = |what| ask(driver, device, what);
+    let maps = ask(attribute::CAN_MAP_HOST_MEMORY) != 0;
+    // Kernels work in place in pages that the driver locks.
+    let locks = ask(attribute::HOST_REGISTER_SUPPORTED) != 0;
     let nvrtc = nvrtc::version().unwrap_or_else(|_| "no NVRTC".into());
     Description {
         id: id.into(),
@@ -147,8 +160,8 @@ fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description 
         units: ask(attribute::MULTIPROCESSORS),
         group_max: ask(attribute::MAX_THREADS_PER_BLOCK),
         shared: ask(attribute::MAX_SHARED_OPTIN),
-        shares_host_memory: ask(attribute::INTEGRATED) != 0,
-        reaches_host_memory: ask(attribute::CAN_MAP_HOST_MEMORY) != 0,
+        shares_host_memory: ask(attribute::INTEGRATED) != 0 && maps && locks,
+        reaches_host_memory: maps,
         has_graphs: graph::driver().is_ok(),
         bus: Some(text(|at, len| {
             // SAFETY: as above.
@@ -189,7 +202,7 @@ fn text(get: impl Fn(*mut c_char, c_int) -> c_int) -> String {
 
 impl Device for Cuda {
     fn description(&self) -> &Description {
-        &self.description
+        &self.known.description
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
@@ -202,16 +215,27 @@ impl Device for Cuda {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        let memory = Allocation::new(&self.context, bytes)?;
+        let memory = Allocation::new(&self.known.context()?, bytes)?;
+        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+    }
+
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        let memory = Allocation::new(&self.known.context()?, bytes)?;
+        memory.zero()?;
         Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
     }
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        let pages = RegisteredPages::new(&self.context, memory.clone())?;
+        let about = &self.known.description;
+        let context = self.known.context()?;
+        let pages = RegisteredPages::new(&context, memory.clone(), about.reaches_host_memory)?;
+        let is_mapped = pages.address_in(&context).is_some();
         let region = Region::new(memory, Some(Arc::new(pages)));
-        // The driver maps what it locks.
-        let is_mapped = self.description.reaches_host_memory;
-        Ok(if is_mapped { region.mapped_for(self.number) } else { region })
+        Ok(match is_mapped {
+            true if about.shares_host_memory => region.in_place_for(self.number),
+            true => region.mapped_for(self.number),
+            false => region,
+        })
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {

@@ -1,12 +1,13 @@
 //! A stream of the driver, to which steps are given one by one.
 
 use core::ffi::c_void;
-use core::ptr::{self, NonNull};
+use core::ptr;
 use std::sync::Arc;
 
 use super::api::{self, Handle};
 use super::context::{Allocation, Context, Kernels};
-use crate::{Argument, Failure, KernelCall, Part, Piece, Slice, Step, Work};
+use super::pages::RegisteredPages;
+use crate::{Argument, Failure, KernelCall, Part, Piece, Region, Slice, Step, Work};
 
 /// See the module. Whoever has it destroys the stream, or leaves it.
 pub(super) struct Queue {
@@ -81,26 +82,21 @@ impl Queue {
         match argument {
             Argument::Reads(slice) | Argument::Writes(slice) => address(slice),
             Argument::HostReads(part) | Argument::HostWrites(part) => {
-                let (region, start) = pieces[part.piece].place();
-                Ok(self.mapped(region)? + (start + part.range.start) as u64)
+                let piece = &pieces[part.piece];
+                let (_, start) = piece.place();
+                Ok(self.address_in(piece.region())? + (start + part.range.start) as u64)
             }
-            Argument::Mapped(region) => self.mapped(region.base()),
-            Argument::InPlace(_) => {
-                Err(Failure::Refused("CUDA works in no region in place".into()))
-            }
+            Argument::InPlace(region) | Argument::Mapped(region) => self.address_in(region),
             Argument::U32(value) => Ok(u64::from(*value)),
             Argument::U64(value) => Ok(*value),
         }
     }
 
-    /// Where kernels reach the region that begins at `base`.
-    fn mapped(&self, base: NonNull<u8>) -> Result<u64, Failure> {
-        let mut there = 0;
-        // SAFETY: one address is written; an error for memory that this device has not registered.
-        self.context.call(|driver| unsafe {
-            (driver.device_pointer)(&mut there, base.as_ptr().cast(), 0)
-        })?;
-        Ok(there)
+    /// Where kernels find a region.
+    fn address_in(&self, region: &Region) -> Result<u64, Failure> {
+        let pages: Option<&RegisteredPages> = region.registered_as();
+        let address = pages.and_then(|pages| pages.address_in(&self.context));
+        address.ok_or_else(|| Failure::Refused("the device does not reach the region".into()))
     }
 }
 

@@ -8,11 +8,18 @@ use super::api::{self, Driver, Handle};
 use super::context::Context;
 use super::graph::{self, Graphs};
 use super::queue::Queue;
+use super::retired::Item;
 use crate::{Done, Failure, Refused, Stream, Work};
 
 pub(super) struct CudaStream {
     number: u64,
     reaches_host: bool,
+    line: Option<Line>,
+}
+
+/// A stream of the driver with the works that it was given. When it is dropped nothing may be in
+/// flight.
+pub(super) struct Line {
     queue: Queue,
     /// Where works are given as graphs.
     graphs: Option<Graphs>,
@@ -36,9 +43,12 @@ impl CudaStream {
         graphs: Option<Graphs>,
     ) -> Result<Self, Failure> {
         let (flying, idle) = (VecDeque::new(), Vec::new());
-        Ok(Self { number, reaches_host, queue: Queue::new(context)?, graphs, flying, idle })
+        let line = Some(Line { queue: Queue::new(context)?, graphs, flying, idle });
+        Ok(Self { number, reaches_host, line })
     }
+}
 
+impl Line {
     fn event(&mut self) -> Result<Handle, Failure> {
         if let Some(event) = self.idle.pop() {
             return Ok(event);
@@ -53,9 +63,7 @@ impl CudaStream {
 
     fn give(&mut self, work: &Work) -> Result<(), Failure> {
         match &mut self.graphs {
-            Some(graphs) if graph::suits(work, &self.queue.context) => {
-                graphs.launch(work, &self.queue)
-            }
+            Some(graphs) if graph::suits(work) => graphs.launch(work, &self.queue),
             _ => work.steps.iter().try_for_each(|step| self.queue.enqueue(step, work)),
         }
     }
@@ -77,17 +85,13 @@ impl CudaStream {
         let outcome = asked.and_then(|()| self.queue.context.outcome(code));
         Some(flying.failed.clone().map_or(outcome, Err))
     }
-}
 
-impl Stream for CudaStream {
     fn submit(&mut self, work: Work) -> Result<(), Refused> {
-        if let Err(why) = work.check(self.number, self.reaches_host) {
-            return Err(Refused { work, why });
-        }
         let event = match self.event() {
             Ok(event) => event,
             Err(why) => return Err(Refused { work, why }),
         };
+        self.queue.context.took_off();
         let given = self.give(&work);
         // SAFETY: the event and the stream are this value's own.
         let recorded = self
@@ -106,29 +110,34 @@ impl Stream for CudaStream {
     fn poll(&mut self) -> Option<Done> {
         let outcome = self.outcome(self.flying.front()?)?;
         let flying = self.flying.pop_front()?;
+        self.queue.context.landed(1);
         if flying.event != Handle::NULL {
             self.idle.push(flying.event);
         }
         Some(Done { work: flying.work, outcome })
     }
 
-    fn in_flight(&self) -> usize {
-        self.flying.len()
+    /// Drops works that are done.
+    pub(super) fn drop_done(&mut self) {
+        while self.poll().is_some() {}
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        !self.flying.is_empty()
     }
 }
 
-impl Drop for CudaStream {
-    /// What the device may still use is left for good, and with it the stream.
+impl Drop for Line {
     fn drop(&mut self) {
-        while self.poll().is_some() {}
-        if !self.flying.is_empty() {
-            // It may never end, and what waits for the device would not either.
-            self.queue.context.give_up();
+        let context = &self.queue.context;
+        context.landed(self.flying.len());
+        if context.is_lost() {
+            // The device may still use this memory.
             mem::forget(mem::take(&mut self.flying));
             return;
         }
         let destroy = |driver: &Driver| {
-            // SAFETY: each was created once and is destroyed once; nothing is in flight.
+            // SAFETY: each was created once and is destroyed once; neither waits for the device.
             unsafe {
                 for event in &self.idle {
                     (driver.destroy_event)(*event);
@@ -136,6 +145,39 @@ impl Drop for CudaStream {
                 (driver.destroy_stream)(self.queue.stream)
             }
         };
-        let _ = self.queue.context.call(destroy);
+        let _ = context.call(destroy);
+    }
+}
+
+impl Stream for CudaStream {
+    fn submit(&mut self, work: Work) -> Result<(), Refused> {
+        let Some(line) = &mut self.line else {
+            return Err(Refused { work, why: Failure::Lost("its stream is gone".into()) });
+        };
+        match work.check(self.number, self.reaches_host) {
+            Ok(()) => line.submit(work),
+            Err(why) => Err(Refused { work, why }),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Done> {
+        self.line.as_mut()?.poll()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.line.as_ref().map_or(0, |line| line.flying.len())
+    }
+}
+
+impl Drop for CudaStream {
+    /// A stream with work in flight is kept until the work is done, which may be never. No thread
+    /// of the caller waits for it.
+    fn drop(&mut self) {
+        let Some(mut line) = self.line.take() else { return };
+        line.drop_done();
+        if line.is_busy() {
+            let context = Arc::clone(&line.queue.context);
+            context.retired.push(&context, Item::Stream(line));
+        }
     }
 }

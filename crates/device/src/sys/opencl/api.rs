@@ -71,6 +71,7 @@ functions! {
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const DEVICE_TYPE_ALL: u64 = 0xffff_ffff;
 pub(crate) const MEM_READ_WRITE: u64 = 1;
+pub(crate) const MEM_COPY_HOST_PTR: u64 = 1 << 5;
 pub(crate) const MEM_USE_HOST_PTR: u64 = 1 << 3;
 pub(crate) const MEM_SVM_FINE_GRAIN_BUFFER: u64 = 1 << 10;
 pub(crate) const SVM_FINE_GRAIN_BUFFER: u64 = 1 << 1;

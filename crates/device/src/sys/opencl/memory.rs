@@ -1,6 +1,7 @@
 //! Memory objects.
 
 use core::ffi::c_void;
+use core::ptr;
 use std::sync::Arc;
 
 use super::Context;
@@ -14,18 +15,33 @@ pub(crate) struct Memory {
     _context: Arc<Context>,
 }
 
+/// The bytes of a new buffer.
+pub(crate) enum Content<'a> {
+    /// Any.
+    Nothing,
+    /// A copy of these. There are as many.
+    Copied(&'a [u8]),
+    /// Those of a piece that the caller keeps for as long as the buffer is in use, where they lie.
+    Host(*mut c_void),
+}
+
 impl Memory {
-    /// A buffer of `bytes`, the device's own, or at `host` where that is not null.
+    /// A buffer of `bytes`, at least one.
     pub(crate) fn new(
         api: &'static Api,
         context: &Arc<Context>,
         bytes: usize,
-        host: *mut c_void,
+        content: Content<'_>,
     ) -> Result<Self, Failure> {
-        let flags = api::MEM_READ_WRITE | if host.is_null() { 0 } else { api::MEM_USE_HOST_PTR };
+        let (flags, host) = match content {
+            Content::Nothing => (0, ptr::null_mut()),
+            Content::Copied(all) => (api::MEM_COPY_HOST_PTR, all.as_ptr().cast_mut().cast()),
+            Content::Host(host) => (api::MEM_USE_HOST_PTR, host),
+        };
+        let flags = api::MEM_READ_WRITE | flags;
         let mut code = 0;
-        // SAFETY: the context is valid; `host`, where given, is `bytes` of a piece that the caller keeps for as long as the
-        // buffer is in use.
+        // SAFETY: the context is valid; `host`, where given, are `bytes` that are copied by the
+        // call and not written, or that the caller keeps for as long as the buffer is in use.
         let id =
             unsafe { (api.create_buffer)(context.context, flags, bytes.max(1), host, &mut code) };
         Self::made(api, context, id, code, bytes)

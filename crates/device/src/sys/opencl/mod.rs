@@ -8,12 +8,12 @@ mod shared;
 mod stream;
 mod turns;
 
-use core::ffi::c_void;
 use core::ptr;
 use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
 use maker::Maker;
+use memory::Content;
 use shared::{SharedMemory, Sharing};
 use turns::Turns;
 
@@ -188,6 +188,19 @@ fn describe(api: &Api, device: Id, id: &str) -> Description {
     }
 }
 
+impl OpenCl {
+    fn allocate_with(&self, bytes: usize, source: Content<'_>) -> Result<Buffer, Failure> {
+        if bytes as u64 > self.description.buffer_max {
+            return Err(Failure::OutOfMemory {
+                wanted: bytes,
+                free: Some(self.description.buffer_max as usize),
+            });
+        }
+        let memory = memory::Memory::new(self.api, &self.context, bytes, source)?;
+        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+    }
+}
+
 impl Device for OpenCl {
     fn description(&self) -> &Description {
         &self.description
@@ -204,15 +217,12 @@ impl Device for OpenCl {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        if bytes as u64 > self.description.buffer_max {
-            return Err(Failure::OutOfMemory {
-                wanted: bytes,
-                free: Some(self.description.buffer_max as usize),
-            });
-        }
-        let memory =
-            memory::Memory::new(self.api, &self.context, bytes, ptr::null_mut::<c_void>())?;
-        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+        self.allocate_with(bytes, Content::Nothing)
+    }
+
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        let zeroes = vec![0_u8; bytes.max(1)];
+        self.allocate_with(bytes, Content::Copied(&zeroes))
     }
 
     /// Memory needs no registration: a buffer that is the host's is made where a call names it. Kernels work in place in

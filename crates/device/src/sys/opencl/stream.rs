@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Context;
 use super::api::{self, Api, Id};
-use super::memory::Memory;
+use super::memory::{Content, Memory};
 use super::program::{OwnKernel, Program};
 use super::turns::Turns;
 use crate::{
@@ -225,7 +225,7 @@ impl ClStream {
     /// A buffer that is a part of a piece. Its making takes over what the piece holds (OpenCL 1.2, 5.2.1).
     fn host_memory(&self, pieces: &[Piece], part: &Part) -> Result<Memory, Failure> {
         let base = pieces[part.piece].base().as_ptr().wrapping_add(part.range.start);
-        Memory::new(self.api(), &self.queue.context, part.range.len(), base.cast())
+        Memory::new(self.api(), &self.queue.context, part.range.len(), Content::Host(base.cast()))
     }
 
     /// Mapping is what makes a device's writes seen by the host (5.4.2).
