@@ -105,6 +105,13 @@ impl Executor {
         })
     }
 
+    /// Why copies between the host and the device take longer than they should, if they do.
+    pub(crate) fn shortcoming(&self) -> Option<String> {
+        let tables = self.lots.iter().filter_map(|lot| lot.table.as_ref());
+        let mut regions = tables.map(Piece::region).chain([&self.mirror.region]);
+        regions.find_map(Region::shortcoming)
+    }
+
     /// Why nothing may be started on the lane's mirror any more, where that is so.
     pub(crate) fn failed(&self) -> Option<&str> {
         self.mirror.failed.get().map(String::as_str)

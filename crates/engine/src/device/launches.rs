@@ -36,6 +36,9 @@ pub(crate) struct Launches {
     /// What is to be told of its device, where it failed at this stage.
     failed: Option<String>,
     is_told: bool,
+    /// A warning about its device, and whether it was reported.
+    warning: Option<String>,
+    is_warned: bool,
     /// The positions of functions whose launches share the mirror.
     mates: Vec<usize>,
     /// No launch is started any more: a reload brought what is not on the device.
@@ -131,14 +134,19 @@ impl Launches {
         let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
+        let names = names.join(", ");
+        let warn =
+            |why| format!("{names} on {}: the host's memory: {why}", on.device.description().id);
         Ok(Self {
+            warning: executor.shortcoming().map(warn),
+            is_warned: false,
             executor,
             waiting: VecDeque::with_capacity(limits.waiting_batches_max),
             flying: (0..batcher.slots()).map(|_| nothing()).collect(),
             batcher,
             writes: access.writes,
             sync: on.launches.sync,
-            names: names.join(", "),
+            names,
             failed: None,
             is_told: false,
             mates: chain.loaded_on(&on.device.description().id),
@@ -310,6 +318,9 @@ impl Launches {
 
     /// What is to be told of its device; once.
     pub(crate) fn take_news(&mut self) -> Option<String> {
+        if !std::mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
+            return self.warning.clone();
+        }
         let news = self.failed.clone().filter(|_| !self.is_told);
         self.is_told |= news.is_some();
         news
@@ -377,7 +388,7 @@ impl Launches {
     }
 
     /// What was copied, and what is to be told of the device: where it failed at this stage, or other bytes crossed than planned.
-    pub(crate) fn finish(self) -> (Transfers, Option<String>) {
+    pub(crate) fn finish(self) -> (Transfers, impl Iterator<Item = String>) {
         let streams = self.batcher.streams() as u64;
         let transfers = Transfers { streams, ..self.executor.transfers };
         let differs = || {
@@ -403,7 +414,7 @@ impl Launches {
             told
         };
         let told = (!transfers.are_as_predicted()).then(differs);
-        (transfers, self.failed.or(told))
+        (transfers, self.warning.into_iter().chain(self.failed.or(told)))
     }
 
     /// Launches from here on are of the functions of `chain`; nothing is under way. Where one that shares the mirror is not on the device, no

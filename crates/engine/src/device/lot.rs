@@ -114,7 +114,8 @@ impl Lot {
         let kept = Vec::with_capacity(by.packets * by.kept);
         if mirror.copy.is_some() {
             let host = |len| device.host_memory(len);
-            let there = |len| device.allocate(len);
+            // Rows that no packet has come back, too, and cells that kernels leave.
+            let there = |len| device.allocate_zeroed(len);
             let found = has_findings.then(|| there(by.findings_len)).transpose()?;
             return Ok(Self {
                 table: Some(host(by.table_len())?),

@@ -7,8 +7,10 @@ use std::time::Duration;
 use warpline_device::Device;
 use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 
+use crate::common::forms::Form;
+use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_chain_on};
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{Summary, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{copies, devices, told};
 use crate::same::PATIENCE;
@@ -28,10 +30,10 @@ fn functions_on_two_devices_are_the_same() {
 }
 
 /// One writes frames, the next only reads them, the last makes them longer.
-const CHAIN: &[&str] = &["router-plain", "digest-count", "seal"];
+pub(crate) const CHAIN: &[&str] = &["router-plain", "digest-count", "seal"];
 
 /// Small ones: lanes with little memory start sooner.
-const LAUNCHES: LaunchOptions = LaunchOptions {
+pub(crate) const LAUNCHES: LaunchOptions = LaunchOptions {
     bytes: 64 << 10,
     delay: Duration::from_micros(100),
     streams: Streams::Count(2),
@@ -52,21 +54,31 @@ fn each_pair() {
     let inputs = traffic(&forms, Talk::new(17, 40, 1400).take(800), 19, 15);
     let reference = run_forms(&forms, Settings::default(), &inputs).summary();
     for (first, second) in pairs(&all) {
-        let on = |place: usize| {
-            let device = Arc::clone(if place.is_multiple_of(2) { first } else { second });
-            Some(OnDevice { device, launches: LAUNCHES, is_required: true })
-        };
-        for lanes in [1, 2] {
-            let [one, other] = [first, second].map(|device| &device.description().id);
-            let what = format!("{CHAIN:?} on {one} and {other}, {lanes} lanes");
-            let chain = try_chain_on(&forms, &[], on).expect("a chain");
-            let settings = Settings { lanes, batch_packets: 64, slabs: 4, ..Settings::default() };
-            let outcome = run_whole(chain, settings, &inputs);
-            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
-            let bytes = outcome.report.part.transfers.to_device_bytes;
-            assert_eq!(bytes > 0, copies(second), "{what}");
-            assert_same(&reference, &outcome.summary(), &what);
-        }
+        check_pair(&forms, &inputs, &reference, [first, second]);
+    }
+}
+
+/// The chain's functions in turn on two devices, as the operator would see it.
+pub(crate) fn check_pair(
+    forms: &[Form],
+    inputs: &[Input],
+    reference: &Summary,
+    [first, second]: [&Arc<dyn Device>; 2],
+) {
+    let on = |place: usize| {
+        let device = Arc::clone(if place.is_multiple_of(2) { first } else { second });
+        Some(OnDevice { device, launches: LAUNCHES, is_required: true })
+    };
+    for lanes in [1, 2] {
+        let [one, other] = [first, second].map(|device| &device.description().id);
+        let what = format!("{CHAIN:?} on {one} and {other}, {lanes} lanes");
+        let chain = try_chain_on(forms, &[], on).expect("a chain");
+        let settings = Settings { lanes, batch_packets: 64, slabs: 4, ..Settings::default() };
+        let outcome = run_whole(chain, settings, inputs);
+        assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        let bytes = outcome.report.part.transfers.to_device_bytes;
+        assert_eq!(bytes > 0, copies(first) || copies(second), "{what}");
+        assert_same(reference, &outcome.summary(), &what);
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod beside;
 mod carried;
 mod crossings;
+mod cuda;
 mod demand;
 mod drops;
 mod failures;

@@ -61,6 +61,9 @@ impl Device for Wrapped {
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         self.inner.allocate(bytes)
     }
+    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate_zeroed(bytes)
+    }
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         self.inner.register(memory)
     }
@@ -75,12 +78,12 @@ impl Device for Wrapped {
     }
 }
 
-/// Whether packets are copied to the device and back. OpenCL's works in place where it shares single bytes.
+/// Whether packets are copied to the device and back. OpenCL's works in place where it shares
+/// single bytes, CUDA's in any memory that it locks.
 pub(crate) fn copies(device: &Arc<dyn Device>) -> bool {
     let about = device.description();
-    let is_in_place =
-        || about.id == "host" || device.shared_memory(1).is_some() && about.shares_host_memory;
-    !(about.shares_host_memory && is_in_place())
+    let is_in_any = about.id == "host" || about.id.starts_with("cuda:");
+    !(about.shares_host_memory && (is_in_any || device.shared_memory(1).is_some()))
 }
 
 /// The reference device, where there is a compiler for it.
