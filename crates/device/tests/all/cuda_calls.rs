@@ -18,6 +18,8 @@ fn the_table_passes_over_stubs() {
     let here = ["--exact", "cuda_calls::the_table_passes_over_stubs"];
     stubs.again(&here, &[(ROLE, "table")]);
     stubs.again(&here, &[(ROLE, "table"), ("STUB_REFUSES_CUBINS", "1")]);
+    stubs.again_by_ptx(&here, &[(ROLE, "table")]);
+    stubs.mutants_are_seen(&here, &[(ROLE, "table")]);
     stubs.again(&here, &[(ROLE, "lost"), ("STUB_LOST", "1")]);
 }
 
@@ -25,7 +27,8 @@ fn with_stubs(role: &str) {
     self_test(&Host::open().unwrap()).unwrap();
     let device = open("cuda:0").unwrap();
     let about = device.description();
-    assert_eq!(about.name, "stub (sm_90)");
+    let arch = std::env::var("STUB_CAPABILITY").unwrap_or_else(|_| "90".into());
+    assert_eq!(about.name, format!("stub (sm_{arch})"));
     assert_eq!(about.uuid.as_deref(), Some("00112233-4455-6677-8899-aabbccddeeff"));
     match role {
         "table" => CASES.iter().for_each(|(name, case)| {

@@ -9,7 +9,8 @@
 
 enum { ALIGNMENT = MEMORY_ALIGNMENT };
 
-/* An allocation with the gap that follows it, or host memory. Allocations are in the order of their addresses. */
+/* An allocation with the gap that follows it, or host memory. Allocations are in the order of their
+ * addresses. */
 struct extent { address at; size_t bytes; struct extent *next; };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,7 +22,8 @@ static size_t used;
 
 static void *reserve(int access)
 {
-    void *at = mmap(0, (size_t)1 << MEMORY_BITS, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at = mmap(0, (size_t)1 << MEMORY_BITS, access, MAP_PRIVATE | MAP_ANONYMOUS
+        | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) abort();
     return at;
 }
@@ -34,7 +36,8 @@ static void start(void)
 }
 
 /* The room that an allocation takes: with a gap, so that no two touch. */
-static size_t room(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT; }
+static size_t room(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+    + ALIGNMENT; }
 
 int memory_is_device(address at)
 {
@@ -155,7 +158,8 @@ enum memory_outcome memory_write(address to, const void *from, size_t bytes)
 enum memory_outcome memory_copy(address to, address from, size_t bytes)
 {
     enum memory_outcome outcome = look(from, bytes);
-    if (outcome == MEMORY_OUT_OF_BOUNDS || look(to, bytes) == MEMORY_OUT_OF_BOUNDS) return MEMORY_OUT_OF_BOUNDS;
+    if (outcome == MEMORY_OUT_OF_BOUNDS || look(to, bytes) == MEMORY_OUT_OF_BOUNDS)
+        return MEMORY_OUT_OF_BOUNDS;
     if (!bytes) return MEMORY_FINE;
     memmove(memory_backing(to), memory_backing(from), bytes);
     memmove(memory_states(to), memory_states(from), bytes);

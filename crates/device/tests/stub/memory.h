@@ -1,6 +1,7 @@
-/* A device's memory in the stub of the driver. Its addresses lie in a range that the host can't touch; the bytes lie elsewhere, and a
- * state for every byte beside them, so that a checked access compares states and looks nothing up. Freed addresses are used again
- * as late as possible. Any thread may call. */
+/* A device's memory in the stub of the driver. Its addresses lie in a range that the host can't
+ * touch; the bytes lie elsewhere, and a state for every byte beside them, so that a checked access
+ * compares states and looks nothing up. Freed addresses are used again as late as possible. Any
+ * thread may call. */
 
 #ifndef STUB_MEMORY_H
 #define STUB_MEMORY_H
@@ -9,11 +10,13 @@
 
 typedef unsigned long long address;
 
-/* The states of a byte. Bytes between allocations are UNALLOCATED, so each access out of bounds meets one. */
+/* The states of a byte. Bytes between allocations are UNALLOCATED, so each access out of bounds
+ * meets one. */
 enum { UNALLOCATED = 0, UNWRITTEN = 1, WRITTEN = 3 };
 
 /* The outcomes of a call. */
-enum memory_outcome { MEMORY_FINE, MEMORY_FULL, MEMORY_UNKNOWN, MEMORY_OUT_OF_BOUNDS, MEMORY_UNWRITTEN };
+enum memory_outcome { MEMORY_FINE, MEMORY_FULL, MEMORY_UNKNOWN, MEMORY_OUT_OF_BOUNDS,
+    MEMORY_UNWRITTEN };
 
 /* Log2 of the bytes of the addresses' range, and of the device's capacity. */
 #ifndef MEMORY_BITS
@@ -40,7 +43,8 @@ int memory_is_device(address at);
 void *memory_backing(address at);
 /* The states of these bytes, one after another. */
 unsigned char *memory_states(address at);
-/* Declares all bytes of the allocation that holds `at` written: after a kernel whose stores are not seen. */
+/* Declares all bytes of the allocation that holds `at` written: after a kernel whose stores are not
+ * seen. */
 void memory_assume_written(address at);
 
 /* Host memory that a kernel may access at its own address, all of it counting as written. */

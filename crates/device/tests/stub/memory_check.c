@@ -8,7 +8,8 @@
 #include <string.h>
 
 static int failed;
-#define WANT(what) ((what) ? (void)0 : (void)(failed = 1, printf("line %d: not %s\n", __LINE__, #what)))
+#define WANT(what) ((what) ? (void)0 \
+    : (void)(failed = 1, printf("line %d: not %s\n", __LINE__, #what)))
 
 static sigjmp_buf faulted;
 static void on_fault(int number) { (void)number; siglongjmp(faulted, 1); }
@@ -33,7 +34,8 @@ static void bounds(void)
     WANT(memory_free(other) == MEMORY_FINE);
     /* Two that fill their rooms don't touch. */
     WANT(memory_allocate(&at, 256) == MEMORY_FINE && memory_allocate(&other, 256) == MEMORY_FINE);
-    WANT(memory_write(at, bytes, 257) == MEMORY_OUT_OF_BOUNDS && memory_write(other, bytes, 257) == MEMORY_OUT_OF_BOUNDS);
+    WANT(memory_write(at, bytes, 257) == MEMORY_OUT_OF_BOUNDS
+        && memory_write(other, bytes, 257) == MEMORY_OUT_OF_BOUNDS);
     memory_free(at), memory_free(other);
 }
 
@@ -46,12 +48,15 @@ static void states(void)
     WANT(memory_read(bytes, at, 1) == MEMORY_UNWRITTEN);
     memory_write(at + 4, bytes, 4);
     WANT(memory_read(bytes + 8, at + 4, 4) == MEMORY_FINE && !memcmp(bytes + 8, bytes, 4));
-    WANT(memory_read(bytes, at + 3, 2) == MEMORY_UNWRITTEN && memory_read(bytes, at + 7, 2) == MEMORY_UNWRITTEN);
+    WANT(memory_read(bytes, at + 3, 2) == MEMORY_UNWRITTEN
+        && memory_read(bytes, at + 7, 2) == MEMORY_UNWRITTEN);
     WANT(memory_copy(to, at, 16) == MEMORY_UNWRITTEN);
-    WANT(memory_read(bytes, to + 4, 4) == MEMORY_FINE && memory_read(bytes, to + 8, 1) == MEMORY_UNWRITTEN);
+    WANT(memory_read(bytes, to + 4, 4) == MEMORY_FINE
+        && memory_read(bytes, to + 8, 1) == MEMORY_UNWRITTEN);
     WANT(memory_copy(to + 8, at, 9) == MEMORY_OUT_OF_BOUNDS);
     memory_assume_written(to + 7);
-    WANT(memory_read(bytes, to, 16) == MEMORY_FINE && memory_read(bytes, at, 16) == MEMORY_UNWRITTEN);
+    WANT(memory_read(bytes, to, 16) == MEMORY_FINE
+        && memory_read(bytes, at, 16) == MEMORY_UNWRITTEN);
     WANT(memory_is_device(at) && !memory_is_device((address)bytes));
     memory_free(at);
     memory_free(to);
@@ -80,7 +85,8 @@ static void host(void)
     address at = (address)bytes, device;
     WANT(!memory_is_mapped(at, 1));
     memory_map_host(bytes, 64);
-    WANT(memory_is_mapped(at, 64) && memory_is_mapped(at + 63, 1) && !memory_is_mapped(at + 1, 64) && !memory_is_mapped(at - 1, 2));
+    WANT(memory_is_mapped(at, 64) && memory_is_mapped(at + 63, 1) && !memory_is_mapped(at + 1, 64)
+        && !memory_is_mapped(at - 1, 2));
     memory_unmap_host(bytes);
     WANT(!memory_is_mapped(at, 1));
     memory_allocate(&device, 8);

@@ -21,7 +21,8 @@ macro_rules! files {
 
 type Files = &'static [(&'static str, &'static str)];
 
-const HEADERS: Files = files!["stub.h", "memory.h"];
+const HEADERS: Files =
+    files!["stub.h", "memory.h", "ptx.h", "ptx_calls.h", "ptx_code.h", "ptx_operations.h"];
 const LIBRARIES: [(&str, Files); 2] = [
     (
         "libcuda.so.1",
@@ -34,7 +35,14 @@ const LIBRARIES: [(&str, Files); 2] = [
             "modules.c",
             "streams.c",
             "graphs.c",
-            "memory.c"
+            "memory.c",
+            "ptx_calls.c",
+            "ptx_decode.c",
+            "ptx_mutants.c",
+            "ptx_mutation.c",
+            "ptx_parse.c",
+            "ptx_registers.c",
+            "ptx_run.c"
         ],
     ),
     ("libnvrtc.so", files!["nvrtc.c"]),
@@ -76,7 +84,16 @@ impl Stubs {
 
     fn compile(&self, library: &str, sources: Files, flag: &str) -> std::io::Result<()> {
         let mut command = Command::new("cc");
-        command.args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-w", "-shared", "-fPIC", "-pthread"]);
+        command.args([
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+            "-O2",
+            "-fwrapv",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+        ]);
         command.args([flag, "-o"]).arg(self.folder.join(library));
         for (name, text) in sources {
             std::fs::write(self.folder.join(name), text)?;
@@ -93,6 +110,54 @@ impl Stubs {
     /// # Panics One failed, or none was run, or the driver's stub saw something that a driver must
     /// not be given.
     pub(crate) fn again(&self, arguments: &[&str], extra: &[(&str, &str)]) {
+        self.run(arguments, extra);
+    }
+
+    /// The same with NVRTC itself in place of its stub: the driver's interprets the PTX that NVRTC makes. Returns what the program printed as
+    /// errors. Without NVRTC it prints that the test is skipped, and returns nothing.
+    ///
+    /// # Panics
+    /// As above; and there is no NVRTC although `WARPLINE_REQUIRE_NVRTC` is set.
+    #[expect(clippy::print_stdout, reason = "a skipped test prints why")]
+    pub(crate) fn again_by_ptx(
+        &self,
+        arguments: &[&str],
+        extra: &[(&str, &str)],
+    ) -> Option<String> {
+        let named = std::env::var("WARPLINE_NVRTC").unwrap_or_default();
+        let paths = [named, "/usr/local/cuda/lib64/libnvrtc.so".into()];
+        let Some(nvrtc) = paths.iter().find(|path| std::path::Path::new(path).exists()) else {
+            assert!(std::env::var_os("WARPLINE_REQUIRE_NVRTC").is_none(), "no NVRTC");
+            println!("skipped: no NVRTC to make PTX");
+            return None;
+        };
+        let by_ptx = [("WARPLINE_NVRTC", nvrtc.as_str()), ("STUB_CAPABILITY", "80")];
+        Some(self.run(arguments, &[extra, &by_ptx].concat()))
+    }
+
+    /// The same with damaged copies of each kernel beside it: a changed opcode, register, number or guard, or an instruction less. Wants
+    /// three of four to fault or to leave other memory than the kernel, and prints the others. `STUB_MUTANT_SEED` draws the damage.
+    ///
+    /// # Panics
+    /// As above; and too few showed.
+    #[allow(dead_code, reason = "not every test program has kernels to damage")]
+    #[expect(clippy::print_stdout, reason = "the survivors show what no case covers")]
+    pub(crate) fn mutants_are_seen(&self, arguments: &[&str], extra: &[(&str, &str)]) {
+        let seed = std::env::var("STUB_MUTANT_SEED").unwrap_or_else(|_| "1".into());
+        let damage = [("STUB_MUTANTS", "12"), ("STUB_MUTANT_SEED", seed.as_str())];
+        // A mutant may write into any buffer, so no other test has one at that time.
+        let alone = [arguments, &["--test-threads=1"]].concat();
+        let Some(stderr) = self.again_by_ptx(&alone, &[extra, &damage].concat()) else { return };
+        let told: Vec<&str> = stderr.lines().filter(|line| line.starts_with("mutants: ")).collect();
+        told.iter().for_each(|line| println!("STUB_MUTANT_SEED={seed} {line}"));
+        let numbers =
+            told.last().expect("a line for all").split(' ').filter_map(|w| w.parse().ok());
+        let [seen, all]: [usize; 2] =
+            numbers.collect::<Vec<_>>().try_into().expect("how many of how many");
+        assert!(all > 0 && 4 * seen >= 3 * all, "STUB_MUTANT_SEED={seed}: {told:#?}");
+    }
+
+    fn run(&self, arguments: &[&str], extra: &[(&str, &str)]) -> String {
         let before = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
         let ended = Command::new(std::env::current_exe().expect("this program"))
             .args(arguments)
@@ -114,6 +179,7 @@ impl Stubs {
         assert!(is_run, "over the stubs, {arguments:?} {extra:?}: {stderr}{stdout}");
         let is_clean = stderr.lines().any(|line| line == CLEAN);
         assert!(is_clean, "over the stubs, {arguments:?} {extra:?}: {stderr}");
+        stderr.into_owned()
     }
 }
 

@@ -1,6 +1,8 @@
-/* Modules that the stub of NVRTC compiled, and calls of their kernels: cuModule*, cuFuncSetAttribute, cuLaunchKernel. Such a kernel is
- * code of the host: it gets the bytes that a device's address stands for, and all memory that it has a pointer to counts as written. */
+/* Modules that the stub of NVRTC compiled or that NVRTC made as PTX, and calls of their kernels: cuModule*, cuFuncSetAttribute, cuLaunchKernel. PTX is
+ * interpreted (ptx_calls.h). Other kernels are code of the host: they get the bytes that a device's address stands for, and all memory that they have
+ * a pointer to counts as written. */
 
+#include "ptx_calls.h"
 #include "stub.h"
 
 #include <dlfcn.h>
@@ -33,9 +35,11 @@ int cuModuleLoadData(struct module **to, const char *image)
     int is_cubin = !memcmp(image, "\177ELF", 4);
     if (is_cubin && getenv("STUB_REFUSES_CUBINS")) return NO_BINARY_FOR_GPU;
     void *library = is_cubin || !memcmp(image, "//  ", 4) ? dlopen(image + 4, RTLD_NOW) : 0;
-    if (!library) return is_cubin ? NO_BINARY_FOR_GPU : INVALID_IMAGE;
+    struct ptx_module *ptx = is_cubin || library ? 0 : ptx_open(image);
+    if (!library && !ptx) return is_cubin ? NO_BINARY_FOR_GPU : INVALID_IMAGE;
     *to = object_make(MODULE, sizeof **to, context);
     (*to)->library = library;
+    (*to)->ptx = ptx;
     return 0;
 }
 
@@ -45,7 +49,26 @@ int cuModuleUnload(struct module *module)
     CHECK(MODULE, module);
     stream_wait_idle(__func__, context);
     object_destroy(module);
-    dlclose(module->library);
+    if (module->library) dlclose(module->library);
+    if (module->ptx) ptx_unload(module->ptx);
+    return 0;
+}
+
+static int run_ptx(const struct node *node)
+{
+    return ptx_call(node->function->code, node->groups, node->items, node->shared, node->values);
+}
+
+static int find_ptx(struct function **to, struct module *module, const char *name, struct context *context)
+{
+    const struct ptx_function *found = ptx_find(module->ptx, name);
+    if (!found || ptx_parameters(found) > VALUES_MAX) return NOT_FOUND;
+    *to = object_make(FUNCTION, sizeof **to, context);
+    (*to)->module = module;
+    (*to)->run = run_ptx;
+    (*to)->code = (void *)found;
+    (*to)->values = ptx_parameters(found);
+    (*to)->shared_max = 48 << 10;
     return 0;
 }
 
@@ -54,6 +77,7 @@ int cuModuleGetFunction(struct function **to, struct module *module, const char 
     char run[256], kinds[256];
     ENTER;
     CHECK(MODULE, module);
+    if (module->ptx) return find_ptx(to, module, name, context);
     snprintf(run, sizeof run, "wl_run_%s", name);
     snprintf(kinds, sizeof kinds, "wl_kinds_of_%s", name);
     const char *own_kinds = dlsym(module->library, kinds);

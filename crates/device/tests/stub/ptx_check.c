@@ -1,5 +1,6 @@
-/* Checks the interpreter by itself: a result for each instruction, by the text of the PTX manual, an outcome for each fault, and a reason for each
- * text that is refused. Prints what is not as it should be, and ends with 1. */
+/* Checks the interpreter by itself: a result for each instruction, by the text of the PTX manual,
+ * an outcome for each fault, and a reason for each text that is refused. Prints what is not as it
+ * should be, and ends with 1. */
 
 #include "memory.h"
 #include "ptx.h"
@@ -12,7 +13,8 @@ static char why[512];
 
 #define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"
 
-/* Of sources 1, 2 and 3 of every type the low bits of one number each, and the result is number 0 of whatever type. */
+/* Registers 1, 2 and 3 of each type get the low bits of one source each. The result is in register
+ * 0. */
 struct computed { const char *text; unsigned long long sources[3], result; };
 #define N(bits) (~0ull >> (64 - (bits)))
 
@@ -174,9 +176,12 @@ static const struct computed COMPUTED[] = {
     { "ld.u32 %r0, [%rd9]", { 12 }, 12 },
     { "st.global.u8 [%rd9], %rs2;\nld.global.u32 %r0, [%rd9]", { 0x11223344, 0xffff }, 0x112233ff },
     { "st.global.v2.u64 [%rd9], {%rd3, %rd2};\nld.global.u64 %rd0, [%rd9+8]", { 1, 2, 3 }, 2 },
-    { "st.shared.u16 [held+2], %rs1;\nst.shared.u16 [held], %rs2;\nld.shared.u32 %r0, [held]", { 1, 2 }, 0x10002 },
-    { "mov.u64 %rd8, held;\nst.shared.v4.u32 [%rd8+16], {%r1, %r2, %r3, %r1};\nld.shared.u64 %rd0, [%rd8+16]", { 1, 2, 3 }, 0x200000001 },
-    { "mov.u64 %rd8, own;\nst.local.u32 [%rd8+4], %r1;\nld.local.u8 %rs0, [%rd8+5]", { 0x1234 }, 0x12 },
+    { "st.shared.u16 [held+2], %rs1;\nst.shared.u16 [held], %rs2;\nld.shared.u32 %r0, [held]",
+    { 1, 2 }, 0x10002 },
+    { "mov.u64 %rd8, held;\nst.shared.v4.u32 [%rd8+16], {%r1, %r2, %r3, %r1};\n"
+        "ld.shared.u64 %rd0, [%rd8+16]", { 1, 2, 3 }, 0x200000001 },
+    { "mov.u64 %rd8, own;\nst.local.u32 [%rd8+4], %r1;\nld.local.u8 %rs0, [%rd8+5]", { 0x1234 },
+    0x12 },
     { "ld.const.u8 %rs0, [bytes+2]", { 0 }, 30 },
     { "mov.u64 %rd8, words;\nld.const.u32 %r0, [%rd8+4]", { 0 }, 0xfffffffe },
     { "ld.const.u32 %r0, [words+8]", { 0 }, 0 },
@@ -184,15 +189,18 @@ static const struct computed COMPUTED[] = {
     { "atom.global.add.u32 %r8, [%rd9], %r2;\nld.global.u32 %r0, [%rd9]", { 40, 2 }, 42 },
     { "red.global.or.b32 [%rd9], 3;\nld.global.u64 %rd0, [%rd9]", { 0x100000004 }, 0x100000007 },
     { "atom.global.cas.b32 %r8, [%rd9], %r1, %r2;\nld.global.u32 %r0, [%rd9]", { 40, 2 }, 2 },
-    { "atom.global.cas.b64 %rd8, [%rd9], %rd2, %rd3;\nld.global.u64 %rd0, [%rd9]", { 40, 2, 3 }, 40 },
+    { "atom.global.cas.b64 %rd8, [%rd9], %rd2, %rd3;\nld.global.u64 %rd0, [%rd9]", { 40, 2, 3 },
+    40 },
     { "atom.global.exch.b64 %rd0, [%rd9], %rd2", { N(64), 2 }, N(64) },
     { "atom.global.max.s32 %r8, [%rd9], %r2;\nld.global.u32 %r0, [%rd9]", { 1, N(32) }, 1 },
     { "atom.global.min.u32 %r8, [%rd9], %r2;\nld.global.u32 %r0, [%rd9]", { 9, N(32) }, 9 },
 };
 
-static const char MEMORY[] = ".const .align 1 .b8 bytes[3] = {10, 20, 30};\n.const .align 4 .u32 words[3] = {1, 4294967294};\n";
+static const char MEMORY[] = ".const .align 1 .b8 bytes[3] = {10, 20, 30};\n"
+    ".const .align 4 .u32 words[3] = {1, 4294967294};\n";
 static const char DECLARED[] =
-    ".shared .align 16 .b8 held[64];\n.local .align 8 .b8 own[8];\n.reg .pred %p<10>;\n.reg .b16 %rs<10>;\n.reg .b32 %r<10>;\n.reg .b64 %rd<10>;\n";
+    ".shared .align 16 .b8 held[64];\n.local .align 8 .b8 own[8];\n.reg .pred %p<10>;\n"
+    ".reg .b16 %rs<10>;\n.reg .b32 %r<10>;\n.reg .b64 %rd<10>;\n";
 
 /* Instructions that store the result, whatever its type. */
 static const char *stored(const char *text)
@@ -207,30 +215,39 @@ static void compute(const struct computed *one, address at)
 {
     char text[4096];
     unsigned long long result = 0;
-    int length = sprintf(text, HEAD "%s.visible .entry k(.param .u64 k_0)\n{\n%sld.param.u64 %%rd9, [k_0];\n", MEMORY, DECLARED);
+    int length = sprintf(text,
+        HEAD "%s.visible .entry k(.param .u64 k_0)\n{\n%sld.param.u64 %%rd9, [k_0];\n", MEMORY,
+        DECLARED);
     for (int i = 1; i < 4; i++)
-        length += sprintf(text + length, "ld.global.u64 %%rd%d, [%%rd9+%d];\ncvt.u32.u64 %%r%d, %%rd%d;\ncvt.u16.u64 %%rs%d, %%rd%d;\nand.b32 %%r9, %%r%d, 1;\n"
+        length += sprintf(text + length,
+            "ld.global.u64 %%rd%d, [%%rd9+%d];\ncvt.u32.u64 %%r%d, %%rd%d;\n"
+            "cvt.u16.u64 %%rs%d, %%rd%d;\nand.b32 %%r9, %%r%d, 1;\n"
                           "setp.ne.s32 %%p%d, %%r9, 0;\n", i, 8 * (i - 1), i, i, i, i, i, i);
     sprintf(text + length, "%s;\n%s\nret;\n}\n", one->text, stored(one->text));
     struct ptx_module *module = ptx_load(text, why, sizeof why);
     if (!module) { failed = 1; printf("%s: %s\n", one->text, why); return; }
     memory_write(at, one->sources, 24);
-    enum ptx_outcome outcome = ptx_run(ptx_find(module, "k"), 1, 1, 0, &at, why, sizeof why);
+    enum ptx_outcome outcome = ptx_run(ptx_find(module, "k"), &(struct ptx_grid){ 1, 1, 0, &at, 0,
+        0 }, why, sizeof why);
     memory_read(&result, at + 24, 8);
     if (outcome || result != one->result)
-        failed = 1, printf("%s: %#llx and not %#llx %s\n", one->text, result, one->result, outcome ? why : "");
+        failed = 1, printf("%s: %#llx and not %#llx %s\n", one->text, result, one->result, outcome
+            ? why : "");
     ptx_unload(module);
 }
 
-/* A body that two groups of four items run, over 64 bytes at %rd9 of which the first 32 are written, and 64 bytes at %rd7 that the host has. */
+/* A body that two groups of four items run. At %rd9 are 64 bytes, the first half of them written,
+ * and at %rd7 are 64 bytes of the host. */
 struct judged { const char *text; enum ptx_outcome outcome; const char *named; };
 
-#define MINE "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 4;\nmov.u64 %rd2, held;\nadd.s64 %rd3, %rd2, %rd1;\nst.shared.u32 [%rd3], %r1;\n"
+#define MINE "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 4;\nmov.u64 %rd2, held;\n" \
+    "add.s64 %rd3, %rd2, %rd1;\nst.shared.u32 [%rd3], %r1;\n"
 static const struct judged JUDGED[] = {
     { "ld.global.u32 %r1, [%rd9+28];", PTX_FINE, "" },
     { "ld.global.u32 %r1, [%rd9+32];", PTX_UNWRITTEN, "line 15, group 0, item" },
     { "st.global.u32 [%rd9+32], 1;\nld.global.u32 %r1, [%rd9+32];", PTX_FINE, "" },
-    { "st.global.u8 [%rd9+33], 1;\nst.global.u8 [%rd9+34], 1;\nld.global.u32 %r1, [%rd9+32];", PTX_UNWRITTEN, "ld.global.u32 %r1, [%rd9+32];" },
+    { "st.global.u8 [%rd9+33], 1;\nst.global.u8 [%rd9+34], 1;\nld.global.u32 %r1, [%rd9+32];",
+    PTX_UNWRITTEN, "ld.global.u32 %r1, [%rd9+32];" },
     { "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd9+16];", PTX_FINE, "" },
     { "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd9+20];", PTX_MISALIGNED, "line 15" },
     { "st.global.u32 [%rd9+64], 1;", PTX_OUT_OF_BOUNDS, "line 15" },
@@ -253,12 +270,16 @@ static const struct judged JUDGED[] = {
     { MINE "ld.shared.u32 %r2, [%rd3];", PTX_FINE, "" },
     { MINE "st.shared.u32 [held+4], 1;", PTX_RACE, "st.shared.u32 [held+4], 1;" },
     { "st.shared.u8 [held], 1;", PTX_RACE, "line 15" },
-    { MINE "bar.sync 0;\nld.shared.u32 %r2, [held+4];\nbar.sync 0;\nst.shared.u32 [%rd3], 1;", PTX_FINE, "" },
+    { MINE "bar.sync 0;\nld.shared.u32 %r2, [held+4];\nbar.sync 0;\nst.shared.u32 [%rd3], 1;",
+        PTX_FINE, "" },
     { MINE "bar.sync 0;\nld.shared.u32 %r2, [held+4];\nst.shared.u32 [%rd3], 1;", PTX_RACE, "" },
     { MINE "bar.sync 0;\natom.shared.add.u32 %r2, [held], 1;", PTX_FINE, "" },
-    { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\n$out:", PTX_DIVERGED, "bar.sync" },
-    { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\nret;\n$out:\nbar.sync 0;", PTX_DIVERGED, "bar.sync" },
-    { "mov.u32 %r1, %ctaid.x;\nsetp.eq.s32 %p1, %r1, 1;\n@%p1 bra $out;\nbar.sync 0;\n$out:", PTX_FINE, "" },
+    { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\n$out:",
+    PTX_DIVERGED, "bar.sync" },
+    { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\nret;\n"
+        "$out:\nbar.sync 0;", PTX_DIVERGED, "bar.sync" },
+    { "mov.u32 %r1, %ctaid.x;\nsetp.eq.s32 %p1, %r1, 1;\n@%p1 bra $out;\nbar.sync 0;\n$out:",
+    PTX_FINE, "" },
     { "$again:\nbra $again;", PTX_ENDLESS, "line 16" },
     { "mov.u32 %r1, 0;\ndiv.u32 %r1, 7, %r1;", PTX_DIVIDED_BY_ZERO, "line 16" },
     { "trap;", PTX_TRAPPED, "line 15" },
@@ -267,19 +288,24 @@ static const struct judged JUDGED[] = {
 static void judge(const struct judged *one, const unsigned long long *values)
 {
     char text[4096];
-    sprintf(text, HEAD "%s.extern .shared .align 16 .b8 more[];\n.visible .entry k(.param .u64 k_0,.param .u64 k_1)\n{%sld.param.u64 %%rd9, [k_0]; ld.param.u64 %%rd7, [k_1];\n"
+    sprintf(text, HEAD "%s.extern .shared .align 16 .b8 more[];\n"
+        ".visible .entry k(.param .u64 k_0,.param .u64 k_1)\n"
+        "{%sld.param.u64 %%rd9, [k_0]; ld.param.u64 %%rd7, [k_1];\n"
             "%s\nret;\n}\n", MEMORY, DECLARED, one->text);
     struct ptx_module *module = ptx_load(text, why, sizeof why);
     if (!module) { failed = 1; printf("%s: %s\n", one->text, why); return; }
     *why = 0;
-    enum ptx_outcome outcome = ptx_run(ptx_find(module, "k"), 2, 4, 32, values, why, sizeof why);
-    if (outcome != one->outcome || !strstr(why, one->named)) failed = 1, printf("%s: %d and not %d: %s\n", one->text, outcome, one->outcome, why);
+    enum ptx_outcome outcome = ptx_run(ptx_find(module, "k"), &(struct ptx_grid){ 2, 4, 32, values,
+        0, 0 }, why, sizeof why);
+    if (outcome != one->outcome || !strstr(why, one->named))
+        failed = 1, printf("%s: %d and not %d: %s\n", one->text, outcome, one->outcome, why);
     ptx_unload(module);
 }
 
-/* Bodies that are refused, with what the reason says. */
+/* Bodies that are refused, each with a part of the reason. */
 static const char *const REFUSED[][2] = {
-    { "shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;", "line 13: unknown instruction shfl.sync.bfly.b32" },
+    { "shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;",
+    "line 13: unknown instruction shfl.sync.bfly.b32" },
     { "\n\nvote.sync.any.pred %p0, %p1, -1;", "line 15: unknown instruction" },
     { "add.f32 %r1, %tid.x, %tid.x;", "line 13: unknown instruction" },
     { "add.s32 %r1, %tid.x;", "line 13: 2 operands" },
@@ -300,9 +326,11 @@ static const char *const REFUSED[][2] = {
 static void refuse(const char *const one[2])
 {
     char text[4096];
-    sprintf(text, HEAD "%s.visible .entry k(.param .u64 k_0)\n{%sld.param.u64 %%rd9, [k_0]; %s\nret;\n}\n", MEMORY, DECLARED, one[0]);
+    sprintf(text, HEAD "%s.visible .entry k(.param .u64 k_0)\n{%sld.param.u64 %%rd9, [k_0]; %s\n"
+        "ret;\n}\n", MEMORY, DECLARED, one[0]);
     struct ptx_module *module = ptx_load(text, why, sizeof why);
-    if (module || !strstr(why, one[1])) failed = 1, printf("%s: '%s' and not '%s'\n", one[0], module ? "" : why, one[1]);
+    if (module || !strstr(why, one[1]))
+        failed = 1, printf("%s: '%s' and not '%s'\n", one[0], module ? "" : why, one[1]);
     if (module) ptx_unload(module);
 }
 

@@ -1,5 +1,6 @@
-/* A function of PTX in its compact form, made by ptx_parse.c and ptx_decode.c, run by ptx_run.c. An item has one array of slots: registers,
- * then what PTX's special registers hold, parameters and constants. So every operand is a slot. */
+/* A function of PTX in its compact form, made by ptx_parse.c and ptx_decode.c, run by ptx_run.c. An
+ * item has one array of slots: registers, then what PTX's special registers hold, parameters and
+ * constants. So every operand is a slot. */
 
 #ifndef STUB_PTX_CODE_H
 #define STUB_PTX_CODE_H
@@ -9,7 +10,8 @@
 
 #include "ptx.h"
 
-typedef uint8_t u8, b8; typedef uint16_t u16, b16; typedef uint32_t u32, b32; typedef uint64_t u64, b64;
+typedef uint8_t u8, b8; typedef uint16_t u16, b16; typedef uint32_t u32, b32; typedef uint64_t u64,
+    b64;
 typedef int8_t s8; typedef int16_t s16; typedef int32_t s32; typedef int64_t s64;
 
 enum space { GENERIC, GLOBAL, SHARED, LOCAL, CONSTANT, PARAMETER };
@@ -27,17 +29,20 @@ enum operation {
     OP_BRANCH, OP_BRANCH_IF, OP_BRANCH_UNLESS, OP_SKIP_IF, OP_SKIP_UNLESS, OP_BARRIER, OP_RETURN
 };
 
-enum atomic { ATOMIC_ADD, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_EXCHANGE, ATOMIC_COMPARE };
+enum atomic { ATOMIC_ADD, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_MIN, ATOMIC_MAX,
+    ATOMIC_EXCHANGE, ATOMIC_COMPARE };
 
-/* `d` is the result's slot; of a vector, where its slots stand in `lists`. A load or store has its address in `a` plus `b`, a stored or
- * added value in `c`; a branch its target in `d` and its predicate in `a`. */
+/* `d` is the result's slot; of a vector, where its slots stand in `lists`. A load or store has its
+ * address in `a` plus `b`, a stored or added value in `c`; a branch its target in `d` and its
+ * predicate in `a`. */
 struct instruction {
     u16 op;
     u8 bytes, count, is_signed, space, atomic;
     u32 line, d, a, b, c, e;
 };
 
-/* A variable of shared, local or constant memory. Gaps follow it, so that each access out of bounds is seen. */
+/* A variable of shared, local or constant memory. Gaps follow it, so that each access out of bounds
+ * is seen. */
 struct variable { char name[128]; enum space space; int is_dynamic; u64 at, bytes; };
 
 struct range { char name[32], class; u32 first, count; int is_one; };
@@ -47,9 +52,10 @@ struct constant { u64 value; int is_dynamic; };
 
 #define LIST(type) struct { type *items; u32 count, room; }
 /* A new item of a list, all zeroes. */
-#define APPEND(list) ((list).count == (list).room ? (void)((list).items = grown((list).items, &(list).room, sizeof *(list).items)) : (void)0, \
+#define APPEND(list) ((list).count == (list).room \
+    ? (void)((list).items = grown((list).items, &(list).room, sizeof *(list).items)) : (void)0, \
     &(list).items[(list).count++])
-void *grown(void *items, u32 *room, size_t bytes);
+void *grown(void *items, unsigned *room, size_t bytes);
 
 /* SINK takes results that are not wanted. */
 enum special { ITEM, ITEMS, GROUP, GROUPS, SINK, SPECIALS };
@@ -80,15 +86,18 @@ struct ptx_module {
 };
 
 /* A text being read. Whatever is wrong ends it through `failed`. */
-struct reader { const char *at; u32 line; struct ptx_module *module; char *why; size_t why_bytes; jmp_buf failed; };
+struct reader { const char *at; u32 line; struct ptx_module *module; char *why; size_t why_bytes;
+    jmp_buf failed; };
 _Noreturn void ptx_fail(struct reader *reader, const char *format, ...);
 
-/* ptx_decode.c: adds the instruction of one statement, without its semicolon, to the function's code. */
+/* ptx_decode.c: adds the instruction of one statement, without its semicolon, to the function's
+ * code. */
 void ptx_decode(struct reader *reader, struct ptx_function *function, char *statement);
 /* Gives branches their places, and checks the registers. */
 void ptx_finish(struct reader *reader, struct ptx_function *function);
 /* Calls `see` for the slots that an instruction reads, then for those that it writes. */
-void ptx_operands(const struct ptx_function *function, const struct instruction *own, void (*see)(void *to, u32 slot, int is_written), void *to);
+void ptx_operands(const struct ptx_function *function, const struct instruction *own,
+    void (*see)(void *to, u32 slot, int is_written), void *to);
 /* ptx_registers.c: wants every register that is read to be written on some way there. */
 void ptx_check_registers(struct reader *reader, struct ptx_function *function);
 

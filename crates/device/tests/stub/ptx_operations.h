@@ -1,15 +1,22 @@
-/* What instructions compute, one row each: OPERATION(id, names, own class, operands, action). An operand is p (a predicate), h, w or d (16, 32 or 64
- * bits), = (the row's own class) or * (any integer); the first is the result. In an action A, B, C, E are the sources; PUT sets the result. */
+/* What instructions compute, one row each: OPERATION(id, names, own class, operands, action). An
+ * operand is p (a predicate), h, w or d (16, 32 or 64 bits), = (the row's own class) or * (any
+ * integer); the first is the result. In an action A, B, C, E are the sources; PUT sets the result.
+ * */
 
-#define UNSIGNED(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, u16, 'h') ROW(ID, NAME, FORM, X, u32, 'w') ROW(ID, NAME, FORM, X, u64, 'd')
-#define SIGNED(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, s16, 'h') ROW(ID, NAME, FORM, X, s32, 'w') ROW(ID, NAME, FORM, X, s64, 'd')
-#define BITS(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, b16, 'h') ROW(ID, NAME, FORM, X, b32, 'w') ROW(ID, NAME, FORM, X, b64, 'd')
-#define NUMBERS(ROW, ID, NAME, FORM, X) UNSIGNED(ROW, ID, NAME, FORM, X) SIGNED(ROW, ID, NAME, FORM, X)
+#define UNSIGNED(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, u16, 'h') ROW(ID, NAME, FORM, X, \
+    u32, 'w') ROW(ID, NAME, FORM, X, u64, 'd')
+#define SIGNED(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, s16, 'h') ROW(ID, NAME, FORM, X, \
+    s32, 'w') ROW(ID, NAME, FORM, X, s64, 'd')
+#define BITS(ROW, ID, NAME, FORM, X) ROW(ID, NAME, FORM, X, b16, 'h') ROW(ID, NAME, FORM, X, b32, \
+    'w') ROW(ID, NAME, FORM, X, b64, 'd')
+#define NUMBERS(ROW, ID, NAME, FORM, X) UNSIGNED(ROW, ID, NAME, FORM, X) SIGNED(ROW, ID, NAME, \
+    FORM, X)
 #define ALL(ROW, ID, NAME, FORM, X) NUMBERS(ROW, ID, NAME, FORM, X) BITS(ROW, ID, NAME, FORM, X)
 
 #define PLAIN(ID, NAME, FORM, X, T, CLASS) OPERATION(ID##_##T, NAME "." #T, CLASS, FORM, PUT(X(T)))
 #define CHECKED(ID, NAME, FORM, X, T, CLASS) \
-    OPERATION(ID##_##T, NAME "." #T, CLASS, FORM, if (!(T)B) FAIL(PTX_DIVIDED_BY_ZERO); PUT((T)B == (T)-1 ? X##_ALL_ONES(T) : X(T)))
+    OPERATION(ID##_##T, NAME "." #T, CLASS, FORM, if (!(T)B) FAIL(PTX_DIVIDED_BY_ZERO); \
+        PUT((T)B == (T)-1 ? X##_ALL_ONES(T) : X(T)))
 
 #define X_ADD(T) (T)((T)A + (T)B)
 #define X_SUB(T) (T)((T)A - (T)B)
@@ -34,7 +41,8 @@
 #define X_SELP(T) (C & 1 ? (T)A : (T)B)
 #define X_SHL(T) ((u32)B < 8 * sizeof(T) ? (T)((T)A << (u32)B) : (T)0)
 /* Of a signed number the sign fills what is shifted far. */
-#define X_SHR(T) (T)((u32)B < 8 * sizeof(T) ? (T)A >> (u32)B : (T)A >> 4 * sizeof(T) >> (4 * sizeof(T) - 1) >> 1)
+#define X_SHR(T) (T)((u32)B < 8 * sizeof(T) ? (T)A >> (u32)B \
+    : (T)A >> 4 * sizeof(T) >> (4 * sizeof(T) - 1) >> 1)
 #define X_EQ(T) ((T)A == (T)B)
 #define X_NE(T) ((T)A != (T)B)
 #define X_LT(T) ((T)A < (T)B)
@@ -91,7 +99,8 @@ OPERATION(MAD_WIDE_s32, "mad.wide.s32", 'w', "d==d", PUT((u64)((s64)(s32)A * (s3
 OPERATION(SHF_L_WRAP, "shf.l.wrap.b32", 'w', "====", PUT(funnel_left(A, B, C & 31)))
 OPERATION(SHF_L_CLAMP, "shf.l.clamp.b32", 'w', "====", PUT(funnel_left(A, B, (u32)C < 32 ? C : 32)))
 OPERATION(SHF_R_WRAP, "shf.r.wrap.b32", 'w', "====", PUT(funnel_right(A, B, C & 31)))
-OPERATION(SHF_R_CLAMP, "shf.r.clamp.b32", 'w', "====", PUT(funnel_right(A, B, (u32)C < 32 ? C : 32)))
+OPERATION(SHF_R_CLAMP, "shf.r.clamp.b32", 'w', "====",
+    PUT(funnel_right(A, B, (u32)C < 32 ? C : 32)))
 OPERATION(PRMT, "prmt.b32", 'w', "====", PUT(permute(A, B, C)))
 OPERATION(LOP3, "lop3.b32", 'w', "=====", PUT(look_up(A, B, C, E)))
 OPERATION(BFE_u32, "bfe.u32", 'w', "====", PUT(extract((u32)A, 32, B, C, 0)))
@@ -107,10 +116,14 @@ OPERATION(POPC_b64, "popc.b64", 'd', "w=", PUT((u64)__builtin_popcountll(A)))
 OPERATION(BREV_b32, "brev.b32", 'w', "==", PUT(reverse(A) >> 32))
 OPERATION(BREV_b64, "brev.b64", 'd', "==", PUT(reverse(A)))
 
-#define CVT(TO, CLASS, FROM, SOURCE) OPERATION(CVT_##TO##_##FROM, "cvt." #TO "." #FROM, CLASS, "=" SOURCE, PUT((TO)(FROM)A))
-#define CVT_TO(TO, CLASS) CVT(TO, CLASS, u8, "*") CVT(TO, CLASS, s8, "*") CVT(TO, CLASS, u16, "h") CVT(TO, CLASS, s16, "h") \
-    CVT(TO, CLASS, u32, "w") CVT(TO, CLASS, s32, "w") CVT(TO, CLASS, u64, "d") CVT(TO, CLASS, s64, "d")
-CVT_TO(u16, 'h') CVT_TO(s16, 'h') CVT_TO(u32, 'w') CVT_TO(s32, 'w') CVT_TO(u64, 'd') CVT_TO(s64, 'd')
+#define CVT(TO, CLASS, FROM, SOURCE) OPERATION(CVT_##TO##_##FROM, "cvt." #TO "." #FROM, CLASS, \
+    "=" SOURCE, PUT((TO)(FROM)A))
+#define CVT_TO(TO, CLASS) CVT(TO, CLASS, u8, "*") CVT(TO, CLASS, s8, "*") CVT(TO, CLASS, u16, \
+    "h") CVT(TO, CLASS, s16, "h") \
+    CVT(TO, CLASS, u32, "w") CVT(TO, CLASS, s32, "w") CVT(TO, CLASS, u64, "d") CVT(TO, CLASS, s64, \
+        "d")
+CVT_TO(u16, 'h') CVT_TO(s16, 'h') CVT_TO(u32, 'w') CVT_TO(s32, 'w') CVT_TO(u64, 'd') CVT_TO(s64,
+    'd')
 
 /* All spaces have addresses of their own, so a generic address is the address itself. */
 OPERATION(TO_GLOBAL, "cvta.to.global.u64", 'd', "==", PUT(A))
@@ -122,8 +135,10 @@ OPERATION(OF_LOCAL, "cvta.local.u64", 'd', "==", PUT(A))
 
 OPERATION(PACK_32, "mov.pack.b32", 'h', "w==", PUT((u16)A | (u32)(u16)B << 16))
 OPERATION(PACK_64, "mov.pack.b64", 'w', "d==", PUT((u32)A | (u64)(u32)B << 32))
-OPERATION(UNPACK_32, "mov.unpack.b32", 'h', "=*w", u32 both = r[i->b]; r[i->a] = both >> 16; PUT(both & 0xffff))
-OPERATION(UNPACK_64, "mov.unpack.b64", 'w', "=*d", u64 both = r[i->b]; r[i->a] = both >> 32; PUT(both & 0xffffffff))
+OPERATION(UNPACK_32, "mov.unpack.b32", 'h', "=*w", u32 both = r[i->b]; r[i->a] = both >> 16;
+    PUT(both & 0xffff))
+OPERATION(UNPACK_64, "mov.unpack.b64", 'w', "=*d", u64 both = r[i->b]; r[i->a] = both >> 32;
+    PUT(both & 0xffffffff))
 
 OPERATION(FENCE_GROUP, "membar.cta", 0, "", )
 OPERATION(FENCE_DEVICE, "membar.gl", 0, "", )

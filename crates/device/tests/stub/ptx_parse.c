@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 64, CONSTANT_BYTES_MAX = 1 << 16, SHARED_BYTES_MAX = 48 << 10, LOCAL_BYTES_MAX = 1 << 19, REGISTERS_MAX = 1 << 20 };
+enum { GAP = 64, CONSTANT_BYTES_MAX = 1 << 16, SHARED_BYTES_MAX = 48 << 10,
+    LOCAL_BYTES_MAX = 1 << 19, REGISTERS_MAX = 1 << 20 };
 
 void ptx_fail(struct reader *reader, const char *format, ...)
 {
     va_list values;
     int length = snprintf(reader->why, reader->why_bytes, "PTX, line %u: ", reader->line);
     va_start(values, format);
-    if (length >= 0 && (size_t)length < reader->why_bytes) vsnprintf(reader->why + length, reader->why_bytes - length, format, values);
+    if (length >= 0 && (size_t)length < reader->why_bytes)
+        vsnprintf(reader->why + length, reader->why_bytes - length, format, values);
     va_end(values);
     longjmp(reader->failed, 1);
 }
@@ -59,14 +61,16 @@ static const char *next(struct reader *reader, char word[128])
 static void want(struct reader *reader, const char *sign)
 {
     char word[128];
-    if (strcmp(next(reader, word), sign)) ptx_fail(reader, "'%s' where '%s' was expected", word, sign);
+    if (strcmp(next(reader, word), sign))
+        ptx_fail(reader, "'%s' where '%s' was expected", word, sign);
 }
 
 static u64 number(struct reader *reader)
 {
     char word[128], *end;
     u64 value = strtoull(next(reader, word), &end, 0);
-    if (!isdigit((unsigned char)*word) || *end && strcmp(end, "U")) ptx_fail(reader, "'%s' where a number was expected", word);
+    if (!isdigit((unsigned char)*word) || *end && strcmp(end, "U"))
+        ptx_fail(reader, "'%s' where a number was expected", word);
     return value;
 }
 
@@ -75,7 +79,8 @@ static u32 type_bytes(struct reader *reader, const char *type)
 {
     static const char *const ENDS[] = { "8", "16", "32", "64" };
     for (int i = 0; i < 4; i++)
-        if (type[0] == '.' && type[1] && strchr("bsu", type[1]) && !strcmp(type + 2, ENDS[i])) return 1 << i;
+        if (type[0] == '.' && type[1] && strchr("bsu", type[1]) && !strcmp(type + 2, ENDS[i]))
+            return 1 << i;
     ptx_fail(reader, "unknown type %s", type);
 }
 
@@ -86,7 +91,8 @@ static void initialise(struct reader *reader, struct variable *own, u32 bytes)
     want(reader, "{");
     for (u64 at = 0;; at += bytes) {
         u64 value = number(reader);
-        if (at + bytes > own->bytes) ptx_fail(reader, "more values than %s has room for", own->name);
+        if (at + bytes > own->bytes)
+            ptx_fail(reader, "more values than %s has room for", own->name);
         memcpy(reader->module->constant_bytes + own->at + at, &value, bytes);
         skip(reader);
         if (*reader->at != ',') break;
@@ -96,7 +102,8 @@ static void initialise(struct reader *reader, struct variable *own, u32 bytes)
 }
 
 /* A variable behind its space's directive: [.align N] TYPE NAME[COUNT] [= {...}]; */
-static void read_variable(struct reader *reader, struct ptx_function *function, enum space space, int is_extern)
+static void read_variable(struct reader *reader, struct ptx_function *function, enum space space,
+    int is_extern)
 {
     struct ptx_module *module = reader->module;
     struct variable own = { .space = space, .is_dynamic = is_extern };
@@ -105,7 +112,8 @@ static void read_variable(struct reader *reader, struct ptx_function *function, 
     if (!strcmp(next(reader, word), ".align")) align = number(reader), next(reader, word);
     u32 bytes = type_bytes(reader, word);
     if (align < bytes) align = bytes;
-    if (align & (align - 1) || align > 256) ptx_fail(reader, "an alignment of %llu", (unsigned long long)align);
+    if (align & (align - 1) || align > 256)
+        ptx_fail(reader, "an alignment of %llu", (unsigned long long)align);
     next(reader, own.name);
     own.bytes = bytes;
     skip(reader);
@@ -113,12 +121,15 @@ static void read_variable(struct reader *reader, struct ptx_function *function, 
         want(reader, "[");
         skip(reader);
         own.bytes = *reader->at == ']' ? 0 : number(reader);
-        if (own.bytes > 1 << 20 || (own.bytes == 0) != is_extern) ptx_fail(reader, "the size of %s", own.name);
+        if (own.bytes > 1 << 20 || (own.bytes == 0) != is_extern)
+            ptx_fail(reader, "the size of %s", own.name);
         own.bytes *= bytes;
         want(reader, "]");
     }
-    u64 none = 0, *len = space == CONSTANT ? &module->constant_len : function && space == SHARED ? &function->shared_bytes : function ? &function->local_bytes : &none;
-    u64 most = space == CONSTANT ? CONSTANT_BYTES_MAX : space == SHARED ? SHARED_BYTES_MAX : LOCAL_BYTES_MAX;
+    u64 none = 0, *len = space == CONSTANT ? &module->constant_len : function && space == SHARED
+        ? &function->shared_bytes : function ? &function->local_bytes : &none;
+    u64 most = space == CONSTANT ? CONSTANT_BYTES_MAX : space == SHARED ? SHARED_BYTES_MAX
+        : LOCAL_BYTES_MAX;
     if (len == &none && !is_extern) ptx_fail(reader, "memory outside of functions: %s", own.name);
     own.at = up_to(*len, align);
     if (!is_extern) *len = own.at + own.bytes + GAP;
@@ -129,7 +140,8 @@ static void read_variable(struct reader *reader, struct ptx_function *function, 
         if (*reader->at == '=') want(reader, "="), initialise(reader, &own, bytes);
     }
     want(reader, ";");
-    *(space == CONSTANT || is_extern ? APPEND(module->variables) : APPEND(function->variables)) = own;
+    *(space == CONSTANT || is_extern ? APPEND(module->variables)
+        : APPEND(function->variables)) = own;
 }
 
 /* .reg .TYPE NAME; or NAME<COUNT>; */
@@ -140,7 +152,8 @@ static void read_registers(struct reader *reader, struct ptx_function *function)
     next(reader, type);
     own->class = !strcmp(type, ".pred") ? 'p' : "?hw?d"[type_bytes(reader, type) / 2];
     if (own->class == '?') ptx_fail(reader, "registers of %s", type);
-    if (strlen(next(reader, word)) >= sizeof own->name || *word != '%') ptx_fail(reader, "a register called %s", word);
+    if (strlen(next(reader, word)) >= sizeof own->name || *word != '%')
+        ptx_fail(reader, "a register called %s", word);
     strcpy(own->name, word);
     own->first = function->registers;
     own->count = own->is_one = 1;
@@ -180,8 +193,10 @@ static void read_launch_bounds(struct reader *reader, struct ptx_function *funct
 {
     char word[128];
     while (strcmp(next(reader, word), "{")) {
-        if (!*word || strchr(";(){}", *word)) ptx_fail(reader, "'%s' where a body was expected", word);
-        if (!strcmp(word, ".maxntid") || !strcmp(word, ".reqntid")) function->items_max = number(reader);
+        if (!*word || strchr(";(){}", *word))
+            ptx_fail(reader, "'%s' where a body was expected", word);
+        if (!strcmp(word, ".maxntid") || !strcmp(word, ".reqntid"))
+            function->items_max = number(reader);
     }
 }
 
@@ -198,7 +213,8 @@ static void read_label_or_instruction(struct reader *reader, struct ptx_function
         return;
     }
     char statement[256];
-    if (reader->at[length] != ';' || length >= sizeof statement) ptx_fail(reader, "a statement that does not end in its line");
+    if (reader->at[length] != ';' || length >= sizeof statement)
+        ptx_fail(reader, "a statement that does not end in its line");
     memcpy(statement, reader->at, length);
     statement[length] = 0;
     ptx_decode(reader, function, statement);
@@ -225,7 +241,8 @@ static void read_body(struct reader *reader, struct ptx_function *function)
         if (!strcmp(word, ".reg") && !function->parameters_at) read_registers(reader, function);
         else if (!strcmp(word, ".shared")) read_variable(reader, function, SHARED, 0);
         else if (!strcmp(word, ".local")) read_variable(reader, function, LOCAL, 0);
-        else if (!strcmp(word, ".pragma") || !strcmp(word, ".loc")) reader->at += strcspn(reader->at, "\n");
+        else if (!strcmp(word, ".pragma") || !strcmp(word, ".loc"))
+            reader->at += strcspn(reader->at, "\n");
         else ptx_fail(reader, "unknown directive %s", word);
     }
     want(reader, "}");
@@ -249,7 +266,8 @@ static void read_text(struct reader *reader)
     char word[128];
     int is_extern = 0;
     while (*next(reader, word)) {
-        if (!strcmp(word, ".version") || !strcmp(word, ".target") || !strcmp(word, ".address_size")) {
+        if (!strcmp(word, ".version") || !strcmp(word, ".target")
+            || !strcmp(word, ".address_size")) {
             reader->at += strcspn(reader->at, "\n");
             continue;
         }
@@ -276,8 +294,10 @@ struct ptx_module *ptx_load(const char *text, char *why, size_t why_bytes)
     module->text = strdup(text);
     module->constant_bytes = calloc(2, CONSTANT_BYTES_MAX);
     module->constant_states = module->constant_bytes + CONSTANT_BYTES_MAX;
-    struct reader reader = { .at = module->text, .line = 1, .module = module, .why = why, .why_bytes = why_bytes };
-    for (const char *at = module->text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : 0) *APPEND(module->lines) = at;
+    struct reader reader = { .at = module->text, .line = 1, .module = module, .why = why,
+        .why_bytes = why_bytes };
+    for (const char *at = module->text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : 0)
+        *APPEND(module->lines) = at;
     if (is_read(&reader)) return module;
     ptx_unload(module);
     return 0;
@@ -287,8 +307,10 @@ void ptx_unload(struct ptx_module *module)
 {
     for (u32 i = 0; i < module->functions.count; i++) {
         struct ptx_function *own = module->functions.items[i];
-        free(own->parameters.items), free(own->ranges.items), free(own->variables.items), free(own->code.items);
-        free(own->constants.items), free(own->lists.items), free(own->labels.items), free(own->jumps.items), free(own);
+        free(own->parameters.items), free(own->ranges.items), free(own->variables.items),
+            free(own->code.items);
+        free(own->constants.items), free(own->lists.items), free(own->labels.items),
+            free(own->jumps.items), free(own);
     }
     free(module->lines.items), free(module->variables.items), free(module->functions.items);
     free(module->constant_bytes), free(module->text), free(module);
@@ -301,5 +323,8 @@ const struct ptx_function *ptx_find(const struct ptx_module *module, const char 
     return 0;
 }
 
+const char *ptx_name(const struct ptx_function *function) { return function->name; }
+const char *ptx_text(const struct ptx_function *function) { return function->module->text; }
 unsigned ptx_parameters(const struct ptx_function *function) { return function->parameters.count; }
-unsigned ptx_parameter_bytes(const struct ptx_function *function, unsigned index) { return function->parameters.items[index].bytes; }
+unsigned ptx_parameter_bytes(const struct ptx_function *function, unsigned index) {
+    return function->parameters.items[index].bytes; }

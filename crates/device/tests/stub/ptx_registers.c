@@ -1,12 +1,13 @@
-/* Finds registers that are read where nothing has written them, on whatever way one comes there. A compiler makes no such reads; where only
- * some ways write a register, it may have seen that no other is taken. */
+/* Finds reads of registers that no way to the read writes. A compiler makes no such reads. It does
+ * make reads of registers that only some ways write. */
 
 #include "ptx_code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* For a place in the code that branches lead to or that follows one, a bit for each register that some way there writes. */
+/* For a place in the code that branches lead to or that follows one, a bit for each register that
+ * some way there writes. */
 struct ways { const struct ptx_function *function; u32 words; u64 **at; };
 
 struct seen { u64 *written; const struct ptx_function *function; int is_unwritten; };
@@ -32,9 +33,11 @@ static int meet(struct ways *ways, u32 at, const u64 *written)
     return is_more;
 }
 
-static int is_branch(const struct instruction *own) { return own->op >= OP_BRANCH && own->op <= OP_BRANCH_UNLESS; }
+static int is_branch(const struct instruction *own) { return own->op >= OP_BRANCH
+    && own->op <= OP_BRANCH_UNLESS; }
 
-/* From a place on to the next branch: whether what is known of another place changed. The line of a bad read, or 0, is in `line`. */
+/* From a place on to the next branch: whether what is known of another place changed. The line of a
+ * bad read, or 0, is in `line`. */
 static int follow(struct ways *ways, const u8 *leads, u32 at, u64 *written, u32 *line)
 {
     const struct instruction *code = ways->function->code.items;
@@ -60,7 +63,8 @@ void ptx_check_registers(struct reader *reader, struct ptx_function *function)
     u8 *leads = calloc(count + 1, 1);
     u64 *written = calloc(words, sizeof(u64));
     for (u32 i = 0; i < count; i++)
-        if (is_branch(&function->code.items[i])) leads[function->code.items[i].d] = leads[i + 1] = 1;
+        if (is_branch(&function->code.items[i]))
+            leads[function->code.items[i].d] = leads[i + 1] = 1;
     leads[0] = 1;
     meet(&ways, 0, written);
     for (int is_changed = 1; is_changed;) {

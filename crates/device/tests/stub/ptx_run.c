@@ -1,4 +1,5 @@
-/* Runs functions. See ptx.h: the items of a group run one after another, each up to the next barrier. */
+/* Runs functions. See ptx.h: the items of a group run one after another, each up to the next
+ * barrier. */
 
 #include "memory.h"
 #include "ptx_code.h"
@@ -7,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Branches that an item may take between barriers: more are taken to be endless. */
+/* Branches that an item may take between barriers if the grid names no limit. */
 enum { BRANCHES_MAX = 1 << 24 };
 
-/* Who touched a byte of shared memory last in which stretch between barriers: the stretch times 2048, and the item, or MANY. */
+/* Who touched a byte of shared memory last in which stretch between barriers: the stretch times
+ * 2048, and the item, or MANY. */
 enum { MANY = 2047 };
 struct touched { u32 writer, reader; };
 
@@ -18,12 +20,13 @@ struct item { u64 *slots; const struct instruction *at; u8 *local, *local_states
 
 struct launch {
     const struct ptx_function *function;
-    u32 groups, items, group, stretch;
+    u32 groups, items, group, stretch, branches_max;
     u8 *device_bytes, *device_states, *shared, *shared_states;
     address device_first;
     u64 shared_len;
     struct touched *touched;
     struct item *all;
+    struct ptx_journal *journal;
     char *why;
     size_t why_bytes;
 };
@@ -92,18 +95,22 @@ static u64 get(const u8 *from, u32 bytes, int is_signed)
 static void put(u8 *to, u32 bytes, u64 value) { memcpy(to, &value, bytes); }
 
 static const char *const WHY[] = {
-    "fine", "refused", "out of bounds", "misaligned", "reads what was never written", "races with another item",
+    "fine", "refused", "out of bounds", "misaligned", "reads what was never written",
+    "races with another item",
     "waits at a barrier where another item does not", "does not end", "divides by zero", "traps"
 };
 
-static enum ptx_outcome fail(struct launch *launch, const struct item *item, const struct instruction *own, enum ptx_outcome outcome, u64 at)
+static enum ptx_outcome fail(struct launch *launch, const struct item *item,
+    const struct instruction *own, enum ptx_outcome outcome, u64 at)
 {
     const char *text = launch->function->module->lines.items[own->line - 1];
     int length = strcspn(text, "\n");
     text += strspn(text, " \t");
     length -= text - launch->function->module->lines.items[own->line - 1];
-    snprintf(launch->why, launch->why_bytes, "%s, line %u, group %u, item %ld: %.*s: %s (address %#llx)", launch->function->name, own->line,
-             launch->group, (long)(item - launch->all), length, text, WHY[outcome], (unsigned long long)at);
+    snprintf(launch->why, launch->why_bytes,
+        "%s, line %u, group %u, item %ld: %.*s: %s (address %#llx)", launch->function->name,
+        own->line, launch->group, (long)(item - launch->all), length, text, WHY[outcome],
+        (unsigned long long)at);
     return outcome;
 }
 
@@ -116,22 +123,34 @@ static struct bytes window(u64 offset, u32 bytes, u8 *at, u8 *states, u64 length
     return is_inside ? (struct bytes){ at + offset, states + offset } : (struct bytes){ 0, 0 };
 }
 
-static struct bytes reach(struct launch *launch, struct item *item, enum space space, u64 at, u32 bytes)
+static enum space own_space(u64 at)
+{
+    return at >> 40 >= SHARED && at >> 40 <= CONSTANT ? (enum space)(at >> 40) : GLOBAL;
+}
+
+static struct bytes reach(struct launch *launch, struct item *item, enum space space, u64 at,
+    u32 bytes)
 {
     static u8 written[16] = { 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 };
     const struct ptx_function *function = launch->function;
-    enum space own = at >> 40 >= SHARED && at >> 40 <= CONSTANT ? (enum space)(at >> 40) : GLOBAL;
+    enum space own = own_space(at);
     if (space != GENERIC && space != own) return (struct bytes){ 0, 0 };
     u64 offset = at - BASE(own);
-    if (own == SHARED) return window(offset, bytes, launch->shared, launch->shared_states, launch->shared_len);
-    if (own == LOCAL) return window(offset, bytes, item->local, item->local_states, function->local_bytes);
-    if (own == CONSTANT) return window(offset, bytes, function->module->constant_bytes, function->module->constant_states, function->module->constant_len);
+    if (own == SHARED) return window(offset, bytes, launch->shared, launch->shared_states,
+        launch->shared_len);
+    if (own == LOCAL) return window(offset, bytes, item->local, item->local_states,
+        function->local_bytes);
+    if (own == CONSTANT) return window(offset, bytes, function->module->constant_bytes,
+        function->module->constant_states, function->module->constant_len);
     offset = at - launch->device_first;
-    if (offset < (u64)1 << MEMORY_BITS) return (struct bytes){ launch->device_bytes + offset, launch->device_states + offset };
-    return memory_is_mapped(at, bytes) ? (struct bytes){ (u8 *)at, written } : (struct bytes){ 0, 0 };
+    if (offset < (u64)1 << MEMORY_BITS)
+        return (struct bytes){ launch->device_bytes + offset, launch->device_states + offset };
+    return memory_is_mapped(at, bytes) ? (struct bytes){ (u8 *)at, written }
+        : (struct bytes){ 0, 0 };
 }
 
-/* Whether another item touched these bytes of shared memory since the last barrier, where one of both writes. */
+/* Whether another item touched these bytes of shared memory since the last barrier, where one of
+ * both writes. */
 static int races(struct launch *launch, u32 item, u64 offset, u32 bytes, int is_write)
 {
     u32 now = launch->stretch << 11, own = now | item;
@@ -144,24 +163,38 @@ static int races(struct launch *launch, u32 item, u64 offset, u32 bytes, int is_
     return is_race;
 }
 
+static void note(struct ptx_journal *journal, const struct bytes *of, u32 length)
+{
+    struct ptx_store *own = APPEND(*journal);
+    own->at = of->at, own->states = of->states, own->length = length;
+    memcpy(own->before, of->at, length);
+    memcpy(own->states_before, of->states, length);
+}
+
 /* Checks an access, and says where its bytes are. */
-static enum ptx_outcome access(struct launch *launch, struct item *item, const struct instruction *own, u64 at, int is_read, int is_write, u8 **to)
+static enum ptx_outcome access(struct launch *launch, struct item *item,
+    const struct instruction *own, u64 at, int is_read, int is_write, u8 **to)
 {
     u32 length = own->bytes * own->count;
     if (at % length) return fail(launch, item, own, PTX_MISALIGNED, at);
     struct bytes found = reach(launch, item, own->space, at, length);
-    if (!found.at || memchr(found.states, UNALLOCATED, length)) return fail(launch, item, own, PTX_OUT_OF_BOUNDS, at);
-    if (is_read && memchr(found.states, UNWRITTEN, length)) return fail(launch, item, own, PTX_UNWRITTEN, at);
-    if (is_write && found.states[0] + found.states[length - 1] != 6) memset(found.states, WRITTEN, length);
-    else if (is_write && length > 2) memset(found.states, WRITTEN, length);
+    if (!found.at || memchr(found.states, UNALLOCATED, length))
+        return fail(launch, item, own, PTX_OUT_OF_BOUNDS, at);
+    if (is_read && memchr(found.states, UNWRITTEN, length))
+        return fail(launch, item, own, PTX_UNWRITTEN, at);
+    if (is_write && launch->journal && own_space(at) == GLOBAL)
+        note(launch->journal, &found, length);
+    if (is_write) memset(found.states, WRITTEN, length);
     int is_shared = at >> 40 == SHARED;
-    if (is_shared && own->op != OP_ATOMIC && races(launch, item - launch->all, at - BASE(SHARED), length, is_write))
+    if (is_shared && own->op != OP_ATOMIC && races(launch, item - launch->all, at - BASE(SHARED),
+        length, is_write))
         return fail(launch, item, own, PTX_RACE, at);
     *to = found.at;
     return PTX_FINE;
 }
 
-static enum ptx_outcome load(struct launch *launch, struct item *item, const struct instruction *own)
+static enum ptx_outcome load(struct launch *launch, struct item *item,
+    const struct instruction *own)
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *from;
@@ -169,11 +202,13 @@ static enum ptx_outcome load(struct launch *launch, struct item *item, const str
     if (outcome) return outcome;
     if (own->count == 1) { r[own->d] = get(from, own->bytes, own->is_signed); return PTX_FINE; }
     const u32 *slots = launch->function->lists.items + own->d;
-    for (u32 i = 0; i < own->count; i++) r[slots[i]] = get(from + i * own->bytes, own->bytes, own->is_signed);
+    for (u32 i = 0; i < own->count; i++)
+        r[slots[i]] = get(from + i * own->bytes, own->bytes, own->is_signed);
     return PTX_FINE;
 }
 
-static enum ptx_outcome store(struct launch *launch, struct item *item, const struct instruction *own)
+static enum ptx_outcome store(struct launch *launch, struct item *item,
+    const struct instruction *own)
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *to;
@@ -187,7 +222,8 @@ static enum ptx_outcome store(struct launch *launch, struct item *item, const st
 
 static u64 combined(const struct instruction *own, u64 before, u64 value, u64 other)
 {
-    int is_less = own->is_signed ? own->bytes == 8 ? (s64)before < (s64)value : (s32)before < (s32)value
+    int is_less = own->is_signed ? own->bytes == 8 ? (s64)before < (s64)value
+        : (s32)before < (s32)value
         : own->bytes == 8 ? before < value : (u32)before < (u32)value;
     switch (own->atomic) {
     case ATOMIC_ADD: return before + value;
@@ -197,24 +233,29 @@ static u64 combined(const struct instruction *own, u64 before, u64 value, u64 ot
     case ATOMIC_MIN: return is_less ? before : value;
     case ATOMIC_MAX: return is_less ? value : before;
     case ATOMIC_EXCHANGE: return value;
-    default: return own->bytes == 8 ? before == value ? other : before : (u32)before == (u32)value ? other : before;
+    default: return own->bytes == 8 ? before == value ? other : before : (u32)before == (u32)value
+        ? other : before;
     }
 }
 
 /* Streams run launches at once, so what an item changes alone is changed by the host's atomics. */
-static enum ptx_outcome change(struct launch *launch, struct item *item, const struct instruction *own)
+static enum ptx_outcome change(struct launch *launch, struct item *item,
+    const struct instruction *own)
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *place;
     enum ptx_outcome outcome = access(launch, item, own, at, 1, 1, &place);
     if (outcome) return outcome;
     for (;;) {
-        u64 before = own->bytes == 8 ? __atomic_load_n((u64 *)place, __ATOMIC_SEQ_CST) : __atomic_load_n((u32 *)place, __ATOMIC_SEQ_CST);
+        u64 before = own->bytes == 8 ? __atomic_load_n((u64 *)place, __ATOMIC_SEQ_CST)
+            : __atomic_load_n((u32 *)place, __ATOMIC_SEQ_CST);
         u64 after = combined(own, before, r[own->c], r[own->e]);
         u32 before_32 = before;
         int is_done = own->bytes == 8
-            ? __atomic_compare_exchange_n((u64 *)place, &before, after, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
-            : __atomic_compare_exchange_n((u32 *)place, &before_32, (u32)after, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+            ? __atomic_compare_exchange_n((u64 *)place, &before, after, 0, __ATOMIC_SEQ_CST,
+                __ATOMIC_SEQ_CST)
+            : __atomic_compare_exchange_n((u32 *)place, &before_32, (u32)after, 0, __ATOMIC_SEQ_CST,
+                __ATOMIC_SEQ_CST);
         if (!is_done) continue;
         r[own->d] = before;
         return PTX_FINE;
@@ -235,7 +276,8 @@ static enum ptx_outcome run_item(struct launch *launch, struct item *item)
 #define PUT(value) r[i->d] = (u64)(value)
 #define FAIL(outcome) return fail(launch, item, i, outcome, 0)
 #define TRY(done) if ((outcome = done)) return outcome
-#define JUMP { if (branches++ == BRANCHES_MAX) FAIL(PTX_ENDLESS); i = code + i->d; goto next; }
+#define JUMP { if (branches++ == launch->branches_max) FAIL(PTX_ENDLESS); TO(i->d); }
+#define TO(place) i = code + (place); goto next
     for (;; i++) {
     next:
         switch (i->op) {
@@ -243,7 +285,9 @@ static enum ptx_outcome run_item(struct launch *launch, struct item *item)
 #include "ptx_operations.h"
 #undef OPERATION
         case OP_LOAD: case OP_LOAD_GLOBAL: case OP_LOAD_SHARED: TRY(load(launch, item, i)); break;
-        case OP_STORE: case OP_STORE_GLOBAL: case OP_STORE_SHARED: TRY(store(launch, item, i)); break;
+        case OP_STORE: case OP_STORE_GLOBAL: case OP_STORE_SHARED:
+            TRY(store(launch, item, i));
+            break;
         case OP_ATOMIC: TRY(change(launch, item, i)); break;
         case OP_BRANCH: JUMP;
         case OP_BRANCH_IF: if (A & 1) JUMP; break;
@@ -256,13 +300,18 @@ static enum ptx_outcome run_item(struct launch *launch, struct item *item)
     }
 }
 
+static void forget(u8 *states, u64 count)
+{
+    for (u64 i = 0; i < count; i++) states[i] = states[i] ? UNWRITTEN : UNALLOCATED;
+}
+
 /* Registers hold nothing that means anything, and memory of the group is unwritten. */
 static void begin_group(struct launch *launch)
 {
     const struct ptx_function *function = launch->function;
     launch->stretch = 1;
     memset(launch->touched, 0, launch->shared_len * sizeof *launch->touched);
-    for (u64 i = 0; i < launch->shared_len; i++) launch->shared_states[i] = launch->shared_states[i] ? UNWRITTEN : UNALLOCATED;
+    forget(launch->shared_states, launch->shared_len);
     for (u32 k = 0; k < launch->items; k++) {
         struct item *item = &launch->all[k];
         memset(item->slots, 0xa5 ^ k ^ launch->group, function->registers * sizeof(u64));
@@ -270,7 +319,7 @@ static void begin_group(struct launch *launch)
         item->slots[function->registers + ITEMS] = launch->items;
         item->slots[function->registers + GROUP] = launch->group;
         item->slots[function->registers + GROUPS] = launch->groups;
-        for (u64 i = 0; i < function->local_bytes; i++) item->local_states[i] = item->local_states[i] ? UNWRITTEN : UNALLOCATED;
+        forget(item->local_states, function->local_bytes);
         item->at = function->code.items;
         item->is_over = 0;
     }
@@ -298,9 +347,11 @@ static enum ptx_outcome run_group(struct launch *launch)
         /* No order of items between barriers may matter. */
         int is_backward = (launch->group + launch->stretch) % 2;
         for (u32 k = 0; k < launch->items; k++)
-            if ((outcome = run_item(launch, &launch->all[is_backward ? launch->items - 1 - k : k]))) return outcome;
+            if ((outcome = run_item(launch, &launch->all[is_backward ? launch->items - 1 - k : k])))
+                return outcome;
         if ((outcome = meet(launch, &is_over))) return outcome;
-        if (launch->stretch == 1 << 20) return fail(launch, launch->all, launch->all->at - 1, PTX_ENDLESS, 0);
+        if (launch->stretch == 1 << 20)
+            return fail(launch, launch->all, launch->all->at - 1, PTX_ENDLESS, 0);
     }
     return PTX_FINE;
 }
@@ -327,8 +378,11 @@ static void begin(struct launch *launch, const unsigned long long *values, u32 d
     for (u32 k = 0; k < launch->items; k++) {
         struct item *item = &launch->all[k];
         item->slots = malloc(slots * sizeof(u64));
-        for (u32 i = 0; i < function->parameters.count; i++) item->slots[function->parameters_at + i] = values[i];
-        for (u32 i = 0; i < function->constants.count; i++) item->slots[function->constants_at + i] = function->constants.items[i].value;
+        u64 *parameters = item->slots + function->parameters_at, *constants = item->slots
+            + function->constants_at;
+        for (u32 i = 0; i < function->parameters.count; i++) parameters[i] = values[i];
+        for (u32 i = 0; i < function->constants.count; i++)
+            constants[i] = function->constants.items[i].value;
         item->local = calloc(function->local_bytes + 1, 2);
         item->local_states = item->local + function->local_bytes;
         allow(function, LOCAL, item->local_states);
@@ -341,20 +395,23 @@ static void end(struct launch *launch)
     free(launch->all), free(launch->shared), free(launch->touched);
 }
 
-enum ptx_outcome ptx_run(const struct ptx_function *function, unsigned groups, unsigned items, unsigned shared, const unsigned long long *values,
-                         char *why, size_t why_bytes)
+enum ptx_outcome ptx_run(const struct ptx_function *function, const struct ptx_grid *grid,
+    char *why, size_t why_bytes)
 {
-    struct launch launch = { .function = function, .groups = groups, .items = items, .why = why, .why_bytes = why_bytes };
+    struct launch launch = { .function = function, .groups = grid->groups, .items = grid->items,
+        .why = why, .why_bytes = why_bytes, .journal = grid->journal };
     enum ptx_outcome outcome = PTX_FINE;
-    if (!items || items > function->items_max || items >= MANY) {
-        snprintf(why, why_bytes, "%s: groups of %u items", function->name, items);
+    if (!grid->items || grid->items > function->items_max || grid->items >= MANY) {
+        snprintf(why, why_bytes, "%s: groups of %u items", function->name, grid->items);
         return PTX_REFUSED;
     }
+    launch.branches_max = grid->branches_max ? grid->branches_max : BRANCHES_MAX;
     launch.device_first = memory_first();
     launch.device_bytes = memory_backing(launch.device_first);
     launch.device_states = memory_states(launch.device_first);
-    begin(&launch, values, shared);
-    for (launch.group = 0; launch.group < groups && !outcome; launch.group++) outcome = run_group(&launch);
+    begin(&launch, grid->values, grid->shared);
+    for (launch.group = 0; launch.group < grid->groups && !outcome; launch.group++)
+        outcome = run_group(&launch);
     end(&launch);
     return outcome;
 }

@@ -79,7 +79,7 @@ int stream_uses(address at, size_t bytes);
 int stream_capture(const char *name, struct stream *stream, struct graph **captured, int begin);
 
 /* modules.c: an image's kernels. `run` does a call, on the stream's thread; its result is 0 or the error that the context has from then on. */
-struct module { struct object object; void *library; };
+struct module { struct object object; void *library; struct ptx_module *ptx; };
 struct function { struct object object; struct module *module; int (*run)(const struct node *); void *code; const char *kinds; unsigned values, shared_max; };
 
 /* graphs.c */

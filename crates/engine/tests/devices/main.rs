@@ -33,3 +33,10 @@ fn chains_are_the_same_over_stubs() {
     );
     stubs.again(&["beside::"], &[]);
 }
+
+/// Chains whose frames kernels carry, by the PTX that NVRTC makes.
+#[test]
+fn carried_frames_are_the_same_over_stubs_by_ptx() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    stubs.again_by_ptx(&["carried::"], &[("WARPLINE_ONLY_DEVICE", "cuda")]);
+}

@@ -240,7 +240,9 @@ impl<'a> Program<'a> {
     pub(crate) fn launch(&self, arena: &[u8], table: &[u8], count: usize) -> Memories {
         self.copy_in(arena, &self.arena);
         self.copy_in(table, &self.table);
-        self.copy_in(&[0; FoundLists::HEAD_LEN], &self.findings);
+        let mut findings = vec![POISON; self.findings.len()];
+        findings[..FoundLists::HEAD_LEN].fill(0);
+        self.copy_in(&findings, &self.findings);
         let count = count as u32;
         let steps = self.kernels.iter().map(|(kernel, items)| {
             let given = Given {

@@ -34,3 +34,14 @@ fn kernels_are_the_same_over_stubs() {
         &[("WARPLINE_ONLY_DEVICE", "cuda")],
     );
 }
+
+/// The same by the PTX that NVRTC makes of kernels, and what the tests see of damage to it.
+#[test]
+fn kernels_are_the_same_over_stubs_by_ptx() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
+    let skipped = ["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "compile"];
+    stubs.again_by_ptx(&skipped, &alone);
+    // Those of IPsec are large: to run copies of them beside them takes minutes.
+    stubs.mutants_are_seen(&[&skipped[..], &["--skip", "ipsec"]].concat(), &alone);
+}

@@ -1,0 +1,27 @@
+/* PTX as images of the driver's stub: what its modules and launches call. With $STUB_MUTANTS, so
+ * many damaged copies of each function are run beside it, until one leaves other memory or faults;
+ * at the end of the process it is told which never did. $STUB_MUTANT_SEED draws the damage. */
+
+#ifndef STUB_PTX_CALLS_H
+#define STUB_PTX_CALLS_H
+
+#include "ptx.h"
+
+/* Null, with a line on standard error, where the text has something unknown. */
+struct ptx_module *ptx_open(const char *image);
+/* Runs a function with its parameters' values, each in a word: 0, or the driver's error, with a
+ * line on standard error. */
+int ptx_call(const struct ptx_function *function, unsigned groups, unsigned items, unsigned shared,
+    const unsigned long long *values);
+
+/* ptx_mutation.c: a copy of the text with one instruction of the kernel changed, and how, in
+ * `told`; null if there is none. */
+char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *told,
+    size_t told_bytes);
+
+/* ptx_mutants.c: runs the function's mutants for as long as they live, then leaves the memory as
+ * the function does. */
+enum ptx_outcome ptx_run_mutants(const struct ptx_function *function, const struct ptx_grid *grid,
+    char *why, size_t why_bytes);
+
+#endif
