@@ -126,6 +126,10 @@ impl Errors {
     /// Writes the error about `packet` and gives its length; `None` where there must be none.
     fn write(&mut self, packet: &Packet<'_>, problem: Problem) -> Option<usize> {
         let link_len = packet.l3_offset();
+        // A header that says no length doesn't say either that the capture cut the packet.
+        if link_len + packet.ip_wire_len() > packet.ip_end() {
+            return None;
+        }
         let link = packet.frame().get(..link_len)?;
         link_back(&mut self.frame, link, packet.link())?;
         let (out, original) = (&mut self.frame[link_len..], packet.ip_packet());
@@ -162,7 +166,7 @@ pub(crate) fn link_back(out: &mut [u8], link: &[u8], kind: LinkType) -> Option<(
 }
 
 /// Whether a frame with this link header went to more than one.
-fn is_to_many(link: &[u8], kind: LinkType) -> bool {
+pub(crate) fn is_to_many(link: &[u8], kind: LinkType) -> bool {
     match kind {
         LinkType::ETHERNET => link.first().is_some_and(|byte| byte & 1 == 1),
         // A cooked header says 1 of a broadcast, and 2 of a multicast.

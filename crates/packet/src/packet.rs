@@ -12,7 +12,7 @@ use crate::arena::{
     Timestamp, VerdictOf, WireLen,
 };
 use crate::field::{Place, Span};
-use crate::wire::{Malformed, ip_protocol, ipv4, ipv6};
+use crate::wire::{Ipv6, Malformed, ip_protocol, ipv4, ipv6};
 use crate::{Arrival, Batch, Field, FieldSet, Flags, Headers, Instant, LinkType, Reason, Verdict};
 
 /// One packet of a batch, reached through a borrow of the batch.
@@ -265,6 +265,30 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     pub fn wire_len(&self) -> usize {
         self.check(Field::Len);
         self.batch.table.column(WireLen)[self.index] as usize
+    }
+
+    /// Bytes of the IP packet on the wire, its header included; of what is IP.
+    #[inline(always)]
+    pub fn ip_wire_len(&self) -> usize {
+        let fixed = if self.version() == 6 { ipv6::HEADER_LEN } else { 0 };
+        match usize::from(self.ip_len()) {
+            0 => self.unsaid_len(),
+            len => fixed + len,
+        }
+    }
+
+    /// The length of a packet whose header doesn't say it, as ingress found it.
+    #[cold]
+    fn unsaid_len(&self) -> usize {
+        let l3 = self.l3_offset();
+        let wire_len = self.wire_len().max(self.len()).saturating_sub(l3);
+        let read = FieldSet::of(&[Field::IpLen, Field::IpProtocol, Field::IpOptions]);
+        match (self.version(), self.frame_for(read).get(l3..)) {
+            (6, Some(packet)) if packet.len() >= ipv6::HEADER_LEN => {
+                Ipv6::new_unchecked(packet).packet_len(wire_len)
+            }
+            _ => wire_len,
+        }
     }
 
     /// Start of the IP header in the frame.

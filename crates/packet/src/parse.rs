@@ -232,7 +232,7 @@ impl Headers {
         let l3 = self.l3 as usize;
         let packet = Ipv4::new_unchecked(&frame[l3..]);
         packet.check_within(wire_len - l3)?;
-        let (header_len, total_len) = (packet.header_len(), usize::from(packet.total_len()));
+        let (header_len, total_len) = (packet.header_len(), packet.packet_len(wire_len - l3));
         self.version = 4;
         self.protocol = packet.protocol();
         if header_len > ipv4::HEADER_LEN {
@@ -248,15 +248,15 @@ impl Headers {
         let l3 = self.l3 as usize;
         let packet = Ipv6::new_unchecked(&frame[l3..]);
         packet.check_within(wire_len - l3)?;
-        let whole = packet.total_len();
+        let whole = packet.packet_len(wire_len - l3);
         self.version = 6;
         self.protocol = packet.next_header();
         self.ip_body(l3 + ipv6::HEADER_LEN, l3 + whole, frame);
-        // What says zero has nothing behind its header, whatever was to come: no header lies there.
+        // Nothing follows the header, whatever was to come: no header lies there.
         if whole == ipv6::HEADER_LEN {
             return Ok(());
         }
-        if ip_protocol::is_extension(self.protocol) && !self.extensions(&packet)? {
+        if ip_protocol::is_extension(self.protocol) && !self.extensions(&packet, wire_len - l3)? {
             return Ok(());
         }
         self.transport(frame, l3 + whole)
@@ -264,8 +264,8 @@ impl Headers {
 
     /// Says whether the capture has what follows the extension headers.
     #[cold]
-    fn extensions(&mut self, packet: &Ipv6<&[u8]>) -> Result<bool, Malformed> {
-        let chain = packet.extensions()?;
+    fn extensions(&mut self, packet: &Ipv6<&[u8]>, wire_len: usize) -> Result<bool, Malformed> {
+        let chain = packet.extensions_within(wire_len)?;
         self.flags.set(Flags::IP_OPTIONS);
         self.protocol = chain.protocol;
         self.l4 = (usize::from(self.l3) + chain.offset) as u16;
@@ -309,7 +309,7 @@ impl Headers {
             ip_protocol::UDP => {
                 // Of a first fragment the rest comes later.
                 let is_whole = !self.flags.has(Flags::FRAGMENT);
-                let len_max = if is_whole { wire_len } else { usize::MAX };
+                let len_max = if is_whole { wire_len } else { usize::from(u16::MAX) };
                 Udp::new_unchecked(body).check_within(len_max)?;
                 udp::HEADER_LEN
             }
@@ -419,27 +419,59 @@ mod tests {
         );
     }
 
-    /// Linux (`ip6_rcv`) takes such a packet as its header alone, and reads it as a jumbogram only where a
-    /// hop-by-hop header is next.
+    /// IPv4 with a total length of 0, and IPv6 with a payload length of 0 with and without the option of
+    /// RFC 2675.
     #[test]
-    fn ipv6_that_says_no_payload_is_its_header_alone() {
-        for next in 0..=u8::MAX {
-            let mut frame = [0; 60];
+    fn segments_that_a_card_was_to_cut_end_with_their_frames() {
+        let tcp = [&[0; 12][..], &[0x50], &[0; 7]].concat();
+        let v4 = [&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6][..], &[9; 10], &tcp].concat();
+        let v6 = [&[0x60, 0, 0, 0, 0, 0, 6, 64][..], &[9; 32], &tcp].concat();
+        let jumbo = |len: u32| {
+            let fixed = [&[0x60, 0, 0, 0, 0, 0, 0, 64][..], &[9; 32], &[6, 0, 0xc2, 4]].concat();
+            [&fixed[..], &len.to_be_bytes(), &tcp].concat()
+        };
+        for body in [0, 1, 1400, 65_515, 65_535, 100_000_u32] {
+            let option = jumbo(28 + body);
+            for (packet, l4) in [(&v4, 20), (&v6, 40), (&option, 48)] {
+                for tags in [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]] {
+                    let kind = if l4 == 20 { [8, 0] } else { [0x86, 0xdd] };
+                    let mut frame = [&[2; 12], tags, &kind, packet].concat();
+                    let l3 = 14 + tags.len();
+                    let whole = l3 + packet.len() + body as usize;
+                    for kept in [l3 + packet.len(), whole.min(l3 + 100), whole] {
+                        frame.resize(kept, 7);
+                        let found = Headers::parse(&frame, LinkType::ETHERNET, whole);
+                        let at = [l3 + l4, l3 + l4 + 20].map(|at| at as u16);
+                        assert_eq!((found.malformed(), [found.l4, found.payload]), (None, at));
+                        assert_eq!((found.end as usize, found.protocol), (kept, 6), "{whole}");
+                        assert_eq!(found.flags.has(Flags::SNAPPED), kept < whole);
+                    }
+                }
+            }
+        }
+        let ends = |packet: &[u8]| {
+            let found = Headers::parse(packet, LinkType::RAW, packet.len());
+            (found.end, found.malformed())
+        };
+        assert_eq!(ends(&[&jumbo(28)[..], &[0; 5]].concat()), (68, None), "padding");
+        assert_eq!(ends(&jumbo(29)), (68, Some(Malformed::Ipv6PayloadLen)));
+    }
+
+    /// The frame's length is the packet's, as Wireshark and tcpdump have it; what is no longer than the
+    /// padding of a least frame is no packet.
+    #[test]
+    fn ipv6_without_a_length_ends_with_its_frame() {
+        for (next, len) in (0..=u8::MAX).flat_map(|next| (40..=90).map(move |len| (next, len))) {
+            let mut frame = vec![0; len];
             (frame[0], frame[6], frame[7]) = (0x60, next, 64);
             let headers = Headers::parse(&frame, LinkType::RAW, frame.len());
-            if next == ip_protocol::HOP_BY_HOP {
-                assert_eq!(headers.malformed(), Some(Malformed::Ipv6PayloadLen));
+            if len > 50 {
+                assert_eq!(headers.end as usize, len, "next header {next}");
                 continue;
             }
-            let expected = Headers {
-                version: 6,
-                protocol: next,
-                end: 40,
-                l4: 40,
-                payload: 40,
-                ..Headers::default()
-            };
-            assert_eq!(headers, expected, "next header {next}");
+            let bare = Headers { version: 6, protocol: next, l4: 40, payload: 40, ..headers };
+            assert_eq!(headers, Headers { end: 40, ..bare }, "next header {next}");
+            assert_eq!((headers.flags, headers.malformed()), (Flags::default(), None));
         }
     }
 }

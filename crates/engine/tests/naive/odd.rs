@@ -1,7 +1,8 @@
 //! What no conversation sends: frames that are not IP, and frames that are not what they say.
 
 use crate::draw::Draw;
-use crate::wire::{Frame, link};
+use crate::sums::mend;
+use crate::wire::{Frame, link, view};
 
 /// ARP, LLDP, frames of IEEE 802.3, unknown links; a link type and a frame.
 pub(crate) fn non_ip(draw: &mut Draw) -> (u16, Vec<u8>) {
@@ -24,7 +25,7 @@ pub(crate) fn non_ip(draw: &mut Draw) -> (u16, Vec<u8>) {
 /// Makes a frame one that is cut, short, or says what is not so.
 pub(crate) fn spoil(draw: &mut Draw, frame: &mut Frame) {
     let len = frame.bytes.len();
-    match draw.below(6) {
+    match draw.below(7) {
         0 | 1 => frame.bytes.truncate(draw.below(len + 1)),
         2 => {
             frame.bytes.truncate(draw.below(len.min(70)));
@@ -35,10 +36,25 @@ pub(crate) fn spoil(draw: &mut Draw, frame: &mut Frame) {
             (frame.bytes, frame.wire_len) = (draw.bytes(len), len);
         }
         4 => frame.wire_len += draw.below(50),
+        5 => unsay(frame),
         _ => {
             let at = draw.below(len.clamp(1, 90));
             let bit = 1 << draw.below(8);
             frame.bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
         }
+    }
+}
+
+/// Makes a packet of IP one that was captured before a network card cut it: its header says no length.
+fn unsay(frame: &mut Frame) {
+    let found = view(frame);
+    let at = found.l3 + if found.version == 4 { 2 } else { 4 };
+    let Some(said) = frame.bytes.get(at..at + 2).map(<[u8]>::to_vec) else { return };
+    if found.version == 0 {
+        return;
+    }
+    frame.bytes[at..at + 2].fill(0);
+    if found.version == 4 {
+        mend(&mut frame.bytes, found.l3 + 10, &said, &[0, 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! What a packet says of its flow: endpoints, protocol, and a hash that both directions share.
 
 use crate::keyed::mix;
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv6, tcp};
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, tcp};
 use warpline_packet::{Flags, Packet, Seed};
 
 /// One direction of a flow.
@@ -146,7 +146,6 @@ impl Seen {
     #[inline(always)]
     pub(super) fn read(packet: &Packet<'_>, hash: u32) -> Result<Self, Unmetered> {
         let (key, replies) = FlowKey::of(packet)?;
-        let fixed = if key.version == 6 { ipv6::HEADER_LEN as u32 } else { 0 };
         let tcp_flags = match key.protocol {
             ip_protocol::TCP => packet.tcp_flags() as u8,
             _ => 0,
@@ -157,7 +156,7 @@ impl Seen {
         Ok(Self {
             key,
             hash,
-            len: fixed + u32::from(packet.ip_len()),
+            len: u32::try_from(packet.ip_wire_len()).unwrap_or(u32::MAX),
             own_us,
             now_us,
             ingress: packet.ingress(),

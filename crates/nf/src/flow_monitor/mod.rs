@@ -66,6 +66,10 @@ const ACCESS: Access = Access {
     after: ReadWrite::new(
         ENDPOINTS.union(FieldSet::of(&[
             Field::IpLen,
+            // Where a header says no length.
+            Field::Len,
+            Field::IpProtocol,
+            Field::IpOptions,
             Field::TcpFlags,
             Field::Timestamp,
             Field::Ingress,

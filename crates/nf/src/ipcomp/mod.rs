@@ -2,7 +2,7 @@
 //!
 #![doc = include_str!("manual.md")]
 
-use warpline_packet::wire::{checksum, ip_protocol, ipv4};
+use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, Packet, PacketMut, ReadWrite, Reason, ScratchWord,
     Shard, StateKey,
@@ -334,8 +334,10 @@ fn replace(
     parts: [&[u8]; 2],
 ) -> Option<usize> {
     let [first, second] = parts;
-    let (old, new) = (packet.ip_end() - place.body, first.len() + second.len());
-    let ip_len = u16::try_from(usize::from(packet.ip_len()).checked_sub(old)? + new).ok()?;
+    let new = first.len() + second.len();
+    // Where the header said no length, it says one now.
+    let fixed = if packet.version() == 6 { ipv6::HEADER_LEN } else { 0 };
+    let ip_len = u16::try_from(place.body + new - packet.l3_offset() - fixed).ok()?;
     let tail = (place.body + new) as isize - packet.len() as isize;
     if !packet.reshape(0, tail) {
         return None;

@@ -39,10 +39,9 @@ pub(super) fn check(packet: &PacketMut<'_>, version: u8) -> Result<(), Refusal> 
     if whole > usize::from(u16::MAX) { Err(Refusal::TooLong) } else { Ok(()) }
 }
 
-/// Bytes of a packet with its IP header, as that says, whatever was captured.
+/// Bytes of a packet with its IP header, whatever was captured.
 fn inner_len(packet: &PacketMut<'_>) -> usize {
-    let fixed = if packet.version() == 6 { ipv6::HEADER_LEN } else { 0 };
-    fixed + usize::from(packet.ip_len())
+    packet.ip_wire_len()
 }
 
 /// Puts every packet that has a backend in its words in a packet to that: the tag is the IP version.

@@ -85,6 +85,10 @@ const fn access(run: ReadWrite) -> Access {
             Field::SrcAddr,
             Field::DstAddr,
             Field::IpLen,
+            // Where a header says no length.
+            Field::Len,
+            Field::IpProtocol,
+            Field::IpOptions,
             Field::SrcPort,
             Field::DstPort,
             Field::TcpFlags,

@@ -11,7 +11,9 @@ FUNCTION Inner inner_of(Packet p)
     Fields f = fields_of(p);
     inner.version = ip_version(p);
     inner.l3 = l3_offset(p);
-    inner.len = inner.version == 4 ? ip_len_v4(f) : HEADER_LEN_V6 + ip_len_v6(f);
+    u32 said = inner.version == 4 ? ip_len_v4(f) : ip_len_v6(f);
+    /* 0 says nothing: the CPU finds the length. */
+    inner.len = said == 0 ? 0 : inner.version == 4 ? said : HEADER_LEN_V6 + said;
     return inner;
 }
 

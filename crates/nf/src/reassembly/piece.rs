@@ -76,7 +76,7 @@ impl<'a> Piece<'a> {
     fn read_v4(packet: &'a Packet<'_>) -> Option<Self> {
         let (l3, bytes) = (packet.l3_offset(), packet.ip_packet());
         let ip = Ipv4::new_checked(bytes).ok()?;
-        let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
+        let (header_len, total_len) = (ip.header_len(), ip.packet_len(bytes.len()));
         Some(Self {
             key: Key {
                 version: 4,
@@ -116,7 +116,7 @@ impl<'a> Piece<'a> {
             ecn: ip.traffic_class() & ECN_MASK,
             offset: fragment.offset.into(),
             more: fragment.more,
-            data: bytes.get(fragment.at + FRAGMENT_HEADER_LEN..ip.total_len())?,
+            data: bytes.get(fragment.at + FRAGMENT_HEADER_LEN..ip.packet_len(bytes.len()))?,
             head: Head {
                 bytes: packet.frame().get(..l3 + fragment.at)?,
                 l3,

@@ -102,7 +102,7 @@ pub fn icmpv4_error(
         return None;
     }
     let headers = ipv4::HEADER_LEN + icmpv4::HEADER_LEN;
-    let quoted = usize::from(packet.total_len()).min(MAX_LEN_V4 - headers);
+    let quoted = packet.packet_len(original.len()).min(MAX_LEN_V4 - headers);
     let out = out.get_mut(..headers + quoted)?;
 
     let mut ip = Ipv4::new_unchecked(&mut *out);
@@ -144,7 +144,7 @@ pub fn icmpv6_error(
         return None;
     }
     let headers = ipv6::HEADER_LEN + icmpv6::HEADER_LEN;
-    let quoted = packet.total_len().min(MAX_LEN_V6 - headers);
+    let quoted = packet.packet_len(original.len()).min(MAX_LEN_V6 - headers);
     let out = out.get_mut(..headers + quoted)?;
 
     let len = icmpv6::HEADER_LEN + quoted;

@@ -87,8 +87,8 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         self.check_start()?;
-        let (header_len, total_len) = (self.header_len(), usize::from(self.total_len()));
-        if total_len < header_len || total_len > wire_len {
+        let (header_len, packet_len) = (self.header_len(), self.packet_len(wire_len));
+        if packet_len < header_len || packet_len > wire_len {
             return Err(Malformed::Ipv4TotalLen);
         }
         if self.buffer.as_ref().len() < header_len {
@@ -96,7 +96,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         }
         // RFC 791, 3.1: the total length of what a fragment is put together into has 16 bits too, and
         // its header is the first fragment's, which is no shorter than a later one's.
-        if self.fragment_offset() + total_len > usize::from(u16::MAX) {
+        if packet_len > usize::from(u16::MAX) - self.fragment_offset() && self.is_fragment() {
             return Err(Malformed::FragmentBounds);
         }
         Ok(())
@@ -145,10 +145,21 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.byte(field::DSCP_ECN.start) & 3
     }
 
-    /// Bytes of header and data.
+    /// Bytes of header and data, as the header says; 0 says nothing ([`packet_len`](Self::packet_len)).
     #[inline]
     pub fn total_len(&self) -> u16 {
         get16(self.buffer.as_ref(), field::TOTAL_LEN)
+    }
+
+    /// Bytes of header and data of a packet that had `wire_len` bytes on the wire: the total length or,
+    /// where that is 0, all of them. A capture taken before the network card cut the segment (TSO)
+    /// has such headers.
+    #[inline(always)]
+    pub fn packet_len(&self, wire_len: usize) -> usize {
+        match usize::from(self.total_len()) {
+            0 => wire_len,
+            total_len => total_len,
+        }
     }
 
     /// Identification, which the fragments of a packet share.
@@ -229,10 +240,10 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         Options::new(clamped(self.buffer.as_ref(), HEADER_LEN, self.header_len()))
     }
 
-    /// The data, as much as the total length says and the buffer has.
+    /// The data, as much as the total length says and the buffer has; all of it where that is 0.
     #[inline]
     pub fn payload(&self) -> &[u8] {
-        clamped(self.buffer.as_ref(), self.header_len(), usize::from(self.total_len()))
+        clamped(self.buffer.as_ref(), self.header_len(), self.packet_len(usize::MAX))
     }
 
     #[inline]
@@ -315,7 +326,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
     /// The data, to write.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        let (start, end) = (self.header_len(), usize::from(self.total_len()));
+        let (start, end) = (self.header_len(), self.packet_len(usize::MAX));
         clamped_mut(self.buffer.as_mut(), start, end)
     }
 }

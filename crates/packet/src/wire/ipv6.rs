@@ -7,6 +7,10 @@ use core::net::Ipv6Addr;
 /// Bytes of the header, without extension headers.
 pub const HEADER_LEN: usize = 40;
 
+/// Bytes that may follow a header with nothing after it: a frame of 64 bytes, the least of Ethernet, has 10
+/// with its checksum.
+const PADDING_MAX: usize = 10;
+
 /// Where each field is.
 pub mod field {
     use core::ops::Range;
@@ -57,12 +61,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         self.check_start()?;
-        // A jumbogram (RFC 2675) says zero and carries its length in a hop-by-hop option; none is accepted.
-        let is_jumbo = self.payload_len() == 0 && self.next_header() == ip_protocol::HOP_BY_HOP;
-        if self.total_len() > wire_len || is_jumbo {
-            return Err(Malformed::Ipv6PayloadLen);
-        }
-        Ok(())
+        let lies = self.packet_len(wire_len) > wire_len;
+        if lies { Err(Malformed::Ipv6PayloadLen) } else { Ok(()) }
     }
 
     /// Checks what a header says of itself alone: all that can be asked of a packet that an ICMP error
@@ -99,16 +99,44 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.ver_tc_flow() & 0x000f_ffff
     }
 
-    /// Bytes behind this header, extension headers included.
+    /// Bytes after this header, extension headers included, as it says; 0 says nothing
+    /// ([`packet_len`](Self::packet_len)).
     #[inline]
     pub fn payload_len(&self) -> u16 {
         get16(self.buffer.as_ref(), field::PAYLOAD_LEN)
     }
 
-    /// Bytes of this header and all that belongs to the packet behind it.
-    #[inline]
-    pub fn total_len(&self) -> usize {
-        HEADER_LEN + usize::from(self.payload_len())
+    /// Bytes of this header and all that belongs to the packet after it. The packet had `wire_len` bytes
+    /// on the wire.
+    ///
+    /// Where the payload length is 0, the jumbo payload option counts (RFC 2675, 2) and without it the
+    /// frame, as for [`Ipv4::packet_len`](super::Ipv4::packet_len). A few bytes are padding, not a packet.
+    #[inline(always)]
+    pub fn packet_len(&self, wire_len: usize) -> usize {
+        match usize::from(self.payload_len()) {
+            0 => self.unsaid_len(wire_len),
+            payload_len => HEADER_LEN + payload_len,
+        }
+    }
+
+    #[cold]
+    fn unsaid_len(&self, wire_len: usize) -> usize {
+        if let Some(jumbo_len) = self.jumbo_len() {
+            return HEADER_LEN.saturating_add(jumbo_len as usize);
+        }
+        if wire_len <= HEADER_LEN + PADDING_MAX { HEADER_LEN } else { wire_len }
+    }
+
+    /// The value of the jumbo payload option, if the buffer has it.
+    fn jumbo_len(&self) -> Option<u32> {
+        if self.next_header() != ip_protocol::HOP_BY_HOP {
+            return None;
+        }
+        let header = self.buffer.as_ref().get(HEADER_LEN..)?;
+        let len = ipv6_ext::HEADER_LEN * (usize::from(*header.get(1)?) + 1);
+        let mut options = ipv6_ext::options(header.get(2..len.min(header.len()))?);
+        let (_, value) = options.find(|&(kind, _)| kind == ipv6_ext::option::JUMBO)?;
+        value.try_into().ok().map(u32::from_be_bytes)
     }
 
     /// What follows this header ([`ip_protocol`]).
@@ -135,23 +163,34 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         get_array::<16>(self.buffer.as_ref(), field::DST_ADDR).into()
     }
 
-    /// What follows this header, as much as the payload length says and the buffer has.
+    /// What follows this header, as much as belongs to the packet and the buffer has.
     #[inline]
     pub fn payload(&self) -> &[u8] {
-        clamped(self.buffer.as_ref(), HEADER_LEN, self.total_len())
+        let bytes = self.buffer.as_ref();
+        clamped(bytes, HEADER_LEN, self.packet_len(bytes.len()))
     }
 
-    /// Walks over the extension headers to what they carry. A packet that says it has no payload has
-    /// none, whatever was to come.
+    /// Walks over the extension headers of a packet that is all there to what they carry.
     ///
     /// # Errors
     /// Those of [`ipv6_ext::walk`].
     #[inline]
     pub fn extensions(&self) -> Result<ipv6_ext::Chain, Malformed> {
-        if self.payload_len() == 0 {
+        self.extensions_within(self.buffer.as_ref().len())
+    }
+
+    /// The same of a packet that had `wire_len` bytes on the wire. One without payload has no extension
+    /// headers, whatever was to come.
+    ///
+    /// # Errors
+    /// Those of [`ipv6_ext::walk`].
+    #[inline]
+    pub fn extensions_within(&self, wire_len: usize) -> Result<ipv6_ext::Chain, Malformed> {
+        let packet_len = self.packet_len(wire_len);
+        if packet_len == HEADER_LEN {
             return Ok(ipv6_ext::Chain::of_none(self.next_header()));
         }
-        ipv6_ext::walk(self.next_header(), self.buffer.as_ref(), self.total_len())
+        ipv6_ext::walk(self.next_header(), self.buffer.as_ref(), packet_len)
     }
 
     #[inline]
@@ -201,7 +240,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
     /// What follows this header, to write.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = self.total_len();
+        let end = self.packet_len(self.buffer.as_ref().len());
         clamped_mut(self.buffer.as_mut(), HEADER_LEN, end)
     }
 }

@@ -26,6 +26,36 @@ pub mod field {
     pub const IDENT: Range<usize> = 4..8;
 }
 
+/// Types of options (RFC 8200, 4.2).
+pub mod option {
+    /// One byte of padding, which has no length.
+    pub const PAD1: u8 = 0;
+    /// Padding of any length.
+    pub const PADN: u8 = 1;
+    /// Router alert (RFC 2711).
+    pub const ROUTER_ALERT: u8 = 5;
+    /// Security labels (RFC 5570).
+    pub const CALIPSO: u8 = 7;
+    /// Jumbo payload (RFC 2675).
+    pub const JUMBO: u8 = 0xc2;
+}
+
+/// The options in the bytes of a hop-by-hop or destination options header after its first two: type and
+/// value. They end before the first that the bytes don't hold.
+pub fn options(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let mut rest = bytes;
+    core::iter::from_fn(move || {
+        let (&kind, behind) = rest.split_first()?;
+        let (len, behind) = match kind {
+            option::PAD1 => (0, behind),
+            _ => behind.split_first().map(|(&len, behind)| (usize::from(len), behind))?,
+        };
+        let (value, behind) = behind.split_at_checked(len)?;
+        rest = behind;
+        Some((kind, value))
+    })
+}
+
 /// What a fragment header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
@@ -185,7 +215,7 @@ mod tests {
     fn nothing_follows_a_header_that_says_no_payload() {
         let found = chain(60, &[]).unwrap();
         assert_eq!((found.protocol, found.offset, found.headers), (60, 40, 0));
-        assert_eq!(chain(0, &[]), Err(Malformed::Ipv6PayloadLen), "a jumbogram");
+        assert_eq!(chain(0, &[]).map(|chain| chain.headers), Ok(0));
     }
 
     #[test]
@@ -240,7 +270,7 @@ mod tests {
         for kept in 40..whole.len() {
             let view = Ipv6::new_unchecked(&whole[..kept]);
             assert_eq!(view.check_within(whole.len()), Ok(()));
-            let found = view.extensions().unwrap();
+            let found = view.extensions_within(whole.len()).unwrap();
             assert_eq!(found.cut, kept < 56, "{kept}");
             assert_eq!(found.protocol, if kept < 48 { 60 } else { 17 });
         }

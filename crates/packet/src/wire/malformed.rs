@@ -20,13 +20,13 @@ pub enum Malformed {
     Ipv4Version = 4,
     /// The IPv4 header length is under 20 bytes.
     Ipv4HeaderLen = 5,
-    /// The IPv4 total length is less than the header or more than was on the wire.
+    /// The IPv4 total length is less than the header or more than was on the wire; 0 is neither.
     Ipv4TotalLen = 6,
     /// The frame ends inside the IPv6 header.
     Ipv6Truncated = 7,
     /// The version of what should be IPv6 isn't 6.
     Ipv6Version = 8,
-    /// The IPv6 payload length is more than was on the wire, or a jumbogram's.
+    /// The IPv6 payload length, or that of the jumbo payload option, is more than was on the wire.
     Ipv6PayloadLen = 9,
     /// The chain of IPv6 extension headers is too long, runs over the packet's end, repeats the
     /// fragment header, or has hop-by-hop options that are not first.
@@ -37,7 +37,7 @@ pub enum Malformed {
     TcpHeaderLen = 12,
     /// The datagram ends inside the UDP header.
     UdpTruncated = 13,
-    /// The UDP length is under 8 or more than the IP payload.
+    /// The UDP length is under 8 (0 is right in a jumbogram) or more than the IP payload.
     UdpLength = 14,
     /// The message ends inside the ICMP or ICMPv6 header.
     IcmpTruncated = 15,

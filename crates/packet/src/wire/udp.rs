@@ -57,10 +57,10 @@ impl<T: AsRef<[u8]>> Udp<T> {
             return Err(Malformed::UdpTruncated);
         }
         let length = usize::from(self.length());
-        if length < HEADER_LEN || length > wire_len {
-            return Err(Malformed::UdpLength);
-        }
-        Ok(())
+        // RFC 2675, 4: 0 in a datagram of more than 65,535 bytes.
+        let is_jumbo = length == 0 && wire_len > usize::from(u16::MAX);
+        let lies = (length < HEADER_LEN && !is_jumbo) || length > wire_len;
+        if lies { Err(Malformed::UdpLength) } else { Ok(()) }
     }
 
     /// The bytes that it views.
@@ -102,11 +102,19 @@ impl<T: AsRef<[u8]>> Udp<T> {
     /// The data, as much as the length says and the buffer has.
     #[inline]
     pub fn payload(&self) -> &[u8] {
-        clamped(self.buffer.as_ref(), HEADER_LEN, usize::from(self.length()))
+        clamped(self.buffer.as_ref(), HEADER_LEN, self.end())
     }
 
     fn sum(&self) -> u32 {
-        checksum::sum(clamped(self.buffer.as_ref(), 0, usize::from(self.length())))
+        checksum::sum(clamped(self.buffer.as_ref(), 0, self.end()))
+    }
+
+    /// Where the data end: with the buffer where the length is 0 (RFC 2675, 4).
+    fn end(&self) -> usize {
+        match usize::from(self.length()) {
+            0 => usize::MAX,
+            length => length,
+        }
     }
 }
 
@@ -148,7 +156,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
     /// The data, to write.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = usize::from(self.length());
+        let end = self.end();
         clamped_mut(self.buffer.as_mut(), HEADER_LEN, end)
     }
 }

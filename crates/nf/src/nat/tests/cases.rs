@@ -242,6 +242,21 @@ fn cut_and_lying_packets_have_names() {
 }
 
 #[test]
+fn a_segment_that_a_card_was_to_cut_keeps_saying_no_length() {
+    let mut nat = nat("");
+    let mut frame = tcp("10.0.0.1", "198.51.100.1", (1, 2), SYN).frame();
+    for len in [1400, 65_535, 70_000] {
+        frame.resize(len, 7);
+        frame[16..18].fill(0);
+        let out = send(&mut nat, 1, &frame);
+        assert_eq!((out.verdict, out.bytes.len()), (Verdict::Forward, len));
+        assert_eq!(out.bytes[16..18], [0, 0]);
+        assert_ne!(out.bytes[26..30], frame[26..30]);
+        assert_eq!(out.bytes[54..], frame[54..]);
+    }
+}
+
+#[test]
 fn vlan_tags_are_kept() {
     let mut nat = nat("");
     let datagram = udp("10.0.0.1", "198.51.100.1", (5000, 53));

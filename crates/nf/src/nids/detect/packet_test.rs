@@ -1,6 +1,6 @@
 //! Tests of a packet's own headers: manual, "Header Keywords".
 
-use warpline_packet::wire::{ipv4, ipv6, ipv6_ext, options::Options, tcp};
+use warpline_packet::wire::{Ipv6, ipv4, ipv6, ipv6_ext, options::Options, tcp};
 
 use super::Subject;
 use super::subject::{be16, be32};
@@ -70,8 +70,9 @@ fn ip(test: &PacketTest, subject: &Subject<'_>) -> Option<bool> {
 fn ipv6_fragment_offset(subject: &Subject<'_>) -> Option<u16> {
     let packet = subject.ipv6_packet()?;
     let next = *packet.get(ipv6::field::NEXT_HEADER.start)?;
-    let total_len = ipv6::HEADER_LEN + usize::from(be16(packet, ipv6::field::PAYLOAD_LEN.start)?);
-    let fragment = ipv6_ext::walk(next, packet, total_len).ok()?.fragment?;
+    let header = packet.get(..ipv6::HEADER_LEN)?;
+    let packet_len = Ipv6::new_unchecked(header).packet_len(packet.len());
+    let fragment = ipv6_ext::walk(next, packet, packet_len).ok()?.fragment?;
     Some(fragment.offset / 8)
 }
 

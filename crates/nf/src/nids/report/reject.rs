@@ -196,8 +196,8 @@ impl<'a> Subject<'a> {
         }
         let packet = self.ip_packet()?;
         let packet_len = match self.headers.version {
-            4 => usize::from(Ipv4::new_unchecked(packet).total_len()),
-            _ => Ipv6::new_unchecked(packet).total_len(),
+            4 => Ipv4::new_unchecked(packet).packet_len(packet.len()),
+            _ => Ipv6::new_unchecked(packet).packet_len(packet.len()),
         };
         let data_len = (usize::from(l3) + packet_len).saturating_sub(usize::from(payload));
         let controls = [tcp::flags::SYN, tcp::flags::FIN].map(|flag| u32::from(segment.has(flag)));

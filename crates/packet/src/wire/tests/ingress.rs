@@ -11,15 +11,16 @@ fn by_views(packet: &[u8], version: u8, wire_len: usize) -> Result<(), Malformed
         let ip = Ipv4::new_unchecked(packet);
         ip.check_within(wire_len)?;
         let later = ip.fragment_offset() > 0;
-        (ip.protocol(), ip.header_len(), ip.total_len().into(), ip.is_fragment(), later)
+        (ip.protocol(), ip.header_len(), ip.packet_len(wire_len), ip.is_fragment(), later)
     } else {
         let ip = Ipv6::new_unchecked(packet);
         ip.check_within(wire_len)?;
-        let chain = ip.extensions()?;
+        let chain = ip.extensions_within(wire_len)?;
         let offset = chain.fragment.map_or(0, |fragment| fragment.offset);
         let is_fragment = offset > 0 || chain.fragment.is_some_and(|fragment| fragment.more);
-        let ends = chain.cut || offset > 0 || ip.payload_len() == 0;
-        (chain.protocol, chain.offset, ip.total_len(), is_fragment, ends)
+        let packet_len = ip.packet_len(wire_len);
+        let ends = chain.cut || offset > 0 || packet_len == ipv6::HEADER_LEN;
+        (chain.protocol, chain.offset, packet_len, is_fragment, ends)
     };
     if is_later {
         return Ok(());
