@@ -27,11 +27,13 @@ pub fn is_classbench(text: &str) -> bool {
 
 /// Reads a ClassBench file; every filter's action is `action`.
 pub fn parse_classbench(source: &SourceText, action: Action) -> RuleFile {
-    RuleFile::read(source, |cursor, line| filter(cursor, action, line))
+    RuleFile::read(source, |cursor, draft| {
+        draft.rule.action = action;
+        filter(cursor, &mut draft.rule)
+    })
 }
 
-fn filter(cursor: &mut Cursor<'_>, action: Action, line: usize) -> Result<Rule, Trouble> {
-    let mut rule = Rule::new(action, line);
+fn filter(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
     let src = cursor.need("a source prefix")?;
     rule.src = Side { prefixes: prefix(src, src.text.strip_prefix('@'))?, ports: Vec::new() };
     let dst = cursor.need("a destination prefix")?;
@@ -42,16 +44,19 @@ fn filter(cursor: &mut Cursor<'_>, action: Action, line: usize) -> Result<Rule, 
     rule.protocols = match masked(protocol, 0xff)? {
         (_, 0) => Vec::new(),
         (number, 0xff) => vec![number as u8],
-        _ => return Err(protocol.unsupported("a protocol mask other than 0x00 and 0xFF")),
+        _ => {
+            // Without a protocol, ports would be those of TCP and UDP.
+            rule.forget_ports();
+            return Err(protocol.unsupported("a protocol mask other than 0x00 and 0xFF"));
+        }
     };
     if let Some(flags) = cursor.next() {
-        conditions(flags, &mut rule)?;
+        conditions(flags, rule)?;
     }
     if let Some(more) = cursor.next() {
         return Err(more.wrong("a filter ends before this"));
     }
-    check(&rule, cursor)?;
-    Ok(rule)
+    check(rule, cursor)
 }
 
 /// A prefix of length 0 is any address of its family, so it stays a condition.
@@ -123,13 +128,15 @@ fn conditions(word: Word<'_>, rule: &mut Rule) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn check(rule: &Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
+fn check(rule: &mut Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
     let has_ports = !rule.src.ports.is_empty() || !rule.dst.ports.is_empty();
     let portless = |p: &u8| !matches!(*p, ip_protocol::TCP | ip_protocol::UDP);
     if has_ports && rule.protocols.iter().any(portless) {
+        rule.forget_ports();
         return Err(cursor.whole().unsupported("ports of a protocol other than TCP and UDP"));
     }
     if rule.protocols.iter().any(|&p| ip_protocol::is_extension(p) && p != ip_protocol::AH) {
+        rule.protocols.clear();
         return Err(cursor.whole().unsupported("an IPv6 extension header as a protocol"));
     }
     if !rule.is_of(4) && !rule.is_of(6) {

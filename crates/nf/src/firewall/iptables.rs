@@ -65,6 +65,8 @@ struct Read {
     step: Option<Step>,
     unsupported: Vec<Trouble>,
     notice: Option<Trouble>,
+    /// Whether it would accept, and is left out.
+    accept_left_out: bool,
 }
 
 impl Reader<'_> {
@@ -161,7 +163,11 @@ impl Reader<'_> {
         match self.read(rule, table) {
             Ok(read) => {
                 self.chains.list[chain].steps.extend(read.step);
-                read.unsupported.into_iter().for_each(|trouble| self.unsupported(rule, trouble));
+                self.found.accepts_left_out += usize::from(read.accept_left_out);
+                let more = read.unsupported.len().saturating_sub(1);
+                if let Some(first) = read.unsupported.into_iter().next() {
+                    self.unsupported(rule, first.and_more(more));
+                }
                 if let Some(trouble) = read.notice {
                     let told = trouble.told(self.source, rule.number, rule.line);
                     self.found.notices.push(told);
@@ -183,7 +189,8 @@ impl Reader<'_> {
         let words = rule.words()?;
         let SavedConditions { when, unsupported, target } =
             iptables_match::read(&words, self.version, self.tracked)?;
-        let nothing = Read { step: None, unsupported: Vec::new(), notice: None };
+        let nothing =
+            Read { step: None, unsupported: Vec::new(), notice: None, accept_left_out: false };
         let Some((jump, options)) = target else {
             // `-jDROP` and the like are read as a condition: no rule may be lost by that.
             let glued = words.iter().find(|word| !unsupported.is_empty() && may_jump(**word));
@@ -214,7 +221,8 @@ impl Reader<'_> {
         let kept = is_whole || then == Then::Decide(Action::Drop);
         let (v4, v6) = if self.version == 4 { (Some(when), None) } else { (None, Some(when)) };
         let step = Step { when: [v4, v6], then, place: rule.number as u32 };
-        Ok(Read { step: kept.then_some(step), unsupported, notice: None })
+        let accept_left_out = !kept && then == Then::Decide(Action::Accept);
+        Ok(Read { step: kept.then_some(step), unsupported, accept_left_out, ..nothing })
     }
 
     fn target(

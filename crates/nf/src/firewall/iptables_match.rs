@@ -128,13 +128,31 @@ impl<'a> Reader<'a, '_> {
     fn module(&mut self, word: Word<'a>) -> Result<(), Trouble> {
         let name = self.need(word)?;
         if MODULES.contains(&name.text) {
-            return Ok(());
+            return self.transport_module(name);
         }
         self.found.unsupported.push(name.unsupported("no such match"));
         let known = ["-m", "--match", "-j", "-g", "--jump", "--goto"];
         let begins = |word: &Word<'_>| !word.quoted && known.contains(&word.text);
         let rest = self.words.iter().position(begins).unwrap_or(self.words.len());
         self.words = &self.words[rest..];
+        Ok(())
+    }
+
+    /// The matches of protocols with ports read their headers even without an option: Linux has none of
+    /// them match a later fragment.
+    fn transport_module(&mut self, name: Word<'a>) -> Result<(), Trouble> {
+        let protocols: &[u8] = match name.text {
+            "tcp" => &[ip_protocol::TCP],
+            "udp" => &[ip_protocol::UDP],
+            "multiport" => &[ip_protocol::TCP, ip_protocol::UDP],
+            _ => return Ok(()),
+        };
+        match self.protocol {
+            Some(protocol) if protocols.contains(&protocol) => self.found.when.ported(),
+            // What `multiport` asks of other protocols is told with its ports.
+            Some(_) if name.text == "multiport" => {}
+            _ => return Err(name.wrong("takes its protocol (`-p`) before it")),
+        }
         Ok(())
     }
 
@@ -245,6 +263,7 @@ impl<'a> Reader<'a, '_> {
         if self.protocol != Some(ip_protocol::TCP) {
             return Err(word.wrong("takes `-p tcp` before it"));
         }
+        self.found.when.ported();
         self.found.when.flags(|flags| (flags & mask == set) != negated);
         Ok(())
     }

@@ -264,15 +264,20 @@ impl<'a, 'f> Reader<'a, 'f> {
         };
         let leads = |then: &Then| !matches!(then, Then::Decide(_));
         let is_whole = read.unsupported.is_empty();
-        for (number, what) in read.unsupported {
-            let told = format!("{}: not supported: {what}", place(rule, Some(number)));
+        let more = read.unsupported.len().saturating_sub(1);
+        if let Some((number, what)) = read.unsupported.into_iter().next() {
+            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+            let told = format!("{}: not supported: {what}{more}", place(rule, Some(number)));
             if thens.iter().any(leads) {
                 self.mistake(format!("{told}, in a rule that leads elsewhere"));
-                continue;
+            } else {
+                let widened = thens.contains(&Then::Decide(Action::Drop));
+                let iptables = [super::iptables::LEFT_OUT, super::iptables::WIDENED];
+                let help = iptables[usize::from(widened)];
+                self.found.unsupported.push(self.source.whole(told).help(help));
             }
-            let widened = thens.contains(&Then::Decide(Action::Drop));
-            let help = if widened { super::iptables::WIDENED } else { super::iptables::LEFT_OUT };
-            self.found.unsupported.push(self.source.whole(told).help(help));
+            let accepts = thens.iter().any(|then| *then == Then::Decide(Action::Accept));
+            self.found.accepts_left_out += usize::from(accepts);
         }
         let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0) as u32;
         for (outcome, then) in read.outcomes.into_iter().zip(thens) {

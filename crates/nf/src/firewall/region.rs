@@ -2,9 +2,10 @@
 //! made into.
 //!
 //! Regions can be intersected and, as a few regions, subtracted, which takes jumps and returns of chains
-//! apart. They speak of what can be seen of a packet; what can't (the ports of a later fragment) is
-//! settled when a region becomes a rule: it meets the conditions of a rule that drops, and of a rule
-//! that accepts only those that any packet meets.
+//! apart. A packet whose transport header can't be seen, a later fragment, has a port and a kind of its own.
+//! Any condition on that header takes it out, even one that every header meets. When a region becomes a
+//! rule, a rule that drops gets such packets back. A rule that accepts keeps them only if it accepts
+//! every port and kind that they may have.
 
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
@@ -79,8 +80,9 @@ impl Region {
     /// All packets of a version.
     pub(super) fn all(version: u8) -> Self {
         let addresses = NumberSet::range(0, if version == 4 { u32::MAX.into() } else { u128::MAX });
-        let ports = NumberSet::range(0, NO_PORT.into());
-        Self { version, sets: [addresses.clone(), addresses, ports.clone(), ports, kinds(version)] }
+        let ports = NumberSet::range(0, HIDDEN_PORT.into());
+        let kinds = NumberSet::range(0, (KINDS - 1).into());
+        Self { version, sets: [addresses.clone(), addresses, ports.clone(), ports, kinds] }
     }
 
     /// The IP version: 4 or 6.
@@ -131,6 +133,13 @@ impl Region {
         self.narrow(SRC + end as usize, addresses, negated);
     }
 
+    /// Leaves packets whose TCP or UDP header can be seen.
+    pub(super) fn ported(&mut self) {
+        for end in [End::Src, End::Dst] {
+            self.port(end, &all_ports(), false);
+        }
+    }
+
     /// Leaves packets with one of these ports at an end.
     pub(super) fn port(&mut self, end: End, ports: &NumberSet, negated: bool) {
         let ports = if negated { all_ports().minus(ports) } else { ports.and(&all_ports()) };
@@ -141,7 +150,7 @@ impl Region {
     pub(super) fn protocols(&mut self, protocols: &NumberSet, negated: bool) {
         let mut kinds = Vec::new();
         for protocol in (0..=u8::MAX).filter(|&p| protocols.and(&one(p)) == one(p)) {
-            kinds.push(kinds_of(protocol, self.version));
+            kinds.extend([kinds_of(protocol, self.version), (protocol.into(), protocol.into())]);
         }
         self.narrow(KIND, &both_halves(kinds), negated);
     }
@@ -195,31 +204,33 @@ impl Region {
 
     /// Whether all of its packets are TCP or UDP.
     pub(super) fn has_ports(&self) -> bool {
-        let of = |protocol| kinds_of(protocol, self.version);
-        let ported = both_halves(vec![of(ip_protocol::TCP), of(ip_protocol::UDP)]);
-        ported.holds(&self.sets[KIND])
+        let mut ported = self.clone();
+        let protocols = [ip_protocol::TCP, ip_protocol::UDP].map(|p| (p.into(), p.into()));
+        ported.protocols(&NumberSet::of(protocols.to_vec()), false);
+        ported == *self
     }
 
-    /// The sets of a rule that does `action`, in which what can't be seen has its numbers too.
+    /// The sets of a rule that does `action`.
     pub(super) fn rule_sets(&self, action: Action) -> [NumberSet; DIMENSIONS] {
         let mut sets = self.sets.clone();
-        let meets = |set: &NumberSet, all: &NumberSet| match action {
-            Action::Accept => set.holds(all),
-            Action::Drop => !set.and(all).is_empty(),
+        let settle = |set: &mut NumberSet, all: &NumberSet, hidden: u32| {
+            let all = all.or(&NumberSet::range(hidden.into(), hidden.into()));
+            let hidden = NumberSet::range(hidden.into(), hidden.into());
+            match action {
+                Action::Drop if set.and(&all).is_empty() => {}
+                Action::Drop => *set = set.or(&hidden),
+                Action::Accept if set.holds(&all) => {}
+                Action::Accept => *set = set.minus(&hidden),
+            }
         };
         for ports in &mut sets[SRC_PORT..KIND] {
-            if meets(ports, &all_ports()) {
-                *ports = ports.or(&NumberSet::range(HIDDEN_PORT.into(), HIDDEN_PORT.into()));
-            }
+            settle(ports, &NumberSet::range(0, NO_PORT.into()), HIDDEN_PORT);
         }
         for protocol in [ip_protocol::TCP, own_icmp(self.version)] {
             for half in [0, KIND_ESTABLISHED] {
                 let (first, last) = kinds_of(protocol, self.version);
                 let all = NumberSet::range((half + first).into(), (half + last).into());
-                if meets(&sets[KIND], &all) {
-                    let hidden = u128::from(half + u32::from(protocol));
-                    sets[KIND] = sets[KIND].or(&NumberSet::range(hidden, hidden));
-                }
+                settle(&mut sets[KIND], &all, half + u32::from(protocol));
             }
         }
         sets
@@ -244,19 +255,13 @@ fn own_icmp(version: u8) -> u8 {
     if version == 4 { ip_protocol::ICMP } else { ip_protocol::ICMPV6 }
 }
 
-/// The kinds of whole packets of a protocol that are part of no connection.
+/// The kinds of packets of a protocol that are part of no connection and can be seen.
 fn kinds_of(protocol: u8, version: u8) -> (u32, u32) {
     match protocol {
         ip_protocol::TCP => (KIND_TCP, KIND_ICMP - 1),
         _ if protocol == own_icmp(version) => (KIND_ICMP, KIND_ESTABLISHED - 1),
         _ => (protocol.into(), protocol.into()),
     }
-}
-
-/// The kinds of all packets that can be seen.
-fn kinds(version: u8) -> NumberSet {
-    let hidden = [ip_protocol::TCP, own_icmp(version)].map(|p| (p.into(), p.into()));
-    NumberSet::range(0, (KINDS - 1).into()).minus(&both_halves(hidden.to_vec()))
 }
 
 /// The same kinds of packets of connections too.

@@ -21,6 +21,8 @@ pub struct Imported {
     pub unsupported: Diagnostics,
     /// What does nothing here, and needs nothing.
     pub notices: Diagnostics,
+    /// Rules that accept, and were left out.
+    pub accepts_left_out: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,6 +124,9 @@ pub(super) fn read(
             if !reads {
                 return None;
             }
+            let accepts = file.rules.iter().any(|rule| rule.action == Action::Accept);
+            let passes = accepts || policy.default == Action::Accept;
+            refuse_emptied(section, &source, file.accepts_left_out, passes);
             RuleSet::build(&file.rules, policy)
         }
     };
@@ -184,8 +189,19 @@ fn take(
     found: Imported,
 ) -> Vec<RegionRule> {
     hand_on(&found.notices, source, |notice| resources.notice(notice));
-    skip.settle(section, resources, source, [&found.mistakes, &found.unsupported]);
+    if skip.settle(section, resources, source, [&found.mistakes, &found.unsupported]) {
+        let passes = found.rules.iter().any(|rule| rule.action == Action::Accept);
+        refuse_emptied(section, source, found.accepts_left_out, passes);
+    }
     found.rules
+}
+
+/// A file of which all that accepts was left out lets nothing pass, which no user means.
+fn refuse_emptied(section: &mut Section<'_>, source: &SourceText, left_out: usize, passes: bool) {
+    if left_out > 0 && !passes {
+        let told = format!("no rule that accepts is left: all {left_out} are not supported");
+        section.note(source.whole(told));
+    }
 }
 
 fn build(section: &mut Section<'_>, rules: &[RegionRule], policy: Policy) -> Option<Built> {

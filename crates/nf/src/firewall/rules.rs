@@ -103,37 +103,59 @@ pub struct RuleFile {
     pub rules: Vec<Rule>,
     /// Lines that don't read.
     pub mistakes: Diagnostics,
-    /// Rules that read, and ask for what there isn't.
+    /// Rules that read, and ask for what there isn't. Those that drop are among `rules` all the same,
+    /// without the conditions that can't be asked.
     pub unsupported: Diagnostics,
+    /// How many of them would accept; they are left out.
+    pub accepts_left_out: usize,
+}
+
+/// A rule that is being read.
+pub(super) struct Draft {
+    /// What was read so far: without what was not, it matches more packets.
+    pub(super) rule: Rule,
+    /// Whether it decides about packets, and doesn't only count them, say.
+    pub(super) decides: bool,
 }
 
 impl RuleFile {
-    /// Reads rules line by line with `rule`, which gets each line without its comment.
+    /// Reads rules line by line with `fill`, which gets each line without its comment.
     pub(super) fn read(
         source: &SourceText,
-        rule: impl Fn(&mut Cursor<'_>, usize) -> Result<Rule, Trouble>,
+        fill: impl Fn(&mut Cursor<'_>, &mut Draft) -> Result<(), Trouble>,
     ) -> Self {
-        let mut file = Self::default();
+        let (mut file, mut count) = (Self::default(), 0);
         for (number, text) in (1..).zip(source.text.lines()) {
             let mut cursor = Cursor::new(text.split('#').next().unwrap_or_default());
             if cursor.peek().is_none() {
                 continue;
             }
-            if file.rules.len() + file.mistakes.count() + file.unsupported.count() == RULES_MAX {
+            if count == RULES_MAX {
                 let told = format!("more than {RULES_MAX} rules");
                 file.mistakes.push(source.in_line(number, text, 0, text.len(), told));
                 break;
             }
-            match rule(&mut cursor, number) {
-                Ok(rule) => file.rules.push(rule),
-                Err(trouble) => {
-                    let unsupported = trouble.unsupported;
-                    let told = trouble.told(source, number, text);
-                    if unsupported { &mut file.unsupported } else { &mut file.mistakes }.push(told);
+            count += 1;
+            let mut draft = Draft { rule: Rule::new(Action::Drop, number), decides: true };
+            match fill(&mut cursor, &mut draft) {
+                Ok(()) => file.rules.push(draft.rule),
+                Err(trouble) if trouble.unsupported => {
+                    file.unsupported.push(trouble.told(source, number, text));
+                    file.widen(draft);
                 }
+                Err(trouble) => file.mistakes.push(trouble.told(source, number, text)),
             }
         }
         file
+    }
+
+    /// Keeps of a rule that asks for what there isn't what lets nothing more through.
+    fn widen(&mut self, draft: Draft) {
+        match draft.rule.action {
+            _ if !draft.decides => {}
+            Action::Drop => self.rules.push(draft.rule),
+            Action::Accept => self.accepts_left_out += 1,
+        }
     }
 }
 
@@ -142,8 +164,17 @@ pub fn parse_lines(source: &SourceText) -> RuleFile {
     RuleFile::read(source, read_rule)
 }
 
-fn read_rule(cursor: &mut Cursor<'_>, line: usize) -> Result<Rule, Trouble> {
-    let mut rule = Rule::new(action(cursor)?, line);
+fn read_rule(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<(), Trouble> {
+    let refused = action(cursor, draft)?;
+    match (conditions(cursor, &mut draft.rule), refused) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(refused)) => Err(refused),
+        (Err(trouble), Some(refused)) if trouble.unsupported => Err(refused),
+        (Err(trouble), _) => Err(trouble),
+    }
+}
+
+fn conditions(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
     rule.established = cursor.take("established");
     let mut bare = !rule.established;
     if let Some(word) = cursor.peek()
@@ -162,8 +193,8 @@ fn read_rule(cursor: &mut Cursor<'_>, line: usize) -> Result<Rule, Trouble> {
             "from" => rule.src = side(cursor)?,
             "to" => rule.dst = side(cursor)?,
             "type" => rule.message = Some(message(cursor, word, &rule.protocols)?),
-            "code" => codes(cursor, word, &mut rule)?,
-            "flags" => rule.flags = Some(flags(cursor, word, &rule)?),
+            "code" => codes(cursor, word, rule)?,
+            "flags" => rule.flags = Some(flags(cursor, word, rule)?),
             _ => return Err(unknown(word)),
         }
         bare = false;
@@ -174,22 +205,27 @@ fn read_rule(cursor: &mut Cursor<'_>, line: usize) -> Result<Rule, Trouble> {
             .wrong("a rule without conditions")
             .help("`from any to any` means every packet"));
     }
-    check(&rule, cursor)?;
-    Ok(rule)
+    check(rule, cursor)
 }
 
 const OPTIONS: [&str; 5] = ["from", "to", "type", "code", "flags"];
 
-fn action(cursor: &mut Cursor<'_>) -> Result<Action, Trouble> {
+/// Reads the action. Gives what there isn't of one that drops all the same: a queue that no program reads
+/// does.
+fn action(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<Option<Trouble>, Trouble> {
     let word = cursor.need("an action")?;
+    let unsupported = || word.unsupported("no such action").help("actions: accept, drop");
     match word.text {
-        "accept" => Ok(Action::Accept),
-        "drop" => Ok(Action::Drop),
-        "reject" | "log" | "count" | "queue" => {
-            Err(word.unsupported("no such action").help("actions: accept, drop"))
+        "accept" => draft.rule.action = Action::Accept,
+        "drop" => {}
+        "reject" | "queue" => return Ok(Some(unsupported())),
+        "log" | "count" => {
+            draft.decides = false;
+            return Err(unsupported());
         }
-        _ => Err(word.wrong("not an action").help("actions: accept, drop")),
+        _ => return Err(word.wrong("not an action").help("actions: accept, drop")),
     }
+    Ok(None)
 }
 
 /// Words of other firewalls' languages are told as what isn't supported, the rest as mistakes.
@@ -377,10 +413,11 @@ fn flags(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &Rule) -> Result<Segment
 }
 
 /// What each condition alone can't see.
-fn check(rule: &Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
+fn check(rule: &mut Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
     let portless = |p: &u8| !matches!(*p, ip_protocol::TCP | ip_protocol::UDP);
     let has_ports = !rule.src.ports.is_empty() || !rule.dst.ports.is_empty();
     if has_ports && rule.protocols.contains(&ip_protocol::SCTP) {
+        rule.forget_ports();
         return Err(cursor.whole().unsupported("no ports of sctp"));
     }
     if has_ports && rule.protocols.iter().any(portless) {
@@ -394,6 +431,11 @@ fn check(rule: &Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
 }
 
 impl Rule {
+    pub(super) fn forget_ports(&mut self) {
+        self.src.ports.clear();
+        self.dst.ports.clear();
+    }
+
     /// Whether a packet of IP version 4 or 6 could match.
     pub fn is_of(&self, version: u8) -> bool {
         let side = |side: &Side| {

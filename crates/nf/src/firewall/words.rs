@@ -78,6 +78,14 @@ impl Trouble {
         self
     }
 
+    /// Says how many more there are of the kind in the same rule.
+    pub(crate) fn and_more(mut self, count: usize) -> Self {
+        if count > 0 {
+            self.message += &format!(" (and {count} more in this rule)");
+        }
+        self
+    }
+
     /// The mistake in line `number`, which reads `text`.
     pub(crate) fn told(self, source: &SourceText, number: usize, text: &str) -> Diagnostic {
         let told = source.in_line(number, text, self.at, self.len, self.message);

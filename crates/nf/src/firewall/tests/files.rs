@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::{Action, DEFINITION, RULES_MAX, parse_classbench, parse_lines};
 use super::{Folder, firewall};
 use crate::config::Layer;
-use crate::harness::try_build;
+use crate::harness::{Harness, build, try_build};
 use crate::{Resources, Section, SourceText};
 
 fn mistakes(rules: &str, keys: &str) -> Vec<String> {
@@ -110,6 +110,42 @@ fn what_is_skipped_is_told() {
     let told = resources.notices().to_string();
     assert!(told.starts_with("r:1:1: `reject`: not supported: no such action"), "{told}");
     assert!(mistakes("permit udp\n", "unsupported = \"skip\"").len() == 1, "a mistake stays one");
+}
+
+/// What is left out, or asked for less, never lets more through.
+#[test]
+fn a_line_that_drops_is_widened() {
+    let skip = "unsupported = \"skip\"\ndefault = \"drop\"\n";
+    let cases = [
+        ("reject tcp from any to any port 80\naccept tcp\n", "rule", "accept"),
+        ("queue tcp from any to any port 80\naccept tcp\n", "rule", "accept"),
+        ("drop tcp from !10.0.0.0/8 to any port 81\naccept tcp\n", "rule", "rule"),
+        ("drop sctp,tcp from any to any port 9\naccept tcp\n", "rule", "rule"),
+        ("log tcp\naccept tcp\n", "accept", "accept"),
+        ("accept tcp on eth0\naccept tcp to any port 80\n", "accept", "default"),
+    ];
+    for (rules, to_80, to_81) in cases {
+        let folder = Folder::new().with("r", rules);
+        let (function, words) =
+            build(&DEFINITION, &format!("rules = \"r\"\n{skip}"), folder.path());
+        let mut harness = Harness::new(function, words);
+        for (port, expected) in [(80, to_80), (81, to_81)] {
+            let left = super::iptables::leaves(&mut harness, &super::iptables::packet(6, port));
+            assert_eq!(left, expected, "{rules}: {port}");
+        }
+    }
+    let told = mistakes("accept tcp on eth0\ndrop udp\n", skip);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("no rule that accepts is left: all 1"), "{told:?}");
+    assert!(
+        mistakes("accept tcp on eth0\n", "unsupported = \"skip\"\ndefault = \"accept\"").is_empty()
+    );
+    let filters = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x04/0x0F\n";
+    let told = mistakes(
+        filters,
+        "unsupported = \"skip\"\nclassbench_action = \"drop\"\ndefault = \"accept\"",
+    );
+    assert!(told.is_empty(), "{told:?}");
 }
 
 #[test]

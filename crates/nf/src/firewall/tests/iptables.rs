@@ -278,7 +278,8 @@ fn what_is_left_out_never_opens() {
     for (rules, expected, why) in cases {
         let told = mistakes(rules, "");
         assert!(told.len() == 1 && told[0].contains("not supported"), "{rules}: {told:?}");
-        let file = format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n");
+        let other = "-A FORWARD -d 203.0.113.0/24 -j ACCEPT\n";
+        let file = format!("*filter\n:FORWARD DROP [0:0]\n{rules}{other}COMMIT\n");
         let mut harness = firewall(&file, 4, "unsupported = \"skip\"");
         assert_eq!(leaves(&mut harness, &packet(6, 9)), expected, "{rules}: {why}");
     }
@@ -295,6 +296,63 @@ fn what_is_left_out_never_opens() {
     let fine =
         "-A web -i eth0 -g a\nCOMMIT\n*nat\n:POSTROUTING ACCEPT\n-A POSTROUTING -j MASQUERADE";
     assert!(mistakes(fine, "").is_empty(), "chains that forwarding never meets are left alone");
+}
+
+/// What Linux does with the fragments of an accepted protocol, but for what is refused before the rules.
+#[test]
+fn a_match_that_reads_a_header_has_no_later_fragment() {
+    let cases = [
+        ("-p tcp", 6, true),
+        ("-p tcp -m comment --comment x", 6, true),
+        ("-p tcp -m tcp", 6, false),
+        ("-p tcp -m tcp --sport 0:65535 --dport 0:65535", 6, false),
+        ("-p tcp -m tcp --tcp-flags NONE NONE", 6, false),
+        ("-p tcp --syn", 6, false),
+        ("-p tcp -m multiport --dports 0:65535", 6, false),
+        ("-p tcp -m multiport ! --dports 81", 6, false),
+        ("-p udp", 17, true),
+        ("-p udp -m udp", 17, false),
+        ("-p udp -m udp --dport 80", 17, false),
+        ("-p icmp", 1, true),
+        ("-p icmp -m icmp --icmp-type any", 1, false),
+        ("-p icmp -m icmp --icmp-type 8", 1, false),
+        ("-p icmp -m icmp ! --icmp-type 0", 1, false),
+        ("-s 10.0.0.1", 6, true),
+        ("-s 10.0.0.1", 1, true),
+    ];
+    for (rule, protocol, later) in cases {
+        let file = format!("*filter\n:FORWARD DROP\n-A FORWARD {rule} -j ACCEPT\nCOMMIT\n");
+        let mut harness = firewall(&file, 4, "");
+        let whole = packet(protocol, 80);
+        assert_eq!(leaves(&mut harness, &whole), "accept", "{rule}");
+        let fragment = Sent { shape: Shape::LaterFragment(100), ..whole.clone() };
+        let expected = if later { "accept" } else { "default" };
+        assert_eq!(leaves(&mut harness, &fragment), expected, "{rule}");
+        // A rule that drops has them, whatever it asks.
+        let file = format!("*filter\n:FORWARD ACCEPT\n-A FORWARD {rule} -j DROP\nCOMMIT\n");
+        assert_eq!(leaves(&mut firewall(&file, 4, ""), &fragment), "rule", "{rule}");
+        // So does what a return leaves.
+        let file = format!(
+            "*filter\n:FORWARD ACCEPT\n:a -\n-A FORWARD -j a\n-A a {rule} -j RETURN\n-A a -j DROP\nCOMMIT\n"
+        );
+        let expected = if later { "accept" } else { "rule" };
+        assert_eq!(leaves(&mut firewall(&file, 4, ""), &fragment), expected, "{rule}");
+    }
+}
+
+#[test]
+fn a_file_of_which_no_accept_is_left_is_refused() {
+    let skip = "unsupported = \"skip\"";
+    let rules = "-A FORWARD -i eth0 -o eth1 -p tcp -j ACCEPT\n-A FORWARD -i eth1 -j ACCEPT\n";
+    let told = mistakes(rules, skip);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("all 2 are not supported"), "{told:?}");
+    assert!(mistakes(&format!("{rules}-A FORWARD -p udp -j ACCEPT\n"), skip).is_empty());
+    assert!(mistakes("-A FORWARD -p tcp -j DROP\n", skip).is_empty(), "it never accepted");
+    // A rule is one, whatever it asks for.
+    let told = mistakes(rules, "");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("and 1 more in this rule"), "{told:?}");
 }
 
 #[test]

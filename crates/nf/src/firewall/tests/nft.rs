@@ -246,7 +246,10 @@ fn what_is_left_out_never_opens() {
         assert!(told.len() == 1 && told[0].contains("not supported"), "{statements}: {told:?}");
         let statements = statements.as_array().unwrap();
         let forward = chain("inet", "forward", Some("drop"));
-        let text = document(&[forward, rule("inet", "forward", 1, statements)]);
+        // Without another rule that accepts, the file would be a mistake.
+        let other = [matches(false, payload("udp", "dport"), json!(53)), json!({ "accept": null })];
+        let rules = [&statements[..], &other[..]].map(|expr| rule("inet", "forward", 1, expr));
+        let text = document(&[&[forward][..], &rules].concat());
         let mut harness = firewall(&text, "unsupported = \"skip\"");
         assert_eq!(leaves(&mut harness, &packet(6, 80)), expected, "{text}");
     }
