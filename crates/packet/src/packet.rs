@@ -267,7 +267,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.batch.table.column(WireLen)[self.index] as usize
     }
 
-    /// Bytes of the IP packet on the wire, its header included; of what is IP.
+    /// Bytes of the IP packet on the wire, its header included. The frame must carry IP.
     #[inline(always)]
     pub fn ip_wire_len(&self) -> usize {
         let fixed = if self.version() == 6 { ipv6::HEADER_LEN } else { 0 };

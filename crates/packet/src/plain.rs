@@ -70,6 +70,18 @@ pub struct PlainV4<'a> {
 }
 
 impl PlainV4<'_> {
+    /// The IP header without options.
+    #[inline(always)]
+    pub fn header(&self) -> Option<&[u8; ipv4::HEADER_LEN]> {
+        self.frame.get(self.l3..)?.first_chunk()
+    }
+
+    /// Whether the frame is for a group of hosts or all of them, where its link is Ethernet.
+    #[inline(always)]
+    pub fn is_to_group(&self) -> bool {
+        self.frame.first().is_some_and(|byte| byte & 1 == 1)
+    }
+
     /// Takes one off the TTL and mends the header checksum (RFC 1624). Where the TTL is 1 or 0, nothing
     /// changes and the answer is no.
     #[inline(always)]

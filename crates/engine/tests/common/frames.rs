@@ -167,7 +167,13 @@ fn ipv4(flow: usize, back: bool, protocol: u8, segment: &[u8]) -> Vec<u8> {
     let (src, dst) = if back { (far, near) } else { (near, far) };
     let [high, low] = (20 + segment.len() as u16).to_be_bytes();
     let header = [0x45, 0, high, low, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-    [&header[..], &src, &dst, segment].concat()
+    let mut packet = [&header[..], &src, &dst, segment].concat();
+    let words = packet[..20].chunks_exact(2);
+    let sum: u32 = words.map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet
 }
 
 fn ipv6(flow: usize, back: bool, protocol: u8, segment: &[u8]) -> Vec<u8> {

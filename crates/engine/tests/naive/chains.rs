@@ -242,7 +242,18 @@ fn router(draw: &mut Draw, place: usize) -> Spec {
         let v4 = v4.then(|| "192.0.2.254".parse().expect("IPv4"));
         (v4, v6.then(|| "2001:db8::fe".parse().expect("IPv6")))
     });
-    router_spec(router::Config { routes, neighbours, icmp }, place)
+    let allowed = [
+        "martian-source",
+        "martian-destination",
+        "multicast",
+        "link-broadcast",
+        "bad-checksum",
+        "bad-options",
+        "source-route",
+        "directed-broadcast",
+    ];
+    let allowed = allowed.into_iter().filter(|_| draw.percent(25)).collect();
+    router_spec(router::Config { routes, neighbours, icmp, allowed }, place)
 }
 
 fn router_spec(config: router::Config, place: usize) -> Spec {
@@ -270,6 +281,9 @@ fn router_spec(config: router::Config, place: usize) -> Spec {
         let _ = writeln!(table, "neighbours = '{neighbours}'\nmac = '{}'", mac(own));
         let lines = all.iter().map(|(host, to)| format!("{host} {}\n", mac(to)));
         files.push((neighbours, lines.collect()));
+    }
+    for why in &config.allowed {
+        table += &format!("{} = 'forward'\n", why.replace('-', "_"));
     }
     if let Some((v4, v6)) = config.icmp {
         table += "icmp = 'on'\nicmp_rate_pps = 100000\n";

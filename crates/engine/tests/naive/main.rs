@@ -36,6 +36,7 @@ mod prefix;
 mod quote;
 mod rewrite;
 mod router;
+mod router_checks;
 mod router_errors;
 mod rules;
 mod sums;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::function::{Counters, Fate, Function};
 use crate::prefix::Prefix;
+use crate::router_checks::{forbidden, objections};
 use crate::router_errors::error;
 use crate::sums::mend;
 use crate::wire::{Frame, View, link, view};
@@ -30,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) neighbours: Option<Neighbours>,
     /// The addresses that ICMP errors come from.
     pub(crate) icmp: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
+    /// Reasons for which nothing is dropped.
+    pub(crate) allowed: Vec<&'static str>,
 }
 
 /// The function.
@@ -59,8 +62,46 @@ impl Router {
         found.map(|&(_, mac)| Some(mac)).ok_or("no-neighbour")
     }
 
+    fn is_allowed(&self, why: &str) -> bool {
+        self.config.allowed.iter().any(|allowed| *allowed == why)
+    }
+
+    /// Whether an address means every host of a connected prefix, and no route leads to it alone.
+    fn is_broadcast(&self, address: IpAddr) -> bool {
+        let last = |prefix: &Prefix| match prefix.address {
+            IpAddr::V4(a) if (1..31).contains(&prefix.len) => {
+                Some(IpAddr::from((u32::from(a) | (1 << (32 - prefix.len)) - 1).to_be_bytes()))
+            }
+            _ => None,
+        };
+        let routes = &self.config.routes;
+        routes.iter().any(|(to, target)| *target == Target::Direct && last(to) == Some(address))
+    }
+
+    fn is_host_route(&self, address: IpAddr) -> bool {
+        let routes = &self.config.routes;
+        routes.iter().any(|(to, _)| to.len == 32 && to.address == address && address.is_ipv4())
+    }
+
+    /// The fate of a destination that no table can change.
+    fn forbids(&self, dst: IpAddr) -> Result<Option<Mac>, &'static str> {
+        if let Some(why) = forbidden(dst).filter(|why| !self.is_allowed(why)) {
+            return Err(why);
+        }
+        if !self.is_broadcast(dst) || self.is_host_route(dst) {
+            return Ok(None);
+        }
+        if !self.is_allowed("directed-broadcast") {
+            return Err("directed-broadcast");
+        }
+        Ok(self.config.neighbours.as_ref().map(|_| [0xff; 6]))
+    }
+
     /// The Ethernet address of the next hop, where one is to be written, or why there is none.
     fn next(&self, dst: IpAddr) -> Result<Option<Mac>, &'static str> {
+        if let Some(mac) = self.forbids(dst)? {
+            return Ok(Some(mac));
+        }
         match self.longest(dst).ok_or("no-route")? {
             Target::Via(hop) => self.mac_of(hop),
             Target::Direct => self.mac_of(dst),
@@ -73,6 +114,10 @@ impl Router {
     fn route(&self, frame: &mut Frame, view: &View) -> Result<(), &'static str> {
         if view.version == 0 {
             return Err(if view.cut { "snapped" } else { "non-ip" });
+        }
+        let against = objections(frame, view).into_iter().find(|why| !self.is_allowed(why));
+        if let Some(why) = against {
+            return Err(why);
         }
         let mac = self.next(view.addresses(&frame.bytes).1)?;
         if !decrement(frame, view) {
@@ -92,7 +137,13 @@ impl Router {
             return;
         };
         let src = if view.version == 4 { v4.map(IpAddr::V4) } else { v6.map(IpAddr::V6) };
-        match src.and_then(|src| error(frame, view, src, message)) {
+        let (from, to) = view.addresses(&frame.bytes);
+        // RFC 1812, 4.3.2.7.
+        let silent = !objections(frame, view).is_empty()
+            || forbidden(to).is_some()
+            || self.is_broadcast(from)
+            || self.is_broadcast(to);
+        match src.filter(|_| !silent).and_then(|src| error(frame, view, src, message)) {
             Some(error) => {
                 self.sent += 1;
                 back.push(error);

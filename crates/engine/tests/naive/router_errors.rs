@@ -48,7 +48,7 @@ fn link_back(frame: &Frame, view: &View) -> Vec<u8> {
 }
 
 /// Whether the link layer says that all or many are meant (RFC 1812, 4.3.2.7; RFC 4443, 2.4 (e.4)).
-fn to_all(frame: &Frame) -> bool {
+pub(crate) fn to_all(frame: &Frame) -> bool {
     match frame.link {
         link::ETHERNET => frame.bytes[0] & 1 == 1,
         link::SLL => [[0, 1], [0, 2]].iter().any(|kind| frame.bytes.starts_with(kind)),

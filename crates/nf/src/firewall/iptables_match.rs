@@ -149,7 +149,7 @@ impl<'a> Reader<'a, '_> {
         };
         match self.protocol {
             Some(protocol) if protocols.contains(&protocol) => self.found.when.ported(),
-            // What `multiport` asks of other protocols is told with its ports.
+            // Ports of other protocols are a mistake where `multiport` lists them.
             Some(_) if name.text == "multiport" => {}
             _ => return Err(name.wrong("takes its protocol (`-p`) before it")),
         }

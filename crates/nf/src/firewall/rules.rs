@@ -112,7 +112,7 @@ pub struct RuleFile {
 
 /// A rule that is being read.
 pub(super) struct Draft {
-    /// What was read so far: without what was not, it matches more packets.
+    /// The conditions read so far. Each one that is missing lets the rule match more packets.
     pub(super) rule: Rule,
     /// Whether it decides about packets, and doesn't only count them, say.
     pub(super) decides: bool,

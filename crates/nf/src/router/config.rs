@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use super::checks::{self, Checks};
 use super::fib::Fib;
 use super::neighbours::{self, Mac};
 use super::routes::{self, Routes, Unsupported};
@@ -13,6 +14,16 @@ use crate::{Function, Key, Resources, Section, SourceText};
 
 pub(super) const KEYS: &[Key] = &{
     let [icmp, icmp_src_v4, icmp_src_v6, icmp_rate_pps] = icmp_errors::KEYS;
+    let [
+        martian_source,
+        martian_destination,
+        multicast,
+        link_broadcast,
+        bad_checksum,
+        bad_options,
+        source_route,
+        directed_broadcast,
+    ] = checks::KEYS;
     [
         Key {
             name: "routes",
@@ -32,6 +43,14 @@ pub(super) const KEYS: &[Key] = &{
             default: "none: Ethernet addresses stay",
             help: "the router's own Ethernet address",
         },
+        martian_source,
+        martian_destination,
+        multicast,
+        link_broadcast,
+        bad_checksum,
+        bad_options,
+        source_route,
+        directed_broadcast,
         icmp,
         icmp_src_v4,
         icmp_src_v6,
@@ -40,12 +59,15 @@ pub(super) const KEYS: &[Key] = &{
             name: "unsupported",
             allowed: "error | skip",
             default: "error",
-            help: "skip: leaves out lines of `ip route` that the router can't do",
+            help: "skip: drops what routes are for that the router can't do",
         },
     ]
 };
 
-pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<dyn Function>> {
+pub(super) fn build(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<Box<dyn Function>> {
     let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
     let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
     section.require("routes", "it has no table to look up without");
@@ -55,6 +77,7 @@ pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<
             if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
+    let checks = Checks::read(section);
     let icmp = icmp_errors::Config::read(section);
     let file = route_file(section, unsupported);
     let source_neighbours = section.file("neighbours");
@@ -72,8 +95,15 @@ pub(super) fn build(section: &mut Section<'_>, _: &mut Resources) -> Option<Box<
     if section.is_broken() {
         return None;
     }
-    match Fib::new(&routes?, neighbours.as_ref()) {
-        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp))),
+    if let Some(skipped) = routes.as_ref().map(|routes| routes.skipped).filter(|&n| n > 0) {
+        let name = section.string("routes").unwrap_or_default();
+        let told = format!(
+            "{skipped} routes are not supported: what they are for is dropped as `unsupported-route`"
+        );
+        resources.notice(SourceText::new(name, "").whole(told));
+    }
+    match Fib::new(&routes?, neighbours.as_ref(), checks) {
+        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp, checks))),
         Err(why) => {
             section.mistake("neighbours", why);
             None

@@ -96,6 +96,52 @@ FUNCTION void refuse_other(Packet p, u32 place)
     refuse(p, header_flags(p) & FLAG_IP_CUT ? REASON_SNAPPED : REASON_NON_IP, place);
 }
 
+/* CHECKED has a bit for each reason for which packets are dropped whatever their route. */
+FUNCTION int is_checked(u32 reason) { return (u32)CHECKED >> reason & 1; }
+
+/* The sum over an IPv4 header without options (RFC 1071): 0xffff where its checksum is right. */
+FUNCTION u32 header_sum(Fields f)
+{
+    u32 src = src_addr_v4(f), dst = dst_addr_v4(f);
+    u32 sum = 0x4500 + traffic_class_v4(f) + ip_len_v4(f) + ip_ident(f) + ip_fragment(f) + ip_checksum(f);
+    sum += (ttl_v4(f) << 8 | ip_protocol_v4(f)) + (src >> 16) + (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    return (sum >> 16) + (sum & 0xffff);
+}
+
+FUNCTION int is_martian_v4(u32 src) { return src == 0 || src >> 24 == 127 || src >> 28 == 0xe || src == 0xffffffffu; }
+
+FUNCTION int is_martian_v6(const GLOBAL u8 *src)
+{
+    u32 first = get_be32(src);
+    if (first == 0) return (get_be32(src + 4) | get_be32(src + 8)) == 0 && get_be32(src + 12) <= 1;
+    return first >> 24 == 0xff || first >> 22 == 0x3fa;
+}
+
+/* Why a packet must not go on, whatever its route; REASONS where nothing is against it. */
+FUNCTION u32 objection(Fields f, u32 version)
+{
+    int is_martian, is_group;
+    if (version == 4) {
+        u32 dst = dst_addr_v4(f);
+        if (is_checked(REASON_BAD_CHECKSUM) && header_sum(f) != 0xffff) return REASON_BAD_CHECKSUM;
+        is_martian = is_martian_v4(src_addr_v4(f));
+        is_group = dst >> 28 == 0xe || dst == 0xffffffffu;
+    } else {
+        is_martian = is_martian_v6(src_addr_v6(f));
+        is_group = dst_addr_v6(f)[0] == 0xff;
+    }
+    if (is_martian && is_checked(REASON_MARTIAN_SOURCE)) return REASON_MARTIAN_SOURCE;
+    if (!is_checked(REASON_LINK_BROADCAST) || is_group || !is_ethernet(f.packet)) return REASONS;
+    return eth_dst(f)[0] & 1 ? REASON_LINK_BROADCAST : REASONS;
+}
+
+/* Whether more than the fields of headers says whether it may go on: options, and how a cooked frame was sent. */
+FUNCTION int is_for_cpu(Packet p)
+{
+    return header_flags(p) & FLAG_IP_OPTIONS || link_of(p) == LINKTYPE_LINUX_SLL || link_of(p) == LINKTYPE_LINUX_SLL2;
+}
+
 PACKET_KERNEL(route)
 {
     ITEMS {
@@ -106,7 +152,10 @@ PACKET_KERNEL(route)
         if (version != 4 && version != 6) { refuse_other(p, place); continue; }
         /* Ingress found the whole header; what it found is believed within the frame only. */
         if (l3_offset(p) + header_len > frame_len(p)) { leave(p, place); continue; }
+        if (is_for_cpu(p)) { leave(p, place); continue; }
         Fields f = fields_of(p);
+        u32 against = objection(f, version);
+        if (against != REASONS) { refuse(p, against, place); continue; }
         u32 hop = version == 4 ? next_hop_v4(tbl24, tbl8, dst_addr_v4(f))
                                : next_hop_v6(direct, nodes, leaves, dst_addr_v6(f));
         if (hop >= HOPS) { refuse(p, REASON_NO_ROUTE, place); continue; }

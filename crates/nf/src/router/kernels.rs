@@ -1,6 +1,7 @@
 //! The router on a device: an item a packet, by the tables that the CPU looks up. What `kernel.cl` reads is laid out here:
 //! numbers are little-endian, arrays have no gaps.
 
+use warpline_packet::LinkType;
 use warpline_packet::wire::{ipv4, ipv6};
 
 use super::fib::{Action, reason};
@@ -53,9 +54,16 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         .fold(0, |all, number| all | 1 << number);
     let own = [
         ("ENTRY_BITS", entry_bits),
+        ("REASONS", super::DROPS.len() as u64),
         ("HOPS", router.fib.actions.len() as u64),
         ("HAS_MAC", u64::from(router.mac.is_some())),
         ("ANSWERED", answered),
+        ("CHECKED", router.checks.bits().into()),
+        ("REASON_MARTIAN_SOURCE", reason::MARTIAN_SOURCE.0.into()),
+        ("REASON_LINK_BROADCAST", reason::LINK_BROADCAST.0.into()),
+        ("REASON_BAD_CHECKSUM", reason::BAD_CHECKSUM.0.into()),
+        ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0.into()),
+        ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0.into()),
         ("HEADER_LEN_V4", ipv4::HEADER_LEN as u64),
         ("HEADER_LEN_V6", ipv6::HEADER_LEN as u64),
         ("REASON_NO_ROUTE", reason::NO_ROUTE.0.into()),

@@ -12,6 +12,7 @@ use warpline_packet::{
 use crate::icmp_errors::{self, Errors};
 use crate::{Definition, Emits, Function, Kernels, State};
 
+mod checks;
 mod config;
 mod dir24_8;
 mod fib;
@@ -22,6 +23,7 @@ mod kernels;
 pub mod mrt;
 mod mrt_path;
 pub mod neighbours;
+mod options;
 mod poptrie;
 mod route_line;
 pub mod routes;
@@ -31,6 +33,7 @@ pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;
 pub use poptrie::{Node, Poptrie, Rule6};
 
+use checks::Checks;
 use fib::{Action, Fib, reason};
 use neighbours::Mac;
 
@@ -55,17 +58,41 @@ const DROPS: &[&str] = &[
     "unreachable",
     "prohibited",
     "no-neighbour",
+    "unsupported-route",
+    "martian-source",
+    "martian-destination",
+    "multicast",
+    "link-broadcast",
+    "bad-checksum",
+    "bad-options",
+    "source-route",
+    "directed-broadcast",
 ];
 
-const READS: FieldSet = FieldSet::of(&[
+/// Fields that decide whether a packet may be forwarded.
+const CHECKED: FieldSet = FieldSet::of(&[
+    Field::EthDst,
+    Field::TrafficClass,
+    Field::IpLen,
+    Field::IpIdent,
+    Field::IpFragment,
+    Field::Ttl,
+    Field::IpProtocol,
+    Field::IpChecksum,
+    Field::SrcAddr,
+    Field::DstAddr,
+])
+.union(LEFT);
+/// Fields that only the CPU reads, in packets that kernels leave to it.
+const LEFT: FieldSet = FieldSet::of(&[Field::IpOptions, Field::Remainder]);
+const READS: FieldSet = CHECKED.union(FieldSet::of(&[
     Field::Kind,
     Field::Len,
     Field::L3Offset,
-    Field::DstAddr,
-    Field::Ttl,
-    Field::IpChecksum,
+    Field::L4Offset,
+    Field::PayloadOffset,
     Field::NextHop,
-]);
+]));
 const WRITES: FieldSet = FieldSet::of(&[
     Field::Ttl,
     Field::IpChecksum,
@@ -99,6 +126,7 @@ struct Router {
     fib: Fib,
     mac: Option<Mac>,
     icmp: Option<icmp_errors::Config>,
+    checks: Checks,
     access: Access,
 }
 
@@ -117,8 +145,16 @@ impl Function for Router {
         Some(kernels::kernels(self))
     }
 
+    /// Without what lies in packets that kernels leave to the CPU.
+    fn kernel_access(&self) -> ReadWrite {
+        let ReadWrite { reads, writes } = self.access.run;
+        let left = LEFT.union(FieldSet::of(&[Field::L4Offset, Field::PayloadOffset]));
+        ReadWrite::new(reads & !left, writes)
+    }
+
     fn state(&self, _: Shard) -> State {
-        self.icmp.map_or(State::NONE, |config| State::after(icmp::Answers(Errors::new(config))))
+        let answers = |config| icmp::Answers::new(Errors::new(config), &self.fib);
+        self.icmp.map_or(State::NONE, |config| State::after(answers(config)))
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
@@ -140,7 +176,7 @@ impl Function for Router {
 }
 
 impl Router {
-    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp_errors::Config>) -> Self {
+    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp_errors::Config>, checks: Checks) -> Self {
         let mut writes = WRITES;
         if mac.is_none() {
             writes = writes & !FieldSet::of(&[Field::EthDst, Field::EthSrc]);
@@ -150,13 +186,15 @@ impl Router {
         }
         let base = if icmp.is_some() { ACCESS } else { Access::default() };
         let access = Access { run: ReadWrite::new(READS, writes), ..base };
-        Self { fib, mac, icmp, access }
+        Self { fib, mac, icmp, checks, access }
     }
 
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
     /// the columns' places computed anew for each packet, which made the work three times as long.
     fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
-        if let Some(run) = batch.plain_v4(range.clone(), LinkType::ETHERNET) {
+        if let Some(run) = batch.plain_v4(range.clone(), LinkType::ETHERNET)
+            && !batch.packet(range.start).has(Flags::IP_OPTIONS)
+        {
             return self.run_plain(batch, range, &run);
         }
         let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
@@ -195,12 +233,12 @@ impl Router {
             None => self.send_plain::<false>(batch, run, &hops, Mac([0; 6])),
         };
         if !all_go_on {
-            self.drop_plain(batch, range, &hops);
+            self.settle_plain(batch, range, &hops);
         }
     }
 
-    /// Rewrites plain packets for their next hops; those that are to be dropped get none. Says whether
-    /// all have one.
+    /// Rewrites plain packets for their next hops; those that may have to be dropped get none. Says
+    /// whether all have one.
     #[inline(always)]
     fn send_plain<const ETHERNET: bool>(
         &self,
@@ -214,8 +252,10 @@ impl Router {
         for (mut header, &hop) in batch.plain_v4_mut(run, self.access.run).zip(hops) {
             let action = actions.get(usize::from(hop));
             let known = matches!(action, Some(Action::Forward | Action::Rewrite(_)));
+            let is_sound =
+                header.header().is_some_and(checks::is_sound_v4) && !header.is_to_group();
             // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
-            let goes_on = known && header.decrement_ttl();
+            let goes_on = known && is_sound && header.decrement_ttl();
             header.set_next_hop(if goes_on { hop } else { 0 });
             all_go_on &= goes_on;
             if ETHERNET
@@ -228,13 +268,14 @@ impl Router {
         all_go_on
     }
 
-    /// Drops what was left without a next hop.
+    /// Drops what was left without a next hop, or sends it all the same.
     #[cold]
-    fn drop_plain(&self, batch: &mut Batch, range: Range<usize>, hops: &[u16; WAVE]) {
+    fn settle_plain(&self, batch: &mut Batch, range: Range<usize>, hops: &[u16; WAVE]) {
         for (row, &hop) in range.zip(hops) {
             let mut packet = batch.packet_mut(row);
-            if packet.next_hop() == 0 {
-                let why = self.fib.next(hop).err().unwrap_or(reason::TTL_EXCEEDED);
+            if packet.next_hop() == 0
+                && let Err(why) = self.rewrite(&mut packet, hop)
+            {
                 self.drop(&mut packet, why);
             }
         }
@@ -288,6 +329,11 @@ impl Router {
 
     #[inline(always)]
     fn rewrite(&self, packet: &mut PacketMut<'_>, hop: u16) -> Result<(), Reason> {
+        if !is_sound(packet)
+            && let Some(why) = self.checks.objection(&packet.as_packet())
+        {
+            return Err(why);
+        }
         let dst = self.fib.next(hop)?;
         // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
         if !packet.decrement_ttl() {
@@ -321,6 +367,24 @@ impl Router {
     }
 }
 
+/// Whether nothing is to be looked at more closely.
+#[inline(always)]
+fn is_sound(packet: &PacketMut<'_>) -> bool {
+    let (link, frame) = (packet.link(), packet.frame_for(CHECKED));
+    if packet.has(Flags::IP_OPTIONS) || checks::may_be_to_many(frame, link) {
+        return false;
+    }
+    match packet.version() {
+        4 => frame
+            .get(packet.l3_offset()..)
+            .and_then(<[u8]>::first_chunk)
+            .is_some_and(checks::is_sound_v4),
+        _ => checks::is_sound_v6(packet.src_v6()),
+    }
+}
+
+#[cfg(test)]
+mod forwarding_tests;
 #[cfg(test)]
 mod mrt_tests;
 #[cfg(test)]

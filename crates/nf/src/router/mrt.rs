@@ -68,6 +68,7 @@ pub fn read(
         found: Routes::default(),
         numbers: HashMap::new(),
         last: None,
+        unsupported_hop: None,
     };
     let mut body = Vec::new();
     while reader.record(&mut body) {}
@@ -89,6 +90,8 @@ struct Reader<'n, R> {
     numbers: HashMap<IpAddr, u16>,
     /// The next hop of the last route, and its number.
     last: Option<(IpAddr, u16)>,
+    /// The number of routes that are not supported.
+    unsupported_hop: Option<u16>,
 }
 
 /// What is wrong in a record, and where in it.
@@ -147,12 +150,14 @@ impl<R: Read> Reader<'_, R> {
 
     fn take(&mut self, kind: u16, which: u16, body: &[u8]) -> Result<(), Fault> {
         use subtype as s;
-        if kind != kind::TABLE_DUMP_V2 {
-            return self.left_out(match kind {
-                kind::TABLE_DUMP => "the old form of table dumps, TABLE_DUMP".into(),
-                kind::BGP4MP | kind::BGP4MP_ET => "updates, BGP4MP".into(),
-                _ => format!("records of type {kind}"),
-            });
+        match kind {
+            kind::TABLE_DUMP_V2 => {}
+            kind::TABLE_DUMP => {
+                let what = "the old form of table dumps, TABLE_DUMP";
+                return self.unsupported(what, old_prefix(body, which));
+            }
+            kind::BGP4MP | kind::BGP4MP_ET => return self.left_out("updates, BGP4MP".into()),
+            _ => return self.left_out(format!("records of type {kind}")),
         }
         match which {
             s::PEER_INDEX_TABLE => {
@@ -168,11 +173,35 @@ impl<R: Read> Reader<'_, R> {
             | s::RIB_IPV6_MULTICAST
             | s::RIB_IPV4_MULTICAST_ADDPATH
             | s::RIB_IPV6_MULTICAST_ADDPATH => self.left_out("routes of multicast".into()),
-            s::RIB_GENERIC | s::RIB_GENERIC_ADDPATH => {
-                self.left_out("routes of other address families".into())
-            }
-            _ => self.left_out(format!("records of TABLE_DUMP_V2 of subtype {which}")),
+            s::RIB_GENERIC | s::RIB_GENERIC_ADDPATH => match generic_prefix(body) {
+                Ok(None) => self.left_out("routes of other address families".into()),
+                found => self.unsupported("routes of records RIB_GENERIC", found),
+            },
+            // It may hold routes: to leave it out might send their packets by others.
+            _ => Err((0, format!("not supported: records of TABLE_DUMP_V2 of subtype {which}"))),
         }
+    }
+
+    /// A route that the router can't do: what it is for is dropped.
+    fn unsupported(
+        &mut self,
+        what: &str,
+        prefix: Result<Option<Prefix>, Fault>,
+    ) -> Result<(), Fault> {
+        self.left_out(what.into())?;
+        let Some(prefix) = prefix? else {
+            return Err((0, format!("not supported: {what} of this address family")));
+        };
+        if self.found.routes.len() >= ROUTES_MAX {
+            return Err((0, format!("more than {ROUTES_MAX} routes")));
+        }
+        let hop = match self.unsupported_hop {
+            Some(hop) => hop,
+            None => self.target(Target::Unsupported)?,
+        };
+        self.unsupported_hop = Some(hop);
+        self.found.routes.push(Route { prefix, hop, metric: 0, line: self.number });
+        Ok(())
     }
 
     fn left_out(&mut self, what: String) -> Result<(), Fault> {
@@ -230,18 +259,24 @@ impl<R: Read> Reader<'_, R> {
         if let Some(&hop) = self.numbers.get(&address) {
             return Ok(hop);
         }
-        if self.found.targets.len() >= HOPS_MAX {
-            return Err((0, format!("more than {HOPS_MAX} next hops")));
-        }
-        self.found.targets.push(Target::Via { address, device: None });
-        let hop = self.found.targets.len() as u16;
+        let hop = self.target(Target::Via { address, device: None })?;
         self.numbers.insert(address, hop);
         Ok(hop)
     }
 
-    /// Sorts the routes; of two for one prefix the first in the dump holds.
+    fn target(&mut self, target: Target<'static>) -> Result<u16, Fault> {
+        if self.found.targets.len() >= HOPS_MAX {
+            return Err((0, format!("more than {HOPS_MAX} next hops")));
+        }
+        self.found.targets.push(target);
+        Ok(self.found.targets.len() as u16)
+    }
+
+    /// Sorts the routes; of two for one prefix the first in the dump holds, or one that is not supported.
     fn settle(&mut self) {
-        self.found.routes.sort_by_key(|route| (route.prefix.address(), route.prefix.len()));
+        let is_done = |route: &Route| Some(route.hop) != self.unsupported_hop;
+        let key = |route: &Route| (route.prefix.address(), route.prefix.len(), is_done(route));
+        self.found.routes.sort_by_key(key);
         self.found.routes.dedup_by(|later, kept| later.prefix == kept.prefix);
     }
 }
@@ -255,6 +290,33 @@ fn prefix(fields: &mut Fields<'_>, version: u8) -> Result<Prefix, Fault> {
     address
         .and_then(|address| Prefix::new(address, len))
         .ok_or_else(|| (at, format!("a prefix of {len} bits")))
+}
+
+/// The prefix of a record of TABLE_DUMP (RFC 6396, 4.2); `None` of an unknown subtype.
+fn old_prefix(body: &[u8], which: u16) -> Result<Option<Prefix>, Fault> {
+    let mut fields = Fields::new(body);
+    fields.skip(4)?;
+    let address = match which {
+        1 => to_v4(fields.part(4)?.rest()),
+        2 => to_v6(fields.part(16)?.rest()),
+        _ => return Ok(None),
+    };
+    let (at, len) = (fields.at(), fields.u8()?);
+    let prefix = address.and_then(|address| Prefix::new(address, len));
+    prefix.map(Some).ok_or_else(|| (at, format!("a prefix of {len} bits")))
+}
+
+/// The prefix of a record RIB_GENERIC (RFC 6396, 4.3.3) of unicast in IPv4 or IPv6; `None` of all else,
+/// which is another table.
+fn generic_prefix(body: &[u8]) -> Result<Option<Prefix>, Fault> {
+    const UNICAST: u8 = 1;
+    let mut fields = Fields::new(body);
+    fields.skip(4)?;
+    match (fields.be16()?, fields.u8()?) {
+        (1, UNICAST) => prefix(&mut fields, 4).map(Some),
+        (2, UNICAST) => prefix(&mut fields, 6).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn to_v4(bytes: &[u8]) -> Option<IpAddr> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use super::full_table::{FullRoute, next_hop, record, routes as full_table, to_mrt, to_text};
-use super::routes::{Routes, Target, Unsupported};
+use super::routes::{Route, Routes, Target, Unsupported};
 use super::tests::{Folder, v4, v6};
 use super::unpack::unpack;
 use super::*;
@@ -72,7 +72,7 @@ fn a_full_table_is_found_as_by_each_length() {
     let table = full_table(7, 1_000_000, 200_000);
     let (routes, told) = read(&to_mrt(&table, 1), Unsupported::Error);
     assert_eq!((told, routes.routes.len()), (vec![], table.len()));
-    let fib = Fib::new(&routes, None).unwrap();
+    let fib = Fib::new(&routes, None, Checks::NONE).unwrap();
     let mut draw = 1u64;
     for is_v4 in [true, false] {
         let (model, numbers) = (ByLength::new(&table, is_v4), numbers(&routes, is_v4));
@@ -270,18 +270,37 @@ fn dumps_that_are_cut_are_told() {
 #[test]
 fn what_is_not_supported_is_told_or_skipped() {
     let mut bytes = dump(2, TEN, &[entry(0, &[], &[HOP_1])]);
-    for subtype in [3, 5, 6, 9, 11, 12, 99] {
+    for subtype in [3, 5, 9, 11] {
         record(&mut bytes, subtype, &[1, 2, 3]);
     }
-    for kind in [12, 16, 17, 48] {
+    for kind in [16, 17, 48] {
         bytes.extend([0, 0, 0, 0, 0, kind, 0, 1, 0, 0, 0, 0]);
+    }
+    // VPNs of IPv4, and IPv4 itself.
+    record(&mut bytes, 6, &[0, 0, 0, 0, 0, 1, 128, 0, 0, 0]);
+    record(&mut bytes, 6, &[0, 0, 0, 0, 0, 1, 1, 16, 10, 7, 0, 0]);
+    record(&mut bytes, 12, &[0, 0, 0, 0, 0, 2, 1, 16, 0x20, 1, 0, 0]);
+    for (subtype, address) in
+        [(1, &[10, 8, 0, 0][..]), (2, &[0x20, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])]
+    {
+        bytes.extend([0, 0, 0, 0, 0, 12, 0, subtype, 0, 0, 0, 5 + address.len() as u8]);
+        bytes.extend([&[0; 4], address, &[15]].concat());
     }
     record(&mut bytes, 7, &[]);
     let (_, told) = read(&bytes, Unsupported::Error);
-    assert_eq!(told.len(), 11);
+    assert_eq!(told.len(), 12);
     assert!(told[0].contains("not supported: routes of multicast"), "{}", told[0]);
     let (routes, told) = read(&bytes, Unsupported::Skip);
-    assert_eq!((routes.routes.len(), routes.skipped, told.len()), (1, 11, 0));
+    assert_eq!((routes.skipped, &told[..]), (12, &[][..]));
+    let unsupported =
+        |route: &&Route| routes.targets[usize::from(route.hop) - 1] == Target::Unsupported;
+    let held: Vec<_> =
+        routes.routes.iter().filter(unsupported).map(|r| r.prefix.to_string()).collect();
+    assert_eq!(held, ["10.7.0.0/16", "10.8.0.0/15", "2001::/16", "2002::/15"]);
+    assert_eq!(routes.routes.len(), 5);
+    record(&mut bytes, 99, &[1, 2, 3]);
+    let (_, told) = read(&bytes, Unsupported::Skip);
+    assert_eq!(told.len(), 1, "an unknown record may hold routes: {told:?}");
 }
 
 #[test]
@@ -326,7 +345,7 @@ fn bombs_do_no_harm() {
     std::fs::write(folder.0.join("routes"), &zeros).unwrap();
     assert!(try_build(&DEFINITION, "routes = \"routes\"", &folder.0).is_err());
     let peers = dump(1, &[], &[]);
-    let record = [0, 0, 0, 0, 0, 13, 0, 99, 0, 0, 0, 0].repeat(1 << 20);
+    let record = [0, 0, 0, 0, 0, 13, 0, 3, 0, 0, 0, 0].repeat(1 << 20);
     let (_, told) = read(&gzip(&[peers, record].concat()), Unsupported::Skip);
     assert_eq!(told, [""; 0]);
 }

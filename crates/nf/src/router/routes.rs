@@ -10,12 +10,12 @@ use warpline_packet::Prefix;
 
 use crate::{Diagnostic, SourceText};
 
-use super::route_line::{Fault, Parsed, parse};
+use super::route_line::{Fault, Parsed, default_prefix, parse};
 
 /// Routes that a file may hold; the Internet has 1.2 million. They bound the tables' memory.
 pub const ROUTES_MAX: usize = 1 << 21;
-/// Different next hops that a file may name.
-pub const HOPS_MAX: usize = u16::MAX as usize;
+/// Different next hops that a file may name. The router takes a few numbers for itself.
+pub const HOPS_MAX: usize = u16::MAX as usize - 8;
 
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +38,9 @@ pub enum Target<'a> {
     Unreachable,
     /// To nowhere: forbidden.
     Prohibit,
+    /// To nowhere: the file says more than the router can do. What such a route is for must not go by a
+    /// shorter one.
+    Unsupported,
 }
 
 /// A route.
@@ -60,16 +63,16 @@ pub struct Routes<'a> {
     pub routes: Vec<Route>,
     /// Targets; number `n` is at `n - 1`.
     pub targets: Vec<Target<'a>>,
-    /// Lines that were left out because the router can't do what they say.
+    /// Routes that the router can't do. Those of other tables are left out.
     pub skipped: usize,
 }
 
-/// What happens to lines of `ip route` that the router can't do.
+/// What happens to routes that the router can't do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// They are mistakes.
     Error,
-    /// They are left out.
+    /// Their packets are dropped.
     Skip,
 }
 
@@ -89,8 +92,8 @@ pub fn read<'a>(
     };
     let mut lines = source.text.lines().enumerate().peekable();
     while let Some((index, text)) = lines.next() {
-        let next = lines.peek().map_or("", |(_, text)| text);
-        if !reader.line(Line { number: index + 1, text }, is_nexthop(next)) {
+        let next = lines.peek().map(|&(_, text)| text).filter(|text| is_nexthop(text));
+        if !reader.line(Line { number: index + 1, text }, next) {
             break;
         }
     }
@@ -121,33 +124,34 @@ struct Reader<'a, 'n> {
 
 impl<'a> Reader<'a, '_> {
     /// Reads a line; says whether to go on.
-    fn line(&mut self, line: Line<'a>, nexthop_follows: bool) -> bool {
+    fn line(&mut self, line: Line<'a>, next: Option<&'a str>) -> bool {
         let text = line.text.split('#').next().unwrap_or("");
         let mut words = text.split_ascii_whitespace();
         let Some(first) = words.next() else { return true };
         if first == "nexthop" && self.multipath {
             return true;
         }
-        self.multipath = nexthop_follows;
-        let read = if nexthop_follows {
-            Err(Fault::Unsupported(first))
-        } else {
-            parse(first, words).and_then(|parsed| self.keep(line, first, &parsed))
-        };
+        self.multipath = next.is_some();
+        let read = parse(first, words, next).and_then(|parsed| {
+            if let Some(word) = parsed.unsupported {
+                self.skip(line, word, next.is_some());
+            }
+            self.keep(line, first, &parsed)
+        });
         match read {
             Ok(()) | Err(Fault::Unused) => true,
             Err(Fault::Wrong(word, message)) => {
                 self.mistake(line, word, message);
                 self.found.routes.len() < ROUTES_MAX && self.found.targets.len() < HOPS_MAX
             }
-            Err(Fault::Unsupported(word)) => {
-                self.leave_out(line, word, nexthop_follows);
+            Err(Fault::OtherTable(word)) => {
+                self.skip(line, word, false);
                 true
             }
         }
     }
 
-    fn leave_out(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
+    fn skip(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
         self.found.skipped += 1;
         if self.unsupported == Unsupported::Skip {
             return;
@@ -159,7 +163,7 @@ impl<'a> Reader<'a, '_> {
         };
         let at = offset(line.text, word);
         let told = self.source.in_line(line.number, line.text, at, word.len(), message);
-        (self.note)(told.help("unsupported = \"skip\" leaves such lines out"));
+        (self.note)(told.help("unsupported = \"skip\" drops what such routes are for"));
     }
 
     fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {
@@ -189,18 +193,27 @@ impl<'a> Reader<'a, '_> {
             }
         };
         let Parsed { prefix, metric, .. } = *parsed;
-        self.found.routes.push(Route { prefix, hop, metric, line: line.number as u32 });
+        let line = line.number as u32;
+        self.found.routes.push(Route { prefix, hop, metric, line });
+        if parsed.is_of_both {
+            self.found.routes.push(Route { prefix: default_prefix(true), hop, metric, line });
+        }
         Ok(())
     }
 
-    /// Leaves one route a prefix: that of the lowest metric. Two of one metric must agree.
+    /// Leaves one route a prefix: that of the lowest metric. Two of one metric must agree; one that the
+    /// router can't do goes before others.
     fn settle_duplicates(&mut self) {
         let mut routes = std::mem::take(&mut self.found.routes);
-        routes.sort_by_key(|route| (route.prefix.address(), route.prefix.len(), route.metric));
+        let unsupported = self.numbers.get(&Target::Unsupported).copied();
+        let is_done = |route: &Route| Some(route.hop) != unsupported;
+        routes.sort_by_key(|route| {
+            (route.prefix.address(), route.prefix.len(), route.metric, is_done(route))
+        });
         let mut clashes = Vec::new();
         routes.dedup_by(|later, kept| {
             let same = later.prefix == kept.prefix;
-            if same && later.metric == kept.metric && later.hop != kept.hop {
+            if same && later.metric == kept.metric && later.hop != kept.hop && is_done(kept) {
                 clashes.push((kept.line, *later));
             }
             same

@@ -241,7 +241,9 @@ fn output_of_ip_route_is_read() {
         [
             "0.0.0.0/0 192.0.2.1",
             "10.1.0.0/16 fe80::9%eth1",
+            "10.2.0.0/16 Unsupported",
             "192.0.2.0/24 eth0",
+            "192.0.2.7/32 Unsupported",
             "::/0 fe80::1%eth0",
             "2001:db8::/64 eth0",
             "2001:db8:66::/48 Unreachable",
@@ -258,6 +260,57 @@ fn output_of_ip_route_is_read() {
     );
 }
 
+/// The routes that a line gives with `unsupported = "skip"`.
+#[test]
+fn a_route_that_is_not_supported_holds_its_prefix() {
+    let cases: &[(&str, &[&str])] = &[
+        ("10.2.0.0/16 \n\tnexthop via 192.0.2.2 dev a weight 1 \n", &["10.2.0.0/16 Unsupported"]),
+        ("10.2.0.0/16 nexthop via 192.0.2.2 nexthop via 192.0.2.3", &["10.2.0.0/16 Unsupported"]),
+        ("10.2.0.0/16 proto bgp \\\tnexthop via 192.0.2.2", &["10.2.0.0/16 Unsupported"]),
+        ("default proto static \n\tnexthop via 192.0.2.2 dev a", &["0.0.0.0/0 Unsupported"]),
+        ("default proto static \n\tnexthop via fe80::1 dev a", &["::/0 Unsupported"]),
+        ("default \n\tnexthop dev a", &["0.0.0.0/0 Unsupported", "::/0 Unsupported"]),
+        ("10.2.0.0/16 tos 0x10 via 192.0.2.2 dev a", &["10.2.0.0/16 Unsupported"]),
+        (
+            "10.2.0.0/16  encap ip id 5 src 0.0.0.0 dst 1.2.3.4 ttl 0 tos 0 dev a scope link",
+            &["10.2.0.0/16 Unsupported"],
+        ),
+        ("10.2.0.0/16  encap mpls  100/200 via inet 192.0.2.2 dev a", &["10.2.0.0/16 Unsupported"]),
+        (
+            "2001:db8::/32  encap seg6 mode encap segs 1 [ 2001:db8:9::1 ] dev a metric 7 pref medium",
+            &["2001:db8::/32 Unsupported"],
+        ),
+        ("throw 10.2.0.0/16 metric 5", &["10.2.0.0/16 Unsupported"]),
+        (
+            "local 10.2.0.1 dev lo table local proto kernel scope host src 10.2.0.1",
+            &["10.2.0.1/32 Unsupported"],
+        ),
+        ("broadcast 10.2.0.255 dev a table 255 scope link", &["10.2.0.255/32 Unsupported"]),
+        ("10.2.0.0/16 via 192.0.2.2 table 100", &[]),
+        // Of two routes to a prefix the one that can't be done holds, but for one of a lower metric.
+        (
+            "10.2.0.0/16 via 192.0.2.2\n10.2.0.0/16 tos 8 via 192.0.2.3 metric 9",
+            &["10.2.0.0/16 Unsupported"],
+        ),
+        ("10.2.0.0/16 via 192.0.2.2 metric 9\nthrow 10.2.0.0/16", &["10.2.0.0/16 Unsupported"]),
+        ("10.2.0.0/16 via 192.0.2.2\nthrow 10.2.0.0/16 metric 9", &["10.2.0.0/16 192.0.2.2"]),
+        (
+            "local 10.2.0.1 dev lo table local metric 5\n10.2.0.1 via 192.0.2.2",
+            &["10.2.0.1/32 Unsupported"],
+        ),
+    ];
+    for &(text, expected) in cases {
+        let (routes, told) = read(text, Unsupported::Skip);
+        assert_eq!(
+            (&routes[..], told.len()),
+            (&expected.iter().map(ToString::to_string).collect::<Vec<_>>()[..], 0),
+            "{text}"
+        );
+        let (_, told) = read(text, Unsupported::Error);
+        assert_eq!(told.len(), 1, "{text}: {told:?}");
+    }
+}
+
 #[test]
 fn every_mistake_of_a_route_file_is_told() {
     let text = "10.0.0.1/8 192.0.2.1\n10.0.0.0/33 192.0.2.1\n10.0.0.0/8\nten 192.0.2.1\n\
@@ -265,7 +318,7 @@ fn every_mistake_of_a_route_file_is_told() {
         10.0.0.0/8 192.0.2.1 colour red\nblackhole\n\u{fc}\u{fc} \u{fc}\n10.0.0.0/8 encap mpls 3\n\
         nexthop via 192.0.2.1\n10.5.0.0/16 192.0.2.1\n10.5.0.0/16 192.0.2.2\n";
     let (routes, told) = read(text, Unsupported::Error);
-    assert_eq!(routes, ["10.5.0.0/16 192.0.2.1"]);
+    assert_eq!(routes, ["10.0.0.0/8 Unsupported", "10.5.0.0/16 192.0.2.1"]);
     assert_eq!(
         told,
         [
@@ -294,7 +347,7 @@ fn next_hops_are_bounded() {
         .collect();
     let (routes, told) = read(&lines, Unsupported::Error);
     assert_eq!(routes.len(), routes::HOPS_MAX);
-    assert_eq!(told, ["65536:1 more than 65535 next hops"]);
+    assert_eq!(told, ["65528:1 more than 65527 next hops"]);
 }
 
 #[test]

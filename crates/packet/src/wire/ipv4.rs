@@ -145,7 +145,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.byte(field::DSCP_ECN.start) & 3
     }
 
-    /// Bytes of header and data, as the header says; 0 says nothing ([`packet_len`](Self::packet_len)).
+    /// Bytes of header and data, as the header has them; see [`packet_len`](Self::packet_len) for 0.
     #[inline]
     pub fn total_len(&self) -> u16 {
         get16(self.buffer.as_ref(), field::TOTAL_LEN)

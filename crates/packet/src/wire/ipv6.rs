@@ -99,8 +99,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.ver_tc_flow() & 0x000f_ffff
     }
 
-    /// Bytes after this header, extension headers included, as it says; 0 says nothing
-    /// ([`packet_len`](Self::packet_len)).
+    /// Bytes after this header, extension headers included, as it has them; see
+    /// [`packet_len`](Self::packet_len) for 0.
     #[inline]
     pub fn payload_len(&self) -> u16 {
         get16(self.buffer.as_ref(), field::PAYLOAD_LEN)
@@ -170,7 +170,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         clamped(bytes, HEADER_LEN, self.packet_len(bytes.len()))
     }
 
-    /// Walks over the extension headers of a packet that is all there to what they carry.
+    /// Walks over the extension headers of a complete packet to the header after them.
     ///
     /// # Errors
     /// Those of [`ipv6_ext::walk`].

@@ -112,7 +112,7 @@ fn what_is_skipped_is_told() {
     assert!(mistakes("permit udp\n", "unsupported = \"skip\"").len() == 1, "a mistake stays one");
 }
 
-/// What is left out, or asked for less, never lets more through.
+/// A line that is left out or widened never lets more through.
 #[test]
 fn a_line_that_drops_is_widened() {
     let skip = "unsupported = \"skip\"\ndefault = \"drop\"\n";
