@@ -4,7 +4,8 @@
 //! With extended numbers a packet carries half of its own, and which whole one it means depends on what authenticated
 //! before: on the window, which moves here, perhaps while later packets are at the cipher already. So they go there
 //! with a guess. The number that counts is the one that the window says when their turn comes; where that is another,
-//! they are opened again as that. So what becomes of a packet never depends on the guess.
+//! they are opened again as that. So what becomes of a packet never depends on the guess. After many
+//! packets that did not authenticate, some are tried as later numbers (A3).
 
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -56,6 +57,9 @@ pub(super) struct Opener {
     icmp: Option<Errors>,
     dummies: u64,
     reopened: u64,
+    /// Later numbers that packets were tried as, and those that were right.
+    tried: u64,
+    resynchronized: u64,
 }
 
 impl Opener {
@@ -70,6 +74,8 @@ impl Opener {
             icmp: ipsec.options.icmp.map(Errors::new),
             dummies: 0,
             reopened: 0,
+            tried: 0,
+            resynchronized: 0,
         }
     }
 
@@ -127,7 +133,8 @@ impl Opener {
         }
     }
 
-    /// Asks the window for the packet's number, and moves it where the packet authenticated as that.
+    /// Asks the window for the packet's number, and moves it where the packet authenticated as that,
+    /// or as a later one.
     fn open(
         &mut self,
         batch: &mut Batch,
@@ -135,23 +142,27 @@ impl Opener {
         task: Task,
         slot: usize,
     ) -> Result<Outcome, Reason> {
-        let window = &mut self.states[slot].window;
+        let window = &self.states[slot].window;
         let number = window.infer(task.sequence as u32).filter(|&number| window.check(number));
-        let Some(number) = number else { return Err(reason::REPLAY) };
-        // Without authentication nothing depends on the number.
-        let is_guess_right =
-            number == task.sequence || !is_authenticated(self.tables.row(task.row).0);
-        let outcome = match (is_guess_right, task.outcome) {
-            (true, outcome) => outcome,
-            // No packet authenticates as two numbers.
-            (false, Outcome::Closed) => {
-                self.reopened += 1;
-                let (tables, engine) = (&self.tables, &self.engine);
-                work::open_one(batch, index, task.row, number, tables, engine)
+        let Some(mut number) = number else { return Err(reason::REPLAY) };
+        let mut outcome = self.outcome_as(batch, index, task, number);
+        let is_authenticated = is_authenticated(self.tables.row(task.row).0);
+        if is_authenticated && number != task.sequence && task.outcome == Outcome::Closed {
+            self.reopened += 1;
+        }
+        if is_authenticated && outcome == Outcome::Closed {
+            for later in self.states[slot].window.reject(number) {
+                self.tried += 1;
+                outcome = self.outcome_as(batch, index, task, later);
+                if outcome != Outcome::Closed {
+                    number = later;
+                    self.resynchronized += 1;
+                    break;
+                }
             }
-            (false, _) => Outcome::Closed,
-        };
+        }
         if outcome != Outcome::Closed {
+            let window = &mut self.states[slot].window;
             window.accept(number);
             if self.tables.shape(task.row).esn {
                 let hint = &self.tables.highest[usize::from(task.row)];
@@ -159,6 +170,21 @@ impl Opener {
             }
         }
         Ok(outcome)
+    }
+
+    /// The outcome of opening the packet as `number`.
+    fn outcome_as(&self, batch: &mut Batch, index: usize, task: Task, number: u64) -> Outcome {
+        // Without authentication nothing depends on the number.
+        let is_guess = number == task.sequence || !is_authenticated(self.tables.row(task.row).0);
+        match (is_guess, task.outcome) {
+            (true, outcome) => outcome,
+            (false, Outcome::Closed) => {
+                let (tables, engine) = (&self.tables, &self.engine);
+                work::open_one(batch, index, task.row, number, tables, engine)
+            }
+            // No packet authenticates as two numbers.
+            (false, _) => Outcome::Closed,
+        }
     }
 
     /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
@@ -251,6 +277,8 @@ impl After for Opener {
         visit("opened_bytes", sum(|carried| carried.bytes));
         visit("dummies", self.dummies);
         visit("reopened", self.reopened);
+        visit("resync_tries", self.tried);
+        visit("resynchronized", self.resynchronized);
         self.icmp.iter().for_each(|icmp| icmp.counters(visit));
     }
 }

@@ -1,5 +1,6 @@
 //! The window that tells replayed packets from late ones, and finds the half of a sequence number that isn't sent
-//! (RFC 4303, 3.4.3 and appendix A2).
+//! (RFC 4303, 3.4.3 and appendix A2), also after the loss of more packets than that half can count
+//! (A3).
 //!
 //! [`ReplayWindow`] is that of one SA. Its bits lie in a ring of words, each for 64 numbers in a row (RFC 6479): to move
 //! on clears the words that are entered and shifts nothing.
@@ -14,6 +15,17 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// Without a window, the whole number nearest to the highest is meant: that of the greatest window that RFC 4303, A2.1
 /// allows.
 const WINDOW_INFERRED: u64 = 1 << 31;
+
+/// Packets in a row that do not authenticate, after which the last one is tried as later numbers
+/// (RFC 4303, A3.1).
+const FAILURES: u16 = 16;
+/// Upper halves that it is tried with (A3.2), so that garbage costs an eighth more.
+const TRIES: u64 = 2;
+/// The furthest upper half that is tried, counted from the inferred one. After it the first ones are
+/// tried again.
+const HALVES_AHEAD: u64 = 64;
+/// Failures from one try of an upper half to the next.
+const FAILURES_OF_ALL: u16 = FAILURES * (HALVES_AHEAD / TRIES) as u16;
 
 /// The 64-bit number of a packet that carries `low`, where `highest` was the highest so far; see
 /// [`ReplayWindow::infer`].
@@ -36,7 +48,7 @@ pub fn infer_extended(highest: u64, window: u32, low: u32) -> Option<u64> {
 /// Which sequence numbers of one SA were received.
 ///
 /// A packet's way: [`infer`](Self::infer) its number, [`check`](Self::check) it, authenticate, check it again and
-/// [`accept`](Self::accept) it.
+/// [`accept`](Self::accept) it. One that does not authenticate is [`reject`](Self::reject)ed.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     /// A power of two of words, of which one is more than the window needs. Bits above that of `highest` in its word
@@ -46,6 +58,8 @@ pub struct ReplayWindow {
     window: u32,
     /// Whether numbers have 64 bits.
     esn: bool,
+    /// Rejected packets since the last accepted one, counted round to [`FAILURES_OF_ALL`].
+    rejected: u16,
     highest: u64,
 }
 
@@ -60,8 +74,13 @@ impl ReplayWindow {
             _ => (u64::from(window).div_ceil(WORD_BITS) + 1).next_power_of_two() as usize,
         };
         let highest = if esn { highest } else { highest.min(u64::from(u32::MAX)) };
-        let mut made =
-            Self { words: vec![u64::MAX; count].into_boxed_slice(), window, esn, highest };
+        let mut made = Self {
+            words: vec![u64::MAX; count].into_boxed_slice(),
+            window,
+            esn,
+            rejected: 0,
+            highest,
+        };
         if let Some(word) = made.word_mut(highest) {
             *word = u64::MAX >> (WORD_BITS - 1 - highest % WORD_BITS);
         }
@@ -102,6 +121,7 @@ impl ReplayWindow {
         if !self.is_number(sequence) {
             return;
         }
+        self.rejected = 0;
         if sequence > self.highest {
             self.enter(sequence);
             self.highest = sequence;
@@ -111,6 +131,16 @@ impl ReplayWindow {
         {
             *word |= bit(sequence);
         }
+    }
+
+    /// Counts a packet that did not authenticate as `sequence`. Returns the later numbers that it is
+    /// to be tried as: none with 32-bit numbers, otherwise some for one in [`FAILURES`] packets.
+    pub fn reject(&mut self, sequence: u64) -> impl Iterator<Item = u64> + use<> {
+        self.rejected = self.rejected % FAILURES_OF_ALL + 1;
+        let is_due = self.esn && self.rejected.is_multiple_of(FAILURES);
+        let tried = u64::from(self.rejected / FAILURES).saturating_sub(1) * TRIES;
+        let halves = if is_due { tried + 1..tried + 1 + TRIES } else { 0..0 };
+        halves.filter_map(move |half| sequence.checked_add(half << 32))
     }
 
     /// Clears the words behind that of the highest number, up to that of `sequence`.

@@ -100,7 +100,9 @@ impl Sender {
         let step = match draw.below(30) {
             0 | 1 => 2 + draw.below(90) as u64,
             2 => 60 + draw.below(10) as u64,
-            3 if self.sa.esn => draw.of(&[1 << 32, (1 << 31) - 9, (1 << 32) - 40]),
+            3 if self.sa.esn => {
+                draw.of(&[1 << 32, (1 << 31) - 9, (1 << 32) - 40, (1 << 32) + 5, (3 << 32) + 5])
+            }
             4..7 => return self.sequence.saturating_sub(window + 1 - draw.below(3) as u64),
             _ => 1,
         };

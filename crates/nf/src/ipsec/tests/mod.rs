@@ -5,6 +5,7 @@ mod gateway;
 mod peers;
 mod random;
 mod refused;
+mod resync;
 mod review;
 mod scapy;
 mod there_and_back;
