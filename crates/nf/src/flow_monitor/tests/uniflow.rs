@@ -79,7 +79,8 @@ proptest! {
                 (src, dst, start_ms, end_ms, packets, bytes, flags)
             })
             .collect();
-        (lines.sort(), of_rows.sort());
+        lines.sort();
+        of_rows.sort();
         prop_assert_eq!(lines, of_rows);
         prop_assert_eq!(metered(&packets, 7).0, found.clone());
         let mut sorted = found;
