@@ -247,6 +247,7 @@ impl Merge {
         let mut heads = std::mem::take(&mut self.heads);
         heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
         turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].batch.packet(at)));
+        self.take_notes(&mut heads);
         for (lane, head) in heads.drain(..).enumerate() {
             self.release(lane, head);
         }
@@ -254,6 +255,16 @@ impl Merge {
         self.next += 1;
         self.announced += 1;
         true
+    }
+
+    /// Gives the notes of a tick or the end function by function and then lane by lane, as one lane
+    /// would give them.
+    fn take_notes(&mut self, heads: &mut [Head]) {
+        for function in 0..self.reports.functions() {
+            for head in &mut *heads {
+                head.note = self.reports.take_of(function, &head.batch, head.note, self.announced);
+            }
+        }
     }
 
     /// Counts what became of the packets of a batch that need not be seen.

@@ -74,9 +74,10 @@ pub(crate) struct Reports {
 impl Reports {
     /// Opens every report of `chain`; `outputs` is what they write to with others.
     pub(crate) fn open(chain: &Chain, outputs: &Outputs) -> Result<Self, StartError> {
+        let outputs = outputs.of_chain();
         let open = |instance: &crate::Instance| {
             let failed = |why| StartError::Report(instance.name.clone(), why);
-            instance.function.report(outputs).map_err(failed)
+            instance.function.report(&outputs).map_err(failed)
         };
         let by_function = chain.instances.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { by_function })
@@ -100,6 +101,31 @@ impl Reports {
             at += 1;
         }
         at
+    }
+
+    /// The same with the notes of one function about a tick or the end, from number `at` on. They
+    /// are sorted by function.
+    pub(crate) fn take_of(
+        &mut self,
+        function: usize,
+        batch: &Batch,
+        mut at: usize,
+        announced: u64,
+    ) -> usize {
+        let Some(report) = self.by_function.get_mut(function) else { return at };
+        let is_own = |note: &Note<'_>| usize::from(note.function) == function;
+        while let Some(note) = batch.notes().get(at).filter(is_own) {
+            if let Some(report) = report {
+                report.note_about(note.ingress.saturating_sub(announced), note.bytes);
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// How many functions there are.
+    pub(crate) fn functions(&self) -> usize {
+        self.by_function.len()
     }
 
     /// Nothing comes for a while.

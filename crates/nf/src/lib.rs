@@ -42,7 +42,7 @@ pub use kernels::{
     Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
     room_copies,
 };
-pub use outputs::{LineBuffer, Lines, Outputs};
+pub use outputs::{LineBuffer, Lines, Outputs, SharedLines};
 pub use report::{Cell, Report, Table};
 pub use tables::TableSize;
 

@@ -11,7 +11,58 @@ use crate::config::plain;
 #[derive(Clone, Default)]
 pub struct Outputs {
     /// Takes alerts, one JSON object a line, where somebody asked for them.
-    pub alerts: Option<Arc<Lines>>,
+    alerts: Option<Arc<Lines>>,
+    /// The same for the functions of one chain.
+    of_chain: Option<SharedLines>,
+}
+
+impl Outputs {
+    /// Of a run whose alerts go to `alerts`.
+    pub fn of_run(alerts: Option<Arc<Lines>>) -> Self {
+        Self { alerts, of_chain: None }
+    }
+
+    /// Of one of its chains, whose functions write in turns.
+    #[must_use]
+    pub fn of_chain(&self) -> Self {
+        Self { of_chain: self.alerts.clone().map(SharedLines::new), ..self.clone() }
+    }
+
+    /// Takes alerts, in the order in which the functions of the chain add them.
+    pub fn alerts(&self) -> Option<SharedLines> {
+        self.of_chain.clone().or_else(|| self.alerts.clone().map(SharedLines::new))
+    }
+}
+
+/// A buffer of lines that several writers of one thread add to by turns, so that their order is
+/// that of the turns.
+#[derive(Clone)]
+pub struct SharedLines(Arc<Mutex<LineBuffer>>);
+
+impl SharedLines {
+    /// None yet, on their way to `to`.
+    pub fn new(to: Arc<Lines>) -> Self {
+        Self(Arc::new(Mutex::new(LineBuffer::new(to))))
+    }
+
+    /// See [`LineBuffer::add`].
+    pub fn add(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.buffer().add(write);
+    }
+
+    /// See [`LineBuffer::flush`].
+    pub fn flush(&self) {
+        self.buffer().flush();
+    }
+
+    /// See [`LineBuffer::finish`].
+    pub fn finish(&self) -> Option<String> {
+        self.buffer().finish()
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, LineBuffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Takes lines, whole ones, from several writers. After a failure it takes no more.

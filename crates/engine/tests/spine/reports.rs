@@ -4,14 +4,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use warpline_engine::{
-    Chain, Control, Instance, Ports, Report, Settings, StartError, Successor, run,
+    Chain, Control, Instance, Ports, Report, Settings, StartError, Successor, run, run_to,
 };
 use warpline_io::{Next, NullSink, Sink, Source, SourceError};
+use warpline_nf::{Lines, Outputs};
 
 use crate::common::frames::{Input, Traffic};
 use crate::common::noter::{Note, Noter, Notes};
 use crate::common::ports::{Frames, Kept, Sent};
+use crate::common::real::{chain_of, forms, traffic};
 use crate::common::run::in_time;
+use crate::common::talk::Talk;
 use crate::common::{DEFINITION, NAT, Spec, chain};
 
 const SETTINGS: [(usize, usize); 6] = [(1, 1), (1, 256), (2, 1), (2, 256), (4, 256), (4, 1024)];
@@ -109,6 +112,51 @@ fn notes_come_with_the_number_of_their_packet_whatever_ticks_there_are() {
             }
         }
         assert!(last == 4000 && ticks >= 64, "{last} {ticks}");
+    }
+}
+
+/// A file in memory.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("paper").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Lines of two functions with alerts about the same packets, ticks and the end.
+fn alerts(inputs: &[Input], settings: Settings) -> String {
+    let chain = chain_of(&forms(&["sensor", "sensor-of-words"]));
+    let (paper, source) = (Paper::default(), Frames::new(inputs));
+    let lines = Lines::new("paper", Box::new(paper.clone()));
+    let outputs = Outputs::of_run(Some(Arc::new(lines)));
+    in_time(move || {
+        let ports = Ports::Shared(Box::new(source), Box::<Kept>::default());
+        run_to(&chain, &settings, ports, &outputs, &Control::default()).expect("a start")
+    });
+    String::from_utf8(std::mem::take(&mut *paper.0.lock().expect("paper"))).expect("text")
+}
+
+#[test]
+fn alerts_of_two_functions_come_in_input_order_on_any_lanes() {
+    let inputs =
+        traffic(&forms(&["sensor", "sensor-of-words"]), Talk::new(5, 60, 600).take(2500), 5, 10);
+    let reference = alerts(&inputs, settings((1, 256)));
+    let packets = reference.lines().filter_map(|line| {
+        let number = line.split_once("\"pcap_cnt\":")?.1;
+        number.split(',').next()?.parse::<u64>().ok()
+    });
+    assert!(packets.is_sorted() && reference.len() > 1 << 18, "{}", reference.len());
+    for one in SETTINGS {
+        let told = alerts(&inputs, settings(one));
+        let differs = told.lines().zip(reference.lines()).find(|(own, other)| own != other);
+        assert_eq!((differs, told.len()), (None, reference.len()), "{one:?}");
     }
 }
 

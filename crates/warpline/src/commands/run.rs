@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
     let origin = Origin { path, set: &set, device };
     let stats = Mutex::new(stats);
-    let has_alerts = outputs.alerts.is_some();
+    let has_alerts = outputs.alerts().is_some();
     crew::run(ready, &outputs, &origin, |outcome| {
         let finished = finish(&outcome, lock(&stats).take(), started);
         if has_alerts && !outcome.chains.iter().any(|ran| alerts(&ran.chain)) {
@@ -197,7 +197,7 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         ready.push((chain.loaded, source, sink));
     }
     let alerts = lines(arguments, files.take(alerts)).map(Arc::new);
-    Ok(Opened { ready, outputs: Outputs { alerts }, stats: files.take(stats) })
+    Ok(Opened { ready, outputs: Outputs::of_run(alerts), stats: files.take(stats) })
 }
 
 /// Where alerts go: to `file`, to standard output or nowhere.

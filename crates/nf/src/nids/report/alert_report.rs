@@ -8,7 +8,8 @@ use super::fast_log;
 use super::generations::Generations;
 use super::hits::Hits;
 use super::{Alert, Decision, Generation, Match, Reported, RuleId, Thresholds};
-use crate::{LineBuffer, Lines, Outputs, Report, Table};
+use crate::nids::rules::Names;
+use crate::{LineBuffer, Lines, Outputs, Report, SharedLines, Table};
 
 /// What is written, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct AlertReport {
     current: Option<Current>,
     thresholds: Thresholds,
     hits: Hits,
-    eve: Vec<LineBuffer>,
+    eve: Vec<SharedLines>,
     fast_log: Option<LineBuffer>,
     hits_file: Option<Arc<Lines>>,
     options: EveOptions,
@@ -78,7 +79,7 @@ impl AlertReport {
         let create = |path: &Option<PathBuf>| {
             path.as_deref().map(Lines::create).transpose().map(|lines| lines.map(Arc::new))
         };
-        let eve = [outputs.alerts.clone(), create(&config.eve)?];
+        let eve = [outputs.alerts(), create(&config.eve)?.map(SharedLines::new)];
         let mut report = Self {
             generations: Arc::clone(generation.all()),
             current: None,
@@ -147,10 +148,6 @@ impl AlertReport {
             lines.add(|out| fast_log::write_line(out, alert, &rule.about));
         }
     }
-
-    fn buffers(&mut self) -> impl Iterator<Item = &mut LineBuffer> {
-        self.eve.iter_mut().chain(&mut self.fast_log)
-    }
 }
 
 impl Report for AlertReport {
@@ -178,11 +175,14 @@ impl Report for AlertReport {
     }
 
     fn rest(&mut self) {
-        self.buffers().for_each(LineBuffer::flush);
+        self.eve.iter().for_each(SharedLines::flush);
+        self.fast_log.iter_mut().for_each(LineBuffer::flush);
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        let mut errors: Vec<String> = self.buffers().filter_map(LineBuffer::finish).collect();
+        let eve = self.eve.iter().filter_map(SharedLines::finish);
+        let fast_log = self.fast_log.iter_mut().filter_map(LineBuffer::finish);
+        let mut errors: Vec<String> = eve.chain(fast_log).collect();
         if let Some(file) = &self.hits_file {
             let mut text = serde_json::to_vec_pretty(&self.hits.json()).unwrap_or_default();
             text.push(b'\n');

@@ -20,7 +20,7 @@ impl Paper {
     }
 
     fn outputs(&self) -> Outputs {
-        Outputs { alerts: Some(Arc::new(Lines::new("paper", Box::new(self.clone())))) }
+        Outputs::of_run(Some(Arc::new(Lines::new("paper", Box::new(self.clone())))))
     }
 
     /// Rule, packet and message of each line.
