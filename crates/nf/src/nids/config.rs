@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::flows::{Urgent, UrgentLimit};
 use super::matcher::{Cache, Choice};
 use super::report::{Alert, EveOptions};
 use crate::{Key, Section};
@@ -78,6 +79,18 @@ pub(super) const KEYS: &[Key] = &[
         allowed: "windows | bsd | linux | solaris | first | last",
         default: "windows",
         help: "which of overlapping TCP segments and fragments count, as the protected hosts do it",
+    },
+    Key {
+        name: "urgent",
+        allowed: "oob | pointer | inline | gap | drop",
+        default: "oob",
+        help: "which byte of a TCP segment with the flag URG is not of its stream",
+    },
+    Key {
+        name: "urgent_limit",
+        allowed: "drop | inline | gap",
+        default: "drop",
+        help: "what is done with urgent bytes beyond 65,535 of a direction",
     },
     Key {
         name: "vlan_tracking",
@@ -205,6 +218,8 @@ pub(super) struct Config {
     pub(super) told: EveOptions,
 }
 
+    pub(super) urgent: Urgent,
+    pub(super) urgent_limit: UrgentLimit,
 impl Config {
     /// Bytes of the longest note of an alert.
     pub(super) fn note_len(&self) -> usize {
@@ -236,6 +251,8 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         told: EveOptions {
             payload: section.integer("payload", 0..=2048, 0) as usize,
             payload_printable: section.integer("payload_printable", 0..=2048, 0) as usize,
+        urgent: section.choice("urgent", URGENT, Urgent::default()),
+        urgent_limit: section.choice("urgent_limit", URGENT_LIMITS, UrgentLimit::default()),
             packet: section.integer("packet", 0..=2048, 0) as usize,
             ether: section.boolean("ether", false),
             metadata: false,
@@ -274,3 +291,14 @@ const OVERLAPS: &[(&str, Overlap)] = &[
     ("windows", Overlap::Windows),
     ("solaris", Overlap::Solaris),
 ];
+const URGENT: &[(&str, Urgent)] = &[
+    ("oob", Urgent::OutOfBand),
+    ("pointer", Urgent::Pointer),
+    ("inline", Urgent::Inline),
+    ("gap", Urgent::Gap),
+    ("drop", Urgent::Drop),
+];
+const URGENT_LIMITS: &[(&str, UrgentLimit)] =
+    &[("drop", UrgentLimit::Drop), ("inline", UrgentLimit::Inline), ("gap", UrgentLimit::Gap)];
+const CHECKSUMS: &[(&str, Checksum)] =
+    &[("auto", Checksum::Auto), ("ignore", Checksum::Ignore), ("check", Checksum::Check)];

@@ -51,6 +51,8 @@ pub(super) enum Verdict {
     ByRule,
     /// A rule dropped its flow before.
     ByFlow,
+    /// It has urgent data.
+    Urgent,
 }
 
 /// State of one shard.
@@ -268,6 +270,14 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
         // What the stream refuses its receiver may take all the same: nobody knows that for certain.
         Some(Stream::None | Stream::Untracked | Stream::Refused(_)) | None => (None, true),
         Some(Stream::Held | Stream::Old) => (None, false),
+/// What becomes of a packet unless a rule says otherwise.
+fn before_rules(at: &At<'_>) -> Verdict {
+    match at.tracked.as_ref().map(|tracked| &tracked.stream) {
+        Some(Stream::Refused(Why::Urgent)) => Verdict::Urgent,
+        _ => Verdict::Forward,
+    }
+}
+
     };
     At {
         seen: Some(seen),

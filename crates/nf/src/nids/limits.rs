@@ -31,6 +31,8 @@ pub(super) fn flows(config: &Config, shard: Shard) -> flows::Limits {
             Overlap::Windows => flows::Overlap::Bsd,
             Overlap::Solaris => flows::Overlap::Solaris,
         },
+        urgent: config.urgent,
+        urgent_limit: config.urgent_limit,
         midstream: config.midstream,
         checksum: config.checks_checksums,
         timeouts: flows::Timeouts::default(),

@@ -12,9 +12,10 @@ use crate::reassembly::{Reassembly, Taken};
 use crate::{After, Emit, Function};
 
 /// Why a packet is dropped: a place in the function's list.
-pub(super) const DROPS: &[&str] = &["rule", "flow"];
+pub(super) const DROPS: &[&str] = &["rule", "flow", "urgent"];
 const BY_RULE: Reason = Reason(0);
 const BY_FLOW: Reason = Reason(1);
+const URGENT: Reason = Reason(2);
 
 /// See the module.
 pub(super) struct NidsShard {
@@ -93,6 +94,7 @@ impl After for NidsShard {
                 Verdict::Forward => {}
                 Verdict::ByRule => batch.packet_mut(pick).drop(BY_RULE),
                 Verdict::ByFlow => batch.packet_mut(pick).drop(BY_FLOW),
+                Verdict::Urgent => batch.packet_mut(pick).drop(URGENT),
             }
         }
     }

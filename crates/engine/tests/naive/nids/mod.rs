@@ -22,7 +22,7 @@ const ALERTS_MAX: usize = 15;
 const SILENT_MAX: usize = 17;
 
 /// What nobody can tell without knowing how the function does it, or what is about flows, streams and fragments.
-const UNKNOWN: [&str; 46] = [
+const UNKNOWN: [&str; 48] = [
     "rules_asked",
     "candidates",
     "rescans",
@@ -55,6 +55,8 @@ const UNKNOWN: [&str; 46] = [
     "refused_time",
     "refused_signature",
     "refused_closed",
+    "refused_urgent",
+    "urgent_bytes",
     "gaps_acknowledged",
     "gaps_no_room",
     "segments_late",

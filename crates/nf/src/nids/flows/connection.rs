@@ -358,7 +358,8 @@ impl Turn<'_> {
         Ok(self.untracked())
     }
 
-    pub(super) fn add(&mut self, start: u64, payload: &[u8]) -> Stream {
+    /// Adds a payload as it is.
+    pub(super) fn add_inline(&mut self, start: u64, payload: &[u8]) -> Stream {
         let Half { side, acked, flags, .. } = &mut self.connection.halves[self.direction as usize];
         let is_late = *flags & LOST != 0
             && start < side.window_start()

@@ -78,6 +78,10 @@ counters! {
     refused_signature,
     /// See `refused_checksum`.
     refused_closed,
+    /// See `refused_checksum`.
+    refused_urgent,
+    /// Urgent bytes that were taken out of their streams.
+    urgent_bytes,
     /// Gaps given up, as the receiver had acknowledged what was missing.
     gaps_acknowledged,
     /// Gaps given up, as what waited behind them was more than there is room for.
@@ -120,6 +124,7 @@ impl Counters {
             Why::Time => &mut self.refused_time,
             Why::Signature => &mut self.refused_signature,
             Why::Closed => &mut self.refused_closed,
+            Why::Urgent => &mut self.refused_urgent,
         } += 1;
     }
 }

@@ -16,10 +16,13 @@ impl<V: Default + Clone> Flows<V> {
         let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.take_end_back(direction, &before);
-        let side = &mut connection.halves[direction as usize].side;
+        let own = &mut connection.halves[direction as usize];
         let taken = match self.memory.wrote {
             Wrote::Nothing => return TakenBack::Nothing,
-            Wrote::Alone(span) => side.take_back(&mut self.memory, span),
+            Wrote::Alone(span) => {
+                own.forget_urgent(span.start, span.end);
+                own.side.take_back(&mut self.memory, span)
+            }
             Wrote::Mixed => None,
         };
         let counters = &mut self.memory.counters;

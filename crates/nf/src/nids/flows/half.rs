@@ -2,6 +2,7 @@
 
 use super::memory::Memory;
 use super::side::Side;
+use super::urgent::UrgentBytes;
 
 /// What one end sends.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Half {
     pub(super) time: u32,
     /// Sequence numbers that were refused as too far ahead: where its own data ended, and what the other end acknowledged.
     pub(super) ahead: [u32; 2],
+    pub(super) urgent: UrgentBytes,
 }
 
 /// The base is known.
@@ -56,6 +58,7 @@ impl Half {
         window_max: 0,
         time: 0,
         ahead: [0; 2],
+        urgent: UrgentBytes::NONE,
     };
 
     pub(super) fn has(&self, flags: u8) -> bool {

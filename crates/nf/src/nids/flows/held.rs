@@ -149,6 +149,15 @@ impl Held {
         }
     }
 
+    /// Moves all one place towards the start of their stream; none starts there.
+    pub(super) fn move_up(&mut self, line: &Line) {
+        let mut at = line.first;
+        while let Some(node) = self.nodes.get_mut(at as usize) {
+            (node.start, node.end) = (node.start.saturating_sub(1), node.end.saturating_sub(1));
+            at = node.next;
+        }
+    }
+
     /// Takes all out.
     pub(super) fn clear(&mut self, line: &mut Line) {
         while !line.is_empty() {

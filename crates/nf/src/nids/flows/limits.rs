@@ -5,6 +5,7 @@ use core::time::Duration;
 use warpline_packet::wire::ip_protocol;
 
 use super::overlap::Overlap;
+use super::urgent::{Urgent, UrgentLimit};
 
 /// What bounds the flows of one shard. All memory is taken at the start.
 #[derive(Clone, Debug)]
@@ -21,6 +22,10 @@ pub struct Limits {
     pub held_segments: usize,
     /// Whose bytes count where segments overlap.
     pub overlap: Overlap,
+    /// Which urgent bytes are of the stream.
+    pub urgent: Urgent,
+    /// The policy for urgent bytes of a direction that has too many.
+    pub urgent_limit: UrgentLimit,
     /// Whether connections are followed whose handshake was not seen.
     pub midstream: bool,
     /// Whether TCP packets whose checksum is wrong are refused.
@@ -38,6 +43,8 @@ impl Default for Limits {
             stream_memory: 16 << 20,
             held_segments: 4096,
             overlap: Overlap::default(),
+            urgent: Urgent::default(),
+            urgent_limit: UrgentLimit::default(),
             midstream: false,
             checksum: false,
             timeouts: Timeouts::default(),

@@ -5,11 +5,14 @@ use super::blocks::{Blocks, UNIT};
 use super::counters::Counters;
 use super::held::{Held, Span};
 use super::overlap::Overlap;
+use super::urgent::{Urgent, UrgentLimit};
 
 pub(super) struct Memory {
     pub(super) blocks: Blocks,
     pub(super) held: Held,
     pub(super) overlap: Overlap,
+    pub(super) urgent: Urgent,
+    pub(super) urgent_limit: UrgentLimit,
     /// Bytes kept before the newest.
     pub(super) window_len: usize,
     /// Bytes of a block with which a window seldom moves.
@@ -38,6 +41,8 @@ impl Memory {
             blocks: Blocks::new(limits.stream_memory),
             held: Held::new(limits.held_segments),
             overlap: limits.overlap,
+            urgent: limits.urgent,
+            urgent_limit: limits.urgent_limit,
             window_len,
             full_len: (2 * window_len).next_power_of_two().max(UNIT),
             hold_len: limits.hold_len.min(LEN_MAX) as u64,

@@ -9,7 +9,7 @@
 //! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
 //!
 //! The client is who sent the first packet, unless that is a SYN with ACK. A flow is found by addresses, ports and
-//! protocol, and VLANs where they matter. Urgent data stay in the stream where they are.
+//! protocol, and VLANs where they matter. Urgent data go by a policy ([`Urgent`]).
 
 mod blocks;
 mod connection;
@@ -31,8 +31,12 @@ mod side;
 mod table;
 #[cfg(test)]
 mod tests;
+mod urgent;
 
-use warpline_packet::Instant;
+use std::sync::Arc;
+
+use warpline_packet::wire::tcp::flags::URG;
+use warpline_packet::{Instant, Seed};
 
 pub use counters::Counters;
 pub use expected::{Expected, Grew};
@@ -42,6 +46,7 @@ pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
 pub use overlap::Overlap;
 pub use segment::{Ends, FlowPacket};
 pub use side::Window;
+pub use urgent::{Urgent, UrgentLimit};
 
 use blocks::Blocks;
 use connection::End;
@@ -399,9 +404,12 @@ impl<V: Default + Clone> Flows<V> {
             let connection = &mut flow.connection;
             self.memory.wrote = Wrote::Nothing;
             self.end_before = Some(connection.end(direction));
-            tracked.stream = match is_corrupt {
-                true => Stream::Refused(Why::Checksum),
-                false => connection.take(&mut self.memory, direction, segment, self.picks_up),
+            tracked.stream = if is_corrupt {
+                Stream::Refused(Why::Checksum)
+            } else if self.memory.urgent == Urgent::Drop && segment.has(URG) {
+                Stream::Refused(Why::Urgent)
+            } else {
+                connection.take(&mut self.memory, direction, segment, self.picks_up)
             };
             tracked.gaps = connection.gaps(&self.memory);
         }

@@ -133,4 +133,6 @@ pub enum Why {
     Signature,
     /// The connection was reset, or its sender said before that it had ended.
     Closed,
+    /// It has the flag URG, and such packets are dropped.
+    Urgent,
 }

@@ -43,6 +43,8 @@ pub(super) struct Segment<'a> {
     pub(super) ack: u32,
     pub(super) flags: u16,
     pub(super) window: u16,
+    /// The urgent pointer; 0 without the flag.
+    pub(super) urgent: u16,
     /// Of a SYN: the shift that it offers, 14 at most (RFC 7323, 2.3).
     pub(super) scale: Option<u8>,
     /// Of a SYN: whether it has the option of RFC 7413.
@@ -169,6 +171,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Its sender's clock, where it says that (RFC 7323, 3.2).
+            urgent: if flags & tcp::flags::URG == 0 { 0 } else { tcp.urgent() },
     #[inline]
     pub(super) fn time(&self) -> Option<u32> {
         // Most senders put it so (RFC 7323, appendix A).

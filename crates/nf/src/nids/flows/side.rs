@@ -6,6 +6,7 @@
 mod dropped;
 mod parts;
 mod room;
+mod urgent;
 
 use core::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The same attack in every disguise: whoever hides it is found, as far as the receiver would see it.
 
-use super::frames::{ACK, FIN, Frame, RST, Talk};
+use super::frames::{ACK, FIN, Frame, RST, Talk, URG};
 use super::run::run;
 
 const RULE: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"attack\"; sid:1;)\n\
@@ -93,6 +93,110 @@ fn low_times_to_live_count() {
 }
 
 #[test]
+/// Segments of one direction: how far ahead of its turn each comes, its urgent pointer if it has
+/// the flag, its bytes.
+type Piece = (i32, Option<u16>, &'static [u8]);
+
+fn urgent_talk(end: usize, pieces: &[Piece]) -> Vec<Frame> {
+    let mut talk = Talk::new(&Frame::udp(b""));
+    let first = |talk: &mut Talk, data: &[u8]| talk.send(end, ACK, data);
+    first(&mut talk, b"GET ");
+    for &(ahead, pointer, data) in pieces {
+        let flags = if pointer.is_some() { ACK | URG } else { ACK };
+        let frame = talk.segment(end, flags, ahead, data);
+        talk.frames.push(Frame { urgent: pointer.unwrap_or(0), ..frame });
+    }
+    talk.frames
+}
+
+/// Which disguises each policy sees through. What Suricata 8.0.8 sees with its own policies is the
+/// same, in order.
+#[test]
+fn urgent_bytes_go_by_policy() {
+    const POLICIES: [&str; 5] = ["oob", "pointer", "inline", "gap", "drop"];
+    let cases: &[(&str, &[Piece], [bool; 5])] = &[
+        (
+            "last byte",
+            &[(0, Some(4), b"attx"), (4, None, b"ack")],
+            [true, true, false, false, false],
+        ),
+        (
+            "a byte alone",
+            &[(0, None, b"att"), (3, Some(1), b"x"), (4, None, b"ack")],
+            [true, true, false, false, false],
+        ),
+        (
+            "several",
+            &[(0, Some(2), b"ax"), (2, Some(3), b"ttx"), (5, Some(4), b"ackx")],
+            [true, true, false, false, false],
+        ),
+        (
+            "first byte",
+            &[(0, None, b"att"), (3, Some(1), b"xack")],
+            [false, true, false, false, false],
+        ),
+        ("in the midst", &[(0, Some(4), b"attxack")], [false, true, false, false, false]),
+        (
+            "pointer 0",
+            &[(0, Some(0), b"att"), (3, Some(0), b"ack")],
+            [true, true, true, true, false],
+        ),
+        (
+            "pointer beyond",
+            &[(0, Some(4), b"att"), (3, None, b"ack")],
+            [true, true, true, true, false],
+        ),
+        (
+            "of the attack",
+            &[(0, Some(3), b"att"), (3, None, b"ack")],
+            [false, false, true, false, false],
+        ),
+        (
+            "ahead of its turn",
+            &[(4, None, b"ack"), (0, Some(4), b"attx")],
+            [true, true, false, false, false],
+        ),
+        (
+            "late",
+            &[(3, Some(2), b"ax"), (5, None, b"ck"), (0, None, b"att")],
+            [true, true, false, false, false],
+        ),
+        (
+            "again",
+            &[(0, Some(4), b"attx"), (0, Some(4), b"attx"), (4, None, b"ack")],
+            [true, true, false, false, false],
+        ),
+        (
+            "again without the flag",
+            &[(0, Some(4), b"attx"), (0, None, b"attx"), (4, None, b"ack")],
+            [true, true, false, false, false],
+        ),
+        (
+            "covered before",
+            &[(2, None, b"txac"), (0, Some(4), b"attx"), (6, None, b"k")],
+            [true, true, false, false, false],
+        ),
+    ];
+    let rules = RULE.replace("any 80 (flow:established,to_server", "any any (flow:established");
+    for &(name, pieces, expected) in cases {
+        for end in [0, 1] {
+            let frames = urgent_talk(end, pieces);
+            let found = POLICIES.map(|policy| {
+                !run(&rules, &format!("urgent = \"{policy}\""), &frames).alerts.is_empty()
+            });
+            assert_eq!(found, expected, "{name}, end {end}");
+        }
+    }
+}
+
+#[test]
+fn packets_with_urgent_data_are_dropped_where_asked() {
+    let frames =
+        urgent_talk(0, &[(0, Some(0), b"x"), (0, None, b"attack"), (6, Some(9), b"attack")]);
+    let ran = run(RULE, "urgent = \"drop\"", &frames);
+    assert_eq!((ran.alerts, ran.dropped), (vec![(5, 1), (6, 1)], vec![4, 6]));
+}
+
 fn bogus_ends_do_not_hide() {
     let mut talk = Talk::new(&Frame::udp(b""));
     talk.client(b"att");

@@ -8,6 +8,7 @@ pub(super) const SYN: u16 = tcp::flags::SYN;
 pub(super) const ACK: u16 = tcp::flags::ACK;
 pub(super) const FIN: u16 = tcp::flags::FIN;
 pub(super) const RST: u16 = tcp::flags::RST;
+pub(super) const URG: u16 = tcp::flags::URG;
 
 /// An Ethernet frame. Host 1 is the client and host 2 the server: 10.0.0.x or 2001:db8::x.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ pub(super) struct Frame {
     pub(super) ack: u32,
     pub(super) flags: u16,
     pub(super) window: u16,
+    pub(super) urgent: u16,
     pub(super) tcp_options: Vec<u8>,
     /// Type, code, and the four bytes behind the checksum.
     pub(super) icmp: [u8; 6],
@@ -55,6 +57,7 @@ impl Frame {
             ack: 0,
             flags: ACK,
             window: 60_000,
+            urgent: 0,
             tcp_options: Vec::new(),
             icmp: [8, 0, 0, 0, 0, 0],
             payload: payload.to_vec(),
@@ -176,9 +179,10 @@ impl Frame {
         segment.set_header_len(header_len);
         segment.set_flags(self.flags);
         segment.set_window(self.window);
+        segment.set_urgent(self.urgent);
         segment.fill_checksum(self.pseudo_header(len));
         if self.is_corrupt {
-            segment.set_urgent(0x5555);
+            segment.set_urgent(self.urgent ^ 0x5555);
         }
         bytes
     }

@@ -11,6 +11,7 @@ pub(super) const SYN: u16 = tcp::flags::SYN;
 pub(super) const ACK: u16 = tcp::flags::ACK;
 pub(super) const FIN: u16 = tcp::flags::FIN;
 pub(super) const RST: u16 = tcp::flags::RST;
+pub(super) const URG: u16 = tcp::flags::URG;
 
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
@@ -24,6 +25,7 @@ pub(super) struct Frame {
     pub(super) ack: u32,
     pub(super) flags: u16,
     pub(super) window: u16,
+    pub(super) urgent: u16,
     pub(super) options: Vec<u8>,
     pub(super) corrupt: bool,
     pub(super) payload: Vec<u8>,
@@ -42,6 +44,7 @@ impl Frame {
             ack: 0,
             flags: ACK,
             window: 60_000,
+            urgent: 0,
             options: Vec::new(),
             corrupt: false,
             payload: Vec::new(),
@@ -73,6 +76,11 @@ impl Frame {
 
     pub(super) fn window(&self, window: u16) -> Self {
         Self { window, ..self.clone() }
+    }
+
+    /// With the flag and a pointer.
+    pub(super) fn urgent(&self, urgent: u16) -> Self {
+        Self { urgent, flags: self.flags | URG, ..self.clone() }
     }
 
     pub(super) fn options(&self, options: &[u8]) -> Self {
@@ -157,10 +165,11 @@ impl Frame {
         segment.set_header_len(header_len);
         segment.set_flags(self.flags);
         segment.set_window(self.window);
+        segment.set_urgent(self.urgent);
         let [src, dst] = self.ends.map(|end| Ipv4Addr::new(10, 0, 0, end));
         segment.fill_checksum(checksum::pseudo_v4(src, dst, ip_protocol::TCP, len));
         if self.corrupt {
-            segment.set_urgent(0x5555);
+            segment.set_urgent(self.urgent ^ 0x5555);
         }
         bytes
     }

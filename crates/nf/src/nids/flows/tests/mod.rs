@@ -8,6 +8,7 @@ mod floods;
 mod flows;
 mod frames;
 mod overlaps;
+mod urgent;
 
 use super::{Direction, Facts, Flows, Limits, Stream, Tracked};
 use frames::Frame;
