@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::crew::Crew;
 use crate::device::{Launches, Mirrors, lane_memory};
 use crate::idle::Idle;
-use crate::ingress::{Feed, Ingress, Step};
+use crate::ingress::{Feed, Ingress, Sampled, Step};
 use crate::lane::Lane;
 use crate::merge::Merge;
 use crate::queue::{BatchQueue, Queue};
@@ -252,7 +252,9 @@ fn run_shared(
         exits.push((output, pool));
         lanes.push(lane);
     }
-    let ingress = Ingress::new(ports.0, feeds, None, chain, settings, clock);
+    let samplers = chain.instances.iter().filter_map(|i| i.function.sampler()).collect();
+    let source = Sampled::around(ports.0, samplers, clock);
+    let ingress = Ingress::new(source, feeds, None, chain, settings, clock);
     let merge =
         Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, ReadWrite, Shard, StateKey};
 
-use crate::{About, Emit, Kernels, Outputs, Report, TableSize};
+use crate::{About, Emit, Kernels, Outputs, Report, Sampler, TableSize};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -74,6 +74,11 @@ pub trait Function: Any + Send + Sync {
     fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         let _ = outputs;
         Ok(None)
+    }
+
+    /// Looks at the first frames of the input, before the function gets any.
+    fn sampler(&self) -> Option<Box<dyn Sampler>> {
+        None
     }
 
     /// Whether its report writes to [`Outputs::alerts`].

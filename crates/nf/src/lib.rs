@@ -26,6 +26,7 @@ mod outputs;
 pub mod reassembly;
 mod report;
 pub mod router;
+mod sampler;
 mod shares;
 mod sources;
 mod tables;
@@ -44,6 +45,7 @@ pub use kernels::{
 };
 pub use outputs::{LineBuffer, Lines, Outputs, SharedLines};
 pub use report::{Cell, Report, Table};
+pub use sampler::Sampler;
 pub use tables::TableSize;
 
 /// What is known of a function before one is built.

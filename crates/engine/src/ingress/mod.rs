@@ -9,6 +9,7 @@ mod desk;
 mod feed;
 mod kept;
 mod packet_clock;
+mod sampled;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use warpline_io::{Burst, Given, Source};
 use self::desk::Desk;
 pub(crate) use self::feed::Feed;
 pub use self::packet_clock::TimeCounts;
+pub(crate) use self::sampled::Sampled;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
 use crate::stats::{EndedBy, Part};

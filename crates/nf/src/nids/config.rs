@@ -70,9 +70,9 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "checksum",
-        allowed: "ignore | check",
-        default: "ignore",
-        help: "check: packets whose checksums are wrong are not looked into",
+        allowed: "auto | ignore | check",
+        default: "auto",
+        help: "check: streams lack TCP packets with wrong checksums; auto: unless those are usual",
     },
     Key {
         name: "overlap",
@@ -201,8 +201,16 @@ pub(super) struct Config {
     pub(super) is_strict: bool,
     pub(super) rules_min: usize,
     pub(super) matcher: Choice,
+/// Which checksums of TCP are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checksum {
+    Auto,
+    Ignore,
+    Check,
+}
+
     pub(super) cache: Option<Cache>,
-    pub(super) checks_checksums: bool,
+    pub(super) checksum: Checksum,
     pub(super) overlap: Overlap,
     pub(super) by_vlan: bool,
     pub(super) midstream: bool,
@@ -235,7 +243,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         rules_min: section.integer("rules_min", 0..=10_000_000, 0) as usize,
         matcher: section.choice("matcher", MATCHERS, Choice::Auto),
         cache: cache(section),
-        checks_checksums: section.choice("checksum", &[("ignore", false), ("check", true)], false),
+        checksum: section.choice("checksum", CHECKSUMS, Checksum::Auto),
         overlap: section.choice("overlap", OVERLAPS, Overlap::Windows),
         by_vlan: section.boolean("vlan_tracking", true),
         midstream: section.boolean("midstream", false),

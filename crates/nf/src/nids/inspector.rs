@@ -108,7 +108,8 @@ impl Inspector {
         let decides = tables.known.iter().any(|known| known.decides);
         Self {
             generation: tables.generation.number(),
-            flows: Flows::new(&limits::flows(config, shard), shard.index() as u8)
+            flows: Flows::new(&limits::flows(config, shard), tables.seed)
+                .unless(tables.offload.clone())
                 .telling_ends_of(FlowState::has_shared),
             waiting: Pool::new(limits::waiting(config, shard)),
             xbits: XBits::new(share(config.xbits)),
@@ -188,10 +189,6 @@ impl Inspector {
             _ => {}
         }
         let mut at = at(seen, tracked, seen.packet.timestamp());
-        if matches!(at.tracked, Some(Tracked { stream: Stream::Refused(Why::Checksum), .. })) {
-            // Its receiver won't look into it either.
-            return Verdict::Forward;
-        }
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             self.find_rules(&at, found, asked);

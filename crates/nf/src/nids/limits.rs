@@ -2,7 +2,7 @@
 
 use warpline_packet::Shard;
 
-use super::config::{Config, Overlap};
+use super::config::{Checksum, Config, Overlap};
 use super::flows;
 use super::waiting;
 use crate::reassembly::{self, Reassembly};
@@ -34,7 +34,7 @@ pub(super) fn flows(config: &Config, shard: Shard) -> flows::Limits {
         urgent: config.urgent,
         urgent_limit: config.urgent_limit,
         midstream: config.midstream,
-        checksum: config.checks_checksums,
+        checksum: config.checksum != Checksum::Ignore,
         timeouts: flows::Timeouts::default(),
     }
 }

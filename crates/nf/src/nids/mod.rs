@@ -16,6 +16,7 @@ mod kernels;
 mod limits;
 mod load;
 pub mod matcher;
+mod offload;
 pub mod report;
 pub mod rules;
 mod scan;
@@ -32,12 +33,13 @@ use std::sync::Arc;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, ScratchWord, Shard, StateKey};
 
+use self::offload::Judge;
 use self::report::{AlertConfig, AlertReport};
 use self::shard::NidsShard;
 use self::tables::Tables;
 use crate::{
-    About, Definition, Emits, Function, Kernels, Outputs, Report, Resources, Section, State,
-    TableSize,
+    About, Definition, Emits, Function, Kernels, Outputs, Report, Resources, Sampler, Section,
+    State, TableSize,
 };
 
 /// The function's manual.
@@ -161,6 +163,11 @@ impl Function for Nids {
     fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         let config = self.tables.config.alerts();
         Ok(Some(Box::new(AlertReport::open(&config, &self.tables.generation, outputs)?)))
+    }
+
+    fn sampler(&self) -> Option<Box<dyn Sampler>> {
+        let decision = self.tables.offload.as_ref()?;
+        Some(Box::new(Judge::new(decision)))
     }
 
     fn alerts(&self) -> bool {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use warpline_packet::wire::tcp;
 
-use super::config::Config;
+use super::config::{Checksum, Config};
 use super::detect::{self, Broken, Detector, Reach, reach};
 use super::groups::{Anchor, Groups, When};
 use super::matcher::{Pattern, fast_pattern};
 use super::report::{Generation, Policy, Reported};
+use super::offload::Offload;
 use super::rules::{
     Action, Bits, BitsHow, Effect, FlowTest, PacketTest, PayloadTest, Rule, ThresholdFile, Track,
     XTrack,
@@ -22,6 +23,8 @@ pub(super) struct Tables {
     pub(super) generation: Generation,
     pub(super) known: Box<[Known]>,
     /// Whether a rule answers packets.
+    /// Whether wrong checksums are believed, where the input's first packets decide that.
+    pub(super) offload: Option<Arc<Offload>>,
     pub(super) rejects: bool,
     /// Whether something is counted over more than the two ends of a flow, so that state can't be divided.
     pub(super) is_whole: bool,
@@ -73,8 +76,11 @@ impl Tables {
         let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
         let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
             || reported.iter().any(|own| own.policy.may_reject());
-        let generation = Generation::new(reported);
-        Ok((Self { config, detector, groups, generation, known, rejects, is_whole }, broken))
+        let generation = Generation::new(reported, names);
+        let offload = (config.checksum == Checksum::Auto).then(Arc::default);
+        let tables =
+            Self { config, detector, groups, generation, known, offload, rejects, seed, is_whole };
+        Ok((tables, broken))
     }
 
     /// All rules, as they are reported.

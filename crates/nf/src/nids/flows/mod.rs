@@ -48,6 +48,8 @@ pub use segment::{Ends, FlowPacket};
 pub use side::Window;
 pub use urgent::{Urgent, UrgentLimit};
 
+use super::offload::Offload;
+use crate::keyed::HashKey;
 use blocks::Blocks;
 use connection::End;
 use held::Held;
@@ -62,7 +64,10 @@ pub struct Flows<V> {
     timeouts: Timeouts,
     picks_up: bool,
     checks: bool,
-    shard: u8,
+    /// Decides whether checksums count after all.
+    offload: Option<Arc<Offload>>,
+    /// By what flows are named.
+    key: HashKey,
     /// Whether the caller is to hear of a flow's end because of what it keeps of it.
     is_told: fn(&V) -> bool,
     /// How the connection of the packet at hand had ended before that.
@@ -82,7 +87,8 @@ impl<V: Default + Clone> Flows<V> {
             timeouts: limits.timeouts,
             picks_up: limits.midstream,
             checks: limits.checksum,
-            shard,
+            offload: None,
+            key: HashKey::of_seed(seed, FLOW_NAMES),
             is_told: |_| false,
             end_before: None,
             now: Instant::ZERO,
@@ -94,6 +100,12 @@ impl<V: Default + Clone> Flows<V> {
     #[must_use]
     pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
         Self { is_told, ..self }
+    }
+
+    /// With checksums ignored once `offload` decides that.
+    #[must_use]
+    pub fn unless(self, offload: Option<Arc<Offload>>) -> Self {
+        Self { offload, ..self }
     }
 
     /// Bytes that [`Flows::new`] takes with these limits.
@@ -374,7 +386,8 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     fn is_corrupt(&self, packet: &FlowPacket<'_>) -> bool {
-        self.checks && packet.is_corrupt()
+        let is_usual = || self.offload.as_ref().is_some_and(|offload| offload.is_usual());
+        self.checks && !is_usual() && packet.is_corrupt()
     }
 
     fn track(

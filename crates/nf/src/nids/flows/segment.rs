@@ -128,6 +128,15 @@ impl<'a> FlowPacket<'a> {
         self.key.ends().addresses
     }
 
+    /// Of a TCP packet, whether its checksum is right. `Some(None)` for packets cut by the capture,
+    /// resets, and packets with neither data nor SYN: some systems always fill in those checksums.
+    pub(in super::super) fn sent(&self) -> Option<Option<bool>> {
+        let segment = self.segment.as_ref()?;
+        let has_more = !segment.payload.is_empty() || segment.has(tcp::flags::SYN);
+        let counts = has_more && !segment.has(tcp::flags::RST) && !segment.whole.is_empty();
+        Some(counts.then(|| !self.is_corrupt()))
+    }
+
     /// Whether its TCP checksum is wrong, as far as can be told.
     pub(super) fn is_corrupt(&self) -> bool {
         let Some(whole) = self.segment.map(|segment| segment.whole) else { return false };

@@ -10,6 +10,7 @@ mod flows;
 mod frames;
 mod gaps;
 mod headers;
+mod offload;
 mod payloads;
 mod property;
 mod reloads;

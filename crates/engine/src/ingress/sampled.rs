@@ -1,0 +1,348 @@
+//! A source that shows its first frames to samplers ([`Sampler`]) before it gives any of them.
+//!
+//! It holds frames until all samplers have enough: at most [`HELD_FRAMES`] frames of [`HELD_BYTES`]
+//! together. So a decision depends on the frames alone. If the source pauses for [`PAUSE_MAX`], the
+//! samplers decide by the frames so far. The frames continue, and samplers see later ones as they
+//! pass.
+
+use std::time::Duration;
+
+use warpline_io::{Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, Source, SourceError};
+use warpline_nf::Sampler;
+use warpline_packet::Instant;
+
+use super::kept::Kept;
+use crate::clock::Clock;
+
+/// Frames that wait at most, and their bytes.
+const HELD_FRAMES: usize = 1 << 14;
+const HELD_BYTES: usize = 16 << 20;
+/// How long the first frames wait for others.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+pub(crate) struct Sampled {
+    source: Box<dyn Source>,
+    samplers: Vec<Box<dyn Sampler>>,
+    /// Frames that wait, and those given last.
+    kept: Kept,
+    kept_bytes: usize,
+    given: usize,
+    state: State,
+    /// How the source ended while frames waited.
+    end: Option<Result<(), SourceError>>,
+    /// When the source paused first.
+    paused: Option<u64>,
+    clock: Clock,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Frames wait.
+    Holding,
+    /// They go on, and samplers want to see more.
+    Watching,
+    Done,
+}
+
+impl Sampled {
+    /// `source` with samplers, or as it is without any.
+    pub(crate) fn around(
+        source: Box<dyn Source>,
+        samplers: Vec<Box<dyn Sampler>>,
+        clock: Clock,
+    ) -> Box<dyn Source> {
+        if samplers.is_empty() {
+            return source;
+        }
+        Box::new(Self {
+            source,
+            samplers,
+            kept: Kept::default(),
+            kept_bytes: 0,
+            given: 0,
+            state: State::Holding,
+            end: None,
+            paused: None,
+            clock,
+        })
+    }
+
+    /// Holds the next frames of the source; `Some` is how long to wait if it has none for now.
+    fn hold(&mut self) -> Option<Duration> {
+        let mut burst = Burst::new();
+        let given = self.source.burst(&mut burst);
+        let wants_more = show(&mut self.samplers, burst.frames());
+        for frame in burst.frames() {
+            self.kept.keep(frame, Instant::ZERO);
+            self.kept_bytes += frame.bytes.len();
+        }
+        drop(burst);
+        match given {
+            Ok(Given::Frames) => {
+                let is_full = self.kept.len() >= HELD_FRAMES || self.kept_bytes >= HELD_BYTES;
+                self.paused = None;
+                if !wants_more || is_full {
+                    self.release(State::Done);
+                }
+                None
+            }
+            Ok(Given::Idle(wait)) if self.kept.is_empty() => Some(wait),
+            Ok(Given::Idle(wait)) => {
+                let now = self.clock.now();
+                let waited = Duration::from_nanos(now - *self.paused.get_or_insert(now));
+                let left = PAUSE_MAX.saturating_sub(waited);
+                if left.is_zero() {
+                    self.release(State::Watching);
+                    return None;
+                }
+                Some(wait.min(left))
+            }
+            Ok(Given::End) => self.ended(Ok(())),
+            Err(error) => self.ended(Err(error)),
+        }
+    }
+
+    fn ended(&mut self, end: Result<(), SourceError>) -> Option<Duration> {
+        self.end = Some(end);
+        self.release(State::Done);
+        None
+    }
+
+    fn release(&mut self, state: State) {
+        self.state = state;
+        self.samplers.iter_mut().for_each(|sampler| sampler.decide());
+    }
+
+    /// Has frames wait as long as they have to; `Some` as with [`Self::hold`].
+    fn settle(&mut self) -> Option<Duration> {
+        self.kept.forget(std::mem::take(&mut self.given));
+        if self.kept.is_empty() && self.state != State::Holding && self.kept_bytes > 0 {
+            (self.kept, self.kept_bytes) = (Kept::default(), 0);
+        }
+        while self.state == State::Holding {
+            let wait = self.hold();
+            if wait.is_some() {
+                return wait;
+            }
+        }
+        None
+    }
+}
+
+/// Shows frames to samplers until all have enough; returns whether some want more.
+fn show(samplers: &mut [Box<dyn Sampler>], frames: &[Frame<'_>]) -> bool {
+    let mut wants_more = true;
+    for frame in frames {
+        if !wants_more {
+            break;
+        }
+        let bytes = &frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)];
+        let wire_len = (frame.wire_len as usize).max(frame.bytes.len());
+        wants_more = samplers
+            .iter_mut()
+            .fold(false, |wants, sampler| sampler.take(bytes, frame.link, wire_len) | wants);
+    }
+    wants_more
+}
+
+impl Source for Sampled {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        if let Some(wait) = self.settle() {
+            return Ok(Next::Idle(wait));
+        }
+        if self.kept.is_empty() {
+            return match self.end.take() {
+                None => self.source.next(),
+                Some(end) => end.map(|()| Next::End),
+            };
+        }
+        self.given = 1;
+        Ok(self.kept.frames().next().map_or(Next::End, |(frame, _)| Next::Frame(frame)))
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        if let Some(wait) = self.settle() {
+            return Ok(Given::Idle(wait));
+        }
+        if !self.kept.is_empty() {
+            let mut bytes = 0;
+            let fits = |(frame, _): &(Frame<'a>, Instant)| {
+                bytes += frame.bytes.len();
+                bytes <= FRAME_LEN_MAX
+            };
+            let count = &mut self.given;
+            for (frame, _) in self.kept.frames().take_while(fits) {
+                if !burst.push(frame) {
+                    break;
+                }
+                *count += 1;
+            }
+            return Ok(Given::Frames);
+        }
+        if let Some(end) = self.end.take() {
+            return end.map(|()| Given::End);
+        }
+        let given = self.source.burst(burst);
+        if self.state == State::Watching {
+            let wants_more = show(&mut self.samplers, burst.frames());
+            self.samplers.iter_mut().for_each(|sampler| sampler.decide());
+            self.state = if wants_more { State::Watching } else { State::Done };
+        }
+        given
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let told = self.samplers.iter().filter_map(|sampler| sampler.told());
+        self.source.warnings().into_iter().chain(told).collect()
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        self.source.finish()
+    }
+
+    fn drops_when_full(&self) -> bool {
+        self.source.drops_when_full()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        self.source.interfaces()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use warpline_packet::LinkType;
+
+    use super::*;
+
+    /// One call of a source: it gives so many frames, pauses or fails.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Frames(usize),
+        Pause,
+        Fail,
+    }
+
+    struct Script {
+        acts: Vec<Act>,
+        at: usize,
+        number: u8,
+        room: Vec<[u8; 3]>,
+    }
+
+    impl Source for Script {
+        fn next(&mut self) -> Result<Next<'_>, SourceError> {
+            Ok(Next::End)
+        }
+
+        fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+            let Some(&act) = self.acts.get(self.at) else { return Ok(Given::End) };
+            self.at += 1;
+            match act {
+                Act::Pause => return Ok(Given::Idle(Duration::from_millis(1))),
+                Act::Fail => return Err(SourceError::Io(std::io::ErrorKind::TimedOut.into())),
+                Act::Frames(count) => {
+                    self.room = (0..count as u8).map(|at| [self.number + at; 3]).collect();
+                    self.number += count as u8;
+                }
+            }
+            for bytes in &self.room {
+                let timestamp = Instant::from_nanos(u64::from(bytes[0]));
+                let link = LinkType::ETHERNET;
+                burst.push(Frame { bytes, timestamp, wire_len: 3, link, interface: 0 });
+            }
+            Ok(Given::Frames)
+        }
+    }
+
+    /// Wants so many frames, and writes down what it got and when it decided.
+    struct Counting(usize, Arc<Mutex<Vec<String>>>);
+
+    impl Sampler for Counting {
+        fn take(&mut self, frame: &[u8], _: LinkType, _: usize) -> bool {
+            self.1.lock().unwrap().push(format!("saw {}", frame[0]));
+            self.0 -= 1;
+            self.0 > 0
+        }
+
+        fn decide(&mut self) {
+            self.1.lock().unwrap().push("decided".into());
+        }
+
+        fn told(&self) -> Option<String> {
+            None
+        }
+    }
+
+    /// All that happens, in order; every pause is looked at again until it is over.
+    fn told(wanted: usize, acts: &[Act]) -> Vec<String> {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let script = Script { acts: acts.to_vec(), at: 0, number: 0, room: Vec::new() };
+        let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(wanted, Arc::clone(&told)))];
+        let mut source = Sampled::around(Box::new(script), samplers, Clock::start());
+        loop {
+            let mut burst = Burst::new();
+            let given = source.burst(&mut burst);
+            let mut told = told.lock().unwrap();
+            told.extend(burst.frames().iter().map(|frame| {
+                assert_eq!(frame.timestamp.as_nanos(), u64::from(frame.bytes[0]));
+                format!("gave {}", frame.bytes[0])
+            }));
+            match given {
+                Ok(Given::End) => break,
+                Ok(_) => {}
+                Err(_) => told.push("failed".into()),
+            }
+        }
+        Arc::into_inner(told).map(|told| told.into_inner().unwrap()).unwrap_or_default()
+    }
+
+    #[test]
+    fn nothing_goes_on_before_it_is_decided() {
+        use Act::{Fail, Frames, Pause};
+        let cases: &[(usize, &[Act], &str)] = &[
+            (
+                3,
+                &[Frames(2), Frames(2), Frames(1)],
+                "saw 0,saw 1,saw 2,decided,gave 0,gave 1,gave 2,gave 3,gave 4",
+            ),
+            (9, &[Frames(2), Frames(1)], "saw 0,saw 1,saw 2,decided,gave 0,gave 1,gave 2"),
+            (2, &[Pause, Frames(1), Pause, Frames(1)], "saw 0,saw 1,decided,gave 0,gave 1"),
+            (9, &[Frames(1), Fail, Frames(1)], "saw 0,decided,gave 0,failed,gave 1"),
+            (9, &[], "decided"),
+        ];
+        for (wanted, acts, expected) in cases {
+            let told = told(*wanted, acts);
+            assert_eq!(told.join(","), *expected, "{acts:?}");
+        }
+    }
+
+    #[test]
+    fn a_pause_lets_frames_go_on() {
+        let script = Script { acts: vec![Act::Frames(1)], at: 0, number: 0, room: Vec::new() };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut source = Sampled {
+            source: Box::new(script),
+            samplers: vec![Box::new(Counting(3, Arc::clone(&told)))],
+            kept: Kept::default(),
+            kept_bytes: 0,
+            given: 0,
+            state: State::Holding,
+            end: None,
+            paused: None,
+            clock: Clock::start(),
+        };
+        assert_eq!(source.hold(), None);
+        source.release(State::Watching);
+        let mut burst = Burst::new();
+        assert!(matches!(source.burst(&mut burst), Ok(Given::Frames)));
+        assert_eq!(burst.frames().len(), 1);
+        assert_eq!(*told.lock().unwrap(), ["saw 0", "decided"]);
+    }
+}
