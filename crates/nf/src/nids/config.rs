@@ -291,14 +291,6 @@ const MATCHERS: &[(&str, Choice)] = &[
     ("dense", Choice::Dense),
     ("compact", Choice::Compact),
 ];
-const OVERLAPS: &[(&str, Overlap)] = &[
-    ("first", Overlap::First),
-    ("last", Overlap::Last),
-    ("bsd", Overlap::Bsd),
-    ("linux", Overlap::Linux),
-    ("windows", Overlap::Windows),
-    ("solaris", Overlap::Solaris),
-];
 const URGENT: &[(&str, Urgent)] = &[
     ("oob", Urgent::OutOfBand),
     ("pointer", Urgent::Pointer),
@@ -310,3 +302,11 @@ const URGENT_LIMITS: &[(&str, UrgentLimit)] =
     &[("drop", UrgentLimit::Drop), ("inline", UrgentLimit::Inline), ("gap", UrgentLimit::Gap)];
 const CHECKSUMS: &[(&str, Checksum)] =
     &[("auto", Checksum::Auto), ("ignore", Checksum::Ignore), ("check", Checksum::Check)];
+const OVERLAPS: &[(&str, Overlap)] = &[
+    ("first", Overlap::First),
+    ("last", Overlap::Last),
+    ("bsd", Overlap::Bsd),
+    ("linux", Overlap::Linux),
+    ("windows", Overlap::Windows),
+    ("solaris", Overlap::Solaris),
+];

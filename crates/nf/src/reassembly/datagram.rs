@@ -28,18 +28,18 @@ pub(super) struct Datagrams {
 
 /// What is known of a datagram.
 #[derive(Clone, Copy, Default)]
-struct State {
+pub(super) struct State {
     version: u8,
     /// Bytes of its head, and where the IP header starts in it; 0 until the first fragment came.
     head_len: usize,
     l3: usize,
     /// Bytes that came, and where the farthest of them end.
-    received: usize,
-    end: usize,
+    pub(super) received: usize,
+    pub(super) end: usize,
     /// Bytes that there are in all, once the last fragment came.
-    total: Option<usize>,
+    pub(super) total: Option<usize>,
     /// One bit for each codepoint of congestion notification that came.
-    ecns: u8,
+    pub(super) ecns: u8,
     /// Why nothing more of it is taken.
     refused: Option<Why>,
 }
@@ -58,11 +58,11 @@ pub(super) enum Added {
 }
 
 /// One datagram's part of the memory.
-struct Parts<'a> {
-    state: &'a mut State,
+pub(super) struct Parts<'a> {
+    pub(super) state: &'a mut State,
     bytes: &'a mut [u8],
-    came: &'a mut [u64],
-    starts: &'a mut [u64],
+    pub(super) came: &'a mut [u64],
+    pub(super) starts: &'a mut [u64],
     owners: &'a mut [Span],
     overlap: Overlap,
     len_max: usize,
@@ -83,9 +83,15 @@ impl Datagrams {
 
     /// Does this with fragments that overlap from here on.
     pub(super) fn set_overlap(&mut self, overlap: Overlap) {
-        let units = if overlap == Overlap::Refuse { 0 } else { self.len_max.div_ceil(UNIT) };
+        let has_owners = !matches!(overlap, Overlap::Refuse | Overlap::Linux);
+        let units = if has_owners { self.len_max.div_ceil(UNIT) } else { 0 };
         self.owners = vec![Span::default(); self.states.len() * units].into_boxed_slice();
         self.overlap = overlap;
+    }
+
+    /// The policy for overlapping fragments.
+    pub(super) fn overlap(&self) -> Overlap {
+        self.overlap
     }
 
     /// Forgets what was at `place`, for another datagram.
@@ -107,8 +113,10 @@ impl Datagrams {
         if let Some(why) = parts.state.refused {
             return Err(why);
         }
-        if parts.overlap != Overlap::Refuse {
-            return parts.lay(piece);
+        match parts.overlap {
+            Overlap::Refuse => {}
+            Overlap::Linux => return parts.queue(piece),
+            _ => return parts.lay(piece),
         }
         let added = parts.add(piece);
         parts.state.refused = added.err();
@@ -201,7 +209,7 @@ impl Parts<'_> {
     }
 
     /// Refuses what is too long for the memory or for an IP packet, as far as can be known yet.
-    fn check_len(&self, piece: &Piece<'_>) -> Result<(), Why> {
+    pub(super) fn check_len(&self, piece: &Piece<'_>) -> Result<(), Why> {
         let (head_len, l3) = match piece.offset {
             0 => (piece.head.bytes.len(), piece.head.l3),
             _ => (self.state.head_len, self.state.l3),
@@ -239,7 +247,7 @@ impl Parts<'_> {
     }
 
     /// Copies a fragment that doesn't overlap and isn't too long.
-    fn put(&mut self, piece: &Piece<'_>) {
+    pub(super) fn put(&mut self, piece: &Piece<'_>) {
         let at = HEAD_LEN_MAX + piece.offset;
         if let Some(room) = self.bytes.get_mut(at..at + piece.data.len()) {
             room.copy_from_slice(piece.data);
@@ -252,7 +260,7 @@ impl Parts<'_> {
         }
     }
 
-    fn note_end(&mut self, piece: &Piece<'_>) {
+    pub(super) fn note_end(&mut self, piece: &Piece<'_>) {
         self.state.end = self.state.end.max(piece.end());
         if !piece.more {
             self.state.total = Some(piece.end());

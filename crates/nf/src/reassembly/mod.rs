@@ -19,6 +19,7 @@ mod bits;
 mod datagram;
 mod overlap;
 mod piece;
+mod queue;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -153,12 +154,12 @@ impl Reassembly {
         }
         self.counters.fragments += 1;
         self.expire(packet.timestamp());
-        let Some(mut piece) = Piece::read(packet) else {
-            self.counters.malformed += 1;
-            return Taken::Refused(Why::Malformed);
-        };
+        let Some(mut piece) = Piece::read(packet) else { return self.malformed() };
         if self.by_vlan {
             piece.key.vlans = packet.headers().vlan_ids(packet.frame());
+        }
+        if !piece.is_regular() && !self.amend(&mut piece) {
+            return self.malformed();
         }
         let Some(place) = self.place(&piece) else { return Taken::Refused(Why::TooLong) };
         match self.datagrams.add(place, &piece) {
@@ -178,9 +179,39 @@ impl Reassembly {
             }
             Err(why) => {
                 *self.counters.refused(why) += 1;
+                if self.begins_anew() {
+                    self.table.remove(place);
+                }
                 Taken::Refused(why)
             }
         }
+    }
+
+    fn malformed(&mut self) -> Taken<'_> {
+        self.counters.malformed += 1;
+        Taken::Refused(Why::Malformed)
+    }
+
+    /// Whether what a refused fragment discards is forgotten at once, and later ones begin a
+    /// datagram.
+    fn begins_anew(&self) -> bool {
+        self.datagrams.overlap() == Overlap::Linux
+    }
+
+    /// What Linux does with a fragment that isn't regular: whether something is left of it.
+    fn amend(&mut self, piece: &mut Piece<'_>) -> bool {
+        if !self.begins_anew() {
+            return false;
+        }
+        if piece.key.version == 4 && piece.more {
+            piece.cut_to_units();
+        }
+        if piece.data.is_empty()
+            && let Some(place) = self.table.find(&piece.key)
+        {
+            self.table.remove(place);
+        }
+        piece.is_regular()
     }
 
     /// Gives up the datagrams whose time is over at `now`. [`Reassembly::take`] does so by itself; to call it at ticks

@@ -2,7 +2,8 @@
 //! Novak, "Target-Based Fragmentation Reassembly", 2005).
 
 /// What is done with fragments that overlap. All but the first are for one who listens and wants to see what the
-/// receiver sees: a fragment that disagrees on where the datagram ends is left out by itself, and congestion marks
+/// receiver sees. But for Linux, a fragment that disagrees on where the datagram ends is left out
+/// by itself, and congestion marks
 /// are not looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
@@ -15,7 +16,8 @@ pub enum Overlap {
     Last,
     /// The one that starts first; of two that start together, the one that came first.
     Bsd,
-    /// The one that starts first; of two that start together, the one that came last.
+    /// Both discard their datagram and what came of it, unless all of the one came before in one
+    /// piece: it is left out then.
     Linux,
     /// The one that came first, unless the other starts before it and ends behind it.
     Windows,
@@ -48,10 +50,9 @@ impl Overlap {
     /// Whether the fragment `last` takes what `first`, which came before, has of the same bytes.
     pub(super) fn is_for_last(self, first: Span, last: Span) -> bool {
         match self {
-            Self::Refuse | Self::First => false,
+            Self::Refuse | Self::Linux | Self::First => false,
             Self::Last => true,
             Self::Bsd => last.start < first.start,
-            Self::Linux => last.start <= first.start,
             Self::Windows => last.start < first.start && last.end > first.end,
             Self::Solaris => last.start < first.start && last.end >= first.end,
         }

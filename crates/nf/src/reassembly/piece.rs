@@ -38,7 +38,7 @@ pub(super) struct Piece<'a> {
     /// Where its data belong, in bytes.
     pub(super) offset: usize,
     pub(super) more: bool,
-    /// At least a byte; whole units of eight where more fragments follow.
+    /// See [`Piece::is_regular`].
     pub(super) data: &'a [u8],
     pub(super) head: Head<'a>,
 }
@@ -64,13 +64,22 @@ pub(super) struct Head<'a> {
 impl<'a> Piece<'a> {
     /// What a fragment says; `None` where it lies or was cut.
     pub(super) fn read(packet: &'a Packet<'_>) -> Option<Self> {
-        let piece = match packet.version() {
-            4 => Self::read_v4(packet)?,
-            6 => Self::read_v6(packet)?,
-            _ => return None,
-        };
-        let is_whole_units = !piece.more || piece.data.len().is_multiple_of(UNIT);
-        (is_whole_units && !piece.data.is_empty()).then_some(piece)
+        match packet.version() {
+            4 => Self::read_v4(packet),
+            6 => Self::read_v6(packet),
+            _ => None,
+        }
+    }
+
+    /// Whether it has data, and whole units of eight where more fragments follow.
+    pub(super) fn is_regular(&self) -> bool {
+        let is_whole_units = !self.more || self.data.len().is_multiple_of(UNIT);
+        is_whole_units && !self.data.is_empty()
+    }
+
+    /// Leaves whole units of eight, as Linux does with IPv4 where more fragments follow.
+    pub(super) fn cut_to_units(&mut self) {
+        self.data = &self.data[..self.data.len() / UNIT * UNIT];
     }
 
     fn read_v4(packet: &'a Packet<'_>) -> Option<Self> {

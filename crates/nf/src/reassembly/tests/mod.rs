@@ -2,6 +2,7 @@
 
 mod cases;
 mod fragments;
+mod linux;
 mod model;
 mod overlap;
 mod random;
