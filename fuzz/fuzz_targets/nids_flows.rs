@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
         ..Limits::default()
     };
     let mut listener = Listener {
-        flows: Flows::new(&limits, 0),
+        flows: Flows::new(&limits, warpline_packet::Seed::default()),
         ends: HashMap::new(),
         established: HashSet::new(),
     };

@@ -36,6 +36,16 @@ impl HashKey {
         let hash = mix(b ^ rest, a ^ key.rotate_left(48) ^ 0x9e37_79b9_7f4a_7c15);
         (hash >> 32) as u32 ^ hash as u32
     }
+
+    /// Of several numbers.
+    pub(crate) fn of_all<const N: usize>(self, words: [u64; N]) -> u64 {
+        let Self(key) = self;
+        let next = |hash: u64, (place, word): (u32, u64)| {
+            mix(hash ^ word, key.rotate_left(8 * place + 4) ^ 0x9e37_79b9_7f4a_7c15)
+        };
+        let hash = (0..).zip(words).fold(key ^ 0xbf58_476d_1ce4_e5b9, next);
+        mix(hash ^ key.rotate_left(32), 0x94d0_49bb_1331_11eb)
+    }
 }
 
 /// Both halves of a product, together.

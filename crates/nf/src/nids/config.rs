@@ -182,6 +182,12 @@ pub(super) const KEYS: &[Key] = &[
         default: "false",
         help: "an alert in EVE's form holds the frame's Ethernet addresses",
     },
+    Key {
+        name: "metadata",
+        allowed: "true or false",
+        default: "true",
+        help: "an alert in EVE's form holds metadata, flowbits and flowints",
+    },
 ];
 
 /// Which of overlapping bytes count.
@@ -195,12 +201,6 @@ pub(super) enum Overlap {
     Solaris,
 }
 
-/// What the table means, its rule files aside.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Config {
-    pub(super) is_strict: bool,
-    pub(super) rules_min: usize,
-    pub(super) matcher: Choice,
 /// Which checksums of TCP are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksum {
@@ -209,9 +209,17 @@ pub(super) enum Checksum {
     Check,
 }
 
+/// What the table means, its rule files aside.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Config {
+    pub(super) is_strict: bool,
+    pub(super) rules_min: usize,
+    pub(super) matcher: Choice,
     pub(super) cache: Option<Cache>,
     pub(super) checksum: Checksum,
     pub(super) overlap: Overlap,
+    pub(super) urgent: Urgent,
+    pub(super) urgent_limit: UrgentLimit,
     pub(super) by_vlan: bool,
     pub(super) midstream: bool,
     pub(super) flows: usize,
@@ -226,8 +234,6 @@ pub(super) enum Checksum {
     pub(super) told: EveOptions,
 }
 
-    pub(super) urgent: Urgent,
-    pub(super) urgent_limit: UrgentLimit,
 impl Config {
     /// Bytes of the longest note of an alert.
     pub(super) fn note_len(&self) -> usize {
@@ -245,6 +251,8 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         cache: cache(section),
         checksum: section.choice("checksum", CHECKSUMS, Checksum::Auto),
         overlap: section.choice("overlap", OVERLAPS, Overlap::Windows),
+        urgent: section.choice("urgent", URGENT, Urgent::default()),
+        urgent_limit: section.choice("urgent_limit", URGENT_LIMITS, UrgentLimit::default()),
         by_vlan: section.boolean("vlan_tracking", true),
         midstream: section.boolean("midstream", false),
         flows: section.integer("flows", 64..=1 << 24, 1 << 18) as usize,
@@ -259,11 +267,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         told: EveOptions {
             payload: section.integer("payload", 0..=2048, 0) as usize,
             payload_printable: section.integer("payload_printable", 0..=2048, 0) as usize,
-        urgent: section.choice("urgent", URGENT, Urgent::default()),
-        urgent_limit: section.choice("urgent_limit", URGENT_LIMITS, UrgentLimit::default()),
             packet: section.integer("packet", 0..=2048, 0) as usize,
             ether: section.boolean("ether", false),
-            metadata: false,
+            metadata: section.boolean("metadata", true),
         },
     };
     let outputs = [("eve", &config.eve), ("fast_log", &config.fast_log), ("hits", &config.hits)];

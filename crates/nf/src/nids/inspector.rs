@@ -21,7 +21,7 @@ use super::detect::{FlowFacts, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
 use super::limits;
-use super::report::{Rejecter, Thresholds};
+use super::report::{Decision, Rejecter, Thresholds};
 use super::tables::Tables;
 use super::waiting::Pool;
 use crate::Emit;
@@ -67,6 +67,8 @@ pub(super) struct Inspector {
     scratch: Scratch,
     note: Box<[u8]>,
     notes: Notes,
+    /// Matches of the packet at hand, noted once all rules were asked.
+    untold: Vec<Untold>,
     pub(super) counts: Counts,
 }
 
@@ -91,7 +93,17 @@ struct At<'a> {
     now: Instant,
 }
 
+/// A match, and what was decided of it.
+#[derive(Clone, Copy)]
+struct Untold {
+    matched: Matched,
+    is_first: bool,
+    decision: Option<Decision>,
+    verdict: Verdict,
+}
+
 /// A rule that matched.
+#[derive(Clone, Copy)]
 struct Matched {
     rule: u32,
     is_stream: bool,
@@ -118,6 +130,7 @@ impl Inspector {
             scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
             note: vec![0; tables.config.note_len()].into(),
             notes: Notes::default(),
+            untold: Vec::with_capacity(NOTES_MAX),
             counts: Counts::default(),
             tables: Arc::clone(tables),
         }
@@ -192,7 +205,8 @@ impl Inspector {
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             self.find_rules(&at, found, asked);
-            let verdict = self.ask_all(&mut at, asked, Verdict::Forward, emit);
+            let before = before_rules(&at);
+            let verdict = self.ask_all(&mut at, asked, before, emit);
             if verdict == Verdict::ByRule {
                 self.take_back(&at, asked);
             }
@@ -256,6 +270,14 @@ fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -
     })
 }
 
+/// What becomes of a packet unless a rule says otherwise.
+fn before_rules(at: &At<'_>) -> Verdict {
+    match at.tracked.as_ref().map(|tracked| &tracked.stream) {
+        Some(Stream::Refused(Why::Urgent)) => Verdict::Urgent,
+        _ => Verdict::Forward,
+    }
+}
+
 /// What is known of a packet before any rule is asked.
 fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
     let (grew, is_alone) = match tracked.as_ref().map(|tracked| &tracked.stream) {
@@ -267,14 +289,6 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
         // What the stream refuses its receiver may take all the same: nobody knows that for certain.
         Some(Stream::None | Stream::Untracked | Stream::Refused(_)) | None => (None, true),
         Some(Stream::Held | Stream::Old) => (None, false),
-/// What becomes of a packet unless a rule says otherwise.
-fn before_rules(at: &At<'_>) -> Verdict {
-    match at.tracked.as_ref().map(|tracked| &tracked.stream) {
-        Some(Stream::Refused(Why::Urgent)) => Verdict::Urgent,
-        _ => Verdict::Forward,
-    }
-}
-
     };
     At {
         seen: Some(seen),

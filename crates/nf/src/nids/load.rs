@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use warpline_packet::Seed;
+
 use super::config::{self, Config};
 use super::rules::{self, Configs, Dialect, RuleFile, RuleSet, ThresholdFile, Variables};
 use super::tables::Tables;
@@ -65,7 +67,7 @@ pub(super) fn tables(
     if section.is_broken() {
         return None;
     }
-    let (tables, set) = make(config, set, &thresholds, section)?;
+    let (tables, set) = make((config, resources.seed()), set, &thresholds, section)?;
     if is_strict {
         set.broken.iter().for_each(|broken| section.note(broken.clone()));
     }
@@ -144,12 +146,13 @@ fn not_text(bytes: &[u8]) -> Option<&'static str> {
 
 /// The tables, and the rules without those that could not be made ready.
 fn make(
-    config: Config,
+    config: (Config, Seed),
     mut set: RuleSet,
     thresholds: &ThresholdFile,
     section: &mut Section<'_>,
 ) -> Option<(Tables, RuleSet)> {
-    match Tables::new(config, &mut set.rules, thresholds) {
+    let names = std::mem::take(&mut set.names);
+    match Tables::new(config, &mut set.rules, names, thresholds) {
         Ok((tables, broken)) => {
             leave_out(&mut set, &broken);
             Some((tables, set))

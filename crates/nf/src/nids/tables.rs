@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use warpline_packet::Seed;
 use warpline_packet::wire::tcp;
 
 use super::config::{Checksum, Config};
 use super::detect::{self, Broken, Detector, Reach, reach};
 use super::groups::{Anchor, Groups, When};
 use super::matcher::{Pattern, fast_pattern};
-use super::report::{Generation, Policy, Reported};
 use super::offload::Offload;
+use super::report::{Generation, Policy, Reported};
 use super::rules::{
-    Action, Bits, BitsHow, Effect, FlowTest, PacketTest, PayloadTest, Rule, ThresholdFile, Track,
-    XTrack,
+    Action, Bits, BitsHow, Effect, FlowTest, Names, PacketTest, PayloadTest, Rule, ThresholdFile,
+    Track, XTrack,
 };
 
 /// See the module. Rules go by their number, in the order in which they are asked.
@@ -22,10 +23,12 @@ pub(super) struct Tables {
     pub(super) groups: Groups,
     pub(super) generation: Generation,
     pub(super) known: Box<[Known]>,
-    /// Whether a rule answers packets.
     /// Whether wrong checksums are believed, where the input's first packets decide that.
     pub(super) offload: Option<Arc<Offload>>,
+    /// Whether a rule answers packets.
     pub(super) rejects: bool,
+    /// By what flows are named.
+    pub(super) seed: Seed,
     /// Whether something is counted over more than the two ends of a flow, so that state can't be divided.
     pub(super) is_whole: bool,
 }
@@ -46,8 +49,9 @@ impl Tables {
     /// Of rules in any order. Those that can't be decided are left out and told, by their number among `rules` in the order
     /// that they are in afterwards. The error says why there is no such matcher.
     pub(super) fn new(
-        config: Config,
+        (config, seed): (Config, Seed),
         rules: &mut [Rule],
+        names: Names,
         thresholds: &ThresholdFile,
     ) -> Result<(Self, Vec<Broken>), String> {
         rules.sort_by_cached_key(detect::order);

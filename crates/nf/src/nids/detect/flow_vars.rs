@@ -8,7 +8,7 @@ pub const BITS_MAX: usize = 16;
 pub const INTS_MAX: usize = 6;
 
 /// The `flowbits` and `flowint`s of one flow, in 116 bytes. What finds no room is not set, and counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowVars {
     bits: [Name; BITS_MAX],
     ints: [(Name, u32); INTS_MAX],
@@ -33,9 +33,19 @@ impl FlowVars {
         lost: 0,
     };
 
+    /// The bits that are set, in the order in which they were.
+    pub fn bits(&self) -> &[Name] {
+        &self.bits[..usize::from(self.bits_len)]
+    }
+
+    /// The numbers that are set, in the order in which they were first.
+    pub fn ints(&self) -> &[(Name, u32)] {
+        &self.ints[..usize::from(self.ints_len)]
+    }
+
     /// Whether a bit is set.
     pub fn has(&self, name: Name) -> bool {
-        self.bits[..usize::from(self.bits_len)].contains(&name)
+        self.bits().contains(&name)
     }
 
     /// The number, if it was set.
@@ -62,7 +72,7 @@ impl FlowVars {
     pub fn unset(&mut self, name: Name) {
         let len = usize::from(self.bits_len);
         if let Some(at) = self.bits[..len].iter().position(|other| *other == name) {
-            self.bits.swap(at, len - 1);
+            self.bits.copy_within(at + 1..len, at);
             self.bits_len -= 1;
         }
     }

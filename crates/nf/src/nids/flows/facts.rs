@@ -5,8 +5,6 @@ use warpline_packet::Instant;
 /// What is known of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Its name: no other flow of the run has it, and it doesn't depend on lanes.
-    pub id: u64,
     /// See [`super::Tracked::is_established`], without regard to the packet.
     pub is_established: bool,
     /// Whether a TCP connection was reset or finished from both ends.
@@ -17,7 +15,7 @@ pub struct Facts {
     pub last: Instant,
     /// Packets, by [`super::Direction`].
     pub packets: [u64; 2],
-    /// Bytes of IP packets, by [`super::Direction`].
+    /// Bytes of frames as they were captured, by [`super::Direction`].
     pub bytes: [u64; 2],
     /// Bytes of the streams that were delivered, gaps included, by [`super::Direction`].
     pub stream_len: [u64; 2],

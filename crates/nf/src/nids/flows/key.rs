@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use warpline_packet::Instant;
 use warpline_packet::wire::icmpv4;
 
 use super::outcome::Direction;
@@ -99,6 +100,14 @@ impl Key {
 
     pub(super) fn addresses(&self) -> [u128; 2] {
         self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low))
+    }
+
+    /// All of it and a time, for a hash.
+    pub(super) fn words(&self, time: Instant) -> [u64; 7] {
+        let [[a, b], [c, d]] = self.addresses;
+        let [from, to] = self.ports.map(u64::from);
+        let rest = from << 48 | to << 32 | u64::from(self.protocol) << 8 | u64::from(self.version);
+        [a, b, c, d, self.vlans, rest, time.as_nanos()]
     }
 
     pub(super) fn ports(&self) -> [u16; 2] {

@@ -79,8 +79,8 @@ pub struct Flows<V> {
 }
 
 impl<V: Default + Clone> Flows<V> {
-    /// None yet, with all memory that there will be. `shard` goes into their names.
-    pub fn new(limits: &Limits, shard: u8) -> Self {
+    /// None yet, with all memory that there will be. `seed` goes into their names.
+    pub fn new(limits: &Limits, seed: Seed) -> Self {
         Self {
             table: Table::new(limits.flows),
             memory: Memory::new(limits),
@@ -203,13 +203,13 @@ impl<V: Default + Clone> Flows<V> {
     pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
         let connection = &mut self.table.get_mut(place.0).connection;
         let given_up = connection.given_up(direction);
-        connection.halves[direction as usize].side.next_gap(&mut self.memory, given_up)
+        connection.halves[direction as usize].next_gap(&mut self.memory, given_up)
     }
 
     /// [`Flows::next_gap`] of a flow that ends: nothing closes any gap now.
     pub fn next_gap_at_end(&mut self, place: Place, direction: Direction) -> Option<Gap> {
         let connection = &mut self.table.get_mut(place.0).connection;
-        connection.halves[direction as usize].side.next_gap(&mut self.memory, u64::MAX)
+        connection.halves[direction as usize].next_gap(&mut self.memory, u64::MAX)
     }
 
     /// Between whom packets of a direction go.
@@ -239,12 +239,18 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
+    /// The name of a flow: a hash of who talks to whom, when it began, and the seed. Of 53 bits,
+    /// which all readers of JSON can hold.
+    pub fn id(&self, place: Place) -> u64 {
+        let flow = self.table.get(place.0);
+        self.key.of_all(flow.key.words(flow.started)) >> 11
+    }
+
     /// What is known of a flow.
     pub fn facts(&self, place: Place) -> Facts {
         let flow = self.table.get(place.0);
         let streams = &flow.connection.halves;
         Facts {
-            id: flow.number << 8 | u64::from(self.shard),
             is_established: is_established(flow),
             is_closed: flow.connection.is_closed(),
             started: flow.started,
@@ -436,6 +442,9 @@ impl<V: Default + Clone> Flows<V> {
         tracked
     }
 }
+
+/// The number of the hash that names flows.
+const FLOW_NAMES: u64 = 0x6e69_6473;
 
 const NO_FLOW: Tracked = Tracked {
     place: None,

@@ -20,7 +20,7 @@ pub struct FlowPacket<'a> {
     pub(super) timestamp: Instant,
     /// Its own time, as it was captured.
     pub(super) captured: Instant,
-    /// Bytes of the IP packet, as far as captured.
+    /// Bytes of its frame, as far as captured.
     pub(super) len: u32,
     pub(super) hint: u32,
 }
@@ -73,12 +73,12 @@ impl<'a> FlowPacket<'a> {
         // Each kind is made in one go: a packet put together piece by piece is moved through memory for every piece.
         let is_tcp = headers.protocol == ip_protocol::TCP;
         if !is_tcp && headers.protocol != ip_protocol::UDP {
-            return Self::without_ports(packet, l4, headers, vlans, times, hint);
+            return Self::without_ports((frame, packet), l4, headers, vlans, times, hint);
         }
         let (src, dst) = addresses(packet, headers.version)?;
         let key = Key::new(headers.version, headers.protocol, [src, dst], vlans);
         let key = key.with_ports(ports(l4)?);
-        let len = packet.len() as u32;
+        let len = frame.len() as u32;
         if !is_tcp {
             return Some(Self {
                 key,
@@ -97,7 +97,7 @@ impl<'a> FlowPacket<'a> {
     /// Of ICMP, or of what has no ports at all.
     #[inline(never)]
     fn without_ports(
-        packet: &[u8],
+        (frame, packet): (&[u8], &[u8]),
         l4: &[u8],
         headers: &Headers,
         vlans: u64,
@@ -111,7 +111,7 @@ impl<'a> FlowPacket<'a> {
             (6, ip_protocol::ICMPV6) => own.of_icmp(l4, icmpv6::message::is_error(*l4.first()?))?,
             _ => (own, false),
         };
-        let len = packet.len() as u32;
+        let len = frame.len() as u32;
         Some(Self { key, is_error, segment: None, timestamp, captured, len, hint })
     }
 
@@ -171,6 +171,7 @@ impl<'a> Segment<'a> {
             ack: tcp.ack(),
             flags,
             window: tcp.window(),
+            urgent: if flags & tcp::flags::URG == 0 { 0 } else { tcp.urgent() },
             scale,
             is_fast_open,
             options,
@@ -180,7 +181,6 @@ impl<'a> Segment<'a> {
     }
 
     /// Its sender's clock, where it says that (RFC 7323, 3.2).
-            urgent: if flags & tcp::flags::URG == 0 { 0 } else { tcp.urgent() },
     #[inline]
     pub(super) fn time(&self) -> Option<u32> {
         // Most senders put it so (RFC 7323, appendix A).

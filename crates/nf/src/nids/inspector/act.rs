@@ -17,7 +17,7 @@ impl Inspector {
             return (None, action);
         };
         let about = &reported.about;
-        let flow = at.place().map(|place| flows.facts(place).id);
+        let flow = at.place().map(|place| flows.id(place));
         let what = Match {
             rule: RuleId { gid: about.gid, sid: about.sid, rev: about.rev },
             ends: at.ends(),

@@ -9,7 +9,7 @@ use super::super::report::Decision;
 use super::super::rules::Action;
 use super::super::tables::Known;
 use super::notes::Telling;
-use super::{At, Inspector, Matched, Verdict};
+use super::{At, Inspector, Matched, Untold, Verdict};
 use crate::Emit;
 
 impl Inspector {
@@ -52,12 +52,13 @@ impl Inspector {
             if acts {
                 verdict = self.act(at, &matched, action, verdict, emit);
             }
-            self.note(at, &matched, (decision, action), verdict, emit);
+            self.note(at, matched, (decision, action), verdict);
             if acts && action == Action::Pass {
                 self.counts.passed_by_rule += 1;
                 break;
             }
         }
+        self.tell_all(at, emit);
         verdict
     }
 
@@ -65,17 +66,16 @@ impl Inspector {
     fn note(
         &mut self,
         at: &At<'_>,
-        matched: &Matched,
+        matched: Matched,
         (decision, action): (Option<Decision>, Action),
         verdict: Verdict,
-        emit: &mut Emit<'_>,
     ) {
         let Some(reported) = self.tables.reported().get(matched.rule as usize) else { return };
         let is_pass = action == Action::Pass;
         let telling = Telling::of(&reported.policy, decision, is_pass, at);
         let is_first = self.notes.is_empty();
         match (self.notes.take(telling), telling) {
-            (true, _) => self.tell(at, matched, is_first, decision, verdict, emit),
+            (true, _) => self.untold.push(Untold { matched, is_first, decision, verdict }),
             (false, Telling::Silent) => self.counts.matches_over += 1,
             (false, _) => self.counts.alerts_over += 1,
         }

@@ -3,26 +3,27 @@
 use warpline_packet::wire::{ethernet, vlan};
 use warpline_packet::{Flags, LinkType};
 
-use super::super::detect::Subject;
-use super::super::report::{Alert, Decision, FlowAt, Source};
-use super::{At, Inspector, Matched, Seen, Verdict};
+use super::super::detect::{FlowVars, Subject};
+use super::super::report::{Alert, FlowAt, Source};
+use super::{At, Inspector, Seen, Untold, Verdict};
 use crate::Emit;
 
 impl Inspector {
-    pub(super) fn tell(
-        &mut self,
-        at: &At<'_>,
-        matched: &Matched,
-        is_first: bool,
-        decision: Option<Decision>,
-        verdict: Verdict,
-        emit: &mut Emit<'_>,
-    ) {
+    /// Notes all matches of a packet, with the flow's variables after all rules.
+    pub(super) fn tell_all(&mut self, at: &At<'_>, emit: &mut Emit<'_>) {
+        let mut untold = core::mem::take(&mut self.untold);
+        untold.drain(..).for_each(|untold| self.tell(at, untold, emit));
+        self.untold = untold;
+    }
+
+    fn tell(&mut self, at: &At<'_>, untold: Untold, emit: &mut Emit<'_>) {
+        let Untold { matched, is_first, decision, verdict } = untold;
         let Self { flows, note, generation, tables, .. } = self;
         let [payload_max, frame_max] = tables.config.told.told_len();
         let frame = at.seen.map_or(&[][..], |seen| seen.frame);
         let captured = flows.captured();
-        let facts = at.place().map(|place| flows.facts(place));
+        let flow = at.place().map(|place| (flows.id(place), flows.facts(place)));
+        let vars = at.place().map_or(FlowVars::EMPTY, |place| flows.vars(place).vars);
         let side =
             at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
         let window = side
@@ -40,8 +41,8 @@ impl Inspector {
             src_port,
             dst_port,
             vlans: at.seen.map_or([None; 3], vlans),
-            flow: facts.map(|facts| FlowAt {
-                id: facts.id,
+            flow: flow.map(|(id, facts)| FlowAt {
+                id,
                 to_server: at.facts.to_server == Some(true),
                 packets_to_server: facts.packets[0],
                 packets_to_client: facts.packets[1],
@@ -49,6 +50,7 @@ impl Inspector {
                 bytes_to_client: facts.bytes[1],
                 start: facts.started,
             }),
+            vars,
             is_blocked: verdict != Verdict::Forward,
             is_stream: matched.is_stream,
             is_first,

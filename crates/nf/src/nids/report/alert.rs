@@ -6,6 +6,8 @@ use warpline_packet::wire::ethernet;
 use warpline_packet::{Instant, LinkType};
 
 use super::Decision;
+use crate::nids::detect::{BITS_MAX, FlowVars, INTS_MAX};
+use crate::nids::rules::Name;
 
 /// A rule matched a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Alert<'a> {
     pub vlans: [Option<u16>; 3],
     /// Its flow; `None` where it has none.
     pub flow: Option<FlowAt>,
+    /// What rules set of the flow.
+    pub vars: FlowVars,
     /// The packet is not let through.
     pub is_blocked: bool,
     /// It matched in the stream, not in the packet alone.
@@ -67,7 +71,7 @@ pub enum Source {
 /// What a flow had come to, the packet at hand included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowAt {
-    /// Its name: no other flow of the run has it.
+    /// Its name ([`crate::nids::flows::Flows::id`]).
     pub id: u64,
     /// The packet goes to the server.
     pub to_server: bool,
@@ -94,8 +98,23 @@ const NO_VLAN: u16 = 0xffff;
 
 impl<'a> Alert<'a> {
     /// Bytes of a note without payload and frame.
-    pub const LEN: usize =
-        4 + 4 + 8 + 8 + 1 + 32 + 1 + 4 + 6 + 2 + 48 + 4 + 1 + 2 + ethernet::HEADER_LEN + 4;
+    pub const LEN: usize = 4
+        + 4
+        + 8
+        + 8
+        + 1
+        + 32
+        + 1
+        + 4
+        + 6
+        + 2
+        + 48
+        + VARS_LEN
+        + 4
+        + 1
+        + 2
+        + ethernet::HEADER_LEN
+        + 4;
 
     /// Writes it to `out`, with as much of the payload as finds room and then of the frame, and gives its length; 0 where not
     /// even [`Alert::LEN`] bytes do.
@@ -144,6 +163,7 @@ impl<'a> Alert<'a> {
         for number in flow.numbers() {
             put(rest, number.to_be_bytes());
         }
+        put_vars(rest, &self.vars);
         put(rest, self.payload_len.to_be_bytes());
         put(rest, [self.source as u8]);
         put(rest, self.link.0.to_be_bytes());
@@ -169,6 +189,7 @@ impl<'a> Alert<'a> {
         let vlans = [get16(rest)?, get16(rest)?, get16(rest)?];
         let [flags, decision] = get(rest)?;
         let flow = FlowAt::read(rest, flags & TO_SERVER != 0)?;
+        let vars = get_vars(rest)?;
         let payload_len = get32(rest)?;
         let source = match get(rest)? {
             [0] => Source::Wire,
@@ -188,6 +209,7 @@ impl<'a> Alert<'a> {
             dst_port,
             vlans: vlans.map(|id| (id != NO_VLAN).then_some(id)),
             flow: (flags & FLOW != 0).then_some(flow),
+            vars,
             is_blocked: flags & BLOCKED != 0,
             is_stream: flags & STREAM != 0,
             is_first: flags & FIRST != 0,
@@ -220,6 +242,39 @@ impl FlowAt {
             start: Instant::from_nanos(get64(rest)?),
         })
     }
+}
+
+/// Bytes of flowbits and flowints: how many there are, and room for all that there may be.
+const VARS_LEN: usize = 2 + 4 * BITS_MAX + 8 * INTS_MAX;
+
+fn put_vars(rest: &mut &mut [u8], vars: &FlowVars) {
+    let (bits, ints) = (vars.bits(), vars.ints());
+    put(rest, [bits.len() as u8, ints.len() as u8]);
+    let bits = bits.iter().map(|name| name.0).chain(core::iter::repeat(0));
+    bits.take(BITS_MAX).for_each(|name| put(rest, name.to_be_bytes()));
+    let ints = ints.iter().map(|(name, value)| (name.0, *value)).chain(core::iter::repeat((0, 0)));
+    for (name, value) in ints.take(INTS_MAX) {
+        put(rest, name.to_be_bytes());
+        put(rest, value.to_be_bytes());
+    }
+}
+
+fn get_vars(rest: &mut &[u8]) -> Option<FlowVars> {
+    let mut vars = FlowVars::EMPTY;
+    let [bits, ints] = get(rest)?.map(usize::from);
+    for at in 0..BITS_MAX {
+        let name = Name(get32(rest)?);
+        if at < bits {
+            vars.set(name);
+        }
+    }
+    for at in 0..INTS_MAX {
+        let (name, value) = (Name(get32(rest)?), get32(rest)?);
+        if at < ints {
+            vars.set_int(name, value);
+        }
+    }
+    Some(vars)
 }
 
 fn v4(bits: u128) -> Option<IpAddr> {

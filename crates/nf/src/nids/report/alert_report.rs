@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::eve::{self, EveOptions};
+use super::eve::{self, EveOptions, Known};
 use super::fast_log;
 use super::generations::Generations;
 use super::hits::Hits;
@@ -64,6 +64,8 @@ pub struct AlertReport {
 struct Current {
     number: u32,
     rules: Arc<[Reported]>,
+    /// The texts of their flowbits and flowints.
+    names: Arc<Names>,
     /// The place of each rule among [`Hits`], once it matched.
     places: Vec<Option<u32>>,
 }
@@ -85,7 +87,7 @@ impl AlertReport {
             current: None,
             thresholds: Thresholds::new(config.thresholds),
             hits: Hits::default(),
-            eve: eve.into_iter().flatten().map(LineBuffer::new).collect(),
+            eve: eve.into_iter().flatten().collect(),
             fast_log: create(&config.fast_log)?.map(LineBuffer::new),
             hits_file: create(&config.hits)?,
             options: config.options,
@@ -127,7 +129,7 @@ impl AlertReport {
         if self.current.as_ref().is_some_and(|current| current.number == number) {
             return;
         }
-        let Some(rules) = self.generations.get(number) else {
+        let Some((rules, names)) = self.generations.get(number) else {
             self.current = None;
             return;
         };
@@ -135,14 +137,15 @@ impl AlertReport {
         if rules.iter().any(|rule| rule.policy.filter.is_some()) {
             self.thresholds.reserve();
         }
-        self.current = Some(Current { number, places: vec![None; rules.len()], rules });
+        self.current = Some(Current { number, names, places: vec![None; rules.len()], rules });
     }
 
     fn write(&mut self, alert: &Alert<'_>, packet: u64) {
-        let rules = self.current.as_ref().map(|current| &current.rules);
-        let Some(rule) = rules.and_then(|rules| rules.get(alert.rule as usize)) else { return };
-        for lines in &mut self.eve {
-            lines.add(|out| eve::write_line(out, alert, packet, &rule.about, self.options));
+        let Some(Current { rules, names, .. }) = &self.current else { return };
+        let Some(rule) = rules.get(alert.rule as usize) else { return };
+        let known = Known { packet, about: &rule.about, names };
+        for lines in &self.eve {
+            lines.add(|out| eve::write_line(out, alert, &known, self.options));
         }
         if let Some(lines) = &mut self.fast_log {
             lines.add(|out| fast_log::write_line(out, alert, &rule.about));

@@ -3,13 +3,15 @@
 use core::net::IpAddr;
 use std::io::Write;
 
+use warpline_packet::LinkType;
 use warpline_packet::wire::ethernet::Ethernet;
 
 use super::text::{
     address, base64, has_ports, is_icmp, iso_time, json_printable, json_text, protocol_name,
 };
 use super::{Alert, FlowAt, Source};
-use crate::nids::rules::{About, Target};
+use crate::nids::detect::FlowVars;
+use crate::nids::rules::{About, Names, Target};
 
 /// What else is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +24,8 @@ pub struct EveOptions {
     pub packet: usize,
     /// The Ethernet addresses, as `ether`.
     pub ether: bool,
-    /// The rule's metadata.
+    /// The rule's metadata, as `alert.metadata`, and the flow's flowbits and flowints, as
+    /// `metadata`.
     pub metadata: bool,
 }
 
@@ -33,12 +36,21 @@ impl EveOptions {
     }
 }
 
-/// Appends the line of `alert`, which is about packet `packet` of the input and of the rule `about`.
+/// Parts of a line that aren't in its alert.
+pub(super) struct Known<'a> {
+    /// The number of the packet that it is about.
+    pub(super) packet: u64,
+    /// Its rule.
+    pub(super) about: &'a About,
+    /// What flowbits and flowints are called.
+    pub(super) names: &'a Names,
+}
+
+/// Appends the line of `alert`.
 pub(super) fn write_line(
     out: &mut Vec<u8>,
     alert: &Alert<'_>,
-    packet: u64,
-    about: &About,
+    &Known { packet, about, names }: &Known<'_>,
     options: EveOptions,
 ) {
     out.extend_from_slice(b"{\"timestamp\":\"");
@@ -59,6 +71,9 @@ pub(super) fn write_line(
         Source::FlowEnd => "stream (flow timeout)",
     };
     let _ = write!(out, ",\"pkt_src\":\"{source}\"");
+    if options.metadata {
+        flow_vars(out, &alert.vars, names);
+    }
     if options.ether {
         ether(out, alert);
     }
@@ -74,9 +89,114 @@ pub(super) fn write_line(
     if options.packet > 0 && alert.source != Source::FlowEnd {
         out.extend_from_slice(b",\"packet\":\"");
         base64(out, alert.frame);
-        let _ = write!(out, "\",\"packet_info\":{{\"linktype\":{}}}", alert.link.0);
+        packet_info(out, alert.link);
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// The link type, as the number and the name that libpcap has for it on Linux.
+fn packet_info(out: &mut Vec<u8>, link: LinkType) {
+    let (number, name) = match link.0 {
+        0 => (0, "NULL"),
+        1 => (1, "EN10MB"),
+        9 => (9, "PPP"),
+        50 => (50, "PPP_SERIAL"),
+        51 => (51, "PPP_ETHER"),
+        101 => (12, "RAW"),
+        104 => (104, "C_HDLC"),
+        105 => (105, "IEEE802_11"),
+        108 => (108, "LOOP"),
+        113 => (113, "LINUX_SLL"),
+        228 => (228, "IPV4"),
+        229 => (229, "IPV6"),
+        276 => (276, "LINUX_SLL2"),
+        other => (other, "n/a"),
+    };
+    let _ =
+        write!(out, "\",\"packet_info\":{{\"linktype\":{number},\"linktype_name\":\"{name}\"}}");
+}
+
+/// What rules set of the flow. Bits that begin so are of `traffic`, without that beginning.
+fn flow_vars(out: &mut Vec<u8>, vars: &FlowVars, names: &Names) {
+    if vars.bits().is_empty() && vars.ints().is_empty() {
+        return;
+    }
+    let bits = vars.bits().iter().filter_map(|name| names.get(name)).map(|name| &**name);
+    let kinds = ["traffic/id/", "traffic/label/"];
+    let of = |kind: &'static str| bits.clone().filter_map(move |name| name.strip_prefix(kind));
+    let is_plain = |name: &&str| !kinds.iter().any(|kind| name.starts_with(*kind));
+    let mut traffic = Fields::open(out, "traffic");
+    traffic.list("id", of(kinds[0]));
+    traffic.list("label", of(kinds[1]));
+    if !traffic.close() {
+        out.truncate(out.len() - ",\"traffic\":{}".len());
+    }
+    let mut metadata = Fields::open(out, "metadata");
+    metadata.list("flowbits", bits.clone().filter(is_plain));
+    let ints = vars.ints().iter().filter_map(|(name, value)| Some((names.get(name)?, value)));
+    metadata.numbers("flowints", ints.map(|(name, value)| (&**name, *value)));
+    metadata.close();
+}
+
+/// An object that is written field by field.
+struct Fields<'a> {
+    out: &'a mut Vec<u8>,
+    has_any: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn open(out: &'a mut Vec<u8>, name: &str) -> Self {
+        let _ = write!(out, ",\"{name}\":{{");
+        Self { out, has_any: false }
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.has_any {
+            self.out.push(b',');
+        }
+        json_text(self.out, name);
+        self.out.push(b':');
+        self.has_any = true;
+    }
+
+    /// Texts, if there are some.
+    fn list<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t str>) {
+        let mut has_any = false;
+        for text in texts {
+            if !has_any {
+                self.name(name);
+            }
+            self.out.push(if has_any { b',' } else { b'[' });
+            json_text(self.out, text);
+            has_any = true;
+        }
+        if has_any {
+            self.out.push(b']');
+        }
+    }
+
+    /// Numbers by name, if there are some.
+    fn numbers<'t>(&mut self, name: &str, numbers: impl Iterator<Item = (&'t str, u32)>) {
+        let mut has_any = false;
+        for (key, number) in numbers {
+            if !has_any {
+                self.name(name);
+            }
+            self.out.push(if has_any { b',' } else { b'{' });
+            json_text(self.out, key);
+            let _ = write!(self.out, ":{number}");
+            has_any = true;
+        }
+        if has_any {
+            self.out.push(b'}');
+        }
+    }
+
+    /// Says whether it has any fields.
+    fn close(self) -> bool {
+        self.out.push(b'}');
+        self.has_any
+    }
 }
 
 /// What Suricata says of packets that were captured.
@@ -184,29 +304,17 @@ fn source_and_target(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About) {
     }
 }
 
-/// Values by key, both in the order of the rule.
+/// Values by key, as Suricata has them: keys by the alphabet, those that differ in case together,
+/// values the last first.
 fn metadata(out: &mut Vec<u8>, about: &About) {
-    out.extend_from_slice(b",\"metadata\":{");
-    let all = &about.metadata;
-    let mut first = true;
-    for (place, (key, _)) in all.iter().enumerate() {
-        if all[..place].iter().any(|(earlier, _)| earlier == key) {
-            continue;
-        }
-        if !std::mem::take(&mut first) {
-            out.push(b',');
-        }
-        json_text(out, key);
-        out.extend_from_slice(b":[");
-        for (place, (_, value)) in all.iter().filter(|(other, _)| other == key).enumerate() {
-            if place > 0 {
-                out.push(b',');
-            }
-            json_text(out, value);
-        }
-        out.push(b']');
+    let mut all: Vec<_> = about.metadata.iter().rev().collect();
+    all.sort_by_key(|(key, _)| key.to_ascii_lowercase());
+    let mut fields = Fields::open(out, "metadata");
+    for same in all.chunk_by(|(one, _), (other, _)| one.eq_ignore_ascii_case(other)) {
+        let Some((key, _)) = same.first() else { continue };
+        fields.list(key, same.iter().map(|(_, value)| &**value));
     }
-    out.push(b'}');
+    fields.close();
 }
 
 fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {

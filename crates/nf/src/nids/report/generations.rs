@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::{Policies, Policy};
-use crate::nids::rules::{About, Action, Rule, ThresholdFile};
+use crate::nids::rules::{About, Action, Names, Rule, ThresholdFile};
 
 /// What the report needs of a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,20 +36,21 @@ impl Reported {
 /// A function's rule set and its place among those of the run.
 pub struct Generation {
     rules: Arc<[Reported]>,
+    names: Arc<Names>,
     /// All of them, and the number of this one; the first is 0.
     place: OnceLock<(Arc<Generations>, u32)>,
 }
 
 impl Generation {
     /// The first of a run, unless it follows another.
-    pub fn new(rules: Arc<[Reported]>) -> Self {
-        Self { rules, place: OnceLock::new() }
+    pub fn new(rules: Arc<[Reported]>, names: Names) -> Self {
+        Self { rules, names: Arc::new(names), place: OnceLock::new() }
     }
 
     /// It takes the place of `old` in a run. Called before anything else is asked of it.
     pub fn follow(&self, old: &Self) {
         let all = old.all();
-        self.place.get_or_init(|| (Arc::clone(all), all.add(&self.rules)));
+        self.place.get_or_init(|| (Arc::clone(all), all.add(&self.rules, &self.names)));
     }
 
     /// Its number, for notes.
@@ -70,10 +71,17 @@ impl Generation {
     fn place(&self) -> &(Arc<Generations>, u32) {
         self.place.get_or_init(|| {
             let all = Arc::new(Generations::default());
-            let number = all.add(&self.rules);
+            let number = all.add(&self.rules, &self.names);
             (all, number)
         })
     }
+}
+
+/// A rule set, and the texts of its flowbits and flowints.
+struct RuleSet {
+    number: u32,
+    rules: Weak<[Reported]>,
+    names: Weak<Names>,
 }
 
 /// The rule sets of a run that functions hold.
@@ -83,21 +91,25 @@ pub(super) struct Generations(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     next: u32,
-    rule_sets: Vec<(u32, Weak<[Reported]>)>,
+    rule_sets: Vec<RuleSet>,
 }
 
 impl Generations {
     /// Rule set `number`.
-    pub(super) fn get(&self, number: u32) -> Option<Arc<[Reported]>> {
-        self.held().rule_sets.iter().find(|(own, _)| *own == number)?.1.upgrade()
+    pub(super) fn get(&self, number: u32) -> Option<(Arc<[Reported]>, Arc<Names>)> {
+        let held = self.held();
+        let RuleSet { rules, names, .. } =
+            held.rule_sets.iter().find(|own| own.number == number)?;
+        rules.upgrade().zip(names.upgrade())
     }
 
-    fn add(&self, rules: &Arc<[Reported]>) -> u32 {
+    fn add(&self, rules: &Arc<[Reported]>, names: &Arc<Names>) -> u32 {
         let mut held = self.held();
-        held.rule_sets.retain(|(_, rules)| rules.strong_count() > 0);
+        held.rule_sets.retain(|set| set.rules.strong_count() > 0);
         let number = held.next;
         held.next = number.wrapping_add(1);
-        held.rule_sets.push((number, Arc::downgrade(rules)));
+        let (rules, names) = (Arc::downgrade(rules), Arc::downgrade(names));
+        held.rule_sets.push(RuleSet { number, rules, names });
         number
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::group::{Groups, Variables};
 use super::piece::{Fault, Piece, Read, Refusal};
 use super::{
-    About, Addresses, Configs, Content, Dialect, Effect, FlowTests, Name, Need, PacketTest,
+    About, Addresses, Configs, Content, Dialect, Effect, FlowTests, Name, Names, Need, PacketTest,
     PayloadTest, Ports, Protocol, Rate, Threshold, Value,
 };
 
@@ -60,6 +60,11 @@ impl<'c> Context<'c> {
         let word: Arc<str> = text.into();
         self.words.insert(Arc::clone(&word));
         word
+    }
+
+    /// The texts of all names.
+    pub(super) fn into_names(self) -> Names {
+        self.names.into_iter().map(|(name, (_, text))| (Name(name), text.into())).collect()
     }
 
     /// The name that `piece` is.

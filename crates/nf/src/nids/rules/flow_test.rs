@@ -85,6 +85,9 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u32);
 
+/// Names with their texts.
+pub type Names = std::collections::BTreeMap<Name, std::sync::Arc<str>>;
+
 /// What a match changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {

@@ -11,7 +11,7 @@ use super::group::Variables;
 use super::lines::{Line, Lines, RULE_BYTES_MAX};
 use super::option::{self, Outcome};
 use super::piece::{Fault, Piece, Refusal};
-use super::{Configs, Held, Place, Rule};
+use super::{Configs, Held, Names, Place, Rule};
 use crate::SourceText;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
@@ -58,6 +58,8 @@ pub struct RuleSet {
     /// Rules left out for another of the same `gid` and `sid` and a revision as high, or for a later one of a
     /// higher revision.
     pub replaced: usize,
+    /// The texts of flowbits, flowints and xbits.
+    pub names: Names,
 }
 
 impl RuleSet {
@@ -242,7 +244,8 @@ impl Reader<'_> {
     }
 
     fn finish(self) -> RuleSet {
-        let Self { mut set, gone: [active, held], .. } = self;
+        let Self { mut set, gone: [active, held], context, .. } = self;
+        set.names = context.into_names();
         let mut place = 0..;
         set.rules.retain(|_| place.next().is_some_and(|at| !active.contains(&at)));
         set.held.keep(|at| !held.contains(&at));

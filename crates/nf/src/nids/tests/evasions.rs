@@ -93,7 +93,6 @@ fn low_times_to_live_count() {
     assert!(!is_found("", &talk.frames));
 }
 
-#[test]
 /// Segments of one direction: how far ahead of its turn each comes, its urgent pointer if it has
 /// the flag, its bytes.
 type Piece = (i32, Option<u16>, &'static [u8]);
@@ -198,6 +197,7 @@ fn packets_with_urgent_data_are_dropped_where_asked() {
     assert_eq!((ran.alerts, ran.dropped), (vec![(5, 1), (6, 1)], vec![4, 6]));
 }
 
+#[test]
 fn bogus_ends_do_not_hide() {
     let mut talk = Talk::new(&Frame::udp(b""));
     talk.client(b"att");

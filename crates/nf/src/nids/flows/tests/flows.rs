@@ -15,7 +15,7 @@ fn limits(flows: usize) -> Limits {
 
 /// A name, where the place is one.
 fn id(listener: &Listener, place: Option<Place>) -> Option<u64> {
-    place.map(|place| listener.flows.facts(place).id)
+    place.map(|place| listener.flows.id(place))
 }
 
 #[test]
@@ -139,12 +139,38 @@ fn flows_are_over() {
     assert_eq!(listener.flows.len(), 1);
 }
 
+/// A name is of who talks to whom, when that began, and the seed.
+#[test]
+fn names_tell_flows_apart() {
+    let mut names = std::collections::BTreeSet::new();
+    let frames = [
+        Frame::to_server(),
+        Frame::to_server().port(7),
+        Frame { ends: [1, 3], ..Frame::to_server() },
+        Frame { protocol: ip_protocol::UDP, ..Frame::to_server() },
+        Frame { version: 6, ..Frame::to_server() },
+        Frame { nanos: 1000, ..Frame::to_server() },
+    ];
+    for seed in [0, 5] {
+        for frame in &frames {
+            let of = || {
+                let flows = super::Flows::new(&limits(4), warpline_packet::Seed::new(seed));
+                let mut listener = Listener { flows };
+                let place = listener.take(frame).place;
+                id(&listener, place).expect("a flow")
+            };
+            assert_eq!(of(), of());
+            assert!(of() < 1 << 53 && names.insert(of()), "{frame:?}");
+        }
+    }
+}
+
 #[test]
 fn ports_are_used_again() {
     for reset in [false, true] {
         let mut listener = Listener::new(&limits(2));
         listener.open(100, 500);
-        let syn = Frame::to_server().seq(7000).flags(SYN);
+        let syn = Frame::to_server().seq(7000).flags(SYN).seconds(1);
         let first = listener.take(&Frame::to_server().seq(101).ack(501).data(b"a"));
         let name = id(&listener, first.place);
         assert_eq!(listener.stream(&syn), Stream::Refused(super::super::Why::Handshake));

@@ -12,6 +12,7 @@ mod urgent;
 
 use super::{Direction, Facts, Flows, Limits, Stream, Tracked};
 use frames::Frame;
+use warpline_packet::Seed;
 
 /// Flows that are given frames.
 struct Listener {
@@ -20,7 +21,7 @@ struct Listener {
 
 impl Listener {
     fn new(limits: &Limits) -> Self {
-        Self { flows: Flows::new(limits, 5) }
+        Self { flows: Flows::new(limits, Seed::new(5)) }
     }
 
     fn take(&mut self, frame: &Frame) -> Tracked {

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::nids::report::eve::Known;
 use crate::nids::report::{Decision, EveOptions, Source, eve, fast_log};
-use crate::nids::rules::Target;
+use crate::nids::rules::{Name, Target};
 
 const PLAIN: EveOptions =
     EveOptions { payload: 0, payload_printable: 0, packet: 0, ether: false, metadata: false };
@@ -20,7 +21,7 @@ fn about() -> About {
         msg: "a \"quoted\" é \\ attack".into(),
         class: "A Network Trojan was detected".into(),
         priority: 1,
-        metadata: [("tag", "x"), ("created_at", "2020_01_01"), ("tag", "y")]
+        metadata: [("tag", "x"), ("created_at", "2020_01_01"), ("Tag", "y"), ("\"", "z")]
             .map(|(key, value)| (key.into(), value.into()))
             .into(),
         ..About::default()
@@ -29,7 +30,10 @@ fn about() -> About {
 
 fn eve_of(alert: &Alert<'_>, about: &About, options: EveOptions) -> Value {
     let mut line = Vec::new();
-    eve::write_line(&mut line, alert, 4, about, options);
+    let names = [(5, "foo"), (6, "bar"), (7, "count"), (8, "traffic/id/x")]
+        .map(|(name, text)| (Name(name), text.into()))
+        .into();
+    eve::write_line(&mut line, alert, &Known { packet: 4, about, names: &names }, options);
     let text = line.strip_suffix(b"\n").expect("a line");
     assert!(!text.contains(&b'\n'));
     serde_json::from_slice(text).expect("JSON")
@@ -74,9 +78,38 @@ fn a_tcp_alert_is_told_whole() {
         "ether_type": 0x800, "src_mac": "02:00:00:00:00:ab", "dest_mac": "02:00:00:00:00:01",
     });
     more["packet"] = "AgAAAAABAgAAAACrCAA=".into();
-    more["packet_info"] = json!({"linktype": 1});
-    more["alert"]["metadata"] = json!({"tag": ["x", "y"], "created_at": ["2020_01_01"]});
+    more["packet_info"] = json!({"linktype": 1, "linktype_name": "EN10MB"});
+    more["alert"]["metadata"] =
+        json!({"\"": ["z"], "created_at": ["2020_01_01"], "Tag": ["y", "x"]});
     assert_eq!(eve_of(&alert, &about(), ALL), more);
+}
+
+/// Flowbits and flowints come in the order in which rules set them.
+#[test]
+fn flow_variables_are_told() {
+    let told = |bits: &[u32], ints: &[(u32, u32)]| {
+        let mut vars = FlowVars::EMPTY;
+        bits.iter().for_each(|name| vars.set(Name(*name)));
+        ints.iter().for_each(|(name, value)| vars.set_int(Name(*name), *value));
+        let alert = Alert { vars, ..alert() };
+        assert!(eve_of(&alert, &about(), PLAIN).get("metadata").is_none());
+        let told = eve_of(&alert, &about(), ALL);
+        (told["metadata"].clone(), told["traffic"].clone())
+    };
+    assert_eq!(told(&[], &[]), (Value::Null, Value::Null));
+    assert_eq!(told(&[6, 5], &[]), (json!({"flowbits": ["bar", "foo"]}), Value::Null));
+    assert_eq!(told(&[], &[(7, 9)]), (json!({"flowints": {"count": 9}}), Value::Null));
+    let both = json!({"flowbits": ["foo"], "flowints": {"count": 0}});
+    assert_eq!(told(&[8, 5], &[(7, 0)]), (both, json!({"id": ["x"]})));
+    assert_eq!(told(&[8], &[]), (json!({}), json!({"id": ["x"]})));
+}
+
+#[test]
+fn link_types_have_names() {
+    for (link, number, name) in [(101, 12, "RAW"), (113, 113, "LINUX_SLL"), (4242, 4242, "n/a")] {
+        let told = eve_of(&Alert { link: LinkType(link), ..alert() }, &about(), ALL);
+        assert_eq!(told["packet_info"], json!({"linktype": number, "linktype_name": name}));
+    }
 }
 
 /// A datagram of fragments is of no one packet, and what waited until its flow ended of none at all.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::nids::report::{AlertConfig, AlertReport, Decision, EveOptions, Generation, Reported};
-use crate::nids::rules::{Rate, Threshold, ThresholdFile, ThresholdHow, Track};
+use crate::nids::rules::{Names, Rate, Threshold, ThresholdFile, ThresholdHow, Track};
 use crate::{Cell, Lines, Outputs, Report};
 
 /// A place that keeps what is written, up to so many bytes.
@@ -57,11 +57,11 @@ fn config() -> AlertConfig {
 }
 
 fn generation(rules: &[Rule]) -> Generation {
-    Generation::new(Reported::of(rules, &ThresholdFile::default()))
+    Generation::new(Reported::of(rules, &ThresholdFile::default()), Names::new())
 }
 
 fn tell(report: &mut AlertReport, packet: u64, alert: Alert<'_>) {
-    let mut note = [0; 256];
+    let mut note = [0; Alert::LEN];
     let len = alert.encode(&mut note);
     report.note_about(packet, &note[..len]);
 }
