@@ -1,4 +1,5 @@
-//! How long the host takes to bring single fields of packets together, measured: a cost of plans that send fields.
+//! How long the host takes to bring single fields of packets together, and to put them back in their places, measured: a cost of plans
+//! that send fields.
 
 use std::hint::black_box;
 use std::time;
@@ -17,7 +18,7 @@ const WIDE: [Field; 4] = [Field::EthDst, Field::EthSrc, Field::SrcAddr, Field::D
 const REPEATS: usize = 200;
 const ROUNDS: usize = 9;
 
-/// Gathers fields of a batch of UDP packets that the caches hold, as ingress leaves them. `None` where there is no memory for it.
+/// Gathers fields of a batch of UDP packets that the caches hold, as ingress leaves them, and puts them back. `None` where there is no memory for it.
 pub fn gather_speeds() -> Option<GatherSpeeds> {
     let layout = ArenaLayout { slabs: 2, tables: 1, slots: BATCH_DEFAULT, ..ArenaLayout::NONE };
     let mut arena = Arena::new(Box::new(HeapMemory::new(layout.memory_len())?), &layout).ok()?;
@@ -37,16 +38,16 @@ pub fn gather_speeds() -> Option<GatherSpeeds> {
         };
         batch.push(&frame, &headers, &arrival, &mut arena.ingress).ok()?;
     }
-    let narrow = measured(&batch, FieldSet::of(&NARROW))?;
-    let wide = measured(&batch, FieldSet::of(&WIDE))?;
+    let narrow = measured(&mut batch, FieldSet::of(&NARROW))?;
+    let wide = measured(&mut batch, FieldSet::of(&WIDE))?;
     // Two lines with a field's time and a byte's as unknowns; where a byte is too short a time to be seen it is none.
     let [narrow_len, wide_len] = [narrow, wide].map(|(_, len)| len as f64 / NARROW.len() as f64);
     let byte = ((wide.0 - narrow.0) / (wide_len - narrow_len)).max(0.0);
     Some(GatherSpeeds { field: (narrow.0 - narrow_len * byte).max(0.0), byte })
 }
 
-/// Seconds for each of `fields`, and the bytes of all of them.
-fn measured(batch: &Batch, fields: FieldSet) -> Option<(f64, usize)> {
+/// Seconds for each of `fields` one way, and the bytes of all of them.
+fn measured(batch: &mut Batch, fields: FieldSet) -> Option<(f64, usize)> {
     let binding = Binding::staged(fields, 0)?;
     let is_v4 = |version| matches!(version, 0 | 4);
     let own = binding.columns().iter().filter(|column| is_v4(column.version));
@@ -56,13 +57,16 @@ fn measured(batch: &Batch, fields: FieldSet) -> Option<(f64, usize)> {
     let mut to = vec![0; (ArenaLayout::NONE.row_len() + binding.row_len()) * rows.rows()];
     let mut round = || {
         let start = time::Instant::now();
-        (0..REPEATS).for_each(|_| batch.gather(&binding, fields, rows.of(0), black_box(&mut to)));
+        for _ in 0..REPEATS {
+            batch.gather(&binding, fields, rows.of(0), black_box(&mut to));
+            batch.scatter(&binding, fields, rows.of(0), black_box(&to));
+        }
         start.elapsed().as_secs_f64()
     };
     round();
     let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
     rounds.sort_by(f64::total_cmp);
-    let count = REPEATS * batch.len() * fields.iter().count();
+    let count = 2 * REPEATS * batch.len() * fields.iter().count();
     Some((rounds[ROUNDS / 2] / count as f64, len))
 }
 

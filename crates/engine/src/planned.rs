@@ -22,6 +22,8 @@ pub struct PlanOptions {
     pub recoverable: bool,
     /// What carries whole frames.
     pub frames_by: FramesBy,
+    /// Lanes that share each link.
+    pub lanes: usize,
 }
 
 /// What carries whole frames to devices with memories of their own, and back.
@@ -55,7 +57,13 @@ impl PlanOptions {
 impl Default for PlanOptions {
     fn default() -> Self {
         let frames_by = FramesBy::default();
-        Self { mode: Mode::Adaptive, packet_len: Self::PACKET_LEN, recoverable: false, frames_by }
+        Self {
+            mode: Mode::Adaptive,
+            packet_len: Self::PACKET_LEN,
+            recoverable: false,
+            frames_by,
+            lanes: 1,
+        }
     }
 }
 
@@ -102,7 +110,7 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
         options.recoverable || chain.shows_drops() || devices.len() > MARKED_MIRRORS;
     let problem = Problem {
         functions,
-        links: devices.iter().map(|id| chain.profile().costs(id)).collect(),
+        links: devices.iter().map(|id| chain.profile().costs(id, options.lanes)).collect(),
         widths: Widths::of_udp(options.packet_len, room),
         end_reads: Problem::sink_reads(),
         gathered: Binding::stageable(),

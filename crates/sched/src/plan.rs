@@ -183,6 +183,14 @@ impl Plan {
         self.steps.iter().map(Step::to_host_bytes).sum()
     }
 
+    /// What of its cost is bytes on links, in ns a packet; the rest is gathering, putting in place and waiting.
+    pub fn link_ns(&self, problem: &Problem) -> f64 {
+        let of = |step: &Step| {
+            problem.links[step.device].link_ns(step.to_device_bytes(), step.to_host_bytes())
+        };
+        self.steps.iter().map(of).sum()
+    }
+
     /// The step of function `position`, where it has one.
     pub fn step(&self, position: usize) -> Option<&Step> {
         self.steps.iter().find(|step| step.function == position)

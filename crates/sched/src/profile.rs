@@ -16,7 +16,7 @@ pub struct LinkSpeeds {
     pub each_copy: f64,
 }
 
-/// What it takes the host to bring a packet's fields together, for each field and for each of its bytes, in seconds.
+/// Seconds that the host needs to gather a packet's fields, or to put them back: for each field and for each of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GatherSpeeds {
     /// Of a field, whatever its width.
@@ -40,9 +40,11 @@ const PACKETS_OF_LAUNCH: f64 = 1000.0;
 const NS: f64 = 1e9;
 
 impl Profile {
-    /// What the link to `device` costs: what was measured, and [`LinkCosts::PCIE_4`] for the rest.
-    pub fn costs(&self, device: &str) -> LinkCosts {
+    /// Costs of the link to `device` for a chain with so many lanes: those that were measured, and [`LinkCosts::PCIE_4`] for the rest.
+    /// Lanes gather side by side, and share the link.
+    pub fn costs(&self, device: &str, lanes: usize) -> LinkCosts {
         let mut costs = LinkCosts::PCIE_4;
+        costs.traffic *= lanes.max(1) as f64;
         if let Some(link) = self.link(device) {
             costs.to_device_ns_per_byte = NS / link.to_device;
             costs.to_host_ns_per_byte = NS / link.to_host;
@@ -83,7 +85,7 @@ mod tests {
     #[test]
     fn costs_are_what_was_measured_and_defaults_for_the_rest() {
         let profile = Profile { links: vec![link("cuda:0", 50e9)], gather: None };
-        let costs = profile.costs("cuda:0");
+        let costs = profile.costs("cuda:0", 1);
         let expected = LinkCosts {
             to_device_ns_per_byte: 0.02,
             to_host_ns_per_byte: 0.1,
@@ -91,10 +93,11 @@ mod tests {
             ..LinkCosts::PCIE_4
         };
         assert_eq!(costs, expected);
-        assert_eq!(profile.costs("cuda:1"), LinkCosts::PCIE_4);
+        assert_eq!(profile.costs("cuda:1", 1), LinkCosts::PCIE_4);
         let gather = Some(GatherSpeeds { field: 3e-9, byte: 0.5e-9 });
-        let costs = Profile { gather, ..profile }.costs("cuda:1");
+        let costs = Profile { gather, ..profile }.costs("cuda:1", 4);
         assert_eq!((costs.host_field_ns, costs.host_copy_ns_per_byte), (3.0, 0.5));
+        assert_eq!(costs.traffic, 4.0 * LinkCosts::PCIE_4.traffic, "four lanes share a link");
     }
 
     #[test]

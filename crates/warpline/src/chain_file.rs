@@ -247,7 +247,7 @@ impl<'a> File<'a> {
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
                 let mut chain = chain.with_seed(seed);
-                chain.set_plan(*plan);
+                chain.set_plan(PlanOptions { lanes: chain.lanes(settings.lanes), ..*plan });
                 chain.set_profile(profile.clone());
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());

@@ -22,6 +22,6 @@ pub(crate) fn read(section: &mut Section<'_>) -> (PlanOptions, Profile) {
     let recoverable = section.boolean("recoverable", default.recoverable);
     let ways = FramesBy::ALL.map(|way| (way.name(), way));
     let frames_by = section.choice("frames_by", &ways, default.frames_by);
-    let plan = PlanOptions { mode, packet_len: len as u32, recoverable, frames_by };
+    let plan = PlanOptions { mode, packet_len: len as u32, recoverable, frames_by, ..default };
     (plan, profile_file::read(section))
 }

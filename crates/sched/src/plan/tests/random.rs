@@ -91,8 +91,8 @@ fn gathered() -> impl Strategy<Value = FieldSet> {
 /// From free to dear, each by itself.
 fn link() -> impl Strategy<Value = LinkCosts> {
     let some = || prop_oneof![1 => Just(0.0), 4 => 0.0..2.0f64];
-    (some(), some(), some(), some(), some(), some(), 0.0..50.0f64).prop_map(
-        |(to_device, to_host, on_host, on_device, field, transfer, whole)| LinkCosts {
+    (some(), some(), some(), some(), some(), some(), (0.0..50.0f64, 1.0..8.0f64)).prop_map(
+        |(to_device, to_host, on_host, on_device, field, transfer, (whole, traffic))| LinkCosts {
             to_device_ns_per_byte: to_device,
             to_host_ns_per_byte: to_host,
             host_copy_ns_per_byte: on_host,
@@ -100,6 +100,7 @@ fn link() -> impl Strategy<Value = LinkCosts> {
             host_field_ns: field,
             transfer_ns: transfer * 10.0,
             whole_back_ns: whole,
+            traffic,
         },
     )
 }

@@ -77,6 +77,7 @@ fn links(chain: &Chain, own: &Planned) -> Map<String, Value> {
         let costs = json!({
             "to_device_ns_per_byte": costs.to_device_ns_per_byte,
             "to_host_ns_per_byte": costs.to_host_ns_per_byte,
+            "traffic": costs.traffic,
             "transfer_ns": costs.transfer_ns,
             "is_measured": chain.profile().link(id).is_some(),
             "host_copy_ns_per_byte": costs.host_copy_ns_per_byte,

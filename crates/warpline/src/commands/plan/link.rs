@@ -34,11 +34,11 @@ impl Traffic {
             let shares = steps.map(|step| self.shares(own, step));
             let [there, back] =
                 shares.fold([0.0; 2], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
-            let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, .. } =
+            let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, traffic, .. } =
                 own.problem.links[number];
             let from = origin(chain.profile().link(id).is_some());
             let mut text = format!(
-                "  link to {id}: {:.1} GB/s there and {:.1} back ({from})",
+                "  link to {id}: {:.1} GB/s there and {:.1} back ({from}), taken to be {traffic:.1} times as slow by other copies",
                 1.0 / to_device_ns_per_byte,
                 1.0 / to_host_ns_per_byte,
             );

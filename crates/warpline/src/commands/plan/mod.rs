@@ -125,6 +125,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
         }
     }
     text += &totals(&at, chain.plan().mode)?;
+    text += &dearer(&own, &plan)?;
     text += &traffic.links(chain, &own, &plan);
     Ok(text)
 }
@@ -159,6 +160,27 @@ fn step_lines(step: &Step) -> String {
         mirror.to_owned(),
     ]
     .concat()
+}
+
+/// Why a plan that moves fewer bytes than `plan` is not cheaper; the one with the fewest.
+fn dearer(own: &Planned, plan: &Plan) -> Result<String, Failure> {
+    let bytes = |plan: &Plan| plan.to_device_bytes() + plan.to_host_bytes();
+    let mut fewest = (None, bytes(plan));
+    for mode in Mode::ALL {
+        let other = made(own, mode)?;
+        if bytes(&other) < fewest.1 && other.cost_ns >= plan.cost_ns {
+            fewest = (Some((mode, other.clone())), bytes(&other));
+        }
+    }
+    let (Some((mode, other)), fewest) = fewest else { return Ok(String::new()) };
+    let link = |plan: &Plan| plan.link_ns(&own.problem);
+    let (saved, more) = (link(plan) - link(&other), other.cost_ns - plan.cost_ns);
+    Ok(format!(
+        "  {} moves {:.1} B fewer, which saves {saved:.1} ns on the link; to gather and place its fields costs {:.1} ns more\n",
+        mode.name(),
+        bytes(plan) - fewest,
+        more + saved
+    ))
 }
 
 /// Bytes a packet and costs of every mode, at some lengths; `run_does` is the one that runs.
