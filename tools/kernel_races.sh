@@ -33,6 +33,7 @@ tests=("$@")
     nids::hostile_payloads_are_searched
     nids::more_literals_than_are_kept_are_looked_for_again
     nids_grams::edges_are_what_run_makes_of_them
+    packed::a_kernel_writes_the_table_from_packed_rows
     rooms::kernels_copy_rooms_between_the_host_and_the_mirror
     router::every_route_and_reason_is_that_of_run
     router::nested_routes_are_found

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use warpline_device::{Device, Failure};
-use warpline_nf::{Definition, Function, Growth, Kernels, field_copies, room_copies};
+use warpline_nf::{Definition, Function, Growth, Kernels, field_copies, packed_rows, room_copies};
 use warpline_packet::{ALIGN, Binding, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 use warpline_sched::{Mode, Profile};
 
@@ -80,6 +80,8 @@ pub struct Chain {
     copiers: Vec<OnceLock<Arc<Loaded>>>,
     /// By the same, the kernels that carry whole frames for it, where these and not copies do.
     carriers: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the same, the kernel that writes launches' tables from packed rows, where packets are copied.
+    unpackers: Vec<OnceLock<Arc<Loaded>>>,
     /// Set once what is on devices was loaded there.
     was_loaded: OnceLock<()>,
 }
@@ -144,6 +146,7 @@ impl Chain {
             loaded: instances.iter().map(|_| OnceLock::new()).collect(),
             copiers: instances.iter().map(|_| OnceLock::new()).collect(),
             carriers: instances.iter().map(|_| OnceLock::new()).collect(),
+            unpackers: instances.iter().map(|_| OnceLock::new()).collect(),
             was_loaded: OnceLock::new(),
             instances,
             stages,
@@ -227,6 +230,11 @@ impl Chain {
     /// The kernels that carry whole frames for a stage, where these and not copies do.
     pub(crate) fn carrier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
         self.carriers.get(stage.first)?.get()
+    }
+
+    /// The kernel that writes launches' tables from packed rows for a stage, where packets are copied.
+    pub(crate) fn unpacker(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.unpackers.get(stage.first)?.get()
     }
 
     /// Whether kernels are to carry whole frames for stages on `device`: it has a memory of its own.
@@ -338,6 +346,11 @@ impl Chain {
                 let _ = self.carriers[stage.first].set(Arc::new(carrier));
             }
         }
+        let is_copied = !on.device.description().shares_host_memory;
+        if is_copied && self.unpackers[stage.first].get().is_none() {
+            let unpacker = device::load(&on.device, &packed_rows(), &Binding::MIRROR)?;
+            let _ = self.unpackers[stage.first].set(Arc::new(unpacker));
+        }
         let kernels = self.kept_kernels(position).take();
         let kernels = kernels.or_else(|| self.instances[position].function.kernels());
         let none = || Failure::Refused("it has no kernels".into());
@@ -379,6 +392,7 @@ impl Chain {
             (&self.loaded, &old.loaded),
             (&self.copiers, &old.copiers),
             (&self.carriers, &old.carriers),
+            (&self.unpackers, &old.unpackers),
         ] {
             if let Some(loaded) = kept.get(position).and_then(OnceLock::get) {
                 let _ = own[position].set(Arc::clone(loaded));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use warpline_nf::Function;
-use warpline_packet::{Access, Binding, Columns, Field, FieldSet, ReadWrite};
+use warpline_packet::{Access, Binding, Columns, Field, FieldSet, PACKED_ROW_LEN, ReadWrite};
 
 use warpline_sched::{Mode, PlannedFunction, Problem, RowBytes, Widths};
 
@@ -148,10 +148,11 @@ fn function_of(
     let mut function = PlannedFunction::new(&names.join(", "), &access, device);
     if device.is_some() {
         let len = |columns: Columns| columns.stretched_len() as f64;
-        let (there, back) = (Columns::read_by(access.run), Columns::written_by(access.run.writes));
+        let (read, back) = (Columns::read_by(access.run), Columns::written_by(access.run.writes));
+        let there = PACKED_ROW_LEN as f64 + len(read.beside_packed());
         let keeps = |one: &Instance| one.function.emits().findings_per_packet > 0;
         let found = if members.iter().any(keeps) { FOUND_LEN } else { 0.0 };
-        function.row = RowBytes { there: len(there), back: len(back) + found };
+        function.row = RowBytes { there, back: len(back) + found };
         let of_run = |all, one: &Instance| {
             let run = one.function.access().run;
             all | run.reads | run.writes

@@ -23,7 +23,7 @@ use core::fmt::Write as _;
 use std::borrow::Cow;
 
 use warpline_packet::wire::{ethertype, sll};
-use warpline_packet::{Binding, Field, LinkType, ScratchWord, kernel_fields};
+use warpline_packet::{ALIGN, Binding, Field, LinkType, ScratchWord, kernel_fields};
 use zeroize::Zeroize;
 
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
@@ -110,7 +110,7 @@ impl Element {
 pub enum KernelParameter {
     /// The mirror, which is read and written.
     Arena,
-    /// The arena itself in the host's memory, of which kernels read and write the rooms that their work was lent.
+    /// The arena itself in the host's memory, of which kernels read and write the rooms that their work was lent; or packed rows.
     Host,
     /// The table of the launch's packets, which is read and written ([`warpline_packet::LaunchRows`]).
     Packets,
@@ -148,6 +148,24 @@ pub fn field_copies() -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: false,
+    }
+}
+
+/// The kernel that writes a launch's table from packed rows ([`warpline_packet::RowPacker`]), which it finds where others find the host's
+/// arena; no function's.
+pub fn packed_rows() -> Kernels {
+    const STEPS: &[KernelStep] =
+        &[KernelStep { name: "unpack_rows", group: 128, shared_big: 0, items_per_packet: 1 }];
+    Kernels {
+        name: "packed_rows.cl",
+        text: include_str!("../kernels/packed_rows.cl"),
+        headers: &[],
+        defines: vec![("ROOM_ALIGN", ALIGN as u64)],
+        all_steps: STEPS,
+        steps: STEPS.to_vec(),
+        tables: Vec::new(),
+        findings: None,
+        reaches_host: true,
     }
 }
 

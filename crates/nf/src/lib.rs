@@ -41,7 +41,7 @@ pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
 pub use kernels::{
     Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
-    room_copies,
+    packed_rows, room_copies,
 };
 pub use outputs::{LineBuffer, Lines, Outputs, SharedLines};
 pub use report::{Cell, Report, Table};

@@ -31,6 +31,15 @@ const ROOM_LEN: usize = Table::FRAME_PLACE[1];
 const START: usize = Table::FRAME_PLACE[2];
 const FRAME_LEN: usize = Table::FRAME_PLACE[3];
 
+/// What packed rows say of packets.
+const PACKED: Columns = ALWAYS_READ
+    .and(ROOM_LEN)
+    .with(WireLen)
+    .with(NextHop)
+    .with(ReasonOf)
+    .with(DroppedBy)
+    .with(Flagged);
+
 /// What a kernel may say of any packet.
 const ALWAYS_WRITTEN: Columns =
     Columns::EMPTY.with(VerdictOf).with(ReasonOf).with(DroppedBy).with(Left);
@@ -81,6 +90,22 @@ impl Columns {
                 None => all,
             },
         })
+    }
+
+    /// Those that cross beside packed rows ([`crate::RowPacker`]), which say the others.
+    #[must_use]
+    pub fn beside_packed(self) -> Self {
+        Self(self.0 & !PACKED.0)
+    }
+
+    /// Whether the column is among them.
+    pub(crate) const fn has<C: Column>(self, _: C) -> bool {
+        self.0 >> C::INDEX & 1 == 1
+    }
+
+    /// Whether the lengths of rooms are.
+    pub(crate) const fn has_room_len(self) -> bool {
+        self.0 >> ROOM_LEN & 1 == 1
     }
 
     const fn with<C: Column>(self, _: C) -> Self {

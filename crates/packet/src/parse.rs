@@ -108,6 +108,12 @@ impl Headers {
     /// Where the number of the header that lies is in its 16 bytes.
     pub(crate) const LIE_AT: usize = core::mem::offset_of!(Self, lie);
 
+    /// The number of the header that lies, or 0.
+    #[inline(always)]
+    pub(crate) fn lie(&self) -> u8 {
+        self.lie
+    }
+
     /// What 16 bytes say, as they lie in memory.
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, version, protocol, lie, unused] = bytes;

@@ -52,6 +52,8 @@ fn transfers(of: &Transfers) -> Value {
         "to_host_bytes": of.to_host_bytes,
         "predicted_to_device_bytes": of.predicted_to_device_bytes,
         "predicted_to_host_bytes": of.predicted_to_host_bytes,
+        "besides_to_device_bytes": of.besides_to_device_bytes,
+        "besides_to_host_bytes": of.besides_to_host_bytes,
         "missing_bytes": of.missing_bytes,
         "predicted_missing_bytes": of.predicted_missing_bytes,
         "fetched_bytes": of.fetched_bytes,

@@ -21,6 +21,8 @@ pub(crate) struct Crossings {
     pub(crate) rooms_there: RoomsThere,
     /// Of packets whose rooms go as the mirror lacks them the share that the plan expects.
     pub(crate) missing_share: f64,
+    /// Bytes of a packet's row of a launch's table that the plan has, there and back.
+    pub(crate) row: [f64; 2],
     /// Whether rooms come back over the host's.
     pub(crate) rooms_back: bool,
     /// Fields of frames that go to the device by themselves, and those that come back so.
@@ -54,6 +56,7 @@ impl Crossings {
         Self {
             rooms_there: RoomsThere::All,
             missing_share: 0.0,
+            row: [0.0; 2],
             rooms_back: writes_frames,
             there: FieldSet::EMPTY,
             back: FieldSet::EMPTY,
@@ -77,6 +80,7 @@ impl Crossings {
                 (_, false) => RoomsThere::None,
             },
             missing_share: step.missing.bytes / room,
+            row: [step.to_device.row_bytes, step.to_host.row_bytes],
             rooms_back: step.to_host.way == Way::Frame,
             there: fields(&step.to_device),
             back: fields(&step.to_host),

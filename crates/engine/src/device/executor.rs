@@ -13,6 +13,7 @@
 
 mod later_works;
 mod streams;
+mod table;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,9 +57,10 @@ pub(crate) struct Executor {
     copier: Option<Arc<Loaded>>,
     /// The kernels that carry whole frames, where these and not copies do, and the arena as they reach it.
     carrier: Option<(Arc<Loaded>, Region)>,
+    /// The kernel that writes a launch's table from packed rows.
+    unpacker: Option<Arc<Loaded>>,
     prediction: Prediction,
-    /// What of the table is there before kernels, and what of it is taken back.
-    read: Columns,
+    /// What of the table is taken back.
     written: Columns,
     mirror: Mirror,
     by: Dimensions,
@@ -76,14 +78,18 @@ impl Executor {
     pub(crate) fn new(
         on: &OnDevice,
         mirror: Mirror,
-        (segment, [copier, carrier]): (Vec<Member>, [Option<Arc<Loaded>>; 2]),
+        (segment, [copier, carrier, unpacker]): (Vec<Member>, [Option<Arc<Loaded>>; 3]),
         access: ReadWrite,
         (crossings, fields): (Crossings, Binding),
         by: Dimensions,
     ) -> Result<Self, Failure> {
-        let lot = |_| Lot::new(&*on.device, &mirror, &by);
-        let read = Columns::read_by(access);
         let rooms = Columns::of_rooms(crossings.rooms_there == RoomsThere::Missing);
+        let read = Columns::read_by(access);
+        let read = if carrier.is_some() { read.union(rooms) } else { read };
+        // A kernel that carries rooms back finds in the host's table where they lie.
+        let kept = if carrier.is_some() { Columns::of_rooms(false) } else { Columns::default() };
+        let packs = unpacker.is_some().then_some(kept);
+        let lot = |_| Lot::new(&*on.device, &mirror, &by, (read, packs));
         let reached = |carrier| Ok((carrier, reached(&mirror.region, &*on.device)?));
         Ok(Self {
             segment,
@@ -91,7 +97,7 @@ impl Executor {
             crossings,
             fields,
             copier,
-            read: if carrier.is_some() { read.union(rooms) } else { read },
+            unpacker,
             carrier: carrier.map(reached).transpose()?,
             writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
             written: Columns::written_by(access.writes),
@@ -195,7 +201,7 @@ impl Executor {
             }
         };
         let own = &mut self.lots[lot];
-        let count = own.fill(flights, self.read, gather).ok_or_else(none)?;
+        let count = own.fill(flights, gather).ok_or_else(none)?;
         if count == 0 {
             return Ok(false);
         }
@@ -205,11 +211,11 @@ impl Executor {
             Some(_) => self.add_copied(&mut work, lot, flights, count)?,
             None => self.add_in_place(&mut work, lot, flights, count)?,
         };
-        let predicted = self.prediction.of_launch(flights, self.lots[lot].rows.rows());
+        let predicted = self.prediction.of_launch(flights, &self.laid(lot));
         let carried = if self.carrier.is_some() { frames.rooms_there } else { 0 };
-        let all = self.submit(on, (lot, Has::All), work, [carried, 0])?;
+        self.submit(on, (lot, Has::All), work, [carried, 0])?;
         if !self.is_in_place() {
-            predicted.count(&mut self.transfers, all, frames);
+            predicted.count(&mut self.transfers, frames);
         }
         self.transfers.launches += 1;
         Ok(true)
@@ -225,7 +231,7 @@ impl Executor {
         count: usize,
     ) -> Result<FrameBytes, Failure> {
         let on = self.data(lot, count)?;
-        let There::Copied(table, findings) = &self.lots[lot].there else {
+        let There::Copied { table, findings, .. } = &self.lots[lot].there else {
             return Err(no_buffers());
         };
         let Crossings { there, back, .. } = self.crossings;
@@ -239,7 +245,9 @@ impl Executor {
             from: Part { piece: TABLE, range: bytes.clone() },
             to: table.at(bytes),
         };
-        let fields_there = self.copy_table(work, (lot, flights), (self.read, there), copy_in);
+        let columns = self.lots[lot].columns;
+        let fields_there = self.copy_table(work, (lot, flights), (columns, there), copy_in);
+        self.add_packed(work, lot, &on);
         let rooms_there = self.lend(work, flights)?;
         if rooms_there > 0 {
             self.add_carrying(work, &on, PULL);
@@ -261,7 +269,7 @@ impl Executor {
 
     /// What kernels are given of the launch of `lot`, whose packets are copied.
     fn data(&self, lot: usize, count: usize) -> Result<LaunchData, Failure> {
-        let (There::Copied(table, findings), Some(copy)) =
+        let (There::Copied { table, findings, .. }, Some(copy)) =
             (&self.lots[lot].there, &self.mirror.copy)
         else {
             return Err(no_buffers());
@@ -357,31 +365,6 @@ impl Executor {
         if let Some((carrier, _)) = &self.carrier {
             work.steps.push(Step::Call(carrier.call(&carrier.kernels[kernel], on, 0)));
         }
-    }
-
-    /// Copies columns of the launch's table, and those of fields of frames, between the launch's own memory and where its kernels find them.
-    /// Gives the bytes of the latter.
-    fn copy_table(
-        &self,
-        work: &mut Work,
-        (lot, flights): (usize, &[Flight]),
-        (columns, fields): (Columns, FieldSet),
-        step: impl Fn(Range<usize>) -> Step,
-    ) -> u64 {
-        let rows = self.lots[lot].rows.rows();
-        columns.stretches(rows, |bytes| work.steps.push(step(bytes)));
-        if fields.is_empty() {
-            return 0;
-        }
-        let met = |version| {
-            flights.iter().any(|Flight { batch, .. }| batch.versions_present([version]) == [true])
-        };
-        let mut field_bytes = 0;
-        self.fields.stretches(fields, rows, met, |bytes| {
-            field_bytes += bytes.len() as u64;
-            work.steps.push(step(bytes));
-        });
-        field_bytes
     }
 
     /// What the device left of batch `index` of the launch of `lot`.

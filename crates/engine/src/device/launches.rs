@@ -129,8 +129,8 @@ impl Launches {
         let mirror = mirrors.of(&*on.device)?;
         let crossings = chain.crossings(stage).clone();
         let fields = crossings.columns(settings.arena(chain).scratch_words);
-        let members =
-            (segment, [chain.copier(stage), chain.carrier(stage)].map(Option::<&_>::cloned));
+        let members = [chain.copier(stage), chain.carrier(stage), chain.unpacker(stage)];
+        let members = (segment, members.map(Option::<&_>::cloned));
         let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
@@ -363,7 +363,7 @@ impl Launches {
         self.executor.lose_mirrored(batch)
     }
 
-    /// The bits of mirrors that have the packets of which the CPU does the device's work.
+    /// The bits of mirrors that keep their packets where the CPU does the device's work.
     pub(crate) fn kept_mirrors(&self) -> u8 {
         self.executor.kept_mirrors()
     }
@@ -392,7 +392,7 @@ impl Launches {
         let streams = self.batcher.streams() as u64;
         let transfers = Transfers { streams, ..self.executor.transfers };
         let differs = || {
-            let Transfers { to_device_bytes, to_host_bytes, .. } = transfers;
+            let [to_device_bytes, to_host_bytes] = transfers.on_the_way();
             let (there, back) =
                 (transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes);
             let Transfers { missing_bytes, predicted_missing_bytes, .. } = transfers;
@@ -402,13 +402,13 @@ impl Launches {
             );
             if missing_bytes > predicted_missing_bytes {
                 told += &format!(
-                    "; {missing_bytes} bytes are packets that the device had not, or had otherwise: functions made or changed more of them than the plan expects ({predicted_missing_bytes})"
+                    "; {missing_bytes} bytes more are packets that the device had not, or had otherwise: functions made or changed more of them than the plan expects ({predicted_missing_bytes})"
                 );
             }
             let Transfers { fetched_bytes, predicted_fetched_bytes, .. } = transfers;
             if fetched_bytes > predicted_fetched_bytes {
                 told += &format!(
-                    "; {fetched_bytes} bytes are packets that the device left to the CPU or flagged and that it alone had as they are: more than the plan expects ({predicted_fetched_bytes}); `recoverable = true` in [plan] has none of them"
+                    "; {fetched_bytes} bytes more are packets that the device left to the CPU or flagged and that it alone had as they are: more than the plan expects ({predicted_fetched_bytes}); `recoverable = true` in [plan] has none of them"
                 );
             }
             told

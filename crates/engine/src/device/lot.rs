@@ -1,8 +1,10 @@
 //! What each launch has of its own until it is released: the table of its packets, and what is found in them.
 
+use std::ops::Range;
+
 use warpline_device::{Buffer, Device, Failure, Piece};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Batch, BatchRows, Columns, FoundLists, LaunchRows, Returned,
+    ALIGN, ArenaLayout, Batch, BatchRows, Columns, FoundLists, LaunchRows, Returned, RowPacker,
 };
 use warpline_sched::{Batcher, LaunchLimits};
 
@@ -63,6 +65,11 @@ impl Dimensions {
         (self.packets * self.row_len).next_multiple_of(ALIGN)
     }
 
+    /// Bytes of its packed rows.
+    fn packed_len(&self) -> usize {
+        RowPacker::len_max(self.packets).next_multiple_of(ALIGN)
+    }
+
     /// Whether a function keeps findings.
     pub(super) fn has_findings(&self) -> bool {
         self.findings_len > 0
@@ -75,7 +82,7 @@ impl Dimensions {
 
     /// Bytes that its launches need besides their packets' rooms.
     pub(crate) fn launches_len(&self) -> usize {
-        self.lots * (self.table_len() + self.findings_len)
+        self.lots * (self.table_len() + self.packed_len() + self.findings_len)
     }
 }
 
@@ -89,13 +96,29 @@ pub(super) struct Lot {
     pub(super) there: There,
     /// Which packets have which rows of the table.
     pub(super) rows: LaunchRows,
+    /// Bytes of a row of the table.
+    row_len: usize,
+    /// What kernels look at of it.
+    read: Columns,
+    /// What of it crosses as it lies.
+    pub(super) columns: Columns,
+    /// Finds packed rows, where they may cross so; with columns that the host keeps beside.
+    packer: Option<(Box<RowPacker>, Columns)>,
+    /// Where packed rows follow the table, if this launch has such: they hold the other columns.
+    pub(super) packed: Option<Range<usize>>,
     /// What the host has newer of packets that are fetched, while they are.
     pub(super) kept: Vec<u8>,
 }
 
 /// Where kernels find the table and findings: in buffers, or in place.
 pub(super) enum There {
-    Copied(Buffer, Option<Buffer>),
+    Copied {
+        /// The table.
+        table: Buffer,
+        /// Its rows, packed.
+        packed: Buffer,
+        findings: Option<Buffer>,
+    },
     InPlace,
 }
 
@@ -108,7 +131,9 @@ impl Lot {
         device: &dyn Device,
         mirror: &Mirror,
         by: &Dimensions,
+        (read, packs): (Columns, Option<Columns>),
     ) -> Result<Self, Failure> {
+        let packer = packs.map(|kept| (Box::new(RowPacker::new(read)), kept));
         let has_findings = by.has_findings();
         let rows = LaunchRows::with_capacity(by.batches, by.packets);
         let kept = Vec::with_capacity(by.packets * by.kept);
@@ -118,10 +143,20 @@ impl Lot {
             let there = |len| device.allocate_zeroed(len);
             let found = has_findings.then(|| there(by.findings_len)).transpose()?;
             return Ok(Self {
-                table: Some(host(by.table_len())?),
+                // Packed rows follow it.
+                table: Some(host(by.table_len() + by.packed_len())?),
                 findings: has_findings.then(|| host(by.findings_len)).transpose()?,
-                there: There::Copied(there(by.table_len())?, found),
+                there: There::Copied {
+                    table: there(by.table_len())?,
+                    packed: there(by.packed_len())?,
+                    findings: found,
+                },
                 rows,
+                row_len: by.row_len,
+                read,
+                columns: read,
+                packer,
+                packed: None,
                 kept,
             });
         }
@@ -132,30 +167,59 @@ impl Lot {
             findings: has_findings.then(|| spare(by.findings_len)).transpose()?,
             there: There::InPlace,
             rows,
+            row_len: by.row_len,
+            read,
+            columns: read,
+            packer,
+            packed: None,
             kept,
         })
     }
 
-    /// Writes the launch's table: `columns` of the packets that are still forwarded, and what `gather` adds. Keeps nothing of what was found
-    /// before. Gives how many packets there are; `None` while a stream has the memory.
+    /// Writes the launch's table: the columns that kernels read, for packets that are still forwarded, and those that `gather` adds. Clears
+    /// earlier findings. Returns the number of packets; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
         flights: &[Flight],
-        columns: Columns,
         gather: impl Fn(&Batch, BatchRows<'_>, &mut [u8]),
     ) -> Option<usize> {
+        self.rows.clear();
+        flights.iter().for_each(|Flight { batch, .. }| self.rows.add(batch));
+        self.packed = self.pack(flights);
+        self.columns = match self.packed {
+            Some(_) => self.read.beside_packed(),
+            None => self.read,
+        };
+        let kept = match (&self.packed, &self.packer) {
+            (Some(_), Some((_, kept))) => *kept,
+            _ => Columns::default(),
+        };
         let table = self.table.as_mut()?;
         if let Some(findings) = &mut self.findings {
             findings[..FoundLists::HEAD_LEN].fill(0);
         }
-        self.rows.clear();
-        flights.iter().for_each(|Flight { batch, .. }| self.rows.add(batch));
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let rows = self.rows.of(index);
-            batch.copy_columns(columns, rows, table);
+            batch.copy_columns(self.columns.union(kept), rows, table);
             gather(batch, rows, table);
         }
         Some(self.rows.count())
+    }
+
+    /// Packs the rows after the table, where they may be, fit, and take fewer bytes than the columns that they stand for.
+    fn pack(&mut self, flights: &[Flight]) -> Option<Range<usize>> {
+        let ((packer, _), table) = (self.packer.as_mut()?, self.table.as_mut()?);
+        let rows = self.rows.rows();
+        let first = rows * self.row_len;
+        let to = table.get_mut(first..)?;
+        packer.clear();
+        let mut all = flights.iter().enumerate();
+        if !all.all(|(index, flight)| packer.pack(&flight.batch, self.rows.of(index), to)) {
+            return None;
+        }
+        let len = packer.finish(rows, to);
+        let instead = self.read.stretched_len() - self.read.beside_packed().stretched_len();
+        (len < rows * instead).then_some(first..first + len)
     }
 
     /// What the device left of batch `index`.

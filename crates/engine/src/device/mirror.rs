@@ -89,7 +89,7 @@ impl<'a> Mirrors<'a> {
         Ok(mirror)
     }
 
-    /// The bits of mirrors that have the packets of which the CPU does the work of `members`, which were to run on `device`.
+    /// The bits of mirrors that keep their packets where the CPU does the work of `members`, which were to run on `device`.
     pub(crate) fn kept_without(&self, device: &dyn Device, members: &[Instance]) -> u8 {
         let about = device.description();
         let takes_out = |one: &Instance| takes_out_of_mirrors(&*one.function);

@@ -11,6 +11,8 @@ use crate::stats::Transfers;
 struct Way {
     /// Of a packet's fields: by the IP version whose they are, 0 for any.
     fields: [u64; 3],
+    /// Of a packet's row.
+    row: f64,
     has_rooms: bool,
 }
 
@@ -33,15 +35,27 @@ pub(super) struct Prediction {
 /// Bytes of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Predicted {
-    /// Of frames to the device.
+    /// To the device, of packets that go the plan's way.
     pub(super) there: u64,
-    /// Of these those of packets that the mirror is expected to lack.
+    /// To the device besides, of packets that the mirror is expected to lack.
     pub(super) missing: u64,
-    /// Of frames to the host.
+    /// To the host, of packets that go the plan's way.
     pub(super) back: u64,
-    /// Of these those of packets that are expected to be fetched.
+    /// To the host besides, of packets that are expected to be fetched.
     pub(super) fetched: u64,
+    /// Of what launches have besides packets' own.
+    besides: [u64; 2],
     lacks_some: bool,
+}
+
+/// How the table of a launch lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laid {
+    pub(super) packets: usize,
+    /// Rows that a column has.
+    pub(super) rows: usize,
+    /// Bytes of its columns but for those of single fields, there and back, and of findings.
+    pub(super) columns: [usize; 2],
 }
 
 /// Bytes of frames that a launch's first work copies.
@@ -53,15 +67,16 @@ pub(super) struct FrameBytes {
 }
 
 impl Predicted {
-    /// Counts a launch whose first work copies `all` there and back, of which `frames` are bytes of frames.
-    pub(super) fn count(&self, sum: &mut Transfers, all: [u64; 2], frames: FrameBytes) {
+    /// Counts a launch, whose first work copies these bytes of frames.
+    pub(super) fn count(&self, sum: &mut Transfers, frames: FrameBytes) {
         let FrameBytes { fields_there, rooms_there, fields_back } = frames;
         let frames_there = fields_there + rooms_there;
         sum.frames_to_device_bytes += frames_there;
         sum.frames_to_host_bytes += fields_back;
-        // Tables, names and findings are planned as they lie.
-        sum.predicted_to_device_bytes += all[0] - frames_there + self.there;
-        sum.predicted_to_host_bytes += all[1] - fields_back + self.back;
+        sum.predicted_to_device_bytes += self.there;
+        sum.predicted_to_host_bytes += self.back;
+        sum.besides_to_device_bytes += self.besides[0];
+        sum.besides_to_host_bytes += self.besides[1];
         sum.predicted_missing_bytes += self.missing;
         sum.predicted_fetched_bytes += self.fetched;
         sum.missing_bytes += if self.lacks_some { rooms_there } else { 0 };
@@ -71,44 +86,49 @@ impl Predicted {
 impl Prediction {
     /// Of `crossings`, whose fields have the columns `fields`.
     pub(super) fn of(crossings: &Crossings, fields: &Binding) -> Self {
-        let way = |set: FieldSet, has_rooms| {
+        let way = |set: FieldSet, row, has_rooms| {
             let width = |version| {
                 let of = fields.columns().iter().filter(|column| column.version == version);
                 of.filter(|column| set.contains(column.field))
                     .map(|column| column.width as u64)
                     .sum()
             };
-            Way { fields: VERSIONS.map(width), has_rooms }
+            Way { fields: VERSIONS.map(width), row, has_rooms }
         };
         Self {
-            there: way(crossings.there, crossings.rooms_there == RoomsThere::All),
-            back: way(crossings.back, crossings.rooms_back),
+            there: way(crossings.there, crossings.row[0], crossings.rooms_there == RoomsThere::All),
+            back: way(crossings.back, crossings.row[1], crossings.rooms_back),
             missing_share: crossings.missing_share,
             lacks_some: crossings.rooms_there == RoomsThere::Missing,
             fetched_share: crossings.left_there.flagged_share,
         }
     }
 
-    /// For a launch whose table has so many rows. Bytes of fields are those of columns: of an IP version where any packet has it.
-    pub(super) fn of_launch(&self, flights: &[Flight], table_rows: usize) -> Predicted {
-        let mut counts = [0; 3];
+    /// For a launch whose table lies so. Fields of an IP version have columns where any packet is of it.
+    pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid) -> Predicted {
+        let mut is_there = [false; 3];
         let mut rooms = 0;
         let shares = self.missing_share + self.fetched_share;
         let has_rooms = self.there.has_rooms || self.back.has_rooms || shares > 0.0;
         for Flight { batch, .. } in flights {
-            for (of_version, is_there) in counts.iter_mut().zip(batch.versions_present(VERSIONS)) {
-                *of_version = if is_there { table_rows as u64 } else { *of_version };
-            }
+            let own = batch.versions_present(VERSIONS);
+            is_there.iter_mut().zip(own).for_each(|(all, own)| *all |= own);
             rooms += if has_rooms { batch.rooms_len() as u64 } else { 0 };
         }
-        let [there, back] = [self.there, self.back].map(|way| {
-            let fields: u64 =
-                way.fields.iter().zip(counts).map(|(width, count)| width * count).sum();
-            fields + if way.has_rooms { rooms } else { 0 }
+        let ways = [self.there, self.back].map(|way| {
+            let own = way.fields.iter().zip(is_there).filter(|(_, is_there)| *is_there);
+            let fields: u64 = own.map(|(width, _)| width).sum();
+            (fields, way.row * laid.packets as f64, if way.has_rooms { rooms } else { 0 })
+        });
+        let [there, back] =
+            ways.map(|(fields, row, rooms)| fields * laid.packets as u64 + row as u64 + rooms);
+        let filling = (laid.rows - laid.packets) as u64;
+        let besides = [0, 1].map(|way| {
+            let (fields, row, _) = ways[way];
+            (laid.columns[way] as u64).saturating_sub(row as u64) + filling * fields
         });
         let of_rooms = |share: f64| (share * rooms as f64) as u64;
         let (missing, fetched) = (of_rooms(self.missing_share), of_rooms(self.fetched_share));
-        let (there, back) = (there + missing, back + fetched);
-        Predicted { there, missing, back, fetched, lacks_some: self.lacks_some }
+        Predicted { there, missing, back, fetched, besides, lacks_some: self.lacks_some }
     }
 }

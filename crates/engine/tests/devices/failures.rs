@@ -74,11 +74,20 @@ fn each_case(firsts: &[u64], mut case: impl FnMut(&Arc<dyn Device>, &str, &Fault
     }
 }
 
-/// Works before the first launch: a table each, and the kernels without a packet.
+/// Works before the first launch on a device that copies, to which each form has a stage of its own: those of [`loading_in_place`], and the
+/// kernel that writes tables without a packet.
 pub(crate) fn loading(forms: &[Form]) -> u64 {
-    let works = |kernels: Kernels| kernels.tables().len() as u64 + 1;
+    loading_in_place(forms) + with_kernels(forms).len() as u64
+}
+
+/// Works before the first launch on a device that copies nothing: a table each, and the kernels without a packet.
+pub(crate) fn loading_in_place(forms: &[Form]) -> u64 {
+    with_kernels(forms).iter().map(|kernels| kernels.tables().len() as u64 + 1).sum()
+}
+
+fn with_kernels(forms: &[Form]) -> Vec<Kernels> {
     let chain = chain_of(forms);
-    chain.instances.iter().filter_map(|one| one.function.kernels()).map(works).sum()
+    chain.instances.iter().filter_map(|one| one.function.kernels()).collect()
 }
 
 /// What works are to suffer.

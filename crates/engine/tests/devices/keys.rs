@@ -28,7 +28,8 @@ struct KeepingStream {
 impl Stream for KeepingStream {
     fn submit(&mut self, work: Work) -> Result<(), Refused> {
         let mut kept = self.kept.lock().expect("kept");
-        if kept.works < self.first {
+        let is_launch = work.steps.iter().any(|step| matches!(step, Step::Call(_)));
+        if kept.works < self.first && !is_launch {
             for step in &work.steps {
                 if let Step::CopyIn { from, to } = step {
                     let bytes = work.pieces[from.piece][from.range.clone()].to_vec();

@@ -14,7 +14,7 @@ use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_chain_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::failures::{launches, loading};
+use crate::failures::{launches, loading, loading_in_place};
 use crate::placed::{Wrapped, devices, host, told};
 
 /// A stream that begins works later, by their numbers over all streams.
@@ -90,7 +90,11 @@ fn run_late(
     inputs: &[Input],
 ) -> Outcome {
     let is_alone = Arc::ptr_eq(inner, behind);
-    let first = loading(if is_alone { forms } else { &forms[..1] });
+    let own = if is_alone { forms } else { &forms[..1] };
+    let first = match inner.description().shares_host_memory {
+        true => loading_in_place(own),
+        false => loading(own),
+    };
     let late = |&(number, ms)| (first + number, Duration::from_millis(ms));
     let delays: Arc<[_]> = delays.iter().map(late).collect();
     let touched: Arc<AtomicU64> = Arc::default();

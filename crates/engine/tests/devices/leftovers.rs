@@ -37,6 +37,17 @@ fn leaves(chain: &Chain) -> bool {
     plan.leftovers(&problem).iter().any(|left| !left.behind.is_empty())
 }
 
+/// Packets that left the plan's way are counted by themselves: what crossed of the others is what the plan has.
+fn assert_planned(outcome: &Outcome, what: &str) {
+    for function in &outcome.report.part.functions {
+        let own = &function.transfers;
+        let predicted = [own.predicted_to_device_bytes, own.predicted_to_host_bytes];
+        for (moved, predicted) in own.on_the_way().into_iter().zip(predicted) {
+            assert!(moved.abs_diff(predicted) <= predicted / 50, "{what}: {own:?}");
+        }
+    }
+}
+
 fn fetched(outcome: &Outcome) -> u64 {
     let functions = outcome.report.part.functions.iter();
     functions.map(|function| function.transfers.fetched_bytes).sum()
@@ -62,6 +73,7 @@ fn packets_that_leave_the_way_are_fetched() {
                 let outcome = run_whole(chain, settings, &inputs);
                 let what = format!("{names:?} on {}, {mode:?}", device.description().id);
                 assert_same(&reference, &outcome.summary(), &what);
+                assert_planned(&outcome, &what);
                 came += fetched(&outcome);
             }
         }
@@ -157,7 +169,7 @@ fn what_one_device_has_outlives_another() {
         let bare: Vec<&str> =
             names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
         let bare = forms(&bare);
-        // What the gateway puts together another end took apart.
+        // Another end took apart the datagrams that the gateway puts together.
         let opens = bare.iter().position(|form| form.name == "open-pieces").unwrap_or(0);
         let talk = Talk::new(71, 60, 900).take(500);
         let inputs = with_errors_again(traffic(&bare[opens..], talk, 73, 15));

@@ -106,8 +106,8 @@ fn what_two_routers_write_stays_where_it_may() {
     }
 }
 
-/// What a router on one device wrote stays there while another device looks at the packets, and comes back before one where the CPU may
-/// change payloads in the device's place: no mirror has such packets any more.
+/// Fields that a router on one device wrote stay there while another device looks at the packets. They come back before a device in whose
+/// place the CPU may change payloads: no mirror has such packets any more.
 #[test]
 fn what_one_device_wrote_stays_there_while_another_looks() {
     for (between, expected) in [("+firewall", false), ("+nat", true)] {
@@ -131,7 +131,7 @@ fn a_launch_has_a_row_and_a_fallback() {
     let len = |columns: Columns| columns.stretched_len() as f64;
     for function in [router, digest] {
         let run = ReadWrite::new(function.run.needs, function.run.writes);
-        assert_eq!(function.row.there, len(Columns::read_by(run)));
+        assert_eq!(function.row.there, 8.0 + len(Columns::read_by(run).beside_packed()));
         assert_eq!(function.row.back, len(Columns::written_by(run.writes)));
         assert!(function.row.there > function.row.back && function.row.back > 0.0);
     }

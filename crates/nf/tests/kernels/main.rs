@@ -15,6 +15,7 @@ mod load_balancer;
 mod nat;
 mod nids;
 mod nids_grams;
+mod packed;
 mod rooms;
 mod router;
 mod sanitizers;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use warpline_device::Device;
 use warpline_device::host::{Compiler, Host};
 
-use crate::{digest, firewall, flow_monitor, load_balancer, nat, nids, nids_grams, rooms, router};
+use crate::{
+    digest, firewall, flow_monitor, load_balancer, nat, nids, nids_grams, packed, rooms, router,
+};
 
 /// Set in the process that has the sanitizers.
 const ROLE: &str = "WARPLINE_SANITIZED";
@@ -30,6 +32,7 @@ fn kernels_pass_the_sanitizers() {
         digest::edges_on(&host);
         nids::edges_on(&host);
         nids_grams::edges_on(&host);
+        packed::edges_on(&host);
         rooms::edges_on(&host);
         let host: Arc<dyn Device> = Arc::new(host);
         firewall::edges_on(Arc::clone(&host));

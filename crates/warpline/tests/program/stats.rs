@@ -54,6 +54,8 @@ const TRANSFERS: &[(&str, &str)] = &[
     ("to_host_bytes", "whole"),
     ("predicted_to_device_bytes", "whole"),
     ("predicted_to_host_bytes", "whole"),
+    ("besides_to_device_bytes", "whole"),
+    ("besides_to_host_bytes", "whole"),
     ("missing_bytes", "whole"),
     ("predicted_missing_bytes", "whole"),
     ("fetched_bytes", "whole"),

@@ -19,7 +19,9 @@ impl Executor {
     /// # Errors
     /// As for `start`.
     pub(crate) fn fetch_found(&mut self, lot: usize) -> Result<bool, Failure> {
-        let There::Copied(_, Some(there)) = &self.lots[lot].there else { return Ok(false) };
+        let There::Copied { findings: Some(there), .. } = &self.lots[lot].there else {
+            return Ok(false);
+        };
         let count = self.lots[lot].rows.count();
         let room = found_len(self.by.findings_room(count));
         let (first, kept) =
@@ -35,7 +37,7 @@ impl Executor {
         work.steps.push(step);
         let [_, back] = self.submit(on, (lot, Has::Findings), work, NONE_CARRIED)?;
         // How much is found no plan knows.
-        self.transfers.predicted_to_host_bytes += back;
+        self.transfers.besides_to_host_bytes += back;
         Ok(true)
     }
 
@@ -69,7 +71,7 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let own = &mut self.lots[lot];
         work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
-        if let There::Copied(table, _) = &own.there {
+        if let There::Copied { table, .. } = &own.there {
             Columns::of_rooms(false).stretches(own.rows.rows(), |bytes| {
                 let from = Part { piece: TABLE, range: bytes.clone() };
                 work.steps.push(Step::CopyIn { from, to: table.at(bytes) });
@@ -84,8 +86,7 @@ impl Executor {
         }
         self.add_carrying(&mut work, &data, PUSH);
         let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
-        // Of the table, which is planned as it lies.
-        self.transfers.predicted_to_device_bytes += there;
+        self.transfers.besides_to_device_bytes += there;
         self.transfers.frames_to_host_bytes += back;
         Ok(())
     }

@@ -1,0 +1,68 @@
+//! The table of a launch on its way: packed rows, columns, those of single fields, and how many bytes they are.
+
+use std::ops::Range;
+
+use warpline_device::{Argument, Part, Step, Work};
+use warpline_packet::{Columns, FieldSet, FoundLists};
+
+use super::super::lot::There;
+use super::super::prediction::Laid;
+use super::{Executor, LaunchData, TABLE, first_found_len, found_len};
+use crate::stage::Flight;
+
+impl Executor {
+    /// How the table of the launch of `lot` lies.
+    pub(super) fn laid(&self, lot: usize) -> Laid {
+        let own = &self.lots[lot];
+        let (packets, rows) = (own.rows.count(), own.rows.rows());
+        let packed = own.packed.as_ref().map_or(0, Range::len);
+        let [head, first] = match self.by.has_findings() {
+            true => {
+                let room = found_len(self.by.findings_room(packets));
+                [FoundLists::HEAD_LEN, first_found_len(packets).min(room)]
+            }
+            false => [0; 2],
+        };
+        let there = own.columns.stretched_len() * rows + packed + head;
+        let back = self.written.stretched_len() * rows + first;
+        Laid { packets, rows, columns: [there, back] }
+    }
+
+    /// The packed rows of the launch of `lot`, where it has such, and the kernel that writes its table from them.
+    pub(super) fn add_packed(&self, work: &mut Work, lot: usize, on: &LaunchData) {
+        let own = &self.lots[lot];
+        let (There::Copied { packed, .. }, Some(unpacker)) = (&own.there, &self.unpacker) else {
+            return;
+        };
+        let Some(range) = own.packed.clone() else { return };
+        let there = packed.at(0..range.len());
+        work.steps.push(Step::CopyIn { from: Part { piece: TABLE, range }, to: there.clone() });
+        let on = LaunchData { host: Some(Argument::Writes(there)), ..on.clone() };
+        work.steps.push(Step::Call(unpacker.call(&unpacker.kernels[0], &on, 0)));
+    }
+
+    /// Copies columns of the launch's table, and those of fields of frames, between the launch's own memory and where its kernels find them.
+    /// Gives the bytes of the latter.
+    pub(super) fn copy_table(
+        &self,
+        work: &mut Work,
+        (lot, flights): (usize, &[Flight]),
+        (columns, fields): (Columns, FieldSet),
+        step: impl Fn(Range<usize>) -> Step,
+    ) -> u64 {
+        let rows = self.lots[lot].rows.rows();
+        columns.stretches(rows, |bytes| work.steps.push(step(bytes)));
+        if fields.is_empty() {
+            return 0;
+        }
+        let met = |version| {
+            flights.iter().any(|Flight { batch, .. }| batch.versions_present([version]) == [true])
+        };
+        let mut field_bytes = 0;
+        self.fields.stretches(fields, rows, met, |bytes| {
+            field_bytes += bytes.len() as u64;
+            work.steps.push(step(bytes));
+        });
+        field_bytes
+    }
+}
