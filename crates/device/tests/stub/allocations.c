@@ -3,6 +3,7 @@
 #include "stub.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct allocation { address at; size_t bytes; struct context *context; int is_assumed; struct allocation *next; } *allocations;
 static int live, unwiped;
@@ -69,9 +70,7 @@ int cuMemFree_v2(address at)
     if (gone->context != context) REFUSE(INVALID_VALUE, "another context's memory");
     if (stream_uses(gone->at, gone->bytes)) misused(__func__, 0, "queued work uses the memory");
     const unsigned char *bytes = memory_backing(gone->at);
-    size_t first = 0;
-    while (first < gone->bytes && !bytes[first]) first++;
-    unwiped += first < gone->bytes;
+    unwiped += bytes[0] || memcmp(bytes, bytes + 1, gone->bytes - 1);
     memory_free(at);
     free(gone);
     return 0;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,10 +49,17 @@ static void delay(struct stream *stream)
 
 static int memory_set(address to, unsigned char value, size_t bytes)
 {
-    char all[4096];
-    memset(all, value, sizeof all);
-    for (size_t done = 0; done < bytes; done += sizeof all)
-        if (memory_write(to + done, all, bytes - done < sizeof all ? bytes - done : sizeof all) != MEMORY_FINE) return ILLEGAL_ADDRESS;
+    enum { PAGE = 4096 };
+    unsigned char *at = memory_backing(to);
+    size_t edge = -(size_t)at % PAGE, pages = bytes > edge ? (bytes - edge) / PAGE * PAGE : 0;
+    if (memory_states(to)[0] == UNALLOCATED || memory_states(to)[bytes - 1] == UNALLOCATED) return ILLEGAL_ADDRESS;
+    /* Pages of zeros take no memory of the host's. */
+    if (value || !pages || madvise(at + edge, pages, MADV_DONTNEED)) memset(at, value, bytes);
+    else {
+        memset(at, 0, edge);
+        memset(at + edge + pages, 0, bytes - edge - pages);
+    }
+    memset(memory_states(to), WRITTEN, bytes);
     return 0;
 }
 

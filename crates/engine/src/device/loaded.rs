@@ -51,7 +51,8 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
-    /// On a device that was given up nothing can be zeroed: its memory is never given back, or goes with the program.
+    /// On a device that was given up no work would end. CUDA's zeroes memory itself before it frees it;
+    /// other devices keep it until the program ends.
     fn drop(&mut self) {
         if !self.is_given_up() {
             let _ = self.zero_tables();
