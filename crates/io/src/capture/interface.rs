@@ -131,7 +131,7 @@ pub(super) const OPT_END: u16 = 0;
 pub(super) const IF_NAME: u16 = 2;
 pub(super) const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
-/// The longest name that is kept, in bytes, so that 65,535 interfaces don't fill the memory.
+/// The longest name that is kept, in bytes, so that 65,536 interfaces don't fill the memory.
 const NAME_LEN_MAX: usize = 256;
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //!
 //! Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 //!
-//! Limits: xz, bzip2 and lz4 are refused, and so is the modified pcap of old Linux systems;
+//! Limits: a packet is cut to 256 KiB, and a record of more than 16 MiB is damage.
+//! xz, bzip2 and lz4 are refused, and so is the modified pcap of old Linux systems;
 //! name resolution, statistics and every other pcapng block that holds no packet is passed over.
 
 mod block;
@@ -160,11 +161,11 @@ impl Source for CaptureReader {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let untimed = match &self.format {
-            Format::Pcapng(pcapng) => pcapng.untimed_warning(),
-            Format::Pcap(_) => None,
+        let own = match &self.format {
+            Format::Pcapng(pcapng) => pcapng.warnings(),
+            Format::Pcap(pcap) => cut_warning(pcap.cut).into_iter().collect(),
         };
-        self.cut.as_ref().map(Cut::warning).into_iter().chain(untimed).collect()
+        self.cut.as_ref().map(Cut::warning).into_iter().chain(own).collect()
     }
 
     /// The share of the input's bytes that was consumed: of the compressed ones, where it is that.
@@ -285,11 +286,28 @@ fn format_error(offset: u64, what: impl Into<String>) -> SourceError {
     SourceError::Format { offset, what: what.into() }
 }
 
-/// The captured length of a packet as the file gives it, refused where no frame can be as long.
-fn captured_len(len: u32, offset: u64) -> Result<usize, SourceError> {
-    usize::try_from(len).ok().filter(|&len| len <= FRAME_LEN_MAX).ok_or_else(|| {
-        format_error(offset, format!("captured length {len} is more than {FRAME_LEN_MAX}"))
+/// The captured length of a packet, which the file has at `offset`. A length that no frame has is
+/// accepted up to [`RECORD_LEN_MAX`] and the packet's own; beyond that the file is damaged.
+#[inline]
+fn captured_len(len: u32, wire: u32, offset: u64) -> Result<usize, SourceError> {
+    let captured = len as usize;
+    if captured <= FRAME_LEN_MAX || (captured <= RECORD_LEN_MAX && len <= wire) {
+        return Ok(captured);
+    }
+    let what = match captured <= RECORD_LEN_MAX {
+        true => format!("captured length {len} is more than {FRAME_LEN_MAX} and the packet's own"),
+        false => format!("captured length {len} is more than {RECORD_LEN_MAX}"),
+    };
+    Err(format_error(offset, what))
+}
+
+/// What to tell about packets that were longer than any frame.
+fn cut_warning(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!("{count} packets are longer than {FRAME_LEN_MAX} bytes and were cut to that")
     })
 }
 
+/// The longest record that is believed.
+const RECORD_LEN_MAX: usize = 16 << 20;
 const MAGIC_LEN: usize = 4;

@@ -9,7 +9,7 @@ use warpline_packet::{Instant, LinkType};
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::{Part, Record, Step, captured_len, format_error};
-use crate::port::SourceError;
+use crate::port::{FRAME_LEN_MAX, SourceError};
 
 /// The state of a pcap file: what its header said.
 pub(super) struct Pcap {
@@ -17,6 +17,10 @@ pub(super) struct Pcap {
     unit: Unit,
     link: LinkType,
     lengths: Lengths,
+    /// Bytes of the last record that are still to be passed over.
+    skip: u64,
+    /// Packets that were cut to [`FRAME_LEN_MAX`].
+    pub(super) cut: u64,
 }
 
 /// The order of the two lengths in a record's header.
@@ -94,12 +98,15 @@ impl Pcap {
         };
         // "LinkType (16 bits)"; the upper half has the frame check sequence's length.
         let link = LinkType::from_file((order.u32(header, 20) & 0xffff) as u16);
-        Ok(Self { order, unit, link, lengths })
+        Ok(Self { order, unit, link, lengths, skip: 0, cut: 0 })
     }
 
     /// The next record.
     #[inline]
     pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+        if self.skip > 0 && !buffer.skip(&mut self.skip)? {
+            return Ok(Step::CutIn(Part::Packet));
+        }
         if !buffer.fill(RECORD_HEADER_LEN)? {
             let cut = buffer.ready_len() > 0;
             return Ok(if cut { Step::CutIn(Part::Packet) } else { Step::End });
@@ -110,11 +117,14 @@ impl Pcap {
         let (captured, wire) = self.lengths.sort(first, second);
         let wire_len = wire.max(captured);
         let at = if captured == first { 8 } else { 12 };
-        let len = captured_len(captured, buffer.offset() + at)?;
+        let captured = captured_len(captured, wire, buffer.offset() + at)?;
+        let len = captured.min(FRAME_LEN_MAX);
         if !buffer.fill(RECORD_HEADER_LEN + len)? {
             return Ok(Step::CutIn(Part::Packet));
         }
         let record = buffer.take(RECORD_HEADER_LEN + len);
+        self.skip = (captured - len) as u64;
+        self.cut += u64::from(self.skip > 0);
         let bytes = record.start + RECORD_HEADER_LEN..record.end;
         Ok(Step::Record(Record { bytes, timestamp, wire_len, link: self.link, interface: 0 }))
     }

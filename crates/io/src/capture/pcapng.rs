@@ -14,25 +14,31 @@ use super::block::{
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
-use super::{Part, Record, Step, captured_len, format_error};
-use crate::port::{InterfaceNames, SourceError};
+use super::{Part, Record, Step, captured_len, cut_warning, format_error};
+use crate::port::{FRAME_LEN_MAX, InterfaceNames, SourceError};
 
 /// The state of a pcapng file.
 pub(super) struct Pcapng {
     /// The byte order of the current section.
     order: ByteOrder,
-    /// The interfaces of all sections so far.
+    /// The interfaces of the current section, as far as they are kept.
     interfaces: Vec<Interface>,
-    /// What they are called.
+    /// What those of all sections are called, by number.
     names: InterfaceNames,
-    /// The first interface of the current section.
-    section_start: usize,
+    /// Interfaces of earlier sections.
+    before: u64,
+    /// Interfaces that the current section describes.
+    described: u64,
     /// A block that is being skipped.
     skip: Option<Skip>,
     /// When the last packet was captured.
     last_timestamp: Instant,
     /// Packets that came without a timestamp.
     untimed: u64,
+    /// Packets that were cut to [`FRAME_LEN_MAX`].
+    cut: u64,
+    /// Packets of interfaces that are not kept.
+    passed_over: u64,
 }
 
 impl Pcapng {
@@ -42,10 +48,13 @@ impl Pcapng {
             order: ByteOrder::Little,
             interfaces: Vec::new(),
             names: InterfaceNames::default(),
-            section_start: 0,
+            before: 0,
+            described: 0,
             skip: None,
             last_timestamp: Instant::ZERO,
             untimed: 0,
+            cut: 0,
+            passed_over: 0,
         };
         buffer.fill_blocking(SECTION_LEN_MIN)?;
         if let Some(block) = pcapng.block(buffer)? {
@@ -71,9 +80,9 @@ impl Pcapng {
                 }
                 skipped += skip.block.len;
                 self.skip = None;
-                if skipped >= SKIPPED_LEN_MAX {
-                    return Err(io::Error::from(io::ErrorKind::Interrupted).into());
-                }
+            }
+            if skipped >= SKIPPED_LEN_MAX {
+                return Err(io::Error::from(io::ErrorKind::Interrupted).into());
             }
             let Some(block) = self.block(buffer)? else {
                 let cut = buffer.ready_len() > 0;
@@ -90,10 +99,10 @@ impl Pcapng {
             match kind {
                 Kind::Section => self.section(&block, body)?,
                 Kind::Interface => self.interface(&block, body)?,
-                Kind::Packet(layout) => {
-                    let record = self.packet(layout, &block, body)?;
-                    return Ok(Step::Record(record));
-                }
+                Kind::Packet(layout) => match self.packet(layout, &block, body)? {
+                    Some(record) => return Ok(Step::Record(record)),
+                    None => skipped += block.len,
+                },
             }
         }
     }
@@ -103,15 +112,29 @@ impl Pcapng {
         self.names.clone()
     }
 
-    /// What to tell about packets without a timestamp.
-    pub(super) fn untimed_warning(&self) -> Option<String> {
-        (self.untimed > 0).then(|| {
+    /// What to tell about the packets.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let Self { untimed, passed_over, .. } = *self;
+        let interfaces = self.before + self.described;
+        let untimed = (untimed > 0).then(|| {
             format!(
-                "{} packets of the capture have no timestamp; each was given that of the packet \
-                 before it",
-                self.untimed
+                "{untimed} packets of the capture have no timestamp; each was given that of the packet \
+                 before it"
             )
-        })
+        });
+        let shared = (interfaces > SHARED_NUMBER + 1).then(|| {
+            format!(
+                "the capture has {interfaces} interfaces; those from {SHARED_NUMBER} on share that \
+                 number"
+            )
+        });
+        let passed_over = (passed_over > 0).then(|| {
+            format!(
+                "{passed_over} packets were not read: their interface is not among the first \
+                 {INTERFACES_MAX} of its section"
+            )
+        });
+        [untimed, cut_warning(self.cut), shared, passed_over].into_iter().flatten().collect()
     }
 
     /// The head of the next block, not yet taken; none when the input ends before or in it.
@@ -147,50 +170,60 @@ impl Pcapng {
             let what = format!("pcapng version {}.{} is not supported", version.0, version.1);
             return Err(format_error(block.offset + 12, what));
         }
-        self.section_start = self.interfaces.len();
+        self.before += self.described;
+        self.described = 0;
+        self.interfaces.clear();
         Ok(())
     }
 
     fn interface(&mut self, block: &Block, body: Body<'_>) -> Result<(), SourceError> {
-        if self.interfaces.len() >= INTERFACES_MAX {
-            let what = format!("more than {INTERFACES_MAX} interfaces");
-            return Err(format_error(block.offset, what));
-        }
         let mut interface = Interface::parse(self.order, body.bytes).map_err(|bad| {
             format_error(block.offset + (BLOCK_HEADER_LEN + bad.at) as u64, bad.what)
         })?;
-        self.names.push(interface.name.take());
-        self.interfaces.push(interface);
+        let name = interface.name.take();
+        if self.before + self.described < SHARED_NUMBER {
+            self.names.push(name);
+        }
+        self.described += 1;
+        if self.interfaces.len() < INTERFACES_MAX {
+            self.interfaces.push(interface);
+        }
         Ok(())
     }
 
-    /// The packet of a block, whose time, lengths and interface lie where `layout` says.
+    /// The packet of a block, whose time, lengths and interface lie where `layout` says. `None` if
+    /// its interface is described and not kept.
     #[inline]
     fn packet(
         &mut self,
         layout: Layout,
         block: &Block,
         body: Body<'_>,
-    ) -> Result<Record, SourceError> {
+    ) -> Result<Option<Record>, SourceError> {
         let order = self.order;
         let number = match layout {
             Layout::Enhanced => order.u32(body.bytes, 0),
             Layout::Obsolete => u32::from(order.u16(body.bytes, 0)),
             Layout::Simple => 0,
         };
-        let place = (number as usize).saturating_add(self.section_start);
-        let Some(interface) = self.interfaces.get(place) else {
+        let Some(interface) = self.interfaces.get(number as usize) else {
+            if u64::from(number) < self.described {
+                self.passed_over += 1;
+                return Ok(None);
+            }
             let what = format!("packet of interface {number}, which the section does not describe");
             return Err(format_error(block.offset + BLOCK_HEADER_LEN as u64, what));
         };
         let Lengths { captured, wire } = layout.lengths(order, body.bytes, interface.snap_len);
         let offset = block.offset + (BLOCK_HEADER_LEN + layout.captured_at()) as u64;
-        let len = captured_len(captured, offset)?;
+        let len = captured_len(captured, wire, offset)?;
         let data = layout.data_at();
         if len > body.bytes.len() - data {
             let what = format!("captured length {len} is more than its block holds");
             return Err(format_error(offset, what));
         }
+        let len = len.min(FRAME_LEN_MAX);
+        self.cut += u64::from(captured as usize > len);
         match layout {
             Layout::Simple => self.untimed += 1,
             Layout::Enhanced | Layout::Obsolete => {
@@ -199,14 +232,14 @@ impl Pcapng {
                 self.last_timestamp = interface.instant(high << 32 | low);
             }
         }
-        Ok(Record {
+        let number = (self.before + u64::from(number)).min(SHARED_NUMBER);
+        Ok(Some(Record {
             bytes: body.start + data..body.start + data + len,
             timestamp: self.last_timestamp,
             wire_len: wire.max(captured),
             link: interface.link,
-            // `INTERFACES_MAX` keeps the place within 16 bits.
-            interface: place as u16,
-        })
+            interface: number as u16,
+        }))
     }
 }
 
@@ -220,6 +253,8 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
 /// Bytes of blocks that are skipped in one step, as who reads may have to stop: a few compressed ones
 /// can stand for days of them.
 const SKIPPED_LEN_MAX: usize = 64 << 20;
-/// Interfaces over the whole file.
-const INTERFACES_MAX: usize = u16::MAX as usize;
+/// Interfaces of a section that are kept.
+const INTERFACES_MAX: usize = 1 << 18;
+/// The number of all interfaces of the file from this on.
+const SHARED_NUMBER: u64 = u16::MAX as u64;
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -208,7 +208,7 @@ fn errors_name_their_place() {
             "inside",
             &gzip(&lying),
             32..33,
-            "captured length 4294967295 is more than 262144 (in what the gzip data decompresses to)",
+            "captured length 4294967295 is more than 16777216 (in what the gzip data decompresses to)",
             0,
         ),
         ("no capture", &zstd(b"text"), 0..1, "begins with bytes 74 65 78 74", 0),

@@ -167,15 +167,40 @@ fn pcap_of_older_versions() {
 
 #[test]
 fn pcap_length_beyond_all_frames() {
-    for len in [FRAME_LEN_MAX as u32 + 1, u32::MAX] {
-        let file = PcapFile::micros().packet((0, 0), b"ok").record((0, 0), len, len, &[0; 400]);
+    let long = FRAME_LEN_MAX as u32 + 1;
+    for (len, wire) in [(long, long - 1), ((16 << 20) + 1, u32::MAX), (u32::MAX, u32::MAX)] {
+        let file = PcapFile::micros().packet((0, 0), b"ok").record((0, 0), len, wire, &[0; 400]);
         let at = 24 + 18 + 8;
         check("lying", &file.bytes, &[packet(b"ok", 0)], Some(at), "captured length");
     }
+    let file = PcapFile::micros().packet((0, 0), b"ok").record((0, 0), long, long, &[0; 400]);
+    check("cut", &file.bytes, &[packet(b"ok", 0)], None, "in the middle of packet 2");
     let longest = vec![5; FRAME_LEN_MAX];
     let file = PcapFile::micros().packet((0, 0), &longest).packet((0, 0), &longest);
     let told = read(Manner::Whole.reader(&file.bytes));
     assert_eq!(told.packets, [packet(&longest, 0), packet(&longest, 0)]);
+}
+
+/// Records of up to 16 MiB are read on; a packet of more than a frame's length is cut.
+#[test]
+fn long_records_are_cut() {
+    for len in [FRAME_LEN_MAX + 1, 4_000_000, (16 << 20) - 36] {
+        let long: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        let cut = Packet { wire_len: len as u32, ..packet(&long[..FRAME_LEN_MAX], 0) };
+        let expected = [cut, packet(b"next", 0)];
+        let (wire, time) = (len as u32, (0, 0));
+        let pcap = PcapFile::micros().packet(time, &long).packet(time, b"next").bytes;
+        let ng = PcapngFile::new(false).interface(1, 0, &[]).enhanced(0, 0, wire, &long);
+        let ng = ng.enhanced(0, 0, 4, b"next").bytes;
+        for file in [pcap, ng] {
+            let told = read(Manner::Whole.reader(&file));
+            assert!(told.packets == expected && told.error.is_none(), "{len}: {:?}", told.error);
+            assert_eq!(
+                told.warnings,
+                ["1 packets are longer than 262144 bytes and were cut to that"]
+            );
+        }
+    }
 }
 
 #[test]
@@ -277,7 +302,13 @@ fn pcapng_errors_name_their_byte() {
         ("far interface", start().enhanced(u32::MAX, 0, 1, b"x"), at + 8, "interface 4294967295"),
         ("other section's", start().section(true).simple(1, b"x"), at + 36, "interface 0"),
         ("captured", start().enhanced_saying(0, 0, (5, 5), b"four"), at + 20, "its block holds"),
-        ("captured all", start().enhanced_saying(0, 0, (u32::MAX, 5), b"x"), at + 20, "262144"),
+        ("captured all", start().enhanced_saying(0, 0, (u32::MAX, 5), b"x"), at + 20, "16777216"),
+        (
+            "longer than it was",
+            start().enhanced_saying(0, 0, (1 << 20, 5), b"x"),
+            at + 20,
+            "262144",
+        ),
         ("simple", start().simple(5, b"four"), at + 8, "its block holds"),
         ("option", start().interface(1, 0, &[(9, &[1, 2])]), at + 16, "if_tsresol"),
         ("no order", start().block(0x0a0d_0d0a, &[0; 16]), at + 8, "byte-order magic"),
@@ -291,19 +322,52 @@ fn pcapng_errors_name_their_byte() {
     check("version 1.2", &newer, &[], None, "");
 }
 
+/// Numbers have 16 bits: interfaces beyond share the last, in one section or in many.
 #[test]
-fn pcapng_has_room_for_65535_interfaces() {
+fn any_number_of_interfaces() {
+    for by_section in [false, true] {
+        let mut file = PcapngFile::new(false);
+        for number in 0..70_000 {
+            if by_section {
+                file = file.section(number % 2 == 1);
+            }
+            file = file.interface([1, 101][number % 2], 0, &[(2, b"lan")]);
+            if by_section && [0, 65_534, 65_535, 69_999].contains(&number) {
+                file = file.enhanced(0, 0, 4, b"some");
+            }
+        }
+        if !by_section {
+            for number in [0, 65_534, 65_535, 69_999] {
+                file = file.enhanced(number, 0, 4, b"some");
+            }
+        }
+        let mut reader = CaptureReader::new(Box::new(io::Cursor::new(file.bytes)), None).unwrap();
+        let names = reader.interfaces();
+        let mut seen = Vec::new();
+        while let Next::Frame(frame) = reader.next().unwrap() {
+            seen.push((frame.interface, names.name(frame.interface).is_some(), frame.link.0));
+        }
+        let expected =
+            [(0, true, 1), (65_534, true, 1), (u16::MAX, false, 101), (u16::MAX, false, 101)];
+        assert_eq!(seen, expected, "{by_section}");
+        let text = "the capture has 70000 interfaces; those from 65535 on share that number";
+        assert_eq!(reader.warnings(), [text]);
+    }
+}
+
+/// Packets of interfaces beyond those that are kept are counted; one without a description is damage.
+#[test]
+fn interfaces_beyond_what_is_kept() {
     let mut file = PcapngFile::new(false);
-    for _ in 0..65_535 {
+    for _ in 0..(1 << 18) + 2 {
         file = file.interface(1, 0, &[]);
     }
-    let last = Packet { interface: 65_534, ..packet(b"last", 0) };
-    let full = file.enhanced(65_534, 0, 4, b"last");
-    let at = full.bytes.len() as u64;
-    assert_eq!(read(Manner::Whole.reader(&full.bytes)).packets, [last]);
-    let beyond = full.interface(1, 0, &[]);
-    let told = read(Manner::Whole.reader(&beyond.bytes));
-    assert_eq!(told.error, Some((at, "more than 65535 interfaces".to_owned())));
+    let file = file.enhanced((1 << 18) + 1, 0, 4, b"lost").enhanced(7, 0, 4, b"kept");
+    let at = file.bytes.len() as u64;
+    let told = read(Manner::Whole.reader(&file.enhanced((1 << 18) + 2, 0, 1, b"?").bytes));
+    assert_eq!(told.packets, [Packet { interface: 7, ..packet(b"kept", 0) }]);
+    assert_eq!(told.error.map(|(place, _)| place), Some(at + 8));
+    assert!(told.warnings[1].starts_with("1 packets were not read"), "{:?}", told.warnings);
 }
 
 #[test]
