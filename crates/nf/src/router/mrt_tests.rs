@@ -339,11 +339,19 @@ fn a_router_takes_any_of_them() {
 /// text ends at its limit.
 #[test]
 fn bombs_do_no_harm() {
-    let zeros = gzip(&vec![0; 1 << 26]);
-    assert!(zeros.len() < 1 << 20, "{}", zeros.len());
     let folder = Folder::new("bombs", &[]);
-    std::fs::write(folder.0.join("routes"), &zeros).unwrap();
-    assert!(try_build(&DEFINITION, "routes = \"routes\"", &folder.0).is_err());
+    let line = b"192.0.2.0/24 198.51.100.1\n".repeat(1 << 21);
+    let dumped = [0, 0, 0, 0, 0, 13, 0, 99, 0, 0, 0, 0].repeat(1 << 22);
+    let zeros = vec![0; 1 << 26];
+    for (packed, skip) in [gzip, bzip2].iter().flat_map(|pack| {
+        [(pack(&zeros), ""), (pack(&line), ""), (pack(&dumped), "unsupported = \"skip\"\n")]
+    }) {
+        assert!(packed.len() < 1 << 20, "{}", packed.len());
+        std::fs::write(folder.0.join("routes"), &packed).unwrap();
+        let told = try_build(&DEFINITION, &format!("{skip}routes = \"routes\""), &folder.0);
+        let told = told.err().unwrap().to_string();
+        assert!(told.contains("it unpacks to more than") && told.contains(" MiB"), "{told}");
+    }
     let peers = dump(1, &[], &[]);
     let record = [0, 0, 0, 0, 0, 13, 0, 3, 0, 0, 0, 0].repeat(1 << 20);
     let (_, told) = read(&gzip(&[peers, record].concat()), Unsupported::Skip);

@@ -8,6 +8,10 @@ use flate2::bufread::MultiGzDecoder;
 
 /// What a file unpacks to may be this long; a dump is read record by record and never held whole.
 pub const UNPACKED_LEN_MAX: u64 = 1 << 33;
+/// A packed file may unpack to [`UNPACKED_LEAST`] and so many times its own length: no table packs
+/// so well.
+const UNPACKED_FOLD: u64 = 256;
+const UNPACKED_LEAST: u64 = 16 << 20;
 /// Bytes that tell what a file is.
 const HEAD_LEN: usize = 12;
 
@@ -24,18 +28,41 @@ pub struct Unpacked<'a> {
 /// # Errors
 /// Where it is packed, and not as it should be.
 pub fn unpack(bytes: &[u8]) -> io::Result<Unpacked<'_>> {
-    let buffered = |reader| BufReader::with_capacity(1 << 16, reader);
     let (mut rest, is_packed): (Box<dyn Read + '_>, _) = match bytes {
         [0x1f, 0x8b, ..] => (Box::new(MultiGzDecoder::new(bytes)), true),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => (Box::new(MultiBzDecoder::new(bytes)), true),
         _ => (Box::new(bytes), false),
     };
     if is_packed {
-        rest = Box::new(buffered(rest));
+        let len_max = UNPACKED_LEAST + UNPACKED_FOLD * bytes.len() as u64;
+        let bounded = Bounded { rest, len_max, left: len_max };
+        rest = Box::new(BufReader::with_capacity(1 << 16, bounded));
     }
     let mut head = [0; HEAD_LEN];
     let head_len = fill(&mut rest, &mut head)?;
     Ok(Unpacked { head, head_len, rest, is_packed })
+}
+
+/// The content of a packed file, up to a length that no honest one has.
+struct Bounded<'a> {
+    rest: Box<dyn Read + 'a>,
+    len_max: u64,
+    left: u64,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let len = self.rest.read(room)?;
+        match self.left.checked_sub(len as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let why =
+                    format!("it unpacks to more than {} MiB, as no table does", self.len_max >> 20);
+                return Err(io::Error::other(why));
+            }
+        }
+        Ok(len)
+    }
 }
 
 impl<'a> Unpacked<'a> {
