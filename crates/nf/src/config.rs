@@ -126,7 +126,9 @@ impl<'a> Section<'a> {
 
     fn wrong(&mut self, at: Range<usize>, key: &str, allowed: &str, found: &str) {
         let text = format!("`{key}` takes {allowed}, not {found}");
-        self.mistake_at(key, at, text);
+        if let Some((source, _)) = self.find(key) {
+            self.mistakes.push(source.mistake(at, text).allowing(allowed));
+        }
     }
 
     fn mistake_at(&mut self, key: &str, at: Range<usize>, text: String) {

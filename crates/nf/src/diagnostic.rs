@@ -6,8 +6,10 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod deceptive;
 mod secret;
 
+pub use deceptive::is_deceptive;
 pub(crate) use secret::may_have_keys;
 
 /// Mistakes of one file that are listed; the rest is counted.
@@ -59,6 +61,7 @@ impl SourceText {
             source_line: text.trim_end().into(),
             message: message.into(),
             help: None,
+            allowed: None,
             is_hidden: false,
             is_cleared: self.is_cleared,
         };
@@ -98,11 +101,13 @@ pub struct Diagnostic {
     /// Characters that are wrong.
     pub width: usize,
     /// The line as it stands.
-    pub source_line: String,
+    pub source_line: Box<str>,
     /// What is wrong, in lower case.
     pub message: String,
     /// What is allowed, where that helps.
-    pub help: Option<String>,
+    pub help: Option<Box<str>>,
+    /// The same for programs, where the message says it in words already.
+    pub allowed: Option<Box<str>>,
     /// Whether the line is not shown, as it may have a key.
     pub is_hidden: bool,
     /// See [`SourceText::is_cleared`].
@@ -117,9 +122,10 @@ impl Diagnostic {
             line: 0,
             column: 0,
             width: 0,
-            source_line: String::new(),
+            source_line: Box::default(),
             message: message.into(),
             help: None,
+            allowed: None,
             is_hidden: false,
             is_cleared: false,
         }
@@ -130,15 +136,22 @@ impl Diagnostic {
         if self.is_cleared {
             return;
         }
-        self.source_line.clear();
+        self.source_line = Box::default();
         self.is_hidden = self.line > 0;
         self.message = secret::without_quotes(&self.message);
-        self.help = self.help.take().map(|help| secret::without_quotes(&help));
+        self.help = self.help.take().map(|help| secret::without_quotes(&help).into());
+    }
+
+    /// Notes the values that are allowed, which the message has in it.
+    #[must_use]
+    pub fn allowing(mut self, allowed: impl Into<Box<str>>) -> Self {
+        self.allowed = Some(allowed.into());
+        self
     }
 
     /// Says what is allowed.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn help(mut self, help: impl Into<Box<str>>) -> Self {
         self.help = Some(help.into());
         self
     }

@@ -36,7 +36,7 @@ use warpline_packet::Access;
 
 pub use about::About;
 pub use config::{Key, Resources, Section};
-pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
+pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State};
 pub use kernels::{

@@ -5,18 +5,20 @@ use std::io::Write;
 
 use super::Alert;
 use super::text::{address, fast_time, protocol_name};
+use crate::is_deceptive;
 use crate::nids::rules::About;
 
 /// Appends the line of `alert`, of the rule `about`. What is not IP has no addresses to tell.
 pub(super) fn write_line(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About) {
     fast_time(out, alert.captured);
     let drop = if alert.is_blocked { "[Drop] " } else { "" };
-    let class = if about.class.is_empty() { "(null)" } else { &about.class };
+    let class = if about.class.is_empty() { "(null)" } else { &*about.class };
     let About { gid, sid, rev, msg, priority, .. } = about;
     let _ = write!(
         out,
-        "  {drop}[**] [{gid}:{sid}:{rev}] {} [**] [Classification: {class}] [Priority: {priority}]",
-        OneLine(msg)
+        "  {drop}[**] [{gid}:{sid}:{rev}] {} [**] [Classification: {}] [Priority: {priority}]",
+        OneLine(msg),
+        OneLine(class)
     );
     if let Some((src, dst)) = alert.ends {
         let _ = match protocol_name(alert.protocol) {
@@ -35,13 +37,13 @@ fn end(out: &mut Vec<u8>, ip: IpAddr, port: u16) {
     let _ = write!(out, ":{port}");
 }
 
-/// A text without line ends, so that no rule makes a line that looks like another's.
+/// A text with a space for each character that could make a line look like another's.
 struct OneLine<'a>(&'a str);
 
 impl core::fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for part in self.0.split_inclusive(char::is_control) {
-            let plain = part.strip_suffix(char::is_control);
+        for part in self.0.split_inclusive(is_deceptive) {
+            let plain = part.strip_suffix(is_deceptive);
             f.write_str(plain.unwrap_or(part))?;
             f.write_str(if plain.is_some() { " " } else { "" })?;
         }

@@ -56,8 +56,8 @@ impl Line<'_> {
             fault.at.len(),
             fault.message,
         );
-        told.source_line = shown(&told.source_line).into_owned();
-        told.help = fault.help;
+        told.source_line = shown(&told.source_line).into_owned().into();
+        told.help = fault.help.map(Into::into);
         told
     }
 }

@@ -188,8 +188,12 @@ fn lines_of_fast_log() {
         ),
         (
             Alert { protocol: 1, src_port: 8, dst_port: 0, ..alert() },
-            About { msg: "two\nlines\t!".into(), ..plain.clone() },
-            "11/14/2023-22:13:20.123456  [**] [1:7:0] two lines ! [**] [Classification: (null)] [Priority: 3] {ICMP} 10.1.0.1:8 -> 10.2.0.2:0\n",
+            About {
+                msg: "two\nlines\t!\u{202e}\u{2066}\u{2028}|".into(),
+                class: "a\u{202e}\x1b[2Jb".into(),
+                ..plain.clone()
+            },
+            "11/14/2023-22:13:20.123456  [**] [1:7:0] two lines !   | [**] [Classification: a  [2Jb] [Priority: 3] {ICMP} 10.1.0.1:8 -> 10.2.0.2:0\n",
         ),
         (
             Alert { protocol: 253, src_port: 0, dst_port: 0, ..alert() },
