@@ -35,6 +35,7 @@ struct Settled {
     dropped: AtomicU64,
     malformed: AtomicU64,
     overload: AtomicU64,
+    unwritten: AtomicU64,
 }
 
 /// What an operator should hear of at once; at most one of each stage and lane.
@@ -107,6 +108,7 @@ impl Control {
             dropped: of(&self.settled.dropped),
             malformed: of(&self.settled.malformed),
             overload: of(&self.settled.overload),
+            unwritten: of(&self.settled.unwritten),
             ..Packets::default()
         };
         part.abort();
@@ -115,13 +117,14 @@ impl Control {
 
     /// Tells what became of packets since `told`, which becomes `now`.
     pub(crate) fn tell_settled(&self, now: &Packets, told: &mut Packets) {
-        let Settled { sent, absorbed, dropped, malformed, overload } = &self.settled;
+        let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
         for (count, more) in [
             (sent, now.sent - told.sent),
             (absorbed, now.absorbed - told.absorbed),
             (dropped, now.dropped - told.dropped),
             (malformed, now.malformed - told.malformed),
             (overload, now.overload - told.overload),
+            (unwritten, now.unwritten - told.unwritten),
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
@@ -158,8 +161,8 @@ impl Control {
 
     /// Packets that reached the end of the chain so far, told as those that were read.
     pub fn ended(&self) -> u64 {
-        let Settled { sent, absorbed, dropped, malformed, overload } = &self.settled;
-        let all = [sent, absorbed, dropped, malformed, overload];
+        let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
+        let all = [sent, absorbed, dropped, malformed, overload, unwritten];
         all.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 

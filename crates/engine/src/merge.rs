@@ -15,9 +15,6 @@ use crate::reports::{Ended, Reports};
 use crate::stats::{EndedBy, Packets, Part};
 use crate::{Chain, Control};
 
-/// The queue at which frames are lost that the sink can't take.
-const SINK_QUEUE: &str = "output";
-
 /// Reasons that are told why a frame did not suit the sink.
 const UNSUITABLE_TOLD_MAX: usize = 16;
 
@@ -316,7 +313,7 @@ impl Merge {
                 self.part.bytes_sent += frame.bytes.len() as u64;
             }
             Err(error) => {
-                self.part.overloaded(SINK_QUEUE, 1);
+                self.part.packets.unwritten += 1;
                 self.close_sink(&error);
             }
         }
@@ -327,7 +324,7 @@ impl Merge {
             SinkError::Unsuitable(why) => {
                 if self.unsuitable.len() < UNSUITABLE_TOLD_MAX && !self.unsuitable.contains(why) {
                     self.unsuitable.push(why);
-                    let warning = format!("output: {why}; such packets are counted as overload");
+                    let warning = format!("output: {why}; such packets are counted as unwritten");
                     self.part.warnings.push(warning);
                 }
                 return;

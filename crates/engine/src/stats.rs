@@ -40,7 +40,7 @@ pub struct Packets {
     pub malformed: u64,
     /// Found no room at a named queue.
     pub overload: u64,
-    /// Taken by the output, which failed before it wrote them.
+    /// Kept from the output: it took them and failed before it wrote them, had failed or closed before, or has no form for them.
     pub unwritten: u64,
     /// Neither of these yet: none, after a drained stop.
     pub in_flight: u64,
