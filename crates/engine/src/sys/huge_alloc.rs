@@ -6,6 +6,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
+use super::out_of_memory;
+
 /// Allocations of at least this many bytes ask for huge pages.
 const HUGE_MIN: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
@@ -33,11 +35,14 @@ unsafe impl GlobalAlloc for HugeAlloc {
     }
 }
 
-/// Asks for huge pages within `block` where it is large; a refusal costs speed only.
+/// Asks for huge pages within `block` where it is large; a refusal costs speed only. Notes where there is no block.
 ///
 /// # Safety
 /// `block` is null or the start of `size` allocated bytes.
 unsafe fn advise(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        out_of_memory::note();
+    }
     if size >= HUGE_MIN && !block.is_null() {
         let skip = block.align_offset(HUGE_PAGE);
         let pages = size.saturating_sub(skip) / HUGE_PAGE * HUGE_PAGE;

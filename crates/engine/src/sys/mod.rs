@@ -6,10 +6,12 @@ mod affinity;
 mod background;
 mod huge_alloc;
 pub(crate) mod lane_memory;
+mod out_of_memory;
 pub(crate) mod vouched;
 
 pub(crate) use affinity::pin;
 pub use affinity::{allowed, leave};
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
+pub use out_of_memory::end_when_out_of_memory;
 pub use vouched::{Given, source as kernel_source};
