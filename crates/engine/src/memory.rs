@@ -14,9 +14,10 @@
 use std::fmt;
 
 use warpline_nf::{Emits, Growth};
-use warpline_packet::{ALIGN, SLAB_LEN, frame_start};
+use warpline_packet::{ALIGN, ArenaLayout, SLAB_LEN, frame_start};
 
 use crate::reach::Reach;
+use crate::settings::FRAME_LEN;
 use crate::{Chain, Settings, StagePlan};
 
 /// Slabs for what functions place, unless one batch needs more.
@@ -115,7 +116,24 @@ impl Settings {
             launches: self.launches_len(chain),
             shown,
             arena: layout.memory_len(),
+            in_use: self.in_use(chain),
         }
+    }
+
+    /// Bytes of a lane that are touched while its queues are full of long packets. The rest is reserved
+    /// for packets that functions may make, and gets its pages when they make them.
+    fn in_use(&self, chain: &Chain) -> usize {
+        let queues = chain.stages.len() + 1;
+        let in_stages = self.stages_sum(chain, |stage| self.stage_batches(chain, stage));
+        let batches = self.queue_batches.saturating_mul(queues).saturating_add(in_stages);
+        let batches = batches.saturating_add(4).min(self.batches(chain));
+        let packets = batches.saturating_mul(self.batch_packets);
+        let rooms = self.rooms_len(chain, packets.saturating_mul(FRAME_LEN), packets);
+        let layout = ArenaLayout { slots: self.batch_packets, ..self.arena(chain) };
+        rooms
+            .min(self.slabs.saturating_mul(SLAB_LEN))
+            .saturating_add(batches.saturating_mul(layout.table_len()))
+            .saturating_add(self.launches_len(chain))
     }
 }
 
@@ -160,6 +178,8 @@ pub struct LaneNeed {
     pub shown: usize,
     /// The arena's, which are some of these.
     arena: usize,
+    /// The part of all these that is touched while a lane's queues are full of long packets.
+    pub in_use: usize,
 }
 
 impl LaneNeed {
@@ -167,15 +187,20 @@ impl LaneNeed {
     pub const BOUND: &str =
         "a lane has at most 4 GiB for packets, and 4 GiB for batches and launches";
 
-    /// What one lane takes.
+    /// The bytes that one lane reserves.
     pub fn lane(&self) -> usize {
         let all = [self.packets, self.made, self.batches, self.launches, self.shown];
         all.into_iter().fold(0, usize::saturating_add)
     }
 
-    /// What all lanes take.
+    /// The bytes that all lanes reserve.
     pub fn all(&self) -> usize {
         self.lane().saturating_mul(self.lanes)
+    }
+
+    /// The bytes that all lanes have in use with full queues.
+    pub fn all_in_use(&self) -> usize {
+        self.in_use.saturating_mul(self.lanes)
     }
 
     /// Whether a lane can have that: its packets with their tables can be named, and batches and launches take no more than
@@ -201,6 +226,7 @@ impl fmt::Display for LaneNeed {
             }
         }
         let lanes = if self.lanes == 1 { "lane" } else { "lanes" };
-        write!(f, "; {} {lanes}: {} MiB", self.lanes, mib(self.all()))
+        let (all, in_use) = (mib(self.all()), mib(self.all_in_use()));
+        write!(f, "; {} {lanes}: {all} MiB reserved, about {in_use} MiB in use", self.lanes)
     }
 }

@@ -49,7 +49,7 @@ const SPARSE_BATCHES: usize = 64;
 pub const LANES_MAX: usize = SHARDS;
 
 /// Bytes of a long frame of Ethernet.
-const FRAME_LEN: usize = 1518;
+pub(crate) const FRAME_LEN: usize = 1518;
 /// Bytes of the shortest packets.
 const PACKET_LEN: usize = 64;
 /// Most batches of a launch.
@@ -107,7 +107,7 @@ impl Settings {
         2 * chain.stages.len() + 4
     }
 
-    fn stages_sum(&self, chain: &Chain, of: impl Fn(&StagePlan) -> usize) -> usize {
+    pub(crate) fn stages_sum(&self, chain: &Chain, of: impl Fn(&StagePlan) -> usize) -> usize {
         chain.stages.iter().map(of).fold(0, usize::saturating_add)
     }
 
@@ -250,7 +250,7 @@ impl Settings {
     }
 
     /// Bytes of rooms for so many packets with so many bytes of frames.
-    fn rooms_len(&self, chain: &Chain, bytes: usize, packets: usize) -> usize {
+    pub(crate) fn rooms_len(&self, chain: &Chain, bytes: usize, packets: usize) -> usize {
         let Growth { head, tail } = chain.growth();
         let around = frame_start(head) + tail + ALIGN;
         bytes.saturating_add(packets.saturating_mul(around))
