@@ -51,7 +51,7 @@ pub(crate) struct Loaded {
 
 /// Functions that a chain may have.
 const FUNCTIONS_MAX: usize = 256;
-/// Bytes of a chain's name.
+/// Bytes of the name of a chain or an instance.
 const NAME_LEN_MAX: usize = 128;
 /// Chains that a file may have.
 const CHAINS_MAX: usize = 256;
@@ -234,6 +234,10 @@ impl<'a> File<'a> {
             section.mistake("functions", told);
             names.clear();
         }
+        if names.iter().any(|name| name.len() > NAME_LEN_MAX) {
+            section.mistake("functions", format!("a name has {NAME_LEN_MAX} bytes at most"));
+            names.retain(|name| name.len() <= NAME_LEN_MAX);
+        }
         let mut name = section.string("name").unwrap_or("chain").to_owned();
         if name.len() > NAME_LEN_MAX {
             section.mistake("name", format!("a name has {NAME_LEN_MAX} bytes at most"));
@@ -265,10 +269,10 @@ impl<'a> File<'a> {
     fn files(&self, names: &[String]) -> Vec<(String, PathBuf)> {
         let Folder::Disk(folder) = self.folder else { return Vec::new() };
         let mut files = Vec::new();
-        for name in names {
-            let own = self.table.get_ref().get(name.as_str()).map(Spanned::get_ref);
+        for name in names.iter().map(String::as_str).chain([plan_keys::TABLE]) {
+            let own = self.table.get_ref().get(name).map(Spanned::get_ref);
             let own = own.and_then(DeValue::as_table).into_iter();
-            let set = self.overrides.iter().filter(|(o, _)| o.table == *name);
+            let set = self.overrides.iter().filter(|(o, _)| o.table == name);
             let tables = own.chain(set.map(|(_, table)| table.get_ref()));
             let values = tables.flat_map(|table| table.values()).map(Spanned::get_ref);
             let values = values.flat_map(|value| match value {
@@ -276,8 +280,8 @@ impl<'a> File<'a> {
                 value => vec![value],
             });
             let paths = values.filter_map(DeValue::as_str).map(|text| folder.join(text));
-            let paths = paths.filter(|path| path.is_file());
-            files.extend(paths.map(|path| (name.clone(), path)));
+            let paths = paths.filter(|path| path.metadata().is_ok_and(|meta| !meta.is_dir()));
+            files.extend(paths.map(|path| (name.to_owned(), path)));
         }
         files
     }

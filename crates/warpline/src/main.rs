@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod chain_file;
+mod claims;
 mod cli;
 mod commands;
 mod core_keys;
@@ -28,7 +30,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use warpline_engine::sys::HugeAlloc;
+use warpline_engine::sys::{HugeAlloc, end_when_out_of_memory};
+use warpline_nf::{Diagnostic, Diagnostics};
+
+use watch::Signals;
 
 #[global_allocator]
 static ALLOCATOR: HugeAlloc = HugeAlloc;
@@ -39,16 +44,40 @@ pub(crate) enum Failure {
     Run(String),
     /// Something that the user wrote is wrong: exit status 2.
     Usage(String),
+    /// The same, by places in files, under a heading.
+    Mistakes { heading: String, list: Diagnostics },
+    /// An exit status whose reason is printed already.
+    Told(u8),
     /// A signal of this number ended the run, which failed in nothing: exit status 128 and the number.
     Signal(u8),
 }
 
 impl Failure {
+    /// One mistake.
+    fn mistake(mistake: Diagnostic) -> Self {
+        let mut list = Diagnostics::default();
+        list.push(mistake);
+        Self::Mistakes { heading: String::new(), list }
+    }
+
     /// What is wrong.
-    fn why(&self) -> &str {
+    fn why(&self) -> String {
         match self {
-            Self::Run(why) | Self::Usage(why) => why,
-            Self::Signal(_) => "a signal ended it",
+            Self::Run(why) | Self::Usage(why) => why.clone(),
+            Self::Mistakes { heading, list } if heading.is_empty() => list.to_string(),
+            Self::Mistakes { heading, list } => format!("{heading}\n{list}"),
+            Self::Signal(_) => "a signal ended it".into(),
+            Self::Told(_) => String::new(),
+        }
+    }
+
+    /// The status that the program ends with.
+    fn status(&self) -> u8 {
+        match self {
+            Self::Run(_) => 1,
+            Self::Usage(_) | Self::Mistakes { .. } => 2,
+            Self::Told(status) => *status,
+            Self::Signal(number) => 128 + number,
         }
     }
 }
@@ -58,9 +87,14 @@ fn main() -> ExitCode {
         let why = format!("this processor lacks {what}; this program was built for x86-64-v3");
         return ExitCode::from(fail(1, &why));
     }
+    end_when_out_of_memory();
     watch::ignore_size_limit();
-    let outcome = match cli::Arguments::parse().command {
-        cli::Command::Run(arguments) => commands::run::run(&arguments),
+    let arguments = match cli::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(why) => return ExitCode::from(not_parsed(&why)),
+    };
+    let outcome = match arguments.command {
+        cli::Command::Run(arguments) => commands::run::run(&arguments, &Signals::catch()),
         cli::Command::Check { chain, json, strict, input, device, set } => {
             let more = Some(input.as_deref()).filter(|_| strict);
             commands::check::check(&chain, &set, device.as_deref(), json, more)
@@ -80,10 +114,21 @@ fn main() -> ExitCode {
 pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
     match outcome {
         Ok(()) => 0,
-        Err(failure @ Failure::Run(_)) => fail(1, failure.why()),
-        Err(failure @ Failure::Usage(_)) => fail(2, failure.why()),
-        Err(Failure::Signal(number)) => 128 + number,
+        Err(failure @ (Failure::Signal(_) | Failure::Told(_))) => failure.status(),
+        Err(failure) => fail(failure.status(), &failure.why()),
     }
+}
+
+/// Prints the mistake of the command line, or the help that it asks for; returns the exit status.
+fn not_parsed(why: &clap::Error) -> u8 {
+    let text = bounded::bounded(&why.to_string()).into_owned();
+    let text = shown::shown(&text);
+    // Nobody may be there to read it.
+    let _ = match why.use_stderr() {
+        true => std::io::stderr().lock().write_all(text.as_bytes()),
+        false => std::io::stdout().lock().write_all(text.as_bytes()),
+    };
+    if why.use_stderr() { 2 } else { 0 }
 }
 
 /// What the program was built for and the processor doesn't have (see .cargo/config.toml).
@@ -104,6 +149,7 @@ fn missing_instructions() -> Option<&'static str> {
 
 fn fail(status: u8, why: &str) -> u8 {
     // Nobody may be there to read it.
-    let _ = writeln!(std::io::stderr().lock(), "error: {}", shown::shown(why));
+    let why = bounded::bounded(why);
+    let _ = writeln!(std::io::stderr().lock(), "error: {}", shown::shown(&why));
     status
 }

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::SIGHUP;
-use signal_hook::flag;
 use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Successor};
 use warpline_nf::Diagnostics;
@@ -17,14 +15,6 @@ use crate::chain_file::{Loaded, Setting};
 use crate::commands::load_file;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// A flag that SIGHUP sets.
-pub(crate) fn flag() -> Arc<AtomicBool> {
-    let asked = Arc::new(AtomicBool::new(false));
-    // A refusal leaves the system's own behaviour, which ends the program.
-    let _ = flag::register(SIGHUP, Arc::clone(&asked));
-    asked
-}
 
 /// Where chains are read from again.
 pub(crate) struct Origin<'a> {
@@ -73,8 +63,8 @@ fn reload(
     done: &AtomicBool,
 ) -> Result<String, String> {
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
-    let loaded = load_file(path, origin.set, false, origin.device)
-        .map_err(|failure| failure.why().to_owned())?;
+    let loaded =
+        load_file(path, origin.set, false, origin.device).map_err(|failure| failure.why())?;
     let successors = succeed(chains, loaded)?;
     let (mut changed, mut told) = (Vec::new(), String::new());
     for (running, (successor, left_out)) in chains.iter_mut().zip(successors) {

@@ -1,15 +1,15 @@
 //! Watching a run from outside: signals that end it in order, the progress bar, and news of its devices.
 
-use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::Signals as Pending;
 use warpline_engine::{Chain, Control};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -36,19 +36,85 @@ pub(crate) fn ignore_size_limit() {
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
+/// The signals of a run, from its beginning on.
+pub(crate) struct Signals {
+    /// Those that end it.
+    pub(crate) stops: Arc<Stops>,
+    /// SIGHUP, which asks for a reload.
+    pub(crate) hangup: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// From here on SIGINT, SIGTERM and SIGHUP only leave a note, and SIGUSR1 and SIGUSR2 do nothing.
+    pub(crate) fn catch() -> Self {
+        let hangup = Arc::default();
+        // A refusal leaves the system's own behaviour, which ends the program.
+        let _ = flag::register(SIGHUP, Arc::clone(&hangup));
+        for unused in [SIGUSR1, SIGUSR2] {
+            let _ = flag::register(unused, Arc::default());
+        }
+        Self { stops: Arc::new(Stops::new()), hangup }
+    }
+
+    /// Guards the time before the run begins, which is until its value is dropped. After SIGINT or
+    /// SIGTERM the run has two seconds to begin; otherwise, or at a second signal, the program ends.
+    /// It may wait for a pipe, or build many rules.
+    pub(crate) fn end_what_does_not_begin(&self) -> Beginning {
+        let begun = Arc::new(AtomicBool::new(false));
+        let (stops, flag) = (Arc::clone(&self.stops), Arc::clone(&begun));
+        let guard = move || {
+            let mut first = None;
+            while !flag.load(Ordering::Acquire) {
+                let came = stops.count();
+                let since = (came > 0).then(|| *first.get_or_insert_with(Instant::now));
+                if since.is_some_and(|since| came > 1 || since.elapsed() > PATIENCE) {
+                    let number = stops.first().unwrap_or(0);
+                    let _ = std::io::stderr()
+                        .lock()
+                        .write_all(b"a signal ended it before a packet was read\n");
+                    std::process::exit(128 + i32::from(number));
+                }
+                thread::park_timeout(LOOK_EVERY);
+            }
+        };
+        // Without a thread a signal is heard once the run begins.
+        let guard = thread::Builder::new().name("beginning".into()).spawn(guard).ok();
+        Beginning { begun, guard }
+    }
+}
+
+/// See [`Signals::end_what_does_not_begin`].
+pub(crate) struct Beginning {
+    begun: Arc<AtomicBool>,
+    guard: Option<JoinHandle<()>>,
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.begun.store(true, Ordering::Release);
+        if let Some(guard) = self.guard.take() {
+            guard.thread().unpark();
+            // It has nothing to say.
+            let _ = guard.join();
+        }
+    }
+}
+
 /// The signals that end a run.
 pub(crate) struct Stops {
     /// None where the system refused: then they end the program, as they do by themselves.
-    signals: Option<Mutex<Signals>>,
+    signals: Option<Mutex<Pending>>,
     /// The number of the first that came.
     first: AtomicU8,
+    /// How many came.
+    count: AtomicUsize,
 }
 
 impl Stops {
     /// From here on Ctrl-C and SIGTERM end nothing by themselves.
-    pub(crate) fn new() -> Self {
-        let signals = Signals::new([SIGINT, SIGTERM]).ok().map(Mutex::new);
-        Self { signals, first: AtomicU8::new(0) }
+    fn new() -> Self {
+        let signals = Pending::new([SIGINT, SIGTERM]).ok().map(Mutex::new);
+        Self { signals, first: AtomicU8::new(0), count: AtomicUsize::new(0) }
     }
 
     /// The first that came.
@@ -56,17 +122,17 @@ impl Stops {
         Some(self.first.load(Ordering::Acquire)).filter(|number| *number > 0)
     }
 
-    /// How many came since.
-    fn take(&self) -> usize {
-        let Some(signals) = &self.signals else { return 0 };
-        let mut signals = signals.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = 0;
-        for number in signals.pending() {
-            count += 1;
-            let number = u8::try_from(number).unwrap_or(u8::MAX);
-            let _ = self.first.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+    /// How many came so far.
+    pub(crate) fn count(&self) -> usize {
+        if let Some(signals) = &self.signals {
+            let mut signals = signals.lock().unwrap_or_else(PoisonError::into_inner);
+            for number in signals.pending() {
+                let number = u8::try_from(number).unwrap_or(u8::MAX);
+                let _ = self.first.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+                self.count.fetch_add(1, Ordering::AcqRel);
+            }
         }
-        count
+        self.count.load(Ordering::Acquire)
     }
 }
 
@@ -81,9 +147,9 @@ pub(crate) fn watch(
 ) {
     let bar = std::io::stderr().is_terminal().then(bar);
     let controls: Vec<&Control> = chains.iter().map(|(_, control)| *control).collect();
-    let (mut came, mut hurried) = (0, None);
+    let mut hurried = None;
     while !done.load(Ordering::Acquire) {
-        came += stops.take();
+        let came = stops.count();
         if came > 0 {
             controls.iter().for_each(|control| control.stop());
         }

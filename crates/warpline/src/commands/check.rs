@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use warpline_engine::{
     Chain, Demand, Instance, LaneNeed, Settings, StartError, demands, try_cores,
 };
-use warpline_nf::{Diagnostics, TableSize};
+use warpline_nf::{Diagnostic, Diagnostics, TableSize};
 use warpline_packet::{FieldSet, Steering};
 
-use super::{places, say};
+use super::{places, say, say_json};
 use crate::Failure;
+use crate::bounded::bounded;
 use crate::chain_file::{Loaded, Setting};
 use crate::device_keys::{self, check_name};
 
@@ -23,18 +24,32 @@ pub(crate) fn check(
     is_json: bool,
     strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
+    let checked = check_all(path, set, device, is_json, strict);
+    match checked {
+        Err(failure) if is_json => Err(mistakes_to_json(&failure)?),
+        other => other,
+    }
+}
+
+fn check_all(
+    path: &Path,
+    set: &[String],
+    device: Option<&str>,
+    is_json: bool,
+    strict: Option<Option<&str>>,
+) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let needs_input = !matches!(strict, Some(Some(_)));
     let set = Setting::of_set(set);
     let chains = super::load_file(path, &set, needs_input, device)?;
     check_machine(chains.iter())?;
-    let chains = places::check_ports(path, chains)?;
+    let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
     unused.iter().for_each(|told| super::run::tell(told));
     if is_json {
         let chains: Vec<Value> = chains.iter().map(to_json).collect();
         let all = json!({ "schema": SCHEMA, "chains": chains });
-        return say(&format!("{all:#}"));
+        return say_json(&format!("{all:#}"));
     }
     for loaded in &chains {
         say(&describe(&loaded.chain, &loaded.settings))?;
@@ -143,7 +158,7 @@ fn table_line(table: &TableSize, count: usize) -> String {
     }
 }
 
-/// Bytes, of one lane but for the sum over all.
+/// Bytes that are reserved, of one lane but for the sum over all; and those of them that are in use with full queues.
 fn memory(need: &LaneNeed) -> Value {
     let LaneNeed { lanes, packets, made, batches, launches, shown, .. } = *need;
     json!({
@@ -155,16 +170,35 @@ fn memory(need: &LaneNeed) -> Value {
         "shown": shown,
         "lane": need.lane(),
         "all": need.all(),
+        "in_use": { "lane": need.in_use, "all": need.all_in_use() },
     })
 }
 
+/// Tells programs what is wrong; gives what the command then ends with.
+fn mistakes_to_json(failure: &Failure) -> Result<Failure, Failure> {
+    let mistakes = match failure {
+        Failure::Mistakes { list, .. } => listed(list),
+        Failure::Told(_) | Failure::Signal(_) => return Ok(Failure::Told(failure.status())),
+        Failure::Run(why) | Failure::Usage(why) => {
+            let mut list = Diagnostics::default();
+            list.push(Diagnostic::bare(why.clone()));
+            listed(&list)
+        }
+    };
+    say_json(&format!("{:#}", json!({ "schema": SCHEMA, "mistakes": mistakes })))?;
+    Ok(Failure::Told(failure.status()))
+}
+
+/// Mistakes by their places; a place that is not known is null.
 fn listed(told: &Diagnostics) -> Value {
-    let one = |told: &warpline_nf::Diagnostic| {
+    let one = |told: &Diagnostic| {
+        let is_placed = told.line > 0;
         json!({
-            "file": &*told.file,
-            "line": told.line,
-            "column": told.column,
-            "message": told.message,
+            "file": (!told.file.is_empty()).then_some(&*told.file),
+            "line": is_placed.then_some(told.line),
+            "column": is_placed.then_some(told.column),
+            "message": bounded(&told.message),
+            "allowed": told.allowed.as_ref().or(told.help.as_ref()),
         })
     };
     let listed: Vec<Value> = told.iter().map(one).collect();

@@ -17,7 +17,7 @@ use warpline_nf::{Diagnostics, Outputs};
 
 use super::run::{Ready, tell};
 use crate::reload::{self, Origin, Running};
-use crate::watch::{self, Stops};
+use crate::watch::{self, Signals};
 use crate::{Failure, exit_status};
 
 /// For how long a thread that waits for the system is waited for.
@@ -45,12 +45,16 @@ pub(super) struct Outcome {
 pub(super) fn run(
     ready: Vec<Ready>,
     outputs: &Outputs,
-    origin: &Origin<'_>,
+    (origin, signals): (&Origin<'_>, &Signals),
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     leave_cores(&ready);
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
-    let (stops, hangup) = (Stops::new(), reload::flag());
+    let Signals { stops, hangup } = signals;
+    // One that came while the chains were built: they begin and end.
+    if stops.count() > 0 {
+        controls.iter().for_each(Control::stop);
+    }
     let done = AtomicBool::new(false);
     let running = |((loaded, ..), control): (&Ready, _)| Running {
         control,
@@ -60,7 +64,7 @@ pub(super) fn run(
     let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
     let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.chain), control);
     let watched: Vec<(Arc<Chain>, &Control)> = ready.iter().zip(&controls).map(watched).collect();
-    let (watched, stops, hangup, flag, finish) = (&watched, &stops, &hangup, &done, &finish);
+    let (watched, flag, finish) = (&watched, &done, &finish);
     thread::scope(|scope| {
         // However this ends, those end that go on until it is done.
         let done = Done(flag);

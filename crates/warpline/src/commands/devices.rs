@@ -12,7 +12,7 @@ use warpline_device::{
 use warpline_engine::gather_speeds;
 use warpline_nf::config::plain;
 
-use super::say;
+use super::{say, say_json};
 use crate::{Failure, profile_file};
 
 /// Version of the JSON form; it grows when a meaning changes, not when something is added.
@@ -26,7 +26,7 @@ pub(crate) fn devices(measured: bool, json: bool, profile: Option<&Path>) -> Res
     let cpu = Rapl::open();
     profile.map_or(Ok(()), |file| store(&looked, file))?;
     if json {
-        say(&in_json(&looked, &found.missing, &cpu).to_string())?;
+        say_json(&in_json(&looked, &found.missing, &cpu).to_string())?;
     } else {
         looked.iter().try_for_each(|one| say(&describe(one)))?;
         found

@@ -18,11 +18,17 @@ use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, plain, read_text};
 
 use crate::Failure;
+use crate::bounded::bounded;
 use crate::chain_file::{Loaded, Setting, load};
 use crate::shown::shown;
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
 fn say(text: &str) -> Result<(), Failure> {
+    say_json(&bounded(text))
+}
+
+/// The same for what a program reads, which is whole.
+fn say_json(text: &str) -> Result<(), Failure> {
     is_heard(text).map(drop)
 }
 
@@ -70,7 +76,7 @@ pub(crate) fn load_file(
         mistakes.hide(&has_keys);
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
-        Failure::Usage(format!("{name}: {count} {word}\n{mistakes}"))
+        Failure::Mistakes { heading: format!("{name}: {count} {word}"), list: mistakes }
     })
 }
 

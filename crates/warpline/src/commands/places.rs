@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::Instance;
-use warpline_nf::SourceText;
 use warpline_nf::config::{plain, read_text};
+use warpline_nf::{Diagnostic, SourceText};
 
 use super::{CHAIN_FILE_LEN_MAX, folder_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
+use crate::claims::{Claims, Refusal, STDOUT};
 use crate::ports::{Input, Output};
-use crate::writes::{Claims, Refusal};
 
 /// A chain with its ports named.
 pub(super) struct Planned {
@@ -29,21 +29,28 @@ pub(super) struct Others<'a> {
     pub(super) alerts: Option<&'a Path>,
     pub(super) alerts_to_stdout: bool,
     pub(super) stats: Option<&'a Path>,
+    pub(super) drawing: Option<&'a Path>,
 }
 
-/// Refuses what `run` would of the files that these chains name, and touches none.
-pub(super) fn check_ports(chain: &Path, loaded: Vec<Loaded>) -> Result<Vec<Loaded>, Failure> {
-    let plan = |mut loaded: Loaded| Planned {
-        input: loaded.ports.input.take().unwrap_or(Input::Demo),
-        output: loaded.ports.output.take().unwrap_or(Output::None),
-        loaded,
+/// Refuses what `run` would of the files that these chains name, with `input` in place of theirs where it is given, and
+/// touches none.
+pub(super) fn check_ports(
+    chain: &Path,
+    loaded: Vec<Loaded>,
+    input: Option<&str>,
+) -> Result<Vec<Loaded>, Failure> {
+    let given = input.map(|text| Input::parse(text, Path::new(""))).transpose();
+    let given = given.map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?;
+    let plan = |mut loaded: Loaded| {
+        let own = loaded.ports.input.take();
+        let input = given.clone().or(own).unwrap_or(Input::Demo);
+        let output = loaded.ports.output.take().unwrap_or(Output::None);
+        Planned { loaded, input, output }
     };
     let planned: Vec<Planned> = loaded.into_iter().map(plan).collect();
     check_files(&Others { chain: Some(chain), ..Others::default() }, &planned)?;
-    let refuse = |path: &Path, why: String| {
-        let refused = Refusal { why, path: path.into() };
-        Failure::Usage(located(Some(chain), &refused))
-    };
+    let refuse =
+        |path: &Path, why: String| located(Some(chain), &Refusal { why, path: path.into() });
     for Planned { loaded, input, output } in &planned {
         // To open a pipe would take what whoever writes it sends.
         if let Some(path) = input.path().filter(|path| path.is_file()) {
@@ -81,9 +88,10 @@ fn could_write(path: &Path) -> Result<(), String> {
 }
 
 /// The message of a refusal, at the last place where the chain file names the file, if it does.
-pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> String {
+pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> Failure {
     let Refusal { why, path } = refused;
-    let found = chain.and_then(|chain| {
+    // A pipe gives its text only once.
+    let found = chain.filter(|chain| chain.is_file()).and_then(|chain| {
         let text = read_text(chain, CHAIN_FILE_LEN_MAX).ok()?;
         let source = SourceText::new(chain.display().to_string(), text);
         let (table, _) = DeTable::parse_recoverable(&source.text);
@@ -95,9 +103,9 @@ pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> String {
             |text: &str| names(text) || text.split_once(',').is_some_and(|(text, _)| names(text));
         let places = strings.into_iter().filter(|(text, _)| is_it(text)).map(|(_, span)| span);
         let last = places.max_by_key(|span| span.start);
-        Some(source.mistake(last?, why.clone()).to_string())
+        Some(source.mistake(last?, why.clone()))
     });
-    found.unwrap_or_else(|| why.clone())
+    Failure::mistake(found.unwrap_or_else(|| Diagnostic::bare(why.clone())))
 }
 
 /// All strings in a value, each with its place.
@@ -110,48 +118,78 @@ fn texts<'a>(value: &'a Spanned<DeValue<'a>>, all: &mut Vec<(&'a str, std::ops::
     }
 }
 
+/// A chain and its ports, as far as they are known.
+struct Used<'a> {
+    loaded: &'a Loaded,
+    input: Option<&'a Input>,
+    output: Option<&'a Output>,
+}
+
+impl<'a> Used<'a> {
+    fn of_plan(planned: &'a Planned) -> Self {
+        let Planned { loaded, input, output } = planned;
+        Self { loaded, input: Some(input), output: Some(output) }
+    }
+
+    /// As the chain file says.
+    fn of_file(loaded: &'a Loaded) -> Self {
+        let ports = &loaded.ports;
+        Self { loaded, input: ports.input.as_ref(), output: ports.output.as_ref() }
+    }
+}
+
 /// No file may be written and be something else as well.
 pub(super) fn check_files(others: &Others<'_>, planned: &[Planned]) -> Result<(), Failure> {
+    let used: Vec<Used<'_>> = planned.iter().map(Used::of_plan).collect();
+    claim_all(others, &used).map_err(|refused| located(others.chain, &refused))
+}
+
+/// The same for a drawing of these chains, which go to the file `drawing`.
+pub(super) fn check_drawing(
+    chain: &Path,
+    chains: &[Loaded],
+    drawing: &Path,
+) -> Result<(), Failure> {
+    let used: Vec<Used<'_>> = chains.iter().map(Used::of_file).collect();
+    let others = Others { chain: Some(chain), drawing: Some(drawing), ..Others::default() };
+    claim_all(&others, &used).map_err(|refused| located(Some(chain), &refused))
+}
+
+fn claim_all(others: &Others<'_>, chains: &[Used<'_>]) -> Result<(), Refusal> {
     let mut claims = Claims::default();
-    let mut check = || {
-        if let Some(path) = others.chain {
-            claims.claim("chain file", path, false)?;
-        }
-        for Planned { loaded, .. } in planned {
-            // What its functions write or keep is named once for that, and not to be read.
-            let mut own: Vec<_> = written_files(loaded).chain(kept_files(loaded)).collect();
-            for file in &loaded.files {
-                if let Some(at) = own.iter().position(|own| own == file) {
-                    own.swap_remove(at);
-                    continue;
-                }
-                claims.claim(&format!("file of [{}]", file.0), &file.1, false)?;
+    if let Some(path) = others.chain {
+        claims.claim("chain file", path, false)?;
+    }
+    for Used { loaded, .. } in chains {
+        // A file that its functions write or keep is in the list once for that.
+        let mut own: Vec<_> = written_files(loaded).chain(kept_files(loaded)).collect();
+        for file in &loaded.files {
+            if let Some(at) = own.iter().position(|own| own == file) {
+                own.swap_remove(at);
+                continue;
             }
+            claims.claim(&format!("file of [{}]", file.0), &file.1, false)?;
         }
-        planned.iter().try_for_each(|chain| claims.read(&chain.input))?;
-        planned.iter().try_for_each(|chain| claims.write(&chain.output))?;
-        for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
-            claims.claim(&format!("file that [{table}] writes"), &path, true)?;
-        }
-        for (table, path) in planned.iter().flat_map(|chain| kept_files(&chain.loaded)) {
-            claims.claim(&format!("file that [{table}] keeps"), &path, true)?;
-        }
-        for (path, _) in planned.iter().filter_map(|chain| chain.loaded.ports.tap.as_ref()) {
-            claims.claim("tap", path, true)?;
-        }
-        for (what, path) in [("alerts", others.alerts), ("statistics", others.stats)] {
-            path.map_or(Ok(()), |path| claims.claim(what, path, true))?;
-        }
-        let is_stdout = |chain: &Planned| matches!(chain.output, Output::Stdout);
-        let count = planned.iter().filter(|chain| is_stdout(chain)).count();
-        if count > 1 || (others.alerts_to_stdout && count > 0) {
-            let other = if count > 1 { "another chain's output" } else { "the alerts" };
-            let why = format!("standard output is both the output and {other}");
-            return Err(Refusal { why, path: "-".into() });
-        }
-        Ok(())
-    };
-    check().map_err(|refused| Failure::Usage(located(others.chain, &refused)))
+    }
+    chains.iter().filter_map(|used| used.input).try_for_each(|input| claims.read(input))?;
+    chains.iter().filter_map(|used| used.output).try_for_each(|output| claims.write(output))?;
+    for (table, path) in chains.iter().flat_map(|used| written_files(used.loaded)) {
+        claims.claim(&format!("file that [{table}] writes"), &path, true)?;
+    }
+    for (table, path) in chains.iter().flat_map(|used| kept_files(used.loaded)) {
+        claims.claim(&format!("file that [{table}] keeps"), &path, true)?;
+    }
+    for (path, _) in chains.iter().filter_map(|used| used.loaded.ports.tap.as_ref()) {
+        claims.claim("tap", path, true)?;
+    }
+    if others.alerts_to_stdout {
+        claims.claim_stream("alerts", STDOUT)?;
+    }
+    let Others { alerts, stats, drawing, .. } = others;
+    for (what, path) in [("alerts", alerts), ("statistics", stats), ("drawing", drawing)] {
+        path.map_or(Ok(()), |path| claims.claim(what, path, true))?;
+    }
+    Ok(())
 }
 
 /// The files that a chain's functions will create, each with its function's table.

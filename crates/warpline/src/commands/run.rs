@@ -14,17 +14,21 @@ use warpline_nf::{Lines, Outputs, SourceText};
 
 use super::crew::{self, Outcome, Ran};
 use super::places::{self, Others, Planned, located, written_files};
+use crate::bounded::bounded;
 use crate::chain_file::{Loaded, Setting, load};
+use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
-use crate::writes::{Refusal, Writes};
+use crate::watch::Signals;
+use crate::writes::Writes;
 use crate::{Failure, demo, stats_json, summary};
 
-pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &RunArguments, signals: &Signals) -> Result<(), Failure> {
     let started = Instant::now();
+    let beginning = signals.end_what_does_not_begin();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     if arguments.stats.as_deref() == Some(Path::new("-")) {
         let told = "--stats takes the name of a file; standard output is for --output and --alerts";
@@ -40,18 +44,21 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         alerts: alerts_file(arguments),
         alerts_to_stdout: alerts_to_stdout(arguments),
         stats: arguments.stats.as_deref(),
+        ..Others::default()
     };
     places::check_files(&others, &planned)?;
     let chains = planned.iter().map(|chain| &*chain.loaded.chain);
     device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
+    let in_vain =
+        arguments.alerts.is_some() && !planned.iter().any(|one| alerts(&one.loaded.chain));
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
     let origin = Origin { path, set: &set, device };
     let stats = Mutex::new(stats);
-    let has_alerts = outputs.alerts().is_some();
-    crew::run(ready, &outputs, &origin, |outcome| {
+    drop(beginning);
+    crew::run(ready, &outputs, (&origin, signals), |outcome| {
         let finished = finish(&outcome, lock(&stats).take(), started);
-        if has_alerts && !outcome.chains.iter().any(|ran| alerts(&ran.chain)) {
+        if in_vain {
             tell("warning: --alerts: no function of the chain alerts\n");
         }
         finished
@@ -71,7 +78,7 @@ fn plan(arguments: &RunArguments, set: &[Setting]) -> Result<Vec<Planned>, Failu
             let (name, text) = demo::chain();
             let source = SourceText::new(name, text);
             load(&source, Folder::Bundled(demo::FILES), set, false, device)
-                .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?
+                .map_err(|list| Failure::Mistakes { heading: String::new(), list })?
         }
     };
     if chains.len() > 1 && (arguments.input.is_some() || arguments.output.is_some()) {
@@ -157,7 +164,7 @@ struct Opened {
 fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failure> {
     let refuse = |path: Option<&Path>, why: String| {
         let path = path.unwrap_or(Path::new("")).into();
-        Failure::Usage(located(arguments.chain.as_deref(), &Refusal { why, path }))
+        located(arguments.chain.as_deref(), &Refusal { why, path })
     };
     let mut sources = Vec::with_capacity(planned.len());
     for chain in &planned {
@@ -254,7 +261,7 @@ fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Resu
 
 /// Writes to standard error; nobody may be there to read it.
 pub(super) fn tell(text: &str) {
-    let _ = io::stderr().lock().write_all(shown(text).as_bytes());
+    let _ = io::stderr().lock().write_all(shown(&bounded(text)).as_bytes());
 }
 
 fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {

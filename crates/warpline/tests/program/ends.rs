@@ -52,7 +52,7 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
         let stats = stats::read(&demo, "s.json");
         let chain = &stats["chains"][0];
         let packets = &chain["packets"];
-        assert!(whole(&packets["overload"]) > 0 && whole(&packets["unwritten"]) > 0, "{chain}");
+        assert!(whole(&packets["overload"]) == 0 && whole(&packets["unwritten"]) > 0, "{chain}");
         assert_eq!((&packets["sent"], &chain["bytes"]["sent"]), (&0.into(), &0.into()), "{chain}");
         assert_eq!((&packets["balanced"], &chain["ended"]), (&true.into(), &"error".into()));
         assert!(chain["errors"][0].as_str().unwrap().contains("no space left"));
@@ -87,6 +87,8 @@ fn what_was_taken_and_not_written_is_not_sent() {
         let chain = &stats::read(&demo, "s.json")["chains"][0];
         let packets = &chain["packets"];
         assert!(whole(&packets["unwritten"]) > 0, "{name}: {chain}");
+        let lost = (&packets["overload"], &packets["balanced"]);
+        assert_eq!(lost, (&0.into(), &true.into()), "{name}: {chain}");
         if !name.ends_with("ng") {
             let written = match demo.read(name).len() {
                 0 => 0,

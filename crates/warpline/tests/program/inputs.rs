@@ -129,7 +129,7 @@ fn a_length_that_lies_ends_the_run_with_what_came_before() {
     demo.write("lies.pcap", &file);
     let ended = demo.warpline("run chain.toml --input lies.pcap --stats s.json").expect(1);
     let told =
-        format!("input: at byte {}: captured length 4294967295 is more than 262144", last + 8);
+        format!("input: at byte {}: captured length 4294967295 is more than 16777216", last + 8);
     assert!(ended.stderr.contains(&told), "{}", ended.stderr);
     let stats = stats::read(&demo, "s.json");
     assert_eq!(stats["chains"][0]["packets"]["sent"], 2);

@@ -2,13 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod claims;
 mod commands;
 mod cores;
 mod demo;
 mod devices;
+mod early;
 mod ends;
 mod formats;
 mod harness;
+mod hostile;
 mod inputs;
 mod ipsec;
 mod ipsec_nonces;

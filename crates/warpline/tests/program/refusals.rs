@@ -91,12 +91,22 @@ fn check_refuses_what_run_refuses() {
         (
             two(&format!("{input}output = \"o.pcap\"\n"), &format!("{input}output = \"o.pcap\"\n")),
             "10:10",
-            "o.pcap is both the output and the output",
+            "o.pcap is the output twice",
         ),
         (
             two(&format!("{input}output = \"-\"\n"), &format!("{input}output = \"-\"\n")),
             "10:10",
-            "standard output is both the output and another chain's output",
+            "standard output is the output twice",
+        ),
+        (
+            two("input = \"-\"\n", "input = \"/dev/stdin\"\n"),
+            "8:9",
+            "/dev/stdin is the input twice",
+        ),
+        (
+            two(&format!("{input}output = \"-\"\n"), &format!("{input}output = \"/dev/stdout\"\n")),
+            "10:10",
+            "/dev/stdout is the output twice",
         ),
     ];
     for (chain, place, why) in cases {

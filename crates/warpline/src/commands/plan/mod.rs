@@ -13,7 +13,7 @@ use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Crossing, Event, Mode, Plan, Step, Way};
 
 use self::link::Traffic;
-use super::say;
+use super::{places, say, say_json};
 use crate::Failure;
 use crate::chain_file::{Loaded, Setting};
 use crate::cli::PlanArguments;
@@ -35,9 +35,10 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let traffic = Traffic { packet_len, gbps: f64::from(arguments.gbps) };
     let field = arguments.explain.as_deref().map(named_field).transpose()?;
     if arguments.json {
-        return say(&json::all(&chains, traffic)?);
+        return say_json(&json::all(&chains, traffic)?);
     }
     if let Some(file) = &arguments.svg {
+        places::check_drawing(path, &chains, file)?;
         let drawn = svg::draw(&chains, packet_len, mode)?;
         return fs::write(file, drawn)
             .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))));

@@ -1,0 +1,206 @@
+//! The files and streams of a run: none is written and something else as well, by whatever names.
+//!
+//! Two names are of one file if the system says so: by device and inode, with all links followed.
+//! Names of a file that is not there yet are compared as paths. `-`, `/dev/stdout` and
+//! `/proc/self/fd/1` are one stream.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::ports::{Input, Output};
+
+/// Standard input and output, by their descriptors.
+pub(crate) const STDIN: u8 = 0;
+pub(crate) const STDOUT: u8 = 1;
+/// As many links as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// Files and streams that a run reads and writes.
+#[derive(Default)]
+pub(crate) struct Claims {
+    all: Vec<Claim>,
+}
+
+struct Claim {
+    /// As the user knows it: the output, the alerts.
+    what: String,
+    thing: Thing,
+    writes: bool,
+}
+
+/// Why a file is refused.
+pub(crate) struct Refusal {
+    pub(crate) why: String,
+    pub(crate) path: PathBuf,
+}
+
+/// What a name leads to.
+#[derive(PartialEq, Eq)]
+enum Thing {
+    /// A file, by device and inode.
+    File(u64, u64),
+    /// A pipe: who reads it takes from all others.
+    Pipe(u64, u64),
+    /// A standard stream that is a terminal, a socket or another device.
+    Stream(u8),
+    /// Not there yet.
+    New(PathBuf),
+    /// A device such as `/dev/null`, which may be many things at once.
+    Device,
+}
+
+impl Claims {
+    /// Notes an input.
+    pub(crate) fn read(&mut self, input: &Input) -> Result<(), Refusal> {
+        match input {
+            Input::File(path, _) => self.claim("input", path, false),
+            Input::Stdin(_) => self.claim_stream("input", STDIN),
+            Input::Generate(_) | Input::Demo => Ok(()),
+        }
+    }
+
+    /// Notes an output.
+    pub(crate) fn write(&mut self, output: &Output) -> Result<(), Refusal> {
+        match output {
+            Output::File(path, _) => self.claim("output", path, true),
+            Output::Stdout => self.claim_stream("output", STDOUT),
+            Output::None => Ok(()),
+        }
+    }
+
+    /// Notes a file; refuses one that is written and also something else.
+    pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), Refusal> {
+        let thing = stream_of(path).map_or_else(|| Thing::at(path), Thing::of_stream);
+        self.add(
+            what,
+            &path.display().to_string(),
+            path,
+            Claim { what: what.into(), thing, writes },
+        )
+    }
+
+    /// The same for standard input, which is read, or standard output, which is written.
+    pub(crate) fn claim_stream(&mut self, what: &str, stream: u8) -> Result<(), Refusal> {
+        let (name, writes) = match stream {
+            STDIN => ("standard input", false),
+            _ => ("standard output", true),
+        };
+        let claim = Claim { what: what.into(), thing: Thing::of_stream(stream), writes };
+        self.add(what, name, Path::new("-"), claim)
+    }
+
+    fn add(&mut self, what: &str, name: &str, path: &Path, claim: Claim) -> Result<(), Refusal> {
+        if let Some(other) = self.all.iter().find(|other| other.excludes(&claim)) {
+            let why = match other.what == what {
+                true => format!("{name} is the {what} twice"),
+                false => format!("{name} is both the {} and the {what}", other.what),
+            };
+            return Err(Refusal { why, path: path.into() });
+        }
+        self.all.push(claim);
+        Ok(())
+    }
+}
+
+impl Claim {
+    /// Whether not both can be had.
+    fn excludes(&self, other: &Self) -> bool {
+        let is_taken = matches!(self.thing, Thing::Pipe(..) | Thing::Stream(_));
+        (self.writes || other.writes || is_taken)
+            && self.thing == other.thing
+            && self.thing != Thing::Device
+    }
+}
+
+impl Thing {
+    fn at(path: &Path) -> Self {
+        match fs::metadata(path) {
+            Ok(meta) => Self::of(&meta).unwrap_or(Self::Device),
+            Err(_) => Self::New(absolute(path)),
+        }
+    }
+
+    fn of_stream(stream: u8) -> Self {
+        let meta = fs::metadata(format!("/dev/fd/{stream}"));
+        meta.ok().and_then(|meta| Self::of(&meta)).unwrap_or(Self::Stream(stream))
+    }
+
+    /// What has an inode of its own; none for devices and sockets.
+    fn of(meta: &Metadata) -> Option<Self> {
+        let (device, inode) = (meta.dev(), meta.ino());
+        let kind = meta.file_type();
+        match kind.is_fifo() {
+            true => Some(Self::Pipe(device, inode)),
+            false if kind.is_char_device() || kind.is_socket() => None,
+            false => Some(Self::File(device, inode)),
+        }
+    }
+}
+
+/// The standard stream that `path` names, by whatever links.
+fn stream_of(path: &Path) -> Option<u8> {
+    let own = fs::canonicalize("/proc/self").ok()?;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        if folder.is_some_and(|folder| folder.starts_with(&own) && folder.ends_with("fd")) {
+            let number = path.file_name()?.to_str()?.parse().ok()?;
+            return (number <= STDOUT).then_some(number);
+        }
+        path = target(&path)?;
+    }
+    None
+}
+
+/// Where the link at `path` leads.
+fn target(path: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(path).ok()?;
+    Some(path.parent().unwrap_or(Path::new(".")).join(target))
+}
+
+/// The path with all links followed, for a file that need not be there.
+fn absolute(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Some(target) = target(&path) else { break };
+        path = target;
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.into());
+    path.file_name().map_or(folder.clone(), |name| folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_have_many_names() {
+        for (name, stream) in [
+            ("/dev/stdin", Some(STDIN)),
+            ("/dev/stdout", Some(STDOUT)),
+            ("/dev/fd/0", Some(STDIN)),
+            ("/proc/self/fd/1", Some(STDOUT)),
+            ("/proc/thread-self/fd/1", Some(STDOUT)),
+            ("/dev/../proc/self/../self/fd/1", Some(STDOUT)),
+            (&format!("/proc/{}/fd/1", std::process::id()), Some(STDOUT)),
+            ("/dev/fd/7", None),
+            ("/dev/null", None),
+            ("fd/1", None),
+            ("1", None),
+            ("", None),
+        ] {
+            assert_eq!(stream_of(Path::new(name)), stream, "{name}");
+        }
+    }
+
+    #[test]
+    fn devices_may_be_many_things() {
+        let mut claims = Claims::default();
+        for what in ["input", "output", "output"] {
+            let taken = claims.claim(what, Path::new("/dev/null"), what == "output");
+            assert!(taken.is_ok(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! One file or stream is never two things, whatever names it goes by.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::harness::{Demo, output_of};
+
+/// A folder in which streams and files have further names.
+fn named_twice() -> Demo {
+    let demo = Demo::new();
+    symlink("/dev/stdout", demo.path("out.link")).unwrap();
+    symlink("out.link", demo.path("out.link.link")).unwrap();
+    fs::hard_link(demo.path("capture.pcap"), demo.path("hard.pcap")).unwrap();
+    output_of(Command::new("mkfifo").arg(demo.path("pipe")));
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cpu = cpu.map(|(_, name)| name.trim());
+    let profile = serde_json::json!({ "schema": 1, "cpu": cpu, "devices": [] });
+    demo.write("profile.json", profile.to_string());
+    let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
+    demo.write("profiled.toml", chain + "\n[plan]\nprofile = \"profile.json\"\n");
+    demo
+}
+
+#[test]
+fn no_stream_or_file_is_two_things() {
+    let demo = named_twice();
+    let inputs = ["capture.pcap", "chain.toml", "sensor.rules", "profile.json"];
+    let before = inputs.map(|name| demo.read(name));
+    for (arguments, told) in [
+        (
+            "chain.toml --output - --alerts /dev/stdout",
+            "/dev/stdout is both the output and the alerts",
+        ),
+        ("chain.toml --output /dev/stdout --alerts -", "standard output is both the output and"),
+        (
+            "chain.toml --output /dev/fd/1 --alerts /proc/self/fd/1",
+            "is both the output and the alerts",
+        ),
+        (
+            "chain.toml --output /proc/thread-self/fd/1 --alerts -",
+            "is both the output and the alerts",
+        ),
+        (
+            "chain.toml --output /dev/../dev/fd/1 --stats /dev/stdout",
+            "the output and the statistics",
+        ),
+        ("chain.toml --output out.link --alerts -", "standard output is both the output and"),
+        ("chain.toml --output - --alerts out.link.link", "out.link.link is both the output and"),
+        ("chain.toml --output - --set chain.tap=out.link", "is both the output and the tap"),
+        (
+            "chain.toml --output - --set nids.fast_log=/dev/fd/1",
+            "is both the output and the file that [nids] writes",
+        ),
+        (
+            "chain.toml --set nids.fast_log=x --set nids.eve=./x",
+            "`fast_log` and `eve` name the same file",
+        ),
+        ("chain.toml --output pipe --alerts ./pipe", "pipe is both the output and the alerts"),
+        ("chain.toml --input pipe --output pipe", "pipe is both the input and the output"),
+        ("chain.toml --input hard.pcap --output capture.pcap", "both the input and the output"),
+        ("chain.toml --output hard.pcap", "hard.pcap is both the input and the output"),
+        ("chain.toml --stats chain.toml", "is both the chain file and the statistics"),
+        ("chain.toml --alerts sensor.rules", "is both the file of [nids] and the alerts"),
+        ("profiled.toml --stats profile.json", "is both the file of [plan] and the statistics"),
+    ] {
+        let ended = demo.warpline(&format!("run {arguments}")).expect(2);
+        assert!(ended.stderr.contains(told), "{arguments}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{arguments}");
+    }
+    for (shell, told) in [
+        ("run chain.toml --output - --alerts o > o", "o is both the output and the alerts"),
+        ("run chain.toml --output - > capture.pcap", "standard output is both the input and"),
+        ("run chain.toml --input - --output hard.pcap < capture.pcap", "the input and the output"),
+    ] {
+        let whole = demo.read("capture.pcap");
+        let run = format!("exec {} {shell}", env!("CARGO_BIN_EXE_warpline"));
+        let ran = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
+        let ran = ran.expect("a shell");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.code() == Some(2) && said.contains(told), "{shell}: {said}");
+        demo.write("capture.pcap", whole);
+    }
+    assert_eq!(inputs.map(|name| demo.read(name)), before);
+}
+
+/// A drawing, and a capture for `check --strict`, are files like all others.
+#[test]
+fn other_commands_overwrite_nothing_that_the_chain_names() {
+    let demo = named_twice();
+    let names = ["chain.toml", "capture.pcap", "sensor.rules", "routes.txt", "profile.json"];
+    let before = names.map(|name| demo.read(name));
+    for name in ["profiled.toml", "capture.pcap", "hard.pcap", "sensor.rules", "./routes.txt"] {
+        let told = demo.warpline(&format!("plan profiled.toml --svg {name}")).expect(2).stderr;
+        assert!(told.contains("and the drawing"), "{name}: {told}");
+    }
+    demo.warpline("plan chain.toml --svg drawn.svg").expect(0);
+    assert!(demo.read("drawn.svg").starts_with(b"<svg"));
+    let strict = "check chain.toml --strict --input hard.pcap --set nids.eve=capture.pcap";
+    let told = demo.warpline(strict).expect(2).stderr;
+    assert!(told.contains("is both the input and the file that [nids] writes"), "{told}");
+    assert_eq!(names.map(|name| demo.read(name)), before);
+}
