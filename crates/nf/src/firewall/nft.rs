@@ -276,7 +276,7 @@ impl<'a, 'f> Reader<'a, 'f> {
                 let help = iptables[usize::from(widened)];
                 self.found.unsupported.push(self.source.whole(told).help(help));
             }
-            let accepts = thens.iter().any(|then| *then == Then::Decide(Action::Accept));
+            let accepts = thens.contains(&Then::Decide(Action::Accept));
             self.found.accepts_left_out += usize::from(accepts);
         }
         let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0) as u32;

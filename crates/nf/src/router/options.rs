@@ -11,7 +11,6 @@ const NO_OPERATION: u8 = 1;
 const CIPSO: u8 = 134;
 /// Flags of the timestamp option (RFC 791, 3.1).
 mod timestamp {
-    pub(super) const ALONE: u8 = 0;
     pub(super) const WITH_ADDRESS: u8 = 1;
     pub(super) const PRESPECIFIED: u8 = 3;
 }
@@ -75,11 +74,8 @@ fn is_bad_timestamp(option: &[u8]) -> bool {
         // It is full: one more router that found no place for its time is counted, up to 15.
         return kind != timestamp::PRESPECIFIED && flags >> 4 == 15;
     }
-    let taken = match kind {
-        timestamp::WITH_ADDRESS | timestamp::PRESPECIFIED => 7,
-        timestamp::ALONE => 3,
-        _ => 3,
-    };
+    let has_address = matches!(kind, timestamp::WITH_ADDRESS | timestamp::PRESPECIFIED);
+    let taken = if has_address { 7 } else { 3 };
     next + taken > len
 }
 
