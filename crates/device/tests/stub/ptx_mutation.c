@@ -131,7 +131,9 @@ char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *
         if (!is_changed) continue;
         char *whole = malloc(strlen(text) + sizeof line);
         sprintf(whole, "%.*s%s%s", (int)(of.at - text), text, line, of.at + of.length);
-        snprintf(told, told_bytes, "%.*s -> %s", of.length, of.at, line);
+        int number = 1;
+        for (const char *at = text; at < of.at; at++) number += *at == '\n';
+        snprintf(told, told_bytes, "line %d: %.*s -> %s", number, of.length, of.at, line);
         return whole;
     }
 }
