@@ -245,14 +245,21 @@ fn busy_stream_dropped() {
     settled(before);
 }
 
+/// A buffer that was dropped while a stream is busy is freed when an allocation finds no memory.
 fn memory_runs_out() {
     let device = open("cuda:0").unwrap();
-    let buffer = device.allocate(1 << 20).unwrap();
-    fail("cuMemAlloc_v2", 2);
+    let (buffer, busy) = (device.allocate(1 << 20).unwrap(), device.allocate(256).unwrap());
+    let mut stream = device.stream().unwrap();
+    hold(true);
+    submit_value(&mut *stream, &*device, &busy, 1);
     drop(buffer);
+    fail("cuMemAlloc_v2", 2);
     assert!(device.allocate(1 << 20).is_ok());
+    hold(false);
+    assert_eq!(stream.wait().unwrap().outcome, Ok(()));
+    drop((stream, busy));
     // With nothing to give back it is a value.
-    settled([live()[0], live()[1], 0, live()[3], 0, 0, 0, 0]);
+    settled([0; 8]);
     fail("cuMemAlloc_v2", 2);
     let why = device.allocate(1 << 20).unwrap_err();
     assert!(matches!(why, Failure::OutOfMemory { wanted: 1_048_576, free: Some(_) }), "{why:?}");

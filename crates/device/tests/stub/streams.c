@@ -87,7 +87,7 @@ static void *work(void *argument)
     struct context *context = stream->object.context;
     pthread_mutex_lock(&stub_lock);
     for (;;) {
-        while ((is_held && stream->first) || (!stream->first && !stream->is_ended)) pthread_cond_wait(&changed, &stub_lock);
+        while ((is_held && stream->first && stream->object.kind != NULL_STREAM) || (!stream->first && !stream->is_ended)) pthread_cond_wait(&changed, &stub_lock);
         struct op *op = stream->first;
         if (!op) break;
         pthread_mutex_unlock(&stub_lock);
@@ -166,6 +166,7 @@ void stream_wait_idle(const char *name, struct context *context)
 {
     pthread_mutex_lock(&stub_lock);
     int is_busy = context->pending > 0;
+    while (context->null && context->null->first) pthread_cond_wait(&changed, &stub_lock);
     /* While streams are held it would wait for ever. */
     while (context->pending > 0 && !is_held) pthread_cond_wait(&changed, &stub_lock);
     pthread_mutex_unlock(&stub_lock);
@@ -202,7 +203,7 @@ int stream_capture(const char *name, struct stream *stream, struct graph **captu
     return 0;
 }
 
-/* Holds what streams were given, or lets them do it. */
+/* Holds the work of all streams but the null stream, or lets it be done. */
 void stub_hold(int is)
 {
     pthread_mutex_lock(&stub_lock);

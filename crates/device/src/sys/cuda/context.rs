@@ -115,12 +115,14 @@ pub(super) struct Allocation {
 impl Allocation {
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Failure> {
         let bytes = bytes.max(1);
-        let mut taken = take(context, bytes);
-        // Dropped memory may not be freed yet.
-        if matches!(taken, Err(Failure::OutOfMemory { .. })) && context.retired.flush() {
-            taken = take(context, bytes);
+        loop {
+            // Dropped memory may not be freed yet.
+            let released = context.retired.released();
+            match take(context, bytes) {
+                Err(Failure::OutOfMemory { .. }) if context.retired.wait_for_more(released) => {}
+                taken => break Ok(Self { context: context.clone(), address: taken?, bytes }),
+            }
         }
-        Ok(Self { context: context.clone(), address: taken?, bytes })
     }
 }
 

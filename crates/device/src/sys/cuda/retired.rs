@@ -7,6 +7,7 @@
 //! dropped with work in flight is looked after until that is done, and keeps what the work uses.
 
 use core::mem;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -33,15 +34,23 @@ pub(super) enum Item {
 /// driver.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 4096;
+/// Bytes of the device's memory that wait at most.
+const WAITING_BYTES_MAX: usize = 1 << 30;
 /// Time between two looks, and after many looks in vain.
 const REST: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(50);
-/// For how long memory is waited for.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
+/// For how long an allocation waits for the next item to be given back.
+const PROGRESS_MAX: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Retired(Mutex<List>);
+pub(super) struct Retired {
+    list: Mutex<List>,
+    /// Items that were given back.
+    released: AtomicU64,
+    /// Allocations that wait for memory.
+    waiting: AtomicUsize,
+}
 
 #[derive(Default)]
 struct List {
@@ -49,8 +58,6 @@ struct List {
     /// Items that the thread has taken.
     taken: usize,
     is_running: bool,
-    /// Somebody waits for memory.
-    is_urgent: bool,
 }
 
 impl Retired {
@@ -66,29 +73,31 @@ impl Retired {
         }
     }
 
-    /// Waits until all is given back that is not in use. Whether anything was.
-    pub(super) fn flush(&self) -> bool {
+    /// How many items were given back so far.
+    pub(super) fn released(&self) -> u64 {
+        self.released.load(Ordering::Relaxed)
+    }
+
+    /// Waits until more than `before` items are given back. Whether they were.
+    pub(super) fn wait_for_more(&self, before: u64) -> bool {
         let start = Instant::now();
-        let before = self.list().count();
-        while self.list().wants_flush() && start.elapsed() < FLUSH_MAX {
-            self.list().is_urgent = true;
+        let is_released = || self.released() != before;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        while !is_released() && self.list().is_waiting() && start.elapsed() < PROGRESS_MAX {
             thread::sleep(REST);
         }
-        self.list().is_urgent = false;
-        before > self.list().count()
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        is_released()
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl List {
-    fn count(&self) -> usize {
-        self.items.len() + self.taken
-    }
-
-    fn wants_flush(&self) -> bool {
+    /// Whether an item is to be given back that is no stream.
+    fn is_waiting(&self) -> bool {
         self.taken > 0 || self.items.iter().any(|(item, _)| !matches!(item, Item::Stream(_)))
     }
 }
@@ -97,20 +106,18 @@ impl List {
 fn give_back(context: &Arc<Context>) {
     let mut rest = REST;
     loop {
-        let (mut items, is_urgent) = {
+        let mut items = {
             let mut list = context.retired.list();
             if list.items.is_empty() {
                 list.is_running = false;
                 return;
             }
             list.taken = list.items.len();
-            (mem::take(&mut list.items), list.is_urgent)
+            mem::take(&mut list.items)
         };
         let before = items.len();
-        items = items
-            .into_iter()
-            .filter_map(|item| try_one(context, item, before, is_urgent))
-            .collect();
+        let is_full = before > WAITING_MAX || bytes(&items) > WAITING_BYTES_MAX;
+        items = items.into_iter().filter_map(|item| try_one(context, item, is_full)).collect();
         rest = if items.len() < before { REST } else { (rest * 2).min(REST_MAX) };
         let mut list = context.retired.list();
         list.taken = 0;
@@ -125,14 +132,22 @@ fn give_back(context: &Arc<Context>) {
     }
 }
 
+fn bytes(items: &[(Item, Instant)]) -> usize {
+    let of_one = |(item, _): &(Item, Instant)| match item {
+        Item::Memory { bytes, .. } => *bytes,
+        _ => 0,
+    };
+    items.iter().map(of_one).sum()
+}
+
 /// Gives an item back, or the item where its time has not come.
 fn try_one(
     context: &Context,
     (item, since): (Item, Instant),
-    count: usize,
-    is_urgent: bool,
+    is_full: bool,
 ) -> Option<(Item, Instant)> {
-    let is_due = is_urgent || count > WAITING_MAX || since.elapsed() > WAIT_MAX;
+    let is_wanted = context.retired.waiting.load(Ordering::Relaxed) > 0;
+    let is_due = is_full || is_wanted || since.elapsed() > WAIT_MAX;
     match item {
         Item::Stream(mut line) => {
             line.drop_done();
@@ -140,6 +155,7 @@ fn try_one(
         }
         item if context.is_idle() || is_due || context.is_lost() => {
             release(context, &item);
+            context.retired.released.fetch_add(1, Ordering::Relaxed);
             None
         }
         item => Some((item, since)),
