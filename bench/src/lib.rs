@@ -11,6 +11,7 @@ pub mod devices;
 pub mod lane;
 pub mod memory;
 pub mod payloads;
+pub mod random_chains;
 mod sys;
 
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! The paper's five chains by the four rules for copies (`AdaptChain`, figures 9 to 16): bytes, rates, the lane's work, latencies and
 //! sizes as tables, ours beside what the paper's text says.
 //!
-//! `chain_copies [--device ID] [--seconds S] [--rounds N] [--quick]`: on the host's reference device where no other is named. A device that shares the
+//! `chain_copies [--device ID] [--seconds S] [--rounds N] [--quick] [--bytes]`: on the host's reference device by default; `--bytes` shows bytes
+//! alone. A device that shares the
 //! host's memory is made to copy. `chain_copies bookkeeping CHAIN MODE PACKETS` does the lane's work alone, to count instructions:
 //! `valgrind --tool=callgrind target/release/chain_copies bookkeeping C2 adaptive 200000`.
 
@@ -36,9 +37,10 @@ fn measure(arguments: &[String]) -> Result<(), String> {
             "--seconds" => options.seconds = positive(value()?)?,
             "--rounds" => options.rounds = positive(value()?)?.ceil() as usize,
             "--quick" => {}
+            "--bytes" => options.bytes_alone = true,
             _ => {
                 return Err(format!(
-                    "{argument}: not one of --device, --seconds, --rounds, --quick"
+                    "{argument}: not one of --device, --seconds, --rounds, --quick, --bytes"
                 ));
             }
         }

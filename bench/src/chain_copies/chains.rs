@@ -71,6 +71,20 @@ const NAT: &str = "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113
 const BALANCER: &str = "services = 'services'\ntable_size = 1009";
 const ROUTER: &str = "routes = 'routes'";
 
+/// Functions of which other chains are made: what each is called, its function and its table. The second gateway seals in CBC, which has no
+/// file of numbers.
+pub(crate) const TABLES: [(&str, &str, &str); 9] = [
+    ("firewall", "firewall", FIREWALL),
+    ("nids", "nids", NIDS),
+    ("open", "ipsec", OPEN),
+    ("seal", "ipsec", "sas = 'sas'\npolicies = 'policies'"),
+    ("nat", "nat", NAT),
+    ("load_balancer", "load_balancer", BALANCER),
+    ("router", "router", ROUTER),
+    ("digest", "digest", ""),
+    ("flow_monitor", "flow_monitor", ""),
+];
+
 /// All of them. Where packets are looked into behind the gateway, it opens them; where it is last, it seals.
 pub static CHAINS: [PaperChain; 5] = [
     PaperChain {

@@ -27,6 +27,25 @@ pub fn print(all: &[Points], latencies: &[Latency], sizes: &[Size]) {
     table("The paper's numbers beside ours", &columns, &rows.0);
 }
 
+/// Prints those rows of the table that say bytes.
+pub fn print_bytes(all: &[Points]) {
+    let rows = all.iter().flat_map(|points| {
+        let of = |own: &ByLen| {
+            let saved = |mode| format!("{:.1} %", 100.0 * saved_by(own, mode, BASELINE));
+            vec![
+                points.chain.name.into(),
+                own.load.len.to_string(),
+                saved(Mode::ShareAll),
+                saved(Mode::Local),
+                saved(ADAPTIVE),
+            ]
+        };
+        points.by_len.iter().map(of).collect::<Vec<Vec<String>>>()
+    });
+    let columns = ["chain", "frame B", "share_all", "local", "adaptive"];
+    table("Bytes to the device saved of per_nf", &columns, &rows.collect::<Vec<_>>());
+}
+
 struct Rows(Vec<Vec<String>>);
 
 impl Rows {

@@ -1,0 +1,184 @@
+//! What `random_chains` measures: bytes a packet that plans move over random chains of our functions, beside the least that single fields
+//! would take.
+//!
+//! The *field-wise minimum* is the plan with the fewest bytes where every field crosses by itself in its own width, payloads too, and
+//! launches have no table. No device can do with less; ours sends whole frames in their rooms, and a row of a table for each packet.
+
+use std::sync::Arc;
+
+use warpline_device::{Device, Failure, apart};
+use warpline_engine::{Chain, OnDevice, PlanOptions, planned};
+use warpline_packet::FieldSet;
+use warpline_packet::hash::mix32;
+use warpline_sched::{LinkCosts, Mode, Problem, RowBytes, Widths};
+
+use crate::chain_copies::chains::{TABLES, write_files};
+use crate::chains::{Member, chain_of};
+use crate::devices::cases::Cases;
+use crate::devices::{Bench, launches, today};
+use crate::median;
+
+/// Frames' lengths, each the one that plans are made for.
+const LENS: [u32; 5] = [64, 128, 512, 1024, 1518];
+
+/// Functions of the longest chain.
+const FUNCTIONS_MAX: u32 = 6;
+
+/// What is drawn.
+pub struct Options {
+    /// Chains.
+    pub chains: u32,
+    /// By which they are drawn: the same number gives the same chains.
+    pub seed: u32,
+}
+
+/// Draws numbers: the same from the same seed.
+struct Draw(u32);
+
+impl Draw {
+    fn below(&mut self, count: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9);
+        (u64::from(mix32(self.0)) * u64::from(count) >> 32) as u32
+    }
+}
+
+/// A function of a chain: which of [`TABLES`], and whether it is on the device.
+type Own = (usize, bool);
+
+/// Chains that have some function on the device.
+fn draw(options: &Options) -> Vec<Vec<Own>> {
+    let mut draw = Draw(options.seed);
+    let mut all = Vec::new();
+    while all.len() < options.chains as usize {
+        let count = 1 + draw.below(FUNCTIONS_MAX);
+        let own = |draw: &mut Draw| (draw.below(TABLES.len() as u32) as usize, draw.below(5) < 3);
+        let chain: Vec<Own> = (0..count).map(|_| own(&mut draw)).collect();
+        if chain.iter().any(|(_, is_on_device)| *is_on_device) {
+            all.push(chain);
+        }
+    }
+    all
+}
+
+fn build(own: &[Own], cases: &Cases, device: &Arc<dyn Device>) -> Chain {
+    let names: Vec<String> =
+        (0..own.len()).map(|at| format!("{at}-{}", TABLES[own[at].0].0)).collect();
+    let on = |is_on: bool| {
+        let (device, launches) = (Arc::clone(device), launches());
+        is_on.then_some(OnDevice { device, launches, is_required: true })
+    };
+    let member = |((at, is_on), name): (&Own, &'_ String)| Member {
+        name: name.clone().leak(),
+        function: TABLES[*at].1,
+        table: TABLES[*at].2,
+        on: on(*is_on),
+    };
+    let members: Vec<Member<'_>> = own.iter().zip(&names).map(member).collect();
+    chain_of("random", &members, cases.folder())
+}
+
+/// A link on which nothing but bytes costs.
+const BYTES_ALONE: LinkCosts = LinkCosts {
+    to_device_ns_per_byte: 1.0,
+    to_host_ns_per_byte: 1.0,
+    host_copy_ns_per_byte: 0.0,
+    device_copy_ns_per_byte: 0.0,
+    host_field_ns: 0.0,
+    transfer_ns: 0.0,
+    whole_back_ns: 0.0,
+    traffic: 1.0,
+};
+
+fn bytes(problem: &Problem, mode: Mode) -> f64 {
+    let plan = problem.plan(mode).expect("links of all devices");
+    plan.to_device_bytes() + plan.to_host_bytes()
+}
+
+/// See the module.
+fn field_wise(problem: &Problem, len: u32) -> f64 {
+    let mut least = problem.clone();
+    least.links.fill(BYTES_ALONE);
+    least.gathered = FieldSet::FRAME;
+    least.widths = Widths::of_udp(len, len);
+    least.functions.iter_mut().for_each(|function| function.row = RowBytes::NONE);
+    bytes(&least, Mode::Adaptive)
+}
+
+/// Bytes a packet of one chain at one length.
+struct Figures {
+    least: f64,
+    /// In the order of [`Mode::ALL`].
+    modes: [f64; Mode::ALL.len()],
+}
+
+/// Prints the tables.
+///
+/// # Errors
+/// What the device says.
+pub fn print(options: &Options) -> Result<(), Failure> {
+    let opened = Bench::open(Some("host"), 0.02, 1).map_err(Failure::Work)?;
+    let bench = Bench { device: apart(&opened.device), ..opened };
+    write_files(&bench.cases).map_err(|why| Failure::Work(why.to_string()))?;
+    let chains = draw(options);
+    println!(
+        "random_chains --chains {} --seed {}; {}; {}",
+        options.chains,
+        options.seed,
+        bench.device.description().name,
+        today()
+    );
+    let mut by_len: [Vec<Figures>; LENS.len()] = Default::default();
+    for own in &chains {
+        let chain = build(own, &bench.cases, &bench.device);
+        for (len, figures) in LENS.into_iter().zip(&mut by_len) {
+            let options = PlanOptions { packet_len: len, ..PlanOptions::default() };
+            let problem = planned(&chain, options).problem;
+            let modes = Mode::ALL.map(|mode| bytes(&problem, mode));
+            figures.push(Figures { least: field_wise(&problem, len), modes });
+        }
+    }
+    planned_tables(&by_len);
+    Ok(())
+}
+
+fn planned_tables(by_len: &[Vec<Figures>; LENS.len()]) {
+    println!("\n## Planned bytes a packet, both ways, by the field-wise minimum: median\n");
+    println!("| frame B | {} | p90 adaptive |", Mode::ALL.map(Mode::name).join(" | "));
+    println!("|---|{}---|", "---|".repeat(Mode::ALL.len()));
+    for (len, figures) in LENS.iter().zip(by_len) {
+        let of = |mode: usize| -> Vec<f64> {
+            let some = figures.iter().filter(|own| own.least > 0.0);
+            some.map(|own| own.modes[mode] / own.least).collect()
+        };
+        let medians = [0, 1, 2, 3].map(|mode| format!("{:.3}", median(of(mode))));
+        let mut ratios = of(0);
+        ratios.sort_by(f64::total_cmp);
+        let p90 = ratios[ratios.len() * 9 / 10];
+        println!("| {len} | {} | {p90:.3} |", medians.join(" | "));
+    }
+    println!("\n## Chains in which adaptive moves more bytes than another plan\n");
+    println!(
+        "| frame B | of | {} |",
+        Mode::ALL[1..].iter().map(|mode| mode.name()).collect::<Vec<_>>().join(" | ")
+    );
+    println!("|---|---|{}", "---|".repeat(Mode::ALL.len() - 1));
+    for (len, figures) in LENS.iter().zip(by_len) {
+        let more = |mode: usize| {
+            figures.iter().filter(|own| own.modes[0] > own.modes[mode] + 1e-6).count().to_string()
+        };
+        println!("| {len} | {} | {} |", figures.len(), [1, 2, 3].map(more).join(" | "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_its_chains() {
+        let of = |seed| draw(&Options { chains: 40, seed });
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        assert!(of(3).iter().all(|chain| chain.iter().any(|(_, is_on)| *is_on)));
+    }
+}
