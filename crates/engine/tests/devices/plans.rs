@@ -133,7 +133,7 @@ fn a_launch_has_a_row_and_a_fallback() {
         let run = ReadWrite::new(function.run.needs, function.run.writes);
         assert_eq!(function.row.there, 8.0 + len(Columns::read_by(run).beside_packed()));
         assert_eq!(function.row.back, len(Columns::written_by(run.writes)));
-        assert!(function.row.there > function.row.back && function.row.back > 0.0);
+        assert!(function.row.there > 0.0 && function.row.back > 0.0);
     }
     assert!(router.fallback.contains(Field::Ttl) && FieldSet::FRAME.covers(router.fallback));
     assert!(digest.fallback.contains(Field::Payload));
