@@ -24,7 +24,7 @@ fn shortened(line: &str) -> Cow<'_, str> {
     format!("{head} [... {count} characters ...] {tail}").into()
 }
 
-/// What lies between the head and the tail of a line.
+/// The range between the head and the tail of a line.
 fn middle(line: &str) -> Option<Range<usize>> {
     let (start, _) = line.char_indices().nth(HEAD)?;
     let (end, _) = line[start..].char_indices().nth_back(TAIL - 1)?;

@@ -1,7 +1,7 @@
 //! The files and streams of a run: none is written and something else as well, by whatever names.
 //!
-//! Two names are of one file if the system says so: by device and inode, with all links followed.
-//! Names of a file that is not there yet are compared as paths. `-`, `/dev/stdout` and
+//! Two names are of one file if device and inode are the same, with all links followed.
+//! Names of a file that does not exist yet are compared as paths. `-`, `/dev/stdout` and
 //! `/proc/self/fd/1` are one stream.
 
 use std::fs::{self, Metadata};
@@ -35,12 +35,12 @@ pub(crate) struct Refusal {
     pub(crate) path: PathBuf,
 }
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(PartialEq, Eq)]
 enum Thing {
     /// A file, by device and inode.
     File(u64, u64),
-    /// A pipe: who reads it takes from all others.
+    /// A pipe: each byte gets to one reader only.
     Pipe(u64, u64),
     /// A standard stream that is a terminal, a socket or another device.
     Stream(u8),
@@ -126,7 +126,7 @@ impl Thing {
         meta.ok().and_then(|meta| Self::of(&meta)).unwrap_or(Self::Stream(stream))
     }
 
-    /// What has an inode of its own; none for devices and sockets.
+    /// A file or a pipe by its inode; none for devices and sockets.
     fn of(meta: &Metadata) -> Option<Self> {
         let (device, inode) = (meta.dev(), meta.ino());
         let kind = meta.file_type();

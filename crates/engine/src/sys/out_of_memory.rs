@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 const MESSAGE: &[u8] = b"error: out of memory: the system gives no more (a limit of `ulimit -v`, or of the machine)\n  \
     fewer `lanes`, smaller tables of functions and a smaller `arena_mib` take less\n";
 
-/// The thread on which an allocation failed last; 0 where none did.
+/// The thread on which an allocation failed last; 0 before the first failure.
 static FAILED_ON: AtomicI32 = AtomicI32::new(0);
 
-/// From here on a program that runs out of memory says so and ends with status 1.
+/// From here on a program that runs out of memory prints a message and ends with status 1.
 pub fn end_when_out_of_memory() {
     let handler: extern "C" fn(libc::c_int) = aborted;
     // SAFETY: the action is all zero but for what is set, which is an action; the handler makes calls only that signals may

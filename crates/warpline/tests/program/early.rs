@@ -65,7 +65,7 @@ fn a_reload_asked_for_early_comes_late() {
     for name in ["HUP", "USR1", "USR2"] {
         signal(&child, name);
     }
-    // What is read again is a file.
+    // The reload reads a file.
     fs::remove_file(demo.path("rules")).unwrap();
     demo.write("rules", RULES);
     rules.write_all(RULES).unwrap();
@@ -84,22 +84,22 @@ fn a_reload_asked_for_early_comes_late() {
 #[test]
 fn a_pipe_is_read_while_it_has_a_writer() {
     let demo = Demo::new();
-    make_pipe(&demo, "nobody");
-    let chain = "[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"nobody\"\n";
+    make_pipe(&demo, "unfed");
+    let chain = "[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"unfed\"\n";
     demo.write("piped.toml", chain);
     let why = "it is a pipe, and no program writes to it";
     for (command, place) in [
-        ("check nobody", "can't read nobody: "),
-        ("plan nobody", "can't read nobody: "),
-        ("run nobody", "can't read nobody: "),
-        ("check piped.toml", "piped.toml:4:9: can't read \"nobody\": "),
-        ("run piped.toml --input capture.pcap", "piped.toml:4:9: can't read \"nobody\": "),
+        ("check unfed", "can't read unfed: "),
+        ("plan unfed", "can't read unfed: "),
+        ("run unfed", "can't read unfed: "),
+        ("check piped.toml", "piped.toml:4:9: can't read \"unfed\": "),
+        ("run piped.toml --input capture.pcap", "piped.toml:4:9: can't read \"unfed\": "),
     ] {
         let told = demo.warpline(command).expect(2).stderr;
         assert!(told.contains(&format!("{place}{why}")), "{command}: {told}");
     }
     // A pipe as input is live: it may get its writer later, and a signal ends the wait.
-    let child = demo.start("run chain.toml --input nobody --output none");
+    let child = demo.start("run chain.toml --input unfed --output none");
     thread::sleep(Duration::from_millis(300));
     signal(&child, "TERM");
     wait(child).expect(143);

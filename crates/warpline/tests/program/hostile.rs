@@ -156,7 +156,7 @@ fn limited(demo: &Demo, limit: &str, arguments: &str) -> (Option<i32>, String) {
     (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// However little memory there is, the program ends in order and says what it lacks.
+/// With any amount of memory the program runs, or ends in order with a message.
 #[test]
 fn too_little_memory_is_told() {
     let demo = Demo::new();
@@ -189,7 +189,7 @@ fn few_descriptors_are_told() {
     }
 }
 
-/// `check` says how much memory is reserved and how much is in use; a run takes no more than that.
+/// `check` reports the memory reserved and in use; a run takes no more than that.
 #[test]
 fn memory_in_use_is_as_foreseen() {
     let demo = Demo::new();
