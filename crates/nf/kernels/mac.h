@@ -10,7 +10,7 @@ FUNCTION void write_mac_addresses(Fields f, u32 first, u32 second)
 {
     Packet p = f.packet;
     if (link_of(p) != LINKTYPE_ETHERNET || frame_len(p) < 12) return;
-    GLOBAL u8 *dst = eth_dst(f), *src = eth_src(f);
+    GLOBAL u8 *dst = eth_dst_to_write(f), *src = eth_src_to_write(f);
     if (src == dst + 6 && (dst - p.arena) % 4 == 0) {
         GLOBAL u32 *words = (GLOBAL u32 *)dst;
         words[0] = first;

@@ -53,17 +53,17 @@ FUNCTION u32 malformed(Packet p) { return HEADERS_CELL(u8, p, HEADERS_LIE); }
 /* Where the accessors find a packet's fields, found once: its columns, and its headers and payload in the frame. */
 typedef struct {
     Packet packet;
-    GLOBAL u8 *link, *ip, *transport, *payload;
+    GLOBAL u8 *link_at, *ip_at, *transport_at, *payload_at;
 } Fields;
 
 FUNCTION Fields fields_of(Packet p)
 {
     Fields f;
     f.packet = p;
-    f.link = frame_of(p);
-    f.ip = f.link + l3_offset(p);
-    f.transport = f.link + l4_offset(p);
-    f.payload = f.link + payload_offset(p);
+    f.link_at = frame_of(p);
+    f.ip_at = f.link_at + l3_offset(p);
+    f.transport_at = f.link_at + l4_offset(p);
+    f.payload_at = f.link_at + payload_offset(p);
     return f;
 }
 
@@ -74,7 +74,7 @@ FUNCTION int is_tagged(Packet p) { return is_ethernet(p) && header_flags(p) & FL
 FUNCTION u32 transport_of(Packet p) { return header_flags(p) & FLAG_TRANSPORT ? ip_protocol(p) : 0; }
 
 /* Of kernels that copy fields between frames and columns: whether a field lies in the frame, and how it goes. */
-FUNCTION int is_in_frame(Fields f, const GLOBAL u8 *at, u32 len) { return (u32)(at - f.link) + len <= frame_len(f.packet); }
+FUNCTION int is_in_frame(Fields f, const GLOBAL u8 *at, u32 len) { return (u32)(at - f.link_at) + len <= frame_len(f.packet); }
 FUNCTION void put_bytes(GLOBAL u8 *at, const GLOBAL u8 *row, u32 len) { for (u32 i = 0; i < len; i++) at[i] = row[i]; }
 FUNCTION void take_bytes(const GLOBAL u8 *at, GLOBAL u8 *row, u32 len) { for (u32 i = 0; i < len; i++) row[i] = at[i]; }
 
@@ -111,8 +111,9 @@ FUNCTION void flag(Packet p, u32 place)
     leave(p, place + 1);
 }
 FUNCTION void set_next_hop(Packet p, u32 hop) { CELL(u16, p, COLUMN_NEXT_HOP) = (u16)hop; }
-FUNCTION u32 scratch(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + 4 * word); }
-FUNCTION void set_scratch(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + 4 * word) = value; }
+/* A scratch word by its number; texts say `scratch(p, WORD)` and `set_scratch(p, WORD, value)`, which are made for each function. */
+FUNCTION u32 scratch_word(Packet p, u32 word) { return CELL(u32, p, COLUMN_SCRATCH + 4 * word); }
+FUNCTION void set_scratch_word(Packet p, u32 word, u32 value) { CELL(u32, p, COLUMN_SCRATCH + 4 * word) = value; }
 
 /* Numbers in network order, at any address. */
 FUNCTION u32 get_be16(const GLOBAL u8 *at) { return (u32)at[0] << 8 | at[1]; }

@@ -23,7 +23,9 @@ use core::fmt::Write as _;
 use std::borrow::Cow;
 
 use warpline_packet::wire::{ethertype, sll};
-use warpline_packet::{ALIGN, Binding, Field, LinkType, ScratchWord, kernel_fields};
+use warpline_packet::{
+    ALIGN, Binding, Declared, Field, FieldSet, LinkType, ReadWrite, ScratchWord, kernel_fields,
+};
 use zeroize::Zeroize;
 
 /// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
@@ -45,7 +47,12 @@ pub struct Kernels {
     pub(crate) findings: Option<ScratchWord>,
     /// Whether they reach the arena in the host's memory, too.
     pub(crate) reaches_host: bool,
+    /// The fields that have accessors: [`Kernels::declaring`].
+    pub(crate) declared: ReadWrite,
 }
+
+/// What kernels that copy declare: which fields they copy is said by their binding.
+const EVERYTHING: ReadWrite = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
 
 /// The name and the text of a header.
 pub(crate) type Text = (&'static str, &'static str);
@@ -148,6 +155,7 @@ pub fn field_copies() -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: false,
+        declared: EVERYTHING,
     }
 }
 
@@ -186,6 +194,7 @@ pub fn room_copies() -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: true,
+        declared: EVERYTHING,
     }
 }
 
@@ -279,10 +288,23 @@ impl Kernels {
         let made = |name, text| KernelHeader { name, text: Cow::Owned(text) };
         let common = [
             given(&PACKET),
-            made("fields.h", kernel_fields(binding)),
+            made("fields.h", kernel_fields(binding, &self.declared())),
             made("heads.h", self.heads()),
         ];
         common.into_iter().chain(self.headers.iter().map(given)).collect()
+    }
+
+    /// The same kernels of a function that declares `access` of them ([`crate::Function::kernel_access`]). No accessor of another field
+    /// compiles.
+    #[must_use]
+    pub fn declaring(mut self, access: ReadWrite) -> Self {
+        self.declared = access;
+        self
+    }
+
+    fn declared(&self) -> Declared<'_> {
+        let function = self.name.strip_suffix(".cl").unwrap_or(self.name);
+        Declared { function, access: self.declared }
     }
 
     /// Numbers by name: what the text needs to know of the function's configuration.

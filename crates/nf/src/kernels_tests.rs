@@ -74,6 +74,7 @@ fn heads_are_what_the_description_says() {
         tables: vec![table("leaves", Element::U16), table("rows", Element::U8)],
         findings: ScratchWord::new(2),
         reaches_host: false,
+        declared: ReadWrite::NONE,
     };
     let headers = kernels.headers(&Binding::MIRROR);
     let names: Vec<&str> = headers.iter().map(|one| one.name).collect();

@@ -13,8 +13,9 @@
 //! u32 ttl_v4_in(const u32 *words, u32 header);       // that of a header so many bytes behind words of the item's own
 //! ```
 //!
-//! and of what is wider the first byte's place, by `dst_addr_v6(f)`, `dst_addr_v6_at(header)` and `payload(f)`. The header's name ends the
-//! accessor's where a field lies in several. What the frame lacks must not be asked for.
+//! and of wider fields the first byte's place: to read by `dst_addr_v6(f)`, `dst_addr_v6_at(header)` and
+//! `payload(f)`, to write by `dst_addr_v6_to_write(f)` and so on. The header's name ends the accessor's where a
+//! field lies in several. A field that the frame lacks must not be asked for. A function has accessors of the fields that it declares for its kernels, no others ([`Declared`]).
 //!
 //! A field in a column has no `_at`: a text that makes headers of its own in frames would leave the column behind, so compilers refuse
 //! it. Such a function has its fields in the mirror. `Fields` and what the text is built on are in `kernels/packet.h` of `warpline-nf`.
@@ -22,8 +23,12 @@
 use core::fmt::Write as _;
 use core::ops::Range;
 
+mod declared;
+
 use crate::arena::ROW_LEN;
 use crate::{Field, FieldSet, Place, Span};
+
+pub use declared::Declared;
 
 /// Where fields of frames lie for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,9 +145,9 @@ impl Binding {
     }
 }
 
-/// The accessors of all fields.
-pub fn kernel_fields(binding: &Binding) -> String {
-    let mut text = String::new();
+/// The accessors of the fields that a function declares.
+pub fn kernel_fields(binding: &Binding, declared: &Declared<'_>) -> String {
+    let mut text = String::from(CONST_IS_KEPT);
     for column in &binding.columns {
         write_column(&mut text, column);
     }
@@ -153,13 +158,26 @@ pub fn kernel_fields(binding: &Binding) -> String {
             accessor.write(&mut text, binding.column(field, header));
         }
     }
-    text.push_str("FUNCTION GLOBAL u8 *payload(Fields f) { return f.payload; }\n");
+    text.push_str(
+        "FUNCTION const GLOBAL u8 *payload(Fields f) { return f.payload_at; }\n\
+         FUNCTION GLOBAL u8 *payload_to_write(Fields f) { return f.payload_at; }\n",
+    );
     if !(binding.put | binding.take).is_empty() {
         write_copies(&mut text, "put", binding.put, binding);
         write_copies(&mut text, "take", binding.take, binding);
     }
+    declared.refuse(&mut text, binding.columns.iter().map(|one| (one.field, one.name())));
     text
 }
+
+/// Bytes that an accessor gives to read stay so: C compilers only warn where a text hands them on to be written.
+const CONST_IS_KEPT: &str = "\
+#if defined(__clang__)
+#pragma clang diagnostic error \"-Wincompatible-pointer-types-discards-qualifiers\"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error \"-Wdiscarded-qualifiers\"
+#endif
+";
 
 /// Where a column begins, and how a packet's row is found.
 fn write_column(text: &mut String, column: &StagedColumn) {
@@ -246,15 +264,20 @@ impl Accessor {
         let (name, at, of) = (self.name(), self.span.start, self.header.pointer());
         let _ = writeln!(
             text,
-            "FUNCTION GLOBAL u8 *{name}_at(GLOBAL u8 *header) {{ return header + {at}; }}\n\
-             FUNCTION GLOBAL u8 *{name}(Fields f) {{ return {name}_at(f.{of}); }}"
+            "FUNCTION const GLOBAL u8 *{name}_at(const GLOBAL u8 *header) {{ return header + {at}; }}\n\
+             FUNCTION GLOBAL u8 *{name}_to_write_at(GLOBAL u8 *header) {{ return header + {at}; }}\n\
+             FUNCTION const GLOBAL u8 *{name}(Fields f) {{ return {name}_at(f.{of}); }}\n\
+             FUNCTION GLOBAL u8 *{name}_to_write(Fields f) {{ return {name}_to_write_at(f.{of}); }}"
         );
     }
 
     fn write_staged_bytes(&self, text: &mut String, column: &StagedColumn) {
         let (name, row) = (self.name(), column.name());
-        let _ =
-            writeln!(text, "FUNCTION GLOBAL u8 *{name}(Fields f) {{ return row_of_{row}(f); }}");
+        let _ = writeln!(
+            text,
+            "FUNCTION const GLOBAL u8 *{name}(Fields f) {{ return row_of_{row}(f); }}\n\
+             FUNCTION GLOBAL u8 *{name}_to_write(Fields f) {{ return row_of_{row}(f); }}"
+        );
     }
 
     /// Has compilers refuse a text that looks for it in a header of its own, and say why.
@@ -263,7 +286,8 @@ impl Accessor {
         let _ = writeln!(
             text,
             "#define {name}_at(header) {field}_lies_in_a_column\n\
-             #define set_{name}_at(header, value) {field}_lies_in_a_column"
+             #define set_{name}_at(header, value) {field}_lies_in_a_column\n\
+             #define {name}_to_write_at(header) {field}_lies_in_a_column"
         );
     }
 
@@ -352,9 +376,9 @@ impl Header {
     /// What of `Fields` points to it.
     fn pointer(self) -> &'static str {
         match self {
-            Self::Link => "link",
-            Self::V4 | Self::V6 => "ip",
-            Self::Tcp | Self::Udp | Self::Icmp | Self::Esp => "transport",
+            Self::Link => "link_at",
+            Self::V4 | Self::V6 => "ip_at",
+            Self::Tcp | Self::Udp | Self::Icmp | Self::Esp => "transport_at",
         }
     }
 }
@@ -380,9 +404,12 @@ fn lower(field: Field) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReadWrite;
 
     /// Scratch words in front of columns.
     const WORDS: usize = 2;
+    const ALL: Declared<'_> =
+        Declared { function: "all", access: ReadWrite::new(FieldSet::ALL, FieldSet::ALL) };
 
     /// The names of functions that `text` defines.
     fn functions(text: &str) -> Vec<&str> {
@@ -398,7 +425,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_header_has_accessors_of_its_own() {
-        let text = kernel_fields(&Binding::MIRROR);
+        let text = kernel_fields(&Binding::MIRROR, &ALL);
         let names = functions(&text);
         let unique: std::collections::HashSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
@@ -410,7 +437,7 @@ mod tests {
         }
         assert!(line(&text, " ttl_v4_at").contains("header[8]"));
         assert!(line(&text, " ttl_v6_at").contains("header[7]"));
-        assert!(line(&text, " esp_seq(").contains("esp_seq_at(f.transport)"));
+        assert!(line(&text, " esp_seq(").contains("esp_seq_at(f.transport_at)"));
     }
 
     #[test]
@@ -427,7 +454,7 @@ mod tests {
         ];
         assert_eq!(widths, expected);
         assert_eq!(binding.row_len(), 23);
-        let text = kernel_fields(&binding);
+        let text = kernel_fields(&binding, &ALL);
         let behind = ROW_LEN + 4 * WORDS;
         assert!(text.contains(&format!("#define COLUMN_IP_IDENT {behind}\n")), "{text}");
         assert!(text.contains(&format!("#define COLUMN_TTL {}\n", behind + 2)));
@@ -457,10 +484,65 @@ mod tests {
     #[test]
     fn a_field_in_a_column_is_not_looked_for_in_frames() {
         let binding = Binding::staged(FieldSet::of(&[Field::Ttl]), WORDS).unwrap();
-        let text = kernel_fields(&binding);
+        let text = kernel_fields(&binding, &ALL);
         let names = functions(&text);
         assert!(!names.contains(&"ttl_v4_at") && names.contains(&"ip_checksum_at"), "{names:?}");
         assert!(line(&text, " ttl_v4(").contains("row_of_ttl(f)[0]"));
+    }
+
+    /// The name for which the text has `head` stand, if it takes it away.
+    fn refused<'a>(text: &'a str, head: &str) -> Option<&'a str> {
+        text.lines()
+            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(head)?.strip_prefix(' '))
+    }
+
+    #[test]
+    fn undeclared_fields_have_no_accessors() {
+        let heads = |field: Field| {
+            let mut own: Vec<_> = places(field)
+                .into_iter()
+                .map(|(header, span)| {
+                    let name = match places(field).len() {
+                        1 => lower(field),
+                        _ => format!("{}_{}", lower(field), header.name()),
+                    };
+                    match span.len {
+                        1 | 2 | 4 => (format!("{name}(f)"), format!("set_{name}(f, value)")),
+                        _ => (format!("{name}(f)"), format!("{name}_to_write(f)")),
+                    }
+                })
+                .collect();
+            if field == Field::Payload {
+                own.push(("payload(f)".to_owned(), "payload_to_write(f)".to_owned()));
+            }
+            own
+        };
+        for binding in [Binding::MIRROR, Binding::staged(Binding::stageable(), WORDS).unwrap()] {
+            for &field in Field::ALL.iter().filter(|&&field| !heads(field).is_empty()) {
+                let others = FieldSet::ALL & !FieldSet::of(&[field]);
+                let name = lower(field);
+                for (reads, writes) in [(others, FieldSet::ALL), (FieldSet::ALL, others)] {
+                    let access = ReadWrite::new(reads, writes);
+                    let text = kernel_fields(&binding, &Declared { function: "own", access });
+                    for (read, write) in heads(field) {
+                        let why = |does| format!("own_does_not_declare_that_it_{does}_{name}");
+                        let is_read = refused(&text, &read) == Some(&why("reads"));
+                        let is_written = refused(&text, &write) == Some(&why("writes"));
+                        assert_eq!(is_read, reads == others, "{read}");
+                        assert_eq!(is_written, writes == others, "{write}");
+                    }
+                }
+            }
+        }
+        let none = Declared { function: "own", access: ReadWrite::NONE };
+        let text = kernel_fields(&Binding::MIRROR, &none);
+        for head in
+            ["frame_of(p)", "ip_at", "flow_hash(p)", "drop(p, reason, place)", "flag(p, place)"]
+        {
+            assert!(refused(&text, head).is_some(), "{head}");
+        }
+        assert!(refused(&text, "WORD_READ_31").unwrap().ends_with("reads_scratch_31"));
+        assert_eq!(refused(&kernel_fields(&Binding::MIRROR, &ALL), "WORD_WRITTEN_7"), Some("7"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub use findings::{Findings, Found, FoundLists};
 pub use flags::Flags;
 pub use hash::{FlowHasher, PairHash, Seed};
 pub use kept::{KeptFrames, KeptRows};
-pub use kernel_fields::{Binding, StagedColumn, kernel_fields};
+pub use kernel_fields::{Binding, Declared, StagedColumn, kernel_fields};
 pub use kernel_layout::kernel_layout;
 pub use launch_rows::{BatchRows, LaunchRows};
 pub use link::LinkType;

@@ -1,5 +1,7 @@
 //! The digest on a device: an item a packet. What it leaves in scratch words is what `run` does.
 
+use warpline_packet::ReadWrite;
+
 use super::Digest;
 use crate::kernels::{BYTES, KernelStep, Kernels, number_of};
 
@@ -21,5 +23,6 @@ pub(super) fn kernels(digest: &Digest) -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }

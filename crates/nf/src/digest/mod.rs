@@ -136,7 +136,7 @@ impl Function for Digest {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(self))
+        Some(kernels::kernels(self).declaring(self.kernel_access()))
     }
 
     fn state_key(&self) -> StateKey {

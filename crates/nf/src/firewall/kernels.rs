@@ -1,6 +1,7 @@
 //! The firewall on a device: an item a packet, by the searches that the CPU makes. What `kernel.cl` reads is laid out here: a search is an
 //! array of little-endian words, which begins with where in it the parts lie.
 
+use warpline_packet::ReadWrite;
 use warpline_packet::wire::{icmpv4, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use super::bit_vector::{Intervals, Number, Rows};
@@ -69,6 +70,7 @@ pub(super) fn kernels(firewall: &Firewall) -> Kernels {
         tables: vec![table("search_v4", search(&rules.v4)), table("search_v6", search(&rules.v6))],
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The monitor on a device: an item a packet, whose flow is hashed. All that counts is the CPU's.
 
-use warpline_packet::ScratchWord;
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use warpline_packet::{ReadWrite, ScratchWord};
 
 use super::key::FlowHashKey;
 use crate::kernels::{Element, KernelStep, KernelTable, Kernels, number_of};
@@ -22,6 +22,7 @@ pub(super) fn kernels(word: ScratchWord, key: FlowHashKey) -> Kernels {
         tables: vec![KernelTable { name: "key", element: Element::U32, bytes }],
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }
 

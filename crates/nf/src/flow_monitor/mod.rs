@@ -120,7 +120,7 @@ impl Function for FlowMonitor {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(self.word, self.hash_key))
+        Some(kernels::kernels(self.word, self.hash_key).declaring(self.kernel_access()))
     }
 
     fn state_key(&self) -> StateKey {

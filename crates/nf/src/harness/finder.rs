@@ -75,7 +75,7 @@ impl Function for Finder {
     fn kernels(&self) -> Option<Kernels> {
         const STEPS: &[KernelStep] =
             &[KernelStep { name: "find_bytes", group: 64, shared_big: 0, items_per_packet: 1 }];
-        Some(Kernels {
+        let kernels = Kernels {
             name: "finder.cl",
             text: include_str!("finder.cl"),
             headers: &[FINDINGS],
@@ -85,7 +85,9 @@ impl Function for Finder {
             tables: Vec::new(),
             findings: Some(self.word),
             reaches_host: false,
-        })
+            declared: ReadWrite::NONE,
+        };
+        Some(kernels.declaring(self.kernel_access()))
     }
 
     fn state(&self, _: Shard) -> State {

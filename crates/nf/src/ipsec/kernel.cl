@@ -42,7 +42,7 @@ FUNCTION Stretch find_esp(Task t)
         return esp;
     }
     /* Four bytes of zero stand before IKE. */
-    if (at + HEADER_LEN_ESP > end || (in_udp && esp_spi_at(f.link + at) == 0)) return esp;
+    if (at + HEADER_LEN_ESP > end || (in_udp && esp_spi_at(f.link_at + at) == 0)) return esp;
     esp.at = at;
     esp.len = end - at;
     return esp;

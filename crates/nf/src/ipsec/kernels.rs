@@ -1,5 +1,6 @@
 //! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name.
 
+use warpline_packet::ReadWrite;
 use warpline_packet::wire::{ip_protocol, ipv4};
 
 use super::cipher::{Auth, Cipher};
@@ -115,5 +116,6 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
         tables: vec![sas],
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }

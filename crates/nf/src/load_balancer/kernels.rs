@@ -1,5 +1,6 @@
 //! The balancer on a device: an item a packet. With DNAT it is the translator's rewrite; the other modes have kernels of their own.
 
+use warpline_packet::ReadWrite;
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6};
 
 use super::Refusal;
@@ -19,7 +20,7 @@ const MAC_STEPS: &[KernelStep] = &[step("readdress")];
 /// Each mode has a text of its own: that of the tunnel makes headers in frames, and fields of those can't lie in columns.
 pub(super) fn kernels(config: &Config, words: &Words) -> Kernels {
     let (name, text, steps, headers): (_, _, _, &'static [_]) = match config.fixed.mode {
-        Mode::Dnat => return nat::kernels::kernels(words),
+        Mode::Dnat => return nat::kernels::kernels(words, false),
         Mode::Ipip => {
             let text = include_str!("tunnel.cl");
             ("load_balancer_tunnel.cl", text, TUNNEL_STEPS, &[BYTES, ENDPOINT, TUNNEL])
@@ -40,6 +41,7 @@ pub(super) fn kernels(config: &Config, words: &Words) -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }
 

@@ -164,7 +164,7 @@ impl Function for LoadBalancer {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(&self.config, &self.words))
+        Some(kernels::kernels(&self.config, &self.words).declaring(self.kernel_access()))
     }
 
     fn kernel_access(&self) -> ReadWrite {

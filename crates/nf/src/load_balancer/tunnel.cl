@@ -63,8 +63,8 @@ FUNCTION void write_outer_v6(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inne
     set_ip_protocol_v6_at(out, inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);
     set_ttl_v6_at(out, HOPS);
     for (u32 i = 0; i < 4; i++) {
-        put_be32(src_addr_v6_at(out) + 4 * i, src[i]);
-        put_be32(dst_addr_v6_at(out) + 4 * i, to.words[i]);
+        put_be32(src_addr_v6_to_write_at(out) + 4 * i, src[i]);
+        put_be32(dst_addr_v6_to_write_at(out) + 4 * i, to.words[i]);
     }
 }
 

@@ -26,7 +26,7 @@ FUNCTION u32 write_v6(GLOBAL u8 *at, Address to)
 /* Writes the packet's own address; gives the change. */
 FUNCTION u32 write_address(Fields f, u32 version, int source, Address to)
 {
-    if (version == 6) return write_v6(source ? src_addr_v6(f) : dst_addr_v6(f), to);
+    if (version == 6) return write_v6(source ? src_addr_v6_to_write(f) : dst_addr_v6_to_write(f), to);
     u32 old = source ? src_addr_v4(f) : dst_addr_v4(f);
     if (source) set_src_addr_v4(f, to.words[3]);
     else set_dst_addr_v4(f, to.words[3]);
@@ -39,6 +39,7 @@ FUNCTION u32 write_address(Fields f, u32 version, int source, Address to)
  * the transmitter generated no checksum". */
 FUNCTION u32 udp_sum(u32 old, u32 updated) { return old == 0 ? 0 : updated == 0 ? 0xffff : updated; }
 
+#if HAS_ECHOES
 /* The checksum of an ICMPv4 message with another identifier. */
 FUNCTION u32 icmp_sum_v4(Fields f, u32 port) { return update_sum(l4_checksum_icmp(f), icmp_ident(f), port); }
 
@@ -48,6 +49,7 @@ FUNCTION void write_icmp(Fields f, u32 version, u32 port, u32 change)
     set_icmp_ident(f, port);
     set_l4_checksum_icmp(f, sum);
 }
+#endif
 
 FUNCTION void write_tcp(Fields f, int source, u32 port, u32 change)
 {
@@ -79,8 +81,12 @@ FUNCTION int is_within(Packet p, u32 version, int has_transport)
 FUNCTION int needs_payload(Fields f, u32 action, u32 version, u32 port)
 {
     if (action == ACTION_ERROR_OUT || action == ACTION_ERROR_IN) return 1;
+#if HAS_ECHOES
     int is_echo = version == 4 && ip_protocol(f.packet) == IP_PROTOCOL_ICMP && action != ACTION_SOURCE_ADDRESS;
     return is_echo && icmp_sum_v4(f, port) == 0;
+#else
+    return ip_protocol(f.packet) != IP_PROTOCOL_TCP && ip_protocol(f.packet) != IP_PROTOCOL_UDP;
+#endif
 }
 
 PACKET_KERNEL(translate)
@@ -102,6 +108,8 @@ PACKET_KERNEL(translate)
         if (action == ACTION_SOURCE_ADDRESS) continue;
         if (protocol == IP_PROTOCOL_TCP) write_tcp(f, source, port, change);
         else if (protocol == IP_PROTOCOL_UDP) write_udp(f, source, port, change);
+#if HAS_ECHOES
         else write_icmp(f, version, port, change);
+#endif
     }
 }

@@ -20,8 +20,10 @@ pub(crate) fn words_of(words: &Words) -> Vec<(&'static str, u64)> {
     numbers.chain([("HAS_V6", u64::from(has_v6))]).collect()
 }
 
-pub(crate) fn kernels(words: &Words) -> Kernels {
+/// `has_echoes`: the identifiers of echoes are written, too.
+pub(crate) fn kernels(words: &Words, has_echoes: bool) -> Kernels {
     let mut defines = words_of(words);
+    defines.push(("HAS_ECHOES", has_echoes.into()));
     defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
     defines.push(("ACTIONS", ACTIONS.len() as u64));
     defines.extend(NUMBERS.map(|(name, number)| (name, number as u64)));
@@ -35,6 +37,7 @@ pub(crate) fn kernels(words: &Words) -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }
 

@@ -156,7 +156,7 @@ impl Function for Nat {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(&self.words))
+        Some(kernels::kernels(&self.words, true).declaring(self.kernel_access()))
     }
 
     fn kernel_access(&self) -> ReadWrite {

@@ -2,6 +2,7 @@
 //! is; larger ones have a filter by grams before a comparison ([`GramTables`]). Of what is found, the packet's group keeps what is its own,
 //! by its own ids, so that `after` sees what `run` leaves.
 
+use warpline_packet::ReadWrite;
 use warpline_packet::wire::ip_protocol;
 
 use super::groups::{FlatGroups, Groups};
@@ -104,6 +105,7 @@ pub(super) fn kernels(nids: &Nids) -> Option<Kernels> {
         tables,
         findings: Some(nids.word),
         reaches_host: false,
+        declared: ReadWrite::NONE,
     })
 }
 

@@ -123,7 +123,7 @@ impl Function for Nids {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        kernels::kernels(self)
+        Some(kernels::kernels(self)?.declaring(self.kernel_access()))
     }
 
     fn state_key(&self) -> StateKey {

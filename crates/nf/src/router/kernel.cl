@@ -85,7 +85,9 @@ FUNCTION int decrement_v6(Fields f)
 /* ANSWERED has a bit for each reason that ICMP errors tell of. */
 FUNCTION void refuse(Packet p, u32 reason, u32 place)
 {
+#if ANSWERED
     if ((u32)ANSWERED >> reason & 1) flag(p, place);
+#endif
     set_next_hop(p, 0);
     drop(p, reason, place);
 }
@@ -166,7 +168,9 @@ PACKET_KERNEL(route)
             refuse(p, REASON_TTL_EXCEEDED, place);
             continue;
         }
-        if (HAS_MAC && kind == KIND_REWRITE) write_mac_addresses(f, first, second);
+#if HAS_MAC
+        if (kind == KIND_REWRITE) write_mac_addresses(f, first, second);
+#endif
         set_next_hop(p, hop);
     }
 }

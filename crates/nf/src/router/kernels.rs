@@ -1,8 +1,8 @@
 //! The router on a device: an item a packet, by the tables that the CPU looks up. What `kernel.cl` reads is laid out here:
 //! numbers are little-endian, arrays have no gaps.
 
-use warpline_packet::LinkType;
 use warpline_packet::wire::{ipv4, ipv6};
+use warpline_packet::{LinkType, ReadWrite};
 
 use super::fib::{Action, reason};
 use super::fib4::Fib4;
@@ -37,13 +37,14 @@ pub(super) fn kernels(router: &Router) -> Kernels {
     Kernels {
         name: "router.cl",
         text: include_str!("kernel.cl"),
-        headers: &[MAC],
+        headers: if router.mac.is_some() { &[MAC] } else { &[] },
         defines: defines(router, entry_bits),
         all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables,
         findings: None,
         reaches_host: false,
+        declared: ReadWrite::NONE,
     }
 }
 

@@ -142,7 +142,7 @@ impl Function for Router {
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(self))
+        Some(kernels::kernels(self).declaring(self.kernel_access()))
     }
 
     /// Without what lies in packets that kernels leave to the CPU.

@@ -4,11 +4,15 @@
 #![expect(clippy::print_stdout, reason = "a test names the devices that are not there")]
 
 mod compiled;
+mod declared;
 mod digest;
 mod driver;
 mod findings;
 mod firewall;
 mod flow_monitor;
+#[path = "../../../engine/tests/common/forms.rs"]
+#[allow(dead_code, reason = "the engine's tests have more uses for it")]
+mod forms;
 mod frames;
 mod ipsec;
 mod load_balancer;
@@ -19,6 +23,8 @@ mod packed;
 mod rooms;
 mod router;
 mod sanitizers;
+#[path = "../../../engine/tests/common/sensor.rs"]
+mod sensor;
 mod side;
 mod staged;
 #[path = "../../../device/tests/stub/mod.rs"]

@@ -10,8 +10,8 @@ use warpline_nf::digest::DEFINITION;
 use warpline_nf::harness::{Input, build};
 use warpline_nf::{Function, field_copies};
 use warpline_packet::{
-    ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LaunchRows, LinkType, Place, Span,
-    StagedColumn,
+    ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LaunchRows, LinkType, Place, ReadWrite,
+    Span, StagedColumn,
 };
 
 use crate::compiled::compile_all;
@@ -118,7 +118,7 @@ fn place_of(field: Field, headers: &Headers, link: LinkType) -> Option<Range<usi
 /// Changes every field of a packet's headers. It takes the place of the digest's kernel.
 const CHANGE_ALL: &str = "
 #define ADD_ONE(field) set_##field(f, field(f) + 1)
-#define TURN(field) field(f)[0] ^= 255
+#define TURN(field) field##_to_write(f)[0] ^= 255
 
 FUNCTION void change_link(Fields f)
 {
@@ -213,7 +213,8 @@ fn changed(mut frame: Vec<u8>, headers: &Headers, link: LinkType) -> Vec<u8> {
 /// Has the kernel change packets whose `fields` are staged, on `device`.
 fn change_on(device: &dyn Device, fields: FieldSet, inputs: &[Input]) {
     let (function, words) = build(&DEFINITION, "", Path::new("."));
-    let kernels = function.kernels().expect("kernels");
+    let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
+    let kernels = function.kernels().expect("kernels").declaring(all);
     let layout = layout(&*function, words, 0);
     let staging = Staging::new(fields, &layout);
     let source = with_text(CHANGE_ALL, &kernels, &staging.binding);
