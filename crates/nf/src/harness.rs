@@ -16,13 +16,14 @@ mod build;
 pub mod exact;
 pub mod finder;
 pub mod places;
+pub mod probes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Phase,
-    SHARDS, Shard, Steering, Verdict,
+    SHARDS, Seed, Shard, Steering, Verdict,
 };
 
 pub use build::{build, build_with, try_build};
@@ -120,6 +121,13 @@ impl Harness {
         let mut harness = Self::with_room(function.into(), scratch_words, &room);
         harness.steer_to(Some(0));
         harness
+    }
+
+    /// The same where addresses are hashed by `seed`, that of the function's chain: IPsec asks for the shard of an SA by it.
+    #[must_use]
+    pub fn with_seed(mut self, seed: Seed) -> Self {
+        self.hasher = FlowHasher::new(seed);
+        self
     }
 
     fn with_room(function: Arc<dyn Function>, scratch_words: usize, room: &Room) -> Self {

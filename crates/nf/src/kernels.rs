@@ -174,6 +174,7 @@ pub fn packed_rows() -> Kernels {
         tables: Vec::new(),
         findings: None,
         reaches_host: true,
+        declared: EVERYTHING,
     }
 }
 

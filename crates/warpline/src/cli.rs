@@ -32,7 +32,7 @@ pub(crate) enum Command {
         /// would; writes what functions write
         #[arg(long, conflicts_with = "json")]
         strict: bool,
-        /// Where the packets for --strict come from, if not from the chain file's input
+        /// Where the packets for --strict come from, if not from the chain file's input; made where there is none
         #[arg(long, value_name = "SRC", requires = "strict")]
         input: Option<String>,
         /// Check it as `run --device NAME` would have it

@@ -263,6 +263,30 @@ pub(crate) const ESN: [Form; 2] = [
     form("open-esn", "ipsec", "sas = 'sas-esn-in'", &["opened", "!bad-icv"]),
 ];
 
+/// Forms whose keys and files name what those of [`FORMS`] do not: ports and messages in rules, addresses of eight words, ESP in UDP.
+pub(crate) const WIDE: &[Form] = &[
+    form("firewall-messages", "firewall", "rules = 'message-rules'\nnon_ip = 'accept'", &[]),
+    form("firewall-replies", "firewall", "rules = 'tracking-rules'\nestablished = true", &[]),
+    form("balancer-wide", "load_balancer", "services = 'wide-services'", &[]),
+    form("balancer-ipip-wide", "load_balancer", "services = 'wide-services'\nmode = 'ipip'", &[]),
+    form(
+        "nat-wide",
+        "nat",
+        "inside = ['10.0.0.0/8', 'fd00:1::/64']\noutside = ['203.0.113.1', '2001:db8:ff:1:2:3:4:1']",
+        &[],
+    ),
+    form("sensor-numbers", "nids", "rules = 'number-rules'", &[]),
+    form("compress-to", "ipcomp", "mode = 'compress'\nto = ['198.51.100.0/25']", &[]),
+    form(
+        "seal-natt",
+        "ipsec",
+        "sas = 'sas-natt-out'\npolicies = 'policies-natt'\ndefault = 'bypass'\nicmp = 'on'\n\
+         icmp_src_v4 = '192.0.2.254'",
+        &[],
+    ),
+    form("open-natt", "ipsec", "sas = 'sas-natt-in'\ndefault = 'bypass'\nreassembly = 0", &[]),
+];
+
 /// Functions whose tables are as small as they may be.
 pub(crate) const NARROW: &[Form] = &[
     form("digest-narrow", "digest", "entries = 8\nmin_len = 32", &["evicted", "duplicates"]),
@@ -431,5 +455,57 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 02:00:00:00:00:12\n\
         192.0.2.3 02:00:00:00:00:13\n192.0.2.10 02:00:00:00:00:14\n\
         2001:db8:ffff::1 02:00:00:00:00:15\n2001:db8:ffff::2 02:00:00:00:00:16\n",
+    ),
+    (
+        "message-rules",
+        "drop icmp type unreachable code 4 from any to any\ndrop udp from any port 500 to any\n\
+        accept tcp from any port 1024-65535 to any\naccept tcp,udp from any to any\n\
+        accept icmp,icmpv6 from any to any\naccept esp from any to any\n",
+    ),
+    (
+        "tracking-rules",
+        "accept established\naccept tcp flags syn/syn,ack from any to any\naccept udp from any to any\n\
+        accept icmp,icmpv6 from any to any\n",
+    ),
+    (
+        "wide-services",
+        "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1\nvip 2001:db8::10 tcp 80,443\n\
+        backend fd00:2:3:4:5:6:7:1\nvip 2001:db8::10 udp 53\n backend fd00:2:3:4:5:6:7:2\n",
+    ),
+    (
+        "number-rules",
+        "alert tcp any 80 -> any any (msg:\"from a server\"; content:\"same words\"; sid:1;)\n\
+        alert udp any 53 -> any any (msg:\"an answer\"; content:\"same words\"; sid:2;)\n\
+        alert icmp any any -> any any (msg:\"an echo\"; icmp_id:40; sid:3;)\n\
+        alert icmp any any -> any any (msg:\"a number\"; icmp_seq:600; sid:4;)\n\
+        reject tcp any any -> any 443 (msg:\"refused\"; content:\"same words\"; sid:5;)\n",
+    ),
+    (
+        "sas-natt-out",
+        "[[sa]]\nname = 'n'\ndirection = 'out'\nspi = 4101\nsrc = '203.0.113.1'\ndst = '203.0.113.104'\nmode = 'tunnel'\n\
+        encap = { src_port = 4500, dst_port = 4500 }\n\
+        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        [[sa]]\nname = 't'\ndirection = 'out'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\nmode = 'transport'\n\
+        encap = { src_port = 4500, dst_port = 4500 }\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
+    ),
+    (
+        "sas-natt-in",
+        "[[sa]]\nname = 'n'\ndirection = 'in'\nspi = 4101\nsrc = '203.0.113.1'\ndst = '203.0.113.104'\nmode = 'tunnel'\n\
+        encap = { src_port = 4500, dst_port = 4500 }\n\
+        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        [[sa]]\nname = 't'\ndirection = 'in'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\nmode = 'transport'\n\
+        encap = { src_port = 4500, dst_port = 4500 }\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
+    ),
+    (
+        "policies-natt",
+        "[[policy]]\nsrc = '198.51.100.7/32'\ndst = '10.0.0.9/32'\naction = 'protect'\nsa = 't'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\nsrc_ports = '1024-65535'\nprotocol = 'udp'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'n'\n",
     ),
 ];

@@ -32,10 +32,10 @@ fn harness(form: &Form) -> Harness {
     let function: Arc<dyn Function> = chain.instances[0].function.clone();
     // Files of numbers that were used are opened here.
     let _ = function.report(&warpline_nf::Outputs::default()).expect("a report");
-    Harness::new(function, chain.scratch_words)
+    Harness::new(function, chain.scratch_words).with_seed(chain.seed())
 }
 
-fn inputs(forms: &[Form]) -> Vec<harness::Input> {
+pub(super) fn inputs(forms: &[Form]) -> Vec<harness::Input> {
     traffic(forms, Talk::new(71, 60, 1400).take(800), 73, 15).iter().map(harness_input).collect()
 }
 
@@ -64,6 +64,8 @@ enum Lie {
     /// And the header has what it did not declare.
     MovesAndCopies,
     MovesAndDrops,
+    /// Does not say that it writes the payload, which has another place in the frame.
+    MovesInPart,
     /// Moves none, and writes payloads.
     MayMove,
     /// Where it cuts frames, it writes more than it cuts.
@@ -103,11 +105,16 @@ impl Liar {
     fn new(lie: Lie) -> Self {
         let mut reads = FieldSet::of(&[Field::EthType, Field::Ingress]);
         let mut writes = FieldSet::of(&[Field::Verdict]);
-        if matches!(lie, Lie::Moves | Lie::MovesAndCopies | Lie::MovesAndDrops | Lie::MayMove) {
+        if matches!(
+            lie,
+            Lie::Moves | Lie::MovesInPart | Lie::MovesAndCopies | Lie::MovesAndDrops | Lie::MayMove
+        ) {
             writes = FieldSet::FRAME.union(FieldSet::GEOMETRY).union(writes);
-            writes = writes & !FieldSet::of(&[Field::Payload]);
             // Its headers are found anew.
             reads = reads.union(FieldSet::PARSED).union(FieldSet::GEOMETRY);
+        }
+        if matches!(lie, Lie::MayMove | Lie::MovesInPart) {
+            writes = writes & !FieldSet::of(&[Field::Payload]);
         }
         if lie == Lie::Cuts {
             let cut = [Field::Len, Field::Payload, Field::Remainder];
@@ -137,7 +144,7 @@ impl Liar {
             }
             Lie::ReadsTtl => ttl.is_some_and(|ttl| ttl > 128),
             Lie::ReadsBit => ttl.is_some_and(|ttl| ttl & 2 != 0),
-            Lie::Moves | Lie::MovesAndCopies | Lie::MovesAndDrops if is_v4 => {
+            Lie::Moves | Lie::MovesInPart | Lie::MovesAndCopies | Lie::MovesAndDrops if is_v4 => {
                 let ttl = ttl.filter(|_| self.lie == Lie::MovesAndCopies).unwrap_or(64);
                 wrap(packet, ttl);
                 self.lie == Lie::MovesAndDrops && packet.frame()[OUTER + TTL_AT] > 128
@@ -259,6 +266,7 @@ fn what_is_not_declared_is_named() {
         (Lie::ReadsBit, Phase::Run, Field::Ttl, false),
         (Lie::MovesAndCopies, Phase::Run, Field::Ttl, false),
         (Lie::MovesAndDrops, Phase::Run, Field::Ttl, false),
+        (Lie::MovesInPart, Phase::Run, Field::Payload, true),
         (Lie::MayMove, Phase::Run, Field::Payload, true),
         (Lie::Cuts, Phase::Run, Field::Ttl, true),
         (Lie::ReadsTime, Phase::Run, Field::Timestamp, false),

@@ -12,6 +12,7 @@ mod exhaustion;
 mod functions;
 mod matrix;
 mod memory;
+mod mutations;
 mod per_lane;
 mod random;
 mod random_functions;

@@ -7,7 +7,8 @@
 //! the end, too.
 //!
 //! Bytes may be carried to where the frame begins now, or stay where they are in its room: so much may be done to what is not declared as
-//! read. `exact/reads.rs` says which fields keep their values, and why.
+//! read. A phase that moves a frame's start writes all of the frame, as plans assume.
+//! `exact/reads.rs` lists the fields that keep their values.
 
 mod kept;
 mod reads;
@@ -72,6 +73,27 @@ pub fn look(make: &dyn Fn() -> Harness, inputs: &[Input]) -> Result<Looked, Wron
         None => Ok(looked),
         Some(Seen::Write(what)) => Err(Wrong::Undeclared(what)),
         Some(Seen::Read { packet, end }) => Err(culprit(make, &inputs[..end], packet)),
+    }
+}
+
+/// The same for one field of one phase alone: whether it is touched and not declared.
+///
+/// # Errors
+/// It is.
+pub fn look_at(
+    make: &dyn Fn() -> Harness,
+    inputs: &[Input],
+    phase: Phase,
+    field: Field,
+) -> Result<Looked, Undeclared> {
+    let mut looked = Looked::default();
+    let others = Others { units: vec![(phase, field)], packets: 0..inputs.len() };
+    match compare(make, inputs, &others, &mut looked) {
+        None => Ok(looked),
+        Some(Seen::Write(what)) => Err(what),
+        Some(Seen::Read { packet, .. }) => {
+            Err(Undeclared { packet, phase, field, is_written: false })
+        }
     }
 }
 

@@ -59,7 +59,7 @@ fn check_all(
             }
         }
     }
-    strict.map_or(Ok(()), |input| super::strict::strict(&chains, (path, &set), input))
+    strict.map_or(Ok(()), |input| super::strict::strict(&chains, (path, &set), input, device))
 }
 
 /// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together,

@@ -4,18 +4,22 @@
 //! Each function gets the packets that those before it let through, and ticks as the packets' own time goes on. Fields that a phase does
 //! not declare as read hold other values while it lasts; those that it does not declare as written must stay.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+mod devices;
+mod private;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
-use warpline_engine::{Chain, Control, Instance, Ports, Report, run};
-use warpline_io::{Frame, Next, Sink, SinkError, Source};
+use warpline_engine::Chain;
+use warpline_io::{Next, Source};
+use warpline_nf::config::read_text;
 use warpline_nf::harness::exact::{Undeclared, Wrong, look};
+use warpline_nf::harness::probes::{Hosts, answers, probes};
 use warpline_nf::harness::{Harness, Input as Packet, Outcome};
-use warpline_packet::{Phase, Verdict};
+use warpline_packet::{Headers, Instant, Phase, Verdict};
 
+use self::devices::compare;
+use self::private::Private;
 use super::run::named;
 use super::say;
 use crate::Failure;
@@ -25,35 +29,52 @@ use crate::ports::Input;
 /// Bytes of frames that are kept in memory: the capture is looked at up to there.
 const KEPT_LEN_MAX: usize = 1 << 30;
 
-/// Over `chains`, which were loaded from `path` with `set` on top; `input` in place of what they name.
+/// Packets where neither the chain file nor the command line names an input.
+const INPUT: &str = "generate:packets=1000,flows=100,seed=1";
+
+/// Rounds of packets that are made besides.
+const ROUNDS: usize = 8;
+
+/// Bytes of the longest file that is searched for addresses.
+const HOSTS_LEN_MAX: u64 = 1 << 20;
+
+/// Over `chains`, which were loaded from `path` with `set` on top; `input` replaces the inputs that they name.
+/// Functions that have kernels run on `device` where one is named.
 pub(super) fn strict(
     chains: &[Loaded],
     (path, set): (&Path, &[Setting]),
     input: Option<&str>,
+    device: Option<&str>,
 ) -> Result<(), Failure> {
+    let private = Private::of(chains, path, set)?;
+    let chains = private.load(device)?;
     // The CPU alone is what devices are compared with.
-    let on_cpu = super::load_file(path, set, input.is_none(), Some("cpu"))?;
-    for (loaded, alone) in chains.iter().zip(&on_cpu) {
-        let name = &loaded.chain.name;
+    let on_cpu = private.load(Some("cpu"))?;
+    for (number, (loaded, alone)) in chains.iter().zip(&on_cpu).enumerate() {
         // Whoever looked at the ports of the others took them.
         let input = match (input, &alone.ports.input) {
-            (Some(text), _) => Input::parse(text, Path::new(""))
-                .map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?,
+            (Some(text), _) => parsed(text)?,
             (None, Some(input)) => input.clone(),
-            (None, None) => {
-                let told = format!(
-                    "chain {name:?}: --strict takes packets: give --input, or `input` in [chain]"
-                );
-                return Err(Failure::Usage(told));
-            }
+            (None, None) => parsed(INPUT)?,
         };
         refuse_single(&input)?;
-        refuse_kept(&loaded.chain)?;
-        say(&format!("chain {name:?}"))?;
-        prove_access(&loaded.chain, &input)?;
-        compare(loaded, alone, &input)?;
+        say(&format!("chain {:?}", loaded.chain.name))?;
+        let (packets, is_cut) = read(&input)?;
+        if is_cut {
+            say(&format!("  of the capture the first {} packets are looked at", packets.len()))?;
+        }
+        let hosts = hosts_of(path, loaded, &packets);
+        prove_access(&private, number, &loaded.chain, packets.clone(), &hosts)?;
+        let made = with_probes(packets, &hosts);
+        let without = |name: &str| private.without_device(number, name, device);
+        compare(loaded, alone, &made, &without)?;
     }
     Ok(())
+}
+
+fn parsed(text: &str) -> Result<Input, Failure> {
+    Input::parse(text, Path::new(""))
+        .map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))
 }
 
 /// An input has to give the same packets each time that it is opened.
@@ -72,33 +93,63 @@ fn open(input: &Input) -> Result<Box<dyn Source>, Failure> {
     input.open().map_err(|why| Failure::Usage(format!("{}: {why}", named(input))))
 }
 
-/// What goes on from run to run is not used up by a check.
-fn refuse_kept(chain: &Chain) -> Result<(), Failure> {
-    let keeps = |one: &&Instance| !one.function.keeps().is_empty();
-    match chain.instances.iter().find(keeps) {
-        None => Ok(()),
-        Some(one) => Err(Failure::Usage(format!(
-            "[{}]: --strict would use up what {} has: name another file with --set",
-            one.name,
-            one.function.keeps()[0].display()
-        ))),
+/// Whom the chain's files and its first packets name.
+fn hosts_of(path: &Path, loaded: &Loaded, packets: &[Packet]) -> Hosts {
+    let mut hosts = Hosts::default();
+    let named = loaded.files.iter().map(|(_, path)| path.as_path());
+    for path in [path].into_iter().chain(named) {
+        // A file that is no text names no hosts.
+        let text = read_text(path, HOSTS_LEN_MAX).unwrap_or_default();
+        hosts.read(&text);
     }
+    hosts.see(packets);
+    hosts
 }
 
-/// Every function, over what those before it let through.
-fn prove_access(chain: &Chain, input: &Input) -> Result<(), Failure> {
-    let (mut packets, is_cut) = read(input)?;
-    if is_cut {
-        say(&format!("  of the capture the first {} packets are looked at", packets.len()))?;
-    }
-    for instance in &chain.instances {
-        let make = || Harness::new(Arc::clone(&instance.function), chain.scratch_words);
-        let looked = look(&make, &packets)
-            .map_err(|wrong| Failure::Run(format!("[{}]: {}", instance.name, in_words(&wrong))))?;
+/// `packets`, and those that are made besides.
+fn with_probes(mut packets: Vec<Packet>, hosts: &Hosts) -> Vec<Packet> {
+    let start = packets.last().map_or(Instant::ZERO, |last| last.timestamp);
+    packets.extend(probes(hosts, ROUNDS, start));
+    packets
+}
+
+/// The same with replies to the packets that were made and that a function let through.
+fn with_answers(packets: &[Packet], hosts: &Hosts, mut harness: Harness) -> Vec<Packet> {
+    let mut all = with_probes(packets.to_vec(), hosts);
+    let outcomes = all.chunks(256).flat_map(|batch| harness.process(batch));
+    let is_sent =
+        |one: &Outcome| one.verdict == Verdict::Forward && one.ingress as usize >= packets.len();
+    let sent: Vec<Outcome> = outcomes.filter(is_sent).collect();
+    let back = answers(&all, &sent);
+    all.extend(back);
+    all
+}
+
+/// Every function, over what those before it let through, and over packets that are made for it.
+fn prove_access(
+    private: &Private<'_>,
+    number: usize,
+    chain: &Chain,
+    mut packets: Vec<Packet>,
+    hosts: &Hosts,
+) -> Result<(), Failure> {
+    for (position, instance) in chain.instances.iter().enumerate() {
+        let wrong = |why: String| Failure::Run(format!("[{}]: {why}", instance.name));
+        let harness =
+            |function| Harness::new(function, chain.scratch_words).with_seed(chain.seed());
+        private.function(number, position, instance).map(harness).map_err(wrong)?;
+        // Once it could be made it can be made again: only the disk could be full.
+        let make = || {
+            let function = private.function(number, position, instance);
+            harness(function.unwrap_or_else(|_| Arc::clone(&instance.function)))
+        };
+        let all = with_answers(&packets, hosts, make());
+        let looked = look(&make, &all).map_err(|why| wrong(in_words(&why, &all, packets.len())))?;
         say(&format!(
-            "  {:<14} as declared, over {} packets: {} fields seen not to be read, {} not to be written",
+            "  {:<14} as declared, over {} packets and {} made: {} fields seen not to be read, {} not to be written",
             instance.name,
             packets.len(),
+            all.len() - packets.len(),
             looked.unread,
             looked.unwritten
         ))?;
@@ -107,12 +158,20 @@ fn prove_access(chain: &Chain, input: &Input) -> Result<(), Failure> {
     Ok(())
 }
 
-fn in_words(wrong: &Wrong) -> String {
+/// Of `all` packets the first `own` came to the function, the others were made for it.
+fn in_words(wrong: &Wrong, all: &[Packet], own: usize) -> String {
+    let whose = |packet: usize| match (packet < own, all.get(packet)) {
+        (false, Some(made)) => {
+            format!("packet {} of those made for it ({})", packet - own, shape(made))
+        }
+        _ => format!("packet {packet} of those that come to it"),
+    };
     let Undeclared { packet, phase, field, is_written } = match wrong {
         Wrong::Undeclared(what) => what,
         Wrong::Unrepeatable(packet) => {
             return format!(
-                "packet {packet} of those that come to it: another time something else comes of the same packets"
+                "{}: another time something else comes of the same packets",
+                whose(*packet)
             );
         }
     };
@@ -123,9 +182,20 @@ fn in_words(wrong: &Wrong) -> String {
     };
     let (does, kind) = if *is_written { ("writes", "written") } else { ("depends on", "read") };
     format!(
-        "packet {packet} of those that come to it: `{phase}` {does} {}, which it does not declare as {kind}",
+        "{}: `{phase}` {does} {}, which it does not declare as {kind}",
+        whose(*packet),
         field.name()
     )
+}
+
+/// Version, protocol and length.
+fn shape(packet: &Packet) -> String {
+    let len = packet.bytes.len();
+    let headers = Headers::parse(&packet.bytes, packet.link, packet.wire_len as usize);
+    match headers.version {
+        0 => format!("{len} bytes, no IP"),
+        version => format!("{len} bytes, IPv{version}, protocol {}", headers.protocol),
+    }
 }
 
 /// The packets of the input, and whether there are more than are kept.
@@ -155,10 +225,12 @@ fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
 
 /// The packets that go on to the next function.
 fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
-    let goes_on = |outcome: &Outcome| outcome.verdict == Verdict::Forward;
+    // Packets that were made for this function end here.
+    let goes_on = |outcome: &Outcome| {
+        outcome.verdict == Verdict::Forward && (outcome.ingress as usize) < packets.len()
+    };
     let next = |outcome: Outcome| {
-        // What is made at the end comes behind the last.
-        let cause = packets.get(outcome.ingress as usize).or(packets.last())?;
+        let cause = packets.get(outcome.ingress as usize)?;
         // What the capture cut of a frame is still cut.
         let cut = match outcome.made {
             true => 0,
@@ -172,65 +244,6 @@ fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
         })
     };
     outcomes.into_iter().filter(goes_on).filter_map(next).collect()
-}
-
-/// Runs the chain as it is and on the CPU alone, if some of it is on devices.
-fn compare(loaded: &Loaded, alone: &Loaded, input: &Input) -> Result<(), Failure> {
-    let on_devices = loaded.chain.instances.iter().filter(|one| one.on_device.is_some());
-    let names: Vec<&str> = on_devices.map(|one| one.name.as_str()).collect();
-    if names.is_empty() {
-        return Ok(());
-    }
-    let [(sent, report), (expected, of_cpu)] = [ran(loaded, input)?, ran(alone, input)?];
-    let is_new = |told: &&String| !of_cpu.part.warnings.contains(told);
-    let mut told = report.part.warnings.iter().filter(is_new);
-    told.try_for_each(|told| say(&format!("  warning: {told}")))?;
-    let first = (0..sent.len().max(expected.len())).find(|&at| sent.get(at) != expected.get(at));
-    let drops =
-        |report: &Report| report.part.functions.iter().map(|one| one.drops).collect::<Vec<_>>();
-    let help = "`--set NAME.device=cpu` for one function after the other finds which";
-    match first {
-        Some(at) => Err(Failure::Run(format!(
-            "packet {at} of those sent is another with {} on devices than on the CPU: a kernel reads or writes what it does not declare, or does other work; {help}",
-            names.join(", ")
-        ))),
-        None if drops(&report) != drops(&of_cpu) => Err(Failure::Run(format!(
-            "other packets are dropped with {} on devices than on the CPU; {help}",
-            names.join(", ")
-        ))),
-        None => say(&format!(
-            "  {} on devices, by the {} plan: the {} packets that the CPU alone sends",
-            names.join(", "),
-            loaded.chain.plan().mode.name(),
-            sent.len()
-        )),
-    }
-}
-
-/// A hash of each packet that the chain sends, and its report.
-fn ran(loaded: &Loaded, input: &Input) -> Result<(Vec<u64>, Report), Failure> {
-    let source = open(input)?;
-    let (to, sent) = channel();
-    let ports = Ports::Shared(source, Box::new(HashSink(to)));
-    let report = run(&loaded.chain, &loaded.settings, ports, &Control::default())
-        .map_err(|why| Failure::Run(why.to_string()))?;
-    match report.part.errors.first() {
-        Some(why) => Err(Failure::Run(why.clone())),
-        None => Ok((sent.into_iter().collect(), report)),
-    }
-}
-
-/// Keeps a hash of each frame.
-struct HashSink(Sender<u64>);
-
-impl Sink for HashSink {
-    fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
-        let mut hasher = DefaultHasher::new();
-        (frame.bytes, frame.wire_len, frame.timestamp.as_nanos()).hash(&mut hasher);
-        // The other end lives as long as the run.
-        let _ = self.0.send(hasher.finish());
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -258,7 +271,7 @@ mod tests {
     fn what_is_wrong_is_told_by_packet_phase_and_field() {
         let (packet, phase) = (7, Phase::Before);
         let told = |field, is_written| {
-            in_words(&Wrong::Undeclared(Undeclared { packet, phase, field, is_written }))
+            in_words(&Wrong::Undeclared(Undeclared { packet, phase, field, is_written }), &[], 9)
         };
         assert_eq!(
             told(Field::Timestamp, false),
@@ -268,7 +281,7 @@ mod tests {
             told(Field::Scratch3, true),
             "packet 7 of those that come to it: `before` writes scratch-3, which it does not declare as written"
         );
-        assert!(in_words(&Wrong::Unrepeatable(7)).starts_with("packet 7 of those"));
+        assert!(in_words(&Wrong::Unrepeatable(7), &[], 9).starts_with("packet 7 of those"));
     }
 
     #[test]
@@ -276,15 +289,19 @@ mod tests {
         if crate::device_keys::description("host").is_none() {
             return;
         }
-        let input = Input::parse("generate:packets=300,seed=1", Path::new("")).expect("an input");
+        let input =
+            parsed("generate:packets=300,seed=1").unwrap_or_else(|why| panic!("{}", why.why()));
+        let (packets, _) = read(&input).unwrap_or_else(|why| panic!("{}", why.why()));
         let told = |mac| {
             let on_device = router("02:00:00:00:00:aa", "host");
-            compare(&on_device, &router(mac, "cpu"), &input).err().map(|why| why.why().to_owned())
+            compare(&on_device, &router(mac, "cpu"), &packets, &|_| None)
+                .err()
+                .map(|why| why.why().to_owned())
         };
         assert_eq!(told("02:00:00:00:00:aa"), None);
         let told = told("02:00:00:00:00:bb").expect("a failure");
         assert!(
-            told.contains("packet 0 of those sent") && told.contains("router on devices"),
+            told.contains("packet 0 of those sent has another eth-src with router on devices"),
             "{told}"
         );
     }

@@ -171,3 +171,25 @@ fn a_new_key_is_reserved_by_a_reload() {
     site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
     assert_eq!(numbers(&site)[0] as usize, run.len() - second + 1);
 }
+
+/// A strict check uses numbers of a copy: the file stays as it is, whether there is one or not.
+#[test]
+fn a_strict_check_uses_no_number() {
+    for suite in [GCM, CTR] {
+        let site = Site::with(suite);
+        let strict = format!("check seal.toml --strict --input {TRAFFIC}");
+        let first = site.warpline(&strict).expect(0);
+        assert!(String::from_utf8_lossy(&first.stdout).contains("ipsec          as declared"));
+        assert!(!site.path("nonces").exists());
+        site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
+        let (before, sealed) = (site.read("nonces"), numbers(&site));
+        let modified = fs::metadata(site.path("nonces")).unwrap().modified().unwrap();
+        // Nobody names an input.
+        let second = site.warpline("check seal.toml --strict").expect(0);
+        assert!(String::from_utf8_lossy(&second.stdout).contains("1000 packets and "));
+        assert!(site.read("nonces") == before);
+        assert_eq!(fs::metadata(site.path("nonces")).unwrap().modified().unwrap(), modified);
+        site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
+        assert_eq!(numbers(&site)[0], sealed.last().unwrap() + 1, "{suite}");
+    }
+}

@@ -46,7 +46,11 @@ fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
             false => seen += 1,
         }
     }
-    if own.writes.covers(FieldSet::FRAME) || has_moved(was, is, own.writes) {
+    let rest = FieldSet::FRAME & !own.writes;
+    if let Some(field) = rest.iter().next().filter(|_| has_moved(was, is)) {
+        return Err(field);
+    }
+    if rest.is_empty() {
         return Ok(seen);
     }
     let mut left = FieldSet::EMPTY;
@@ -62,8 +66,7 @@ fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
     Ok(seen + u64::from(left.bits().count_ones()))
 }
 
-/// Whether a frame whose start may be moved was changed in its shape: its fields can't be found again.
-fn has_moved(was: &Kept, is: &Kept, writes: FieldSet) -> bool {
-    let differs = |field| was.get(field) != is.get(field);
-    writes.contains(Field::Start) && FieldSet::GEOMETRY.iter().any(differs)
+/// Whether a frame begins elsewhere, or has another start of its IP header: each field lies where another lay.
+fn has_moved(was: &Kept, is: &Kept) -> bool {
+    [Field::Start, Field::L3Offset].into_iter().any(|field| was.get(field) != is.get(field))
 }
