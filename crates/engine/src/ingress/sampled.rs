@@ -300,7 +300,7 @@ mod tests {
                 Err(_) => told.push("failed".into()),
             }
         }
-        Arc::into_inner(told).map(|told| told.into_inner().unwrap()).unwrap_or_default()
+        std::mem::take(&mut *told.lock().unwrap())
     }
 
     #[test]
