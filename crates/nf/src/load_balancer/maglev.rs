@@ -7,6 +7,9 @@
 //! takes part in as many rounds as its weight asks, compared to the largest; where all weigh the same this
 //! is the paper's algorithm.
 
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::hash::{mix, scale};
 
 /// A backend as the table sees it.
@@ -50,14 +53,14 @@ impl Maglev {
         let mut cursors: Vec<Cursor> =
             (0..).zip(backends).map(|(n, &own)| Cursor::new(n, own, size)).collect();
         cursors.retain(|cursor| cursor.weight > 0);
-        let mut free = size;
-        while free > 0 {
-            for cursor in &mut cursors {
-                if free > 0 && cursor.has_turn(u32::from(most)) {
-                    cursor.take(&mut places);
-                    free -= 1;
-                }
-            }
+        let turn = |at: usize, cursor: &Cursor| Reverse((cursor.round(most.into()), at));
+        let mut turns: BinaryHeap<_> =
+            cursors.iter().enumerate().map(|(at, cursor)| turn(at, cursor)).collect();
+        for _ in 0..size {
+            let Some(mut next) = turns.peek_mut() else { break };
+            let Reverse((_, at)) = *next;
+            cursors[at].take(&mut places);
+            *next = turn(at, &cursors[at]);
         }
         Self { places }
     }
@@ -77,9 +80,9 @@ impl Maglev {
 /// How far a backend is in its order.
 struct Cursor {
     number: u16,
-    weight: u32,
-    /// What it has saved up towards its next turn.
-    credit: u32,
+    weight: u64,
+    /// Places that it has.
+    taken: u64,
     place: usize,
     skip: usize,
 }
@@ -87,14 +90,12 @@ struct Cursor {
 impl Cursor {
     fn new(number: u16, backend: Turns, size: usize) -> Self {
         let (place, skip) = backend.order(size);
-        Self { number, weight: u32::from(backend.weight), credit: 0, place, skip }
+        Self { number, weight: backend.weight.into(), taken: 0, place, skip }
     }
 
-    fn has_turn(&mut self, most: u32) -> bool {
-        self.credit += self.weight;
-        let has = self.credit >= most;
-        self.credit -= if has { most } else { 0 };
-        has
+    /// The round of its next turn. After round n it has had n * weight / `most` turns, rounded down.
+    fn round(&self, most: u64) -> u64 {
+        ((self.taken + 1) * most).div_ceil(self.weight)
     }
 
     /// Takes the first place of its order that is free, of which there is one.
@@ -103,6 +104,7 @@ impl Cursor {
             self.place = (self.place + self.skip) % places.len();
         }
         places[self.place] = self.number;
+        self.taken += 1;
     }
 }
 
@@ -212,6 +214,18 @@ mod tests {
             let due = 65_537.0 * f64::from(weight) / 123.0;
             assert!((*count as f64 - due).abs() <= due * 0.01 + 2.0, "{count} for {weight}");
         }
+    }
+
+    /// Rounds in which hardly a backend has a turn cost nothing.
+    #[test]
+    fn a_heavy_backend_among_many_light_ones() {
+        let mut weights = vec![1; 20_000];
+        weights[7] = 65_535;
+        let table = Maglev::new(1_000_003, &backends(&weights));
+        let counts = counts(table.places(), weights.len());
+        // In 85,534 turns the heavy one has 65,535, the first before the others.
+        let whole = 1_000_003 / 85_534;
+        assert_eq!(counts[7], whole * 65_535 + 1_000_003 % 85_534);
     }
 
     /// Section 5.3 finds that few entries change besides those of the backend that goes.
