@@ -85,7 +85,9 @@ pub(crate) fn edges_on(device: &dyn Device) {
     let len = packer.finish(rows.rows(), &mut packed);
     let after = unpacked(device, &packed[..len], (&table, rows.count()));
     let mut compared = 0;
-    for (before, width) in read.iter() {
+    // The table has fewer scratch words than there are fields for.
+    let is_there = |(before, width): &(usize, usize)| before + width <= layout.row_len();
+    for (before, width) in read.iter().filter(is_there) {
         let own = before * rows.rows()..before * rows.rows() + width * rows.count();
         // A column that packed rows don't say is as it was.
         let is_packed = Columns::iter(read.beside_packed()).all(|(other, _)| other != before);
@@ -94,7 +96,7 @@ pub(crate) fn edges_on(device: &dyn Device) {
         assert_eq!(after[own.clone()], of[own], "{said}: the column behind {before} bytes");
         compared += usize::from(is_packed);
     }
-    assert_eq!(compared, 13, "columns are packed");
+    assert_eq!(compared, 11, "columns are packed");
 }
 
 #[test]
