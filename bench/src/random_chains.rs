@@ -24,7 +24,7 @@ const LENS: [u32; 5] = [64, 128, 512, 1024, 1518];
 /// Functions of the longest chain.
 const FUNCTIONS_MAX: u32 = 6;
 
-/// What is drawn.
+/// The ranges that chains are drawn from.
 pub struct Options {
     /// Chains.
     pub chains: u32,
@@ -114,7 +114,7 @@ struct Figures {
 /// Prints the tables.
 ///
 /// # Errors
-/// What the device says.
+/// The reason that the device gives.
 pub fn print(options: &Options) -> Result<(), Failure> {
     let opened = Bench::open(Some("host"), 0.02, 1).map_err(Failure::Work)?;
     let bench = Bench { device: apart(&opened.device), ..opened };

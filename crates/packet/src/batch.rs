@@ -230,7 +230,7 @@ impl Batch {
     }
 
     /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Finds its headers; the
-    /// packet keeps all else that it is. Returns whether there was room; where not, nothing changed.
+    /// packet keeps all else that it is. Returns whether there was room; otherwise nothing changed.
     ///
     /// No mirror has the new frame: the row's room crosses whole at the next launch. So a phase that replaces frames doesn't
     /// declare their fields as written, and no plan pays for it.

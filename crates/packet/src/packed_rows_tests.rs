@@ -141,7 +141,7 @@ fn all_columns() -> Columns {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is packed says of each packet what the table says, and what doesn't fit is refused and nothing else.
+    /// Packed rows hold each packet's row of the table. Only rows that don't fit are refused.
     #[test]
     fn packed_rows_say_what_the_table_says(
         frames in prop::collection::vec(frame(), 1..150),
@@ -151,7 +151,7 @@ proptest! {
         let mut rows = LaunchRows::with_capacity(1, 256);
         rows.add(&batch);
         let mut packer = RowPacker::new(all_columns());
-        // What an earlier launch left does not matter.
+        // Bytes of an earlier launch do not matter.
         packer.clear();
         let mut to = vec![0xee; RowPacker::len_max(rows.rows())];
         let forwarded: Vec<usize> = batch.forward_rows().collect();
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// What a device doesn't look at makes no shapes.
+/// Columns that a device doesn't read make no shapes.
 #[test]
 fn next_hops_that_no_kernel_reads_are_no_shapes() {
     let frame = Frame { shape: 2, len: 100, behind: 0, is_dropped: false, is_flagged: false };

@@ -93,7 +93,7 @@ impl Claims {
     fn add(&mut self, what: &str, name: &str, path: &Path, claim: Claim) -> Result<(), Refusal> {
         if let Some(other) = self.all.iter().find(|other| other.excludes(&claim)) {
             let why = match other.what == what {
-                true => format!("{name} is the {what} twice"),
+                true => format!("{name} is used twice as the {what}"),
                 false => format!("{name} is both the {} and the {what}", other.what),
             };
             return Err(Refusal { why, path: path.into() });

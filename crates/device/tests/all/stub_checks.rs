@@ -8,7 +8,7 @@ const FLAGS: [&str; 9] = [
     "-std=c11", "-D_GNU_SOURCE", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Wno-parentheses", "-Werror", "-pthread",
 ];
 
-/// A program's sources, with what they are to define.
+/// A program's sources, and the macros defined for them.
 const PROGRAMS: [(&str, &[&str], &[&str]); 2] = [
     (
         "memory",

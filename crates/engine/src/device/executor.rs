@@ -160,7 +160,7 @@ impl Executor {
         }
     }
 
-    /// The bits of mirrors that have the packets of which the CPU does the device's work.
+    /// The bits of mirrors that have the packets whose device work the CPU does.
     pub(crate) fn kept_mirrors(&self) -> u8 {
         let takes_out = self.is_in_place() || self.segment.iter().any(|member| member.takes_out);
         if takes_out { 0 } else { !mirror_bit(self.mirror.number) }

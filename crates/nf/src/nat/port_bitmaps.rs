@@ -1,4 +1,4 @@
-//! Bitmaps that say which ports of a block are taken. A block without a taken port has none.
+//! Bitmaps of the taken ports of a block. A block without a taken port has none.
 
 use core::ops::Range;
 

@@ -80,7 +80,7 @@ fn large_pools_take_no_memory() {
     }
 }
 
-/// What is taken, each port one by one.
+/// The taken ports, one by one.
 struct Model {
     ports: BTreeMap<(u64, u16), ()>,
     addresses: u64,

@@ -25,7 +25,7 @@ fn packets() -> Vec<Input> {
     lens.map(frame).collect()
 }
 
-/// What the kernel makes of the table whose rows are packed, before which it holds other bytes.
+/// The table that the kernel unpacks, over memory that held other bytes.
 fn unpacked(device: &dyn Device, packed: &[u8], (table, count): (&[u8], usize)) -> Vec<u8> {
     let kernels = packed_rows();
     let module = device.compile(&source(&kernels, &Binding::MIRROR)).expect("kernels compile");

@@ -13,8 +13,8 @@ pub(super) fn per_nf(problem: &Problem) -> Plan {
     walk(problem, |at| at.take(Up::Direct, Down::Needed).or_else(|| at.take_whole()))
 }
 
-/// `Gaviss`: all of the packet goes to a device before its first function and stays there for its others. What the host changed since
-/// goes there in fields. The frame comes back after the last function, where any of them writes frames.
+/// `Gaviss`: all of the packet goes to a device before its first function and stays there for its others. Fields that the
+/// host changed since follow by themselves. The frame comes back after the last function, where any of them writes frames.
 pub(super) fn share_all(problem: &Problem) -> Plan {
     walk(problem, |at| {
         let device = at.problem.functions[at.position].device?;
@@ -22,9 +22,9 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
         let is_last = rest.iter().all(|next| next.device != Some(device));
         let up = if at.state.mirrors[device].is_none() { Up::Frame } else { Up::Needed };
         let ways: &[(Up, Down)] = match (is_last, at.writes_frames_so_far()) {
-            // What the host needs meanwhile may cross whole alone.
+            // Some fields that the host needs meanwhile cross only with the whole frame.
             (false, _) => &[(up, Down::Needed), (up, Down::Frame), (Up::Frame, Down::Needed)],
-            // What the host changed goes there first, so that the frame comes back whole.
+            // Fields that the host changed go to the device first, so that the frame comes back whole.
             (true, true) => {
                 &[(up, Down::LastFrame), (Up::Stale, Down::LastFrame), (up, Down::Last)]
             }

@@ -78,7 +78,10 @@ fn no_file_is_two_things() {
             "--set flow_monitor.ipfix=routes.txt",
             "both the file of [router] and the file that [flow",
         ),
-        ("--set flow_monitor.ipfix=f --set flow_monitor.csv=here/f", "both the file that [flow_m"),
+        (
+            "--set flow_monitor.ipfix=f --set flow_monitor.csv=here/f",
+            "used twice as the file that [flow_monitor] writes",
+        ),
         (
             "--set flow_monitor.csv=f --stats f",
             "both the file that [flow_monitor] writes and the st",

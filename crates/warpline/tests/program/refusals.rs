@@ -91,22 +91,22 @@ fn check_refuses_what_run_refuses() {
         (
             two(&format!("{input}output = \"o.pcap\"\n"), &format!("{input}output = \"o.pcap\"\n")),
             "10:10",
-            "o.pcap is the output twice",
+            "o.pcap is used twice as the output",
         ),
         (
             two(&format!("{input}output = \"-\"\n"), &format!("{input}output = \"-\"\n")),
             "10:10",
-            "standard output is the output twice",
+            "standard output is used twice as the output",
         ),
         (
             two("input = \"-\"\n", "input = \"/dev/stdin\"\n"),
             "8:9",
-            "/dev/stdin is the input twice",
+            "/dev/stdin is used twice as the input",
         ),
         (
             two(&format!("{input}output = \"-\"\n"), &format!("{input}output = \"/dev/stdout\"\n")),
             "10:10",
-            "/dev/stdout is the output twice",
+            "/dev/stdout is used twice as the output",
         ),
     ];
     for (chain, place, why) in cases {

@@ -58,7 +58,7 @@ pub fn compile_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
 /// kept on disk.
 ///
 /// # Errors
-/// NVRTC is not there or knows only newer architectures, or [`Failure::Compile`] with its log.
+/// NVRTC is missing or knows only newer architectures, or [`Failure::Compile`] with its log.
 pub fn compile_ptx_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
     let compiler = compiler().as_ref().map_err(|why| Failure::NoCompiler(why.to_string()))?;
     let (major, minor) = compiler.version;

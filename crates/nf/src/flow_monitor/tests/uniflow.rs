@@ -7,7 +7,7 @@ use super::reader::{Reader, rows};
 use super::traffic::{Body, Sent, packets};
 use super::*;
 
-/// What the naive meter's records are as uniflows: one for each direction with packets.
+/// The naive meter's records as uniflows: one for each direction with packets.
 fn uniflows(rows: Vec<Row>) -> Vec<Row> {
     let (request, reply) = ([8, 128], [0, 129]);
     let mut all: Vec<Row> = Vec::new();
