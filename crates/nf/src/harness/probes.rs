@@ -15,7 +15,7 @@ use warpline_packet::wire::ip_protocol as ip;
 use warpline_packet::{Instant, LinkType};
 
 pub use self::answers::answers;
-use self::build::{Packet, framed, icmp, tcp, udp};
+use self::build::{Packet, framed, icmp, tcp, udp, without_len};
 use self::hosts::Choices;
 pub use self::hosts::Hosts;
 use super::Input;
@@ -75,6 +75,7 @@ impl Maker {
         self.messages(is_v6);
         self.options(is_v6);
         self.fragments(is_v6);
+        self.without_length(is_v6);
         self.others(is_v6);
     }
 
@@ -97,7 +98,10 @@ impl Maker {
     }
 
     fn push(&mut self, packet: &Packet) {
-        let bytes = packet.bytes();
+        self.push_bytes(&packet.bytes());
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
         let link = self.random.one_of(&[
             LinkType::ETHERNET,
             LinkType::ETHERNET,
@@ -105,7 +109,11 @@ impl Maker {
             LinkType::LINUX_SLL,
             LinkType::RAW,
         ]);
-        let mut frame = framed(link, self.random.next().is_multiple_of(4), &bytes);
+        let mut frame = framed(link, self.random.next().is_multiple_of(4), bytes);
+        if link == LinkType::LINUX_SLL {
+            // To this host, to all, to a group, to another host, from this one.
+            frame[1] = self.random.one_of(&[0, 1, 2, 3, 4]);
+        }
         if link == LinkType::ETHERNET && self.random.next().is_multiple_of(3) {
             let trailer = self.random.next().to_be_bytes();
             frame.extend(&trailer[..1 + trailer[0] as usize % 7]);
@@ -258,6 +266,25 @@ impl Maker {
                 let piece = packet.piece(at..40);
                 self.push(&piece);
             }
+        }
+    }
+
+    /// Packets whose IP header does not say their length: the frame does, or a jumbo payload option.
+    fn without_length(&mut self, is_v6: bool) {
+        for kind in 0..12 {
+            let (mut packet, ports) = (self.packet(is_v6), self.ports());
+            packet.ttl = packet.ttl.max(2);
+            let payload = self.random.payload();
+            (packet.protocol, packet.body) = match kind % 2 {
+                0 => (ip::TCP, tcp(ports, [1, 2], 0x02, 0, &[], &payload)),
+                _ => (ip::UDP, udp(ports, &payload)),
+            };
+            if is_v6 && kind >= 6 {
+                packet.options = vec![ip::HOP_BY_HOP];
+            }
+            packet.finish();
+            let bytes = without_len(&packet, is_v6 && kind >= 6);
+            self.push_bytes(&bytes);
         }
     }
 

@@ -140,6 +140,26 @@ impl Packet {
     }
 }
 
+/// The packet with 0 as its length; its hop-by-hop header says the length where `is_jumbo` (RFC 2675, 2).
+pub(super) fn without_len(packet: &Packet, is_jumbo: bool) -> Vec<u8> {
+    let mut bytes = packet.bytes();
+    if packet.is_v6() {
+        let len = (bytes.len() - 40) as u32;
+        bytes[4..6].fill(0);
+        if is_jumbo {
+            bytes[42..44].copy_from_slice(&[194, 4]);
+            bytes[44..48].copy_from_slice(&len.to_be_bytes());
+        }
+        return bytes;
+    }
+    bytes[2..4].fill(0);
+    bytes[10..12].fill(0);
+    let header_len = usize::from(bytes[0] & 15) * 4;
+    let sum = checksum::checksum(&bytes[..header_len]).to_be_bytes();
+    bytes[10..12].copy_from_slice(&sum);
+    bytes
+}
+
 pub(super) fn tcp(
     ports: [u16; 2],
     numbers: [u32; 2],

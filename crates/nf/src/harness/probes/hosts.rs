@@ -53,7 +53,9 @@ impl Hosts {
     /// Some addresses of a network, its first among them.
     fn add_network(&mut self, first: IpAddr, len: Option<u8>) {
         self.add(first);
-        for host in [1, 2].into_iter().filter(|_| len.is_some_and(|len| len < 31)) {
+        let bits = if first.is_ipv4() { 32 } else { 128 };
+        let has_hosts = len.is_some_and(|len: u8| len < bits - 1);
+        for host in [1, 2].into_iter().filter(|_| has_hosts) {
             self.add(match first {
                 IpAddr::V4(one) => Ipv4Addr::from_bits(one.to_bits().wrapping_add(host)).into(),
                 IpAddr::V6(one) => {
