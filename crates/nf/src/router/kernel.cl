@@ -134,8 +134,8 @@ FUNCTION u32 objection(Fields f, u32 version)
         is_group = dst_addr_v6(f)[0] == 0xff;
     }
     if (is_martian && is_checked(REASON_MARTIAN_SOURCE)) return REASON_MARTIAN_SOURCE;
-    if (!is_checked(REASON_LINK_BROADCAST) || is_group || !is_ethernet(f.packet)) return REASONS;
-    return eth_dst(f)[0] & 1 ? REASON_LINK_BROADCAST : REASONS;
+    if (!is_checked(REASON_FRAME_TO_MANY) || is_group || !is_ethernet(f.packet)) return REASONS;
+    return eth_dst(f)[0] & 1 ? REASON_FRAME_TO_MANY : REASONS;
 }
 
 /* Whether more than the fields of headers says whether it may go on: options, and how a cooked frame was sent. */

@@ -150,7 +150,7 @@ fn a_line_that_drops_is_widened() {
 
 #[test]
 fn files_that_are_missing_or_wrong_are_told() {
-    let folder = Folder::new().with("binary", [0xff, 0xfe, 0]);
+    let folder = Folder::new().with("binary", [0xff, 0xff, 0]);
     let told = |table: &str| match try_build(&DEFINITION, table, folder.path()) {
         Ok(_) => String::new(),
         Err(mistakes) => mistakes.to_string(),
