@@ -38,7 +38,7 @@ struct Draw(u32);
 impl Draw {
     fn below(&mut self, count: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9);
-        (u64::from(mix32(self.0)) * u64::from(count) >> 32) as u32
+        ((u64::from(mix32(self.0)) * u64::from(count)) >> 32) as u32
     }
 }
 

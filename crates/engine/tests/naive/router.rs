@@ -63,14 +63,14 @@ impl Router {
     }
 
     fn is_allowed(&self, why: &str) -> bool {
-        self.config.allowed.iter().any(|allowed| *allowed == why)
+        self.config.allowed.contains(&why)
     }
 
     /// Whether an address means every host of a connected prefix, and no route leads to it alone.
     fn is_broadcast(&self, address: IpAddr) -> bool {
         let last = |prefix: &Prefix| match prefix.address {
             IpAddr::V4(a) if (1..31).contains(&prefix.len) => {
-                Some(IpAddr::from((u32::from(a) | (1 << (32 - prefix.len)) - 1).to_be_bytes()))
+                Some(IpAddr::from((u32::from(a) | ((1 << (32 - prefix.len)) - 1)).to_be_bytes()))
             }
             _ => None,
         };

@@ -36,8 +36,9 @@ mod sys;
 #[test]
 fn kernels_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
+    // The stub of NVRTC compiles less than the compilers that refuse undeclared fields.
     stubs.again(
-        &["--skip", "over_stubs", "--skip", "sanitizers"],
+        &["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "undeclared"],
         &[("WARPLINE_ONLY_DEVICE", "cuda")],
     );
 }

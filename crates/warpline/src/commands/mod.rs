@@ -67,13 +67,13 @@ pub(crate) fn load_file(
     };
     let loaded = load(&source, folder, set, needs_input, device).map(|mut chains| {
         for loaded in &mut chains {
-            loaded.left_out.hide(&has_keys);
-            loaded.remarks.hide(&has_keys);
+            loaded.left_out.hide(has_keys);
+            loaded.remarks.hide(has_keys);
         }
         chains
     });
     loaded.map_err(|mut mistakes| {
-        mistakes.hide(&has_keys);
+        mistakes.hide(has_keys);
         let count = mistakes.count();
         let word = if count == 1 { "mistake" } else { "mistakes" };
         Failure::Mistakes { heading: format!("{name}: {count} {word}"), list: mistakes }
