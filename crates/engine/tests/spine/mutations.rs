@@ -357,7 +357,6 @@ fn a_missing_declaration_is_named() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn a_missing_declaration_of_any_function_is_named() {
     let others = ["digest", "flow_monitor", "ipcomp", "ipsec", "load_balancer", "nids"];
     let (named, missed) = take_each(&others);
