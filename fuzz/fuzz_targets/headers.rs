@@ -120,7 +120,7 @@ fn views(frame: &[u8]) {
          verify_checksum], payload_mut);
     view!(frame, ipv6::Ipv6<_>, payload_len set_payload_len next_header set_next_header
         hop_limit set_hop_limit src_addr set_src_addr dst_addr set_dst_addr,
-        [version traffic_class flow_label total_len], payload_mut);
+        [version traffic_class flow_label], payload_mut);
     view!(frame, tcp::Tcp<_>, src_port set_src_port dst_port set_dst_port seq set_seq ack set_ack
         header_len set_header_len flags set_flags window set_window checksum set_checksum
         urgent set_urgent, [segment_len], payload_mut);

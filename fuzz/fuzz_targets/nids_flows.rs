@@ -114,14 +114,15 @@ impl Listener {
 
     fn check(&mut self, place: Place, direction: Direction) {
         let (end, facts) = (self.end(place, direction), self.flows.facts(place));
+        let id = self.flows.id(place);
         let window = self.flows.window(place, direction);
         assert_eq!(window.start + window.bytes.len() as u64, end);
-        let before = self.ends.insert((facts.id, direction as u8), end).unwrap_or(0);
+        let before = self.ends.insert((id, direction as u8), end).unwrap_or(0);
         // Until the handshake is over a stream may begin anew.
-        let was_established = self.established.contains(&facts.id);
+        let was_established = self.established.contains(&id);
         assert!(end >= before || !was_established);
         if facts.is_established {
-            self.established.insert(facts.id);
+            self.established.insert(id);
         }
     }
 }

@@ -147,7 +147,7 @@ impl Sensor {
         assert!(!function.about().lines.is_empty());
         let written = Shared::default();
         let lines = Lines::new("alerts", Box::new(written.clone()));
-        let outputs = Outputs { alerts: Some(Arc::new(lines)) };
+        let outputs = Outputs::of_run(Some(Arc::new(lines)));
         Self { harness: Harness::small(function, words), outputs, written, last: None }
     }
 
