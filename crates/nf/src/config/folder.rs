@@ -33,7 +33,7 @@ impl Folder<'_> {
         text_of(self.read_bytes(name)?)
     }
 
-    /// Whether the file called `name` may have keys ([`may_have_keys`]).
+    /// Whether the file called `name` may have keys (`may_have_keys`).
     pub fn has_keys(self, name: &str) -> bool {
         let Self::Disk(folder) = self else { return false };
         let path = folder.join(name);

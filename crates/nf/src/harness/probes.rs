@@ -4,7 +4,7 @@
 //!
 //! [`Hosts`] are the addresses and ports that a chain's files and packets name, so that
 //! translators, balancers and policies find something of theirs. [`probes`] makes the packets,
-//! [`answers`] what comes back for packets that a function let through: replies, and errors that
+//! [`answers()`] what comes back for packets that a function let through: replies, and errors that
 //! quote them. All of it follows from its arguments alone.
 
 mod answers;

@@ -134,7 +134,7 @@ impl ReplayWindow {
     }
 
     /// Counts a packet that did not authenticate as `sequence`. Returns the later numbers that it is
-    /// to be tried as: none with 32-bit numbers, otherwise some for one in [`FAILURES`] packets.
+    /// to be tried as: none with 32-bit numbers, otherwise some for one in `FAILURES` packets.
     pub fn reject(&mut self, sequence: u64) -> impl Iterator<Item = u64> + use<> {
         self.rejected = self.rejected % FAILURES_OF_ALL + 1;
         let is_due = self.esn && self.rejected.is_multiple_of(FAILURES);

@@ -30,7 +30,7 @@ pub enum Urgent {
     Drop,
 }
 
-/// The policy for urgent bytes of a direction beyond [`URGENT_MAX`].
+/// The policy for urgent bytes of a direction beyond `URGENT_MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UrgentLimit {
     /// As with [`Urgent::Inline`].
