@@ -17,7 +17,7 @@ const ALL: [(&str, Reason); 8] = [
     ("martian_source", reason::MARTIAN_SOURCE),
     ("martian_destination", reason::MARTIAN_DESTINATION),
     ("multicast", reason::MULTICAST),
-    ("link_broadcast", reason::LINK_BROADCAST),
+    ("link_broadcast", reason::FRAME_TO_MANY),
     ("bad_checksum", reason::BAD_CHECKSUM),
     ("bad_options", reason::BAD_OPTIONS),
     ("source_route", reason::SOURCE_ROUTE),
@@ -112,7 +112,7 @@ impl Checks {
             _ => packet.dst_v6() >> 120 == 0xff,
         };
         let is = !is_group && is_to_many(link, packet.link());
-        (is && self.has(reason::LINK_BROADCAST)).then_some(reason::LINK_BROADCAST)
+        (is && self.has(reason::FRAME_TO_MANY)).then_some(reason::FRAME_TO_MANY)
     }
 }
 

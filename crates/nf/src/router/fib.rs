@@ -28,7 +28,7 @@ pub(super) mod reason {
     pub(in crate::router) const MARTIAN_SOURCE: Reason = Reason(9);
     pub(in crate::router) const MARTIAN_DESTINATION: Reason = Reason(10);
     pub(in crate::router) const MULTICAST: Reason = Reason(11);
-    pub(in crate::router) const LINK_BROADCAST: Reason = Reason(12);
+    pub(in crate::router) const FRAME_TO_MANY: Reason = Reason(12);
     pub(in crate::router) const BAD_CHECKSUM: Reason = Reason(13);
     pub(in crate::router) const BAD_OPTIONS: Reason = Reason(14);
     pub(in crate::router) const SOURCE_ROUTE: Reason = Reason(15);

@@ -61,7 +61,7 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("ANSWERED", answered),
         ("CHECKED", router.checks.bits().into()),
         ("REASON_MARTIAN_SOURCE", reason::MARTIAN_SOURCE.0.into()),
-        ("REASON_FRAME_TO_MANY", reason::LINK_BROADCAST.0.into()),
+        ("REASON_FRAME_TO_MANY", reason::FRAME_TO_MANY.0.into()),
         ("REASON_BAD_CHECKSUM", reason::BAD_CHECKSUM.0.into()),
         ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0.into()),
         ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0.into()),

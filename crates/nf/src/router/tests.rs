@@ -148,7 +148,7 @@ fn the_definition_holds_together() {
     assert_eq!(DROPS[usize::from(reason::MARTIAN_SOURCE.0)], "martian-source");
     assert_eq!(DROPS[usize::from(reason::MARTIAN_DESTINATION.0)], "martian-destination");
     assert_eq!(DROPS[usize::from(reason::MULTICAST.0)], "multicast");
-    assert_eq!(DROPS[usize::from(reason::LINK_BROADCAST.0)], "link-broadcast");
+    assert_eq!(DROPS[usize::from(reason::FRAME_TO_MANY.0)], "link-broadcast");
     assert_eq!(DROPS[usize::from(reason::BAD_CHECKSUM.0)], "bad-checksum");
     assert_eq!(DROPS[usize::from(reason::BAD_OPTIONS.0)], "bad-options");
     assert_eq!(DROPS[usize::from(reason::SOURCE_ROUTE.0)], "source-route");
