@@ -20,7 +20,7 @@ fn read(bytes: &[u8], unsupported: Unsupported) -> (Routes<'static>, Vec<String>
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     packer.write_all(bytes).unwrap();
     packer.finish().unwrap()
 }
