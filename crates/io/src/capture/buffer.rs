@@ -22,6 +22,8 @@ pub(super) struct ReadBuffer {
     bytes_read: u64,
     /// The input has said that it is over; it is not asked again.
     ended: bool,
+    /// Ranges that were taken are still in use, so bytes must stay where they are.
+    is_held: bool,
 }
 
 enum Input {
@@ -35,7 +37,8 @@ impl ReadBuffer {
     }
 
     fn of(input: Input) -> Self {
-        Self { input, bytes: vec![0; BUFFER_LEN], start: 0, end: 0, bytes_read: 0, ended: false }
+        let bytes = vec![0; BUFFER_LEN];
+        Self { input, bytes, start: 0, end: 0, bytes_read: 0, ended: false, is_held: false }
     }
 
     /// From now on the bytes are what the input decompresses to, from the first byte not yet taken on.
@@ -63,6 +66,13 @@ impl ReadBuffer {
     #[inline]
     pub(super) fn fill(&mut self, want: usize) -> io::Result<bool> {
         if self.ready_len() >= want { Ok(true) } else { self.refill(want) }
+    }
+
+    /// While it is held, bytes stay where they are: a fill that needs more than is ready fails as a read would that
+    /// blocks.
+    #[inline]
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     /// As `fill`, but waits for the bytes also when a signal interrupts it or the input is not
@@ -136,6 +146,9 @@ impl ReadBuffer {
 
     #[cold]
     fn refill(&mut self, want: usize) -> io::Result<bool> {
+        if self.is_held {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         self.make_room(want);
         while self.ready_len() < want && !self.ended {
             let room = &mut self.bytes[self.end..];

@@ -40,9 +40,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{FRAME_LEN_MAX, Frame, InterfaceNames, Next, Source, SourceError};
+use crate::port::{
+    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, Source, SourceError,
+};
 use buffer::{NAP, ReadBuffer};
 use cut::Cut;
 use pcap::Pcap;
@@ -77,6 +80,8 @@ pub use pcapng_writer::PcapngWriter;
 pub struct CaptureReader {
     buffer: ReadBuffer,
     format: Format,
+    /// The step after the last burst, if that was taken already.
+    ahead: Option<Result<Step, SourceError>>,
     /// Length of the input in bytes, as it is stored, where it is known.
     total_len: Option<u64>,
     packets: u64,
@@ -100,7 +105,7 @@ impl CaptureReader {
             Ok(format) => format,
             Err(error) => return Err(cut::header_error(error, &buffer)),
         };
-        Ok(Self { buffer, format, total_len, packets: 0, cut: None, ended: false })
+        Ok(Self { buffer, format, ahead: None, total_len, packets: 0, cut: None, ended: false })
     }
 
     /// Opens a capture file, or a named pipe, which is `Idle` while nothing comes.
@@ -124,40 +129,95 @@ impl CaptureReader {
         Self::new(Box::new(Pipe::new(io::stdin())?), None)
     }
 
-    /// The end, in the middle of `part` if that was not whole.
-    fn end(&mut self, part: Option<Part>) -> Next<'_> {
-        self.ended = true;
-        self.cut = Cut::find(&self.buffer, part, self.packets + 1);
-        Next::End
-    }
-}
-
-impl Source for CaptureReader {
-    /// The next packet. A read that was interrupted or would block gives `Idle`, loses nothing,
-    /// and is taken up again by the next call.
-    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+    /// Takes the next record. A read that was interrupted or would block gives `Idle` and loses nothing.
+    #[inline]
+    fn advance(&mut self) -> Result<Advance, SourceError> {
         if self.ended {
-            return Ok(Next::End);
+            return Ok(Advance::End);
         }
-        let step = match &mut self.format {
-            Format::Pcap(pcap) => pcap.step(&mut self.buffer),
-            Format::Pcapng(pcapng) => pcapng.step(&mut self.buffer),
+        let step = match self.ahead.take() {
+            Some(step) => step,
+            None => self.format.step(&mut self.buffer),
         };
         match step {
             Ok(Step::Record(record)) => {
                 self.packets += 1;
-                Ok(Next::Frame(record.frame(&self.buffer)))
+                Ok(Advance::Record(record))
             }
             Ok(Step::End) => Ok(self.end(None)),
             Ok(Step::CutIn(part)) => Ok(self.end(Some(part))),
             Err(error) => match wait_before_retry(&error) {
-                Some(wait) => Ok(Next::Idle(wait)),
+                Some(wait) => Ok(Advance::Idle(wait)),
                 None => {
                     self.ended = true;
                     Err(cut::placed(error, &self.buffer))
                 }
             },
         }
+    }
+
+    /// The end, in the middle of `part` if that was not whole.
+    fn end(&mut self, part: Option<Part>) -> Advance {
+        self.ended = true;
+        self.cut = Cut::find(&self.buffer, part, self.packets + 1);
+        Advance::End
+    }
+
+    /// Takes the records that follow `records` and are whole in the buffer, of [`FRAME_LEN_MAX`] bytes together.
+    #[inline]
+    fn take_ready(&mut self, records: &mut ArrayVec<Record, BURST_MAX>) {
+        let mut room =
+            FRAME_LEN_MAX - records.iter().map(|record| record.bytes.len()).sum::<usize>();
+        self.buffer.hold(true);
+        while !records.is_full() {
+            match self.format.step(&mut self.buffer) {
+                Ok(Step::Record(record)) if record.bytes.len() <= room => {
+                    room -= record.bytes.len();
+                    self.packets += 1;
+                    records.push(record);
+                }
+                Err(SourceError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
+                step => {
+                    self.ahead = Some(step);
+                    break;
+                }
+            }
+        }
+        self.buffer.hold(false);
+    }
+}
+
+/// What [`CaptureReader::advance`] came to.
+enum Advance {
+    Record(Record),
+    Idle(Duration),
+    End,
+}
+
+impl Source for CaptureReader {
+    /// The next packet. A read that was interrupted or would block gives `Idle`, loses nothing,
+    /// and is taken up again by the next call.
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        Ok(match self.advance()? {
+            Advance::Record(record) => Next::Frame(record.frame(&self.buffer)),
+            Advance::Idle(wait) => Next::Idle(wait),
+            Advance::End => Next::End,
+        })
+    }
+
+    /// The next packet, and those after it that are read already.
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        let mut records = ArrayVec::new();
+        match self.advance()? {
+            Advance::Record(record) => records.push(record),
+            Advance::Idle(wait) => return Ok(Given::Idle(wait)),
+            Advance::End => return Ok(Given::End),
+        }
+        self.take_ready(&mut records);
+        for record in &records {
+            burst.push(record.frame(&self.buffer));
+        }
+        Ok(Given::Frames)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -194,6 +254,15 @@ enum Format {
 }
 
 impl Format {
+    /// The next record, the end, or an error that says where it is.
+    #[inline]
+    fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+        match self {
+            Self::Pcap(pcap) => pcap.step(buffer),
+            Self::Pcapng(pcapng) => pcapng.step(buffer),
+        }
+    }
+
     /// Tells the format by its first four bytes and reads the file header.
     fn detect(buffer: &mut ReadBuffer) -> Result<Self, SourceError> {
         buffer.fill_blocking(MAGIC_LEN)?;

@@ -62,8 +62,10 @@ mod tests;
 mod zipf;
 
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
+use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
 pub use self::config::GeneratorConfig;
@@ -77,17 +79,20 @@ use self::payload::Pool;
 use self::rng::Rng;
 use self::sizes::Sizes;
 use self::zipf::Popularity;
-use crate::port::{Frame, Next, Source, SourceError};
+use crate::port::{BURST_MAX, Burst, Frame, Given, Next, Source, SourceError};
 
 /// The timestamp of the first packet: 2024-01-01T00:00:00Z.
 pub const EPOCH: Instant = Instant::from_secs(1_704_067_200);
+
+/// Room for the frames of a burst, in bytes; one frame may need more.
+const BURST_BYTES: usize = 64 << 10;
 
 /// The rate at which timestamps advance where none is set, in Gb/s.
 const NOMINAL_GBPS: f64 = 10.0;
 
 /// A source of synthetic packets.
 ///
-/// Its memory is the longest frame, the payload pool (up to 384 KiB) and, with TCP, 4 bytes a flow.
+/// Its memory is 32 of the longest frame (64 KiB or one frame at most), the payload pool (up to 384 KiB) and, with TCP, 4 bytes a flow.
 pub struct Generator {
     packets: u64,
     duration: Duration,
@@ -104,7 +109,9 @@ pub struct Generator {
     templates: [[Template; 2]; 2],
     pool: Pool,
     streams: Streams,
-    frame: Vec<u8>,
+    /// The frames given last, one after the other.
+    bytes: Vec<u8>,
+    longest: usize,
 }
 
 /// One stream of random numbers for each concern.
@@ -143,7 +150,8 @@ impl Generator {
             templates: [false, true].map(|six| [template(six, false), template(six, true)]),
             pool: Pool::new(config.content, longest, &mut streams.payload),
             streams,
-            frame: vec![0; longest],
+            bytes: vec![0; longest.max(BURST_BYTES.min(BURST_MAX * longest))],
+            longest,
         }
     }
 
@@ -157,13 +165,32 @@ impl Generator {
         self.pool.planted()
     }
 
-    /// Builds the next frame at the start of the buffer and gives its length.
+    /// Builds the next frame at `start` of the buffer, if one is due, and gives its place and its time.
     #[inline]
-    fn build(&mut self) -> usize {
+    fn advance(&mut self, start: usize) -> Advance {
+        let elapsed = self.arrivals.elapsed();
+        if self.produced >= self.packets || elapsed >= self.duration {
+            return Advance::End;
+        }
+        if let Some(pace) = &mut self.pace
+            && let Some(wait) = pace.wait(elapsed, std::time::Instant::now)
+        {
+            return Advance::Idle(wait);
+        }
+        let len = self.build(start);
+        self.arrivals.advance(len as u32, &mut self.streams.time);
+        self.produced += 1;
+        Advance::Built(start..start + len, EPOCH.after(elapsed))
+    }
+
+    /// Builds the next frame at `start` of the buffer and gives its length.
+    #[inline]
+    fn build(&mut self, start: usize) -> usize {
         let len = self.sizes.draw(&mut self.streams.size) as usize;
         let number = self.popularity.draw(&mut self.streams.flow);
         let flow = self.flows.flow(number);
-        let (headers, payload) = self.frame[..len].split_at_mut(flow.kind.headers_len());
+        let frame = &mut self.bytes[start..start + len];
+        let (headers, payload) = frame.split_at_mut(flow.kind.headers_len());
         let payload_sum = self.pool.fill(payload, &mut self.streams.payload);
         let payload_len = payload.len();
         let before = if flow.kind.tcp { self.sent.get_mut(number as usize) } else { None };
@@ -179,27 +206,42 @@ impl Generator {
     }
 }
 
+/// What [`Generator::advance`] came to.
+enum Advance {
+    /// Where the frame lies, and its timestamp.
+    Built(Range<usize>, Instant),
+    Idle(Duration),
+    End,
+}
+
 impl Source for Generator {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        let elapsed = self.arrivals.elapsed();
-        if self.produced >= self.packets || elapsed >= self.duration {
-            return Ok(Next::End);
+        Ok(match self.advance(0) {
+            Advance::Built(range, timestamp) => Next::Frame(frame(&self.bytes[range], timestamp)),
+            Advance::Idle(wait) => Next::Idle(wait),
+            Advance::End => Next::End,
+        })
+    }
+
+    /// The frames that are due, as far as the buffer has room for them.
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        let mut built = ArrayVec::<_, BURST_MAX>::new();
+        let mut end = 0;
+        while !built.is_full() && end + self.longest <= self.bytes.len() {
+            match self.advance(end) {
+                Advance::Built(range, timestamp) => {
+                    end = range.end;
+                    built.push((range, timestamp));
+                }
+                _ if !built.is_empty() => break,
+                Advance::Idle(wait) => return Ok(Given::Idle(wait)),
+                Advance::End => return Ok(Given::End),
+            }
         }
-        if let Some(pace) = &mut self.pace
-            && let Some(wait) = pace.wait(elapsed, std::time::Instant::now)
-        {
-            return Ok(Next::Idle(wait));
+        for (range, timestamp) in built {
+            burst.push(frame(&self.bytes[range], timestamp));
         }
-        let len = self.build();
-        self.arrivals.advance(len as u32, &mut self.streams.time);
-        self.produced += 1;
-        Ok(Next::Frame(Frame {
-            bytes: &self.frame[..len],
-            timestamp: EPOCH.after(elapsed),
-            wire_len: len as u32,
-            link: LinkType::ETHERNET,
-            interface: 0,
-        }))
+        Ok(Given::Frames)
     }
 
     fn drops_when_full(&self) -> bool {
@@ -211,6 +253,11 @@ impl Source for Generator {
         let time = share(self.arrivals.elapsed().as_secs_f64(), self.duration.as_secs_f64());
         Some(packets.max(time))
     }
+}
+
+/// A whole frame.
+fn frame(bytes: &[u8], timestamp: Instant) -> Frame<'_> {
+    Frame { bytes, timestamp, wire_len: bytes.len() as u32, link: LinkType::ETHERNET, interface: 0 }
 }
 
 fn share(part: f64, whole: f64) -> f64 {

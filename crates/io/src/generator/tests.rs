@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::port::FRAME_LEN_MAX;
 
 /// A packet as the naive reader sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +94,48 @@ fn frames(settings: &str) -> Vec<(u64, Vec<u8>)> {
     assert!(matches!(source.next(), Ok(Next::End)));
     assert_eq!(source.progress(), Some(1.0));
     frames
+}
+
+/// A burst is the frames that `next` would give, whatever their lengths.
+#[test]
+fn bursts_give_the_same_frames() {
+    for sizes in ["90", "imix", "90|65549", "1514", "65549"] {
+        let settings = format!("{ALL_KINDS},size={sizes}");
+        let mut source = generator(&settings);
+        let (mut all, mut longest) = (Vec::new(), 0);
+        loop {
+            let mut burst = Burst::new();
+            match source.burst(&mut burst).expect("a generator") {
+                Given::Frames => {}
+                Given::Idle(_) => panic!("waits without a rate"),
+                Given::End => break,
+            }
+            let frames = burst.frames();
+            longest = longest.max(frames.len());
+            assert!(frames.iter().map(|frame| frame.bytes.len()).sum::<usize>() <= FRAME_LEN_MAX);
+            all.extend(frames.iter().map(|frame| {
+                assert_eq!(frame.wire_len as usize, frame.bytes.len());
+                (frame.timestamp.as_nanos() - EPOCH.as_nanos(), frame.bytes.to_vec())
+            }));
+        }
+        assert_eq!(all, frames(&settings), "{sizes}");
+        assert_eq!(longest, if sizes.contains("65549") { 1 } else { BURST_MAX }, "{sizes}");
+        assert!(matches!(source.burst(&mut Burst::new()), Ok(Given::End)));
+    }
+}
+
+/// With a rate, a burst ends before the first frame that is not due.
+#[test]
+fn bursts_keep_the_rate() {
+    let mut source = generator("packets=4,size=1000,rate_gbps=0.000001");
+    {
+        let mut burst = Burst::new();
+        assert_eq!(source.burst(&mut burst).expect("a generator"), Given::Frames);
+        assert_eq!(burst.frames().len(), 1);
+    }
+    let given = source.burst(&mut Burst::new()).expect("a generator");
+    assert!(matches!(given, Given::Idle(wait) if !wait.is_zero()));
+    assert_eq!(source.produced(), 1);
 }
 
 const ALL_KINDS: &str = "packets=3000,flows=50,zipf=1.1,ip=mix,protocol=mix,arrivals=onoff,\

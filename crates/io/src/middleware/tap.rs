@@ -1,6 +1,8 @@
 //! A tap: every frame that passes is also written to a sink.
 
-use crate::port::{Frame, InterfaceNames, Next, Sink, SinkError, Source, SourceError};
+use crate::port::{
+    Burst, Frame, Given, InterfaceNames, Next, Sink, SinkError, Source, SourceError,
+};
 
 /// A source whose frames are copied to a sink on their way.
 ///
@@ -54,6 +56,16 @@ impl<S: Source> Source for Tap<S> {
             Ok(Next::End) | Err(_) => self.copy.flush(),
         }
         next
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        let given = self.source.burst(burst);
+        match given {
+            Ok(Given::Frames) => burst.frames().iter().for_each(|frame| self.copy.write(frame)),
+            Ok(Given::Idle(_)) => {}
+            Ok(Given::End) | Err(_) => self.copy.flush(),
+        }
+        given
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -275,6 +275,22 @@ fn a_tap_sees_what_passes() {
 }
 
 #[test]
+fn a_tap_copies_bursts() {
+    let shelf = Shelf::default();
+    let generator = |settings| Generator::new(GeneratorConfig::parse(settings).expect("settings"));
+    let mut tap = Tap::new(generator("packets=100"), Box::new(shelf.clone()));
+    let given = [(); 5].map(|()| {
+        let mut burst = Burst::new();
+        (tap.burst(&mut burst).expect("a burst"), burst.frames().len())
+    });
+    let frames = |count| (Given::Frames, count);
+    assert_eq!(given, [frames(32), frames(32), frames(32), frames(4), (Given::End, 0)]);
+    let state = shelf.0.lock().expect("a shelf");
+    assert_eq!(state.frames, drain(&mut generator("packets=100")));
+    assert!(state.flushes > 0);
+}
+
+#[test]
 fn a_failing_tap_ends_once_and_traffic_goes_on() {
     let shelf = Shelf::default();
     let full = io::Error::other("disk full");

@@ -106,8 +106,8 @@ fn long_captures_are_read_across_all_buffers() {
         if way.ends_with("few bytes") {
             continue;
         }
-        for manner in [Manner::Whole, Manner::Stutter] {
-            assert!(read(manner.reader(&stored)) == plain, "{way}, {manner:?}");
+        for (manner, ask) in [(Manner::Whole, Ask::Burst), (Manner::Stutter, Ask::Both)] {
+            assert!(read_by(ask, manner.reader(&stored)) == plain, "{way}, {manner:?}");
         }
     }
 }
@@ -306,15 +306,15 @@ fn silence_is_no_end() {
         let start = file[..file.len() / 2].to_vec();
         let rest = file[file.len() / 2..].to_vec();
         let input = io::Cursor::new(start).chain(Silent(rest, 0));
-        assert_eq!(read(Box::new(input)), plain);
+        assert_eq!(read_by(Ask::Both, Box::new(input)), plain);
     }
 }
 
 /// Reads a file in every manner, which must come to the same packets and the same kind of end.
 fn same_in_every_manner(file: &[u8]) -> Result<(), TestCaseError> {
     let whole = read(Manner::Whole.reader(file));
-    for manner in [Manner::OneByte, Manner::Short, Manner::Stutter] {
-        let told = read(manner.reader(file));
+    for (ask, manner) in Ask::ALL.into_iter().cycle().zip(Manner::ALL) {
+        let told = read_by(ask, manner.reader(file));
         prop_assert_eq!(&told.packets, &whole.packets);
         prop_assert_eq!(&told.warnings, &whole.warnings);
         prop_assert_eq!(told.error.is_some(), whole.error.is_some());

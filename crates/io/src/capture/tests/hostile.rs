@@ -35,7 +35,7 @@ fn files_cut_at_every_byte() {
         assert_eq!(whole.packets.len(), ends.len());
         for len in 0..file.len() {
             for manner in [Manner::Whole, Manner::OneByte] {
-                let told = read(manner.reader(&file[..len]));
+                let told = read_by(Ask::ALL[len % 3], manner.reader(&file[..len]));
                 let count = ends.iter().filter(|&&end| end <= len).count();
                 assert_eq!(told.packets, whole.packets[..count], "cut at {len}");
                 assert_eq!(told.error.is_some(), len < header_len, "cut at {len}: {told:?}");
@@ -169,8 +169,8 @@ fn same_in_every_manner(file: &[u8]) -> Result<(), TestCaseError> {
     for packet in &whole.packets {
         prop_assert!(packet.wire_len as usize >= packet.bytes.len());
     }
-    for manner in [Manner::OneByte, Manner::Short, Manner::Stutter] {
-        prop_assert_eq!(&read(manner.reader(file)), &whole);
+    for (manner, ask) in Manner::ALL.into_iter().zip([Ask::Burst, Ask::Both].into_iter().cycle()) {
+        prop_assert_eq!(&read_by(ask, manner.reader(file)), &whole);
     }
     Ok(())
 }

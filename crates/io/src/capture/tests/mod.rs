@@ -32,7 +32,55 @@ struct Told {
     warnings: Vec<String>,
 }
 
+/// How a reader is asked for packets.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Next,
+    Burst,
+    /// One after the other.
+    Both,
+}
+
+impl Ask {
+    const ALL: [Self; 3] = [Self::Next, Self::Burst, Self::Both];
+
+    /// The packets of one call, or its error.
+    fn once(
+        self,
+        reader: &mut CaptureReader,
+        calls: usize,
+    ) -> Result<Option<Vec<Packet>>, SourceError> {
+        let mut burst = Burst::new();
+        let given = match (self, calls % 2) {
+            (Self::Next, _) | (Self::Both, 0) => match reader.next()? {
+                Next::Frame(frame) => {
+                    burst.push(frame);
+                    Given::Frames
+                }
+                Next::Idle(wait) => Given::Idle(wait),
+                Next::End => Given::End,
+            },
+            _ => reader.burst(&mut burst)?,
+        };
+        let frames = burst.frames();
+        assert_eq!(given == Given::Frames, !frames.is_empty());
+        assert!(frames.iter().map(|frame| frame.bytes.len()).sum::<usize>() <= FRAME_LEN_MAX);
+        let packets = frames.iter().map(|frame| Packet {
+            bytes: frame.bytes.to_vec(),
+            nanos: frame.timestamp.as_nanos(),
+            wire_len: frame.wire_len,
+            link: frame.link.0,
+            interface: frame.interface,
+        });
+        Ok((given != Given::End).then(|| packets.collect()))
+    }
+}
+
 fn read(input: Box<dyn Read + Send>) -> Told {
+    read_by(Ask::Next, input)
+}
+
+fn read_by(ask: Ask, input: Box<dyn Read + Send>) -> Told {
     let mut told = Told { packets: Vec::new(), error: None, warnings: Vec::new() };
     let mut reader = match CaptureReader::new(input, None) {
         Ok(reader) => reader,
@@ -41,17 +89,10 @@ fn read(input: Box<dyn Read + Send>) -> Told {
             return told;
         }
     };
-    loop {
-        match reader.next() {
-            Ok(Next::Frame(frame)) => told.packets.push(Packet {
-                bytes: frame.bytes.to_vec(),
-                nanos: frame.timestamp.as_nanos(),
-                wire_len: frame.wire_len,
-                link: frame.link.0,
-                interface: frame.interface,
-            }),
-            Ok(Next::Idle(_)) => {}
-            Ok(Next::End) => break,
+    for calls in 0.. {
+        match ask.once(&mut reader, calls) {
+            Ok(Some(packets)) => told.packets.extend(packets),
+            Ok(None) => break,
             Err(error) => {
                 told.error = Some(format_parts(error));
                 break;
@@ -59,6 +100,10 @@ fn read(input: Box<dyn Read + Send>) -> Told {
         }
     }
     assert!(matches!(reader.next(), Ok(Next::End)), "nothing comes after the end");
+    assert!(
+        matches!(reader.burst(&mut Burst::new()), Ok(Given::End)),
+        "nothing comes after the end"
+    );
     assert!(reader.buffer.capacity() <= 16 << 20);
     told.warnings = reader.warnings();
     told
@@ -74,16 +119,18 @@ fn format_parts(error: SourceError) -> (u64, String) {
 /// Checks a file in every manner: its packets, the offset of its error, and words that occur in
 /// the error or, without one, in the only warning.
 fn check(name: &str, file: &[u8], packets: &[Packet], error: Option<u64>, words: &str) {
-    for manner in Manner::ALL {
-        let told = read(manner.reader(file));
-        assert_eq!(told.packets, packets, "{name}, {manner:?}");
-        assert_eq!(told.error.as_ref().map(|e| e.0), error, "{name}, {manner:?}: {told:?}");
+    let ways = Manner::ALL.into_iter().flat_map(|manner| Ask::ALL.map(|ask| (manner, ask)));
+    for (manner, ask) in ways {
+        let told = read_by(ask, manner.reader(file));
+        let name = format!("{name}, {manner:?}, {ask:?}");
+        assert_eq!(told.packets, packets, "{name}");
+        assert_eq!(told.error.as_ref().map(|e| e.0), error, "{name}: {told:?}");
         let text = match &told.error {
             Some((_, what)) => what.clone(),
             None => told.warnings.concat(),
         };
-        assert!(text.contains(words), "{name}, {manner:?}: {text}");
-        assert_eq!(text.is_empty(), words.is_empty(), "{name}, {manner:?}: {text}");
+        assert!(text.contains(words), "{name}: {text}");
+        assert_eq!(text.is_empty(), words.is_empty(), "{name}: {text}");
     }
 }
 
