@@ -3,9 +3,11 @@
 //! Every number of the input arrives exactly once, on one lane, dropped packets too; a tick's and the end's
 //! arrive once on every lane. So the merge knows what is next and never waits for a lane that has nothing.
 
-use warpline_io::{Frame, Sink, SinkError};
+use std::ops::Range;
+
+use warpline_io::{BURST_MAX, Burst, Frame, Sink, SinkError};
 use warpline_nf::config::plain;
-use warpline_packet::{Batch, Flags, Kind, Packet, Verdict};
+use warpline_packet::{Batch, Flags, Kind, Packet, Verdict, prefetch};
 
 use crate::clock::Clock;
 use crate::comments::Comments;
@@ -192,19 +194,8 @@ impl Merge {
             return true;
         }
         let start = head.at;
-        while head.at < head.batch.len() {
-            let number = head.batch.packet(head.at).ingress();
-            // Packets that a function made follow their cause and share its number.
-            if number > self.next {
-                break;
-            }
-            self.settle(head.batch.packet(head.at));
-            head.at += 1;
-            if head.at == head.batch.len() || head.batch.packet(head.at).ingress() > number {
-                // Never back: whatever number a function gave to what it made.
-                self.next = self.next.max(number + 1);
-            }
-        }
+        head.at = self.run_end(&head);
+        self.settle(&head.batch, start..head.at);
         let worked = head.at > start;
         if head.at == head.batch.len() {
             self.release(lane, head);
@@ -213,6 +204,21 @@ impl Merge {
             self.exits[lane].head = Some(head);
         }
         worked
+    }
+
+    /// The end of the packets from `head` on that are next in order.
+    fn run_end(&mut self, head: &Head) -> usize {
+        let number = |at: usize| head.batch.packet(at).ingress();
+        let (mut end, len) = (head.at, head.batch.len());
+        // Packets that a function made follow their cause and share its number.
+        while end < len && number(end) <= self.next {
+            if end + 1 == len || number(end + 1) > number(end) {
+                // Never back: whatever number a function gave to what it made.
+                self.next = self.next.max(number(end) + 1);
+            }
+            end += 1;
+        }
+        end
     }
 
     /// A tick or the end, when every lane came to it: what it caused, by shard.
@@ -243,7 +249,7 @@ impl Merge {
         turns.sort_unstable();
         let mut heads = std::mem::take(&mut self.heads);
         heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
-        turns.drain(..).for_each(|(_, lane, at)| self.settle(heads[lane].batch.packet(at)));
+        turns.drain(..).for_each(|(_, lane, at)| self.settle(&heads[lane].batch, at..at + 1));
         self.take_notes(&mut heads);
         for (lane, head) in heads.drain(..).enumerate() {
             self.release(lane, head);
@@ -276,18 +282,35 @@ impl Merge {
         packets.overload += tally.of(Verdict::Overload);
     }
 
-    /// Counts what became of a packet, and sends it if that is its end.
-    fn settle(&mut self, packet: Packet<'_>) {
-        let packets = &mut self.part.packets;
-        match packet.verdict() {
-            Verdict::Forward | Verdict::Return if !self.wants_frames => packets.absorbed += 1,
-            Verdict::Forward | Verdict::Return => self.send(packet),
-            Verdict::Dropped => packets.dropped += 1,
-            Verdict::Absorbed => packets.absorbed += 1,
-            Verdict::Malformed => packets.malformed += 1,
-            Verdict::Overload => packets.overload += 1,
+    /// Counts what became of these packets, and sends those whose end that is.
+    fn settle(&mut self, batch: &Batch, range: Range<usize>) {
+        let mut burst = Burst::new();
+        for at in range {
+            let packet = batch.packet(at);
+            let packets = &mut self.part.packets;
+            match packet.verdict() {
+                Verdict::Forward | Verdict::Return if self.wants_frames => {
+                    let frame = frame_of(packet);
+                    // By the time the burst is full it is at hand.
+                    frame.bytes.first().into_iter().for_each(prefetch);
+                    burst.push(frame);
+                    if burst.frames().len() == BURST_MAX {
+                        self.send(burst.frames());
+                        burst = Burst::new();
+                    }
+                }
+                Verdict::Forward | Verdict::Return | Verdict::Absorbed => packets.absorbed += 1,
+                Verdict::Dropped => packets.dropped += 1,
+                Verdict::Malformed => packets.malformed += 1,
+                Verdict::Overload => packets.overload += 1,
+            }
+            if self.comments.is_some() {
+                self.send(burst.frames());
+                burst = Burst::new();
+                self.show_drop(packet);
+            }
         }
-        self.show_drop(packet);
+        self.send(burst.frames());
     }
 
     /// Shows the sink a packet that is not sent, if it wants to see those.
@@ -297,24 +320,27 @@ impl Merge {
         };
         if self.sink_open {
             self.unflushed = true;
-            if let Err(error) = self.sink.dropped(&frame_of(&packet), why) {
+            if let Err(error) = self.sink.dropped(&frame_of(packet), why) {
                 self.close_sink(&error);
             }
         }
     }
 
-    fn send(&mut self, packet: Packet<'_>) {
-        let frame = frame_of(&packet);
-        let sent = if self.sink_open { self.sink.send(&frame) } else { Err(SinkError::Closed) };
-        match sent {
-            Ok(()) => {
-                self.unflushed = true;
-                self.part.packets.sent += 1;
-                self.part.bytes_sent += frame.bytes.len() as u64;
-            }
-            Err(error) => {
+    fn send(&mut self, mut frames: &[Frame<'_>]) {
+        while !frames.is_empty() {
+            let (taken, outcome) = match self.sink_open {
+                true => self.sink.send_burst(frames),
+                false => (0, Err(SinkError::Closed)),
+            };
+            let (sent, rest) = frames.split_at(taken);
+            self.unflushed |= taken > 0;
+            self.part.packets.sent += taken as u64;
+            self.part.bytes_sent += sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
+            frames = rest;
+            if let Err(error) = outcome {
                 self.part.packets.unwritten += 1;
                 self.close_sink(&error);
+                frames = rest.get(1..).unwrap_or_default();
             }
         }
     }
@@ -359,10 +385,10 @@ impl Merge {
     }
 }
 
-fn frame_of<'a>(packet: &'a Packet<'_>) -> Frame<'a> {
+fn frame_of(packet: Packet<'_>) -> Frame<'_> {
     let wire_len = if packet.has(Flags::SNAPPED) { packet.wire_len() } else { packet.len() };
     Frame {
-        bytes: packet.frame(),
+        bytes: packet.into_frame(),
         timestamp: packet.captured(),
         wire_len: wire_len as u32,
         link: packet.link(),

@@ -158,6 +158,16 @@ pub trait Sink: Send {
     /// Takes one frame.
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError>;
 
+    /// Takes frames in their order, as [`Sink::send`] would, until one fails. Says how many it took before that.
+    fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
+        for (taken, frame) in frames.iter().enumerate() {
+            if let Err(error) = self.send(frame) {
+                return (taken, Err(error));
+            }
+        }
+        (frames.len(), Ok(()))
+    }
+
     /// Whether it wants to see frames at all; one that doesn't gets none.
     fn wants_frames(&self) -> bool {
         true
