@@ -10,13 +10,12 @@
 //! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
 //! can aim at one chain.
 
-use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
-use std::hash::RandomState;
 
 use warpline_packet::{Instant, prefetch};
 
 use super::tcp_state::TcpState;
+use crate::keyed::HashKey;
 use crate::sources::Sources;
 use crate::tables::fullest;
 
@@ -35,21 +34,17 @@ pub(super) struct FlowKey {
     version: u8,
 }
 
-/// In few words, of IPv4 two: hashing is done three times for a packet.
-impl Hash for FlowKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let ports = u64::from(self.low_port) << 16 | u64::from(self.high_port);
-        let kind = u64::from(self.protocol) << 8 | u64::from(self.version);
-        if self.version == 4 {
-            state.write_u64(self.low[1] << 32 | self.high[1]);
-        } else {
-            [self.low, self.high].iter().flatten().for_each(|&word| state.write_u64(word));
-        }
-        state.write_u64(ports << 16 | kind);
-    }
-}
-
 impl FlowKey {
+    /// Few products, as it is asked for three times for a packet.
+    #[inline]
+    fn hash(&self, key: HashKey) -> u32 {
+        let Self { low, high, low_port, high_port, protocol, version } = *self;
+        let address = |[upper, lower]: [u64; 2]| u128::from(upper) << 64 | u128::from(lower);
+        let ports = u64::from(low_port) << 16 | u64::from(high_port);
+        let kind = u64::from(protocol) << 8 | u64::from(version);
+        key.of([address(low), address(high)], ports << 16 | kind)
+    }
+
     /// The key of a packet, and whether its source is the low end. `src` and `dst` are address and
     /// port; 0 where the protocol has no ports.
     pub(super) fn of(
@@ -193,7 +188,7 @@ pub(super) struct Connections {
     /// No connection expires before this.
     due: Instant,
     sources: Option<Sources>,
-    seed: RandomState,
+    hash_key: HashKey,
     count: Counts,
 }
 
@@ -252,7 +247,7 @@ impl Connections {
             timeouts,
             due: Instant::MAX,
             sources: Sources::new(capacity, per_source),
-            seed: RandomState::new(),
+            hash_key: HashKey::new(),
             count: Counts::default(),
         }
     }
@@ -425,7 +420,7 @@ impl Connections {
     }
 
     fn bucket(&self, key: &FlowKey) -> usize {
-        self.seed.hash_one(key) as usize & (self.buckets.len() - 1)
+        key.hash(self.hash_key) as usize & (self.buckets.len() - 1)
     }
 
     fn unchain(&mut self, at: u32) {
