@@ -116,18 +116,18 @@ impl Checks {
     }
 }
 
-/// Whether an IPv4 header without options has a right checksum and a source that one host may have.
+/// Whether an IPv4 header without options has a right checksum and an ordinary source. A source in 0/8, in 127/8, or
+/// from 224.0.0.0 on is not ordinary; [`Checks::objection`] decides about it.
 #[inline(always)]
 pub(super) fn is_sound_v4(header: &[u8; ipv4::HEADER_LEN]) -> bool {
     let word = |at: usize| {
         u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
-    // The sum doesn't depend on the order of bytes (RFC 1071, 2 (B)), and five words can't overflow.
+    // The sum doesn't depend on the order of bytes (RFC 1071, 2 (B)). It is never zero, as the version is not.
+    // So the folded sum is 0xffff if 0xffff divides it: a product and a comparison replace the folds.
     let sum = [0, 4, 8, 12, 16].into_iter().fold(0, |sum, at| sum + u64::from(word(at)));
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    sum == 0xffff && !is_martian_v4(u32::from_be(word(ipv4::field::SRC_ADDR.start)))
+    let network = header[ipv4::field::SRC_ADDR.start];
+    sum % 0xffff == 0 && (1..0xe0).contains(&network) && network != 127
 }
 
 /// Whether a source is one that an IPv6 packet may be forwarded from.
