@@ -38,6 +38,7 @@ pub use chain::{Buffer, Scratch};
 pub use facts::FlowFacts;
 pub use flow_vars::{BITS_MAX, FlowVars, INTS_MAX};
 pub use reach::{Reach, order, reach};
+pub(super) use searcher::contains;
 pub use subject::Subject;
 pub use xbits::XBits;
 

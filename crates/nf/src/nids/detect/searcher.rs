@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use memchr::{memchr, memchr2};
 
 /// A literal, ready to be searched for.
@@ -26,8 +26,7 @@ impl Searcher {
     pub(super) fn new(needle: &Arc<[u8]>, is_nocase: bool) -> Self {
         let has_letters = needle.iter().any(u8::is_ascii_alphabetic);
         let how = if is_nocase && has_letters {
-            let rarest = (0..needle.len()).min_by_key(|&at| commonness(needle[at])).unwrap_or(0);
-            How::Caseless { rarest }
+            How::Caseless { rarest: rarest(needle) }
         } else {
             How::Exact(Box::new(Finder::new(needle).into_owned()))
         };
@@ -62,6 +61,19 @@ impl Searcher {
     }
 }
 
+/// Whether the literal is in `bytes`, for one search only.
+pub(in crate::nids) fn contains(bytes: &[u8], needle: &[u8], is_nocase: bool) -> bool {
+    match is_nocase {
+        true => find_caseless(needle, rarest(needle), bytes).is_some(),
+        false => memmem::find(bytes, needle).is_some(),
+    }
+}
+
+/// The place of the byte that payloads have least often.
+fn rarest(needle: &[u8]) -> usize {
+    (0..needle.len()).min_by_key(|&at| commonness(needle[at])).unwrap_or(0)
+}
+
 fn find_caseless(needle: &[u8], rarest: usize, window: &[u8]) -> Option<usize> {
     let byte = *needle.get(rarest)?;
     let last = window.len().checked_sub(needle.len())?;
@@ -93,5 +105,30 @@ fn commonness(byte: u8) -> u8 {
             Some(rank) => 20 + rank as u8,
             None => 10,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn literals_are_found_where_a_plain_comparison_finds_them(
+            bytes in proptest::collection::vec(prop::sample::select(b"aAbB\0/".to_vec()), 0..80),
+            needle in proptest::collection::vec(prop::sample::select(b"aAb\0".to_vec()), 1..5),
+            is_nocase: bool,
+        ) {
+            let is_same = |place: &[u8]| match is_nocase {
+                true => place.eq_ignore_ascii_case(&needle),
+                false => place == needle,
+            };
+            let first = bytes.windows(needle.len()).position(is_same);
+            prop_assert_eq!(contains(&bytes, &needle, is_nocase), first.is_some());
+            let searcher = Searcher::new(&needle.clone().into(), is_nocase);
+            prop_assert_eq!(searcher.find(&bytes, 0..bytes.len()), first);
+        }
     }
 }

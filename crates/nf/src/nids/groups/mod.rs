@@ -16,12 +16,15 @@ use core::net::IpAddr;
 use core::ops::Range;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 pub use self::flat::FlatGroups;
 use self::ports::{GroupSet, PortClasses, Sides};
 use self::seams::Seams;
 use self::unanchored::Unanchored;
 pub use self::unanchored::When;
+use super::detect::contains;
 use super::matcher::{self, Cache, Choice, Matcher, Pattern};
 use super::rules::{PacketTest, Protocol, Rule};
 
@@ -92,17 +95,18 @@ impl Groups {
         let unanchored = WHENS.map(|when| {
             Unanchored::new(unanchored.iter().filter(|member| member.anchor.when == when))
         });
-        let mut built = Built { choice, cache, groups: HashMap::new() };
-        let mut uppers = Vec::with_capacity(UPPERS.len());
-        for upper in UPPERS {
+        let mut sets = MemberSets::default();
+        let uppers = UPPERS.map(|upper| {
             let members: Vec<&Member<'_>> =
                 all.iter().filter(|member| member.is_of(upper)).collect();
-            uppers.push(UpperGroups::new(upper, &members, &mut built)?);
-        }
-        let memory_len = built.groups.values().map(|group| group.memory_len()).sum();
-        let patterns_max =
-            built.groups.values().map(|group| group.patterns.len()).max().unwrap_or(0);
-        let Ok(uppers) = uppers.try_into() else { return Err("a group for each protocol".into()) };
+            UpperSets::new(upper, &members, &mut sets)
+        });
+        let built = on_all_cores(&sets.all, |members| Group::new(members, choice, cache));
+        let built = built.into_iter().map(|group| group.map(Arc::new));
+        let built: Vec<Arc<Group>> = built.collect::<Result<_, _>>()?;
+        let memory_len = built.iter().map(|group| group.memory_len()).sum();
+        let patterns_max = built.iter().map(|group| group.patterns.len()).max().unwrap_or(0);
+        let uppers = uppers.map(|upper| upper.with(&built));
         let mut known = HashSet::new();
         let patterns = all.iter().filter_map(|member| member.anchor.pattern.as_ref());
         let patterns = patterns.filter(|&pattern| known.insert(pattern)).cloned().collect();
@@ -191,10 +195,7 @@ impl Group {
             return false;
         };
         let first = (border + 1).saturating_sub(literal.len());
-        bytes.get(first..).unwrap_or(&[]).windows(literal.len()).any(|place| match is_nocase {
-            true => place.eq_ignore_ascii_case(literal),
-            false => place == &**literal,
-        })
+        bytes.get(first..).is_some_and(|bytes| contains(bytes, literal, *is_nocase))
     }
 
     /// Whether a literal may lie across the border behind the first three of eight bytes, of which the first is the highest.
@@ -307,27 +308,38 @@ fn may_hold(test: &PacketTest, upper: Upper) -> bool {
     })
 }
 
-/// The groups made so far, by the rules in them: many ports have the same.
-struct Built<'c> {
-    choice: Choice,
-    cache: Option<&'c Cache>,
-    groups: HashMap<Vec<u32>, Arc<Group>>,
+/// The rules of each group, each set once: many ports have the same.
+#[derive(Default)]
+struct MemberSets<'m, 'a> {
+    all: Vec<Vec<&'m Member<'a>>>,
+    /// Where the set with these rules is.
+    known: HashMap<Vec<u32>, usize>,
 }
 
-impl Built<'_> {
-    fn group(&mut self, members: &[&Member<'_>]) -> Result<Arc<Group>, String> {
+impl<'m, 'a> MemberSets<'m, 'a> {
+    /// The number of the set of these.
+    fn number(&mut self, members: Vec<&'m Member<'a>>) -> usize {
         let key: Vec<u32> = members.iter().map(|member| member.at).collect();
-        if let Some(group) = self.groups.get(&key) {
-            return Ok(Arc::clone(group));
-        }
-        let group = Arc::new(Group::new(members, self.choice, self.cache)?);
-        self.groups.insert(key, Arc::clone(&group));
-        Ok(group)
+        *self.known.entry(key).or_insert_with(|| {
+            self.all.push(members);
+            self.all.len() - 1
+        })
     }
 }
 
-impl UpperGroups {
-    fn new(upper: Upper, members: &[&Member<'_>], built: &mut Built<'_>) -> Result<Self, String> {
+/// The groups of one [`Upper`], not yet built.
+struct UpperSets {
+    classes: PortClasses,
+    /// The number of each group's set, in the order of [`PortClasses::index`].
+    groups: Vec<usize>,
+}
+
+impl UpperSets {
+    fn new<'m, 'a>(
+        upper: Upper,
+        members: &[&'m Member<'a>],
+        built: &mut MemberSets<'m, 'a>,
+    ) -> Self {
         let sides: Vec<Sides<'_>> = match upper.has_ports() {
             true => members.iter().map(|member| member.sides).collect(),
             false => Vec::new(),
@@ -336,9 +348,39 @@ impl UpperGroups {
         sets.resize(members.len(), GroupSet::ALL);
         let group = |at: usize| {
             let own = members.iter().zip(&sets).filter(|(_, set)| set.has(at));
-            built.group(&own.map(|(member, _)| *member).collect::<Vec<_>>())
+            built.number(own.map(|(member, _)| *member).collect())
         };
-        let groups = (0..classes.len()).map(group).collect::<Result<_, _>>()?;
-        Ok(Self { classes, groups })
+        let groups = (0..classes.len()).map(group).collect();
+        Self { classes, groups }
     }
+
+    fn with(self, built: &[Arc<Group>]) -> UpperGroups {
+        let groups = self.groups.iter().map(|&set| Arc::clone(&built[set])).collect();
+        UpperGroups { classes: self.classes, groups }
+    }
+}
+
+/// Does `work` on each of `items`, on as many cores as the calling thread may use. Gives the results in their order.
+fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let numbers = core::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let own = numbers.map_while(|at| Some((at, work(items.get(at)?))));
+        own.collect::<Vec<_>>()
+    };
+    let helpers =
+        thread::available_parallelism().map_or(1, usize::from).min(items.len()).saturating_sub(1);
+    let mut results = thread::scope(|scope| {
+        // Without a thread, the others do its share.
+        let spawn =
+            |_| thread::Builder::new().name("compiler".into()).spawn_scoped(scope, share).ok();
+        let started: Vec<_> = (0..helpers).filter_map(spawn).collect();
+        let mut results = share();
+        for helper in started {
+            results.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }

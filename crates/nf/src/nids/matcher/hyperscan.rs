@@ -1,5 +1,6 @@
 //! The literals of a set by Hyperscan, where it is installed.
 
+use memchr::memmem::Finder;
 use warpline_native::hyperscan::{Cache, Database, Library, Literal};
 
 use super::{Error, Hits, Matcher, Pattern};
@@ -10,8 +11,11 @@ const CACHED_MIN: usize = 16;
 /// Patterns in a database of Hyperscan's.
 #[derive(Debug)]
 pub struct Hyperscan {
-    /// `None`: there are no patterns.
+    /// `None`: it would be empty.
     database: Option<Database>,
+    /// The number of the pattern that each of its literals is.
+    numbers: Vec<u32>,
+    zeros: Zeros,
 }
 
 impl Hyperscan {
@@ -22,31 +26,65 @@ impl Hyperscan {
     /// The library is missing, or does not take them.
     pub fn new(patterns: &[Pattern], cache: Option<&Cache>) -> Result<Self, Error> {
         let library = Library::load().map_err(Error::Missing)?;
-        if patterns.is_empty() {
-            return Ok(Self { database: None });
-        }
-        let literals: Vec<_> = patterns
+        let (zeros, others): (Vec<_>, Vec<_>) =
+            (0..).zip(patterns).partition(|(_, pattern)| Zeros::are_all_of(pattern));
+        let (numbers, zeros): (Vec<u32>, _) =
+            (others.iter().map(|(number, _)| *number).collect(), Zeros::new(zeros));
+        let literals: Vec<_> = others
             .iter()
-            .map(|pattern| Literal { bytes: &pattern.bytes, is_caseless: pattern.is_nocase })
+            .map(|(_, pattern)| Literal { bytes: &pattern.bytes, is_caseless: pattern.is_nocase })
             .collect();
+        if literals.is_empty() {
+            return Ok(Self { database: None, numbers, zeros });
+        }
         let database = match cache.filter(|_| literals.len() >= CACHED_MIN) {
             Some(cache) => cache.database(library, &literals),
             None => Database::compile(library, &literals),
         };
-        Ok(Self { database: Some(database.map_err(Error::Refused)?) })
+        let database = database.map_err(|mut error| {
+            error.literal = error.literal.map(|literal| numbers[literal] as usize);
+            Error::Refused(error)
+        });
+        Ok(Self { database: Some(database?), numbers, zeros })
+    }
+}
+
+/// Patterns of zeros alone, from the shortest on. Payloads have long runs of zeros, in which Hyperscan would report each at
+/// every byte.
+#[derive(Debug)]
+struct Zeros(Vec<(u32, Finder<'static>)>);
+
+impl Zeros {
+    fn are_all_of(pattern: &Pattern) -> bool {
+        pattern.bytes.iter().all(|&byte| byte == 0)
+    }
+
+    fn new(mut patterns: Vec<(u32, &Pattern)>) -> Self {
+        patterns.sort_by_key(|(_, pattern)| pattern.bytes.len());
+        let finder =
+            |(number, pattern): (_, &Pattern)| (number, Finder::new(&*pattern.bytes).into_owned());
+        Self(patterns.into_iter().map(finder).collect())
+    }
+
+    #[inline]
+    fn scan(&self, bytes: &[u8], hits: &mut Hits) {
+        let found = self.0.iter().take_while(|(_, finder)| finder.find(bytes).is_some());
+        found.for_each(|(number, _)| hits.insert(*number));
     }
 }
 
 impl Matcher for Hyperscan {
     #[inline]
     fn scan(&self, bytes: &[u8], hits: &mut Hits) {
-        let Some(database) = &self.database else { return };
-        let scanned = database.scan(bytes, |id| {
-            hits.insert(id);
-            !hits.is_full()
-        });
-        if scanned.is_err() {
-            hits.fill();
+        self.zeros.scan(bytes, hits);
+        if let Some(database) = &self.database {
+            let scanned = database.scan(bytes, |literal| {
+                hits.insert(self.numbers[literal as usize]);
+                !hits.is_full()
+            });
+            if scanned.is_err() {
+                hits.fill();
+            }
         }
         hits.sort();
     }
