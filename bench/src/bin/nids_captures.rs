@@ -247,18 +247,41 @@ impl Traffic {
     }
 }
 
-/// The frame as of other hosts in the same networks, so that flows begin anew: the third byte of IPv4 addresses, the
-/// eighth of those of IPv6. Checksums are wrong then; nobody looks.
+/// The frame as of other hosts in the same networks, so that flows begin anew: the third byte of IPv4 addresses and the
+/// eighth of IPv6 addresses differ. Checksums that were right stay right.
 fn elsewhere(frame: &[u8], round: u8) -> Vec<u8> {
     let mut frame = frame.to_vec();
-    let places = match frame.get(12..14) {
-        Some([0x08, 0x00]) => [28, 32],
-        Some([0x86, 0xdd]) => [29, 45],
-        _ => [usize::MAX; 2],
+    let (places, transport, protocol) = match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.len() >= 34 => {
+            let transport = 14 + usize::from(frame[14] & 15) * 4;
+            let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
+            ([28, 32], transport, if is_first { frame[23] } else { 0 })
+        }
+        Some([0x86, 0xdd]) if frame.len() >= 54 => ([29, 45], 54, frame[20]),
+        _ => return frame,
     };
+    let sums = [
+        (frame[12] == 0x08).then_some(24),
+        (protocol == 6).then_some(transport + 16),
+        (protocol == 17 && frame.get(transport + 6..transport + 8) != Some(&[0, 0]))
+            .then_some(transport + 6),
+    ];
     for place in places {
-        if let Some(byte) = frame.get_mut(place) {
-            *byte ^= round;
+        let old = frame[place];
+        frame[place] ^= round;
+        for sum in sums.into_iter().flatten() {
+            if sum + 2 > frame.len() {
+                continue;
+            }
+            // RFC 1624: the new sum is ~(~old sum + ~old word + new word).
+            let word =
+                |byte: u8| if place % 2 == 0 { u32::from(byte) << 8 } else { u32::from(byte) };
+            let total = u32::from(!u16::from_be_bytes([frame[sum], frame[sum + 1]]))
+                + (0xffff - word(old))
+                + word(frame[place]);
+            let folded = (total >> 16) + (total & 0xffff);
+            let folded = ((folded >> 16) + (folded & 0xffff)) as u16;
+            frame[sum..sum + 2].copy_from_slice(&(!folded).to_be_bytes());
         }
     }
     frame
