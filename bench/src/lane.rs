@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use warpline_engine::sys::gather;
 use warpline_nf::{Emit, Function, State};
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, FlowHasher, Headers, Instant, LinkType,
@@ -64,7 +65,8 @@ impl Lane {
             batch
         });
         let batches = batches.collect();
-        let states = (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect();
+        let states =
+            gather(|| (0..SHARDS).map(|shard| function.state(Shard::new(shard))).collect());
         let steering = Steering::serving(function.state_key());
         let (order, ends) = (Vec::new(), [0; SHARDS]);
         let mut lane = Self {

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
 use crate::stats::{FunctionStats, Transfers};
+use crate::sys::gather;
 use crate::{Chain, Control, StagePlan};
 
 /// A function on one lane.
@@ -266,7 +267,8 @@ impl Stage {
 impl Slot {
     fn new(chain: &Chain, position: usize, shards: &[Shard]) -> Self {
         let function = Arc::clone(&chain.instances[position].function);
-        let states: States = shards.iter().map(|&shard| (shard, function.state(shard))).collect();
+        let states = shards.iter().map(|&shard| (shard, function.state(shard)));
+        let states: States = gather(|| states.collect());
         let has_before = states.iter().any(|(_, state)| state.before.is_some());
         Self {
             position: position as u8,

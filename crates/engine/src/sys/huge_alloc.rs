@@ -2,34 +2,44 @@
 //!
 //! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at every
 //! look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this asks for
-//! every allocation of at least `HUGE_MIN` bytes, and otherwise is the system's allocator.
+//! every allocation of at least `HUGE_MIN` bytes. It takes blocks of shards' tables from
+//! [`shard_regions`](super::shard_regions). All else is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use super::out_of_memory;
+use super::{out_of_memory, shard_regions};
 
 /// Allocations of at least this many bytes ask for huge pages.
-const HUGE_MIN: usize = 4 << 20;
-const HUGE_PAGE: usize = 2 << 20;
+pub(super) const HUGE_MIN: usize = 4 << 20;
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// The allocator; a program makes it its own with `#[global_allocator]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugeAlloc;
 
-// SAFETY: every block comes from `System` with the caller's layout and goes back to it with the same one;
+// SAFETY: every block comes from `System` or from a region, as long and aligned as the caller's layout, and goes back there;
 // `madvise` changes no content.
 unsafe impl GlobalAlloc for HugeAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some(block) = shard_regions::take(layout) {
+            return block;
+        }
         // SAFETY: as the caller promises.
         unsafe { advise(System.alloc(layout), layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if let Some(zeros) = shard_regions::take(layout) {
+            return zeros;
+        }
         // SAFETY: as the caller promises. Large blocks come zero from the system, untouched yet.
         unsafe { advise(System.alloc_zeroed(layout), layout.size()) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if shard_regions::give(block, layout) {
+            return;
+        }
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(block, layout) }
     }

@@ -7,6 +7,7 @@ mod background;
 mod huge_alloc;
 pub(crate) mod lane_memory;
 mod out_of_memory;
+mod shard_regions;
 pub(crate) mod vouched;
 
 pub(crate) use affinity::pin;
@@ -14,4 +15,5 @@ pub use affinity::{allowed, leave};
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
 pub use out_of_memory::end_when_out_of_memory;
+pub use shard_regions::gather;
 pub use vouched::{Given, source as kernel_source};
