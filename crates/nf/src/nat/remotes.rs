@@ -1,4 +1,7 @@
 //! Whom a binding has sent to: a few remotes for each binding, with the state of their connection.
+//!
+//! Most bindings have one remote, so the first of each lies apart, two in a cache line. The others are read only where
+//! there are some.
 
 use warpline_packet::prefetch;
 use warpline_packet::wire::tcp;
@@ -27,7 +30,11 @@ pub(super) struct Remote {
     expires: u64,
     port: u16,
     seen: u8,
+    /// In the first place of a binding: how many others were used since the binding was made.
+    others: u8,
 }
+
+const _: () = assert!(size_of::<Remote>() == 32);
 
 impl Remote {
     /// Whether packets went both ways and the connection was not closed since.
@@ -56,35 +63,46 @@ impl Remote {
     }
 }
 
-/// The remotes of all bindings of a shard, by the binding's number.
+/// The remotes of all bindings of a shard, by the binding's number. Places are used from the first on.
 pub(super) struct Remotes {
-    each: usize,
-    all: Vec<Remote>,
+    /// Places of a binding besides its first.
+    others_each: usize,
+    firsts: Vec<Remote>,
+    others: Vec<Remote>,
 }
 
 impl Remotes {
-    /// Room for `each` remotes of each of `bindings` bindings.
+    /// Room for `each` remotes, 1 to 64, of each of `bindings` bindings.
     pub(super) fn new(bindings: usize, each: usize) -> Self {
-        Self { each, all: vec![Remote::default(); bindings * each] }
+        let others_each = each.saturating_sub(1);
+        let unused = |len| vec![Remote::default(); len];
+        Self { others_each, firsts: unused(bindings), others: unused(bindings * others_each) }
     }
 
-    fn of(&self, binding: u32) -> &[Remote] {
-        &self.all[binding as usize * self.each..][..self.each]
+    /// The places of a binding that were used, in their order.
+    fn of(&self, binding: u32) -> impl Iterator<Item = &Remote> {
+        let first = &self.firsts[binding as usize];
+        let others = &self.others[binding as usize * self.others_each..][..first.others.into()];
+        core::iter::once(first).chain(others)
     }
 
-    /// Asks for the remotes of a binding.
+    /// Place `at` of a binding.
+    fn place_mut(&mut self, binding: u32, at: usize) -> &mut Remote {
+        match at.checked_sub(1) {
+            None => &mut self.firsts[binding as usize],
+            Some(other) => &mut self.others[binding as usize * self.others_each + other],
+        }
+    }
+
+    /// Asks for the first remote of a binding.
     #[inline]
     pub(super) fn fetch(&self, binding: u32) {
-        self.of(binding).iter().for_each(prefetch);
-    }
-
-    fn of_mut(&mut self, binding: u32) -> &mut [Remote] {
-        &mut self.all[binding as usize * self.each..][..self.each]
+        self.firsts.get(binding as usize).into_iter().for_each(prefetch);
     }
 
     /// Forgets those of a binding that was made anew.
     pub(super) fn clear(&mut self, binding: u32) {
-        self.of_mut(binding).fill(Remote::default());
+        self.firsts[binding as usize] = Remote::default();
     }
 
     /// Whether `remote` may send to the binding at `now`.
@@ -97,7 +115,7 @@ impl Remotes {
     ) -> bool {
         let known = |port: bool| {
             let is = |r: &Remote| r.address == remote.address && (!port || r.port == remote.port);
-            self.of(binding).iter().any(|r| r.expires > now && is(r))
+            self.of(binding).any(|r| r.expires > now && is(r))
         };
         match filtering {
             Dependence::EndpointIndependent => true,
@@ -114,18 +132,31 @@ impl Remotes {
     }
 
     fn place(&mut self, binding: u32, remote: Endpoint, now: u64) -> &mut Remote {
-        let remotes = self.of_mut(binding);
-        let same = |r: &Remote| (r.address, r.port) == (remote.address, remote.port);
-        let known = remotes.iter().position(|r| r.expires > now && same(r));
-        let at = known.unwrap_or_else(|| {
-            let ends =
-                |&at: &usize| if remotes[at].expires > now { remotes[at].expires } else { 0 };
-            let at = (0..remotes.len()).min_by_key(ends).unwrap_or(0);
+        let at = self.position(binding, remote, now).unwrap_or_else(|| {
+            let at = self.first_to_end(binding, now);
             let Endpoint { address, port } = remote;
-            remotes[at] = Remote { address, port, expires: 0, seen: 0 };
+            let first = &mut self.firsts[binding as usize];
+            first.others = first.others.max(at as u8);
+            let others = if at == 0 { first.others } else { 0 };
+            *self.place_mut(binding, at) = Remote { address, port, others, ..Remote::default() };
             at
         });
-        &mut remotes[at]
+        self.place_mut(binding, at)
+    }
+
+    /// The place of a remote that is remembered.
+    fn position(&self, binding: u32, remote: Endpoint, now: u64) -> Option<usize> {
+        let is = |r: &Remote| (r.address, r.port) == (remote.address, remote.port);
+        self.of(binding).position(|r| r.expires > now && is(r))
+    }
+
+    /// The place for another remote: the first that is not in use, or else that of the one that would end first.
+    fn first_to_end(&self, binding: u32, now: u64) -> usize {
+        let ends = self.of(binding).map(|r| if r.expires > now { r.expires } else { 0 });
+        let used = 1 + usize::from(self.firsts[binding as usize].others);
+        let unused = (used <= self.others_each).then_some(0);
+        let ends = ends.chain(unused).enumerate();
+        ends.min_by_key(|&(_, ends)| ends).map_or(0, |(at, _)| at)
     }
 
     /// Follows a TCP segment. Says whether any connection of the binding is established now;
@@ -141,13 +172,14 @@ impl Remotes {
         let now = times.now;
         let place = match way {
             Way::Out => self.place(binding, remote, now),
-            Way::In => self.of_mut(binding).iter_mut().find(|r| {
-                r.expires > now && (r.address, r.port) == (remote.address, remote.port)
-            })?,
+            Way::In => {
+                let at = self.position(binding, remote, now)?;
+                self.place_mut(binding, at)
+            }
         };
         place.follow(flags, way);
         place.expires = if place.is_established() { times.established } else { times.transitory };
-        Some(self.of(binding).iter().any(|r| r.expires > now && r.is_established()))
+        Some(self.of(binding).any(|r| r.expires > now && r.is_established()))
     }
 }
 
@@ -196,5 +228,54 @@ mod tests {
         assert!(!remotes.permits(0, at(3), Dependence::AddressAndPortDependent, 60));
         assert!(remotes.permits(0, at(9), Dependence::AddressDependent, 60));
         assert!(remotes.permits(0, at(9), Dependence::EndpointIndependent, 600));
+    }
+
+    /// As [`Remotes`] says, in one plain list for each binding: port and expiry, by place.
+    struct Plain(Vec<Vec<(u16, u64)>>);
+
+    impl Plain {
+        fn remember(&mut self, binding: usize, port: u16, now: u64, expires: u64) {
+            let places = &mut self.0[binding];
+            let known = places.iter().position(|&(own, ends)| own == port && ends > now);
+            let mut at = known.unwrap_or(0);
+            if known.is_none() {
+                let ends = |place: usize| if places[place].1 > now { places[place].1 } else { 0 };
+                for place in 1..places.len() {
+                    if ends(place) < ends(at) {
+                        at = place;
+                    }
+                }
+            }
+            places[at] = (port, expires);
+        }
+    }
+
+    proptest::proptest! {
+        /// The same remotes are known after any use, whatever the number of places.
+        #[test]
+        fn places_are_used_as_in_a_plain_list(
+            each in 1..6_usize,
+            uses in proptest::collection::vec((0..2_usize, 1..8_u16, 0..4_u64, 0..30_u64, 0..20_u8), 1..80),
+        ) {
+            let (mut remotes, mut plain) = (Remotes::new(2, each), Plain(vec![vec![(0, 0); each]; 2]));
+            let mut now = 1;
+            for (binding, port, later, lasts, kind) in uses {
+                now += later;
+                if kind == 0 {
+                    remotes.clear(binding as u32);
+                    plain.0[binding].fill((0, 0));
+                }
+                remotes.remember(binding as u32, at(port), now, now + lasts);
+                plain.remember(binding, port, now, now + lasts);
+                for (binding, places) in plain.0.iter().enumerate() {
+                    let dependence = Dependence::AddressAndPortDependent;
+                    let permits = |port| remotes.permits(binding as u32, at(port), dependence, now);
+                    let known = |port| places.iter().any(|&(own, ends)| own == port && ends > now);
+                    for port in 1..8 {
+                        proptest::prop_assert_eq!(permits(port), known(port));
+                    }
+                }
+            }
+        }
     }
 }
