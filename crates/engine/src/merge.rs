@@ -213,7 +213,7 @@ impl Merge {
         // Packets that a function made follow their cause and share its number.
         while end < len && number(end) <= self.next {
             if end + 1 == len || number(end + 1) > number(end) {
-                // Never back: whatever number a function gave to what it made.
+                // Never back, whatever number a function gave to packets that it made.
                 self.next = self.next.max(number(end) + 1);
             }
             end += 1;
