@@ -66,7 +66,7 @@ fn main() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// 10,000 routes and 1,000 rules, of which the last accepts all.
+/// Writes 10,000 routes and 1,000 rules. The last rule accepts all.
 fn write_files(folder: &Path) {
     let mut state = 1_u64;
     let mut draw = |below: u64| {
@@ -137,7 +137,7 @@ fn empty_chain(folder: &Path) -> PathBuf {
     path
 }
 
-/// What a run of `program` says of itself.
+/// The rate that a run of `program` reports.
 fn mpps(program: &Path, folder: &Path, way: Way, traffic: &str) -> f64 {
     let (stats, output) = (folder.join("stats.json"), folder.join("out.pcap"));
     let input = match way {
