@@ -43,6 +43,8 @@ words() {
 for step in "${steps[@]}"; do
     printf '%s' "${ALL[*]}" | tr ' ' '\n' | grep -qx "$step" || { echo "no step $step; steps: ${ALL[*]}" >&2; exit 2; }
     echo "== $step"
+    SECONDS=0
     "$step"
+    echo "== $step took $SECONDS s"
 done
 echo "== all fine"
