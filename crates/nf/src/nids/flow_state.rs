@@ -1,7 +1,9 @@
 //! What is kept of each flow, besides what `flows` keeps: variables of rules, rules that wait for more of a stream, and
 //! what was decided of the flow as a whole.
 
+use super::apps::PackedApps;
 use super::detect::FlowVars;
+use super::flows::Direction;
 use super::waiting::{Pool, Waiting};
 
 /// See the module.
@@ -9,6 +11,8 @@ use super::waiting::{Pool, Waiting};
 pub(super) struct FlowState {
     pub(super) vars: FlowVars,
     pub(super) fate: Fate,
+    /// Its application protocol.
+    pub(super) apps: PackedApps,
     /// By direction.
     pub(super) waiting: [Waiting; 2],
     /// By direction, the rule set that `waiting` is about: the lower half of what
@@ -17,7 +21,25 @@ pub(super) struct FlowState {
     /// By direction, the rule set whose rules on addresses were asked, in the same way.
     pub(super) asked_once: [u16; 2],
     /// By direction, whether that rule set has none to ask for its ports and addresses alone, as far as is known.
-    pub(super) is_bare: [bool; 2],
+    pub(super) is_bare: Sides,
+}
+
+/// A set of directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sides(u8);
+
+impl Sides {
+    pub(super) fn has(self, direction: Direction) -> bool {
+        self.0 & 1 << direction as u8 != 0
+    }
+
+    pub(super) fn insert(&mut self, direction: Direction) {
+        self.0 |= 1 << direction as u8;
+    }
+
+    pub(super) fn remove(&mut self, direction: Direction) {
+        self.0 &= !(1 << direction as u8);
+    }
 }
 
 impl FlowState {

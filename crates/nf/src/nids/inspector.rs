@@ -1,6 +1,7 @@
 //! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
 
 mod act;
+mod app;
 mod ask;
 mod dropped;
 mod end;
@@ -204,11 +205,13 @@ impl Inspector {
         let mut at = at(seen, tracked, seen.packet.timestamp());
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
+            let apps = self.note_app(&at);
             self.find_rules(&at, found, asked);
             let before = before_rules(&at);
             let verdict = self.ask_all(&mut at, asked, before, emit);
             if verdict == Verdict::ByRule {
                 self.take_back(&at, asked);
+                self.forget_app(&at, apps);
             }
             let verdict = self.inspect_gaps(&at, asked, verdict, emit);
             asked.clear();
@@ -249,6 +252,7 @@ impl Inspector {
                 if self.flows.vars(place).fate == Fate::Open {
                     asked.clear_unmatched();
                     let mut behind = behind_gap(at, tracked, direction, gap);
+                    self.note_app(&behind);
                     self.find_rules(&behind, Found::Numbers(&[]), asked);
                     verdict = self.ask_all(&mut behind, asked, verdict, emit);
                 }
@@ -265,7 +269,9 @@ fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -
         let (state, direction) = (flows.vars(place), tracked.direction as usize);
         let was_asked =
             core::mem::replace(&mut state.asked_once[direction], generation) == generation;
-        state.is_bare[direction] &= was_asked;
+        if !was_asked {
+            state.is_bare.remove(tracked.direction);
+        }
         was_asked
     })
 }

@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("manual.md")]
 
+pub mod apps;
 mod asked;
 mod condemned;
 mod config;

@@ -39,6 +39,7 @@ impl Inspector {
                     if self.flows.vars(place).fate == Fate::Open {
                         asked.clear_unmatched();
                         let mut at = self.at_end(place, direction, gap, ingress);
+                        self.note_app(&at);
                         self.find_rules(&at, Found::Numbers(&[]), asked);
                         self.ask_all(&mut at, asked, Verdict::Forward, emit);
                     }

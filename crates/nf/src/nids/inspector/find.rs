@@ -27,16 +27,18 @@ impl Inspector {
         if state.fate != Fate::Open || state.asked_once[side] != generation {
             return false;
         }
-        if !state.is_bare[side] {
+        if !state.is_bare.has(direction) {
             let ports = [src_port, dst_port];
             let addresses = packet.addresses();
             if tables.groups.unanchored(When::Packet, protocol, addresses, ports).next().is_some() {
                 return false;
             }
-            state.is_bare[side] = true;
+            state.is_bare.insert(direction);
         }
         let Some(Grew { from, to, seam }) = grew else { return true };
-        if state.generations[side] != generation || !state.waiting[side].is_empty() {
+        let is_new_app = !state.apps.is_settled(direction);
+        let is_other_set = state.generations[side] != generation;
+        if is_new_app || is_other_set || !state.waiting[side].is_empty() {
             return false;
         }
         if seam.is_some_and(|seam| !group.may_span(seam)) {

@@ -3,6 +3,7 @@
 use warpline_packet::wire::{ethernet, vlan};
 use warpline_packet::{Flags, LinkType};
 
+use super::super::apps::Apps;
 use super::super::detect::{FlowVars, Subject};
 use super::super::report::{Alert, FlowAt, Source};
 use super::{At, Inspector, Seen, Untold, Verdict};
@@ -23,7 +24,10 @@ impl Inspector {
         let frame = at.seen.map_or(&[][..], |seen| seen.frame);
         let captured = flows.captured();
         let flow = at.place().map(|place| (flows.id(place), flows.facts(place)));
-        let vars = at.place().map_or(FlowVars::EMPTY, |place| flows.vars(place).vars);
+        let (vars, apps) = at.place().map_or((FlowVars::EMPTY, Apps::default()), |place| {
+            let state = flows.vars(place);
+            (state.vars, state.apps.unpack())
+        });
         let side =
             at.tracked.as_ref().and_then(|tracked| Some((tracked.place?, tracked.direction)));
         let window = side
@@ -49,6 +53,7 @@ impl Inspector {
                 bytes_to_server: facts.bytes[0],
                 bytes_to_client: facts.bytes[1],
                 start: facts.started,
+                apps,
             }),
             vars,
             is_blocked: verdict != Verdict::Forward,

@@ -6,6 +6,7 @@ use warpline_packet::wire::ethernet;
 use warpline_packet::{Instant, LinkType};
 
 use super::Decision;
+use crate::nids::apps::Apps;
 use crate::nids::detect::{BITS_MAX, FlowVars, INTS_MAX};
 use crate::nids::rules::Name;
 
@@ -85,6 +86,8 @@ pub struct FlowAt {
     pub bytes_to_client: u64,
     /// The own time of its first packet.
     pub start: Instant,
+    /// Its application protocol.
+    pub apps: Apps,
 }
 
 const BLOCKED: u8 = 1;
@@ -109,6 +112,7 @@ impl<'a> Alert<'a> {
         + 6
         + 2
         + 48
+        + 3
         + VARS_LEN
         + 4
         + 1
@@ -163,6 +167,7 @@ impl<'a> Alert<'a> {
         for number in flow.numbers() {
             put(rest, number.to_be_bytes());
         }
+        put(rest, flow.apps.to_bytes());
         put_vars(rest, &self.vars);
         put(rest, self.payload_len.to_be_bytes());
         put(rest, [self.source as u8]);
@@ -240,6 +245,7 @@ impl FlowAt {
             bytes_to_server: get64(rest)?,
             bytes_to_client: get64(rest)?,
             start: Instant::from_nanos(get64(rest)?),
+            apps: Apps::from_bytes(get(rest)?),
         })
     }
 }

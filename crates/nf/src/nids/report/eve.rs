@@ -10,6 +10,7 @@ use super::text::{
     address, base64, has_ports, is_icmp, iso_time, json_printable, json_text, protocol_name,
 };
 use super::{Alert, FlowAt, Source};
+use crate::nids::apps::{Apps, Side};
 use crate::nids::detect::FlowVars;
 use crate::nids::rules::{About, Names, Target};
 
@@ -82,6 +83,7 @@ pub(super) fn write_line(
         last_fragment(out, alert, packet);
     }
     if let Some(flow) = &alert.flow {
+        application(out, &flow.apps);
         flow_at(out, alert, flow);
     }
     payload(out, alert, options);
@@ -315,6 +317,22 @@ fn metadata(out: &mut Vec<u8>, about: &About) {
         fields.list(key, same.iter().map(|(_, value)| &**value));
     }
     fields.close();
+}
+
+/// The flow's application protocol once it is decided, and those of directions that differ from it.
+fn application(out: &mut Vec<u8>, apps: &Apps) {
+    if apps.flow == Side::Unknown {
+        return;
+    }
+    let [client, server] =
+        apps.sides.map(|side| if side == apps.flow { Side::Unknown } else { side });
+    for (name, side) in
+        [("app_proto", apps.flow), ("app_proto_ts", client), ("app_proto_tc", server)]
+    {
+        if let Some(app) = side.name() {
+            let _ = write!(out, ",\"{name}\":\"{app}\"");
+        }
+    }
 }
 
 fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {

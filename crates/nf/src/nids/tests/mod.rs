@@ -2,6 +2,7 @@
 //! batches of several sizes.
 
 mod actions;
+mod apps;
 mod dialects;
 mod dropped;
 mod ends;

@@ -43,6 +43,14 @@ pub(super) fn run(rules: &str, table: &str, frames: &[Frame]) -> Ran {
     run_bytes(rules, table, &inputs, &millis)
 }
 
+/// By alert of such a run, the place of its frame and the flow's application protocol, empty
+/// for none.
+pub(super) fn run_for_apps(rules: &str, frames: &[Frame]) -> Vec<(usize, String)> {
+    let inputs: Vec<Vec<u8>> = frames.iter().map(Frame::bytes).collect();
+    let (ran, apps) = run_all(rules, "", &inputs, &vec![None; inputs.len()]);
+    ran.alerts.iter().map(|told| told.0).zip(apps).collect()
+}
+
 /// The same of bytes, at times in milliseconds where those are given.
 pub(super) fn run_bytes(
     rules: &str,
@@ -50,9 +58,18 @@ pub(super) fn run_bytes(
     frames: &[Vec<u8>],
     millis: &[Option<u64>],
 ) -> Ran {
+    run_all(rules, table, frames, millis).0
+}
+
+fn run_all(
+    rules: &str,
+    table: &str,
+    frames: &[Vec<u8>],
+    millis: &[Option<u64>],
+) -> (Ran, Vec<String>) {
     let folder = Temporary::new();
     std::fs::write(folder.0.join("test.rules"), rules).unwrap();
-    let mut first: Option<Ran> = None;
+    let mut first: Option<(Ran, Vec<String>)> = None;
     for matcher in MATCHERS {
         for &batch in BATCHES {
             let Some(ran) = run_once(&folder.0, matcher, table, batch, frames, millis) else {
@@ -74,7 +91,7 @@ fn run_once(
     batch: usize,
     frames: &[Vec<u8>],
     millis: &[Option<u64>],
-) -> Option<Ran> {
+) -> Option<(Ran, Vec<String>)> {
     let own = format!("rules = \"test.rules\"\nmatcher = \"{matcher}\"\neve = \"eve.json\"\n");
     let built = try_build(&DEFINITION, &format!("{own}{SMALL}{table}"), folder);
     let (function, scratch_words) = match built {
@@ -104,7 +121,8 @@ fn run_once(
     let times: Vec<u64> =
         inputs.iter().map(|input| input.timestamp.as_nanos() / 1_000_000).collect();
     let alerts = lines.lines().map(|line| told(line, &times)).collect();
-    Some(Ran { alerts, dropped, made })
+    let apps = lines.lines().map(app).collect();
+    Some((Ran { alerts, dropped, made }, apps))
 }
 
 fn input((at, (bytes, millis)): (usize, (&Vec<u8>, &Option<u64>))) -> Input {
@@ -121,6 +139,12 @@ fn told(line: &str, times: &[u64]) -> Told {
     let millis = seconds * 1000 + number(9, 3);
     let place = times.iter().position(|time| *time == millis).unwrap();
     (place, sid.parse().unwrap())
+}
+
+/// The application protocol of an alert.
+fn app(line: &str) -> String {
+    let (_, rest) = line.split_once("\"app_proto\":\"").unwrap_or(("", "\""));
+    rest.split('"').next().unwrap_or_default().to_owned()
 }
 
 /// A folder that goes when this does.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::nids::apps::{App, Side};
 use crate::nids::report::eve::Known;
 use crate::nids::report::{Decision, EveOptions, Source, eve, fast_log};
 use crate::nids::rules::{Name, Target};
@@ -82,6 +83,32 @@ fn a_tcp_alert_is_told_whole() {
     more["alert"]["metadata"] =
         json!({"\"": ["z"], "created_at": ["2020_01_01"], "Tag": ["y", "x"]});
     assert_eq!(eve_of(&alert, &about(), ALL), more);
+}
+
+#[test]
+fn application_protocols_are_reported() {
+    let told = |flow, client, server| {
+        let apps = Apps::from_bytes([flow, client, server].map(Side::to_byte));
+        let flow = alert().flow.map(|at| FlowAt { apps, ..at });
+        let alert = Alert { flow, ..alert() };
+        let mut note = [0; Alert::LEN];
+        assert_eq!(alert.encode(&mut note), Alert::LEN);
+        assert_eq!(Alert::decode(&note), Some(alert));
+        let told = eve_of(&alert, &about(), PLAIN);
+        ["app_proto", "app_proto_ts", "app_proto_tc"].map(|name| told[name].clone())
+    };
+    let [http, tls] = [App::Http, App::Tls].map(Side::Known);
+    let none = Value::Null;
+    assert_eq!(told(Side::Unknown, Side::Unknown, Side::Greeting), [const { Value::Null }; 3]);
+    assert_eq!(told(http, http, http), [json!("http"), none.clone(), none.clone()]);
+    assert_eq!(told(http, http, Side::Unknown), [json!("http"), none.clone(), none.clone()]);
+    assert_eq!(told(http, http, Side::Failed), [json!("http"), none.clone(), json!("failed")]);
+    assert_eq!(told(http, tls, http), [json!("http"), json!("tls"), none.clone()]);
+    assert_eq!(told(Side::Unknown, Side::Failed, http), [const { Value::Null }; 3]);
+    assert_eq!(
+        told(Side::Failed, Side::Failed, Side::Failed),
+        [json!("failed"), none.clone(), none]
+    );
 }
 
 /// Flowbits and flowints come in the order in which rules set them.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use warpline_packet::{Instant, LinkType};
 
 use super::{Alert, FlowAt, Source};
+use crate::nids::apps::Apps;
 use crate::nids::detect::FlowVars;
 use crate::nids::rules::{
     About, Action, Addresses, FlowTests, Header, Place, Ports, Protocol, Rule,
@@ -68,6 +69,7 @@ fn alert() -> Alert<'static> {
             bytes_to_server: 184,
             bytes_to_client: 114,
             start: Instant::from_nanos(1_700_000_000 * SECOND),
+            apps: Apps::default(),
         }),
         vars: FlowVars::EMPTY,
         is_blocked: false,
