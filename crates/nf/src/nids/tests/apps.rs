@@ -30,6 +30,12 @@ fn streams_keep_what_their_first_data_show() {
     http.server(b"HTTP/1.1 200 x");
     http.client(b"GET /x");
     check(&http.frames, &[(4, "http"), (5, "http"), (6, "http")]);
+    // Data in which no rule finds anything are judged too.
+    let mut quiet = talk(8080);
+    quiet.client(b"GE");
+    quiet.client(b"T / HTTP");
+    quiet.server(b"x");
+    check(&quiet.frames, &[(5, "http")]);
     let mut other = talk(8080);
     other.client(b"0123456789 0123456789 x");
     other.server(b"0123456789 x");
