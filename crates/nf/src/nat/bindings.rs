@@ -4,77 +4,38 @@
 //! All bindings of a class have the same idle time, so its list is in order of expiry, and the
 //! expired are at its head. [`Bindings::advance`] takes them out before anything else is done at a
 //! time: no look-up or allocation ever meets an expired one, whether or not anything swept before.
-//! What is worth little is besides in the list of its [`Kind`], from the one used longest ago: the head of the longest of
-//! them gives way where there is no place, or no port, for a new one.
+//! Those that are worth little also lie in the list of their [`Kind`], from the one used longest
+//! ago. The head of the longest of these lists gives way where there is no place, or no port, for a
+//! new binding.
+//!
+//! A binding's first packet in a second puts it at the end of its lists. It moves there later,
+//! together with others ([`Bindings::move_used`]), but before anything looks at a list or adds to
+//! one. So the order is as if it moved at once, and the misses of neighbours overlap.
 
 use std::time::Duration;
 
-use warpline_packet::{Instant, Shard, prefetch_all};
+use warpline_packet::{Instant, Shard, prefetch};
 
 use super::Refusal;
+use super::addresses::Endpoint;
+use super::binding::{Binding, Class, Kind, Outside, Upper};
 use super::config::Config;
 use super::index::Index;
 use super::key::{Key, Protocol};
+use super::list::{Links, List, NONE};
 use super::ports::{Ports, Wanted};
+use super::remotes::{Other, Remotes};
 use crate::keyed::HashKey;
 use crate::sources::Sources;
 use crate::tables::fullest;
 
-/// What a binding's idle time depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Udp,
-    Established,
-    Transitory,
-    Icmp,
-}
-
-impl Class {
-    pub(super) const COUNT: usize = 4;
-}
-
-/// What may give way to a new binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// TCP whose connections were answered, and are reset or closed, or open anew.
-    Closing,
-    /// TCP without an answer.
-    HalfOpen,
-    /// UDP without an answer.
-    Udp,
-    Icmp,
-}
-
-impl Kind {
-    /// In the order in which they give way where there are as many, with what is counted then.
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Closing, "evicted_closing"),
-        (Self::HalfOpen, "evicted_half_open"),
-        (Self::Udp, "evicted_udp"),
-        (Self::Icmp, "evicted_icmp"),
-    ];
-
-    fn of(binding: &Binding) -> Option<Self> {
-        match (binding.class, binding.is_answered) {
-            (Class::Transitory, true) => Some(Self::Closing),
-            (Class::Transitory, false) => Some(Self::HalfOpen),
-            (Class::Udp, false) => Some(Self::Udp),
-            (Class::Icmp, _) => Some(Self::Icmp),
-            (Class::Established, _) | (Class::Udp, true) => None,
-        }
-    }
-
-    const fn protocol(self) -> Protocol {
-        match self {
-            Self::Closing | Self::HalfOpen => Protocol::Tcp,
-            Self::Udp => Protocol::Udp,
-            Self::Icmp => Protocol::Icmp,
-        }
-    }
-}
-
 /// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
 const YIELDING: usize = 2 * Kind::ALL.len();
+
+/// Bindings that were used and move together.
+const USED_MAX: usize = 32;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// What a binding is looked for by, before it is: the index, and the hash there.
 #[derive(Clone, Copy, Debug)]
@@ -83,96 +44,24 @@ pub(super) enum Sought {
     Outside(u32),
 }
 
-/// An outside endpoint of a protocol; its address by the number in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outside {
-    pub(super) version: u8,
-    pub(super) protocol: Protocol,
-    pub(super) address: u64,
-    pub(super) port: u16,
-}
-
-impl Outside {
-    fn hash(&self, key: HashKey) -> u32 {
-        let Self { version, protocol, address, port } = *self;
-        let endpoint = u128::from(address) << 16 | u128::from(port);
-        key.of([endpoint, 0], (protocol as u64) << 8 | u64::from(version))
-    }
-}
-
-/// A binding.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Binding {
-    pub(super) key: Key,
-    expires: u64,
-    previous: u32,
-    next: u32,
-    /// The neighbours in the list of its kind.
-    older: u32,
-    newer: u32,
-    /// The number of its outside address in the pool.
-    pub(super) outside: u64,
-    /// Its outside port.
-    pub(super) port: u16,
-    class: Class,
-    /// Whether a packet came in by it.
-    is_answered: bool,
-    /// The place of the list of its kind; [`NOT_YIELDING`] where it is in none.
-    yielding: u8,
-}
-
-const NOT_YIELDING: u8 = u8::MAX;
-const _: () = assert!(size_of::<Binding>() == 80);
-
-const NONE: u32 = u32::MAX;
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-
-const UNUSED: Binding = Binding {
-    key: Key::UNUSED,
-    expires: 0,
-    previous: NONE,
-    next: NONE,
-    older: NONE,
-    newer: NONE,
-    outside: 0,
-    port: 0,
-    class: Class::Udp,
-    is_answered: false,
-    yielding: NOT_YIELDING,
-};
-
-#[derive(Clone, Copy)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-/// Bindings of one kind and version, from the one used longest ago.
-#[derive(Clone, Copy)]
-struct Yielding {
-    oldest: u32,
-    newest: u32,
-    len: u32,
-}
-
-impl Binding {
-    /// Its outside endpoint.
-    fn outside_endpoint(&self) -> Outside {
-        let Key { version, protocol, .. } = self.key;
-        Outside { version, protocol, address: self.outside, port: self.port }
-    }
-}
-
 /// The bindings of a shard.
 pub(super) struct Bindings {
     slab: Vec<Binding>,
+    /// By binding, where addresses may be of IPv6.
+    uppers: Vec<Upper>,
+    /// So many remotes of each binding as do not lie in it.
+    others: Vec<Other>,
+    others_each: usize,
+    capacity: usize,
     free: u32,
     by_inside: Index,
     by_outside: Index,
     hash_key: HashKey,
     ports: Ports,
     lists: [List; Class::COUNT],
-    yielding: [Yielding; YIELDING],
+    yielding: [List; YIELDING],
+    /// Bindings that were used first in their second, in that order, and did not move since.
+    used: Vec<u32>,
     timeouts: [Duration; Class::COUNT],
     sources: Option<Sources>,
     now: Instant,
@@ -184,6 +73,19 @@ pub(super) struct Bindings {
     pub(super) expired: u64,
     /// By kind.
     evicted: [u64; Kind::ALL.len()],
+}
+
+fn by_class(binding: &mut Binding) -> &mut Links {
+    &mut binding.by_class
+}
+
+fn by_kind(binding: &mut Binding) -> &mut Links {
+    &mut binding.by_kind
+}
+
+/// The list of a binding's kind, if that gives way.
+fn yielding_place(binding: &Binding) -> Option<usize> {
+    binding.kind().map(|kind| 2 * kind as usize + usize::from(binding.is_v6()))
 }
 
 impl Bindings {
@@ -199,19 +101,21 @@ impl Bindings {
 
     pub(super) fn new(config: &Config, shard: Shard) -> Self {
         let capacity = shard.share(config.bindings);
-        let mut slab = vec![UNUSED; capacity];
-        for (number, binding) in slab.iter_mut().enumerate() {
-            binding.next = if number + 1 < capacity { number as u32 + 1 } else { NONE };
-        }
+        let others_each = config.remotes - 1;
         Self {
-            slab,
-            free: if capacity > 0 { 0 } else { NONE },
+            slab: Vec::with_capacity(capacity),
+            uppers: Vec::with_capacity(if config.has_v6 { capacity } else { 0 }),
+            others: vec![[0; 4]; capacity * others_each],
+            others_each,
+            capacity,
+            free: NONE,
             by_inside: Index::new(capacity),
             by_outside: Index::new(capacity),
             hash_key: HashKey::new(),
             ports: Ports::new(config.ports, shard, &config.outside, capacity),
-            lists: [List { head: NONE, tail: NONE }; Class::COUNT],
-            yielding: [Yielding { oldest: NONE, newest: NONE, len: 0 }; YIELDING],
+            lists: [List::EMPTY; Class::COUNT],
+            yielding: [List::EMPTY; YIELDING],
+            used: Vec::with_capacity(USED_MAX),
             sources: Sources::new(capacity, config.per_source),
             timeouts: config.timeouts,
             now: Instant::ZERO,
@@ -227,11 +131,6 @@ impl Bindings {
     /// How many bindings gave way, by name.
     pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Kind::ALL.iter().map(|&(_, name)| name).zip(self.evicted)
-    }
-
-    /// How many there may be.
-    pub(super) fn capacity(&self) -> usize {
-        self.slab.len()
     }
 
     /// How many there are.
@@ -261,14 +160,15 @@ impl Bindings {
 
     #[cold]
     fn reclaim(&mut self) {
+        self.move_used();
         self.due = u64::MAX;
         for class in 0..Class::COUNT {
-            while let Some(binding) = self.slab.get(self.lists[class].head as usize) {
+            while let Some(binding) = self.slab.get(self.lists[class].oldest() as usize) {
                 if binding.expires > self.now.as_nanos() {
                     self.due = self.due.min(binding.expires);
                     break;
                 }
-                self.end(self.lists[class].head);
+                self.end(self.lists[class].oldest());
                 self.expired += 1;
             }
         }
@@ -276,29 +176,30 @@ impl Bindings {
 
     fn end(&mut self, number: u32) {
         self.unlink(number);
-        self.unlist(number);
         let binding = &self.slab[number as usize];
-        let (key, outside) = (binding.key, binding.outside_endpoint());
+        let (key, outside) = (binding.key(self.upper(number)), binding.outside_endpoint());
         if let Some(sources) = &mut self.sources {
             sources.remove(key.version, key.inside_address());
         }
         self.by_inside.remove(key.hash(self.hash_key), number);
         self.by_outside.remove(outside.hash(self.hash_key), number);
         self.ports.release(&outside);
-        self.slab[number as usize].next = self.free;
+        self.slab[number as usize].by_class.free(self.free);
         self.free = number;
         self.len -= 1;
     }
 
-    /// Ends the binding that gives way, of all or of those that have ports like `key`, where there is one.
+    /// Ends the binding that gives way, of all or of those that have ports like `key`.
+    /// `None` where there is none.
     fn evict(&mut self, like: Option<&Key>) -> Option<()> {
+        self.move_used();
         let fits = |place: usize| {
             let (kind, v6) = (Kind::ALL[place / 2].0, place % 2 == 1);
             like.is_none_or(|key| (kind.protocol(), v6) == (key.protocol, key.version == 6))
         };
         let lists = self.yielding.iter().enumerate().filter(|&(place, _)| fits(place));
-        let place = fullest(lists.map(|(place, list)| (place, list.len)))?;
-        self.end(self.yielding[place].oldest);
+        let place = fullest(lists.map(|(place, list)| (place, list.len())))?;
+        self.end(self.yielding[place].oldest());
         self.evicted[place / 2] += 1;
         Some(())
     }
@@ -306,6 +207,26 @@ impl Bindings {
     /// The binding called `number`.
     pub(super) fn get(&self, number: u32) -> &Binding {
         &self.slab[number as usize]
+    }
+
+    /// The inside endpoint of the binding called `number`.
+    #[inline]
+    pub(super) fn inside(&self, number: u32) -> Endpoint {
+        self.slab[number as usize].inside(self.upper(number))
+    }
+
+    /// The remotes of the binding called `number`.
+    #[inline]
+    pub(super) fn remotes(&mut self, number: u32) -> Remotes<'_> {
+        let (at, each) = (number as usize, self.others_each);
+        let binding = &mut self.slab[at];
+        let upper = if binding.is_v6() { self.uppers.get_mut(at) } else { None };
+        Remotes { binding, upper, others: &mut self.others[at * each..][..each] }
+    }
+
+    fn upper(&self, number: u32) -> Option<&Upper> {
+        let at = number as usize;
+        if self.slab[at].is_v6() { self.uppers.get(at) } else { None }
     }
 
     fn index_of(&self, sought: &Sought) -> (&Index, u32) {
@@ -322,20 +243,20 @@ impl Bindings {
         index.fetch(hash);
     }
 
-    /// Asks for the binding that is named there, once that is at hand, and gives its number. It is probably the one.
+    /// Asks for the binding that is named there, once that is at hand. It is probably the one.
     #[inline]
-    pub(super) fn fetch_next(&self, sought: &Sought) -> Option<u32> {
+    pub(super) fn fetch_next(&self, sought: &Sought) {
         let (index, hash) = self.index_of(sought);
         let number = index.glance(hash);
-        prefetch_all(self.slab.get(number as usize)?);
-        Some(number)
+        self.slab.get(number as usize).into_iter().for_each(prefetch);
+        self.uppers.get(number as usize).into_iter().for_each(prefetch);
     }
 
     /// The number of the binding with this key.
     #[inline]
     pub(super) fn find(&self, key: &Key) -> Option<u32> {
         self.by_inside
-            .find(key.hash(self.hash_key), |number| self.slab[number as usize].key == *key)
+            .find(key.hash(self.hash_key), |number| self.get(number).is_of(key, self.upper(number)))
     }
 
     /// The number of the binding that has this outside port.
@@ -359,20 +280,13 @@ impl Bindings {
                 self.take_port(&key, config).ok_or(Refusal::PortsExhausted)?
             }
         };
-        if self.free == NONE && self.evict(None).is_none() {
+        if self.len == self.capacity && self.evict(None).is_none() {
             self.ports.release(&outside);
             return Err(Refusal::TableFull);
         }
-        let number = self.free;
-        let class = match key.protocol {
-            Protocol::Tcp => Class::Transitory,
-            Protocol::Udp => Class::Udp,
-            Protocol::Icmp => Class::Icmp,
-        };
-        self.free = self.slab[number as usize].next;
-        let (address, port) = (outside.address, outside.port);
-        self.slab[number as usize] = Binding { key, outside: address, port, class, ..UNUSED };
-        self.link(number, class);
+        let number = self.place(&key, Binding::new(&key, &outside));
+        self.move_used();
+        self.link(number, Class::first(key.protocol));
         self.by_inside.insert(key.hash(self.hash_key), number);
         self.by_outside.insert(outside.hash(self.hash_key), number);
         if let Some(sources) = &mut self.sources {
@@ -384,6 +298,24 @@ impl Bindings {
         Ok(number)
     }
 
+    /// Puts a binding in a free place.
+    fn place(&mut self, key: &Key, binding: Binding) -> u32 {
+        let number = if self.free == NONE { self.slab.len() as u32 } else { self.free };
+        match self.slab.get_mut(number as usize) {
+            Some(place) => {
+                self.free = place.by_class.newer();
+                *place = binding;
+            }
+            None => self.slab.push(binding),
+        }
+        if binding.is_v6() {
+            let len = self.uppers.len().max(number as usize + 1);
+            self.uppers.resize(len, Upper::default());
+            self.uppers[number as usize] = Upper::of(key);
+        }
+        number
+    }
+
     /// A free outside port for a binding with this key, taken.
     fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
         let wanted = Wanted {
@@ -393,7 +325,7 @@ impl Bindings {
             hash: key.hash(config.port_key),
             // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
             // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
-            like: (key.protocol == Protocol::Udp).then_some(key.inside_port),
+            like: (key.protocol == Protocol::Udp).then_some(key.inside().port),
         };
         self.ports.take(&wanted)
     }
@@ -401,8 +333,10 @@ impl Bindings {
     /// A packet came in by the binding.
     #[inline]
     pub(super) fn answer(&mut self, number: u32) {
-        if !self.slab[number as usize].is_answered {
-            self.slab[number as usize].is_answered = true;
+        if !self.slab[number as usize].is_answered() {
+            self.move_used();
+            self.unlist(number);
+            self.slab[number as usize].answer();
             self.enlist(number);
         }
     }
@@ -410,72 +344,74 @@ impl Bindings {
     /// The binding was used just now and is of this class.
     #[inline]
     pub(super) fn refresh(&mut self, number: u32, class: Class) {
-        // All that refresh it in one second agree on its expiry, so that it moves in its list, and
-        // touches the memory of its neighbours there, once a second.
-        let binding = &self.slab[number as usize];
-        if binding.class == class && binding.expires == self.expiry(class) {
-            return;
+        // All that refresh it in one second agree on its expiry, so it moves once a second.
+        let expires = self.expiry(class);
+        let binding = &mut self.slab[number as usize];
+        if binding.class != class {
+            self.move_used();
+            self.unlink(number);
+            self.link(number, class);
+        } else if binding.expires != expires {
+            binding.expires = expires;
+            if self.used.len() == USED_MAX {
+                self.move_used();
+            }
+            self.used.push(number);
         }
-        self.unlink(number);
-        self.link(number, class);
+    }
+
+    /// Moves the bindings that were used to the ends of their lists, in the order of their use.
+    #[inline]
+    fn move_used(&mut self) {
+        if !self.used.is_empty() {
+            self.move_all_used();
+        }
+    }
+
+    #[inline(never)]
+    fn move_all_used(&mut self) {
+        for &number in &self.used {
+            let binding = &self.slab[number as usize];
+            let neighbours = [binding.by_class, binding.by_kind].into_iter().flat_map(Links::both);
+            let neighbours = neighbours.filter_map(|at| self.slab.get(at as usize));
+            neighbours.for_each(prefetch);
+        }
+        for at in 0..self.used.len() {
+            let number = self.used[at];
+            let list = &mut self.lists[self.slab[number as usize].class as usize];
+            list.remove(&mut self.slab, by_class, number);
+            list.append(&mut self.slab, by_class, number);
+            self.unlist(number);
+            self.enlist(number);
+        }
+        self.used.clear();
     }
 
     fn unlink(&mut self, number: u32) {
-        let Binding { previous, next, class, .. } = self.slab[number as usize];
-        let list = &mut self.lists[class as usize];
-        match previous {
-            NONE => list.head = next,
-            _ => self.slab[previous as usize].next = next,
-        }
-        match next {
-            NONE => list.tail = previous,
-            _ => self.slab[next as usize].previous = previous,
-        }
+        let class = self.slab[number as usize].class;
+        self.lists[class as usize].remove(&mut self.slab, by_class, number);
+        self.unlist(number);
     }
 
     fn link(&mut self, number: u32, class: Class) {
         let expires = self.expiry(class);
-        let list = &mut self.lists[class as usize];
-        let previous = core::mem::replace(&mut list.tail, number);
-        match previous {
-            NONE => list.head = number,
-            _ => self.slab[previous as usize].next = number,
-        }
-        let binding = &mut self.slab[number as usize];
-        (binding.previous, binding.next) = (previous, NONE);
-        (binding.class, binding.expires) = (class, expires);
         self.due = self.due.min(expires);
+        let binding = &mut self.slab[number as usize];
+        (binding.class, binding.expires) = (class, expires);
+        self.lists[class as usize].append(&mut self.slab, by_class, number);
         self.enlist(number);
     }
 
     /// Puts a binding at the end of the list of its kind.
     fn enlist(&mut self, number: u32) {
-        self.unlist(number);
-        let Some(kind) = Kind::of(&self.slab[number as usize]) else { return };
-        let place = 2 * kind as usize + usize::from(self.slab[number as usize].key.version == 6);
-        let list = &mut self.yielding[place];
-        let older = core::mem::replace(&mut list.newest, number);
-        list.len += 1;
-        match older {
-            NONE => list.oldest = number,
-            _ => self.slab[older as usize].newer = number,
+        if let Some(place) = yielding_place(&self.slab[number as usize]) {
+            self.yielding[place].append(&mut self.slab, by_kind, number);
         }
-        let binding = &mut self.slab[number as usize];
-        (binding.older, binding.newer, binding.yielding) = (older, NONE, place as u8);
     }
 
     fn unlist(&mut self, number: u32) {
-        let Binding { older, newer, yielding, .. } = self.slab[number as usize];
-        let Some(list) = self.yielding.get_mut(usize::from(yielding)) else { return };
-        list.len -= 1;
-        match older {
-            NONE => list.oldest = newer,
-            _ => self.slab[older as usize].newer = newer,
+        if let Some(place) = yielding_place(&self.slab[number as usize]) {
+            self.yielding[place].remove(&mut self.slab, by_kind, number);
         }
-        match newer {
-            NONE => list.newest = older,
-            _ => self.slab[newer as usize].older = older,
-        }
-        self.slab[number as usize].yielding = NOT_YIELDING;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpline_packet::{AddressBlocks, InsideKey, Prefix};
 
 use super::addresses::{Overlap, Pool, PortRange, overlaps};
-use super::bindings::Class;
+use super::binding::Class;
 use super::rules;
 use crate::keyed::HashKey;
 use crate::{Key, Resources, Section};

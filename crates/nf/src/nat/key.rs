@@ -23,30 +23,13 @@ impl Protocol {
 /// depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    inside: Address,
-    remote: Address,
-    pub(super) inside_port: u16,
-    remote_port: u16,
+    inside: Endpoint,
+    remote: Endpoint,
     pub(super) protocol: Protocol,
     pub(super) version: u8,
 }
 
-/// An address that is aligned like a word: a binding has no room for padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(Rust, packed(8))]
-struct Address(u128);
-
 impl Key {
-    /// Of no binding.
-    pub(super) const UNUSED: Self = Self {
-        inside: Address(0),
-        remote: Address(0),
-        inside_port: 0,
-        remote_port: 0,
-        protocol: Protocol::Tcp,
-        version: 0,
-    };
-
     pub(super) fn new(
         version: u8,
         protocol: Protocol,
@@ -59,26 +42,35 @@ impl Key {
             Dependence::AddressDependent => (remote.address, 0),
             Dependence::AddressAndPortDependent => (remote.address, remote.port),
         };
-        let Endpoint { address, port } = inside;
-        let (inside, remote) = (Address(address), Address(remote));
-        Self { inside, remote, inside_port: port, remote_port, protocol, version }
+        let remote = Endpoint { address: remote, port: remote_port };
+        Self::of(version, protocol, inside, remote)
+    }
+
+    /// With so much of the remote as the mapping depends on.
+    pub(super) fn of(version: u8, protocol: Protocol, inside: Endpoint, remote: Endpoint) -> Self {
+        Self { inside, remote, protocol, version }
     }
 
     /// The inside address.
     pub(super) fn inside_address(&self) -> u128 {
-        self.inside.0
+        self.inside.address
     }
 
     /// The inside endpoint.
     pub(super) fn inside(&self) -> Endpoint {
-        Endpoint { address: self.inside.0, port: self.inside_port }
+        self.inside
+    }
+
+    /// So much of the remote as the mapping depends on.
+    pub(super) fn remote(&self) -> Endpoint {
+        self.remote
     }
 
     /// Where its binding is looked for in a table of this key, or where its outside port is.
     pub(super) fn hash(&self, key: HashKey) -> u32 {
-        let ports = u64::from(self.inside_port) << 16 | u64::from(self.remote_port);
+        let ports = u64::from(self.inside.port) << 16 | u64::from(self.remote.port);
         let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
-        key.of([self.inside.0, self.remote.0], ports << 16 ^ kind)
+        key.of([self.inside.address, self.remote.address], ports << 16 ^ kind)
     }
 
     /// A hash of the inside address alone, without a key: hosts keep their outside address by it, from run to run too.

@@ -3,6 +3,7 @@
 #![doc = include_str!("manual.md")]
 
 pub(crate) mod addresses;
+mod binding;
 mod bindings;
 mod config;
 mod content;
@@ -12,6 +13,7 @@ pub(crate) mod index;
 mod iptables_rules;
 pub(crate) mod kernels;
 pub(crate) mod key;
+mod list;
 mod nft_rules;
 mod port_bitmaps;
 mod ports;

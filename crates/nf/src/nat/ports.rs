@@ -6,9 +6,10 @@
 use warpline_packet::{SHARDS, Shard};
 
 use super::addresses::{Pool, PortRange};
-use super::bindings::Outside;
+use super::binding::Outside;
 use super::index::{Index, scale};
 use super::key::Protocol;
+use super::list::{Links, List, NONE};
 use super::port_bitmaps::{NO_BITMAP, PortBitmaps};
 use crate::keyed::HashKey;
 
@@ -48,9 +49,8 @@ struct Set {
     /// Ports that are taken: at least one.
     used: u32,
     group: u8,
-    /// The neighbours in the list of sets with free ports.
-    older: u32,
-    newer: u32,
+    /// In the list of sets with free ports.
+    links: Links,
 }
 
 /// The sets of a group.
@@ -59,12 +59,9 @@ struct Group {
     addresses: u128,
     /// Sets without a free port.
     full: u128,
-    /// Of sets with free ports, the one that has been so for longest, and the last one.
-    oldest: u32,
-    newest: u32,
+    /// Sets with free ports, from the one that has been so for longest.
+    usable: List,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// Which ports of the shard are taken.
 pub(super) struct Ports {
@@ -93,7 +90,7 @@ impl Ports {
         let (sets, bitmaps) = (most(pairs), most(pairs * blocks as u128));
         let group = |version| {
             let addresses = pool.len(version);
-            Group { addresses, full: 0, oldest: NONE, newest: NONE }
+            Group { addresses, full: 0, usable: List::EMPTY }
         };
         Self {
             first: range.first() + (shard.index() * block) as u16,
@@ -162,8 +159,8 @@ impl Ports {
         };
         let in_turn = group.addresses.min(TRIED_IN_TURN);
         let oldest = || {
-            let set = self.sets.get(group.oldest as usize)?;
-            Some((set.address, group.oldest))
+            let oldest = group.usable.oldest();
+            Some((self.sets.get(oldest as usize)?.address, oldest))
         };
         let near = (0..in_turn).find_map(after);
         near.or_else(oldest).or_else(|| (in_turn..group.addresses).find_map(after))
@@ -217,7 +214,7 @@ impl Ports {
 
     /// Makes a set. Its caller takes a port of it at once.
     fn open(&mut self, address: u64, group: usize) -> u32 {
-        let made = Set { address, used: 0, group: group as u8, older: NONE, newer: NONE };
+        let made = Set { address, used: 0, group: group as u8, links: Links::UNUSED };
         let set = match self.free.pop() {
             Some(set) => set,
             None => {
@@ -237,26 +234,12 @@ impl Ports {
     /// Puts a set at the end of the list of those with free ports.
     fn enlist(&mut self, set: u32) {
         let group = &mut self.groups[usize::from(self.sets[set as usize].group)];
-        let older = core::mem::replace(&mut group.newest, set);
-        match older {
-            NONE => group.oldest = set,
-            _ => self.sets[older as usize].newer = set,
-        }
-        let own = &mut self.sets[set as usize];
-        (own.older, own.newer) = (older, NONE);
+        group.usable.append(&mut self.sets, |set| &mut set.links, set);
     }
 
     fn unlist(&mut self, set: u32) {
-        let Set { older, newer, group, .. } = self.sets[set as usize];
-        let group = &mut self.groups[usize::from(group)];
-        match older {
-            NONE => group.oldest = newer,
-            _ => self.sets[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => group.newest = older,
-            _ => self.sets[newer as usize].older = older,
-        }
+        let group = &mut self.groups[usize::from(self.sets[set as usize].group)];
+        group.usable.remove(&mut self.sets, |set| &mut set.links, set);
     }
 }
 

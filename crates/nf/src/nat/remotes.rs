@@ -1,12 +1,9 @@
 //! Whom a binding has sent to: a few remotes for each binding, with the state of their connection.
-//!
-//! Most bindings have one remote, so the first of each lies apart, two in a cache line. The others are read only where
-//! there are some.
 
-use warpline_packet::prefetch;
 use warpline_packet::wire::tcp;
 
 use super::addresses::Endpoint;
+use super::binding::{Binding, Upper};
 use super::config::Dependence;
 
 /// What was seen of a TCP connection.
@@ -23,18 +20,14 @@ pub(super) enum Way {
 }
 
 /// A remote that a binding has sent to.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Remote {
-    address: u128,
+    pub(super) address: u128,
     /// Until when it may send, in nanoseconds; 0 for an unused place.
-    expires: u64,
-    port: u16,
-    seen: u8,
-    /// In the first place of a binding: how many others were used since the binding was made.
-    others: u8,
+    pub(super) expires: u64,
+    pub(super) port: u16,
+    pub(super) seen: u8,
 }
-
-const _: () = assert!(size_of::<Remote>() == 32);
 
 impl Remote {
     /// Whether packets went both ways and the connection was not closed since.
@@ -63,59 +56,64 @@ impl Remote {
     }
 }
 
-/// The remotes of all bindings of a shard, by the binding's number. Places are used from the first on.
-pub(super) struct Remotes {
-    /// Places of a binding besides its first.
-    others_each: usize,
-    firsts: Vec<Remote>,
-    others: Vec<Remote>,
+/// A remote that is not its binding's first: two words of address, expiry, port and flags.
+/// Unused places are zeros, whose memory was never touched.
+pub(super) type Other = [u64; 4];
+
+impl Remote {
+    fn from_other([high, low, expires, rest]: Other) -> Self {
+        let address = u128::from(high) << 64 | u128::from(low);
+        Self { address, expires, port: rest as u16, seen: (rest >> 16) as u8 }
+    }
+
+    fn to_other(self) -> Other {
+        let Self { address, expires, port, seen } = self;
+        [(address >> 64) as u64, address as u64, expires, u64::from(port) | u64::from(seen) << 16]
+    }
 }
 
-impl Remotes {
-    /// Room for `each` remotes, 1 to 64, of each of `bindings` bindings.
-    pub(super) fn new(bindings: usize, each: usize) -> Self {
-        let others_each = each.saturating_sub(1);
-        let unused = |len| vec![Remote::default(); len];
-        Self { others_each, firsts: unused(bindings), others: unused(bindings * others_each) }
-    }
+/// The remotes of a binding. The first lies in it. The others have places of their own, which are
+/// read only once they are used.
+pub(super) struct Remotes<'a> {
+    pub(super) binding: &'a mut Binding,
+    /// Where the binding is of IPv6.
+    pub(super) upper: Option<&'a mut Upper>,
+    pub(super) others: &'a mut [Other],
+}
 
-    /// The places of a binding that were used, in their order.
-    fn of(&self, binding: u32) -> impl Iterator<Item = &Remote> {
-        let first = &self.firsts[binding as usize];
-        let others = &self.others[binding as usize * self.others_each..][..first.others.into()];
-        core::iter::once(first).chain(others)
-    }
-
-    /// Place `at` of a binding.
-    fn place_mut(&mut self, binding: u32, at: usize) -> &mut Remote {
-        match at.checked_sub(1) {
-            None => &mut self.firsts[binding as usize],
-            Some(other) => &mut self.others[binding as usize * self.others_each + other],
+impl Remotes<'_> {
+    fn get(&self, at: usize) -> Remote {
+        match at {
+            0 => self.binding.first(self.upper.as_deref()),
+            _ => Remote::from_other(self.others[at - 1]),
         }
     }
 
-    /// Asks for the first remote of a binding.
-    #[inline]
-    pub(super) fn fetch(&self, binding: u32) {
-        self.firsts.get(binding as usize).into_iter().for_each(prefetch);
+    fn set(&mut self, at: usize, remote: &Remote) {
+        match at {
+            0 => self.binding.set_first(self.upper.as_deref_mut(), remote),
+            _ => {
+                self.others[at - 1] = remote.to_other();
+                self.binding.others = self.binding.others.max(at as u8);
+            }
+        }
     }
 
-    /// Forgets those of a binding that was made anew.
-    pub(super) fn clear(&mut self, binding: u32) {
-        self.firsts[binding as usize] = Remote::default();
+    /// Those that were used.
+    fn used(&self) -> impl Iterator<Item = Remote> {
+        (0..=usize::from(self.binding.others)).map(|at| self.get(at))
+    }
+
+    fn position(&self, remote: Endpoint, now: u64) -> Option<usize> {
+        self.used()
+            .position(|r| r.expires > now && (r.address, r.port) == (remote.address, remote.port))
     }
 
     /// Whether `remote` may send to the binding at `now`.
-    pub(super) fn permits(
-        &self,
-        binding: u32,
-        remote: Endpoint,
-        filtering: Dependence,
-        now: u64,
-    ) -> bool {
+    pub(super) fn permits(&self, remote: Endpoint, filtering: Dependence, now: u64) -> bool {
         let known = |port: bool| {
             let is = |r: &Remote| r.address == remote.address && (!port || r.port == remote.port);
-            self.of(binding).any(|r| r.expires > now && is(r))
+            self.used().any(|r| r.expires > now && is(&r))
         };
         match filtering {
             Dependence::EndpointIndependent => true,
@@ -126,60 +124,45 @@ impl Remotes {
 
     /// The remote, remembered until `expires`. Where there is no room, the one that would end first
     /// makes it.
-    pub(super) fn remember(&mut self, binding: u32, remote: Endpoint, now: u64, expires: u64) {
-        let place = self.place(binding, remote, now);
-        place.expires = expires;
+    pub(super) fn remember(&mut self, remote: Endpoint, now: u64, expires: u64) {
+        let (at, own) = self.place(remote, now);
+        self.set(at, &Remote { expires, ..own });
     }
 
-    fn place(&mut self, binding: u32, remote: Endpoint, now: u64) -> &mut Remote {
-        let at = self.position(binding, remote, now).unwrap_or_else(|| {
-            let at = self.first_to_end(binding, now);
-            let Endpoint { address, port } = remote;
-            let first = &mut self.firsts[binding as usize];
-            first.others = first.others.max(at as u8);
-            let others = if at == 0 { first.others } else { 0 };
-            *self.place_mut(binding, at) = Remote { address, port, others, ..Remote::default() };
-            at
-        });
-        self.place_mut(binding, at)
-    }
-
-    /// The place of a remote that is remembered.
-    fn position(&self, binding: u32, remote: Endpoint, now: u64) -> Option<usize> {
-        let is = |r: &Remote| (r.address, r.port) == (remote.address, remote.port);
-        self.of(binding).position(|r| r.expires > now && is(r))
-    }
-
-    /// The place for another remote: the first that is not in use, or else that of the one that would end first.
-    fn first_to_end(&self, binding: u32, now: u64) -> usize {
-        let ends = self.of(binding).map(|r| if r.expires > now { r.expires } else { 0 });
-        let used = 1 + usize::from(self.firsts[binding as usize].others);
-        let unused = (used <= self.others_each).then_some(0);
-        let ends = ends.chain(unused).enumerate();
-        ends.min_by_key(|&(_, ends)| ends).map_or(0, |(at, _)| at)
+    /// The place of a remote, and what lies there or will.
+    fn place(&self, remote: Endpoint, now: u64) -> (usize, Remote) {
+        if let Some(at) = self.position(remote, now) {
+            return (at, self.get(at));
+        }
+        let Endpoint { address, port } = remote;
+        let new = Remote { address, expires: 0, port, seen: 0 };
+        let ends = |own: Remote| if own.expires > now { own.expires } else { 0 };
+        let first = self.used().map(ends).enumerate().min_by_key(|&(_, ends)| ends);
+        let unused = usize::from(self.binding.others) + 1;
+        match first {
+            Some((at, ends)) if ends == 0 || unused > self.others.len() => (at, new),
+            _ => (unused, new),
+        }
     }
 
     /// Follows a TCP segment. Says whether any connection of the binding is established now;
     /// `None` where a segment came in from a remote that is not remembered.
     pub(super) fn follow(
         &mut self,
-        binding: u32,
         remote: Endpoint,
         flags: u16,
         way: Way,
         times: SegmentTimes,
     ) -> Option<bool> {
         let now = times.now;
-        let place = match way {
-            Way::Out => self.place(binding, remote, now),
-            Way::In => {
-                let at = self.position(binding, remote, now)?;
-                self.place_mut(binding, at)
-            }
+        let (at, mut own) = match way {
+            Way::Out => self.place(remote, now),
+            Way::In => self.position(remote, now).map(|at| (at, self.get(at)))?,
         };
-        place.follow(flags, way);
-        place.expires = if place.is_established() { times.established } else { times.transitory };
-        Some(self.of(binding).any(|r| r.expires > now && r.is_established()))
+        own.follow(flags, way);
+        own.expires = if own.is_established() { times.established } else { times.transitory };
+        self.set(at, &own);
+        Some(self.used().any(|r| r.expires > now && r.is_established()))
     }
 }
 
@@ -194,43 +177,84 @@ pub(super) struct SegmentTimes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::binding::Outside;
+    use super::super::key::{Key, Protocol};
     use super::*;
 
     const TIMES: SegmentTimes = SegmentTimes { now: 10, established: 1000, transitory: 100 };
 
     fn at(port: u16) -> Endpoint {
-        Endpoint { address: 7, port }
+        Endpoint { address: 7 << 100 | 7, port }
+    }
+
+    /// A new binding of IPv6.
+    fn unused() -> (Binding, Upper) {
+        let key = Key::of(6, Protocol::Tcp, at(1), at(0));
+        let outside = Outside { version: 6, protocol: Protocol::Tcp, address: 0, port: 9 };
+        (Binding::new(&key, &outside), Upper::of(&key))
+    }
+
+    /// Does something with the remotes of a new binding that has places for some others.
+    fn with<R>(others: &mut [Other], work: impl FnOnce(Remotes<'_>) -> R) -> R {
+        let (mut binding, mut upper) = unused();
+        work(Remotes { binding: &mut binding, upper: Some(&mut upper), others })
     }
 
     #[test]
     fn a_connection_opens_and_closes() {
-        let mut remotes = Remotes::new(2, 2);
-        let mut follow = |flags, way| remotes.follow(1, at(80), flags, way, TIMES);
-        assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), None, "not sent to yet");
-        assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
-        assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), Some(true));
-        assert_eq!(follow(tcp::flags::FIN | tcp::flags::ACK, Way::In), Some(true), "half closed");
-        assert_eq!(follow(tcp::flags::FIN | tcp::flags::ACK, Way::Out), Some(false));
-        assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
-        assert_eq!(follow(tcp::flags::ACK, Way::In), Some(true), "anew");
-        assert_eq!(follow(tcp::flags::RST, Way::In), Some(false));
-        assert_eq!(follow(tcp::flags::ACK, Way::Out), Some(true), "the reset wasn't taken");
+        for is_first in [true, false] {
+            with(&mut [[0; 4]; 1], |mut remotes| {
+                if !is_first {
+                    remotes.remember(at(81), 10, 11);
+                }
+                let mut follow = |flags, way| remotes.follow(at(80), flags, way, TIMES);
+                assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), None, "not sent to");
+                assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
+                assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), Some(true));
+                let fin = tcp::flags::FIN | tcp::flags::ACK;
+                assert_eq!(follow(fin, Way::In), Some(true), "half closed");
+                assert_eq!(follow(fin, Way::Out), Some(false));
+                assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
+                assert_eq!(follow(tcp::flags::ACK, Way::In), Some(true), "anew");
+                assert_eq!(follow(tcp::flags::RST, Way::In), Some(false));
+                assert_eq!(follow(tcp::flags::ACK, Way::Out), Some(true), "the reset wasn't taken");
+            });
+        }
     }
 
     #[test]
     fn the_first_to_end_makes_room() {
-        let mut remotes = Remotes::new(1, 2);
-        remotes.remember(0, at(1), 10, 100);
-        remotes.remember(0, at(2), 10, 50);
-        remotes.remember(0, at(3), 10, 60);
-        let permits = |port| remotes.permits(0, at(port), Dependence::AddressAndPortDependent, 10);
-        assert_eq!([1, 2, 3].map(permits), [true, false, true]);
-        assert!(!remotes.permits(0, at(3), Dependence::AddressAndPortDependent, 60));
-        assert!(remotes.permits(0, at(9), Dependence::AddressDependent, 60));
-        assert!(remotes.permits(0, at(9), Dependence::EndpointIndependent, 600));
+        with(&mut [[0; 4]; 1], |mut remotes| {
+            remotes.remember(at(1), 10, 100);
+            remotes.remember(at(2), 10, 50);
+            remotes.remember(at(3), 10, 60);
+            let permits = |port| remotes.permits(at(port), Dependence::AddressAndPortDependent, 10);
+            assert_eq!([1, 2, 3].map(permits), [true, false, true]);
+            assert!(!remotes.permits(at(3), Dependence::AddressAndPortDependent, 60));
+            assert!(remotes.permits(at(9), Dependence::AddressDependent, 60));
+            assert!(remotes.permits(at(9), Dependence::EndpointIndependent, 600));
+        });
     }
 
-    /// As [`Remotes`] says, in one plain list for each binding: port and expiry, by place.
+    #[test]
+    fn places_that_were_never_used_count_for_nothing() {
+        let left = Remote { address: at(5).address, expires: 99, port: 5, seen: INBOUND_SEEN };
+        with(&mut [left.to_other(); 3], |mut remotes| {
+            assert!(
+                !remotes.permits(at(5), Dependence::AddressDependent, 10),
+                "of an ended binding"
+            );
+            assert_eq!(remotes.follow(at(1), tcp::flags::SYN, Way::Out, TIMES), Some(false));
+            remotes.remember(at(2), 10, 50);
+            assert_eq!(remotes.binding.others, 1);
+            assert_eq!(
+                remotes.get(1),
+                Remote { address: at(2).address, expires: 50, port: 2, seen: 0 }
+            );
+        });
+    }
+
+    /// In one plain list for each binding: port and expiry, by place.
     struct Plain(Vec<Vec<(u16, u64)>>);
 
     impl Plain {
@@ -255,21 +279,30 @@ mod tests {
         #[test]
         fn places_are_used_as_in_a_plain_list(
             each in 1..6_usize,
-            uses in proptest::collection::vec((0..2_usize, 1..8_u16, 0..4_u64, 0..30_u64, 0..20_u8), 1..80),
+            uses in proptest::collection::vec(
+                (0..2_usize, 1..8_u16, 0..4_u64, 0..30_u64, 0..20_u8), 1..80),
         ) {
-            let (mut remotes, mut plain) = (Remotes::new(2, each), Plain(vec![vec![(0, 0); each]; 2]));
+            let (new, upper) = unused();
+            let (mut bindings, mut uppers) = ([new; 2], [upper; 2]);
+            let mut others = [vec![[0; 4]; each - 1], vec![[0; 4]; each - 1]];
+            let mut plain = Plain(vec![vec![(0, 0); each]; 2]);
             let mut now = 1;
             for (binding, port, later, lasts, kind) in uses {
                 now += later;
                 if kind == 0 {
-                    remotes.clear(binding as u32);
+                    (bindings[binding], uppers[binding]) = (new, upper);
                     plain.0[binding].fill((0, 0));
                 }
-                remotes.remember(binding as u32, at(port), now, now + lasts);
                 plain.remember(binding, port, now, now + lasts);
-                for (binding, places) in plain.0.iter().enumerate() {
-                    let dependence = Dependence::AddressAndPortDependent;
-                    let permits = |port| remotes.permits(binding as u32, at(port), dependence, now);
+                for (number, places) in plain.0.iter().enumerate() {
+                    let upper = Some(&mut uppers[number]);
+                    let others = &mut others[number];
+                    let mut own = Remotes { binding: &mut bindings[number], upper, others };
+                    if number == binding {
+                        own.remember(at(port), now, now + lasts);
+                    }
+                    let permits =
+                        |port| own.permits(at(port), Dependence::AddressAndPortDependent, now);
                     let known = |port| places.iter().any(|&(own, ends)| own == port && ends > now);
                     for port in 1..8 {
                         proptest::prop_assert_eq!(permits(port), known(port));
@@ -277,5 +310,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn remotes_go_to_words_and_back() {
+        let remote =
+            Remote { address: u128::MAX - 5, expires: u64::MAX - 1, port: 0xfffe, seen: 0xf };
+        assert_eq!(Remote::from_other(remote.to_other()), remote);
     }
 }

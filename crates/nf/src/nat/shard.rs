@@ -7,13 +7,14 @@ use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use super::Refusal;
 use super::addresses::Endpoint;
-use super::bindings::{Bindings, Class, Outside, Sought};
+use super::binding::{Class, Outside};
+use super::bindings::{Bindings, Sought};
 use super::config::{Config, Dependence};
 use super::content::{Content, Flow, content};
 use super::fragments::Fragments;
 use super::icmp::Quote;
 use super::key::{Key, Protocol};
-use super::remotes::{Remotes, SegmentTimes, Way};
+use super::remotes::{SegmentTimes, Way};
 use super::translate::{Action, Rewrite, Words};
 use crate::{Before, Emit};
 
@@ -25,7 +26,6 @@ pub(super) struct NatShard {
     config: Arc<Config>,
     words: Words,
     bindings: Bindings,
-    remotes: Remotes,
     fragments: Fragments,
     counts: Counts,
 }
@@ -49,10 +49,8 @@ enum Course {
 
 impl NatShard {
     pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
-        let bindings = Bindings::new(config, shard);
         Self {
-            remotes: Remotes::new(bindings.capacity(), config.remotes),
-            bindings,
+            bindings: Bindings::new(config, shard),
             fragments: Fragments::new(shard, config.fragment_key),
             config: Arc::clone(config),
             words,
@@ -182,9 +180,7 @@ impl NatShard {
         if !flow.opens {
             return Err(Refusal::NoBinding);
         }
-        let number = self.bindings.create(key, &self.config)?;
-        self.remotes.clear(number);
-        Ok(number)
+        self.bindings.create(key, &self.config)
     }
 
     /// Keeps a binding that has sent to `remote`. RFC 4787, REQ-6: "The NAT mapping Refresh
@@ -205,7 +201,8 @@ impl NatShard {
         };
         if self.config.filtering != Dependence::EndpointIndependent {
             let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
-            self.remotes.remember(number, Endpoint { port, ..remote }, now, expiry);
+            let remote = Endpoint { port, ..remote };
+            self.bindings.remotes(number).remember(remote, now, expiry);
         }
         self.bindings.refresh(number, class);
     }
@@ -216,7 +213,7 @@ impl NatShard {
             established: self.bindings.expiry(Class::Established),
             transitory: self.bindings.expiry(Class::Transitory),
         };
-        let established = self.remotes.follow(number, remote, flags, way, times);
+        let established = self.bindings.remotes(number).follow(remote, flags, way, times);
         let class = match established {
             Some(true) => Class::Established,
             Some(false) => Class::Transitory,
@@ -261,12 +258,12 @@ impl NatShard {
             }
             Content::Error => (self.inbound_error(packet, address)?, Action::ErrorIn),
         };
-        Ok(Rewrite { action, to: self.bindings.get(number).key.inside() })
+        Ok(Rewrite { action, to: self.bindings.inside(number) })
     }
 
     /// The binding that an error from outside is about. RFC 5508, REQ-4: "the NAT device MUST NOT
     /// refresh or delete the NAT Session".
-    fn inbound_error(&self, packet: &PacketMut<'_>, address: u64) -> Result<u32, Refusal> {
+    fn inbound_error(&mut self, packet: &PacketMut<'_>, address: u64) -> Result<u32, Refusal> {
         let quote = quote(packet)?;
         // What left of an echo is a request.
         let left = quote.asks || quote.protocol != Protocol::Icmp;
@@ -280,11 +277,11 @@ impl NatShard {
     }
 
     /// The binding of an outside endpoint, if `remote` may send to it.
-    fn permitted(&self, outside: &Outside, remote: Endpoint) -> Result<u32, Refusal> {
+    fn permitted(&mut self, outside: &Outside, remote: Endpoint) -> Result<u32, Refusal> {
         let found = self.bindings.find_outside(outside);
         let number = found.ok_or(Refusal::NoBinding)?;
         let now = self.bindings.now().as_nanos();
-        let permits = self.remotes.permits(number, remote, self.config.filtering, now);
+        let permits = self.bindings.remotes(number).permits(remote, self.config.filtering, now);
         if permits { Ok(number) } else { Err(Refusal::Filtered) }
     }
 }
@@ -304,8 +301,7 @@ impl Before for NatShard {
         let picks = if self.bindings.len() > NEAR { picks } else { &[] };
         for &pick in picks {
             let sought = self.sought(&batch.packet(pick.into()));
-            let number = sought.and_then(|sought| self.bindings.fetch_next(&sought));
-            number.into_iter().for_each(|number| self.remotes.fetch(number));
+            sought.iter().for_each(|sought| self.bindings.fetch_next(sought));
         }
     }
 

@@ -41,6 +41,30 @@ enum Step {
     Wait {
         seconds: u64,
     },
+    /// To so many whole seconds after this one, and some nanoseconds more or less. A binding that
+    /// was used in this second, and is idle for as long, ends then.
+    Edge {
+        seconds: u64,
+        nanos: i64,
+    },
+}
+
+/// Steps around the ends of idle times, of few bindings that fill their table: most refresh one.
+fn edge_step() -> impl Strategy<Value = Step> {
+    let flags =
+        || prop_oneof![3 => Just(0x10_u8), 2 => Just(0x02), 1 => Just(0x11), 1 => Just(0x04)];
+    let ends = || prop_oneof![Just(59), Just(60), Just(240), Just(300), Just(7440)];
+    let seconds = prop_oneof![4 => Just(0_u64), 5 => ends()];
+    prop_oneof![
+        24 => (0..2_u8, 0..8_u8, 0..3_u8, 0..4_u8, flags()).prop_map(
+            |(host, port, remote, kind, flags)| {
+                Step::Out { host, port, remote, kind, flags, len: 0 }
+            }
+        ),
+        2 => (any::<usize>(), 0..4_u8, flags())
+            .prop_map(|(to, from, flags)| Step::Reply { to, from, flags, len: 0 }),
+        1 => (seconds, -1..2_i64).prop_map(|(seconds, nanos)| Step::Edge { seconds, nanos }),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -170,6 +194,11 @@ impl Run {
                 self.came.extend(self.model.inbound(&datagram, now, &out));
             }
             Step::Wait { seconds } => self.now += seconds * SECOND,
+            Step::Edge { seconds, nanos } => {
+                let edge = (now / SECOND + 1 + seconds) * SECOND;
+                self.now = edge.saturating_add_signed(nanos).max(now);
+                return;
+            }
         }
         self.now += 1_000_000;
     }
@@ -183,6 +212,43 @@ fn keys(model: &Model, scarce: bool) -> String {
         model.inbound_refresh,
         if scarce { "ports = \"2000-2063\"\nbindings = 192" } else { "bindings = 8192" },
     )
+}
+
+/// Takes the steps, and compares counters with the model and outcomes with those in other batches.
+fn agree(keys: &str, model: Model, v6: bool, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (left, came, inputs, outcomes) = Default::default();
+    let harness = nat(keys);
+    let steering = Steering::serving(harness.function().state_key());
+    let mut run = Run { harness, steering, model, v6, now: SECOND, left, came, inputs, outcomes };
+    for step in steps {
+        run.step(step);
+    }
+    let now = Instant::from_nanos(run.now);
+    run.harness.tick(now);
+    run.model.expire(run.now);
+    prop_assert_eq!(run.harness.counter("bindings"), run.model.len());
+    let (created, expired) = (run.harness.counter("created"), run.harness.counter("expired"));
+    let mut evicted = 0;
+    for name in ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"] {
+        let expected = run.model.evicted.get(name).copied().unwrap_or(0);
+        prop_assert_eq!(run.harness.counter(name), expected, "{}", name);
+        evicted += expected;
+    }
+    prop_assert_eq!(created - expired - evicted, run.model.len());
+
+    // The same, whatever the batches, and whether or not ticks come between them.
+    for (size, ticks) in [(1, true), (7, false), (256, true)] {
+        let mut again = nat(keys);
+        let mut outcomes = Vec::new();
+        for inputs in run.inputs.chunks(size) {
+            if ticks {
+                again.tick(inputs[0].timestamp);
+            }
+            outcomes.extend(again.process(inputs));
+        }
+        prop_assert_eq!(&outcomes, &run.outcomes, "batches of {}, ticks {}", size, ticks);
+    }
+    Ok(())
 }
 
 proptest! {
@@ -202,38 +268,23 @@ proptest! {
         model.per_source = if bounded { 4 } else { usize::MAX };
         let bound = if bounded { "\nper_source_max = 4" } else { "" };
         let keys = keys(&model, scarce) + bound;
-        let (left, came, inputs, outcomes) = Default::default();
-        let harness = nat(&keys);
-        let steering = Steering::serving(harness.function().state_key());
-        let mut run = Run { harness, steering, model, v6, now: SECOND, left, came, inputs, outcomes };
-        for step in &steps {
-            run.step(step);
-        }
-        let now = Instant::from_nanos(run.now);
-        run.harness.tick(now);
-        run.model.expire(run.now);
-        prop_assert_eq!(run.harness.counter("bindings"), run.model.len());
-        let (created, expired) = (run.harness.counter("created"), run.harness.counter("expired"));
-        let mut evicted = 0;
-        for name in ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"] {
-            let expected = run.model.evicted.get(name).copied().unwrap_or(0);
-            prop_assert_eq!(run.harness.counter(name), expected, "{}", name);
-            evicted += expected;
-        }
-        prop_assert_eq!(created - expired - evicted, run.model.len());
+        agree(&keys, model, v6, &steps)?;
+    }
 
-        // The same, whatever the batches, and whether or not ticks come between them.
-        for (size, ticks) in [(1, true), (7, false), (256, true)] {
-            let mut again = nat(&keys);
-            let mut outcomes = Vec::new();
-            for inputs in run.inputs.chunks(size) {
-                if ticks {
-                    again.tick(inputs[0].timestamp);
-                }
-                outcomes.extend(again.process(inputs));
-            }
-            prop_assert_eq!(&outcomes, &run.outcomes, "batches of {}, ticks {}", size, ticks);
-        }
+    /// Bindings of a full shard, used in the same and in other seconds, to the nanosecond of their
+    /// end.
+    #[test]
+    fn bindings_end_and_give_way_as_in_the_model(
+        steps in proptest::collection::vec(edge_step(), 100..500),
+        (filtering, v6, refresh) in (0..3_usize, any::<bool>(), any::<bool>()),
+        places in prop_oneof![Just(6_usize), Just(12), Just(48)],
+    ) {
+        let mut model = Model::new(Depends::Both, Depends::ALL[filtering], refresh);
+        model.outside = outside();
+        model.ports = 1024..=65535;
+        (model.places, model.ports_per_shard) = (places, 1008);
+        let keys = keys(&model, false).replace("8192", &(64 * places).to_string());
+        agree(&keys, model, v6, &steps)?;
     }
 
     /// Packets cut, overwritten and snapped: no panic, and no inside source gets out.
@@ -313,7 +364,7 @@ fn some_frame(step: &Step, v6: bool) -> Option<Vec<u8>> {
             let whole = Datagram::new(inside, far, body(1, port, 80, 0, false));
             return Some(whole.fragments(8)[usize::from(port % 2)].clone());
         }
-        Step::Wait { .. } => return None,
+        Step::Wait { .. } | Step::Edge { .. } => return None,
     };
     Some(datagram.frame())
 }
