@@ -155,9 +155,10 @@ impl<'a> Emit<'a> {
     }
 
     fn make(&mut self, cause: &Arrival, bytes: &[u8], goes_on: bool) -> Option<usize> {
-        let mut arrival = Arrival { wire_len: bytes.len() as u32, ..*cause };
+        let (wire_len, shard) = (bytes.len() as u32, self.shard.index() as u8);
+        let mut arrival = Arrival { wire_len, shard, ..*cause };
         if let Some(tick) = self.tick {
-            (arrival.ingress, arrival.shard) = (tick.ingress, self.shard.index() as u8);
+            arrival.ingress = tick.ingress;
         }
         if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress, goes_on) {
             return None;

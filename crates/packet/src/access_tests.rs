@@ -87,7 +87,7 @@ const READS: &[Deed] = &[
     (&[Field::Verdict], |p| see(p.verdict())),
     (&[Field::Verdict], |p| see(p.reason())),
     (&[Field::Verdict], |p| see(p.settled_by())),
-    (&[Field::Timestamp, Field::Shard, Field::FlowHash], |p| see(p.arrival())),
+    (&[Field::Timestamp, Field::Ingress, Field::Len], |p| see(p.arrival())),
     (&[Field::L3Offset, Field::Kind], |p| see(p.headers())),
     (&[Field::Ttl, Field::IpChecksum], |p| see(p.decrement_ttl())),
     (&[Field::EthType, Field::IpLen, Field::TcpFlags], |p| p.reparse()),

@@ -349,6 +349,12 @@ impl FieldSet {
         Self(self.0 | other.0)
     }
 
+    /// The fields of this set that `other` lacks.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether `field` is in the set.
     #[inline(always)]
     pub const fn contains(self, field: Field) -> bool {

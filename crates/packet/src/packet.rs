@@ -442,7 +442,8 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.batch.table.column(DroppedBy)[self.index]
     }
 
-    /// What ingress knows of it, to make a packet that it causes.
+    /// What ingress knows of it, for a packet that it causes. Shard and flow hash are 0: the made
+    /// packet gets its own.
     pub fn arrival(&self) -> Arrival {
         Arrival {
             timestamp: self.timestamp(),
@@ -451,8 +452,8 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
             wire_len: self.wire_len() as u32,
             link: self.link(),
             interface: self.interface(),
-            shard: self.shard(),
-            flow_hash: self.flow_hash(),
+            shard: 0,
+            flow_hash: 0,
         }
     }
 

@@ -103,10 +103,13 @@ const READS: FieldSet = FieldSet::of(&[
 ]);
 const STATELESS: Access =
     Access::run_only(ReadWrite::new(READS, FieldSet::EMPTY.with(Field::Verdict)));
+/// Fields that give a later fragment's offset. Only `run` reads them.
+const PLACED: FieldSet = FieldSet::of(&[Field::IpFragment, Field::IpOptions]);
 /// Tracking reads the identifier of an echo and the packet that an error quotes.
 const TRACKED: Access = Access {
     before: ReadWrite::new(
         READS
+            .without(PLACED)
             .with(Field::Timestamp)
             .with(Field::PayloadOffset)
             .with(Field::IcmpIdent)

@@ -104,7 +104,7 @@ const CHANGED: FieldSet = FieldSet::CARRIED.union(FieldSet::HEADERS).union(Field
     Field::Remainder,
 ]));
 const ACCESS: Access = Access {
-    before: ReadWrite::new(PLACED.union(FieldSet::CARRIED).with(Field::FlowHash), FieldSet::EMPTY),
+    before: ReadWrite::new(PLACED.with(Field::Payload).with(Field::FlowHash), FieldSet::EMPTY),
     ..Access::run_only(ReadWrite::new(
         PLACED.union(CHANGED).union(FieldSet::PARSED),
         CHANGED.with(Field::Verdict),

@@ -17,6 +17,22 @@ pub(super) const ASKED: FieldSet = FieldSet::of(&[
     Field::Payload,
 ]);
 
+/// Fields that reassembly reads. Its fragments carry ESP or UDP, and it computes the header
+/// checksum.
+pub(super) const OF_FRAGMENTS: FieldSet = FieldSet::FRAME.without(FieldSet::of(&[
+    Field::IpChecksum,
+    Field::TcpSeq,
+    Field::TcpAck,
+    Field::TcpFlags,
+    Field::TcpWindow,
+    Field::TcpUrgent,
+    Field::TcpOptions,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IcmpIdent,
+    Field::IcmpSeq,
+]));
+
 /// What says how long a packet is once it is sealed, and whether it may be cut on its way.
 const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::IpFragment]);
 
@@ -25,29 +41,29 @@ const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 /// An estimate of how many packets are flagged at least: those that are opened again, and those that are too big.
 const FLAGGED_SHARE_LEAST: f32 = 0.01;
 
-/// Of a gateway with `words`. `reassembles`: datagrams are put together; `answers`: ICMP errors are made; `with_selectors` is the
-/// share of packets that come by SAs with selectors.
+/// Of a gateway with `words`; `run` writes only `outcome` of them. `reassembles`: datagrams are put
+/// together; `answers`: ICMP errors are made; `with_selectors` is the share of packets that come by
+/// SAs with selectors.
 pub(super) const fn of(
-    words: FieldSet,
+    (words, outcome): (FieldSet, FieldSet),
     reassembles: bool,
     answers: bool,
     with_selectors: f32,
 ) -> Access {
     let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
     // A datagram that was put together is another frame: to replace one is not to write its fields.
+    let asked = ASKED.union(MEASURED).union(FieldSet::HEADERS);
     let reads = match reassembles {
-        true => BYTES,
-        false => ASKED.union(MEASURED).union(FieldSet::HEADERS),
+        true => asked.union(OF_FRAGMENTS).union(FieldSet::GEOMETRY),
+        false => asked,
     };
-    let written = settles.union(words);
     // Frames of packets that are not flagged are left alone behind the cipher.
     let counted =
         FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp, Field::Verdict]);
-    let cause = FieldSet::of(&[Field::Ingress, Field::FlowHash, Field::Shard]);
-    let reads_flagged = if answers { BYTES.union(cause) } else { BYTES };
+    let reads_flagged = if answers { BYTES.with(Field::Ingress) } else { BYTES };
     Access {
-        before: ReadWrite::new(reads.with(Field::Timestamp), written),
-        run: ReadWrite::new(BYTES.union(words), BYTES.union(written)),
+        before: ReadWrite::new(reads.with(Field::Timestamp), settles.union(words)),
+        run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
         after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
         // What is opened again, what an SA's selectors are asked about, and what is told of.
         after_flagged: ReadWrite::new(reads_flagged, BYTES),

@@ -77,7 +77,7 @@ pub const DEFINITION: Definition = Definition {
         "nonce-state",
         "misplaced",
     ],
-    access: access::of(FieldSet::EMPTY, true, true, 0.0),
+    access: access::of((FieldSet::EMPTY, FieldSet::EMPTY), true, true, 0.0),
     build,
 };
 
@@ -276,7 +276,8 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
         }
     };
     let (reassembles, answers) = (options.reassembly > 0, options.icmp.is_some());
-    let access = access::of(words.fields(), reassembles, answers, share_with_selectors(&tables));
+    let own = (words.fields(), words.outcome());
+    let access = access::of(own, reassembles, answers, share_with_selectors(&tables));
     Some(Box::new(Ipsec {
         key: OwnKey(Arc::new(Peers(Arc::clone(&tables)))),
         tables,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use warpline_packet::wire::ipv4;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard, prefetch};
 
-use super::access::ASKED;
+use super::access::{ASKED, OF_FRAGMENTS};
 use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::nonce_state::Reserve;
@@ -91,7 +91,8 @@ impl Sealer {
             states,
             retired: Carried::default(),
             reassembly: (options.reassembly > 0).then(|| {
-                Reassembly::new(shard.share(options.reassembly).max(1), options.frame_len_max())
+                let datagrams = shard.share(options.reassembly).max(1);
+                Reassembly::new(datagrams, options.frame_len_max()).reading(OF_FRAGMENTS)
             }),
             bypassed: 0,
             keepalives: 0,

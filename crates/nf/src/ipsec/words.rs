@@ -85,6 +85,11 @@ impl Words {
         FieldSet::of(&self.all().map(ScratchWord::field))
     }
 
+    /// The one of them that `run` writes.
+    pub(super) fn outcome(&self) -> FieldSet {
+        FieldSet::of(&[self.what.field()])
+    }
+
     /// The word that says what is to be done, and those of the number's halves.
     pub(super) fn all(&self) -> [ScratchWord; 3] {
         [self.what, self.low, self.high]

@@ -70,7 +70,6 @@ const ACCESS: Access = Access {
             Field::Timestamp,
             Field::Ingress,
             Field::FlowHash,
-            Field::Shard,
         ])),
         FieldSet::of(&[Field::Verdict]),
     ),

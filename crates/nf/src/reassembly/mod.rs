@@ -13,7 +13,7 @@
 
 use core::time::Duration;
 
-use warpline_packet::{Instant, Packet};
+use warpline_packet::{FieldSet, Instant, Packet};
 
 mod bits;
 mod datagram;
@@ -44,6 +44,8 @@ pub struct Reassembly {
     /// Whether the time begins anew with each fragment.
     prolongs: bool,
     by_vlan: bool,
+    /// The fields of fragments that it reads.
+    reads: FieldSet,
     /// The latest time that was told.
     now: Instant,
     counters: Counters,
@@ -114,6 +116,7 @@ impl Reassembly {
             timeouts: [TIMEOUT_V4, TIMEOUT_V6],
             prolongs: false,
             by_vlan: false,
+            reads: FieldSet::FRAME,
             now: Instant::ZERO,
             counters: Counters::default(),
         }
@@ -133,6 +136,14 @@ impl Reassembly {
         Self { prolongs: true, ..own }
     }
 
+    /// Reads only these fields. The caller promises that its fragments lack the others, or that
+    /// reassembly overwrites them.
+    #[must_use]
+    pub fn reading(mut self, reads: FieldSet) -> Self {
+        self.reads = reads;
+        self
+    }
+
     /// Whether fragments in different VLANs are of different datagrams.
     #[must_use]
     pub fn by_vlan(mut self, by_vlan: bool) -> Self {
@@ -147,16 +158,17 @@ impl Reassembly {
         self
     }
 
-    /// Takes a fragment in, at its own time. Reads the whole frame.
+    /// Takes a fragment in, at its own time. Reads the whole frame, or the fields of
+    /// [`Reassembly::reading`].
     pub fn take(&mut self, packet: &Packet<'_>) -> Taken<'_> {
         if !piece::is_fragment(packet) {
             return Taken::Whole;
         }
         self.counters.fragments += 1;
         self.expire(packet.timestamp());
-        let Some(mut piece) = Piece::read(packet) else { return self.malformed() };
+        let Some(mut piece) = Piece::read(packet, self.reads) else { return self.malformed() };
         if self.by_vlan {
-            piece.key.vlans = packet.headers().vlan_ids(packet.frame());
+            piece.key.vlans = packet.headers().vlan_ids(packet.frame_for(self.reads));
         }
         if !piece.is_regular() && !self.amend(&mut piece) {
             return self.malformed();

@@ -1,7 +1,7 @@
 //! What one fragment says: which datagram it is of, and what of it it holds (RFC 791, 3.1; RFC 8200, 4.5).
 
 use warpline_packet::wire::{ip_protocol, ipv4::Ipv4, ipv6, ipv6::Ipv6};
-use warpline_packet::{Flags, Malformed, Packet};
+use warpline_packet::{FieldSet, Flags, Malformed, Packet};
 
 use crate::keyed::HashKey;
 
@@ -63,10 +63,11 @@ pub(super) struct Head<'a> {
 
 impl<'a> Piece<'a> {
     /// What a fragment says; `None` where it lies or was cut.
-    pub(super) fn read(packet: &'a Packet<'_>) -> Option<Self> {
+    pub(super) fn read(packet: &'a Packet<'_>, reads: FieldSet) -> Option<Self> {
+        let frame = packet.frame_for(reads);
         match packet.version() {
-            4 => Self::read_v4(packet),
-            6 => Self::read_v6(packet),
+            4 => Self::read_v4(packet, frame),
+            6 => Self::read_v6(packet, frame),
             _ => None,
         }
     }
@@ -82,8 +83,9 @@ impl<'a> Piece<'a> {
         self.data = &self.data[..self.data.len() / UNIT * UNIT];
     }
 
-    fn read_v4(packet: &'a Packet<'_>) -> Option<Self> {
-        let (l3, bytes) = (packet.l3_offset(), packet.ip_packet());
+    fn read_v4(packet: &Packet<'_>, frame: &'a [u8]) -> Option<Self> {
+        let l3 = packet.l3_offset();
+        let bytes = frame.get(l3..packet.ip_end())?;
         let ip = Ipv4::new_checked(bytes).ok()?;
         let (header_len, total_len) = (ip.header_len(), ip.packet_len(bytes.len()));
         Some(Self {
@@ -99,12 +101,13 @@ impl<'a> Piece<'a> {
             offset: ip.fragment_offset(),
             more: ip.more_fragments(),
             data: bytes.get(header_len..total_len)?,
-            head: Head { bytes: packet.frame().get(..l3 + header_len)?, l3, next: None },
+            head: Head { bytes: frame.get(..l3 + header_len)?, l3, next: None },
         })
     }
 
-    fn read_v6(packet: &'a Packet<'_>) -> Option<Self> {
-        let (l3, bytes) = (packet.l3_offset(), packet.ip_packet());
+    fn read_v6(packet: &Packet<'_>, frame: &'a [u8]) -> Option<Self> {
+        let l3 = packet.l3_offset();
+        let bytes = frame.get(l3..packet.ip_end())?;
         let ip = Ipv6::new_checked(bytes).ok()?;
         let fragment = ip.extensions().ok()?.fragment?;
         // RFC 8200, 4.5: a first fragment without the upper-layer header is discarded.
@@ -126,11 +129,7 @@ impl<'a> Piece<'a> {
             offset: fragment.offset.into(),
             more: fragment.more,
             data: bytes.get(fragment.at + FRAGMENT_HEADER_LEN..ip.packet_len(bytes.len()))?,
-            head: Head {
-                bytes: packet.frame().get(..l3 + fragment.at)?,
-                l3,
-                next: Some((next_at, next)),
-            },
+            head: Head { bytes: frame.get(..l3 + fragment.at)?, l3, next: Some((next_at, next)) },
         })
     }
 }

@@ -109,8 +109,6 @@ const ACCESS: Access = Access {
             Field::Len,
             Field::Timestamp,
             Field::Ingress,
-            Field::FlowHash,
-            Field::Shard,
             Field::Verdict,
         ])),
         FieldSet::EMPTY,
