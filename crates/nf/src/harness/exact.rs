@@ -26,7 +26,7 @@ use super::{Harness, Input, Moment, Outcome};
 use crate::Report;
 
 /// Packets of a batch.
-const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 const PHASES: [Phase; 3] = [Phase::Before, Phase::Run, Phase::After];
 

@@ -1,6 +1,6 @@
 //! Packets that make functions read what captures rarely have: options, extension headers,
 //! fragments, ICMP errors with quotes, traffic classes, tunnels, ports of IKE, frames with trailers
-//! and tags.
+//! and tags. Some go to each host, for functions that read a packet only at their own address.
 //!
 //! [`Hosts`] are the addresses and ports that a chain's files and packets name, so that
 //! translators, balancers and policies find something of theirs. [`probes`] makes the packets,
@@ -9,6 +9,7 @@
 
 mod answers;
 mod build;
+mod each_host;
 mod hosts;
 
 use warpline_packet::wire::ip_protocol as ip;
@@ -34,6 +35,7 @@ pub fn probes(hosts: &Hosts, rounds: usize, start: Instant) -> Vec<Input> {
     for round in 0..rounds {
         maker.round(round % 3 == 2);
     }
+    [false, true].into_iter().for_each(|is_v6| maker.to_each_host(is_v6));
     maker.made
 }
 
@@ -122,8 +124,14 @@ impl Maker {
     }
 
     fn push_frame(&mut self, bytes: Vec<u8>, link: LinkType) {
+        let wire_len = bytes.len();
+        self.push_cut(bytes, link, wire_len);
+    }
+
+    /// A frame that had so many bytes on the wire.
+    fn push_cut(&mut self, bytes: Vec<u8>, link: LinkType, wire_len: usize) {
         self.nanos += STEP_NANOS;
-        let (timestamp, wire_len) = (Instant::from_nanos(self.nanos), bytes.len() as u32);
+        let (timestamp, wire_len) = (Instant::from_nanos(self.nanos), wire_len as u32);
         self.made.push(Input { bytes, timestamp, wire_len, link });
     }
 

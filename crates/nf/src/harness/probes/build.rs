@@ -152,7 +152,12 @@ pub(super) fn without_len(packet: &Packet, is_jumbo: bool) -> Vec<u8> {
         }
         return bytes;
     }
-    bytes[2..4].fill(0);
+    with_len(bytes, 0)
+}
+
+/// An IPv4 packet whose header says another length.
+pub(super) fn with_len(mut bytes: Vec<u8>, len: u16) -> Vec<u8> {
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
     bytes[10..12].fill(0);
     let header_len = usize::from(bytes[0] & 15) * 4;
     let sum = checksum::checksum(&bytes[..header_len]).to_be_bytes();

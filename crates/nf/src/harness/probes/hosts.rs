@@ -10,12 +10,17 @@ use crate::harness::Input;
 pub(super) const ADDRESSES_MAX: usize = 48;
 pub(super) const PORTS_MAX: usize = 48;
 
+/// Most addresses, and most ports, that are paired with each other.
+pub(super) const NAMED_MAX: usize = 16;
+
 /// Whom probes are from and for.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     pub(super) v4: BTreeSet<Ipv4Addr>,
     pub(super) v6: BTreeSet<Ipv6Addr>,
     pub(super) ports: BTreeSet<u16>,
+    /// Those that files name, of either version.
+    named: BTreeSet<IpAddr>,
 }
 
 impl Hosts {
@@ -25,7 +30,12 @@ impl Hosts {
         for word in text.split(|c| !is_of_word(c)).filter(|word| !word.is_empty()) {
             let (address, len) = word.split_once('/').unwrap_or((word, ""));
             match address.trim_matches(':').parse().or_else(|_| address.parse()) {
-                Ok(address) => self.add_network(address, len.parse().ok()),
+                Ok(address) => {
+                    self.add_network(address, len.parse().ok());
+                    if len.is_empty() {
+                        self.named.insert(address);
+                    }
+                }
                 Err(_) => word.split([':', '.', '/']).for_each(|part| self.add_port(part)),
             }
         }
@@ -86,7 +96,13 @@ impl Hosts {
         let v6 = self.v6.iter().map(|&one| IpAddr::from(one));
         let of = |version| strangers.into_iter().filter(move |one| one.is_ipv4() == version);
         let ports = [22, 53, 80, 443, 500, 4500, 40_000].into_iter().chain(self.ports.clone());
+        let named = |is_v4: bool| {
+            let own = self.named.iter().copied().filter(move |one| one.is_ipv4() == is_v4);
+            own.take(NAMED_MAX).collect()
+        };
         Choices {
+            named_v4: named(true),
+            named_v6: named(false),
             v4: v4.chain(of(true)).collect(),
             v6: v6.chain(of(false)).collect(),
             ports: ports.collect(),
@@ -98,5 +114,8 @@ impl Hosts {
 pub(super) struct Choices {
     pub(super) v4: Vec<IpAddr>,
     pub(super) v6: Vec<IpAddr>,
+    /// Single addresses that files name.
+    pub(super) named_v4: Vec<IpAddr>,
+    pub(super) named_v6: Vec<IpAddr>,
     pub(super) ports: Vec<u16>,
 }
