@@ -267,6 +267,7 @@ pub(crate) const ESN: [Form; 2] = [
 pub(crate) const WIDE: &[Form] = &[
     form("firewall-messages", "firewall", "rules = 'message-rules'\nnon_ip = 'accept'", &[]),
     form("firewall-replies", "firewall", "rules = 'tracking-rules'\nestablished = true", &[]),
+    form("firewall-codes", "firewall", "rules = 'code-rules'\nestablished = true", &[]),
     form("balancer-wide", "load_balancer", "services = 'wide-services'", &[]),
     form("balancer-ipip-wide", "load_balancer", "services = 'wide-services'\nmode = 'ipip'", &[]),
     form(
@@ -276,6 +277,7 @@ pub(crate) const WIDE: &[Form] = &[
         &[],
     ),
     form("sensor-numbers", "nids", "rules = 'number-rules'", &[]),
+    form("sensor-of-frames", "nids", "rules = 'esp-rules'\npacket = 2048", &[]),
     form("compress-to", "ipcomp", "mode = 'compress'\nto = ['198.51.100.0/25']", &[]),
     form(
         "seal-natt",
@@ -285,6 +287,8 @@ pub(crate) const WIDE: &[Form] = &[
         &[],
     ),
     form("open-natt", "ipsec", "sas = 'sas-natt-in'\ndefault = 'bypass'\nreassembly = 0", &[]),
+    form("open-natt-pieces", "ipsec", "sas = 'sas-natt-in'\ndefault = 'bypass'", &[]),
+    form("seal-messages", "ipsec", "sas = 'sas-natt-out'\npolicies = 'policies-messages'", &[]),
 ];
 
 /// Functions whose tables are as small as they may be.
@@ -466,6 +470,18 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "tracking-rules",
         "accept established\naccept tcp flags syn/syn,ack from any to any\naccept udp from any to any\n\
         accept icmp,icmpv6 from any to any\n",
+    ),
+    (
+        "code-rules",
+        "accept established\naccept icmp type echo-request code 0 from any to any\n\
+        accept icmpv6 type echo-request code 0 from any to any\n",
+    ),
+    ("esp-rules", "alert ip any any -> any any (msg:\"esp\"; ip_proto:50; sid:1;)\n"),
+    (
+        "policies-messages",
+        "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\nprotocol = 'icmp'\n\
+        src_ports = '8'\ndst_ports = '0'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'n'\n",
     ),
     (
         "wide-services",

@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::harness::exact::look_at;
+use warpline_nf::harness::exact::{BATCH, look_at};
 use warpline_nf::harness::probes::{Hosts, answers, probes};
 use warpline_nf::harness::{self, Harness, Outcome};
 use warpline_nf::{After, Before, Emit, Emits, Function, Growth, Report, State};
+use warpline_packet::wire::checksum;
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Shard, StateKey, Verdict,
 };
 
 use super::exact_access::inputs;
-use crate::common::forms::{ESN, FILES, FORMS, Form, WIDE};
+use crate::common::forms::{ESN, FILES, FORMS, Form, SEAL_ESN_EDGE, WIDE};
 use crate::common::real::chain_of;
 
 /// A function that says less of itself than it does; no accessor checks it.
@@ -63,55 +64,38 @@ impl Function for Silent {
     }
 }
 
-struct SilentBefore(Box<dyn Before>);
+/// A half of a state whose work no accessor checks.
+macro_rules! silent_half {
+    ($name:ident, $half:ident, $work:ident) => {
+        struct $name(Box<dyn $half>);
 
-impl Before for SilentBefore {
-    fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        batch.leave_phase();
-        self.0.before(batch, picks, emit);
-    }
+        impl $half for $name {
+            fn $work(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+                batch.leave_phase();
+                self.0.$work(batch, picks, emit);
+            }
 
-    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        self.0.handle_timeout(now, emit);
-    }
+            fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
+                self.0.handle_timeout(now, emit);
+            }
 
-    fn finish(&mut self, emit: &mut Emit<'_>) {
-        self.0.finish(emit);
-    }
+            fn finish(&mut self, emit: &mut Emit<'_>) {
+                self.0.finish(emit);
+            }
 
-    fn close(&mut self, report: &mut dyn Report) {
-        self.0.close(report);
-    }
+            fn close(&mut self, report: &mut dyn Report) {
+                self.0.close(report);
+            }
 
-    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        self.0.counters(visit);
-    }
+            fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+                self.0.counters(visit);
+            }
+        }
+    };
 }
 
-struct SilentAfter(Box<dyn After>);
-
-impl After for SilentAfter {
-    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
-        batch.leave_phase();
-        self.0.after(batch, picks, emit);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        self.0.handle_timeout(now, emit);
-    }
-
-    fn finish(&mut self, emit: &mut Emit<'_>) {
-        self.0.finish(emit);
-    }
-
-    fn close(&mut self, report: &mut dyn Report) {
-        self.0.close(report);
-    }
-
-    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        self.0.counters(visit);
-    }
-}
+silent_half!(SilentBefore, Before, before);
+silent_half!(SilentAfter, After, after);
 
 /// A declaration: of `before`, `run`, `after`, or of `after` for flagged packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,21 +180,67 @@ fn exercised(form: &Form) -> Vec<harness::Input> {
     hosts.see(&all);
     let start = all.last().expect("packets").timestamp;
     let mut made = probes(&hosts, 8, start);
-    if form.name == "open-natt" {
-        let seal = WIDE.iter().find(|form| form.name == "seal-natt").expect("its other end");
-        let sealed = outcomes_of(seal, &made);
-        let with_time = |one: Outcome| {
-            let cause = &made[one.ingress as usize];
-            let wire_len = one.bytes.len() as u32;
-            harness::Input { bytes: one.bytes, wire_len, ..cause.clone() }
-        };
-        let sealed: Vec<_> = sealed.into_iter().map(with_time).collect();
-        made.extend(sealed);
-    }
+    let sealed = sealed_for(form, &made);
+    // They begin a batch.
+    let filler = made.last().expect("packets").clone();
+    let len = (all.len() + made.len()).next_multiple_of(BATCH) - all.len();
+    made.resize(len, filler);
+    made.extend(sealed);
     let back = answers(&made, &outcomes_of(form, &made));
     all.extend(made);
     all.extend(back);
     all
+}
+
+/// The packets of `made` as the other end of a tunnel sends them to a function of this form.
+fn sealed_for(form: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
+    let by = |name| WIDE.iter().find(|form| form.name == name).expect("its other end");
+    match form.name {
+        "open-natt" => sealed_by(by("seal-natt"), made),
+        "open-natt-pieces" => sealed_by(by("seal-natt"), made).iter().flat_map(cut).collect(),
+        // Numbers just before the sent half wraps, and numbers long after. All are in one batch,
+        // so `before` guesses the later ones wrong, and `after` opens them again.
+        "open-esn" => {
+            let sealed = sealed_by(&SEAL_ESN_EDGE, &[made, made].concat());
+            let is_sent = |at: usize| matches!(at, 0 | 100 | 190..200) || at >= 600 && at % 20 == 0;
+            let few = sealed.iter().enumerate().filter(|(at, _)| is_sent(*at));
+            few.map(|(_, one)| one.clone()).take(24).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn sealed_by(seal: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
+    let with_time = |one: Outcome| {
+        let cause = &made[one.ingress as usize];
+        let wire_len = one.bytes.len() as u32;
+        harness::Input { bytes: one.bytes, wire_len, ..cause.clone() }
+    };
+    outcomes_of(seal, made).into_iter().map(with_time).collect()
+}
+
+/// The two fragments of a packet of IPv4 in Ethernet without options; others as they are.
+fn cut(whole: &harness::Input) -> Vec<harness::Input> {
+    const L3: usize = 14;
+    const DATA: usize = L3 + 20;
+    const FIRST: usize = 48;
+    let is_plain = whole.bytes.get(12..15) == Some(&[8, 0, 0x45]);
+    if !is_plain || whole.bytes.len() < DATA + FIRST + 1 {
+        return vec![whole.clone()];
+    }
+    let piece = |data: &[u8], word: u16| {
+        let mut bytes = [&whole.bytes[..DATA], data].concat();
+        let len = (bytes.len() - L3) as u16;
+        bytes[L3 + 2..L3 + 4].copy_from_slice(&len.to_be_bytes());
+        bytes[L3 + 6..L3 + 8].copy_from_slice(&word.to_be_bytes());
+        bytes[L3 + 10..L3 + 12].fill(0);
+        let sum = checksum::checksum(&bytes[L3..DATA]).to_be_bytes();
+        bytes[L3 + 10..L3 + 12].copy_from_slice(&sum);
+        let wire_len = bytes.len() as u32;
+        harness::Input { bytes, wire_len, ..whole.clone() }
+    };
+    let (first, rest) = whole.bytes[DATA..].split_at(FIRST);
+    vec![piece(first, 0x2000), piece(rest, (FIRST / 8) as u16)]
 }
 
 /// The packets that a function of this form lets through.
@@ -220,93 +250,17 @@ fn outcomes_of(form: &Form, inputs: &[harness::Input]) -> Vec<Outcome> {
     outcomes.filter(|one| one.verdict == Verdict::Forward && !one.made).collect()
 }
 
-/// Declarations whose absence these forms' packets leave unseen, by function: fields that a function
-/// only carries along, that other rules and SAs than these read, and that go to packets it makes.
+/// Declarations whose absence no packet can show, by function.
 const UNSEEN: &[(&str, Part, FieldSet, bool)] = &[
-    (
-        "firewall",
-        Part::Before,
-        FieldSet::of(&[Field::IpFragment, Field::IpOptions, Field::IcmpCode]),
-        false,
-    ),
-    ("nat", Part::Run, FieldSet::of(&[Field::IcmpType, Field::IcmpCode, Field::IcmpSeq]), false),
+    // The phase reads the next hops that it wrote itself.
     ("router", Part::Run, FieldSet::of(&[Field::NextHop]), false),
-    ("router", Part::AfterFlagged, FieldSet::of(&[Field::FlowHash, Field::Shard]), false),
-    (
-        "ipcomp",
-        Part::Before,
-        FieldSet::of(&[
-            Field::SrcPort,
-            Field::DstPort,
-            Field::TcpSeq,
-            Field::TcpAck,
-            Field::TcpFlags,
-            Field::TcpWindow,
-            Field::TcpUrgent,
-            Field::TcpOptions,
-            Field::UdpLen,
-            Field::L4Checksum,
-            Field::IcmpType,
-            Field::IcmpCode,
-            Field::IcmpIdent,
-            Field::IcmpSeq,
-            Field::EspSpi,
-            Field::EspSeq,
-        ]),
-        false,
-    ),
-    ("ipcomp", Part::Run, FieldSet::of(&[Field::EspSpi, Field::EspSeq]), false),
-    ("ipcomp", Part::Run, FieldSet::of(&[Field::EspSpi, Field::EspSeq]), true),
-    (
-        "ipsec",
-        Part::Before,
-        FieldSet::of(&[
-            Field::IpChecksum,
-            Field::IpOptions,
-            Field::TcpSeq,
-            Field::TcpAck,
-            Field::TcpFlags,
-            Field::TcpWindow,
-            Field::TcpUrgent,
-            Field::TcpOptions,
-            Field::UdpLen,
-            Field::L4Checksum,
-            Field::IcmpType,
-            Field::IcmpCode,
-            Field::IcmpIdent,
-            Field::IcmpSeq,
-        ]),
-        false,
-    ),
-    ("ipsec", Part::Before, FieldSet::of(&[Field::Scratch2]), true),
+    // The link header moves to the front unchanged.
     ("ipsec", Part::Run, FieldSet::of(&[Field::EthDst, Field::EthSrc, Field::VlanTci]), false),
-    ("ipsec", Part::Run, FieldSet::of(&[Field::Scratch1, Field::Scratch2]), true),
-    ("ipsec", Part::AfterFlagged, FieldSet::FRAME, true),
-    ("ipsec", Part::AfterFlagged, FieldSet::of(&[Field::FlowHash, Field::Shard]), false),
-    (
-        "load_balancer",
-        Part::Before,
-        FieldSet::of(&[Field::IpLen, Field::IpProtocol, Field::IpOptions]),
-        false,
-    ),
-    (
-        "load_balancer",
-        Part::Run,
-        FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::TcpFlags, Field::UdpLen]),
-        false,
-    ),
-    (
-        "nids",
-        Part::After,
-        FieldSet::of(&[
-            Field::EspSpi,
-            Field::EspSeq,
-            Field::FlowHash,
-            Field::Shard,
-            Field::Scratch0,
-        ]),
-        false,
-    ),
+    // Parsing the new headers ends at the tunnel's own, before these fields.
+    ("load_balancer", Part::Run, FieldSet::of(&[Field::TcpFlags, Field::UdpLen]), false),
+    // The hash is a hint for the lookup. A word that names no list makes `after` search again,
+    // with the same result.
+    ("nids", Part::After, FieldSet::of(&[Field::FlowHash, Field::Scratch0]), false),
 ];
 
 fn may_be_unseen(function: &str, (part, field, is_written): Unit) -> bool {
@@ -316,11 +270,11 @@ fn may_be_unseen(function: &str, (part, field, is_written): Unit) -> bool {
 }
 
 /// Takes away each declaration of the functions called so; gives how many were named, and those that
-/// were not and are not listed.
+/// were not and are not listed. None that is named may be listed.
 fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
     let mut named: BTreeMap<&str, BTreeSet<Unit>> = BTreeMap::new();
     let mut missed = BTreeSet::new();
-    let forms = FORMS.iter().chain(WIDE).chain(&ESN);
+    let forms = FORMS.iter().chain(WIDE).chain(&ESN).chain([&SEAL_ESN_EDGE]);
     for form in forms.filter(|form| functions.contains(&form.function)) {
         let inputs = exercised(form);
         let access = *chain_of(&[*form]).instances[0].function.access();
@@ -336,6 +290,10 @@ fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
         }
     }
     missed.retain(|(name, unit)| !named[name].contains(unit) && !may_be_unseen(name, *unit));
+    for (name, units) in &named {
+        let listed: Vec<_> = units.iter().filter(|unit| may_be_unseen(name, **unit)).collect();
+        assert!(listed.is_empty(), "{name}: these are seen, and listed as unseen: {listed:?}");
+    }
     (named.values().map(BTreeSet::len).sum(), missed.into_iter().collect())
 }
 
@@ -349,17 +307,29 @@ fn is_named(form: &Form, inputs: &[harness::Input], unit: Unit) -> bool {
     true
 }
 
-#[test]
-fn a_missing_declaration_is_named() {
-    let (named, missed) = take_each(&["nat", "firewall", "router"]);
+/// Of each of these functions all but those listed are named, and at least so many.
+fn all_are_named(functions: &[&str], least: usize) {
+    let (named, missed) = take_each(functions);
     assert_eq!(missed, []);
-    assert!(named > 100, "{named}");
+    assert!(named >= least, "{named}");
 }
 
 #[test]
-fn a_missing_declaration_of_any_function_is_named() {
-    let others = ["digest", "flow_monitor", "ipcomp", "ipsec", "load_balancer", "nids"];
-    let (named, missed) = take_each(&others);
-    assert_eq!(missed, []);
-    assert!(named > 300, "{named}");
+fn a_missing_declaration_is_named() {
+    all_are_named(&["nat", "firewall", "router"], 110);
+}
+
+#[test]
+fn a_missing_declaration_of_a_gateway_is_named() {
+    all_are_named(&["ipsec"], 150);
+}
+
+#[test]
+fn a_missing_declaration_of_a_balancer_or_of_compression_is_named() {
+    all_are_named(&["ipcomp", "load_balancer"], 90);
+}
+
+#[test]
+fn a_missing_declaration_of_a_sensor_is_named() {
+    all_are_named(&["digest", "flow_monitor", "nids"], 60);
 }
