@@ -60,6 +60,12 @@ impl Slice {
         self.range.is_empty()
     }
 
+    /// Bytes `range` of it.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        let start = self.range.start;
+        Self { buffer: self.buffer.clone(), range: start + range.start..start + range.end }
+    }
+
     /// Whether both name a byte of the same buffer.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.buffer.memory, &other.buffer.memory)

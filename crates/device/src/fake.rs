@@ -253,6 +253,15 @@ fn do_all(work: &mut Work, kernels: &HashMap<&'static str, Run>) {
             Step::CopyOut { from, to } => {
                 pieces[to.piece][to.range.clone()].copy_from_slice(&read(from))
             }
+            Step::RowsIn { from, to, rows } => {
+                let piece = &pieces[from.piece][from.range.clone()];
+                rows.each(to.len()).for_each(|row| write(&to.part(row.clone()), &piece[row]));
+            }
+            Step::RowsOut { from, to, rows } => {
+                let piece = &mut pieces[to.piece][to.range.clone()];
+                rows.each(from.len())
+                    .for_each(|row| piece[row.clone()].copy_from_slice(&read(&from.part(row))));
+            }
             Step::Call(call) => {
                 if let Some(run) = kernels.get(call.kernel.spec().name) {
                     do_call(call, pieces, run);

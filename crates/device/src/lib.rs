@@ -40,4 +40,4 @@ pub use self_test::self_test;
 pub use source::{Header, Kernel, KernelSpec, Module, PLATFORM, Parameter, Source};
 pub use sys::cuda::{compile_for as compile_cuda_for, compile_ptx_for as compile_cuda_ptx_for};
 pub use sys::host_memory::{HostMemory, Piece, Region};
-pub use work::{Argument, Done, KernelCall, Part, Refused, Step, Work};
+pub use work::{Argument, Done, KernelCall, Part, Refused, Rows, Step, Work};

@@ -30,8 +30,62 @@ pub enum Step {
         /// Written.
         to: Part,
     },
+    /// Copies rows of a part of a piece into a buffer, each to the place in the buffer that it has in
+    /// the piece; both have the same length. Bytes between rows stay as they are.
+    RowsIn {
+        /// Read.
+        from: Part,
+        /// Written.
+        to: Slice,
+        /// The rows.
+        rows: Rows,
+    },
+    /// Copies rows of a buffer into a part of a piece, in the same way.
+    RowsOut {
+        /// Read.
+        from: Slice,
+        /// Written.
+        to: Part,
+        /// The rows.
+        rows: Rows,
+    },
     /// Runs a kernel.
     Call(KernelCall),
+}
+
+/// Rows of equal width at equal distances: the first begins where their memory does, the last ends
+/// where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Bytes of a row.
+    pub width: usize,
+    /// Bytes from where a row begins to where the next one does.
+    pub pitch: usize,
+}
+
+impl Rows {
+    /// How many rows memory of `len` bytes has.
+    pub fn count(&self, len: usize) -> usize {
+        len.saturating_sub(self.width) / self.pitch.max(1) + 1
+    }
+
+    /// Bytes of the rows of memory of `len` bytes.
+    pub fn bytes(&self, len: usize) -> usize {
+        self.count(len) * self.width
+    }
+
+    /// Where each row of memory of `len` bytes lies in it.
+    pub(crate) fn each(self, len: usize) -> impl Iterator<Item = Range<usize>> {
+        (0..self.count(len)).map(move |row| row * self.pitch..row * self.pitch + self.width)
+    }
+
+    fn check(&self, len: usize) -> Result<(), String> {
+        let Self { width, pitch } = *self;
+        let is_whole =
+            width > 0 && width <= pitch && len >= width && (len - width).is_multiple_of(pitch);
+        let why = || format!("{len} bytes are no rows of {width} at every {pitch}");
+        is_whole.then_some(()).ok_or_else(why)
+    }
 }
 
 /// A part of one of the work's pieces.
@@ -137,19 +191,28 @@ impl Work {
     fn check_step(&self, step: &Step, device: u64, reaches_host: bool) -> Result<(), String> {
         match step {
             Step::CopyIn { from: part, to: slice } | Step::CopyOut { from: slice, to: part } => {
-                self.check_part(part)?;
-                check_slice(slice, device)?;
-                let (host, there) = (part.range.len(), slice.len());
-                if host != there {
-                    return Err(format!("a copy between {host} and {there} bytes"));
-                }
-                Ok(())
+                self.check_copy(part, slice, device)
+            }
+            Step::RowsIn { from: part, to: slice, rows }
+            | Step::RowsOut { from: slice, to: part, rows } => {
+                self.check_copy(part, slice, device)?;
+                rows.check(slice.len())
             }
             Step::Call(call) => {
                 call.check(device)?;
                 let mut arguments = call.arguments.iter();
                 arguments.try_for_each(|one| self.check_argument(one, device, reaches_host))
             }
+        }
+    }
+
+    fn check_copy(&self, part: &Part, slice: &Slice, device: u64) -> Result<(), String> {
+        self.check_part(part)?;
+        check_slice(slice, device)?;
+        let (host, there) = (part.range.len(), slice.len());
+        match host == there {
+            true => Ok(()),
+            false => Err(format!("a copy between {host} and {there} bytes")),
         }
     }
 

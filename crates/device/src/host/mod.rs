@@ -146,6 +146,17 @@ fn do_all(work: &mut Work) -> Result<(), Failure> {
             Step::CopyOut { from, to } => {
                 host_memory::copy_out(from, &mut pieces[to.piece][to.range.clone()])
             }
+            Step::RowsIn { from, to, rows } => {
+                let piece = &pieces[from.piece][from.range.clone()];
+                rows.each(to.len())
+                    .for_each(|row| host_memory::copy_in(&piece[row.clone()], &to.part(row)));
+            }
+            Step::RowsOut { from, to, rows } => {
+                let piece = &mut pieces[to.piece][to.range.clone()];
+                rows.each(from.len()).for_each(|row| {
+                    host_memory::copy_out(&from.part(row.clone()), &mut piece[row])
+                });
+            }
             Step::Call(call) => match call.kernel.module.loaded.downcast_ref::<CLibrary>() {
                 Some(library) => library.run(call, pieces),
                 None => return Err(Failure::Work("the module is none of the host's".into())),

@@ -3,8 +3,8 @@
 use crate::common::{broken, bytes, call, devices, do_now, in_place_piece, refused, source, words};
 use warpline_device::host::Host;
 use warpline_device::{
-    Argument, Device, Failure, Module, Part, Piece, Step, Stream, Work, compile_cuda_for, open,
-    self_test,
+    Argument, Device, Failure, Module, Part, Piece, Rows, Slice, Step, Stream, Work,
+    compile_cuda_for, open, self_test,
 };
 
 use Argument::{HostReads, HostWrites, InPlace, Mapped, Reads, U32, U64, Writes};
@@ -14,6 +14,7 @@ pub(crate) type Case = (&'static str, fn(&dyn Device));
 pub(crate) const CASES: &[Case] = &[
     ("the self-test passes", |device| self_test(device).expect("right results")),
     ("copies keep to their ranges", copies_keep_to_their_ranges),
+    ("copies of rows keep to their widths", rows_keep_to_their_widths),
     ("a kernel works on parts of buffers", parts_of_buffers),
     ("a kernel works in host memory in place", host_memory_in_place),
     ("a kernel works in pieces of a region in place", region_in_place),
@@ -75,6 +76,44 @@ fn copies_keep_to_their_ranges(device: &dyn Device) {
     want[3..21].copy_from_slice(&from[499..517]);
     want[5..18].copy_from_slice(&from[1..14]);
     assert_eq!(&done.work.pieces[1][..], &want[..]);
+    assert_eq!(&done.work.pieces[0][..], &from[..]);
+}
+
+/// Rows of 5 at every 8 and one alone, with the memory around and between them left as it was.
+fn rows_keep_to_their_widths(device: &dyn Device) {
+    let mut stream = device.stream().expect("a stream");
+    let buffer = device.allocate(1000).expect("memory");
+    let from: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
+    let pieces = vec![
+        piece_of(device, &from),
+        piece_of(device, &[0xee; 1000]),
+        piece_of(device, &[1; 1000]),
+    ];
+    let rows = |width| Rows { width, pitch: 8 };
+    let steps = vec![
+        Step::CopyIn { from: part(2, 0..1000), to: buffer.whole() },
+        Step::RowsIn { from: part(0, 3..800), to: buffer.at(11..808), rows: rows(5) },
+        Step::RowsIn { from: part(0, 0..8), to: buffer.at(900..908), rows: rows(8) },
+        Step::RowsOut { from: buffer.at(8..804), to: part(1, 16..812), rows: rows(4) },
+        Step::RowsOut { from: buffer.at(898..910), to: part(1, 900..912), rows: rows(4) },
+        Step::CopyOut { from: buffer.whole(), to: part(2, 0..1000) },
+    ];
+    let done = do_now(&mut *stream, Work { pieces, steps });
+    assert_eq!(done.outcome, Ok(()));
+    let mut there = [1; 1000];
+    (0..100).for_each(|row| {
+        let (to, at) = (11 + 8 * row, 3 + 8 * row);
+        there[to..to + 5].copy_from_slice(&from[at..at + 5]);
+    });
+    there[900..908].copy_from_slice(&from[..8]);
+    let mut back = [0xee; 1000];
+    for (at, to, count) in [(8, 16, 100), (898, 900, 2)] {
+        for row in (0..count).map(|row| 8 * row) {
+            back[to + row..to + row + 4].copy_from_slice(&there[at + row..at + row + 4]);
+        }
+    }
+    assert_eq!(&done.work.pieces[2][..], &there[..]);
+    assert_eq!(&done.work.pieces[1][..], &back[..]);
     assert_eq!(&done.work.pieces[0][..], &from[..]);
 }
 
@@ -336,6 +375,10 @@ fn bad_define(device: &dyn Device) {
     assert!(matches!(device.compile(&source), Err(Failure::Refused(_))));
 }
 
+fn rows_in(from: core::ops::Range<usize>, to: Slice, width: usize, pitch: usize) -> Step {
+    Step::RowsIn { from: part(0, from), to, rows: Rows { width, pitch } }
+}
+
 fn nonsense(device: &dyn Device) {
     let module = device.compile(&source()).expect("it compiles");
     let other = warpline_device::fake::Fake::new(|_| warpline_device::fake::Fate::done_after(0));
@@ -348,6 +391,12 @@ fn nonsense(device: &dyn Device) {
         (Step::CopyIn { from: part(1, 0..8), to: buffer.at(0..8) }, "piece 1 of 1"),
         (Step::CopyOut { from: buffer.at(250..260), to: part(0, 0..10) }, "bytes 250..260 of 256"),
         (Step::CopyIn { from: part(0, 0..8), to: foreign.at(0..8) }, "a buffer of another device"),
+        (rows_in(0..8, buffer.at(0..9), 8, 8), "a copy between 8 and 9 bytes"),
+        (rows_in(0..12, buffer.at(0..12), 8, 8), "12 bytes are no rows of 8 at every 8"),
+        (rows_in(0..16, buffer.at(0..16), 0, 8), "16 bytes are no rows of 0 at every 8"),
+        (rows_in(0..16, buffer.at(0..16), 12, 4), "16 bytes are no rows of 12 at every 4"),
+        (rows_in(0..4, buffer.at(0..4), 8, 8), "4 bytes are no rows of 8 at every 8"),
+        (rows_in(0..8, foreign.at(0..8), 8, 8), "a buffer of another device"),
         (
             Step::Call(call(&sum, 1, vec![Reads(buffer.at(0..128))])),
             "kernel sum_groups takes [Reads, Writes]",

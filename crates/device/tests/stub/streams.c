@@ -63,8 +63,27 @@ static int memory_set(address to, unsigned char value, size_t bytes)
     return 0;
 }
 
+static int perform(const struct node *node);
+
+/* Row by row, so that bytes between them are neither read nor written. */
+static int perform_rows(const struct node *node)
+{
+    for (size_t at = 0; at < node->bytes; at += node->pitch) {
+        struct node row = *node;
+        row.to += at;
+        row.from += at;
+        row.staged = node->staged ? (char *)node->staged + at : 0;
+        row.bytes = node->width;
+        row.pitch = 0;
+        int code = perform(&row);
+        if (code) return code;
+    }
+    return 0;
+}
+
 static int perform(const struct node *node)
 {
+    if (node->pitch) return perform_rows(node);
     enum memory_outcome outcome;
     switch (node->kind) {
     case SET: return memory_set(node->to, node->from, node->bytes);
@@ -329,4 +348,25 @@ int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, struct stream *st
 {
     ENTER;
     return stream_give(__func__, stream, &(struct node){ .kind = COPY_OUT, .to = (address)to, .from = from, .bytes = bytes });
+}
+
+/* `CUDA_MEMCPY2D`. */
+struct rows_memory { size_t x, y; int kind; void *host; address device; void *array; size_t pitch; };
+struct copy_rows { struct rows_memory from, to; size_t width, count; };
+
+int cuMemcpy2DAsync_v2(const struct copy_rows *copy, struct stream *stream)
+{
+    enum { HOST = 1, DEVICE = 2 };
+    ENTER;
+    const struct rows_memory *from = &copy->from, *to = &copy->to;
+    int is_in = from->kind == HOST && to->kind == DEVICE;
+    if (!is_in && (from->kind != DEVICE || to->kind != HOST)) REFUSE(INVALID_VALUE, "not between host and device");
+    if (from->x || from->y || to->x || to->y || from->pitch != to->pitch) REFUSE(INVALID_VALUE, "rows that the program has no use for");
+    if (!copy->width || !copy->count || copy->width > from->pitch) REFUSE(INVALID_VALUE, "rows that overlap");
+    if (stream && stream->captured) REFUSE(CAPTURE_UNSUPPORTED, "a graph's copies of rows can't be changed");
+    struct node node = { .kind = is_in ? COPY_IN : COPY_OUT, .width = copy->width, .pitch = from->pitch };
+    node.from = is_in ? (address)from->host : from->device;
+    node.to = is_in ? to->device : (address)to->host;
+    node.bytes = from->pitch * (copy->count - 1) + copy->width;
+    return stream_give(__func__, stream, &node);
 }

@@ -64,6 +64,8 @@ struct node {
     int kind;
     address to, from;
     size_t bytes;
+    /* A copy of rows: bytes of each, and from one to the next. Both are 0 where all of `bytes` is copied. */
+    size_t width, pitch;
     void *staged;
     struct function *function;
     unsigned groups, items, shared;

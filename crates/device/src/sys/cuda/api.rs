@@ -1,6 +1,7 @@
 //! The functions of the CUDA driver and of NVRTC that are used, with the numbers of cuda.h and nvrtc.h.
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use core::ptr;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -13,7 +14,7 @@ use crate::sys::library::{self, functions};
 pub(crate) struct Handle(pub(crate) *mut c_void);
 
 impl Handle {
-    pub(crate) const NULL: Self = Self(core::ptr::null_mut());
+    pub(crate) const NULL: Self = Self(ptr::null_mut());
 }
 
 // SAFETY: the driver's handles may be used by any thread on which their context is current.
@@ -57,6 +58,7 @@ functions! {
     destroy_event = "cuEventDestroy_v2"(Handle) -> c_int;
     copy_in = "cuMemcpyHtoDAsync_v2"(u64, *const c_void, usize, Handle) -> c_int;
     copy_out = "cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, Handle) -> c_int;
+    copy_rows = "cuMemcpy2DAsync_v2"(*const CopyRows, Handle) -> c_int;
     launch = "cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void) -> c_int;
     error_name = "cuGetErrorName"(c_int, *mut *const c_char) -> c_int;
     error_text = "cuGetErrorString"(c_int, *mut *const c_char) -> c_int;
@@ -72,6 +74,38 @@ functions! {
     launch = "cuGraphLaunch"(Handle, Handle) -> c_int;
     destroy_graph = "cuGraphDestroy"(Handle) -> c_int;
     destroy_executable = "cuGraphExecDestroy"(Handle) -> c_int;
+}
+
+/// `CUDA_MEMCPY2D`: rows from one memory to another.
+#[repr(C)]
+pub(crate) struct CopyRows {
+    pub(crate) from: RowsMemory,
+    pub(crate) to: RowsMemory,
+    pub(crate) width: usize,
+    pub(crate) count: usize,
+}
+
+/// One side of it.
+#[repr(C)]
+pub(crate) struct RowsMemory {
+    x: usize,
+    y: usize,
+    kind: c_int,
+    host: *mut c_void,
+    device: u64,
+    array: *mut c_void,
+    pitch: usize,
+}
+
+impl RowsMemory {
+    pub(crate) fn host(at: *mut c_void, pitch: usize) -> Self {
+        Self { x: 0, y: 0, kind: 1, host: at, device: 0, array: ptr::null_mut(), pitch }
+    }
+
+    pub(crate) fn device(at: u64, pitch: usize) -> Self {
+        let none = ptr::null_mut();
+        Self { x: 0, y: 0, kind: 2, host: none, device: at, array: none, pitch }
+    }
 }
 
 /// `CUgraphExecUpdateResultInfo`, of which nothing is read: a number and two nodes, each at a multiple of eight bytes.
@@ -169,7 +203,7 @@ impl Driver {
 
     /// An error as the driver calls it.
     pub(crate) fn name_of(&self, code: c_int) -> String {
-        let (mut name, mut text) = (core::ptr::null(), core::ptr::null());
+        let (mut name, mut text) = (ptr::null(), ptr::null());
         // SAFETY: the driver gives pointers to texts of its own that end with a zero, or null.
         unsafe {
             (self.error_name)(code, &mut name);

@@ -25,9 +25,12 @@ pub(super) fn driver() -> Result<&'static GraphDriver, Missing> {
 }
 
 /// Whether `work` is given as a graph: there is more than one thing to do, and no memory to copy that the driver did not lock. Of
-/// such memory cuda.h does not say when a captured copy reads it.
+/// such memory cuda.h does not say when a captured copy reads it. A graph's copies of rows can't be
+/// changed ("operands must be 1-dimensional", cuda.h of `cuGraphExecMemcpyNodeSetParams`).
 pub(super) fn suits(work: &Work) -> bool {
+    let has_rows = |step: &Step| matches!(step, Step::RowsIn { .. } | Step::RowsOut { .. });
     nodes(work).nth(1).is_some()
+        && !work.steps.iter().any(has_rows)
         && work.pieces.iter().all(|piece| RegisteredPages::has_locked(piece.region()))
 }
 
@@ -36,7 +39,7 @@ pub(super) fn suits(work: &Work) -> bool {
 fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
     work.steps.iter().filter(|step| match step {
         Step::CopyIn { to: slice, .. } | Step::CopyOut { from: slice, .. } => !slice.is_empty(),
-        Step::Call(_) => true,
+        _ => true,
     })
 }
 
@@ -57,6 +60,7 @@ struct Kept {
 enum Node {
     CopyIn,
     CopyOut,
+    Rows,
     Call { loaded: Arc<dyn Any + Send + Sync>, kernel: usize },
 }
 
@@ -65,6 +69,7 @@ impl Node {
         match step {
             Step::CopyIn { .. } => Self::CopyIn,
             Step::CopyOut { .. } => Self::CopyOut,
+            Step::RowsIn { .. } | Step::RowsOut { .. } => Self::Rows,
             Step::Call(call) => {
                 Self::Call { loaded: call.kernel.module.loaded.clone(), kernel: call.kernel.index }
             }

@@ -4,10 +4,10 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::Arc;
 
-use super::api::{self, Handle};
+use super::api::{self, CopyRows, Handle, RowsMemory};
 use super::context::{Allocation, Context, Kernels};
 use super::pages::RegisteredPages;
-use crate::{Argument, Failure, KernelCall, Part, Piece, Region, Slice, Step, Work};
+use crate::{Argument, Failure, KernelCall, Part, Piece, Region, Rows, Slice, Step, Work};
 
 /// See the module. Whoever has it destroys the stream, or leaves it.
 pub(super) struct Queue {
@@ -44,8 +44,32 @@ impl Queue {
                     (driver.copy_out)(host.cast(), there, from.len(), stream)
                 })
             }
+            Step::RowsIn { from, to, rows } => {
+                let host = RowsMemory::host(part_base(&work.pieces, from).cast(), rows.pitch);
+                let there = RowsMemory::device(address(to)?, rows.pitch);
+                self.copy_rows(host, there, *rows, to.len())
+            }
+            Step::RowsOut { from, to, rows } => {
+                let host = RowsMemory::host(part_base(&work.pieces, to).cast(), rows.pitch);
+                let there = RowsMemory::device(address(from)?, rows.pitch);
+                self.copy_rows(there, host, *rows, from.len())
+            }
             Step::Call(call) => self.call_kernel(call, &work.pieces),
         }
+    }
+
+    /// Copies rows of `len` bytes.
+    fn copy_rows(
+        &self,
+        from: RowsMemory,
+        to: RowsMemory,
+        rows: Rows,
+        len: usize,
+    ) -> Result<(), Failure> {
+        let copy = CopyRows { from, to, width: rows.width, count: rows.count(len) };
+        // SAFETY: the rows lie in ranges of the same length, which were checked; the piece and the
+        // buffer are the flying work's until the event after it is done. The driver copies `copy`.
+        self.context.call(|driver| unsafe { (driver.copy_rows)(&copy, self.stream) })
     }
 
     fn call_kernel(&self, call: &KernelCall, pieces: &[Piece]) -> Result<(), Failure> {

@@ -51,6 +51,8 @@ functions! {
     set_kernel_arg = "clSetKernelArg"(Id, u32, usize, *const c_void) -> i32;
     enqueue_write = "clEnqueueWriteBuffer"(Id, Id, u32, usize, usize, *const c_void, u32, *const Id, *mut Id) -> i32;
     enqueue_read = "clEnqueueReadBuffer"(Id, Id, u32, usize, usize, *mut c_void, u32, *const Id, *mut Id) -> i32;
+    enqueue_write_rows = "clEnqueueWriteBufferRect"(Id, Id, u32, *const [usize; 3], *const [usize; 3], *const [usize; 3], usize, usize, usize, usize, *const c_void, u32, *const Id, *mut Id) -> i32;
+    enqueue_read_rows = "clEnqueueReadBufferRect"(Id, Id, u32, *const [usize; 3], *const [usize; 3], *const [usize; 3], usize, usize, usize, usize, *mut c_void, u32, *const Id, *mut Id) -> i32;
     enqueue_kernel = "clEnqueueNDRangeKernel"(Id, Id, u32, *const usize, *const usize, *const usize, u32, *const Id, *mut Id) -> i32;
     enqueue_map = "clEnqueueMapBuffer"(Id, Id, u32, u64, usize, usize, u32, *const Id, *mut Id, *mut i32) -> *mut c_void;
     enqueue_unmap = "clEnqueueUnmapMemObject"(Id, Id, *mut c_void, u32, *const Id, *mut Id) -> i32;

@@ -162,6 +162,58 @@ impl ClStream {
                 };
                 keep(flying, code, event)
             }
+            Step::RowsIn { from, to, rows } => {
+                let host = &flying.work.pieces[from.piece][from.range.clone()];
+                let (at, size) = ([to.range.start, 0, 0], [rows.width, rows.count(to.len()), 1]);
+                let mut event = Id::NULL;
+                // SAFETY: as for a copy; the rows lie in both ranges, as they were checked.
+                let code = unsafe {
+                    (self.api().enqueue_write_rows)(
+                        self.queue.queue,
+                        memory_of(&to.buffer)?,
+                        0,
+                        &at,
+                        &[0; 3],
+                        &size,
+                        rows.pitch,
+                        0,
+                        rows.pitch,
+                        0,
+                        host.as_ptr().cast(),
+                        0,
+                        ptr::null(),
+                        &mut event,
+                    )
+                };
+                keep(flying, code, event)
+            }
+            Step::RowsOut { from, to, rows } => {
+                let (at, size) =
+                    ([from.range.start, 0, 0], [rows.width, rows.count(from.len()), 1]);
+                let (memory, pitch) = (memory_of(&from.buffer)?, rows.pitch);
+                let host = flying.work.pieces[to.piece][to.range.clone()].as_mut_ptr();
+                let mut event = Id::NULL;
+                // SAFETY: as above.
+                let code = unsafe {
+                    (self.api().enqueue_read_rows)(
+                        self.queue.queue,
+                        memory,
+                        0,
+                        &at,
+                        &[0; 3],
+                        &size,
+                        pitch,
+                        0,
+                        pitch,
+                        0,
+                        host.cast(),
+                        0,
+                        ptr::null(),
+                        &mut event,
+                    )
+                };
+                keep(flying, code, event)
+            }
             Step::Call(call) => self.enqueue_call(flying, &call.clone()),
         }
     }
