@@ -13,6 +13,7 @@ mod cores;
 mod crew;
 mod cut;
 mod device;
+mod frames_on_way;
 mod gather_speeds;
 mod idle;
 mod ingress;

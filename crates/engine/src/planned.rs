@@ -8,6 +8,7 @@ use warpline_packet::{Access, Binding, Columns, Field, FieldSet, PACKED_ROW_LEN,
 use warpline_sched::{Mode, PlannedFunction, Problem, RowBytes, Widths};
 
 use crate::device::Crossings;
+use crate::frames_on_way::FramesOnWay;
 use crate::{Chain, Instance, StagePlan};
 
 /// By which rule a chain's fields cross to devices and back.
@@ -91,6 +92,7 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
     let is_beside_others = has_several_devices(chain);
     let mut declared = Vec::new();
     let mut functions = Vec::new();
+    let mut frames = FramesOnWay::new(chain, options);
     for own in &positions {
         let members = &chain.instances[own.clone()];
         let about = members[0].on_device.as_ref().map(|on| on.device.description());
@@ -100,7 +102,8 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
                 devices.len() - 1
             })
         });
-        let (function, access) = function_of(members, device, is_beside_others);
+        let (mut function, access) = function_of(members, device, is_beside_others);
+        function.whole = Some(frames.pass(members));
         functions.push(function);
         declared.push(access);
     }
@@ -240,8 +243,7 @@ pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
             number.and_then(|number| steps.into_iter().find(|(one, _)| one.function == number));
         match own {
             Some((step, left)) => {
-                let room = problem.widths.room;
-                let own = Crossings::of(step, left, room, is_mirrored[step.device]);
+                let own = Crossings::of(step, left, &problem, is_mirrored[step.device]);
                 is_mirrored[step.device] = own.keeps_mirror;
                 own
             }

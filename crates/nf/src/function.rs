@@ -54,6 +54,13 @@ pub trait Function: Any + Send + Sync {
         Growth::NONE
     }
 
+    /// Bytes by which it makes most frames of `frame_len` bytes longer at their head and tail, as plans
+    /// expect it; shorter where they are below 0.
+    fn lengthens(&self, frame_len: usize) -> [i32; 2] {
+        let _ = frame_len;
+        [0; 2]
+    }
+
     /// The packets, frames and notes that it may make.
     fn emits(&self) -> Emits {
         Emits::NONE

@@ -78,7 +78,9 @@ pub use kernel_fields::{Binding, Declared, StagedColumn, kernel_fields};
 pub use kernel_layout::kernel_layout;
 pub use launch_rows::{BatchRows, LaunchRows};
 pub use link::LinkType;
-pub use mirror::{Broken, LeftPackets, Returned, mirror_bit};
+pub use mirror::{
+    Broken, LeftPackets, Returned, Stretch, crossing_width, frame_extent, mirror_bit,
+};
 pub use notes::{NOTE_LEN_MAX, Note, Notes};
 pub use packed_rows::{PACKED_ROW_LEN, RowPacker};
 pub use packet::{Packet, PacketMut, PacketView, ScratchWord};

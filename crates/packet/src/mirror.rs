@@ -8,11 +8,13 @@
 
 mod left;
 mod returned;
+mod stretches;
 
 use core::ops::Range;
 
 pub use left::LeftPackets;
 pub use returned::{Broken, Returned};
+pub use stretches::{Stretch, crossing_width, frame_extent};
 
 use crate::arena::{Flagged, Left, Mirrored, VerdictOf};
 use crate::{Batch, Headers, Placer, Reason, Verdict};

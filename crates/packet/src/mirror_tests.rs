@@ -1,5 +1,7 @@
 use super::*;
-use crate::arena::{Column, DroppedBy, HeadersOf, HeapMemory, NextHop, Placer, ROW_LEN, ReasonOf};
+use crate::arena::{
+    Column, DroppedBy, HeadersOf, HeapMemory, Mirrored, NextHop, Placer, ROW_LEN, ReasonOf,
+};
 use crate::{
     Arena, ArenaLayout, Arrival, Columns, Field, FieldSet, Instant, LaunchRows, LinkType,
     ReadWrite, Reason, Table,
@@ -253,4 +255,117 @@ fn what_only_a_mirror_has_is_lost_with_it() {
 /// Says of a packet that it was flagged by function 0, the last on its device.
 fn put_left(batch: &mut Batch, row: usize) {
     batch.table.column_mut(Left)[row] = 2;
+}
+
+/// Random batches of equal and mixed lengths, some packets dropped, made or already in a mirror:
+/// stretches take every frame in question, nothing outside of its packets' rooms, and no byte twice.
+#[test]
+fn stretches_take_all_frames_and_nothing_of_others() {
+    let seed = std::env::var("STRETCHES_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut state: u64 = seed.unwrap_or(1);
+    println!("STRETCHES_SEED={state}");
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    for round in 0..150 {
+        let (around, slots) = ([0, 40, 117][round % 3], 8 << (round % 7));
+        let layout = ArenaLayout {
+            slabs: 3,
+            emit_slabs: 1,
+            tables: 1,
+            slots,
+            scratch_words: 0,
+            headroom: around,
+            tailroom: around,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).unwrap();
+        let mut arena = Arena::new(Box::new(memory), &layout).unwrap();
+        let mut batch = Batch::new(arena.tables.remove(0));
+        let mixes = 1 + draw(40);
+        let mut len = 60;
+        for number in 0..1 + draw(slots as u64) {
+            if draw(mixes) == 0 {
+                len = 60 + draw(1400) as usize;
+            }
+            push(&mut batch, &mut arena.ingress, number, len);
+        }
+        let loses = 1 + draw(30);
+        for row in 0..batch.len() {
+            if draw(loses) == 0 && loses > 1 {
+                batch.packet_mut(row).drop(Reason(0));
+            } else if draw(4) == 0 {
+                batch.table.column_mut(Mirrored)[row] = 2;
+            }
+        }
+        for without in [None, Some(1)] {
+            let is_asked = |row: &usize| {
+                batch.is_forward(*row)
+                    && (without.is_none() || batch.table.column(Mirrored)[*row] == 0)
+            };
+            let mut taken = vec![0u8; layout.memory_len()];
+            let mut sum = 0;
+            batch.stretches(without, |stretch| {
+                let len = stretch.bytes.len();
+                let (width, pitch) = stretch.rows.unwrap_or((len, len));
+                assert!((len - width).is_multiple_of(pitch), "{stretch:?}");
+                for start in stretch.bytes.clone().step_by(pitch) {
+                    taken[start..start + width].iter_mut().for_each(|times| *times += 1);
+                    sum += width;
+                }
+            });
+            assert_eq!(sum, taken.iter().map(|times| usize::from(*times)).sum::<usize>());
+            let (mut rooms, mut count) = (0, 0);
+            for row in (0..batch.len()).filter(is_asked) {
+                let (room, start) = (batch.table.room(row), batch.table.start(row));
+                let frame = room.start + start..room.start + start + batch.table.frame_len(row);
+                assert!(taken[frame].iter().all(|times| *times == 1), "round {round}, row {row}");
+                taken[room.clone()].fill(0);
+                (rooms, count) = (rooms + room.len(), count + 1);
+            }
+            assert!(taken.iter().all(|times| *times == 0), "round {round}: others' bytes");
+            assert!(sum <= rooms);
+            if without.is_none() {
+                assert_eq!(sum, batch.frames_len());
+            }
+            // Where all are alike only edges cross besides.
+            let extent = frame_extent(rooms / count.max(1), batch.table.start(0), len).len();
+            if mixes == 40 && count > 1 && len == batch.table.frame_len(0) {
+                assert!(
+                    sum <= count * crossing_width(rooms / count, extent).max(extent),
+                    "{round}"
+                );
+            }
+        }
+    }
+}
+
+/// Frames that kernels moved cross from where they were or are, whichever is farther out.
+#[test]
+fn frames_come_back_from_where_they_were_and_are() {
+    let mut arena = arena();
+    let mut batch = Batch::new(arena.tables.remove(0));
+    (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 500));
+    let rows = rows_of(&batch);
+    let mut returned = table_of(&batch, &rows);
+    let (start, room) = (batch.table.start(0), batch.table.room(0));
+    let (start_at, len_at) = Table::FRAME_COLUMNS;
+    let count = rows.rows();
+    let new_start = (start - 10) as u16;
+    returned[start_at * count + 2..][..2].copy_from_slice(&new_start.to_ne_bytes());
+    returned[len_at * count + 4..][..4].copy_from_slice(&520u32.to_ne_bytes());
+    let back = |writes: FieldSet| {
+        let mut all = Vec::new();
+        let returned = Returned::new(&returned, rows.of(0));
+        batch.stretches_back(&returned, writes, |stretch| all.push(stretch));
+        all
+    };
+    let old = frame_extent(room.len(), start, 500);
+    let low = usize::from(new_start) / 16 * 16;
+    let at = |low: usize| {
+        let bytes = room.start + low..room.start + 3 * room.len() + old.end;
+        [Stretch { bytes, rows: Some((old.end - low, room.len())) }]
+    };
+    assert_eq!(back(FieldSet::of(&[Field::Start, Field::Len])), at(low));
+    assert_eq!(back(FieldSet::of(&[Field::SrcAddr])), at(old.start));
 }

@@ -18,7 +18,7 @@ mod stream_count;
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
     Crossing, Event, Kept, Leftover, LinkCosts, Misfit, Mode, Plan, PlannedFunction, Problem,
-    RowBytes, Step, Touch, Way, Widths,
+    RowBytes, Step, Touch, Way, WholeBytes, Widths,
 };
 pub use profile::{GatherSpeeds, LinkSpeeds, Profile};
 pub use stream_count::StreamCount;

@@ -51,7 +51,7 @@ use warpline_packet::FieldSet;
 pub use cost::{LinkCosts, Widths};
 pub use history::{Event, Kept};
 pub use leftover::Leftover;
-pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch};
+pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
 
 /// By which rule a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! functions read and write them.
 
 use warpline_packet::{Binding, FieldSet};
-use warpline_sched::{Crossing, Leftover, Step, Way};
+use warpline_sched::{Crossing, Leftover, Problem, Step, Way};
 
 /// Of which packets rooms go to the mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +66,10 @@ impl Crossings {
         }
     }
 
-    /// As a step of a plan for rooms of `room` bytes says, with what stays there; `is_mirrored` says whether its device's mirror is in use in
-    /// front of it.
-    pub(crate) fn of(step: &Step, left: &Leftover, room: f64, is_mirrored: bool) -> Self {
+    /// The crossings of a plan's step for `problem`, and the fields that stay on its device after it.
+    /// `is_mirrored`: the device's mirror is in use before it.
+    pub(crate) fn of(step: &Step, left: &Leftover, problem: &Problem, is_mirrored: bool) -> Self {
+        let (frame, room) = (problem.whole(step.function).there, problem.widths.room);
         let fields = |crossing: &Crossing| match crossing.way {
             Way::Frame => FieldSet::EMPTY,
             _ => crossing.fields & FieldSet::FRAME,
@@ -79,7 +80,7 @@ impl Crossings {
                 (_, true) => RoomsThere::Missing,
                 (_, false) => RoomsThere::None,
             },
-            missing_share: step.missing.bytes / room,
+            missing_share: step.missing.bytes / frame.max(1.0),
             row: [step.to_device.row_bytes, step.to_host.row_bytes],
             rooms_back: step.to_host.way == Way::Frame,
             there: fields(&step.to_device),

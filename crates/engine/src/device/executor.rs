@@ -18,10 +18,11 @@ mod table;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_device::{Argument, Failure, Part, Piece, Region, Step, Work};
+use warpline_device::{Argument, Buffer, Failure, Part, Piece, Region, Rows, Step, Work};
 
 use warpline_packet::{
-    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned, mirror_bit,
+    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned, Stretch,
+    mirror_bit,
 };
 
 use streams::{Has, LaunchStream};
@@ -33,7 +34,7 @@ use super::prediction::{FrameBytes, Prediction};
 use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
-use crate::sys::lane_memory::{Lent, lend_rooms};
+use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
 
 /// A function of a segment.
 pub(crate) struct Member {
@@ -49,8 +50,10 @@ pub(crate) struct Member {
 /// See the module.
 pub(crate) struct Executor {
     segment: Vec<Member>,
-    /// Whether any of them writes frames.
-    writes_frames: bool,
+    /// Fields that its functions write.
+    writes: FieldSet,
+    /// Whether copies take whole rooms.
+    extent: Extent,
     /// What of frames crosses, the columns in which fields do, and the kernels that put them into frames and take them from there.
     crossings: Crossings,
     fields: Binding,
@@ -91,6 +94,7 @@ impl Executor {
         let packs = unpacker.is_some().then_some(kept);
         let lot = |_| Lot::new(&*on.device, &mirror, &by, (read, packs));
         let reached = |carrier| Ok((carrier, reached(&mirror.region, &*on.device)?));
+        let by_kernels = carrier.is_some();
         Ok(Self {
             segment,
             prediction: Prediction::of(&crossings, &fields),
@@ -99,7 +103,8 @@ impl Executor {
             copier,
             unpacker,
             carrier: carrier.map(reached).transpose()?,
-            writes_frames: !(access.writes & FieldSet::FRAME).is_empty(),
+            writes: access.writes,
+            extent: copied_extent(on, by_kernels),
             written: Columns::written_by(access.writes),
             streams: (0..by.streams)
                 .map(|_| LaunchStream::open(on))
@@ -178,7 +183,7 @@ impl Executor {
 
     /// Whether kernels that did not end well may have left frames half done.
     pub(crate) fn spoils_frames(&self) -> bool {
-        self.writes_frames && self.is_in_place()
+        !(self.writes & FieldSet::FRAME).is_empty() && self.is_in_place()
     }
 
     /// The functions, for those that are reloaded.
@@ -211,7 +216,7 @@ impl Executor {
             Some(_) => self.add_copied(&mut work, lot, flights, count)?,
             None => self.add_in_place(&mut work, lot, flights, count)?,
         };
-        let predicted = self.prediction.of_launch(flights, &self.laid(lot));
+        let predicted = self.prediction.of_launch(flights, &self.laid(lot), self.extent);
         let carried = if self.carrier.is_some() { frames.rooms_there } else { 0 };
         self.submit(on, (lot, Has::All), work, [carried, 0])?;
         if !self.is_in_place() {
@@ -323,18 +328,17 @@ impl Executor {
     /// their bytes.
     fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
         let which = match self.crossings.rooms_there {
-            _ if self.is_in_place() => Lent::All,
+            _ if self.is_in_place() => (Lent::All, Extent::Rooms),
             RoomsThere::None => return Ok(0),
-            RoomsThere::Missing => Lent::Without(self.mirror.number),
-            RoomsThere::All => Lent::All,
+            RoomsThere::Missing => (Lent::Without(self.mirror.number), self.extent),
+            RoomsThere::All => (Lent::All, self.extent),
         };
         let Work { pieces, steps } = work;
         let mut bytes = 0;
-        let mut copy = |piece: Piece, range: Range<usize>| {
-            bytes += range.len() as u64;
+        let mut copy = |piece: Piece, stretch: Stretch| {
+            bytes += stretch.crossing_len() as u64;
             if let Some(mirror) = self.mirror.copy.as_ref().filter(|_| self.carrier.is_none()) {
-                let from = Part { piece: pieces.len(), range: 0..range.len() };
-                steps.push(Step::CopyIn { from, to: mirror.at(range) });
+                steps.push(copy_in(pieces.len(), stretch, mirror));
             }
             pieces.push(piece);
         };
@@ -393,6 +397,31 @@ const TAKE: usize = 1;
 /// Numbers of the kernels that carry rooms.
 const PULL: usize = 0;
 const PUSH: usize = 1;
+
+/// What copies take of rooms. Kernels that carry frames take whole rooms, and so do graphs, whose
+/// copies have no rows.
+fn copied_extent(on: &OnDevice, by_kernels: bool) -> Extent {
+    if by_kernels || on.launches.graphs { Extent::Rooms } else { Extent::Frames }
+}
+
+/// Copies a stretch, the work's piece of that number, to the mirror.
+fn copy_in(piece: usize, Stretch { bytes, rows }: Stretch, mirror: &Buffer) -> Step {
+    let (from, to) = (Part { piece, range: 0..bytes.len() }, mirror.at(bytes));
+    match rows {
+        Some((width, pitch)) => Step::RowsIn { from, to, rows: Rows { width, pitch } },
+        None => Step::CopyIn { from, to },
+    }
+}
+
+/// The way back.
+fn copy_out(piece: usize, Stretch { bytes, rows }: Stretch, mirror: &Buffer) -> Step {
+    let (to, from) = (Part { piece, range: 0..bytes.len() }, mirror.at(bytes));
+    match rows {
+        Some((width, pitch)) => Step::RowsOut { from, to, rows: Rows { width, pitch } },
+        None => Step::CopyOut { from, to },
+    }
+}
+
 fn no_buffers() -> Failure {
     Failure::Refused("the launch has no buffers".into())
 }

@@ -5,6 +5,7 @@ use warpline_packet::{Binding, FieldSet};
 use super::crossings::{Crossings, RoomsThere};
 use crate::stage::Flight;
 use crate::stats::Transfers;
+use crate::sys::lane_memory::Extent;
 
 /// Bytes of frames in one direction.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,7 @@ const VERSIONS: [u8; 3] = [0, 4, 6];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prediction {
     there: Way,
+    /// Frames that come back whole are counted when they do: kernels may have made them longer.
     back: Way,
     /// Of packets whose rooms go there although not all do.
     missing_share: f64,
@@ -97,7 +99,7 @@ impl Prediction {
         };
         Self {
             there: way(crossings.there, crossings.row[0], crossings.rooms_there == RoomsThere::All),
-            back: way(crossings.back, crossings.row[1], crossings.rooms_back),
+            back: way(crossings.back, crossings.row[1], false),
             missing_share: crossings.missing_share,
             lacks_some: crossings.rooms_there == RoomsThere::Missing,
             fetched_share: crossings.left_there.flagged_share,
@@ -105,20 +107,24 @@ impl Prediction {
     }
 
     /// For a launch whose table lies so. Fields of an IP version have columns where any packet is of it.
-    pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid) -> Predicted {
+    pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid, extent: Extent) -> Predicted {
         let mut is_there = [false; 3];
-        let mut rooms = 0;
-        let shares = self.missing_share + self.fetched_share;
-        let has_rooms = self.there.has_rooms || self.back.has_rooms || shares > 0.0;
+        let (mut rooms, mut frames) = (0, 0);
+        let has_frames = self.there.has_rooms || self.missing_share > 0.0;
         for Flight { batch, .. } in flights {
             let own = batch.versions_present(VERSIONS);
             is_there.iter_mut().zip(own).for_each(|(all, own)| *all |= own);
-            rooms += if has_rooms { batch.rooms_len() as u64 } else { 0 };
+            rooms += if self.fetched_share > 0.0 { batch.rooms_len() as u64 } else { 0 };
+            frames += match extent {
+                _ if !has_frames => 0,
+                Extent::Rooms => batch.rooms_len() as u64,
+                Extent::Frames => batch.frames_len() as u64,
+            };
         }
         let ways = [self.there, self.back].map(|way| {
             let own = way.fields.iter().zip(is_there).filter(|(_, is_there)| *is_there);
             let fields: u64 = own.map(|(width, _)| width).sum();
-            (fields, way.row * laid.packets as f64, if way.has_rooms { rooms } else { 0 })
+            (fields, way.row * laid.packets as f64, if way.has_rooms { frames } else { 0 })
         });
         let [there, back] =
             ways.map(|(fields, row, rooms)| fields * laid.packets as u64 + row as u64 + rooms);
@@ -127,8 +133,8 @@ impl Prediction {
             let (fields, row, _) = ways[way];
             (laid.columns[way] as u64).saturating_sub(row as u64) + filling * fields
         });
-        let of_rooms = |share: f64| (share * rooms as f64) as u64;
-        let (missing, fetched) = (of_rooms(self.missing_share), of_rooms(self.fetched_share));
+        let missing = (self.missing_share * frames as f64) as u64;
+        let fetched = (self.fetched_share * rooms as f64) as u64;
         Predicted { there, missing, back, fetched, besides, lacks_some: self.lacks_some }
     }
 }

@@ -1,12 +1,11 @@
 //! The memory of a lane's packets, as the lane and devices know it, and the rights to parts of it that go with a launch.
 
-use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use warpline_device::{Device, Failure, HostMemory, Piece, Region};
-use warpline_packet::{ALIGN, Batch, HeapMemory, LeftPackets, Memory};
+use warpline_packet::{ALIGN, Batch, FieldSet, HeapMemory, LeftPackets, Memory, Returned, Stretch};
 
 /// Memory that an arena is made of and that devices may be told of, and behind the arena what launches have of their own where a
 /// device works in it in place.
@@ -98,6 +97,17 @@ pub(crate) enum Lent<'a> {
     Without(u8),
     /// Of those of which something is left to the CPU.
     Left(LeftPackets<'a>),
+    /// Of all in the launch, as kernels left their frames that write these fields.
+    Back(Returned<'a>, FieldSet),
+}
+
+/// What of rooms is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All.
+    Rooms,
+    /// Stretches from frame to frame, of which rows may be taken.
+    Frames,
 }
 
 /// Lends rooms of packets of `batch`, and names where they lie. The batch is not touched until
@@ -105,24 +115,35 @@ pub(crate) enum Lent<'a> {
 pub(crate) fn lend_rooms(
     region: &Region,
     batch: &Batch,
-    which: Lent<'_>,
-    mut take: impl FnMut(Piece, Range<usize>),
+    (which, extent): (Lent<'_>, Extent),
+    mut take: impl FnMut(Piece, Stretch),
 ) -> bool {
     let mut all = true;
-    let lend = |span: Range<usize>| {
+    let lend = |stretch: Stretch| {
+        let span = stretch.bytes.clone();
         // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
         // the batch alone. What a stream that was given up may still write, or read in place, is nobody's from then on: packets
         // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy, by a kernel too, may be made
         // late of rooms that are used again; frames may hold anything, and what comes of them goes to a mirror that nobody uses any more.
-        match unsafe { region.piece(span.clone()) } {
-            Some(piece) => take(piece, span),
+        match unsafe { region.piece(span) } {
+            Some(piece) => take(piece, stretch),
             None => all = false,
         }
     };
+    let is_whole = extent == Extent::Rooms;
+    let plain = |lend: &mut dyn FnMut(Stretch), span| lend(Stretch::plain(span));
+    let mut lend = lend;
     match which {
-        Lent::All => batch.spans(lend),
-        Lent::Without(mirror) => batch.spans_without(mirror, lend),
-        Lent::Left(left) => batch.spans_left(left, lend),
+        Lent::All if is_whole => batch.spans(|span| plain(&mut lend, span)),
+        Lent::Back(..) if is_whole => batch.spans(|span| plain(&mut lend, span)),
+        Lent::Without(mirror) if is_whole => {
+            batch.spans_without(mirror, |span| plain(&mut lend, span))
+        }
+        // Few.
+        Lent::Left(left) => batch.spans_left(left, |span| plain(&mut lend, span)),
+        Lent::All => batch.stretches(None, lend),
+        Lent::Without(mirror) => batch.stretches(Some(mirror), lend),
+        Lent::Back(returned, writes) => batch.stretches_back(&returned, writes, lend),
     }
     all
 }

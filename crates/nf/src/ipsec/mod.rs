@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use warpline_packet::wire::{ipv6, udp};
+use warpline_packet::wire::{ethernet, ipv4, ipv6, udp};
 use warpline_packet::{
     Access, Batch, Division, FieldSet, Headers, OwnKey, PairHash, Shard, StateKey,
 };
@@ -212,6 +212,21 @@ fn share_with_selectors(tables: &Tables) -> f32 {
     with as f32 / opening().count().max(1) as f32
 }
 
+/// Bytes by which its SAs make frames of Ethernet longer at head and tail, on average; those that
+/// open take as many away.
+fn lengthens(tables: &Tables, frame_len: usize) -> [i32; 2] {
+    let len = frame_len.saturating_sub(ethernet::HEADER_LEN).max(ipv4::HEADER_LEN);
+    let mut sums = [0; 2];
+    for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
+        let head = shape.outer_len() + shape.head_len();
+        let added = [head, shape.sealed_len(ipv4::HEADER_LEN, len).saturating_sub(len + head)];
+        let sign = if sa.direction == Direction::Out { 1 } else { -1 };
+        sums.iter_mut().zip(added).for_each(|(sum, added)| *sum += sign * added as i32);
+    }
+    let count = tables.sas.len().max(1) as i32;
+    sums.map(|sum| sum / count)
+}
+
 /// What every link of IPv6 carries (RFC 8200, 5).
 const MTU_LEAST_V6: usize = 1280;
 
@@ -394,6 +409,10 @@ impl Function for Ipsec {
 
     fn growth(&self) -> Growth {
         SEAL_GROWTH
+    }
+
+    fn lengthens(&self, frame_len: usize) -> [i32; 2] {
+        lengthens(&self.tables, frame_len)
     }
 
     fn emits(&self) -> Emits {

@@ -193,6 +193,13 @@ impl Function for LoadBalancer {
         }
     }
 
+    fn lengthens(&self, _: usize) -> [i32; 2] {
+        match self.config.fixed.mode {
+            Mode::Ipip => [encap::outer_len(4) as i32, 0],
+            Mode::Dnat | Mode::Mac => [0; 2],
+        }
+    }
+
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
         let Some(old) = (old as &dyn Any).downcast_ref::<Self>() else {
             return Err("it is another function".into());

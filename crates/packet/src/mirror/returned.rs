@@ -50,7 +50,7 @@ impl<'a> Returned<'a> {
         self.at(C::BEFORE * self.rows.rows + N * row)
     }
 
-    fn frame(&self, row: usize) -> (u16, u32) {
+    pub(super) fn frame(&self, row: usize) -> (u16, u32) {
         let (start, len) = Table::FRAME_COLUMNS;
         let start = self.at(start * self.rows.rows + size_of::<u16>() * row);
         let len = self.at(len * self.rows.rows + size_of::<u32>() * row);
@@ -293,7 +293,7 @@ fn take<T: Copy, const N: usize>(
     }
 }
 
-fn moves(writes: FieldSet) -> bool {
+pub(super) fn moves(writes: FieldSet) -> bool {
     writes.contains(Field::Start) || writes.contains(Field::Len)
 }
 

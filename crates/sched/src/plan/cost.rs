@@ -8,7 +8,7 @@ use super::{Crossing, Way};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Widths {
     by_field: Vec<f64>,
-    /// Of a whole frame as it crosses, with what lies around it in its room.
+    /// Of a frame's room.
     pub room: f64,
 }
 
@@ -57,10 +57,10 @@ impl Widths {
         fields.iter().fold(0.0, |sum, field| sum + self.of(field))
     }
 
-    /// Fields of the frame that cross in this way.
-    pub(super) fn crossing(&self, way: Way, fields: FieldSet) -> Crossing {
+    /// Fields of the frame that cross in this way, where a whole frame takes `frame` bytes.
+    pub(super) fn crossing(&self, way: Way, fields: FieldSet, frame: f64) -> Crossing {
         let bytes = match way {
-            Way::Frame => self.room,
+            Way::Frame => frame,
             _ => self.of_set(fields),
         };
         let way = if fields.is_empty() { Way::Nothing } else { way };

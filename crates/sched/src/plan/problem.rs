@@ -50,6 +50,15 @@ impl RowBytes {
     pub const NONE: Self = Self { there: 0.0, back: 0.0 };
 }
 
+/// Bytes of a whole frame, with those around it that cross.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WholeBytes {
+    /// To the device.
+    pub there: f64,
+    /// Back, from where it was and from where the kernels left it.
+    pub back: f64,
+}
+
 /// A function of the chain.
 #[derive(Clone, Debug)]
 pub struct PlannedFunction {
@@ -72,6 +81,8 @@ pub struct PlannedFunction {
     pub after_flagged: Touch,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f64,
+    /// Bytes of a frame that goes to it whole; all of its room where they are not known.
+    pub whole: Option<WholeBytes>,
 }
 
 impl PlannedFunction {
@@ -87,6 +98,7 @@ impl PlannedFunction {
             after: Touch::of(access.after),
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
+            whole: None,
         }
     }
 
@@ -102,6 +114,7 @@ impl PlannedFunction {
             after: Touch::NONE,
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
+            whole: None,
         }
     }
 
@@ -156,6 +169,12 @@ impl Problem {
         use Field::{Flagged, FlowHash, Ingress, NextHop, Shard, Timestamp, Verdict};
         let of_packet = [Verdict, NextHop, Timestamp, Ingress, FlowHash, Shard, Flagged];
         FieldSet::FRAME | FieldSet::GEOMETRY | FieldSet::of(&of_packet)
+    }
+
+    /// Bytes of a frame that goes whole to function `position`, and back.
+    pub fn whole(&self, position: usize) -> WholeBytes {
+        let room = self.widths.room;
+        self.functions[position].whole.unwrap_or(WholeBytes { there: room, back: room })
     }
 
     /// Looks whether there can be a plan.

@@ -108,7 +108,7 @@ impl State {
         if up == Up::Frame {
             first_to_host = self.bring_frame(problem)?;
         }
-        let to_device = self.up(problem, function, device, up)?;
+        let to_device = self.up(problem, position, device, up)?;
         let missing = match up {
             Up::Needed | Up::Stale => problem.missing(position, device),
             Up::Frame | Up::Direct => Crossing::default(),
@@ -147,16 +147,17 @@ impl State {
         let missing = FieldSet::FRAME & !self.host;
         self.host = self.host | missing;
         let can = problem.fetches_first && problem.can_cross(Way::Fields, missing);
-        (can || missing.is_empty()).then(|| problem.widths.crossing(Way::Fields, missing))
+        (can || missing.is_empty()).then(|| problem.widths.crossing(Way::Fields, missing, 0.0))
     }
 
     fn up(
         &mut self,
         problem: &Problem,
-        function: &PlannedFunction,
+        position: usize,
         device: usize,
         up: Up,
     ) -> Option<Crossing> {
+        let function = &problem.functions[position];
         let (needs, has) = (function.run.needs & FieldSet::FRAME, self.mirrors[device]);
         let stale = needs & !has.unwrap_or(FieldSet::EMPTY);
         let (way, fields) = match (up, has) {
@@ -177,7 +178,8 @@ impl State {
         if up != Up::Direct {
             self.mirrors[device] = Some(has.unwrap_or(FieldSet::EMPTY) | fields);
         }
-        let mut crossing = problem.widths.crossing(way, fields);
+        let frame = problem.whole(position).there;
+        let mut crossing = problem.widths.crossing(way, fields, frame);
         if up == Up::Direct {
             crossing.way = Way::Direct;
         }
@@ -243,7 +245,7 @@ impl State {
         if matches!(down, Down::Last | Down::LastFrame) {
             self.mirrors[device] = None;
         }
-        let crossing = problem.widths.crossing(way, fields);
+        let crossing = problem.widths.crossing(way, fields, problem.whole(position).back);
         Some(crossing.with_row(writes & !FieldSet::FRAME, function.row.back))
     }
 
@@ -253,7 +255,8 @@ impl State {
         if !function.fetches_flagged(lacks) {
             return Crossing::default();
         }
-        let mut crossing = problem.widths.crossing(Way::Frame, lacks);
+        let widths = &problem.widths;
+        let mut crossing = widths.crossing(Way::Frame, lacks, widths.room);
         crossing.bytes *= function.flagged_share;
         crossing
     }
@@ -274,8 +277,8 @@ impl Problem {
         match 1.0 - since.map(|function| 1.0 - function.changed_share()).product::<f64>() {
             0.0 => Crossing::default(),
             share => {
-                let bytes = share * self.widths.room;
-                Crossing { bytes, ..self.widths.crossing(Way::Frame, FieldSet::FRAME) }
+                let bytes = share * self.whole(position).there;
+                self.widths.crossing(Way::Frame, FieldSet::FRAME, bytes)
             }
         }
     }

@@ -59,12 +59,12 @@ impl Model {
     }
 }
 
-/// Bytes that a crossing has to say: of the frame, by what fields weigh, and of the launch's table.
-fn weigh(crossing: &Value, widths: &Value, frame: &Fields) -> f64 {
+/// Bytes that a crossing has to name: of the frame, by its fields' widths or `whole`, and of the launch's table.
+fn weigh(crossing: &Value, (widths, whole): (&Value, &Value), frame: &Fields) -> f64 {
     let of = |field: &String| widths[field].as_f64().unwrap();
     let all = fields(&crossing["fields"]);
     let of_frame: f64 = match crossing["way"].as_str().unwrap() {
-        "frame" => widths["room"].as_f64().unwrap(),
+        "frame" => whole.as_f64().unwrap(),
         "nothing" => {
             assert!(all.is_disjoint(frame), "{crossing}");
             0.0
@@ -101,7 +101,11 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
         model.cross(Some(""), device, &step["to_device"]);
         let lacks = changed.get(device).copied().unwrap_or(0.0);
         let has_kept = model.0.contains_key(device) && step["to_device"]["way"] != "frame";
-        let again = if has_kept { lacks * widths["room"].as_f64().unwrap() } else { 0.0 };
+        let whole = &function["whole_frame"];
+        let [there, back] = ["to_device", "to_host"].map(|way| whole[way].as_f64().unwrap());
+        let room = widths["room"].as_f64().unwrap();
+        assert!(there <= room && back <= room && there <= back, "{whole} in {room}");
+        let again = if has_kept { lacks * there } else { 0.0 };
         assert!(
             (step["missing_to_device"]["bytes"].as_f64().unwrap() - again).abs() < 1e-6,
             "{step}"
@@ -140,7 +144,8 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
         let bytes = |key: &str| {
             let told = step[key]["bytes"].as_f64().unwrap();
             let share = if key == "flagged_to_host" { share } else { 1.0 };
-            let expected = share * weigh(&step[key], widths, &frame);
+            let whole = if key == "flagged_to_host" { &widths["room"] } else { &whole[key] };
+            let expected = share * weigh(&step[key], (widths, whole), &frame);
             assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
             let alone = &fields(&step[key]["fields"]) & &frame;
             assert!(step[key]["way"] == "frame" || alone.is_subset(&gathered), "{name} {key}");

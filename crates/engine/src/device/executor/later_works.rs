@@ -8,9 +8,9 @@ use warpline_packet::{Columns, LeftPackets};
 
 use super::super::lot::There;
 use super::streams::{Has, NONE_CARRIED};
-use super::{Executor, PUSH, TABLE, first_found_len, found_len};
+use super::{Executor, PUSH, TABLE, copy_out, first_found_len, found_len};
 use crate::stage::Flight;
-use crate::sys::lane_memory::{Lent, lend_rooms};
+use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
 
 impl Executor {
     /// Starts the work that brings back what more was found in the packets of the launch of `lot` than the first work brought. Says whether
@@ -53,15 +53,17 @@ impl Executor {
         let Some(mirror) = &self.mirror.copy else { return Ok(()) };
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let Work { pieces, steps } = &mut work;
-        for flight in flights {
-            lend_rooms(&self.mirror.region, &flight.batch, Lent::All, |piece, range| {
-                let to = Part { piece: pieces.len(), range: 0..range.len() };
+        for (index, flight) in flights.iter().enumerate() {
+            let which = Lent::Back(self.returned(lot, index), self.writes);
+            let lent = (which, self.extent);
+            lend_rooms(&self.mirror.region, &flight.batch, lent, |piece, stretch| {
+                steps.push(copy_out(pieces.len(), stretch, mirror));
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: mirror.at(range), to });
             });
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
+        self.transfers.predicted_to_host_bytes += back;
         Ok(())
     }
 
@@ -79,8 +81,9 @@ impl Executor {
         }
         let mut carried = 0;
         for Flight { batch, .. } in flights {
-            lend_rooms(&self.mirror.region, batch, Lent::All, |piece, range| {
-                carried += range.len() as u64;
+            let lent = (Lent::All, Extent::Rooms);
+            lend_rooms(&self.mirror.region, batch, lent, |piece, stretch| {
+                carried += stretch.crossing_len() as u64;
                 work.pieces.push(piece);
             });
         }
@@ -88,6 +91,7 @@ impl Executor {
         let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
         self.transfers.besides_to_device_bytes += there;
         self.transfers.frames_to_host_bytes += back;
+        self.transfers.predicted_to_host_bytes += back;
         Ok(())
     }
 
@@ -118,10 +122,10 @@ impl Executor {
             let left = self.fetched(lot, index);
             batch.keep_fields(left, newer, &mut kept);
             let Work { pieces, steps } = &mut work;
-            lend_rooms(&self.mirror.region, batch, Lent::Left(left), |piece, range| {
-                let to = Part { piece: pieces.len(), range: 0..range.len() };
+            let lent = (Lent::Left(left), Extent::Rooms);
+            lend_rooms(&self.mirror.region, batch, lent, |piece, stretch| {
+                steps.push(copy_out(pieces.len(), stretch, &mirror));
                 pieces.push(piece);
-                steps.push(Step::CopyOut { from: mirror.at(range), to });
             });
         }
         self.lots[lot].kept = kept;

@@ -58,6 +58,8 @@ impl Executor {
             match step {
                 Step::CopyIn { to, .. } => there += to.len() as u64,
                 Step::CopyOut { from, .. } => here += from.len() as u64,
+                Step::RowsIn { to, rows, .. } => there += rows.bytes(to.len()) as u64,
+                Step::RowsOut { from, rows, .. } => here += rows.bytes(from.len()) as u64,
                 Step::Call(_) => {}
             }
         }

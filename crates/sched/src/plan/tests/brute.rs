@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use warpline_packet::{Field, FieldSet};
 
-use super::super::problem::{PlannedFunction, Problem, Touch};
+use super::super::problem::{PlannedFunction, Problem, Touch, WholeBytes};
 use super::super::{Crossing, Step, Way};
 
 /// Who has the last value of each field: the host is 0, device `d` is `d + 1`.
@@ -202,29 +202,37 @@ fn step(
     if flagged && missing.iter().any(|field| !at.holders.has(own, field)) {
         return None;
     }
-    let of = |way, fields: FieldSet, row: f64| {
+    let of = |way, fields: FieldSet, row: f64, frame: f64| {
         let way = if fields.is_empty() && to_device != 3 { Way::Nothing } else { way };
-        let bytes = row
-            + if way == Way::Frame { problem.widths.room } else { problem.widths.of_set(fields) };
+        let bytes = row + if way == Way::Frame { frame } else { problem.widths.of_set(fields) };
         Crossing { way, fields, bytes, row_bytes: row }
     };
+    let [there, home] = whole(problem, position);
     Some(Step {
         function: position,
         device,
-        first_to_host: of(Way::Fields, first, 0.0),
-        to_device: of(way, fields, function.row.there),
+        first_to_host: of(Way::Fields, first, 0.0, 0.0),
+        to_device: of(way, fields, function.row.there, there),
         missing: if to_device < 2 {
             left_behind(problem, position, device)
         } else {
             Crossing::default()
         },
-        to_host: of(way_back, back, function.row.back),
+        to_host: of(way_back, back, function.row.back, home),
         flagged: match flagged {
-            true => Crossing { bytes: 0.0, ..of(Way::Frame, missing, 0.0) },
+            true => Crossing { bytes: 0.0, ..of(Way::Frame, missing, 0.0, 0.0) },
             false => Crossing::default(),
         },
         mirror_after,
     })
+}
+
+/// Bytes of a whole frame on its way to a function and back.
+fn whole(problem: &Problem, position: usize) -> [f64; 2] {
+    match problem.functions[position].whole {
+        Some(WholeBytes { there, back }) => [there, back],
+        None => [problem.widths.room; 2],
+    }
 }
 
 /// Whether a flagged packet comes whole, as the host lacks `missing`: it needs some of it, or the frame is changed on the host.
@@ -246,7 +254,8 @@ fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
             kept *= 1.0 - function.flagged_share;
         }
     }
-    match (1.0 - kept) * problem.widths.room {
+    let [there, _] = whole(problem, position);
+    match (1.0 - kept) * there {
         0.0 => Crossing::default(),
         bytes => Crossing { way: Way::Frame, fields: FieldSet::FRAME, bytes, row_bytes: 0.0 },
     }

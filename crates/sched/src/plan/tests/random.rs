@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
 
-use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch};
+use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
 use super::super::{LinkCosts, Mode, Widths};
 use super::brute::least;
 use super::versions::follow;
@@ -54,9 +54,11 @@ fn flagged() -> impl Strategy<Value = Touch> {
 fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
     let device = prop_oneof![2 => Just(None), 3 => (0..devices).prop_map(Some)];
     let fallback = prop_oneof![2 => Just(FieldSet::EMPTY), 1 => fields()];
-    let besides = (flagged(), 0.0..1.0f64, fallback, row());
+    let bytes = (0.0..1200.0f64, 0.0..1200.0f64);
+    let whole = prop::option::of(bytes.prop_map(|(there, back)| WholeBytes { there, back }));
+    let besides = (flagged(), 0.0..1.0f64, fallback, row(), whole);
     (device, rarely(touch()), touch(), rarely(touch()), besides).prop_map(
-        |(device, before, run, after, (after_flagged, flagged_share, fallback, row))| {
+        |(device, before, run, after, (after_flagged, flagged_share, fallback, row, whole))| {
             PlannedFunction {
                 name: "one".into(),
                 device,
@@ -67,6 +69,7 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
                 after,
                 after_flagged,
                 flagged_share,
+                whole,
             }
         },
     )

@@ -308,16 +308,21 @@ fn flagged(
 /// Whether bytes are those of the fields and the row, and fields cross by themselves that can.
 fn weigh(problem: &Problem, function: &PlannedFunction, step: &Step) -> Result<(), String> {
     let (share, none) = (function.flagged_share, 0.0);
+    let room = problem.widths.room;
+    let [there, back] = match &function.whole {
+        Some(whole) => [whole.there, whole.back],
+        None => [room; 2],
+    };
     let all = [
-        ("first", step.first_to_host, none, 1.0),
-        ("there", step.to_device, function.row.there, 1.0),
-        ("back", step.to_host, function.row.back, 1.0),
-        ("flagged", step.flagged, none, share),
+        ("first", step.first_to_host, none, 1.0, 0.0),
+        ("there", step.to_device, function.row.there, 1.0, there),
+        ("back", step.to_host, function.row.back, 1.0, back),
+        ("flagged", step.flagged, none, share, room),
     ];
-    for (what, crossing, row, share) in all {
+    for (what, crossing, row, share, whole) in all {
         let frame = crossing.fields & FieldSet::FRAME;
         let of_frame: f64 = match crossing.way {
-            Way::Frame => problem.widths.room,
+            Way::Frame => whole,
             _ => frame.iter().map(|field| problem.widths.of(field)).sum(),
         };
         if (crossing.bytes - share * (of_frame + row)).abs() > 1e-9 || crossing.row_bytes != row {

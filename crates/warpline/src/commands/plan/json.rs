@@ -27,7 +27,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         .iter()
         .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
         .collect();
-    // Not a field: a frame as it crosses whole, with what is around it.
+    // Not a field: a frame with its head- and tailroom.
     widths.insert("room".into(), json!(own.problem.widths.room));
     let functions: Vec<Value> = own
         .problem
@@ -37,6 +37,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         .map(|(number, function)| {
             let members = &chain.instances[own.positions[number].clone()];
             let access = &own.declared[number];
+            let whole = own.problem.whole(number);
             json!({
                 "name": function.name,
                 "members": members.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
@@ -48,6 +49,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
                 "fallback": names(function.fallback),
                 "after_flagged": declared(access.after_flagged),
                 "flagged_share": function.flagged_share,
+                "whole_frame": { "to_device": whole.there, "to_host": whole.back },
             })
         })
         .collect();
