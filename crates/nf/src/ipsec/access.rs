@@ -38,8 +38,10 @@ const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, F
 
 const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 
-/// An estimate of how many packets are flagged at least: those that are opened again, and those that are too big.
-const FLAGGED_SHARE_LEAST: f32 = 0.01;
+/// The share of packets that a plan expects to be flagged where the SAs don't say more: those that
+/// are opened again, and those that are too big. Well set up tunnels have none. This is what
+/// Laplace's rule of succession expects after a launch of a thousand packets without one.
+const FLAGGED_SHARE_LEAST: f32 = 1.0 / 1002.0;
 
 /// Of a gateway with `words`; `run` writes only `outcome` of them. `reassembles`: datagrams are put
 /// together; `answers`: ICMP errors are made; `with_selectors` is the share of packets that come by
