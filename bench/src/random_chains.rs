@@ -2,7 +2,8 @@
 //! would take.
 //!
 //! The *field-wise minimum* is the plan with the fewest bytes where every field crosses by itself in its own width, payloads too, and
-//! launches have no table. No device can do with less; ours sends whole frames in their rooms, and a row of a table for each packet.
+//! launches have no table. No device can do with less; ours also sends a row of a table for each
+//! packet, and with a whole frame the bytes around it.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use warpline_device::{Device, Failure, apart};
 use warpline_engine::{Chain, OnDevice, PlanOptions, planned};
 use warpline_packet::FieldSet;
 use warpline_packet::hash::mix32;
-use warpline_sched::{LinkCosts, Mode, Problem, RowBytes, Widths};
+use warpline_sched::{LinkCosts, Mode, Problem, RowBytes, Way, Widths};
 
 use crate::chain_copies::chains::{TABLES, write_files};
 use crate::chains::{Member, chain_of};
@@ -89,6 +90,51 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
     traffic: 1.0,
 };
 
+/// Of what a plan's bytes are, a packet and both ways.
+#[derive(Clone, Copy, Debug, Default)]
+struct Split {
+    /// Bytes of frames that cross whole.
+    frames: f64,
+    /// What of their rooms crosses around them.
+    around: f64,
+    /// Fields that cross by themselves.
+    fields: f64,
+    /// Rows of launches' tables, there and back.
+    rows: [f64; 2],
+    /// Frames that a mirror lacks, and those that are fetched.
+    rare: f64,
+}
+
+impl Split {
+    const NAMES: [&str; 6] = ["frames", "around", "fields", "rows there", "back", "rare"];
+
+    /// Of a plan for frames of `len` bytes.
+    fn of(problem: &Problem, len: u32, mode: Mode) -> Self {
+        let plan = problem.plan(mode).expect("links of all devices");
+        plan.steps.iter().fold(Self::default(), |mut sum, step| {
+            for crossing in [&step.first_to_host, &step.to_device, &step.to_host] {
+                let own = crossing.bytes - crossing.row_bytes;
+                match crossing.way {
+                    Way::Frame => {
+                        sum.frames += own.min(len.into());
+                        sum.around += (own - f64::from(len)).max(0.0);
+                    }
+                    _ => sum.fields += own,
+                }
+            }
+            sum.rows[0] += step.to_device.row_bytes;
+            sum.rows[1] += step.to_host.row_bytes;
+            sum.rare += step.missing.bytes + step.flagged.bytes;
+            sum
+        })
+    }
+
+    fn parts(&self) -> [f64; Self::NAMES.len()] {
+        let [there, back] = self.rows;
+        [self.frames, self.around, self.fields, there, back, self.rare]
+    }
+}
+
 fn bytes(problem: &Problem, mode: Mode) -> f64 {
     let plan = problem.plan(mode).expect("links of all devices");
     plan.to_device_bytes() + plan.to_host_bytes()
@@ -100,7 +146,10 @@ fn field_wise(problem: &Problem, len: u32) -> f64 {
     least.links.fill(BYTES_ALONE);
     least.gathered = FieldSet::FRAME;
     least.widths = Widths::of_udp(len, len);
-    least.functions.iter_mut().for_each(|function| function.row = RowBytes::NONE);
+    least.functions.iter_mut().for_each(|function| {
+        function.row = RowBytes::NONE;
+        function.whole = None;
+    });
     bytes(&least, Mode::Adaptive)
 }
 
@@ -109,6 +158,8 @@ struct Figures {
     least: f64,
     /// In the order of [`Mode::ALL`].
     modes: [f64; Mode::ALL.len()],
+    /// Of what `adaptive` moves.
+    split: Split,
 }
 
 /// Prints the tables.
@@ -134,11 +185,41 @@ pub fn print(options: &Options) -> Result<(), Failure> {
             let options = PlanOptions { packet_len: len, ..PlanOptions::default() };
             let problem = planned(&chain, options).problem;
             let modes = Mode::ALL.map(|mode| bytes(&problem, mode));
-            figures.push(Figures { least: field_wise(&problem, len), modes });
+            let split = Split::of(&problem, len, Mode::Adaptive);
+            figures.push(Figures { least: field_wise(&problem, len), modes, split });
         }
     }
     planned_tables(&by_len);
+    split_table(&by_len);
     Ok(())
+}
+
+/// Chains around the median whose bytes are split: a tenth of all, one at least.
+fn around_median(figures: &[Figures]) -> Vec<&Figures> {
+    let mut all: Vec<&Figures> = figures.iter().filter(|own| own.least > 0.0).collect();
+    let ratio = |own: &Figures| own.modes[0] / own.least;
+    all.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    let (middle, half) = (all.len() / 2, all.len() / 20);
+    all[middle.saturating_sub(half)..(middle + half + 1).min(all.len())].to_vec()
+}
+
+fn split_table(by_len: &[Vec<Figures>; LENS.len()]) {
+    println!(
+        "\n## Bytes a packet that adaptive moves, over the least: mean of the tenth around the median\n"
+    );
+    println!("| frame B | {} | sum |", Split::NAMES.join(" | "));
+    println!("|---|{}---|", "---|".repeat(Split::NAMES.len()));
+    for (len, figures) in LENS.iter().zip(by_len) {
+        let own = around_median(figures);
+        let mut sums = [0.0; Split::NAMES.len()];
+        for figures in &own {
+            let parts = figures.split.parts().map(|bytes| bytes / figures.least);
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        }
+        let means = sums.map(|sum| sum / own.len() as f64);
+        let shown = means.map(|mean| format!("{mean:.3}")).join(" | ");
+        println!("| {len} | {shown} | {:.3} |", means.iter().sum::<f64>());
+    }
 }
 
 fn planned_tables(by_len: &[Vec<Figures>; LENS.len()]) {
