@@ -18,7 +18,7 @@ use warpline_packet::{Found, Headers, Instant, Packet, Shard, prefetch};
 
 use super::asked::Asked;
 use super::counts::Counts;
-use super::detect::{FlowFacts, Scratch, Subject, XBits};
+use super::detect::{FlowFacts, Passer, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
 use super::limits;
@@ -175,8 +175,8 @@ impl Inspector {
         let by_vlan = self.tables.config.by_vlan;
         let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, times, hint);
         let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
-        if let (Some(packet), Some(expected), Found::Numbers([])) = (&packet, &expected, &found)
-            && self.is_quiet(packet, expected)
+        if let (Some(packet), Some(expected), Found::Numbers(found)) = (&packet, &expected, &found)
+            && self.is_quiet(packet, expected, found)
         {
             return Verdict::Forward;
         }
@@ -329,6 +329,15 @@ fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flo
 impl At<'_> {
     fn place(&self) -> Option<Place> {
         self.tracked.as_ref().and_then(|tracked| tracked.place)
+    }
+
+    /// What gates know of it.
+    fn passer(&self) -> Passer {
+        let tracked = self.tracked.as_ref();
+        let direction = tracked.and_then(|tracked| tracked.place.map(|_| tracked.direction));
+        let to_server = direction.map(|direction| direction == Direction::ToServer);
+        let is_established = tracked.is_some_and(|tracked| tracked.is_established);
+        Passer::new(to_server, is_established, self.subject.ports.map(|(src, dst)| [src, dst]))
     }
 
     fn ends(&self) -> Option<(IpAddr, IpAddr)> {

@@ -6,7 +6,7 @@ use warpline_packet::Seed;
 use warpline_packet::wire::tcp;
 
 use super::config::{Checksum, Config};
-use super::detect::{self, Broken, Detector, Reach, reach};
+use super::detect::{self, Broken, Detector, Gate, Passer, Reach, reach};
 use super::groups::{Anchor, Groups, When};
 use super::matcher::{Pattern, fast_pattern};
 use super::offload::Offload;
@@ -23,6 +23,7 @@ pub(super) struct Tables {
     pub(super) groups: Groups,
     pub(super) generation: Generation,
     pub(super) known: Box<[Known]>,
+    pub(super) gates: Box<[Gate]>,
     /// Whether wrong checksums are believed, where the input's first packets decide that.
     pub(super) offload: Option<Arc<Offload>>,
     /// Whether a rule answers packets.
@@ -76,15 +77,32 @@ impl Tables {
                 }
             })
             .collect();
+        let gates = rules.iter().map(Gate::new).collect();
         let groups = Groups::new(rules, &anchors, config.matcher, config.cache.as_ref())?;
         let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
         let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
             || reported.iter().any(|own| own.policy.may_reject());
         let generation = Generation::new(reported, names);
         let offload = (config.checksum == Checksum::Auto).then(Arc::default);
-        let tables =
-            Self { config, detector, groups, generation, known, offload, rejects, seed, is_whole };
+        let tables = Self {
+            config,
+            detector,
+            groups,
+            generation,
+            known,
+            gates,
+            offload,
+            rejects,
+            seed,
+            is_whole,
+        };
         Ok((tables, broken))
+    }
+
+    /// Whether the rule's gate lets the packet through; it must, if the rule matches.
+    #[inline]
+    pub(super) fn lets(&self, rule: u32, passer: Passer) -> bool {
+        self.gates.get(rule as usize).is_some_and(|gate| gate.lets(passer))
     }
 
     /// All rules, as they are reported.

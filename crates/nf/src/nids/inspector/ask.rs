@@ -4,10 +4,9 @@ use warpline_packet::wire::ip_protocol;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::super::detect::{Buffer, FlowFacts, FlowVars, Reach};
-use super::super::flows::Direction;
+use super::super::flows::{Direction, Place};
 use super::super::report::Decision;
 use super::super::rules::Action;
-use super::super::tables::Known;
 use super::notes::Telling;
 use super::{At, Inspector, Matched, Untold, Verdict};
 use crate::Emit;
@@ -83,43 +82,44 @@ impl Inspector {
 
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
-        let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
-        let known = tables.known.get(rule as usize)?;
-        let &Known { reach, is_stream_only, .. } = known;
-        let number = rule as usize;
+        let is_stream_only = self.tables.known.get(rule as usize)?.is_stream_only;
         let is_tcp = at.subject.protocol == ip_protocol::TCP;
         let how = if is_tcp && is_stream_only { how & !PACKET } else { how };
-        counts.rules_asked += 1;
+        self.counts.rules_asked += 1;
         let tracked = at.tracked.as_ref();
         let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));
-        let Some((place, direction)) = side else {
-            let holds = tables.detector.header_matches(
-                number,
-                &at.subject,
-                &at.facts,
-                &FlowVars::EMPTY,
-                xbits,
-                at.now,
-            ) && how & PACKET != 0
-                && tables.detector.payload_matches(
-                    number,
-                    Buffer::packet(at.subject.payload),
-                    scratch,
-                );
-            return holds.then_some(Matched { rule, is_stream: false, before: None });
-        };
+        match side {
+            Some(side) => self.ask_in_flow(at, rule, how, side),
+            None => self.ask_without_flow(at, rule, how),
+        }
+    }
+
+    fn ask_without_flow(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
+        let Self { tables, xbits, scratch, .. } = self;
+        let (detector, number) = (&tables.detector, rule as usize);
+        let At { subject, facts, now, .. } = at;
+        let holds = detector.header_matches(number, subject, facts, &FlowVars::EMPTY, xbits, *now)
+            && how & PACKET != 0
+            && detector.payload_matches(number, Buffer::packet(subject.payload), scratch);
+        holds.then_some(Matched { rule, is_stream: false, before: None })
+    }
+
+    fn ask_in_flow(
+        &mut self,
+        at: &At<'_>,
+        rule: u32,
+        how: u8,
+        (place, direction): (Place, Direction),
+    ) -> Option<Matched> {
+        let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
+        let (known, number) = (tables.known.get(rule as usize)?, rule as usize);
         let (start, state) = flows.window_start_and_vars(place, direction);
-        if !tables.detector.header_matches(
-            number,
-            &at.subject,
-            &at.facts,
-            &state.vars,
-            xbits,
-            at.now,
-        ) {
+        let At { subject, facts, now, .. } = at;
+        if !tables.detector.header_matches(number, subject, facts, &state.vars, xbits, *now) {
             return None;
         }
         counts.candidates += 1;
+        let reach = known.reach;
         let on_packet = how & PACKET != 0 && (reach != Reach::Stream || at.is_alone);
         let on_stream = how & STREAM != 0 && matches!(reach, Reach::Stream | Reach::Both);
         let grew = at.grew.filter(|_| on_stream);
@@ -128,7 +128,7 @@ impl Inspector {
         let matched_len = kept.matched_len;
         let before = matched_len.map(|len| start + len as u64);
         if on_packet
-            && tables.detector.payload_matches(number, Buffer::packet(at.subject.payload), scratch)
+            && tables.detector.payload_matches(number, Buffer::packet(subject.payload), scratch)
         {
             // The packet is in the stream as well, where the rule would match again.
             let waiting = &mut state.waiting[direction as usize];

@@ -6,19 +6,24 @@ use core::ops::Range;
 use warpline_packet::Found;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
-use super::super::detect::Subject;
+use super::super::detect::{Passer, Subject};
 use super::super::flow_state::Fate;
-use super::super::flows::{Expected, FlowPacket, Grew, Stream, Tracked};
+use super::super::flows::{Direction, Expected, FlowPacket, Grew, Stream, Tracked};
 use super::super::groups::{Group, When};
 use super::super::matcher::fast_pattern::LEN_MAX;
 use super::{At, Inspector, was_asked};
 
 impl Inspector {
-    /// Whether a packet that was as expected, and in which `run` found nothing, leaves nothing to be asked, as most do: what
-    /// [`Self::find_rules`] would find, in fewer steps.
+    /// Whether a packet that was as expected, and in which `run` found these literals, leaves no rule
+    /// that may match, as most do: what [`Self::find_rules`] would find, in fewer steps.
     #[inline]
-    pub(super) fn is_quiet(&mut self, packet: &FlowPacket<'_>, expected: &Expected) -> bool {
-        let &Expected { place, direction, grew, .. } = expected;
+    pub(super) fn is_quiet(
+        &mut self,
+        packet: &FlowPacket<'_>,
+        expected: &Expected,
+        found: &[u32],
+    ) -> bool {
+        let &Expected { place, direction, is_established, grew } = expected;
         let Some((protocol, [src_port, dst_port])) = packet.ports() else { return false };
         let Self { tables, flows, generation, .. } = self;
         let group = tables.groups.of(protocol, src_port, dst_port);
@@ -27,13 +32,23 @@ impl Inspector {
         if state.fate != Fate::Open || state.asked_once[side] != generation {
             return false;
         }
+        let ports = [src_port, dst_port];
+        let to_server = direction == Direction::ToServer;
+        let passer = Passer::new(Some(to_server), is_established, Some(ports));
+        let may_match = |rule: u32| tables.lets(rule, passer);
+        if found.iter().flat_map(|&id| group.rules(id)).any(|&rule| may_match(rule)) {
+            return false;
+        }
         if !state.is_bare.has(direction) {
-            let ports = [src_port, dst_port];
             let addresses = packet.addresses();
-            if tables.groups.unanchored(When::Packet, protocol, addresses, ports).next().is_some() {
+            let rules = tables.groups.unanchored(When::Packet, protocol, addresses, ports);
+            let mut rules = rules.peekable();
+            if rules.peek().is_none() {
+                state.is_bare.insert(direction);
+            }
+            if rules.any(may_match) {
                 return false;
             }
-            state.is_bare.insert(direction);
         }
         let Some(Grew { from, to, seam }) = grew else { return true };
         let is_new_app = !state.apps.is_settled(direction);
@@ -66,10 +81,12 @@ impl Inspector {
                     tracked.is_first_of_direction || !was_asked
                 }
             });
+        let passer = at.passer();
+        let may_match = |rule: &u32| tables.lets(*rule, passer);
         let mut ask = |when: When, how: u8| {
             let Subject { protocol, src, dst, .. } = at.subject;
             let rules = tables.groups.unanchored(when, protocol, [src, dst], [src_port, dst_port]);
-            rules.for_each(|rule| asked.ask(rule, how));
+            rules.filter(may_match).for_each(|rule| asked.ask(rule, how));
         };
         ask(When::Packet, on_both);
         if at.subject.is_syn() {
@@ -99,7 +116,7 @@ impl Inspector {
                 let ((bytes, border), _) =
                     flows.seam_and_vars(place, *direction, len, LEN_MAX, &mut room);
                 if let Some(stretch) = group.spanning(bytes, border) {
-                    scan_behind(group, bytes, stretch, border, asked);
+                    scan_behind(group, bytes, stretch, border, asked, may_match);
                 }
             } else {
                 counts.rescans += 1;
@@ -108,53 +125,65 @@ impl Inspector {
                 let border = (from - window.start.min(from)) as usize;
                 let first = (border + 1).saturating_sub(group.pattern_len_max());
                 let stretch = first..(to - window.start) as usize;
-                scan_behind(group, window.bytes, stretch, border, asked);
+                scan_behind(group, window.bytes, stretch, border, asked, may_match);
             }
         }
         let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
         match found {
             Found::Numbers(ids) => {
                 let rules = ids.iter().flat_map(|&id| group.rules(id));
-                rules.for_each(|&rule| asked.ask(rule, how));
+                rules.filter(|rule| may_match(rule)).for_each(|&rule| asked.ask(rule, how));
             }
             // Not counted: how much room there is depends on the batch.
-            Found::NoRoom => scan_all(group, at.subject.payload, how, asked),
+            Found::NoRoom => scan_all(group, at.subject.payload, how, asked, may_match),
         }
     }
 }
 
-/// Asks the rules of every literal in `stretch` of `bytes` that ends behind place `border` of them.
+/// Asks the rules of every literal in `stretch` of `bytes` that ends behind place `border` of them,
+/// as far as they may match.
 fn scan_behind(
     group: &Group,
     bytes: &[u8],
     stretch: Range<usize>,
     border: usize,
     asked: &mut Asked,
+    may_match: impl Fn(&u32) -> bool,
 ) {
     let Some(matcher) = group.matcher() else { return };
     let first = stretch.start;
     let Some(bytes) = bytes.get(first..stretch.end.min(bytes.len())) else { return };
     let mut hits = asked.take_hits();
     matcher.scan(bytes, &mut hits);
-    let is_asked = |id: u32| group.ends_behind(id, bytes, border - first);
+    let mut ask = |rules: &[u32]| {
+        let rules = rules.iter().filter(|rule| may_match(rule));
+        rules.for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    };
     if hits.is_full() {
-        group.rules_all().iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+        ask(group.rules_all());
     }
-    for &id in hits.ids().iter().filter(|&&id| is_asked(id)) {
-        group.rules(id).iter().for_each(|&rule| asked.ask(rule, STREAM | FRESH));
+    for &id in hits.ids() {
+        let rules = group.rules(id);
+        if rules.iter().any(&may_match) && group.ends_behind(id, bytes, border - first) {
+            ask(rules);
+        }
     }
     asked.set_hits(hits);
 }
 
-/// Asks the rules of every literal in `bytes`.
-fn scan_all(group: &Group, bytes: &[u8], how: u8, asked: &mut Asked) {
+/// Asks the rules of every literal in `bytes`, as far as they may match.
+fn scan_all(
+    group: &Group,
+    bytes: &[u8],
+    how: u8,
+    asked: &mut Asked,
+    may_match: impl Fn(&u32) -> bool,
+) {
     let Some(matcher) = group.matcher() else { return };
     let mut hits = asked.take_hits();
     matcher.scan(bytes, &mut hits);
-    if hits.is_full() {
-        group.rules_all().iter().for_each(|&rule| asked.ask(rule, how));
-    }
-    let rules = hits.ids().iter().flat_map(|&id| group.rules(id));
-    rules.for_each(|&rule| asked.ask(rule, how));
+    let all = if hits.is_full() { group.rules_all() } else { &[] };
+    let rules = all.iter().chain(hits.ids().iter().flat_map(|&id| group.rules(id)));
+    rules.filter(|rule| may_match(rule)).for_each(|&rule| asked.ask(rule, how));
     asked.set_hits(hits);
 }

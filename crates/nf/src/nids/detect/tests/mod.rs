@@ -3,6 +3,7 @@
 
 mod build;
 mod flows;
+mod gates;
 mod headers;
 mod limits;
 mod manual;
