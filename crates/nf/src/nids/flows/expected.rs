@@ -60,13 +60,16 @@ impl<V: Default + Clone> Flows<V> {
         }
         let (place, direction) = self.table.find(&packet.key, packet.hint)?;
         let now = self.now.max(packet.timestamp);
-        if self.table.is_over(place, now, &self.timeouts) || self.is_corrupt(packet) {
+        let connection = &self.table.get(place).connection;
+        let expects = |segment: &Segment<'_>| connection.expects(direction, segment);
+        if self.table.is_over(place, now, &self.timeouts)
+            || connection.seen & 1 << direction as usize == 0
+            || !packet.segment.as_ref().is_none_or(expects)
+            || self.is_corrupt(packet)
+        {
             return None;
         }
         let flow = self.table.get_mut(place);
-        if flow.connection.seen & 1 << direction as usize == 0 {
-            return None;
-        }
         let (grew, end) = match &packet.segment {
             None => (None, None),
             Some(segment) => {
@@ -89,8 +92,19 @@ impl<V: Default + Clone> Flows<V> {
 }
 
 impl Connection {
-    /// [`Connection::take`] of data that come in order or of an acknowledgement, while nothing waits and nobody has ended:
-    /// by what the stream grew.
+    /// Whether a segment has data that come in order, or is an acknowledgement, while nothing waits
+    /// and neither end has finished.
+    #[inline]
+    fn expects(&self, direction: Direction, segment: &Segment<'_>) -> bool {
+        let is_plain = segment.flags & !PSH == ACK && self.state == State::Established;
+        let own = &self.halves[direction as usize];
+        is_plain
+            && !own.has(FINISHED | LOST)
+            && !self.waits()
+            && own.offset(segment.seq) == own.side.next() as i64
+    }
+
+    /// [`Connection::take`] of a segment that it expects; gives the bytes that the stream gained.
     #[inline]
     fn take_expected(
         &mut self,
@@ -98,15 +112,8 @@ impl Connection {
         direction: Direction,
         segment: &Segment<'_>,
     ) -> Option<Option<Grew>> {
-        let is_plain = segment.flags & !PSH == ACK && self.state == State::Established;
-        let own = &self.halves[direction as usize];
-        if !is_plain || own.has(FINISHED | LOST) || self.waits() {
-            return None;
-        }
-        let (from, to) = (own.side.next(), own.side.next() + segment.payload.len() as u64);
-        if own.offset(segment.seq) != from as i64 {
-            return None;
-        }
+        let from = self.halves[direction as usize].side.next();
+        let to = from + segment.payload.len() as u64;
         let mut turn = Turn { connection: self, memory, direction, segment, picks_up: false };
         turn.check(from as i64, to as i64).ok()?;
         if turn.is_outdated() || turn.has_odd_signature() {
