@@ -13,5 +13,5 @@ pub use capture::{
 };
 pub use port::{
     BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, NullSink, Sink, SinkError,
-    Source, SourceError, Unwritten,
+    Source, SourceError, Unwritten, Wrap,
 };

@@ -130,7 +130,16 @@ pub trait Source: Send {
     fn interfaces(&self) -> InterfaceNames {
         InterfaceNames::default()
     }
+
+    /// If frames wait here until they are due, puts middleware around the source that they come
+    /// from, so that it sees them before they wait. Says whether it did.
+    fn wrap_unpaced(&mut self, _wrap: &mut Wrap<'_>) -> bool {
+        false
+    }
 }
+
+/// Puts middleware around a source.
+pub type Wrap<'a> = dyn FnMut(Box<dyn Source>) -> Box<dyn Source> + 'a;
 
 /// What the interfaces of a source are called, by their number: written by the source, read by a sink
 /// on another thread. An interface is there before its first frame is.

@@ -58,13 +58,13 @@ impl Input {
         }
     }
 
-    /// Opens it. An error is told without the input's name.
+    /// Opens it, without its pace. Errors lack the name of the input.
     pub(crate) fn open(&self) -> Result<Box<dyn Source>, String> {
         match self {
-            Self::File(path, pace) => {
-                paced(CaptureReader::open(path).map_err(|e| told(&e))?, *pace)
+            Self::File(path, _) => {
+                Ok(Box::new(CaptureReader::open(path).map_err(|error| told(&error))?))
             }
-            Self::Stdin(pace) => paced(CaptureReader::stdin().map_err(|e| told(&e))?, *pace),
+            Self::Stdin(_) => Ok(Box::new(CaptureReader::stdin().map_err(|error| told(&error))?)),
             Self::Generate(config) => Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source().map_err(|e| told(&e)),
         }
@@ -75,6 +75,14 @@ impl Input {
         match self {
             Self::File(path, _) => Some(path),
             _ => None,
+        }
+    }
+
+    /// The factor on its own timing, if that is kept.
+    pub(crate) fn pace(&self) -> Option<f64> {
+        match self {
+            Self::File(_, pace) | Self::Stdin(pace) => *pace,
+            Self::Generate(_) | Self::Demo => None,
         }
     }
 }
@@ -92,29 +100,23 @@ fn told(error: &SourceError) -> String {
     }
 }
 
-fn paced(reader: CaptureReader, pace: Option<f64>) -> Result<Box<dyn Source>, String> {
-    match pace {
-        None => Ok(Box::new(reader)),
-        Some(factor) => match Paced::new(reader, factor) {
-            Ok(paced) => Ok(Box::new(paced)),
-            Err(bad) => Err(bad.to_string()),
-        },
-    }
-}
-
-/// `source` behind the middleware that the chain asks for.
+/// `source` with the middleware that the chain asks for, and with the pace of its input.
 pub(crate) fn wrap(
     mut source: Box<dyn Source>,
     impair: Option<&ImpairConfig>,
+    pace: Option<f64>,
     tap: Option<Box<dyn Sink>>,
-) -> Box<dyn Source> {
+) -> Result<Box<dyn Source>, BadPace> {
     if let Some(config) = impair {
         source = Box::new(Impair::new(source, config.clone()));
     }
-    match tap {
+    if let Some(factor) = pace {
+        source = Box::new(Paced::new(source, factor)?);
+    }
+    Ok(match tap {
         Some(sink) => Box::new(Tap::new(source, sink)),
         None => source,
-    }
+    })
 }
 
 impl Output {

@@ -1,9 +1,12 @@
 //! A source that shows its first frames to samplers ([`Sampler`]) before it gives any of them.
 //!
 //! It holds frames until all samplers have enough: at most [`HELD_FRAMES`] frames of [`HELD_BYTES`]
-//! together. So a decision depends on the frames alone. If the source pauses for [`PAUSE_MAX`], the
-//! samplers decide by the frames so far. The frames continue, and samplers see later ones as they
-//! pass.
+//! together. So a decision depends on the frames alone. It is made before a pace holds frames back,
+//! which therefore changes no decision.
+//!
+//! A pipe may pause. If a pause lasts [`PAUSE_MAX`], or the samplers don't have enough [`PAUSES_MAX`]
+//! after the first pause, they decide by the frames so far. The frames continue, and samplers see
+//! later ones as they pass.
 
 use std::time::Duration;
 
@@ -17,8 +20,9 @@ use crate::clock::Clock;
 /// Frames that wait at most, and their bytes.
 const HELD_FRAMES: usize = 1 << 14;
 const HELD_BYTES: usize = 16 << 20;
-/// How long the first frames wait for others.
+/// How long the first frames wait for others: in one pause, and from the first pause on.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
+const PAUSES_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct Sampled {
     source: Box<dyn Source>,
@@ -30,9 +34,26 @@ pub(crate) struct Sampled {
     state: State,
     /// How the source ended while frames waited.
     end: Option<Result<(), SourceError>>,
-    /// When the source paused first.
-    paused: Option<u64>,
+    pauses: Pauses,
     clock: Clock,
+}
+
+/// When the source began to pause, in nanoseconds by the clock.
+#[derive(Default)]
+struct Pauses {
+    first: Option<u64>,
+    /// The pause that it is in.
+    this: Option<u64>,
+}
+
+impl Pauses {
+    /// The source has nothing at `now`: how long frames may still wait.
+    fn left(&mut self, now: u64) -> Duration {
+        let waited =
+            |since: &mut Option<u64>| Duration::from_nanos(now - *since.get_or_insert(now));
+        let (first, this) = (waited(&mut self.first), waited(&mut self.this));
+        PAUSE_MAX.saturating_sub(this).min(PAUSES_MAX.saturating_sub(first))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,16 +66,23 @@ enum State {
 }
 
 impl Sampled {
-    /// `source` with samplers, or as it is without any.
+    /// `source` with samplers, which see frames before a pace holds them back; without any, itself.
     pub(crate) fn around(
-        source: Box<dyn Source>,
-        samplers: Vec<Box<dyn Sampler>>,
+        mut source: Box<dyn Source>,
+        mut samplers: Vec<Box<dyn Sampler>>,
         clock: Clock,
     ) -> Box<dyn Source> {
         if samplers.is_empty() {
             return source;
         }
-        Box::new(Self {
+        let mut sample = |source| {
+            Box::new(Self::new(source, std::mem::take(&mut samplers), clock)) as Box<dyn Source>
+        };
+        if source.wrap_unpaced(&mut sample) { source } else { sample(source) }
+    }
+
+    fn new(source: Box<dyn Source>, samplers: Vec<Box<dyn Sampler>>, clock: Clock) -> Self {
+        Self {
             source,
             samplers,
             kept: Kept::default(),
@@ -62,9 +90,9 @@ impl Sampled {
             given: 0,
             state: State::Holding,
             end: None,
-            paused: None,
+            pauses: Pauses::default(),
             clock,
-        })
+        }
     }
 
     /// Holds the next frames of the source; `Some` is how long to wait if it has none for now.
@@ -80,7 +108,7 @@ impl Sampled {
         match given {
             Ok(Given::Frames) => {
                 let is_full = self.kept.len() >= HELD_FRAMES || self.kept_bytes >= HELD_BYTES;
-                self.paused = None;
+                self.pauses.this = None;
                 if !wants_more || is_full {
                     self.release(State::Done);
                 }
@@ -88,9 +116,7 @@ impl Sampled {
             }
             Ok(Given::Idle(wait)) if self.kept.is_empty() => Some(wait),
             Ok(Given::Idle(wait)) => {
-                let now = self.clock.now();
-                let waited = Duration::from_nanos(now - *self.paused.get_or_insert(now));
-                let left = PAUSE_MAX.saturating_sub(waited);
+                let left = self.pauses.left(self.clock.now());
                 if left.is_zero() {
                     self.release(State::Watching);
                     return None;
@@ -217,6 +243,7 @@ impl Source for Sampled {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use warpline_io::Paced;
     use warpline_packet::LinkType;
 
     use super::*;
@@ -229,11 +256,13 @@ mod tests {
         Fail,
     }
 
+    #[derive(Default)]
     struct Script {
         acts: Vec<Act>,
         at: usize,
         number: u8,
         room: Vec<[u8; 3]>,
+        apart_ns: u64,
     }
 
     impl Source for Script {
@@ -253,7 +282,7 @@ mod tests {
                 }
             }
             for bytes in &self.room {
-                let timestamp = Instant::from_nanos(u64::from(bytes[0]));
+                let timestamp = Instant::from_nanos(u64::from(bytes[0]) * self.apart_ns);
                 let link = LinkType::ETHERNET;
                 burst.push(Frame { bytes, timestamp, wire_len: 3, link, interface: 0 });
             }
@@ -283,7 +312,7 @@ mod tests {
     /// All that happens, in order; every pause is looked at again until it is over.
     fn told(wanted: usize, acts: &[Act]) -> Vec<String> {
         let told = Arc::new(Mutex::new(Vec::new()));
-        let script = Script { acts: acts.to_vec(), at: 0, number: 0, room: Vec::new() };
+        let script = Script { acts: acts.to_vec(), apart_ns: 1, ..Script::default() };
         let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(wanted, Arc::clone(&told)))];
         let mut source = Sampled::around(Box::new(script), samplers, Clock::start());
         loop {
@@ -323,21 +352,54 @@ mod tests {
         }
     }
 
+    /// An hour lies between its frames.
+    #[test]
+    fn a_pace_delays_no_sample_and_no_first_frame() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        for (wanted, seen) in
+            [(3, "saw 0,saw 1,saw 2,decided"), (9, "saw 0,saw 1,saw 2,saw 3,decided")]
+        {
+            let acts = vec![Act::Frames(2), Act::Frames(2)];
+            let script = Script { acts, apart_ns: HOUR_NS, ..Script::default() };
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let samplers: Vec<Box<dyn Sampler>> =
+                vec![Box::new(Counting(wanted, Arc::clone(&told)))];
+            let paced = Box::new(Paced::new(script, 1.0).unwrap());
+            let mut source = Sampled::around(paced, samplers, Clock::start());
+            let mut burst = Burst::new();
+            assert_eq!(source.burst(&mut burst).unwrap(), Given::Frames);
+            assert_eq!(burst.frames().iter().map(|frame| frame.bytes[0]).collect::<Vec<_>>(), [0]);
+            drop(burst);
+            assert_eq!(told.lock().unwrap().join(","), seen);
+            let Ok(Next::Idle(wait)) = source.next() else { panic!("the next frame is early") };
+            assert!(wait > Duration::from_secs(1800));
+        }
+    }
+
+    #[test]
+    fn frames_wait_neither_for_a_long_pause_nor_for_many_short_ones() {
+        let ms = |ms: u64| ms * 1_000_000;
+        let mut one = Pauses::default();
+        let left = [0, 50, 199, 200, 900].map(|at| one.left(ms(7 + at)).as_millis());
+        assert_eq!(left, [200, 150, 1, 0, 0]);
+        // Frames come every 100 ms.
+        let mut many = Pauses::default();
+        let waits = (0..=10).map(|at| {
+            many.this = None;
+            (many.left(ms(100 * at)), many.left(ms(100 * at + 90))).0.as_millis()
+        });
+        assert_eq!(
+            waits.collect::<Vec<_>>(),
+            [200, 200, 200, 200, 200, 200, 200, 200, 200, 100, 0]
+        );
+    }
+
     #[test]
     fn a_pause_lets_frames_go_on() {
-        let script = Script { acts: vec![Act::Frames(1)], at: 0, number: 0, room: Vec::new() };
+        let script = Script { acts: vec![Act::Frames(1)], ..Script::default() };
         let told = Arc::new(Mutex::new(Vec::new()));
-        let mut source = Sampled {
-            source: Box::new(script),
-            samplers: vec![Box::new(Counting(3, Arc::clone(&told)))],
-            kept: Kept::default(),
-            kept_bytes: 0,
-            given: 0,
-            state: State::Holding,
-            end: None,
-            paused: None,
-            clock: Clock::start(),
-        };
+        let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(3, Arc::clone(&told)))];
+        let mut source = Sampled::new(Box::new(script), samplers, Clock::start());
         assert_eq!(source.hold(), None);
         source.release(State::Watching);
         let mut burst = Burst::new();

@@ -6,7 +6,7 @@ use std::time::Instant as Clock;
 
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
+use crate::port::{Frame, InterfaceNames, Next, Source, SourceError, Wrap};
 
 /// A source with the timing of its frames' timestamps, sped up by a factor.
 ///
@@ -17,8 +17,8 @@ use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
 /// due without pauses until it has caught up.
 ///
 /// A frame that comes too early is copied once, into memory for one frame.
-pub struct Paced<S> {
-    inner: S,
+pub struct Paced {
+    inner: Box<dyn Source>,
     /// How many times as fast as in the capture.
     factor: f64,
     /// When the first frame was taken, and how frames' timestamps map to that.
@@ -39,15 +39,16 @@ impl fmt::Display for BadPace {
 
 impl std::error::Error for BadPace {}
 
-impl<S: Source> Paced<S> {
+impl Paced {
     /// Paces `inner`: 1.0 keeps the capture's timing, 2.0 is twice as fast.
     ///
     /// # Errors
     /// [`BadPace`] unless `factor` is positive and finite.
-    pub fn new(inner: S, factor: f64) -> Result<Self, BadPace> {
+    pub fn new(inner: impl Source + 'static, factor: f64) -> Result<Self, BadPace> {
         if !(factor.is_finite() && factor > 0.0) {
             return Err(BadPace(factor));
         }
+        let inner = Box::new(inner);
         Ok(Self { inner, factor, first: None, early: None, early_bytes: Vec::new() })
     }
 
@@ -77,13 +78,17 @@ impl<S: Source> Paced<S> {
     }
 }
 
-impl<S: Source> Source for Paced<S> {
+impl Source for Paced {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         self.next_at(Clock::now())
     }
 
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings()
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        self.inner.finish()
     }
 
     fn drops_when_full(&self) -> bool {
@@ -96,6 +101,21 @@ impl<S: Source> Source for Paced<S> {
 
     fn interfaces(&self) -> InterfaceNames {
         self.inner.interfaces()
+    }
+
+    fn wrap_unpaced(&mut self, wrap: &mut Wrap<'_>) -> bool {
+        let inner = std::mem::replace(&mut self.inner, Box::new(Nothing));
+        self.inner = wrap(inner);
+        true
+    }
+}
+
+/// A source without frames, in the place of one that is being wrapped.
+struct Nothing;
+
+impl Source for Nothing {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        Ok(Next::End)
     }
 }
 
@@ -203,13 +223,13 @@ mod tests {
         }
     }
 
-    fn paced(times_ms: &[u64], factor: f64) -> Paced<Script> {
+    fn paced(times_ms: &[u64], factor: f64) -> Paced {
         let script = Script { times_ms: times_ms.to_vec(), given: 0, bytes: [0] };
         Paced::new(script, factor).unwrap()
     }
 
     /// What the source says at these times in milliseconds: a frame's number, or a wait.
-    fn ask(source: &mut Paced<Script>, at_ms: &[u64]) -> Vec<String> {
+    fn ask(source: &mut Paced, at_ms: &[u64]) -> Vec<String> {
         let start = Clock::now();
         let say = |next: Next<'_>| match next {
             Next::Frame(frame) => {

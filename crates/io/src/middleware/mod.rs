@@ -9,7 +9,7 @@ pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 
-use crate::port::{Burst, Given, InterfaceNames, Next, Source, SourceError};
+use crate::port::{Burst, Given, InterfaceNames, Next, Source, SourceError, Wrap};
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
@@ -38,6 +38,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn interfaces(&self) -> InterfaceNames {
         (**self).interfaces()
+    }
+
+    fn wrap_unpaced(&mut self, wrap: &mut Wrap<'_>) -> bool {
+        (**self).wrap_unpaced(wrap)
     }
 }
 

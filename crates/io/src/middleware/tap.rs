@@ -1,7 +1,7 @@
 //! A tap: every frame that passes is also written to a sink.
 
 use crate::port::{
-    Burst, Frame, Given, InterfaceNames, Next, Sink, SinkError, Source, SourceError,
+    Burst, Frame, Given, InterfaceNames, Next, Sink, SinkError, Source, SourceError, Wrap,
 };
 
 /// A source whose frames are copied to a sink on their way.
@@ -95,6 +95,10 @@ impl<S: Source> Source for Tap<S> {
 
     fn interfaces(&self) -> InterfaceNames {
         self.source.interfaces()
+    }
+
+    fn wrap_unpaced(&mut self, wrap: &mut Wrap<'_>) -> bool {
+        self.source.wrap_unpaced(wrap)
     }
 }
 

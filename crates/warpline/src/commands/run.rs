@@ -199,7 +199,9 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let names = source.interfaces();
         let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
         let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
-        let source = wrap(source, chain.loaded.ports.impair.as_ref(), tap);
+        let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
+        let source = wrap(source, impair, pace, tap)
+            .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
         let sink = chain.output.sink(files.take(output), names, arguments.annotate);
         ready.push((chain.loaded, source, sink));
     }

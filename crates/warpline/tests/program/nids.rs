@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::ends::{signal, wait_until_running};
 use crate::harness::{Demo, LIMIT, wait};
+use crate::pcap::{Record, capture, tcp};
 use crate::reload::lines_of;
 use crate::stats::{self, whole};
 
@@ -221,6 +222,41 @@ fn what_became_of_rules() {
     assert!(told.contains(line), "{told}");
     assert!(told.contains("  left out, 1 in all:\nrules:3:"), "{told}");
     assert!(told.contains("  remarks, 1 in all:\nrules:1:54: no class is called `mine`"), "{told}");
+}
+
+/// A request of a client, at a time in milliseconds; its own checksums are right or not filled in.
+fn request(client: u8, at_ms: u64, is_unfilled: bool) -> Vec<Record> {
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    const PUSH: u8 = 0x18;
+    let question = b"GET /account/login HTTP/1.1\r\n\r\n";
+    let frames = [
+        tcp((client, true), [1, 0], SYN, b"", is_unfilled),
+        tcp((client, false), [1, 2], SYN | ACK, b"", false),
+        tcp((client, true), [2, 2], ACK, b"", is_unfilled),
+        tcp((client, true), [2, 2], PUSH, question, is_unfilled),
+    ];
+    let at = |n: usize| 1_750_000_000_000_000_000 + (at_ms + n as u64) * 1_000_000;
+    frames.into_iter().enumerate().map(|(n, frame)| Record::new(at(n), frame)).collect()
+}
+
+/// The first client's checksums weren't filled in, those of all others were: as a whole the capture
+/// is one with checksums.
+#[test]
+fn a_pace_changes_no_decision_on_checksums() {
+    let demo = with(LOGIN, "");
+    let others = (8..=30).flat_map(|client| request(client, 370 + 4 * u64::from(client), false));
+    let frames = request(7, 0, true).into_iter().chain(others).collect::<Vec<_>>();
+    demo.write("late.pcap", capture(1, &frames));
+    let alerts = ["late.pcap", "late.pcap,pace=1", "late.pcap,pace=1.5"].map(|input| {
+        let run = format!("run ids.toml --alerts - --input {input}");
+        eve(&demo.warpline(&run).expect(0).stdout)
+    });
+    let clients: Vec<&str> =
+        alerts[0].iter().map(|alert| alert["src_ip"].as_str().unwrap()).collect();
+    let expected: Vec<String> = (8..=30).map(|client| format!("192.0.2.{client}")).collect();
+    assert_eq!(clients, expected);
+    assert!(alerts.iter().all(|some| *some == alerts[0]));
 }
 
 const ENDLESS: &str = "run ids.toml --lanes 2 --output none --stats s.json --alerts a.json \

@@ -71,3 +71,37 @@ pub(crate) fn udp(payload: usize, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     }
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip].concat()
 }
+
+/// A TCP segment to port 80 of 203.0.113.18 or from there, with a wrong checksum if `is_unfilled`.
+pub(crate) fn tcp(
+    (client, to_server): (u8, bool),
+    [seq, ack]: [u32; 2],
+    flags: u8,
+    payload: &[u8],
+    is_unfilled: bool,
+) -> Vec<u8> {
+    let (mut ends, mut ports) = ([[192, 0, 2, client], [203, 0, 113, 18]], [1000_u16, 80]);
+    if !to_server {
+        ends.reverse();
+        ports.reverse();
+    }
+    let len = 20 + payload.len() as u16;
+    let mut segment: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
+    segment.extend([seq, ack].iter().flat_map(|number| number.to_be_bytes()));
+    segment.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+    segment.extend(payload);
+    let covered = [&ends.concat()[..], &[0, 6], &len.to_be_bytes(), &segment].concat();
+    let sum: u32 =
+        covered.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let right = !((sum & 0xffff) + (sum >> 16)) as u16;
+    let sum = if is_unfilled { right ^ 0x5555 } else { right };
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    udp(0, |ip| {
+        ip[2..4].copy_from_slice(&(20 + len).to_be_bytes());
+        ip[9] = 6;
+        ip[12..20].copy_from_slice(&ends.concat());
+        ip.truncate(20);
+        ip.extend(&segment);
+    })
+}
