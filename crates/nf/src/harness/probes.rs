@@ -35,7 +35,7 @@ pub fn probes(hosts: &Hosts, rounds: usize, start: Instant) -> Vec<Input> {
     for round in 0..rounds {
         maker.round(round % 3 == 2);
     }
-    [false, true].into_iter().for_each(|is_v6| maker.to_each_host(is_v6));
+    [false, true].into_iter().for_each(|is_v6| maker.probe_each_host(is_v6));
     maker.made
 }
 

@@ -20,7 +20,7 @@ const NAT_T_PORT: u16 = 4500;
 
 impl Maker {
     /// Between each host and some other, once.
-    pub(super) fn to_each_host(&mut self, is_v6: bool) {
+    pub(super) fn probe_each_host(&mut self, is_v6: bool) {
         let all = if is_v6 { self.choices.v6.clone() } else { self.choices.v4.clone() };
         for host in all {
             self.empty_echo(host);
