@@ -17,8 +17,8 @@ use crate::clock::Clock;
 use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
 use crate::stats::{FunctionStats, Transfers};
-use crate::sys::gather;
-use crate::{Chain, Control, StagePlan};
+use crate::sys::{gather, naming};
+use crate::{Chain, Control, Instance, StagePlan};
 
 /// A function on one lane.
 struct Slot {
@@ -264,11 +264,23 @@ impl Stage {
     }
 }
 
+/// An instance's tables, and how much each holds.
+fn tables_of(instance: &Instance) -> String {
+    let tables = instance.function.tables().into_iter();
+    let tables: Vec<String> =
+        tables.map(|table| format!("{} {}", table.total, table.name)).collect();
+    match &tables[..] {
+        [] => format!("the state of `{}`", instance.name),
+        _ => format!("the tables of `{}` ({})", instance.name, tables.join(", ")),
+    }
+}
+
 impl Slot {
     fn new(chain: &Chain, position: usize, shards: &[Shard]) -> Self {
         let function = Arc::clone(&chain.instances[position].function);
         let states = shards.iter().map(|&shard| (shard, function.state(shard)));
-        let states: States = gather(|| states.collect());
+        let purpose = tables_of(&chain.instances[position]);
+        let states: States = naming(&purpose, || gather(|| states.collect()));
         let has_before = states.iter().any(|(_, state)| state.before.is_some());
         Self {
             position: position as u8,

@@ -15,5 +15,6 @@ pub use affinity::{allowed, leave};
 pub use background::stand_back;
 pub use huge_alloc::HugeAlloc;
 pub use out_of_memory::end_when_out_of_memory;
+pub(crate) use out_of_memory::naming;
 pub use shard_regions::gather;
 pub use vouched::{Given, source as kernel_source};

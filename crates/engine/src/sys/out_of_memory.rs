@@ -4,12 +4,31 @@
 //! failed last, and the handler of the signal by which the program aborts looks there: an abort of any other kind is left
 //! as it is.
 
+use std::cell::Cell;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-const MESSAGE: &[u8] = b"error: out of memory: the system gives no more (a limit of `ulimit -v`, or of the machine)\n  \
-    fewer `lanes`, smaller tables of functions and a smaller `arena_mib` take less\n";
+const BEGIN: &str = "error: out of memory";
+const END: &str = ": the system gives no more (a limit of `ulimit -v`, or of the machine)\n  fewer `lanes`, \
+     smaller tables of functions and a smaller `arena_mib` take less\n";
+
+thread_local! {
+    /// What this thread takes memory for: an address and a length in bytes.
+    static PURPOSE: Cell<(*const u8, usize)> = const { Cell::new((ptr::null(), 0)) };
+}
+
+/// The message names `purpose` if memory runs out while `build` runs on this thread.
+pub(crate) fn naming<R>(purpose: &str, build: impl FnOnce() -> R) -> R {
+    struct Restore((*const u8, usize));
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PURPOSE.set(self.0);
+        }
+    }
+    let _restore = Restore(PURPOSE.replace((purpose.as_ptr(), purpose.len())));
+    build()
+}
 
 /// The thread on which an allocation failed last; 0 before the first failure.
 static FAILED_ON: AtomicI32 = AtomicI32::new(0);
@@ -40,13 +59,28 @@ fn this_thread() -> i32 {
 }
 
 extern "C" fn aborted(signal: libc::c_int) {
-    // SAFETY: the message is as long as that; the calls may be made in a handler.
+    // SAFETY: the parts of the message are as long as that, the purpose's text lives while `naming` runs, and the calls
+    // may be made in a handler.
     unsafe {
         if FAILED_ON.load(Ordering::Relaxed) == this_thread() {
-            libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
+            let (purpose, len) = PURPOSE.get();
+            write(BEGIN.as_ptr(), BEGIN.len());
+            if len > 0 {
+                let between = " for ";
+                write(between.as_ptr(), between.len());
+                write(purpose, len);
+            }
+            write(END.as_ptr(), END.len());
             libc::_exit(1);
         }
         // The system's own action is back already, and comes when this returns.
         libc::raise(signal);
     }
+}
+
+/// # Safety
+/// There are `len` bytes at `text`.
+unsafe fn write(text: *const u8, len: usize) {
+    // SAFETY: as the caller promises.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.cast(), len) };
 }

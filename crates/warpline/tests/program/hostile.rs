@@ -174,6 +174,32 @@ fn too_little_memory_is_told() {
     assert!(refused > 1, "no limit was too low");
 }
 
+/// A table that is too large for the memory is named.
+#[test]
+fn a_table_without_memory_is_named() {
+    let demo = Demo::new();
+    let nat = "[chain]\nfunctions = [\"nat\"]\n[nat]\ninside = \"10.0.0.0/8\"\n\
+               outside = \"203.0.113.0/24\"\n";
+    let firewall = "[chain]\nfunctions = [\"firewall\"]\n[firewall]\nestablished = true\n\
+                    rules = \"rules\"\n";
+    demo.write("rules", "accept any from 0.0.0.0/0 to 0.0.0.0/0\n");
+    for (chain, key, most, table) in [
+        (nat, "nat.bindings", 1 << 22, "`nat` (4194304 bindings)"),
+        (firewall, "firewall.connections", 1 << 24, "`firewall` (16777216 connections)"),
+    ] {
+        demo.write("large.toml", chain);
+        let input = "--lanes 1 --input generate:packets=10 --output none";
+        let small = format!("run large.toml {input} --set {key}=65536");
+        let (status, told) = limited(&demo, "ulimit -v 1000000", &small);
+        assert_eq!(status, Some(0), "{told}");
+        let large = format!("run large.toml {input} --set {key}={most}");
+        let (status, told) = limited(&demo, "ulimit -v 1000000", &large);
+        assert_eq!(status, Some(1), "{told}");
+        let expected = format!("error: out of memory for the tables of {table}: ");
+        assert!(told.contains(&expected), "{told}");
+    }
+}
+
 /// With few descriptors a run lacks files, and nothing is said that is not so.
 #[test]
 fn few_descriptors_are_told() {
