@@ -202,7 +202,8 @@ fn sealed_for(form: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
         // so `before` guesses the later ones wrong, and `after` opens them again.
         "open-esn" => {
             let sealed = sealed_by(&SEAL_ESN_EDGE, &[made, made].concat());
-            let is_sent = |at: usize| matches!(at, 0 | 100 | 190..200) || at >= 600 && at % 20 == 0;
+            let is_sent =
+                |at: usize| matches!(at, 0 | 100 | 190..200) || at >= 600 && at.is_multiple_of(20);
             let few = sealed.iter().enumerate().filter(|(at, _)| is_sent(*at));
             few.map(|(_, one)| one.clone()).take(24).collect()
         }
