@@ -66,6 +66,11 @@ impl Slice {
         Self { buffer: self.buffer.clone(), range: start + range.start..start + range.end }
     }
 
+    /// The bytes of `buffer` that it names; none where it is of another buffer.
+    pub fn of(&self, buffer: &Buffer) -> Option<Range<usize>> {
+        Arc::ptr_eq(&self.buffer.memory, &buffer.memory).then(|| self.range.clone())
+    }
+
     /// Whether both name a byte of the same buffer.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.buffer.memory, &other.buffer.memory)

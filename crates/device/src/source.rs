@@ -148,4 +148,9 @@ impl Kernel {
     pub fn spec(&self) -> &KernelSpec {
         &self.module.kernels[self.index]
     }
+
+    /// Whether both are the same kernel of the same loaded module.
+    pub fn is(&self, other: &Self) -> bool {
+        self.index == other.index && Arc::ptr_eq(&self.module.loaded, &other.module.loaded)
+    }
 }

@@ -259,6 +259,11 @@ impl Work {
 const EMPTY: &str = "an argument without a byte";
 
 impl KernelCall {
+    /// Whether it is a call of `kernel`.
+    pub fn is_of(&self, kernel: &Kernel) -> bool {
+        self.kernel.is(kernel)
+    }
+
     fn check(&self, device: u64) -> Result<(), String> {
         let spec = self.kernel.spec();
         if self.kernel.module.device != device {

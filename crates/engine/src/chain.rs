@@ -71,7 +71,7 @@ pub struct Chain {
     /// Of the machine, by which plans cost.
     profile: Profile,
     /// By stage, what crosses for its launches, from when it is first asked for.
-    crossings: OnceLock<Vec<Crossings>>,
+    pub(crate) crossings: OnceLock<Vec<Crossings>>,
     /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
     kernels: Vec<Mutex<Option<Kernels>>>,
     /// By function, what of it is on its device, once the chain runs or is to follow one that runs.

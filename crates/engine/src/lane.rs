@@ -221,7 +221,11 @@ impl Lane {
 
     fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
         match stage.checked_sub(1) {
-            None => self.input.pop(),
+            None => {
+                let batch = self.input.pop()?;
+                self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
+                Some(batch)
+            }
             Some(before) => self.queues[before].pop_front(),
         }
     }
@@ -232,6 +236,7 @@ impl Lane {
             match self.queues.get_mut(stage) {
                 Some(queue) => queue.push_back(batch),
                 None => {
+                    self.rooms.versions.iter_mut().for_each(|versions| versions.leave(&batch));
                     self.finished |= batch.kind() == Kind::Finish;
                     let pushed = self.output.push(batch);
                     debug_assert!(pushed.is_ok(), "room was asked for");
@@ -243,6 +248,9 @@ impl Lane {
     /// What its functions did, and their state.
     pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
         let mut ended = Ended::new(chain.instances.len());
+        if let Some(versions) = self.rooms.versions.take() {
+            ended.part.versions = versions.into_followed();
+        }
         for stage in &mut self.stages {
             if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
                 ended.part.transfers.add(&transfers);

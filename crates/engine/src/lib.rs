@@ -5,9 +5,15 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as warpline_engine;
+
 mod chain;
 mod clock;
 mod comments;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod control;
 mod cores;
 mod crew;
@@ -30,6 +36,7 @@ mod settings;
 mod stage;
 pub mod stats;
 pub mod sys;
+mod versions;
 
 pub use chain::{Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, lane_of};
 pub use control::Control;
@@ -47,3 +54,4 @@ pub use run::{Ports, Report, StartError, run, run_to};
 pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};
+pub use versions::{Followed, Reader, StaleRead};

@@ -24,6 +24,7 @@ use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
+use crate::versions::Versions;
 use crate::{Chain, Control, Cores, LaneNeed, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
@@ -203,7 +204,12 @@ fn build(
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
     let kept = || KeptFrames::new(bytes).ok_or(StartError::Memory(bytes));
     let kept = chain.shows_drops().then(kept).transpose()?;
-    let rooms = Rooms { placer: arena.emit, hasher: FlowHasher::new(chain.seed()), kept };
+    let versions = settings.follows_versions.then(|| {
+        let devices = mirrors.copies().map(str::to_owned).collect();
+        Box::new(Versions::new(chain, devices))
+    });
+    let hasher = FlowHasher::new(chain.seed());
+    let rooms = Rooms { placer: arena.emit, hasher, kept, versions };
     let lane = Lane::new(chain, settings, lane, io, (rooms, made), launches, clock);
     Ok(Built { lane, feed, output, pool })
 }

@@ -28,6 +28,8 @@ pub struct Settings {
     /// Whether each lane reads and sends itself, so that hardly more than one batch is under way: few are
     /// used, and stay in the cache. Set by the engine.
     pub alone: bool,
+    /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run takes many times as long then.
+    pub follows_versions: bool,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             queue_batches: 8,
             slabs: 48,
             alone: false,
+            follows_versions: false,
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use warpline_nf::{Before, Cause, Emit, Emits, Function};
 use warpline_packet::{
-    Access, Allowed, Batch, FlowHasher, FoundLists, Instant, KeptFrames, KeptRows, Kind, Phase,
-    Placer, Returned, SHARDS, Shard,
+    Access, Allowed, Batch, Field, FieldSet, FlowHasher, FoundLists, Instant, KeptFrames, KeptRows,
+    Kind, Phase, Placer, Returned, SHARDS, Shard,
 };
 
 use crate::clock::Clock;
@@ -18,6 +18,7 @@ use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
 use crate::stats::{FunctionStats, Transfers};
 use crate::sys::{gather, naming};
+use crate::versions::{Reader, Versions};
 use crate::{Chain, Control, Instance, StagePlan};
 
 /// A function on one lane.
@@ -127,6 +128,8 @@ pub(crate) struct Rooms {
     pub(crate) hasher: FlowHasher,
     /// Frames as they were when a function's turn began, where dropped packets are shown.
     pub(crate) kept: Option<KeptFrames>,
+    /// Versions of the lane's packets' fields, where they are followed.
+    pub(crate) versions: Option<Box<Versions>>,
 }
 
 /// A batch on its way through a stage.
@@ -207,7 +210,10 @@ impl Stage {
             let found = self.launches.as_ref().and_then(|all| all.found(finished));
             if let Some(launches) = &self.launches {
                 match finished.how {
-                    How::Done => launches.accept(finished, index, &mut flight.batch),
+                    How::Done => {
+                        let versions = rooms.versions.as_deref_mut();
+                        launches.accept(finished, index, &mut flight.batch, versions);
+                    }
                     _ => {
                         if launches.lose_mirrored(&mut flight.batch) {
                             flight.bench.forget_dropped(&flight.batch);
@@ -219,7 +225,7 @@ impl Stage {
             match (finished.how, returned) {
                 (How::Done, Some(_)) => {}
                 (How::Lost { is_used }, _) => lose(flight, is_used),
-                (How::OnCpu { is_used: true }, _) if !flight.batch.move_out(&mut rooms.placer) => {
+                (How::OnCpu { is_used: true }, _) if !move_out(flight, rooms) => {
                     lose(flight, true);
                 }
                 _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.position)),
@@ -303,13 +309,32 @@ impl Slot {
             self.begin(flight, rooms);
         }
         for flight in flights.iter_mut() {
-            flight.batch.set_phase(self.allowed(Phase::Run));
-            self.function.run(&mut flight.batch);
+            self.run(flight, rooms);
         }
         for flight in flights.iter_mut() {
             self.end(flight, rooms);
             self.account(flight, rooms, order);
         }
+    }
+
+    fn run(&self, flight: &mut Flight, rooms: &mut Rooms) {
+        if let Some(versions) = &mut rooms.versions {
+            let rows: Vec<usize> = flight.batch.forward_rows().collect();
+            versions.begin(&mut flight.batch, (self.position, Reader::Run), rows.into_iter());
+        }
+        flight.batch.set_phase(self.allowed(Phase::Run));
+        self.function.run(&mut flight.batch);
+        rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
+    }
+
+    /// A phase of its state begins for the packets that were picked.
+    fn begin_phase(&self, reader: Reader, flight: &mut Flight, rooms: &mut Rooms) {
+        if let Some(versions) = &mut rooms.versions {
+            let rows = flight.bench.picks.iter().map(|&pick| usize::from(pick));
+            versions.begin(&mut flight.batch, (self.position, reader), rows);
+        }
+        let phase = if reader == Reader::Before { Phase::Before } else { Phase::After };
+        flight.batch.set_phase(self.allowed(phase));
     }
 
     fn allowed(&self, phase: Phase) -> Allowed {
@@ -332,11 +357,14 @@ impl Slot {
         order: &mut Vec<u16>,
     ) {
         if let Some((returned, found)) = left {
-            flight.batch.accept_returned(returned, self.function.kernel_access().writes, found);
+            let writes = self.function.kernel_access().writes;
+            if let Some(versions) = &mut rooms.versions {
+                versions.accepted(&flight.batch, returned, self.position, writes);
+            }
+            flight.batch.accept_returned(returned, writes, found);
         }
         if flight.batch.hold_done() {
-            flight.batch.set_phase(self.allowed(Phase::Run));
-            self.function.run(&mut flight.batch);
+            self.run(flight, rooms);
             flight.batch.release();
         }
         self.end(flight, rooms);
@@ -350,6 +378,13 @@ impl Slot {
         self.stats.packets_in += flight.batch.forward_count() as u64;
         if self.asks_for_frames {
             flight.batch.fetch_frames();
+        }
+        if let Some(versions) = &mut rooms.versions {
+            let steers = FieldSet::of(&[Field::Shard, Field::Verdict]);
+            versions.read(&flight.batch, (self.position, Reader::Lane), steers);
+            if rooms.kept.is_some() {
+                versions.read(&flight.batch, (self.position, Reader::Shown), FieldSet::FRAME);
+            }
         }
         if self.has_before || self.has_after {
             flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
@@ -365,7 +400,7 @@ impl Slot {
         if !self.has_before {
             return;
         }
-        flight.batch.set_phase(self.allowed(Phase::Before));
+        self.begin_phase(Reader::Before, flight, rooms);
         for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
             for (shard, state) in &self.states {
                 if let Some(before) = &state.before
@@ -383,11 +418,12 @@ impl Slot {
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
+        rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
     }
 
     fn end(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         if self.has_after {
-            flight.batch.set_phase(self.allowed(Phase::After));
+            self.begin_phase(Reader::After, flight, rooms);
             for (shard, state) in &self.states {
                 if let Some(after) = &state.after
                     && flight.bench.has(*shard)
@@ -403,6 +439,7 @@ impl Slot {
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }
+            rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
         }
         flight.batch.leave_phase();
         // The end comes behind the last packets: those that functions before this one still made.
@@ -442,7 +479,7 @@ impl Slot {
     }
 
     /// Counts what left the way, then puts what was made behind its cause.
-    fn account(&mut self, flight: &mut Flight, rooms: &Rooms, order: &mut Vec<u16>) {
+    fn account(&mut self, flight: &mut Flight, rooms: &mut Rooms, order: &mut Vec<u16>) {
         if flight.batch.take_settled() > 0 {
             if let Some(frames) = &rooms.kept {
                 flight.batch.restore_dropped(frames, &mut flight.bench.kept);
@@ -451,6 +488,7 @@ impl Slot {
         }
         if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
             self.stats.generated += flight.bench.made.len() as u64;
+            rooms.versions.iter_mut().for_each(|versions| versions.made(&flight.bench.made));
             let fits = flight.batch.merge(&mut flight.bench.made, order);
             debug_assert!(fits, "a batch has slots for all that its chain may make of it");
         }
@@ -479,6 +517,16 @@ fn lose(flight: &mut Flight, is_used: bool) {
         flight.batch.abandon();
     }
     flight.bench.forget();
+}
+
+/// Gives the packets of a launch other rooms. Says whether there were enough.
+fn move_out(flight: &mut Flight, rooms: &mut Rooms) -> bool {
+    let from = rooms.versions.is_some().then(|| Versions::rooms(&flight.batch));
+    let fits = flight.batch.move_out(&mut rooms.placer);
+    if let (Some(versions), Some(from)) = (&mut rooms.versions, from) {
+        versions.moved(&from, &flight.batch);
+    }
+    fits
 }
 
 fn range_of(ends: &[u16; SHARDS], shard: Shard) -> Range<usize> {

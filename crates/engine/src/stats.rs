@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
+use crate::Followed;
 pub use crate::ingress::TimeCounts;
 
 /// What ended a run.
@@ -276,6 +277,8 @@ pub struct Part {
     pub warnings: Vec<String>,
     /// What ended the run early.
     pub errors: Vec<String>,
+    /// The outcome of following versions of fields, where that was asked ([`crate::Settings::follows_versions`]).
+    pub versions: Followed,
     /// Whether what came to the end of the chain was not sent anywhere.
     pub has_no_output: bool,
     /// What ended the run, as far as the thread knows: the worst of all.
@@ -298,6 +301,7 @@ impl Part {
             time: TimeCounts::default(),
             warnings: Vec::new(),
             errors: Vec::new(),
+            versions: Followed::default(),
             has_no_output: false,
             ended_by: EndedBy::Input,
             span_ns: None,
@@ -319,6 +323,7 @@ impl Part {
         self.time.add(&other.time);
         self.warnings.extend(other.warnings);
         self.errors.extend(other.errors);
+        self.versions.add(other.versions);
         self.has_no_output |= other.has_no_output;
         self.ended_by = self.ended_by.max(other.ended_by);
         self.span_ns = match (self.span_ns, other.span_ns) {

@@ -69,8 +69,8 @@ impl Columns {
         ALWAYS_WRITTEN.union(Self::of(writes))
     }
 
-    /// Where fields lie. Verdicts are written whole or not at all, and so needn't be there before.
-    fn of(fields: FieldSet) -> Self {
+    /// Where fields lie; those of frames lie in none. Verdicts are written whole or not at all, and so needn't be there before.
+    pub fn of(fields: FieldSet) -> Self {
         fields.iter().fold(Self::EMPTY, |all, field| match field {
             Field::Start => all.and(START),
             Field::Len => all.and(FRAME_LEN).with(WireLen),
@@ -121,6 +121,11 @@ impl Columns {
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are among them.
+    pub const fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
     }
 
     /// Bytes of a row in the stretches in which they lie ([`Columns::stretches`]).

@@ -41,6 +41,16 @@ impl Batch {
         verdicts.filter(|(_, verdict)| **verdict == Verdict::Forward as u8).map(|(row, _)| row)
     }
 
+    /// Bytes of the arena in which the room of packet `index` lies; panics where there is no such packet.
+    pub fn room(&self, index: usize) -> Range<usize> {
+        self.table.room(index)
+    }
+
+    /// Whether a mirror of `bits` ([`mirror_bit`]) is marked as having packet `index`; panics where there is no such packet.
+    pub fn is_mirrored(&self, index: usize, bits: u8) -> bool {
+        self.table.column(Mirrored)[index] & bits != 0
+    }
+
     /// Bytes of the rooms of its packets that are still forwarded.
     pub fn rooms_len(&self) -> usize {
         self.forward_rows().map(|row| self.table.room(row).len()).sum()

@@ -41,6 +41,8 @@ pub(crate) struct Loaded {
     pub(crate) chain: Arc<Chain>,
     pub(crate) settings: Settings,
     pub(crate) ports: PortKeys,
+    /// By function, where the file has its table, or names it: `FILE:LINE:COLUMN`.
+    pub(crate) steps: Vec<String>,
     /// Files that its functions' tables name, each with the table's name.
     pub(crate) files: Vec<(String, PathBuf)>,
     /// What functions were asked to leave out of their files, and left out.
@@ -248,6 +250,7 @@ impl<'a> File<'a> {
         used.extend(own_names(table));
         let (instances, resources) = self.instances(&names, table, seed, used, mistakes);
         let files = self.files(&names);
+        let steps = names.iter().map(|name| self.step(table, name)).collect();
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
                 let mut chain = chain.with_seed(seed);
@@ -256,13 +259,25 @@ impl<'a> File<'a> {
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
                 let chain = Arc::new(chain);
-                Some(Loaded { chain, settings, ports, files, left_out, remarks })
+                Some(Loaded { chain, settings, ports, steps, files, left_out, remarks })
             }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
                 None
             }
         }
+    }
+
+    /// Where the file has the table of an instance of `chain`, or names the instance.
+    fn step(&self, chain: &DeTable<'_>, name: &str) -> String {
+        let in_list = || {
+            let names = chain.get("functions")?.get_ref().as_array()?;
+            names.iter().find(|own| own.get_ref().as_str() == Some(name)).map(Spanned::span)
+        };
+        let own = self.table.get_ref().iter().find(|(key, _)| key.get_ref().as_ref() == name);
+        let span = own.map(|(key, _)| key.span()).or_else(in_list);
+        let at = self.source.mistake(span.unwrap_or(0..0), "");
+        format!("{}:{}:{}", at.file, at.line, at.column)
     }
 
     /// The files that the tables of these instances name: strings that are the name of a file.

@@ -11,6 +11,7 @@
 //! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and a table of the
 //! launch's own in the same memory.
 
+mod followed;
 mod later_works;
 mod streams;
 mod table;
@@ -35,6 +36,7 @@ use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
+use crate::versions::trace::Act;
 
 /// A function of a segment.
 pub(crate) struct Member {
@@ -84,7 +86,7 @@ impl Executor {
         (segment, [copier, carrier, unpacker]): (Vec<Member>, [Option<Arc<Loaded>>; 3]),
         access: ReadWrite,
         (crossings, fields): (Crossings, Binding),
-        by: Dimensions,
+        (by, follows): (Dimensions, bool),
     ) -> Result<Self, Failure> {
         let rooms = Columns::of_rooms(crossings.rooms_there == RoomsThere::Missing);
         let read = Columns::read_by(access);
@@ -92,7 +94,7 @@ impl Executor {
         // A kernel that carries rooms back finds in the host's table where they lie.
         let kept = if carrier.is_some() { Columns::of_rooms(false) } else { Columns::default() };
         let packs = unpacker.is_some().then_some(kept);
-        let lot = |_| Lot::new(&*on.device, &mirror, &by, (read, packs));
+        let lot = |_| Lot::new(&*on.device, &mirror, &by, (read, packs), follows);
         let reached = |carrier| Ok((carrier, reached(&mirror.region, &*on.device)?));
         let by_kernels = carrier.is_some();
         Ok(Self {
@@ -207,6 +209,7 @@ impl Executor {
         };
         let own = &mut self.lots[lot];
         let count = own.fill(flights, gather).ok_or_else(none)?;
+        own.acts.iter_mut().for_each(|acts| acts.push(Act::Filled(there)));
         if count == 0 {
             return Ok(false);
         }

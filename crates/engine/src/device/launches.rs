@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::planned::takes_out_of_mirrors;
 use crate::stage::Flight;
 use crate::stats::Transfers;
+use crate::versions::Versions;
 use crate::{Chain, Settings, StagePlan};
 
 /// How long a lane sleeps at most while a device works: completions are asked for.
@@ -131,7 +132,14 @@ impl Launches {
         let fields = crossings.columns(settings.arena(chain).scratch_words);
         let members = [chain.copier(stage), chain.carrier(stage), chain.unpacker(stage)];
         let members = (segment, members.map(Option::<&_>::cloned));
-        let executor = Executor::new(on, mirror, members, access, (crossings, fields), dimensions)?;
+        let executor = Executor::new(
+            on,
+            mirror,
+            members,
+            access,
+            (crossings, fields),
+            (dimensions, settings.follows_versions),
+        )?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
         let names = names.join(", ");
@@ -345,13 +353,25 @@ impl Launches {
     }
 
     /// Takes what a launch that the device did left of batch `index` besides its table: fields of frames, and what functions left to the CPU.
-    pub(crate) fn accept(&self, finished: &Finished, index: usize, batch: &mut Batch) {
+    pub(crate) fn accept(
+        &self,
+        finished: &Finished,
+        index: usize,
+        batch: &mut Batch,
+        mut versions: Option<&mut Versions>,
+    ) {
         let returned = self.executor.returned(finished.slot, index);
+        if let (Some(versions), Some(launched)) =
+            (&mut versions, self.executor.launched(finished.slot))
+        {
+            versions.launched(&launched, batch, &returned);
+        }
         let (columns, fields) = self.executor.fields_back();
         if !fields.is_empty() && !self.executor.is_in_place() {
             batch.accept_shapes(&returned, self.writes);
             let (bytes, rows) = returned.parts();
             batch.scatter(columns, fields, rows, bytes);
+            versions.into_iter().for_each(|all| all.scattered(batch, &returned, fields));
         }
         batch.accept_left(&returned);
         self.executor.note_mirrored(batch);

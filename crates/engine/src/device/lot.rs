@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use warpline_device::{Buffer, Device, Failure, Piece};
 use warpline_packet::{
-    ALIGN, ArenaLayout, Batch, BatchRows, Columns, FoundLists, LaunchRows, Returned, RowPacker,
+    ALIGN, ArenaLayout, Batch, BatchRows, Columns, FieldSet, FoundLists, LaunchRows, Returned,
+    RowPacker,
 };
 use warpline_sched::{Batcher, LaunchLimits};
 
 use super::mirror::Mirror;
 use crate::stage::Flight;
+use crate::versions::trace::{Act, fields_of};
 
 /// How many launches there are, and how large.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,8 @@ pub(super) struct Lot {
     pub(super) packed: Option<Range<usize>>,
     /// What the host has newer of packets that are fetched, while they are.
     pub(super) kept: Vec<u8>,
+    /// Copies and kernels of the launch, where versions of fields are followed.
+    pub(super) acts: Option<Vec<Act>>,
 }
 
 /// Where kernels find the table and findings: in buffers, or in place.
@@ -132,7 +136,9 @@ impl Lot {
         mirror: &Mirror,
         by: &Dimensions,
         (read, packs): (Columns, Option<Columns>),
+        follows: bool,
     ) -> Result<Self, Failure> {
+        let acts = follows.then(Vec::new);
         let packer = packs.map(|kept| (Box::new(RowPacker::new(read)), kept));
         let has_findings = by.has_findings();
         let rows = LaunchRows::with_capacity(by.batches, by.packets);
@@ -158,6 +164,7 @@ impl Lot {
                 packer,
                 packed: None,
                 kept,
+                acts,
             });
         }
         let none = || Failure::OutOfMemory { wanted: by.launches_len(), free: None };
@@ -173,6 +180,7 @@ impl Lot {
             packer,
             packed: None,
             kept,
+            acts,
         })
     }
 
@@ -184,6 +192,7 @@ impl Lot {
         gather: impl Fn(&Batch, BatchRows<'_>, &mut [u8]),
     ) -> Option<usize> {
         self.rows.clear();
+        self.acts.iter_mut().for_each(Vec::clear);
         flights.iter().for_each(|Flight { batch, .. }| self.rows.add(batch));
         self.packed = self.pack(flights);
         self.columns = match self.packed {
@@ -203,6 +212,9 @@ impl Lot {
             batch.copy_columns(self.columns.union(kept), rows, table);
             gather(batch, rows, table);
         }
+        if let Some(acts) = &mut self.acts {
+            acts.push(Act::Filled(fields_of(self.columns.union(kept))));
+        }
         Some(self.rows.count())
     }
 
@@ -220,6 +232,14 @@ impl Lot {
         let len = packer.finish(rows, to);
         let instead = self.read.stretched_len() - self.read.beside_packed().stretched_len();
         (len < rows * instead).then_some(first..first + len)
+    }
+
+    /// The fields that packed rows say, where this launch has such.
+    pub(super) fn packed_fields(&self) -> FieldSet {
+        match self.packed {
+            Some(_) => fields_of(self.read) & !fields_of(self.columns),
+            None => FieldSet::EMPTY,
+        }
     }
 
     /// What the device left of batch `index`.

@@ -89,6 +89,12 @@ impl<'a> Mirrors<'a> {
         Ok(mirror)
     }
 
+    /// The devices that have copies, by the numbers of their mirrors.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &str> {
+        let copies = self.by_device.iter().filter(|(_, mirror)| mirror.copy.is_some());
+        copies.map(|(device, _)| device.as_str())
+    }
+
     /// The bits of mirrors that keep their packets where the CPU does the work of `members`, which were to run on `device`.
     pub(crate) fn kept_without(&self, device: &dyn Device, members: &[Instance]) -> u8 {
         let about = device.description();

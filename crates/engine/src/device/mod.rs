@@ -29,6 +29,8 @@ use warpline_device::{Device, Failure, Stream};
 use warpline_packet::{REASONS_MAX, Reason};
 
 pub(crate) use crossings::Crossings;
+#[cfg(test)]
+pub(crate) use crossings::RoomsThere;
 pub use demand::{Demand, demands};
 pub(crate) use launches::{Finished, How, Launches};
 pub(crate) use loaded::{LaunchData, Loaded, can_follow, load};

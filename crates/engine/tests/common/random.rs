@@ -15,7 +15,7 @@ pub(crate) fn config(cases: u32, max_shrink_iters: u32) -> ProptestConfig {
             since.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
         }
     };
-    #[expect(clippy::print_stderr, reason = "a test that fails shows it")]
+    #[allow(clippy::print_stderr, reason = "a test that fails shows it")]
     let () = eprintln!("PROPTEST_RNG_SEED={seed} draws these cases again");
     let rng_seed = RngSeed::Fixed(seed);
     ProptestConfig { cases, max_shrink_iters, rng_seed, failure_persistence: None, ..default }

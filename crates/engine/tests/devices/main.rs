@@ -21,6 +21,7 @@ mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]
 mod stub;
 mod told;
+mod versions;
 
 /// What asks for the devices of this machine, with stubs of CUDA for one.
 #[test]

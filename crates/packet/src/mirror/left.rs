@@ -23,7 +23,7 @@ impl<'a> LeftPackets<'a> {
     }
 
     /// Their rows in the batch's table.
-    fn rows(self, batch: &'a Batch) -> impl Iterator<Item = usize> + 'a {
+    pub fn rows(self, batch: &'a Batch) -> impl Iterator<Item = usize> + 'a {
         let own = self.returned.rows.each();
         own.filter(move |&(row, at)| self.is_left(batch, row, at)).map(|(row, _)| row)
     }

@@ -39,6 +39,12 @@ impl<'a> Returned<'a> {
         Self { bytes, rows }
     }
 
+    /// Whether the device did the work of `function`, by its position in the chain, for the packet with row `at` of the launch's table.
+    pub fn did(&self, at: usize, function: u8) -> bool {
+        let [left]: [u8; 1] = self.get(Left, at);
+        left == 0 || left > function.saturating_add(1)
+    }
+
     /// The table's bytes, and the rows.
     pub fn parts(&self) -> (&'a [u8], BatchRows<'a>) {
         (self.bytes, self.rows)

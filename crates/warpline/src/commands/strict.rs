@@ -248,10 +248,12 @@ fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
 
 #[cfg(test)]
 mod tests {
+    use warpline_engine::{Reader, StaleRead};
     use warpline_nf::SourceText;
     use warpline_nf::config::Folder;
     use warpline_packet::Field;
 
+    use super::devices::in_place;
     use super::*;
     use crate::chain_file::load;
 
@@ -282,6 +284,32 @@ mod tests {
             "packet 7 of those that come to it: `before` writes scratch-3, which it does not declare as written"
         );
         assert!(in_words(&Wrong::Unrepeatable(7), &[], 9).starts_with("packet 7 of those"));
+    }
+
+    #[test]
+    fn a_stale_field_is_told_after_the_place_of_its_function() {
+        let stale = |position, function: &str, phase| StaleRead {
+            packet: 7,
+            is_made: false,
+            position,
+            phase,
+            function: function.into(),
+            field: "ttl",
+            place: "cuda:0".into(),
+            newest: Some("the host".into()),
+        };
+        let loaded = router("02:00:00:00:00:aa", "cpu");
+        let told = in_place(&loaded, &stale(0, "router", Reader::Run));
+        assert_eq!(
+            told,
+            "chain.toml:3:2: packet 7: `run` of router uses ttl on cuda:0, where it is stale; the newest version is on the host"
+        );
+        let told = in_place(&loaded, &stale(1, "output", Reader::Output));
+        assert!(told.starts_with("packet 7: the output sends ttl"), "{told}");
+        let lost = StaleRead { newest: None, is_made: true, ..stale(0, "router", Reader::After) };
+        let told = in_place(&loaded, &lost);
+        assert!(told.contains("a packet made of packet 7: `after` of router"), "{told}");
+        assert!(told.ends_with("a stale copy replaced the newest version"), "{told}");
     }
 
     #[test]

@@ -313,6 +313,7 @@ fn a_strict_check_runs_the_chain() {
         let told = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;
         let told = String::from_utf8(told).unwrap();
         assert!(told.contains("router on devices, by the adaptive plan: the "), "{told}");
+        assert_versions_followed(&told);
     }
     demo.warpline("check chain.toml --strict --json").expect(2);
     demo.warpline("check chain.toml --input none.pcap").expect(2);
@@ -325,6 +326,14 @@ fn a_strict_check_runs_the_chain() {
         let told = refused.expect(2).stderr;
         assert!(told.contains(why), "{input}: {told}");
     }
+}
+
+/// Many fields were looked at, and none was stale.
+fn assert_versions_followed(told: &str) {
+    let looked = told.split_once("; none of ").and_then(|(_, rest)| rest.split_once(' '));
+    let (count, rest) = looked.unwrap_or_else(|| panic!("{told}"));
+    assert!(count.parse::<u64>().is_ok_and(|count| count > 10_000), "{told}");
+    assert!(rest.starts_with("fields was stale where it was used\n"), "{told}");
 }
 
 /// What `in_place = false` is for: the same packets, and bytes that were copied.

@@ -11,6 +11,7 @@ use super::streams::{Has, NONE_CARRIED};
 use super::{Executor, PUSH, TABLE, copy_out, first_found_len, found_len};
 use crate::stage::Flight;
 use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
+use crate::versions::trace::Act;
 
 impl Executor {
     /// Starts the work that brings back what more was found in the packets of the launch of `lot` than the first work brought. Says whether
@@ -118,6 +119,7 @@ impl Executor {
         let mut work = std::mem::take(&mut self.streams[on].spare);
         let mut kept = std::mem::take(&mut self.lots[lot].kept);
         kept.clear();
+        self.lots[lot].acts.iter_mut().for_each(|acts| acts.push(Act::Kept(newer)));
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let left = self.fetched(lot, index);
             batch.keep_fields(left, newer, &mut kept);
@@ -140,10 +142,11 @@ impl Executor {
     }
 
     /// What was fetched is here: puts back over it what the host had newer.
-    pub(crate) fn restore_newer(&self, lot: usize, flights: &mut [Flight]) {
+    pub(crate) fn restore_newer(&mut self, lot: usize, flights: &mut [Flight]) {
+        let newer = self.crossings.left_there.newer_here;
+        self.lots[lot].acts.iter_mut().for_each(|acts| acts.push(Act::Restored(newer)));
         let mut kept = &self.lots[lot].kept[..];
         for (index, Flight { batch, .. }) in flights.iter_mut().enumerate() {
-            let newer = self.crossings.left_there.newer_here;
             batch.restore_fields(self.fetched(lot, index), newer, &mut kept);
         }
     }

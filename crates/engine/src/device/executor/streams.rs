@@ -63,6 +63,7 @@ impl Executor {
                 Step::Call(_) => {}
             }
         }
+        self.follow(busy_with.0, &work.steps);
         let own = &mut self.streams[on];
         let Some(stream) = &mut own.stream else {
             return Err(Failure::Lost("its stream was given up".into()));

@@ -1,11 +1,11 @@
-//! Runs a chain as it is and on the CPU alone, and names the function, the packet and the fields
-//! that differ.
+//! Runs a chain as it is and on the CPU alone. Names the function, the packet and the field where a phase
+//! uses a stale field, or where the packets that are sent differ.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Sender, channel};
 
-use warpline_engine::{Control, Ports, Report, run};
+use warpline_engine::{Control, Followed, Ports, Report, Settings, StaleRead, run};
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::harness::Input as Packet;
 use warpline_nf::harness::places::fields_at;
@@ -28,13 +28,19 @@ pub(super) fn compare(
     if names.is_empty() {
         return Ok(());
     }
-    let (ours, cpu) = (ran(loaded, packets, None)?, ran(alone, packets, None)?);
+    let settings = Settings { follows_versions: true, ..loaded.settings };
+    let ours = ran_with(loaded, settings, packets, None)?;
+    let Followed { looks, stale } = &ours.report.part.versions;
+    if let Some(stale) = stale {
+        return Err(Failure::Run(in_place(loaded, stale)));
+    }
+    let cpu = ran(alone, packets, None)?;
     let is_new = |warning: &&String| !cpu.report.part.warnings.contains(warning);
     let mut warnings = ours.report.part.warnings.iter().filter(is_new);
     warnings.try_for_each(|warning| say(&format!("  warning: {warning}")))?;
     if ours.is_like(&cpu) {
         return say(&format!(
-            "  {} on devices, by the {} plan: the {} packets that the CPU alone sends",
+            "  {} on devices, by the {} plan: the {} packets that the CPU alone sends; none of {looks} fields was stale where it was used",
             names.join(", "),
             loaded.chain.plan().mode.name(),
             ours.hashes.len()
@@ -52,6 +58,14 @@ pub(super) fn compare(
          a kernel reads or writes a field that it does not declare or that is stale there, or does \
          other work"
     )))
+}
+
+/// The message about a stale field, after the place of the function in the chain file.
+pub(super) fn in_place(loaded: &Loaded, stale: &StaleRead) -> String {
+    match loaded.steps.get(stale.position) {
+        Some(place) => format!("{place}: {stale}"),
+        None => stale.to_string(),
+    }
 }
 
 /// The one function whose work on a device makes the difference, if one alone does.
@@ -113,10 +127,20 @@ impl Ran {
 
 /// Runs the chain; `keep` is the number of a frame to be kept among those that are sent.
 fn ran(loaded: &Loaded, packets: &[Packet], keep: Option<usize>) -> Result<Ran, Failure> {
+    ran_with(loaded, loaded.settings, packets, keep)
+}
+
+/// The same with other settings.
+fn ran_with(
+    loaded: &Loaded,
+    settings: Settings,
+    packets: &[Packet],
+    keep: Option<usize>,
+) -> Result<Ran, Failure> {
     let source = Box::new(Memory { packets: packets.to_vec(), at: 0 });
     let (to, sent) = channel();
     let ports = Ports::Shared(source, Box::new(HashSink { to, keep, number: 0 }));
-    let report = run(&loaded.chain, &loaded.settings, ports, &Control::default())
+    let report = run(&loaded.chain, &settings, ports, &Control::default())
         .map_err(|why| Failure::Run(why.to_string()))?;
     if let Some(why) = report.part.errors.first() {
         return Err(Failure::Run(why.clone()));

@@ -1,0 +1,136 @@
+//! Launches that are done: their copies and kernels, in order, and what the lane takes from their tables.
+
+use core::ops::Range;
+
+use warpline_packet::{Batch, Field, FieldSet, ReadWrite, Returned};
+
+use super::phases::start_of;
+use super::record::{Place, Record};
+use super::trace::Act;
+use super::{Key, Reader, Versions, key_of};
+
+/// A launch that is done, as versions see it.
+pub(crate) struct Launched<'a> {
+    pub(crate) acts: &'a [Act],
+    /// The mirror's number; none where kernels work in place.
+    pub(crate) mirror: Option<u8>,
+    /// Fields of frames that kernels find in columns.
+    pub(crate) staged: FieldSet,
+}
+
+impl Versions {
+    /// A launch is done, of which a batch has these rows. Nothing was taken from its table.
+    pub(crate) fn launched(
+        &mut self,
+        launch: &Launched<'_>,
+        batch: &mut Batch,
+        returned: &Returned<'_>,
+    ) {
+        batch.leave_phase();
+        for (row, at) in returned.parts().1.each() {
+            let (room, key) = (batch.room(row), key_of(batch, row));
+            let version = batch.packet(row).headers().version;
+            let start = room.start + usize::from(start_of(batch, row));
+            let own = start..start + batch.packet(row).frame().len();
+            let Some(record) = self.records.get_mut(&key) else { continue };
+            record.clear_tables();
+            let mut kept = FieldSet::EMPTY;
+            for act in launch.acts {
+                match act {
+                    Act::Ran(position) if returned.did(at, *position) => {
+                        self.ran(key, *position, launch);
+                    }
+                    Act::Pulled(bits) if batch.is_mirrored(row, *bits) => {}
+                    Act::Ran(_) => {}
+                    other => {
+                        let Some(record) = self.records.get_mut(&key) else { continue };
+                        copied(record, launch, other, (&room, &own, version), &mut kept);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Kernels of the function at `position` ran for a packet.
+    fn ran(&mut self, room: Key, position: u8, launch: &Launched<'_>) {
+        let ReadWrite { reads, writes } = self.functions[usize::from(position)].kernels;
+        let (frame, table) = match launch.mirror {
+            Some(number) => (Place::Mirror(number.into()), Place::TableThere),
+            None => (Place::Host, Place::Table),
+        };
+        let in_frame = FieldSet::FRAME & !launch.staged;
+        for (place, own) in [(frame, in_frame), (table, !in_frame)] {
+            // Verdicts, and who flagged, are written whole or not at all.
+            let marks = FieldSet::of(&[Field::Verdict, Field::Flagged]);
+            let needs = (reads | writes & !marks) & own;
+            self.check(room, (position.into(), Reader::Run), place, needs);
+            if let Some(record) = self.records.get_mut(&room) {
+                record.write(place, writes & own);
+            }
+        }
+    }
+
+    /// The lane puts `fields` of a launch's table into the frames of a batch's packets.
+    pub(crate) fn scattered(&mut self, batch: &Batch, returned: &Returned<'_>, fields: FieldSet) {
+        let rows = returned.parts().1.each().map(|(row, _)| row);
+        self.taken(batch, rows.filter(|&row| batch.is_forward(row)), fields);
+    }
+
+    /// The lane takes `fields` from a launch's table for packets for which kernels of the function at `position` ran.
+    pub(crate) fn accepted(
+        &mut self,
+        batch: &Batch,
+        returned: &Returned<'_>,
+        position: u8,
+        fields: FieldSet,
+    ) {
+        let rows = returned.parts().1.each();
+        let rows = rows.filter(|&(row, at)| batch.is_forward(row) && returned.did(at, position));
+        let fields = fields.with(Field::Verdict) & !FieldSet::FRAME;
+        self.taken(batch, rows.map(|(row, _)| row), fields);
+    }
+
+    fn taken(&mut self, batch: &Batch, rows: impl Iterator<Item = usize>, fields: FieldSet) {
+        for row in rows {
+            if let Some(record) = self.records.get_mut(&key_of(batch, row)) {
+                record.copy(Place::Table, Place::Host, fields);
+            }
+        }
+    }
+}
+
+/// Carries a copy of a launch over to a packet's record. `kept` is what of the host's was put aside.
+fn copied(
+    record: &mut Record,
+    launch: &Launched<'_>,
+    act: &Act,
+    (room, own, version): (&Range<usize>, &Range<usize>, u8),
+    kept: &mut FieldSet,
+) {
+    let Some(mirror) = launch.mirror.map(|number| Place::Mirror(number.into())) else {
+        if let Act::Filled(fields) = act {
+            record.copy(Place::Host, Place::Table, *fields);
+        }
+        return;
+    };
+    let frame = FieldSet::FRAME;
+    match act {
+        Act::Filled(fields) => record.copy(Place::Host, Place::Table, *fields),
+        Act::RoomsThere(bytes) if bytes.has(own) => record.copy(Place::Host, mirror, frame),
+        Act::RoomsBack(bytes) if bytes.touches(room) => record.copy(mirror, Place::Host, frame),
+        Act::Pulled(_) => record.copy(Place::Host, mirror, frame),
+        Act::Pushed => record.copy(mirror, Place::Host, frame),
+        Act::TableThere(fields) => {
+            record.copy(Place::Table, Place::TableThere, fields.of(version));
+        }
+        Act::TableBack(fields) => {
+            record.copy(Place::TableThere, Place::Table, fields.of(version));
+        }
+        Act::Unpacked(fields) => record.copy(Place::Host, Place::TableThere, *fields),
+        Act::Put(fields) => record.copy(Place::TableThere, mirror, *fields),
+        Act::Took(fields) => record.copy(mirror, Place::TableThere, *fields),
+        Act::Kept(fields) => *kept = record.current(Place::Host) & *fields,
+        Act::Restored(fields) => record.set(Place::Host, *fields, *kept),
+        Act::RoomsThere(_) | Act::RoomsBack(_) | Act::Ran(_) => {}
+    }
+}
