@@ -19,7 +19,7 @@ pub(crate) struct Launched<'a> {
 }
 
 impl Versions {
-    /// A launch is done, of which a batch has these rows. Nothing was taken from its table.
+    /// A launch is done. The batch has these rows of it, and nothing was taken from its table yet.
     pub(crate) fn launched(
         &mut self,
         launch: &Launched<'_>,

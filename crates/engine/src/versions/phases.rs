@@ -32,7 +32,7 @@ impl Versions {
             let own = &self.functions[usize::from(position)];
             let (ReadWrite { reads, writes }, rare) = own.of(phase, is_flagged);
             let began = Began::new(batch, row, writes & !rare);
-            // What is written may stay as it was.
+            // A written field may keep its value.
             let needs = reads | began.writes;
             self.check(began.room, (position.into(), phase), Place::Host, needs);
             self.began.push(began);
