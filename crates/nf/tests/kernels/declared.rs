@@ -17,12 +17,8 @@ use crate::sys::vouched::source;
 
 /// Fields that are declared for kernels and that no text names: `run` reads or writes them besides.
 /// Reads of a kernel that writes the whole frame, and so has pointers into it, are not listed.
-const UNUSED: [(&str, Field, bool); 4] = [
-    ("firewall.cl", Field::Verdict, false),
-    ("ipsec.cl", Field::Scratch1, true),
-    ("ipsec.cl", Field::Scratch2, true),
-    ("router.cl", Field::NextHop, false),
-];
+const UNUSED: [(&str, Field, bool); 2] =
+    [("firewall.cl", Field::Verdict, false), ("router.cl", Field::NextHop, false)];
 
 /// One function for each text of kernels and each function that has it.
 fn functions() -> BTreeMap<(&'static str, &'static str), Box<dyn Function>> {
