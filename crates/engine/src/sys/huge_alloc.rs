@@ -3,7 +3,7 @@
 //! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at every
 //! look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this asks for
 //! every allocation of at least `HUGE_MIN` bytes. It takes blocks of shards' tables from
-//! [`shard_regions`](super::shard_regions). All else is the system's allocator.
+//! [`shard_regions`]. All else is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
