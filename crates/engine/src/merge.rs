@@ -287,8 +287,8 @@ impl Merge {
         let mut burst = Burst::new();
         for at in range {
             let packet = batch.packet(at);
-            let packets = &mut self.part.packets;
-            match packet.verdict() {
+            let (packets, verdict) = (&mut self.part.packets, packet.verdict());
+            match verdict {
                 Verdict::Forward | Verdict::Return if self.wants_frames => {
                     let frame = frame_of(packet);
                     // By the time the burst is full it is at hand.
@@ -304,7 +304,9 @@ impl Merge {
                 Verdict::Malformed => packets.malformed += 1,
                 Verdict::Overload => packets.overload += 1,
             }
-            if self.comments.is_some() {
+            let is_lost =
+                matches!(verdict, Verdict::Dropped | Verdict::Malformed | Verdict::Overload);
+            if is_lost && self.comments.is_some() {
                 self.send(burst.frames());
                 burst = Burst::new();
                 self.show_drop(packet);

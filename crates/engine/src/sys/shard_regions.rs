@@ -86,7 +86,7 @@ thread_local! {
         const { Cell::new(Open { region: None, next: 0, end: 0, is_gathering: false }) };
 }
 
-/// Builds something whose tables are read at random: its blocks come from regions of huge pages. Where [`super::HugeAlloc`]
+/// Builds something whose tables are read at random: its blocks come from regions of huge pages. Calls don't nest. Where [`super::HugeAlloc`]
 /// is not the program's allocator, that changes nothing.
 pub fn gather<R>(build: impl FnOnce() -> R) -> R {
     struct Gathering;
@@ -96,6 +96,7 @@ pub fn gather<R>(build: impl FnOnce() -> R) -> R {
             open.region.into_iter().for_each(Region::leave);
         }
     }
+    debug_assert!(!OPEN.get().is_gathering, "gathering within gathering");
     OPEN.set(Open { is_gathering: true, ..OPEN.get() });
     let _gathering = Gathering;
     build()
