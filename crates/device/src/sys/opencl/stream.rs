@@ -11,7 +11,8 @@ use super::memory::{Content, Memory};
 use super::program::{OwnKernel, Program};
 use super::turns::Turns;
 use crate::{
-    Argument, Buffer, Done, Failure, KernelCall, Part, Piece, Refused, Slice, Step, Stream, Work,
+    Argument, Buffer, Done, Failure, KernelCall, Part, Piece, Refused, Rows, Slice, Step, Stream,
+    Work,
 };
 
 /// An in-order queue, released when it is dropped: commands in it are done all the same.
@@ -163,59 +164,79 @@ impl ClStream {
                 keep(flying, code, event)
             }
             Step::RowsIn { from, to, rows } => {
-                let host = &flying.work.pieces[from.piece][from.range.clone()];
-                let (at, size) = ([to.range.start, 0, 0], [rows.width, rows.count(to.len()), 1]);
-                let mut event = Id::NULL;
-                // SAFETY: as for a copy; the rows lie in both ranges, as they were checked.
-                let code = unsafe {
-                    (self.api().enqueue_write_rows)(
-                        self.queue.queue,
-                        memory_of(&to.buffer)?,
-                        0,
-                        &at,
-                        &[0; 3],
-                        &size,
-                        rows.pitch,
-                        0,
-                        rows.pitch,
-                        0,
-                        host.as_ptr().cast(),
-                        0,
-                        ptr::null(),
-                        &mut event,
-                    )
-                };
-                keep(flying, code, event)
+                let (from, to, rows) = (from.clone(), to.clone(), *rows);
+                self.enqueue_rows_in(flying, &from, &to, rows)
             }
             Step::RowsOut { from, to, rows } => {
-                let (at, size) =
-                    ([from.range.start, 0, 0], [rows.width, rows.count(from.len()), 1]);
-                let (memory, pitch) = (memory_of(&from.buffer)?, rows.pitch);
-                let host = flying.work.pieces[to.piece][to.range.clone()].as_mut_ptr();
-                let mut event = Id::NULL;
-                // SAFETY: as above.
-                let code = unsafe {
-                    (self.api().enqueue_read_rows)(
-                        self.queue.queue,
-                        memory,
-                        0,
-                        &at,
-                        &[0; 3],
-                        &size,
-                        pitch,
-                        0,
-                        pitch,
-                        0,
-                        host.cast(),
-                        0,
-                        ptr::null(),
-                        &mut event,
-                    )
-                };
-                keep(flying, code, event)
+                let (from, to, rows) = (from.clone(), to.clone(), *rows);
+                self.enqueue_rows_out(flying, &from, &to, rows)
             }
             Step::Call(call) => self.enqueue_call(flying, &call.clone()),
         }
+    }
+
+    fn enqueue_rows_in(
+        &self,
+        flying: &mut Flying,
+        from: &Part,
+        to: &Slice,
+        rows: Rows,
+    ) -> Result<(), Failure> {
+        let host = &flying.work.pieces[from.piece][from.range.clone()];
+        let (at, size) = ([to.range.start, 0, 0], [rows.width, rows.count(to.len()), 1]);
+        let mut event = Id::NULL;
+        // SAFETY: as for a copy; the rows lie in both ranges, as they were checked.
+        let code = unsafe {
+            (self.api().enqueue_write_rows)(
+                self.queue.queue,
+                memory_of(&to.buffer)?,
+                0,
+                &at,
+                &[0; 3],
+                &size,
+                rows.pitch,
+                0,
+                rows.pitch,
+                0,
+                host.as_ptr().cast(),
+                0,
+                ptr::null(),
+                &mut event,
+            )
+        };
+        keep(flying, code, event)
+    }
+
+    fn enqueue_rows_out(
+        &self,
+        flying: &mut Flying,
+        from: &Slice,
+        to: &Part,
+        rows: Rows,
+    ) -> Result<(), Failure> {
+        let (at, size) = ([from.range.start, 0, 0], [rows.width, rows.count(from.len()), 1]);
+        let host = flying.work.pieces[to.piece][to.range.clone()].as_mut_ptr();
+        let mut event = Id::NULL;
+        // SAFETY: as above; nothing else touches the piece.
+        let code = unsafe {
+            (self.api().enqueue_read_rows)(
+                self.queue.queue,
+                memory_of(&from.buffer)?,
+                0,
+                &at,
+                &[0; 3],
+                &size,
+                rows.pitch,
+                0,
+                rows.pitch,
+                0,
+                host.cast(),
+                0,
+                ptr::null(),
+                &mut event,
+            )
+        };
+        keep(flying, code, event)
     }
 
     fn enqueue_call(&mut self, flying: &mut Flying, call: &KernelCall) -> Result<(), Failure> {

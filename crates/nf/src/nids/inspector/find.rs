@@ -7,8 +7,8 @@ use warpline_packet::Found;
 
 use super::super::asked::{Asked, FRESH, PACKET, STREAM, WAITED};
 use super::super::detect::{Passer, Subject};
-use super::super::flow_state::Fate;
-use super::super::flows::{Direction, Expected, FlowPacket, Grew, Stream, Tracked};
+use super::super::flow_state::{Fate, FlowState};
+use super::super::flows::{Direction, Expected, FlowPacket, Flows, Grew, Stream, Tracked};
 use super::super::groups::{Group, When};
 use super::super::matcher::fast_pattern::LEN_MAX;
 use super::{At, Inspector, was_asked};
@@ -73,14 +73,7 @@ impl Inspector {
         let on_packet = if at.is_behind_gap { 0 } else { PACKET };
         let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
         let generation = *generation as u16;
-        let is_first = !at.is_behind_gap
-            && at.tracked.as_ref().is_none_or(|tracked| {
-                // An error may come from anywhere.
-                tracked.is_error || {
-                    let was_asked = was_asked(flows, tracked, generation);
-                    tracked.is_first_of_direction || !was_asked
-                }
-            });
+        let is_first = !at.is_behind_gap && is_first_look(flows, at, generation);
         let passer = at.passer();
         let may_match = |rule: &u32| tables.lets(*rule, passer);
         let mut ask = |when: When, how: u8| {
@@ -138,6 +131,17 @@ impl Inspector {
             Found::NoRoom => scan_all(group, at.subject.payload, how, asked, may_match),
         }
     }
+}
+
+/// Whether rules that are asked once a direction are asked now, and notes it.
+fn is_first_look(flows: &mut Flows<FlowState>, at: &At<'_>, generation: u16) -> bool {
+    at.tracked.as_ref().is_none_or(|tracked| {
+        // An error may come from anywhere.
+        tracked.is_error || {
+            let was_asked = was_asked(flows, tracked, generation);
+            tracked.is_first_of_direction || !was_asked
+        }
+    })
 }
 
 /// Asks the rules of every literal in `stretch` of `bytes` that ends behind place `border` of them,
