@@ -39,18 +39,25 @@ fn with_stubs(role: &str) {
     }
 }
 
+/// The second work may come before the device is lost or after: then it is refused, and given back.
 fn lost(device: &dyn Device) {
+    let why = || Failure::Lost("CUDA_ERROR_ILLEGAL_ADDRESS: says the stub".into());
     let buffer = device.allocate(16).unwrap();
     let mut stream = device.stream().unwrap();
-    for value in 0..2 {
-        let pieces = vec![piece_of(device, &[value; 16])];
+    let mut submitted = Vec::new();
+    for (value, piece) in [0, 1].map(|value| (value, piece_of(device, &[value; 16]))) {
         let steps = vec![Step::CopyIn { from: part(0, 0..16), to: buffer.whole() }];
-        stream.submit(Work { pieces, steps }).unwrap();
+        match stream.submit(Work { pieces: vec![piece], steps }) {
+            Ok(()) => submitted.push(value),
+            Err(refused) => {
+                assert_eq!((value, refused.why), (1, why()));
+                assert_eq!(refused.work.pieces[0][..], [value; 16]);
+            }
+        }
     }
-    for value in 0..2 {
+    for value in submitted {
         let done = stream.wait().unwrap();
         assert_eq!(done.work.pieces[0][..], [value; 16]);
-        let why = "CUDA_ERROR_ILLEGAL_ADDRESS: says the stub".into();
-        assert_eq!(done.outcome, Err(Failure::Lost(why)));
+        assert_eq!(done.outcome, Err(why()));
     }
 }
