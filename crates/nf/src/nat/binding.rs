@@ -231,6 +231,20 @@ impl Binding {
         }
     }
 
+    /// Whether the first remote is `remote` and remembered longer than `now`; in the words that lie here.
+    #[inline]
+    pub(super) fn sends_first_to(&self, upper: Option<&Upper>, remote: Endpoint, now: u64) -> bool {
+        (self.first, self.first_port) == (remote.address as u32, remote.port)
+            && self.first_expires > now
+            && upper.is_none_or(|own| own.first == above(remote.address))
+    }
+
+    /// The first remote is remembered until `expires`.
+    #[inline]
+    pub(super) fn keep_first(&mut self, expires: u64) {
+        self.first_expires = expires;
+    }
+
     #[inline]
     pub(super) fn set_first(&mut self, upper: Option<&mut Upper>, remote: &Remote) {
         (self.first, self.first_port) = (remote.address as u32, remote.port);

@@ -63,6 +63,10 @@ pub(super) struct Bindings {
     /// Bindings that were used first in their second, in that order, and did not move since.
     used: Vec<u32>,
     timeouts: [Duration; Class::COUNT],
+    /// When what is refreshed in this second expires, in nanoseconds, by class.
+    expiries: [u64; Class::COUNT],
+    /// The end of this second, in nanoseconds.
+    second_ends: u64,
     sources: Option<Sources>,
     now: Instant,
     /// No binding expires before this.
@@ -118,6 +122,8 @@ impl Bindings {
             used: Vec::with_capacity(USED_MAX),
             sources: Sources::new(capacity, config.per_source),
             timeouts: config.timeouts,
+            expiries: [0; Class::COUNT],
+            second_ends: 0,
             now: Instant::ZERO,
             due: u64::MAX,
             len: 0,
@@ -144,18 +150,28 @@ impl Bindings {
     }
 
     /// When what is refreshed now expires, in nanoseconds: its idle time after the second ends.
+    #[inline]
     pub(super) fn expiry(&self, class: Class) -> u64 {
-        let second = Instant::from_secs(self.now.as_nanos() / NANOS_PER_SECOND + 1);
-        second.after(self.timeouts[class as usize]).as_nanos()
+        self.expiries[class as usize]
     }
 
     /// It is `now`, or was later already: ends every binding whose time is over.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        if self.now.as_nanos() >= self.second_ends {
+            self.begin_second();
+        }
         if self.now.as_nanos() >= self.due {
             self.reclaim();
         }
+    }
+
+    #[cold]
+    fn begin_second(&mut self) {
+        let end = Instant::from_secs(self.now.as_nanos() / NANOS_PER_SECOND + 1);
+        self.second_ends = end.as_nanos();
+        self.expiries = self.timeouts.map(|idle| end.after(idle).as_nanos());
     }
 
     #[cold]

@@ -104,9 +104,16 @@ impl Remotes<'_> {
         (0..=usize::from(self.binding.others)).map(|at| self.get(at))
     }
 
+    /// Whether the first is `remote`, and still remembered.
+    #[inline]
+    fn is_first(&self, remote: Endpoint, now: u64) -> bool {
+        self.binding.sends_first_to(self.upper.as_deref(), remote, now)
+    }
+
     fn position(&self, remote: Endpoint, now: u64) -> Option<usize> {
-        self.used()
-            .position(|r| r.expires > now && (r.address, r.port) == (remote.address, remote.port))
+        let is =
+            |r: Remote| r.expires > now && (r.address, r.port) == (remote.address, remote.port);
+        if self.is_first(remote, now) { Some(0) } else { self.used().position(is) }
     }
 
     /// Whether `remote` may send to the binding at `now`.
@@ -124,7 +131,17 @@ impl Remotes<'_> {
 
     /// The remote, remembered until `expires`. Where there is no room, the one that would end first
     /// makes it.
+    #[inline]
     pub(super) fn remember(&mut self, remote: Endpoint, now: u64, expires: u64) {
+        if self.is_first(remote, now) {
+            self.binding.keep_first(expires);
+        } else {
+            self.remember_other(remote, now, expires);
+        }
+    }
+
+    #[inline(never)]
+    fn remember_other(&mut self, remote: Endpoint, now: u64, expires: u64) {
         let (at, own) = self.place(remote, now);
         self.set(at, &Remote { expires, ..own });
     }
