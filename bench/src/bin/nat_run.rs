@@ -8,19 +8,20 @@ use warpline_bench::{median, seconds};
 use warpline_nf::{harness, nat};
 use warpline_packet::hash::mix32;
 
-const TABLE: &str = "inside = \"10.0.0.0/8\"\noutside = \"203.0.113.0/29\"\nbindings = 262144\n";
+const TABLE: &str = "inside = \"10.0.0.0/8\"\noutside = \"203.0.113.0/24\"\n";
 const ROUNDS: usize = 15;
 
 fn main() {
-    for flows in [1_000, 100_000] {
-        measure(flows);
+    for (flows, bindings) in [(1_000, 1 << 18), (100_000, 1 << 18), (1_000_000, 1 << 21)] {
+        measure(flows, bindings);
     }
 }
 
 /// Two packets for each flow, of flows drawn at random, in batches; the same packets again and again. Only `before` looks at the
 /// addresses to decide, so all of its rounds come before those of `run`, which rewrites them.
-fn measure(flows: usize) {
-    let (function, scratch_words) = harness::build(&nat::DEFINITION, TABLE, Path::new("."));
+fn measure(flows: usize, bindings: usize) {
+    let table = format!("{TABLE}bindings = {bindings}\n");
+    let (function, scratch_words) = harness::build(&nat::DEFINITION, &table, Path::new("."));
     let frames: Vec<Vec<u8>> =
         (0..2 * flows).map(|packet| frame(mix32(packet as u32) % flows as u32)).collect();
     let mut lane = Lane::new(function, scratch_words, &frames);

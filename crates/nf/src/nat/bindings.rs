@@ -12,9 +12,14 @@
 //! together with others ([`Bindings::move_used`]), but before anything looks at a list or adds to
 //! one. So the order is as if it moved at once, and the misses of neighbours overlap.
 
+mod ahead;
+
 use std::time::Duration;
 
 use warpline_packet::{Instant, Shard, prefetch};
+
+pub(super) use ahead::Sought;
+use ahead::{LATE_MAX, OPENING_BATCHES};
 
 use super::Refusal;
 use super::addresses::Endpoint;
@@ -37,13 +42,6 @@ const USED_MAX: usize = 32;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What a binding is looked for by, before it is: the index, and the hash there.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Sought {
-    Inside(u32),
-    Outside(u32),
-}
-
 /// The bindings of a shard.
 pub(super) struct Bindings {
     slab: Vec<Binding>,
@@ -56,8 +54,12 @@ pub(super) struct Bindings {
     free: u32,
     by_inside: Index,
     by_outside: Index,
+    /// New bindings that are not in `by_outside` yet, with their hash there.
+    late: Vec<(u32, u32)>,
     hash_key: HashKey,
     ports: Ports,
+    /// Batches to come in which new bindings are likely.
+    opening: u8,
     lists: [List; Class::COUNT],
     yielding: [List; YIELDING],
     /// Bindings that were used first in their second, in that order, and did not move since.
@@ -93,16 +95,6 @@ fn yielding_place(binding: &Binding) -> Option<usize> {
 }
 
 impl Bindings {
-    /// To ask for a binding ahead.
-    pub(super) fn sought(&self, key: &Key) -> Sought {
-        Sought::Inside(key.hash(self.hash_key))
-    }
-
-    /// The same by an outside endpoint.
-    pub(super) fn sought_outside(&self, outside: &Outside) -> Sought {
-        Sought::Outside(outside.hash(self.hash_key))
-    }
-
     pub(super) fn new(config: &Config, shard: Shard) -> Self {
         let capacity = shard.share(config.bindings);
         let others_each = config.remotes - 1;
@@ -115,8 +107,10 @@ impl Bindings {
             free: NONE,
             by_inside: Index::new(capacity),
             by_outside: Index::new(capacity),
+            late: Vec::with_capacity(LATE_MAX),
             hash_key: HashKey::new(),
             ports: Ports::new(config.ports, shard, &config.outside, capacity),
+            opening: 0,
             lists: [List::EMPTY; Class::COUNT],
             yielding: [List::EMPTY; YIELDING],
             used: Vec::with_capacity(USED_MAX),
@@ -191,6 +185,7 @@ impl Bindings {
     }
 
     fn end(&mut self, number: u32) {
+        self.index_late();
         self.unlink(number);
         let binding = &self.slab[number as usize];
         let (key, outside) = (binding.key(self.upper(number)), binding.outside_endpoint());
@@ -245,29 +240,6 @@ impl Bindings {
         if self.slab[at].is_v6() { self.uppers.get(at) } else { None }
     }
 
-    fn index_of(&self, sought: &Sought) -> (&Index, u32) {
-        match *sought {
-            Sought::Inside(hash) => (&self.by_inside, hash),
-            Sought::Outside(hash) => (&self.by_outside, hash),
-        }
-    }
-
-    /// Asks for what a look-up will read first.
-    #[inline]
-    pub(super) fn fetch(&self, sought: &Sought) {
-        let (index, hash) = self.index_of(sought);
-        index.fetch(hash);
-    }
-
-    /// Asks for the binding that is named there, once that is at hand. It is probably the one.
-    #[inline]
-    pub(super) fn fetch_next(&self, sought: &Sought) {
-        let (index, hash) = self.index_of(sought);
-        let number = index.glance(hash);
-        self.slab.get(number as usize).into_iter().for_each(prefetch);
-        self.uppers.get(number as usize).into_iter().for_each(prefetch);
-    }
-
     /// The number of the binding with this key.
     #[inline]
     pub(super) fn find(&self, key: &Key) -> Option<u32> {
@@ -277,7 +249,8 @@ impl Bindings {
 
     /// The number of the binding that has this outside port.
     #[inline]
-    pub(super) fn find_outside(&self, outside: &Outside) -> Option<u32> {
+    pub(super) fn find_outside(&mut self, outside: &Outside) -> Option<u32> {
+        self.index_late();
         self.by_outside.find(outside.hash(self.hash_key), |number| {
             self.slab[number as usize].outside_endpoint() == *outside
         })
@@ -304,7 +277,8 @@ impl Bindings {
         self.move_used();
         self.link(number, Class::first(key.protocol));
         self.by_inside.insert(key.hash(self.hash_key), number);
-        self.by_outside.insert(outside.hash(self.hash_key), number);
+        self.index_later(outside.hash(self.hash_key), number);
+        self.opening = OPENING_BATCHES;
         if let Some(sources) = &mut self.sources {
             sources.add(source.0, source.1);
         }
@@ -322,7 +296,10 @@ impl Bindings {
                 self.free = place.by_class.newer();
                 *place = binding;
             }
-            None => self.slab.push(binding),
+            None => {
+                self.slab.push(binding);
+                self.slab.spare_capacity_mut().first().into_iter().for_each(prefetch);
+            }
         }
         if binding.is_v6() {
             let len = self.uppers.len().max(number as usize + 1);
@@ -337,7 +314,7 @@ impl Bindings {
         let wanted = Wanted {
             version: key.version,
             protocol: key.protocol,
-            home: config.outside.named(key.version, key.home_hash()),
+            home: key.home(config),
             hash: key.hash(config.port_key),
             // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
             // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.

@@ -3,7 +3,7 @@
 use warpline_packet::hash::mix32;
 
 use super::addresses::Endpoint;
-use super::config::Dependence;
+use super::config::{Config, Dependence};
 use crate::keyed::HashKey;
 
 /// What has ports, or identifiers, of its own.
@@ -73,8 +73,13 @@ impl Key {
         key.of([self.inside.address, self.remote.address], ports << 16 ^ kind)
     }
 
+    /// The number of the outside address that its host should have.
+    pub(super) fn home(&self, config: &Config) -> u64 {
+        config.outside.named(self.version, self.home_hash())
+    }
+
     /// A hash of the inside address alone, without a key: hosts keep their outside address by it, from run to run too.
-    pub(super) fn home_hash(&self) -> u64 {
+    fn home_hash(&self) -> u64 {
         let inside = self.inside_address();
         let folded = match self.version {
             4 => inside as u32,

@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use warpline_packet::prefetch;
+
 /// A block without a bitmap.
 pub(super) const NO_BITMAP: u32 = u32::MAX;
 
@@ -34,6 +36,13 @@ impl PortBitmaps {
             let free = !self.word(bitmap, word) & mask & within;
             (free != 0).then(|| word * 64 + free.trailing_zeros() as usize)
         })
+    }
+
+    /// Asks for a bitmap ahead.
+    #[inline]
+    pub(super) fn fetch(&self, bitmap: u32) {
+        let words = self.bits.chunks_exact(self.words).nth(bitmap as usize);
+        words.into_iter().flat_map(|words| words.iter().step_by(8)).for_each(prefetch);
     }
 
     fn word(&self, bitmap: u32, word: usize) -> u64 {

@@ -3,7 +3,7 @@
 //! An address and protocol has a [`Set`] while a port of it is taken. So memory is bounded by the bindings, however many
 //! addresses there are. Where one shard has all ports, a set has a bitmap for each block of them.
 
-use warpline_packet::{SHARDS, Shard};
+use warpline_packet::{SHARDS, Shard, prefetch};
 
 use super::addresses::{Pool, PortRange};
 use super::binding::Outside;
@@ -121,6 +121,29 @@ impl Ports {
         }
         let Wanted { version, protocol, .. } = *wanted;
         Some(Outside { version, protocol, address, port: self.first + port as u16 })
+    }
+
+    /// What ports of an address are looked for by.
+    pub(super) fn sought(&self, version: u8, protocol: Protocol, address: u64) -> u32 {
+        self.hash(address, group(version, protocol))
+    }
+
+    /// Asks for what such a look-up reads first.
+    #[inline]
+    pub(super) fn fetch(&self, sought: u32) {
+        self.index.fetch(sought);
+    }
+
+    /// Asks for what lies there, once that is at hand: probably the set, with its first bitmap.
+    #[inline]
+    pub(super) fn fetch_next(&self, sought: u32) {
+        let set = self.index.glance(sought) as usize;
+        if let (Some(set), Some(bitmap)) =
+            (self.sets.get(set), self.bitmap_of.get(set * self.blocks))
+        {
+            prefetch(set);
+            self.bitmaps.fetch(*bitmap);
+        }
     }
 
     /// Gives back a port that was taken.

@@ -1,5 +1,6 @@
 //! A shard's state: `before` finds or makes the binding of each packet.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use warpline_packet::wire::ip_protocol;
@@ -21,6 +22,9 @@ use crate::{Before, Emit};
 /// So many bindings of a shard stay in a near cache, though all shards have as many.
 const NEAR: usize = 64;
 
+/// Packets of a shard that memory is asked for ahead in one batch.
+const ASKED_MAX: usize = 128;
+
 /// The state of one shard.
 pub(super) struct NatShard {
     config: Arc<Config>,
@@ -28,6 +32,8 @@ pub(super) struct NatShard {
     bindings: Bindings,
     fragments: Fragments,
     counts: Counts,
+    /// What this batch's packets will be looked for by, for both times that memory is asked for.
+    asked: RefCell<Vec<Sought>>,
 }
 
 #[derive(Default)]
@@ -55,6 +61,7 @@ impl NatShard {
             config: Arc::clone(config),
             words,
             counts: Counts::default(),
+            asked: RefCell::new(Vec::with_capacity(ASKED_MAX)),
         }
     }
 
@@ -155,7 +162,7 @@ impl NatShard {
             let inside = Endpoint { address: src, port: packet.src_port() };
             let remote = Endpoint { address: dst, port: packet.dst_port() };
             let key = Key::new(version, protocol, inside, remote, config.mapping);
-            return Some(self.bindings.sought(&key));
+            return Some(self.bindings.sought(&key, || key.home(config)));
         }
         let outside = config.outside.find(version, dst)?;
         let outside = Outside { version, protocol, address: outside, port: packet.dst_port() };
@@ -290,22 +297,22 @@ type Done = Result<Rewrite, Refusal>;
 
 impl Before for NatShard {
     fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let mut asked = self.asked.borrow_mut();
+        asked.clear();
         let picks = if self.bindings.len() > NEAR { picks } else { &[] };
-        for &pick in picks {
-            let sought = self.sought(&batch.packet(pick.into()));
-            sought.iter().for_each(|sought| self.bindings.fetch(sought));
+        let sought = picks.iter().filter_map(|&pick| self.sought(&batch.packet(pick.into())));
+        for sought in sought.take(ASKED_MAX) {
+            self.bindings.fetch(&sought);
+            asked.push(sought);
         }
     }
 
-    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
-        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
-        for &pick in picks {
-            let sought = self.sought(&batch.packet(pick.into()));
-            sought.iter().for_each(|sought| self.bindings.fetch_next(sought));
-        }
+    fn fetch_next(&self, _batch: &Batch, _picks: &[u16]) {
+        self.asked.borrow().iter().for_each(|sought| self.bindings.fetch_next(sought));
     }
 
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
+        self.bindings.begin_batch();
         for &pick in picks {
             self.handle(&mut batch.packet_mut(usize::from(pick)));
         }
