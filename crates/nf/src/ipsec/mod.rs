@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use warpline_packet::wire::{ethernet, ipv4, ipv6, udp};
+use warpline_packet::wire::{ipv6, udp};
 use warpline_packet::{
     Access, Batch, Division, FieldSet, Headers, OwnKey, PairHash, Shard, StateKey,
 };
@@ -24,6 +24,7 @@ mod counts;
 pub mod files;
 mod kernel_table;
 mod kernels;
+mod lengthening;
 pub mod nonce_state;
 mod opener;
 mod outer;
@@ -42,6 +43,7 @@ mod words;
 mod work;
 
 use cipher::{Choice, Engine};
+use lengthening::Lengthening;
 use nonce_state::{Fingerprint, NonceKey, NonceState, Reserve};
 use opener::{InState, Opener};
 use sa::{Direction, Mode};
@@ -190,6 +192,7 @@ impl Options {
 
 struct Ipsec {
     tables: Arc<Tables>,
+    lengthening: Lengthening,
     key: OwnKey,
     engine: Arc<Engine>,
     options: Options,
@@ -210,21 +213,6 @@ fn share_with_selectors(tables: &Tables) -> f32 {
     let opening = || tables.sas.iter().filter(|sa| sa.direction == Direction::In);
     let with = opening().filter(|sa| !sa.selectors.is_empty()).count();
     with as f32 / opening().count().max(1) as f32
-}
-
-/// Bytes by which its SAs make frames of Ethernet longer at head and tail, on average; those that
-/// open take as many away.
-fn lengthens(tables: &Tables, frame_len: usize) -> [i32; 2] {
-    let len = frame_len.saturating_sub(ethernet::HEADER_LEN).max(ipv4::HEADER_LEN);
-    let mut sums = [0; 2];
-    for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
-        let head = shape.outer_len() + shape.head_len();
-        let added = [head, shape.sealed_len(ipv4::HEADER_LEN, len).saturating_sub(len + head)];
-        let sign = if sa.direction == Direction::Out { 1 } else { -1 };
-        sums.iter_mut().zip(added).for_each(|(sum, added)| *sum += sign * added as i32);
-    }
-    let count = tables.sas.len().max(1) as i32;
-    sums.map(|sum| sum / count)
 }
 
 /// What every link of IPv6 carries (RFC 8200, 5).
@@ -295,6 +283,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     let access = access::of(own, reassembles, answers, share_with_selectors(&tables));
     Some(Box::new(Ipsec {
         key: OwnKey(Arc::new(Peers(Arc::clone(&tables)))),
+        lengthening: Lengthening::of(&tables),
         tables,
         engine,
         options,
@@ -412,7 +401,7 @@ impl Function for Ipsec {
     }
 
     fn lengthens(&self, frame_len: usize) -> [i32; 2] {
-        lengthens(&self.tables, frame_len)
+        self.lengthening.bytes(frame_len)
     }
 
     fn emits(&self) -> Emits {

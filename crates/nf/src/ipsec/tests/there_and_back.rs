@@ -260,3 +260,34 @@ fn a_rekey_by_reload_loses_nothing() {
     assert_eq!(here.counter("sealed"), 9);
     assert_eq!(reason(&send(&mut there, &late[0])), "no-sa", "the old SA is gone");
 }
+
+/// A plan expects the length that a sealed frame has. Of an opened one it expects the mean padding of RFC 4303, 2.4, to blocks of 16 bytes in
+/// CBC and to words for the rest: over a block of lengths that errs by less than a byte.
+#[test]
+fn plans_expect_the_lengths_that_frames_get() {
+    let encap = "encap = { src_port = 4500, dst_port = 4500 }";
+    for &suite in SUITES {
+        for (mode, more) in [("tunnel", ""), ("tunnel", encap), ("transport", "")] {
+            let sa = SaText { mode, more: more.into(), ..SaText::new(suite) };
+            let mut ends = Ends::new(&sa);
+            let [sealer, opener] = ["out", "in"].map(|direction| {
+                let files = Files::new();
+                files.write("sas.toml", &sa.text(direction));
+                files.function("default = 'bypass'").0
+            });
+            let period = if suite.cipher == "aes-cbc" { 16 } else { 4 };
+            let mut errors = 0;
+            for len in 700..700 + period {
+                let packet = udp(V4[0], V4[1], [1, 2], len as usize);
+                let input = on_link(LinkType::ETHERNET, &packet);
+                let sealed = send(&mut ends.here, &input).bytes.len();
+                let [head, tail] = sealer.lengthens(input.bytes.len());
+                assert_eq!((head + tail) as usize, sealed - input.bytes.len(), "{sa:?} {len}");
+                let [own_head, own_tail] = opener.lengthens(sealed);
+                assert_eq!(own_head, -head, "{sa:?} {len}");
+                errors += sealed as i32 + own_head + own_tail - input.bytes.len() as i32;
+            }
+            assert!(errors.abs() < period, "{sa:?}: {errors} bytes over {period} lengths");
+        }
+    }
+}
