@@ -53,7 +53,7 @@ options="-cl-opt-disable -Dalways_inline=unused"
 
 # A process for each test: Oclgrind 21.10 has state of the thread that used it first.
 run() { # test, options
-    OCLGRIND_BUILD_OPTIONS="$2" cargo test --locked -p warpline-nf --test kernels -- --nocapture --exact "$1" \
+    OCLGRIND_BUILD_OPTIONS="$2" cargo test --locked -p warpline-functions --test kernels -- --nocapture --exact "$1" \
         >"$out/said" 2>&1
 }
 

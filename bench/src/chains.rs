@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpline_engine::{Chain, Control, Instance, OnDevice, Ports, Settings, run};
+use warpline_functions::definition;
 use warpline_io::{NullSink, Sink, Source};
-use warpline_nf::{Function, Resources, definition, harness};
+use warpline_nf::{Function, Resources};
 use warpline_packet::{Access, Batch, ReadWrite};
+use warpline_verify as harness;
 
 use crate::memory::{Frames, MemorySource};
 

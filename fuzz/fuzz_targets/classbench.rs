@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_rules;
 use warpline_nf::SourceText;
-use warpline_nf::firewall::{Action, is_classbench, parse_classbench};
+use warpline_rule_files::{Action, is_classbench, parse_classbench};
 
 fuzz_target!(|text: &str| {
     let _ = is_classbench(text);

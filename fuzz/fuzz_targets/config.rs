@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use warpline_functions::{FUNCTIONS, definition};
 use warpline_fuzz::functions::try_build;
 use warpline_fuzz::told::check_told;
-use warpline_nf::{FUNCTIONS, definition};
 
 const FILES: &[(&str, &str)] = &[
     ("rules", "accept tcp to any port 80\naccept established\n"),

@@ -8,7 +8,7 @@ use warpline_fuzz::functions::Bench;
 const TABLE: &str = "on_duplicate = \"tag\"\nmin_len = 1\nentries = 64\n";
 
 thread_local! {
-    static BENCH: Bench = const { Bench::new(&warpline_nf::digest::DEFINITION, TABLE, &[]) };
+    static BENCH: Bench = const { Bench::new(&warpline_digest::DEFINITION, TABLE, &[]) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

@@ -14,7 +14,7 @@ const RULES: &str = "accept established\naccept tcp flags syn/syn,ack to any por
 
 thread_local! {
     static BENCH: Bench =
-        const { Bench::new(&warpline_nf::firewall::DEFINITION, TABLE, &[("rules", RULES)]) };
+        const { Bench::new(&warpline_firewall::DEFINITION, TABLE, &[("rules", RULES)]) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

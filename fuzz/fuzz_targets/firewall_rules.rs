@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_rules;
 use warpline_nf::SourceText;
-use warpline_nf::firewall::parse_lines;
+use warpline_rule_files::parse_lines;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);

@@ -11,8 +11,8 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{self, ANSWER, FLUSH, QUOTE, TICK};
 use warpline_fuzz::functions::try_build;
 use warpline_fuzz::ipfix;
-use warpline_nf::harness::{Harness, Input};
 use warpline_packet::{Instant, Verdict};
+use warpline_verify::{Harness, Input};
 
 static FILE: LazyLock<String> = LazyLock::new(|| {
     let name = format!("warpline-fuzz-{}.ipfix", std::process::id());
@@ -26,7 +26,7 @@ const YEARS: u64 = 10 * 365 * 24 * HOUR;
 fuzz_target!(|data: &[u8]| {
     let table =
         format!("flows = 192\nheavy = 16\nactive_s = 90\nidle_s = 31\nipfix = {:?}\n", *FILE);
-    let built = try_build(&warpline_nf::flow_monitor::DEFINITION, &table, &[]).expect("TOML");
+    let built = try_build(&warpline_flow_monitor::DEFINITION, &table, &[]).expect("TOML");
     let (function, words) = built.unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let mut report =
         function.report(&warpline_nf::Outputs::default()).expect("a file").expect("a report");

@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{self, FLUSH};
 use warpline_fuzz::functions::try_build;
-use warpline_nf::harness::{Harness, Input, Outcome};
-use warpline_nf::ipcomp::DEFINITION;
+use warpline_ipcomp::DEFINITION;
 use warpline_packet::{Headers, LinkType, Verdict};
+use warpline_verify::{Harness, Input, Outcome};
 
 const COMPRESS: &str = "mode = \"compress\"\nmin_len = 1\nlevel = 3\n";
 const LEN_MAX: usize = 3000;

@@ -12,11 +12,11 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{self, FLUSH, QUOTE, TICK};
 use warpline_fuzz::functions::check_made;
 use warpline_fuzz::ipsec::gateways;
-use warpline_nf::harness::{Harness, Input, Outcome};
-use warpline_nf::ipsec::DEFINITION;
+use warpline_ipsec::DEFINITION;
 use warpline_packet::wire::icmpv6::message::PACKET_TOO_BIG;
 use warpline_packet::wire::ip_protocol::{ICMPV6, UDP};
 use warpline_packet::{Headers, Instant, LinkType, Verdict};
+use warpline_verify::{Harness, Input, Outcome};
 
 /// Bytes that a packet may grow by: headers of a tunnel over IPv6, UDP and ESP, an IV, padding, an ICV.
 const GROWTH_MAX: usize = 40 + 8 + 8 + 16 + 17 + 16;

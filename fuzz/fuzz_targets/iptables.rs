@@ -6,14 +6,14 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
 use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
-use warpline_nf::firewall::parse_iptables;
+use warpline_rule_files::parse_iptables;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);
     for (version, tracked) in [(4, true), (6, true), (4, false)] {
         check_imported(&parse_iptables(&source, version, "FORWARD", tracked), &[version], text);
     }
-    let found = warpline_nf::nat::parse_iptables(&source);
+    let found = warpline_nat::parse_iptables(&source);
     for told in found.mistakes.iter().chain(found.unsupported.iter()) {
         assert!(told.line <= text.lines().count().max(1));
     }

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::Bench;
-use warpline_nf::load_balancer::DEFINITION;
+use warpline_load_balancer::DEFINITION;
 
 const DNAT: &str = "services = \"dnat\"\nconnections = 128\ntable_size = 13\n";
 const IPIP: &str = "services = \"ipip\"\nmode = \"ipip\"\nconnections = 128\ntable_size = 13\n";

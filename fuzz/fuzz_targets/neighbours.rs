@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
-use warpline_nf::router::neighbours::read;
+use warpline_rule_files::neighbours::read;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("neighbours", text);

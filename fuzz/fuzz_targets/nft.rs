@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
 use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
-use warpline_nf::firewall::parse_nft;
+use warpline_rule_files::parse_nft;
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);
@@ -14,6 +14,6 @@ fuzz_target!(|text: &str| {
         check_imported(&parse_nft(&source, None, tracked), &[4, 6], text);
     }
     check_imported(&parse_nft(&source, Some("in"), true), &[4, 6], text);
-    let found = warpline_nf::nat::parse_nft(&source);
+    let found = warpline_nat::parse_nft(&source);
     check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

@@ -5,9 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
 use warpline_fuzz::told::check_told;
-use warpline_nf::nids::DEFINITION;
-use warpline_nf::nids::rules::{Configs, Dialect, RuleFile, ThresholdFile, Variables, read};
 use warpline_nf::{Diagnostics, SourceText};
+use warpline_nids::DEFINITION;
+use warpline_nids_rules::{Configs, Dialect, RuleFile, ThresholdFile, Variables, read};
 
 fuzz_target!(|bytes: &[u8]| {
     let lines = bytes.iter().filter(|b| **b == b'\n').count() + 1;

@@ -4,9 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::in_prefix;
-use warpline_nf::nat::PortRange;
-use warpline_nf::router::neighbours::Mac;
+use warpline_nat::PortRange;
 use warpline_packet::Prefix;
+use warpline_rule_files::neighbours::Mac;
 
 fuzz_target!(|text: &str| {
     if let Ok(prefix) = text.parse::<Prefix>() {

@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::{frames, sum16};
-use warpline_nf::reassembly::{Overlap, Reassembly, Taken};
 use warpline_packet::{Arena, ArenaLayout, Arrival, Batch, Flags, Headers, HeapMemory, Instant};
 use warpline_packet::{LinkType, Malformed, Packet};
+use warpline_streams::reassembly::{Overlap, Reassembly, Taken};
 
 const DATAGRAMS: usize = 3;
 const LEN_MAX: usize = 3000;

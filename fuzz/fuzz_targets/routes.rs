@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::in_prefix;
 use warpline_fuzz::told::check_told;
 use warpline_nf::SourceText;
-use warpline_nf::router::routes::{Route, Unsupported, read};
-use warpline_nf::router::{Fib4, Poptrie, Rule4, Rule6};
+use warpline_router::routes::{Route, Unsupported, read};
+use warpline_router::{Fib4, Poptrie, Rule4, Rule6};
 
 thread_local! {
     /// Made once: it is 32 MiB, and every input leaves it empty.

@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
 use warpline_fuzz::told::check_told;
+use warpline_load_balancer::{DEFINITION, Mode, SERVICES_MAX, ServiceFile, VIPS_MAX};
 use warpline_nf::SourceText;
-use warpline_nf::load_balancer::{DEFINITION, Mode, SERVICES_MAX, ServiceFile, VIPS_MAX};
 
 fuzz_target!(|text: &str| {
     let modes = [

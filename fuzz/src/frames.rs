@@ -4,10 +4,10 @@
 //! the flags below; the time since the packet before (3 bits) and the bytes that the capture cut off
 //! (5 bits); the link type.
 
-use warpline_nf::harness::Input;
 use warpline_packet::wire::{checksum, ipv6};
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, tcp, udp};
 use warpline_packet::{Instant, LinkType};
+use warpline_verify::Input;
 
 /// The packet answers the last one that was sent on, of the same input; its bytes are changes to that
 /// answer: a place (16 bits) and a value each.

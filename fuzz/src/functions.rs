@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use toml::de::DeTable;
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::harness::{Harness, Input, Outcome};
 use warpline_nf::{Definition, Diagnostics, Function, Resources, Section, SourceText};
 use warpline_packet::{Flags, Headers, Instant, LinkType, Verdict};
+use warpline_verify::{Harness, Input, Outcome};
 
 use crate::frames::{self, ANSWER, FLUSH, QUOTE, TICK};
 use crate::sum16;

@@ -2,11 +2,11 @@
 //! with an SA of every kind between them.
 
 use toml::de::DeTable;
+use warpline_ipsec::sa::{Action, Database, Direction, Mode};
+use warpline_ipsec::{DEFINITION, files};
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::harness::Harness;
-use warpline_nf::ipsec::sa::{Action, Database, Direction, Mode};
-use warpline_nf::ipsec::{DEFINITION, files};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText};
+use warpline_verify::Harness;
 
 use crate::functions::try_build;
 use crate::told::check_told;

@@ -3,11 +3,11 @@
 use core::ops::RangeInclusive;
 use std::net::IpAddr;
 
-use warpline_nf::firewall::{
-    Action, Imported, NO_PORT, Policy, Rule, RuleFile, RuleSet, SearchKey, Side, kind_of_message,
-    kind_of_segment,
-};
+use warpline_firewall::{Policy, RuleSet};
 use warpline_packet::Prefix;
+use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
+use warpline_rule_files::{Action, Imported, Rule, RuleFile, Side};
+use warpline_tables::classifier::SearchKey;
 
 use crate::in_prefix;
 use crate::told::check_told;

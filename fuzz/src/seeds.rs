@@ -1,8 +1,8 @@
 //! Small valid inputs of every target, made here, that fuzzing starts from.
 
-use warpline_nf::router::full_table::{routes as full_table, to_mrt};
 use warpline_packet::LinkType;
 use warpline_packet::wire::{ethertype, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp};
+use warpline_router::full_table::{routes as full_table, to_mrt};
 
 use crate::frames::{ANSWER, FLUSH, QUOTE, REPAIR, TICK, put, repair};
 use crate::sensors::RULE_SETS;

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpline_nf::harness::{Harness, Input};
-use warpline_nf::nids::DEFINITION;
 use warpline_nf::{Lines, Outputs, Report};
+use warpline_nids::DEFINITION;
 use warpline_packet::{Instant, LinkType, Verdict};
+use warpline_verify::{Harness, Input};
 
 use crate::frames::{self, ANSWER, FLUSH, QUOTE, TICK};
 use crate::functions::{check_made, try_build};

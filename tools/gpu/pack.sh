@@ -30,7 +30,7 @@ programs=$(made build --release -p warpline-bench --bin device_run --bin chain_c
 pack "$programs" device_run device_run
 pack "$programs" chain_copies chain_copies
 # At once, so that what they share is built once.
-programs=$(made test --no-run -p warpline-device --test all -p warpline-nf --test kernels -p warpline-engine --test devices)
+programs=$(made test --no-run -p warpline-device --test all -p warpline-functions --test kernels -p warpline-engine --test devices)
 pack "$programs" all device_layer
 pack "$programs" kernels kernels
 pack "$programs" devices engine_devices

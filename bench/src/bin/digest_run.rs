@@ -12,12 +12,11 @@ use std::path::Path;
 use md5::Digest as _;
 use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
+use warpline_digest::md5::{BLOCK_LEN, Block, LANES, States, compress, pad};
 use warpline_native::ipsec_mb::{self as native, Hash, Library, Manager, Outcome};
-use warpline_nf::digest;
-use warpline_nf::digest::md5::{BLOCK_LEN, Block, LANES, States, compress, pad};
-use warpline_nf::harness::build;
 use warpline_packet::hash::mix32;
 use warpline_packet::{BATCH_DEFAULT, prefetch};
+use warpline_verify::build;
 
 const ROUNDS: usize = 101;
 const GROUPS: usize = 3;
@@ -34,7 +33,7 @@ fn main() {
 }
 
 fn measure(batches: usize, len: usize) {
-    let (function, scratch_words) = build(&digest::DEFINITION, "", Path::new("."));
+    let (function, scratch_words) = build(&warpline_digest::DEFINITION, "", Path::new("."));
     let frames: Vec<Vec<u8>> =
         (0..batches * BATCH_DEFAULT).map(|number| frame(number as u32, len)).collect();
     let mut lane = Lane::new(function, scratch_words, &frames);
@@ -46,7 +45,7 @@ fn measure(batches: usize, len: usize) {
     bare(&payloads, &mut digests);
     assert_eq!(lane.noted, digests.len() as u64);
     for (payload, digest) in payloads.iter().zip(&digests) {
-        assert_eq!(digest::md5::bytes(*digest)[..], md5::Md5::digest(payload)[..]);
+        assert_eq!(warpline_digest::md5::bytes(*digest)[..], md5::Md5::digest(payload)[..]);
     }
     let repeat = (1 << 22) / (batches * BATCH_DEFAULT * (len + 64)) + 1;
     let mut hmac = Hmac::new(payloads.len());

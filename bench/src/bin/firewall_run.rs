@@ -10,15 +10,16 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_bench::{median, seconds};
-use warpline_nf::firewall::{
-    Action, DEFINITION, NO_PORT, Policy, Rule, RuleSet, SearchKey, Side, kind_of_message,
-    kind_of_segment, parse_classbench,
-};
-use warpline_nf::{Function, SourceText, harness};
+use warpline_firewall::{DEFINITION, Policy, RuleSet};
+use warpline_nf::{Function, SourceText};
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Placer,
     Prefix, Reason, Steering,
 };
+use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
+use warpline_rule_files::{Action, Rule, Side, parse_classbench};
+use warpline_tables::classifier::SearchKey;
+use warpline_verify as harness;
 
 const BATCHES: usize = 64;
 const BATCH: usize = 256;

@@ -6,12 +6,13 @@
 use std::error::Error;
 
 use warpline_bench::seconds;
-use warpline_nf::firewall::DEFINITION;
-use warpline_nf::{Emit, Emits, harness};
+use warpline_firewall::DEFINITION;
+use warpline_nf::{Emit, Emits};
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, Batch, FlowHasher, Headers, HeapMemory, Instant, LinkType, Shard,
     Steering,
 };
+use warpline_verify as harness;
 
 const BATCH: usize = 256;
 const ROUNDS: usize = 4000;

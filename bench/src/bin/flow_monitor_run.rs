@@ -11,9 +11,9 @@ use std::path::Path;
 
 use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
-use warpline_nf::{flow_monitor, harness};
 use warpline_packet::hash::mix32;
 use warpline_packet::{BATCH_DEFAULT, Batch, SHARDS};
+use warpline_verify as harness;
 
 const PACKETS: usize = 1 << 21;
 const ROUNDS: usize = 7;
@@ -83,7 +83,8 @@ fn repeated(flow: impl Fn(usize) -> u32) -> usize {
 /// A lane whose shards have room for all of their flows.
 fn lane_of(flows: usize, flow: impl Fn(usize) -> u32) -> Lane {
     let table = format!("flows = {}\n", (flows * 5 / 4).max(8192));
-    let (function, words) = harness::build(&flow_monitor::DEFINITION, &table, Path::new("."));
+    let (function, words) =
+        harness::build(&warpline_flow_monitor::DEFINITION, &table, Path::new("."));
     let frames: Vec<Vec<u8>> = (0..PACKETS).map(|packet| frame(flow(packet))).collect();
     Lane::new(function, words, &frames)
 }

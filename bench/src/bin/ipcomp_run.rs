@@ -9,10 +9,10 @@ use std::path::Path;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use warpline_bench::{median, seconds};
-use warpline_nf::harness::{Harness, Input, build};
-use warpline_nf::{Function, ipcomp};
+use warpline_nf::Function;
 use warpline_packet::hash::mix32;
 use warpline_packet::{BATCH_DEFAULT, Verdict};
+use warpline_verify::{Harness, Input, build};
 
 const ROUNDS: usize = 61;
 /// Bytes before the payload of IP.
@@ -100,7 +100,7 @@ struct End {
 
 impl End {
     fn new(table: &str) -> Self {
-        let make = || build(&ipcomp::DEFINITION, table, Path::new("."));
+        let make = || build(&warpline_ipcomp::DEFINITION, table, Path::new("."));
         let (function, words) = make();
         Self { harness: Harness::new(function, words), function: make().0 }
     }

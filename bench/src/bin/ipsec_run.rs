@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 
 use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
+use warpline_ipsec::DEFINITION;
+use warpline_ipsec::cipher::ipsec_mb::IpsecMb;
+use warpline_ipsec::cipher::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
+use warpline_ipsec::sa::{Direction, Lifetime, Mode, Outer, Sa, Secret};
 use warpline_native::ipsec_mb::{self as native, GcmKey, Hash, Library, Manager, Outcome};
-use warpline_nf::harness::{Harness, Input, build};
-use warpline_nf::ipsec::DEFINITION;
-use warpline_nf::ipsec::cipher::ipsec_mb::IpsecMb;
-use warpline_nf::ipsec::cipher::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
-use warpline_nf::ipsec::sa::{Direction, Lifetime, Mode, Outer, Sa, Secret};
 use warpline_packet::BATCH_DEFAULT;
 use warpline_packet::hash::mix32;
+use warpline_verify::{Harness, Input, build};
 
 const ROUNDS: usize = 51;
 /// Of the gateways of [`has_peers`], the first: 198.18.0.0 (RFC 2544).

@@ -11,12 +11,13 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use warpline_bench::{median, seconds};
-use warpline_nf::{Emit, Emits, Function, State, harness, load_balancer};
+use warpline_nf::{Emit, Emits, Function, State};
 use warpline_packet::hash::mix32;
 use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, FlowHasher, Headers, HeapMemory, Instant,
     LinkType, SHARDS, Shard, Steering,
 };
+use warpline_verify as harness;
 
 const FLOWS: [u32; 3] = [1_000, 100_000, 1_000_000];
 /// Room in the tables, whatever there is in them.
@@ -91,7 +92,7 @@ impl Files {
     fn function(&self, mode: &str, keys: &str, services: &str) -> (Box<dyn Function>, usize) {
         std::fs::write(self.0.join("services"), services).expect("a file");
         let table = format!("services = \"services\"\nmode = {mode:?}\n{keys}\n");
-        harness::build(&load_balancer::DEFINITION, &table, &self.0)
+        harness::build(&warpline_load_balancer::DEFINITION, &table, &self.0)
     }
 }
 

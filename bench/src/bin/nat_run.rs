@@ -5,8 +5,8 @@ use std::path::Path;
 
 use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
-use warpline_nf::{harness, nat};
 use warpline_packet::hash::mix32;
+use warpline_verify as harness;
 
 const TABLE: &str = "inside = \"10.0.0.0/8\"\noutside = \"203.0.113.0/24\"\n";
 const ROUNDS: usize = 15;
@@ -21,7 +21,8 @@ fn main() {
 /// addresses to decide, so all of its rounds come before those of `run`, which rewrites them.
 fn measure(flows: usize, bindings: usize) {
     let table = format!("{TABLE}bindings = {bindings}\n");
-    let (function, scratch_words) = harness::build(&nat::DEFINITION, &table, Path::new("."));
+    let (function, scratch_words) =
+        harness::build(&warpline_nat::DEFINITION, &table, Path::new("."));
     let frames: Vec<Vec<u8>> =
         (0..2 * flows).map(|packet| frame(mix32(packet as u32) % flows as u32)).collect();
     let mut lane = Lane::new(function, scratch_words, &frames);

@@ -14,7 +14,7 @@ use daachorse::DoubleArrayAhoCorasick;
 use warpline_bench::payloads::{flood, literal, random, text};
 use warpline_bench::{median, seconds};
 use warpline_native::hyperscan::{Database, Library, Literal};
-use warpline_nf::nids::matcher::{Choice, Hits, Matcher, Pattern, build};
+use warpline_search::{Choice, Hits, Matcher, Pattern, build};
 
 const LEN: usize = 1460;
 const PAYLOADS: usize = 256;

@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use warpline_bench::lane::Lane;
 use warpline_bench::payloads::{flood, literal, random, text};
 use warpline_bench::{median, seconds};
-use warpline_nf::harness::build;
-use warpline_nf::nids;
-use warpline_nf::nids::matcher::{self, Choice, Hits, Pattern};
+use warpline_search::{Choice, Hits, Pattern};
+use warpline_verify::build;
 
 const LEN: usize = 1460;
 const FLOWS: usize = 64;
@@ -61,7 +60,7 @@ fn measure(
     kinds: &[&str],
 ) {
     let mut built = None;
-    let time = seconds(|| built = matcher::build(choice, literals, None).ok());
+    let time = seconds(|| built = warpline_search::build(choice, literals, None).ok());
     let Some(matcher) = built else { return println!("{name} is missing") };
     let count = literals.len();
     println!(
@@ -74,7 +73,7 @@ fn measure(
         rules(folder, protocol, literals)
     );
     for kind in kinds {
-        let (function, scratch_words) = build(&nids::DEFINITION, &table, folder);
+        let (function, scratch_words) = build(&warpline_nids::DEFINITION, &table, folder);
         let payloads: Vec<Vec<u8>> = (0..PACKETS as u32)
             .map(|number| match *kind {
                 "text" => text(number, LEN),
@@ -139,7 +138,7 @@ fn compare(lane: &mut Lane, traffic: &mut Traffic, count: usize, what: &str) {
 #[inline(never)]
 fn bare(lane: &Lane, traffic: &Traffic, hits: &mut Hits) {
     let protocol = if traffic.is_tcp { 6 } else { 17 };
-    let matcher = nids::matcher_of(lane.function(), protocol, [CLIENT_PORT, SERVER_PORT]);
+    let matcher = warpline_nids::matcher_of(lane.function(), protocol, [CLIENT_PORT, SERVER_PORT]);
     let matcher = matcher.expect("rules with literals");
     for packet in lane.batches.iter().flat_map(|batch| batch.forward()) {
         hits.clear();

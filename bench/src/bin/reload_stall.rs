@@ -28,7 +28,7 @@ use warpline_bench::memory::{Frames, MemorySource};
 use warpline_engine::sys::{allowed, leave, stand_back};
 use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
 use warpline_io::{Burst, Given, Next, NullSink, Source, SourceError};
-use warpline_nf::router::full_table::{routes, to_text};
+use warpline_router::full_table::{routes, to_text};
 
 const RELOADS: usize = 10;
 

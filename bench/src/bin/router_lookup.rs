@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use warpline_bench::{median, seconds};
 use warpline_nf::SourceText;
-use warpline_nf::router::routes::{self, Target, Unsupported};
-use warpline_nf::router::{Dir24_8, Fib4, Poptrie, Rule4, Rule6};
+use warpline_router::routes::{self, Target, Unsupported};
+use warpline_router::{Dir24_8, Fib4, Poptrie, Rule4, Rule6};
 
 /// Look-ups of a round.
 const LOOKUPS: usize = 1 << 22;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use warpline_bench::chains::Pass;
 use warpline_bench::{median, seconds};
 use warpline_nf::Function;
-use warpline_nf::harness::{Harness, Input, build};
-use warpline_nf::router::{DEFINITION, Fib4};
 use warpline_packet::Batch;
+use warpline_router::{DEFINITION, Fib4};
+use warpline_verify::{Harness, Input, build};
 
 const BATCH: usize = 256;
 const ROUTES: usize = 50_000;

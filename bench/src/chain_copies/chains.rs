@@ -7,10 +7,11 @@ use std::sync::Arc;
 use warpline_device::{Device, Failure};
 use warpline_engine::stats::FunctionStats;
 use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions};
-use warpline_nf::harness::{Harness, Input, build};
-use warpline_nf::{Outputs, definition};
+use warpline_functions::definition;
+use warpline_nf::Outputs;
 use warpline_packet::BATCH_DEFAULT;
 use warpline_sched::Mode;
+use warpline_verify::{Harness, Input, build};
 
 use crate::chains::{Member, chain_of};
 use crate::devices::cases::{Cases, NETWORKS, PACKETS, frame, hex};

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpline_engine::{Chain, Instance, OnDevice};
-use warpline_nf::{Definition, Function, definition, harness};
+use warpline_functions::definition;
+use warpline_nf::{Definition, Function};
 use warpline_packet::hash::mix32;
 use warpline_packet::wire::checksum::checksum;
+use warpline_verify as harness;
 
 /// A function with its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,34 +28,34 @@ use warpline_packet::{
 };
 use zeroize::Zeroize;
 
-/// The device form of a function's pure work. Made by functions of this crate only: who loads the text vouches for it.
+/// The device form of a function's pure work, made by [`Kernels::builder`].
 ///
 /// Tables may hold keys: they are not shown, and are wiped from memory when they are dropped.
 #[derive(Clone)]
 pub struct Kernels {
-    pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
+    name: &'static str,
+    text: &'static str,
     /// What stands before it, behind what every kernel needs.
-    pub(crate) headers: &'static [Text],
-    pub(crate) defines: Vec<(&'static str, u64)>,
+    headers: &'static [Text],
+    defines: Vec<(&'static str, u64)>,
     /// The kernels that the text has.
-    pub(crate) all_steps: &'static [KernelStep],
+    all_steps: &'static [KernelStep],
     /// Those of them that run.
-    pub(crate) steps: Vec<KernelStep>,
-    pub(crate) tables: Vec<KernelTable>,
+    steps: Vec<KernelStep>,
+    tables: Vec<KernelTable>,
     /// The word by which packets say where their findings are, where the kernels keep some.
-    pub(crate) findings: Option<ScratchWord>,
+    findings: Option<ScratchWord>,
     /// Whether they reach the arena in the host's memory, too.
-    pub(crate) reaches_host: bool,
+    reaches_host: bool,
     /// The fields that have accessors: [`Kernels::declaring`].
-    pub(crate) declared: ReadWrite,
+    declared: ReadWrite,
 }
 
 /// What kernels that copy declare: which fields they copy is said by their binding.
 const EVERYTHING: ReadWrite = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
 
 /// The name and the text of a header.
-pub(crate) type Text = (&'static str, &'static str);
+pub type Text = (&'static str, &'static str);
 
 /// Text that stands before a function's own.
 #[derive(Clone, Debug)]
@@ -206,22 +206,22 @@ const ROOM_ITEMS: u32 = 32;
 const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 
 /// What kernels need that read and write bytes of frames.
-pub(crate) const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
+pub const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
 
 /// What kernels need that keep findings.
-pub(crate) const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
+pub const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
 
 /// What kernels need that write Ethernet addresses.
-pub(crate) const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
+pub const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
 
 /// What kernels need that are given an address and a port with each packet.
-pub(crate) const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
+pub const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
 
 /// What kernels need that put packets into others, or take them out; it asks for [`TUNNEL_NUMBERS`].
-pub(crate) const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
+pub const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
 
 /// Links, and where they say which version of IP follows.
-pub(crate) const TUNNEL_NUMBERS: [(&str, u64); 13] = [
+pub const TUNNEL_NUMBERS: [(&str, u64); 13] = [
     ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
     ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),
     ("LINKTYPE_NULL", LinkType::NULL.0 as u64),
@@ -238,7 +238,7 @@ pub(crate) const TUNNEL_NUMBERS: [(&str, u64); 13] = [
 ];
 
 /// An Ethernet address as [`MAC`] asks for it.
-pub(crate) fn own_mac([a, b, c, d, e, f]: [u8; 6]) -> [(&'static str, u64); 2] {
+pub fn own_mac([a, b, c, d, e, f]: [u8; 6]) -> [(&'static str, u64); 2] {
     [
         ("OWN_MAC_START", u16::from_le_bytes([a, b]).into()),
         ("OWN_MAC_REST", u32::from_le_bytes([c, d, e, f]).into()),
@@ -246,8 +246,54 @@ pub(crate) fn own_mac([a, b, c, d, e, f]: [u8; 6]) -> [(&'static str, u64); 2] {
 }
 
 /// The number by which kernels ask for a scratch word.
-pub(crate) fn number_of(word: ScratchWord) -> u64 {
+pub fn number_of(word: ScratchWord) -> u64 {
     word.field() as u64 - Field::Scratch0 as u64
+}
+
+/// Puts [`Kernels`] together.
+#[derive(Debug)]
+pub struct KernelsBuilder(Kernels);
+
+impl KernelsBuilder {
+    /// Texts before the function's own, after those that every kernel needs.
+    #[must_use]
+    pub fn headers(mut self, headers: &'static [Text]) -> Self {
+        self.0.headers = headers;
+        self
+    }
+
+    /// More numbers by name.
+    #[must_use]
+    pub fn defines(mut self, numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
+        self.0.defines.extend(numbers);
+        self
+    }
+
+    /// The steps that run, where not all steps of the text do.
+    #[must_use]
+    pub fn running(mut self, steps: Vec<KernelStep>) -> Self {
+        self.0.steps = steps;
+        self
+    }
+
+    /// The read-only tables.
+    #[must_use]
+    pub fn tables(mut self, tables: Vec<KernelTable>) -> Self {
+        self.0.tables = tables;
+        self
+    }
+
+    /// The word by which packets say where their findings are.
+    #[must_use]
+    pub fn findings(mut self, word: ScratchWord) -> Self {
+        self.0.findings = Some(word);
+        self
+    }
+
+    /// The kernels. They declare no field yet: [`Kernels::declaring`].
+    pub fn build(self) -> Kernels {
+        self.0
+    }
 }
 
 impl Drop for Kernels {
@@ -273,6 +319,29 @@ impl fmt::Debug for KernelTable {
 }
 
 impl Kernels {
+    /// Kernels of `text`, which compilers call `name` in their logs; `steps` are all that it has.
+    ///
+    /// The text runs as it stands, with the rights of the process: whoever writes it vouches that it keeps to the rules at
+    /// the top of this module, as for any other code of the function's crate.
+    pub fn builder(
+        name: &'static str,
+        text: &'static str,
+        steps: &'static [KernelStep],
+    ) -> KernelsBuilder {
+        KernelsBuilder(Self {
+            name,
+            text,
+            headers: &[],
+            defines: Vec::new(),
+            all_steps: steps,
+            steps: steps.to_vec(),
+            tables: Vec::new(),
+            findings: None,
+            reaches_host: false,
+            declared: ReadWrite::NONE,
+        })
+    }
+
     /// What compilers call the text in their logs.
     pub fn name(&self) -> &'static str {
         self.name

@@ -37,6 +37,7 @@ mod arena;
 mod batch;
 mod columns;
 mod field;
+pub mod fields_at;
 mod findings;
 mod flags;
 pub mod hash;
@@ -58,6 +59,7 @@ mod staged;
 mod state_key;
 mod steering;
 mod time;
+pub mod upper;
 mod verdict;
 pub mod wire;
 

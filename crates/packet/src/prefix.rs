@@ -39,6 +39,17 @@ impl Prefix {
         self.len == 0
     }
 
+    /// Its first and last address as numbers; an IPv4 address is the low 32 bits.
+    pub fn bounds(self) -> (u128, u128) {
+        let (first, bits) = match self.address {
+            IpAddr::V4(a) => (u128::from(a.to_bits()), 32),
+            IpAddr::V6(a) => (a.to_bits(), 128),
+        };
+        let host_bits = bits - u32::from(self.len);
+        let host = 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
+        (first, first | host)
+    }
+
     /// Whether `address` lies in it.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {

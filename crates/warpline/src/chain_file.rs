@@ -7,10 +7,9 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Instance, PlanOptions, Settings};
+use warpline_functions::{FUNCTIONS, definition};
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{
-    Diagnostic, Diagnostics, FUNCTIONS, LISTED_MAX, Resources, Section, SourceText, definition,
-};
+use warpline_nf::{Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText};
 
 use warpline_packet::Seed;
 use warpline_sched::Profile;

@@ -1,6 +1,6 @@
 //! Phases on the host: what they read has to be current, and what they write is the newest.
 
-use warpline_nf::harness::places::fields_at;
+use warpline_packet::fields_at::fields_at;
 use warpline_packet::{Batch, Field, FieldSet, Headers, LinkType, ReadWrite};
 
 use super::record::{Place, Record};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 use warpline_engine::{Chain, Instance, OnDevice, Settings};
+use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostics, Resources, Section, SourceText, definition};
+use warpline_nf::{Diagnostics, Resources, Section, SourceText};
 use warpline_packet::Seed;
 
 use super::forms::{FILES, FORMS, Form, NARROW};

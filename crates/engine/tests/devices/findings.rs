@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
 use warpline_engine::{Chain, Instance, LaunchOptions, OnDevice, Settings};
-use warpline_nf::harness::finder::{Finder, Lists};
 use warpline_packet::{LaunchRows, ScratchWord, kernel_layout};
+use warpline_testkit::finder::{Finder, Lists};
 
 use crate::common::DEFINITION;
 use crate::common::frames::Input;

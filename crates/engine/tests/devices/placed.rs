@@ -8,7 +8,7 @@ use warpline_device::{
     devices_for_tests,
 };
 use warpline_engine::{Chain, LaunchOptions, OnDevice};
-use warpline_nf::definition;
+use warpline_functions::definition;
 
 use crate::common::forms::Form;
 use crate::common::ports::LAST_WORDS;

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use toml::de::DeTable;
 use warpline_engine::{Chain, Instance, Settings};
+use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostics, Function, Resources, Section, SourceText, definition};
+use warpline_nf::{Diagnostics, Function, Resources, Section, SourceText};
 use warpline_packet::{Access, Batch, Field, FieldSet, LinkType, Malformed, ReadWrite, Seed};
 
 use crate::chains::Spec;

@@ -164,7 +164,7 @@ mod tests {
     /// See the file; the router and its kernels have the same cases.
     #[test]
     fn the_naive_router_does_what_linux_did() {
-        const SEEN: &str = include_str!("../../../nf/tests/forwarding_of_linux.txt");
+        const SEEN: &str = include_str!("../../../../functions/router/src/forwarding_of_linux.txt");
         let prefix = |text: &str, len| Prefix::of(text.parse().expect("an address"), len);
         let via = |text: &str| Target::Via(text.parse().expect("an address"));
         let routes = vec![

@@ -1,25 +1,25 @@
-//! Access sets are true of the bytes themselves, for every form of every function ([`warpline_nf::harness::exact`]). Functions that
+//! Access sets are true of the bytes themselves, for every form of every function ([`warpline_verify::exact`]). Functions that
 //! look at a frame's bytes say which fields they mean, and nothing else checks that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpline_nf::harness::exact::{Wrong, look};
-use warpline_nf::harness::{self, Harness};
 use warpline_nf::{After, Emit, Emits, Function, Growth, Report, State};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, PacketMut, Phase, ReadWrite, Reason, ScratchWord,
     Shard,
 };
+use warpline_verify::Harness;
+use warpline_verify::exact::{Wrong, look};
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::real::{chain_of, traffic};
 use crate::common::talk::Talk;
 
-fn harness_input(input: &Input) -> harness::Input {
-    harness::Input {
+fn harness_input(input: &Input) -> warpline_verify::Input {
+    warpline_verify::Input {
         bytes: input.bytes.clone(),
         timestamp: Instant::from_nanos(input.nanos),
         wire_len: input.wire_len,
@@ -35,7 +35,7 @@ fn harness(form: &Form) -> Harness {
     Harness::new(function, chain.scratch_words).with_seed(chain.seed())
 }
 
-pub(super) fn inputs(forms: &[Form]) -> Vec<harness::Input> {
+pub(super) fn inputs(forms: &[Form]) -> Vec<warpline_verify::Input> {
     traffic(forms, Talk::new(71, 60, 1400).take(800), 73, 15).iter().map(harness_input).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use warpline_engine::Settings;
-use warpline_nf::FUNCTIONS;
+use warpline_functions::FUNCTIONS;
 use warpline_packet::Steering;
 
 use crate::common::forms::{FORMS, Form, NARROW};

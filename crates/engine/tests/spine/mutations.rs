@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::harness::exact::{BATCH, look_at};
-use warpline_nf::harness::probes::{Hosts, answers, probes};
-use warpline_nf::harness::{self, Harness, Outcome};
 use warpline_nf::{After, Before, Emit, Emits, Function, Growth, Report, State};
 use warpline_packet::wire::checksum;
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Shard, StateKey, Verdict,
 };
+use warpline_verify::exact::{BATCH, look_at};
+use warpline_verify::probes::{Hosts, answers, probes};
+use warpline_verify::{Harness, Outcome};
 
 use super::exact_access::inputs;
 use crate::common::forms::{ESN, FILES, FORMS, Form, SEAL_ESN_EDGE, WIDE};
@@ -171,7 +171,7 @@ fn silent(form: &Form, access: impl Fn(&Access) -> Access) -> Harness {
 }
 
 /// The packets that `check --strict` makes for a function of this form, after those of conversations through it.
-fn exercised(form: &Form) -> Vec<harness::Input> {
+fn exercised(form: &Form) -> Vec<warpline_verify::Input> {
     let mut all = inputs(&[*form]);
     let mut hosts = Hosts::default();
     hosts.read(form.table);
@@ -193,7 +193,7 @@ fn exercised(form: &Form) -> Vec<harness::Input> {
 }
 
 /// The packets of `made` as the other end of a tunnel sends them to a function of this form.
-fn sealed_for(form: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
+fn sealed_for(form: &Form, made: &[warpline_verify::Input]) -> Vec<warpline_verify::Input> {
     let by = |name| WIDE.iter().find(|form| form.name == name).expect("its other end");
     match form.name {
         "open-natt" => sealed_by(by("seal-natt"), made),
@@ -211,17 +211,17 @@ fn sealed_for(form: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
     }
 }
 
-fn sealed_by(seal: &Form, made: &[harness::Input]) -> Vec<harness::Input> {
+fn sealed_by(seal: &Form, made: &[warpline_verify::Input]) -> Vec<warpline_verify::Input> {
     let with_time = |one: Outcome| {
         let cause = &made[one.ingress as usize];
         let wire_len = one.bytes.len() as u32;
-        harness::Input { bytes: one.bytes, wire_len, ..cause.clone() }
+        warpline_verify::Input { bytes: one.bytes, wire_len, ..cause.clone() }
     };
     outcomes_of(seal, made).into_iter().map(with_time).collect()
 }
 
 /// The two fragments of a packet of IPv4 in Ethernet without options; others as they are.
-fn cut(whole: &harness::Input) -> Vec<harness::Input> {
+fn cut(whole: &warpline_verify::Input) -> Vec<warpline_verify::Input> {
     const L3: usize = 14;
     const DATA: usize = L3 + 20;
     const FIRST: usize = 48;
@@ -238,14 +238,14 @@ fn cut(whole: &harness::Input) -> Vec<harness::Input> {
         let sum = checksum::checksum(&bytes[L3..DATA]).to_be_bytes();
         bytes[L3 + 10..L3 + 12].copy_from_slice(&sum);
         let wire_len = bytes.len() as u32;
-        harness::Input { bytes, wire_len, ..whole.clone() }
+        warpline_verify::Input { bytes, wire_len, ..whole.clone() }
     };
     let (first, rest) = whole.bytes[DATA..].split_at(FIRST);
     vec![piece(first, 0x2000), piece(rest, (FIRST / 8) as u16)]
 }
 
 /// The packets that a function of this form lets through.
-fn outcomes_of(form: &Form, inputs: &[harness::Input]) -> Vec<Outcome> {
+fn outcomes_of(form: &Form, inputs: &[warpline_verify::Input]) -> Vec<Outcome> {
     let mut harness = silent(form, |access| *access);
     let outcomes = inputs.chunks(64).flat_map(|batch| harness.process(batch));
     outcomes.filter(|one| one.verdict == Verdict::Forward && !one.made).collect()
@@ -299,7 +299,7 @@ fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
 }
 
 /// Whether a look at a function of this form without `unit` names it.
-fn is_named(form: &Form, inputs: &[harness::Input], unit: Unit) -> bool {
+fn is_named(form: &Form, inputs: &[warpline_verify::Input], unit: Unit) -> bool {
     let (part, field, is_written) = unit;
     let make = || silent(form, |access| without(access, unit));
     let Err(what) = look_at(&make, inputs, part.phase(), field) else { return false };

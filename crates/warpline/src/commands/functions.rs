@@ -1,7 +1,8 @@
 //! `warpline functions`: the list, and each function's manual.
 
+use warpline_functions::{FUNCTIONS, definition};
 use warpline_nf::config::COMMON_KEYS;
-use warpline_nf::{Definition, FUNCTIONS, Key, definition};
+use warpline_nf::{Definition, Key};
 
 use super::say;
 use crate::Failure;

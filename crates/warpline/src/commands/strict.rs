@@ -13,10 +13,10 @@ use std::sync::Arc;
 use warpline_engine::Chain;
 use warpline_io::{Next, Source};
 use warpline_nf::config::read_text;
-use warpline_nf::harness::exact::{Undeclared, Wrong, look};
-use warpline_nf::harness::probes::{Hosts, answers, probes};
-use warpline_nf::harness::{Harness, Input as Packet, Outcome};
 use warpline_packet::{Headers, Instant, Phase, Verdict};
+use warpline_verify::exact::{Undeclared, Wrong, look};
+use warpline_verify::probes::{Hosts, answers, probes};
+use warpline_verify::{Harness, Input as Packet, Outcome};
 
 use self::devices::compare;
 use self::private::Private;

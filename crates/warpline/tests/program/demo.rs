@@ -1,6 +1,6 @@
 //! The demo shows every function at work.
 
-use warpline_nf::FUNCTIONS;
+use warpline_functions::FUNCTIONS;
 
 use crate::harness::Demo;
 use crate::stats::{self, whole};

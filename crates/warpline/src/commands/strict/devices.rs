@@ -7,9 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 
 use warpline_engine::{Control, Followed, Ports, Report, Settings, StaleRead, run};
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
-use warpline_nf::harness::Input as Packet;
-use warpline_nf::harness::places::fields_at;
+use warpline_packet::fields_at::fields_at;
 use warpline_packet::{Field, FieldSet, Headers, LinkType};
+use warpline_verify::Input as Packet;
 
 use super::say;
 use crate::Failure;

@@ -1,0 +1,15 @@
+//! Configuration: TOML tables as typed values, and diagnostics that name their place.
+//!
+//! A [`Section`] is one table of a chain file. It knows nothing of packets or functions.
+
+#![forbid(unsafe_code)]
+
+mod diagnostic;
+mod folder;
+mod keys;
+mod section;
+
+pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
+pub use folder::{FILE_LEN_MAX, Folder, plain, read_text};
+pub use keys::{COMMON_KEYS, Key};
+pub use section::{Layer, Section};

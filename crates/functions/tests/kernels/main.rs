@@ -1,0 +1,57 @@
+//! The kernels of functions beside their `run`, on every device of this machine.
+
+#![deny(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a test names the devices that are not there")]
+
+mod compiled;
+mod declared;
+mod digest;
+mod driver;
+mod findings;
+mod firewall;
+mod flow_monitor;
+#[path = "../../../engine/tests/common/forms.rs"]
+#[allow(dead_code, reason = "the engine's tests have more uses for it")]
+mod forms;
+mod frames;
+mod ipsec;
+mod load_balancer;
+mod nat;
+mod nids;
+mod nids_grams;
+mod packed;
+mod rooms;
+mod router;
+mod sanitizers;
+#[path = "../../../engine/tests/common/sensor.rs"]
+mod sensor;
+mod side;
+mod staged;
+#[path = "../../../device/tests/stub/mod.rs"]
+mod stub;
+#[allow(unsafe_code)]
+mod sys;
+mod texts;
+
+/// The same over stubs of CUDA.
+#[test]
+fn kernels_are_the_same_over_stubs() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    // The stub of NVRTC compiles less than the compilers that refuse undeclared fields.
+    stubs.again(
+        &["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "undeclared"],
+        &[("WARPLINE_ONLY_DEVICE", "cuda")],
+    );
+}
+
+/// The same by the PTX that NVRTC makes of kernels, and what the tests see of damage to it.
+#[test]
+fn kernels_are_the_same_over_stubs_by_ptx() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
+    let skipped = ["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "compile"];
+    stubs.again_by_ptx(&skipped, &alone);
+    // IPsec's kernels are large, so copies of them run in one case only, which has every suite.
+    let large = ["--skip", "ipsec::opening", "--skip", "ipsec::sealing"];
+    stubs.mutants_are_seen(&[&skipped[..], &large].concat(), &alone);
+}

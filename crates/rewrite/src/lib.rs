@@ -1,0 +1,14 @@
+//! Packets rewritten: addresses and ports with their checksums, the packets that ICMP errors quote, and ICMP errors.
+
+#![forbid(unsafe_code)]
+
+pub mod addresses;
+pub mod icmp;
+pub mod icmp_errors;
+pub mod kernels;
+mod protocol;
+pub mod translate;
+
+pub use addresses::{Endpoint, PortRange};
+pub use protocol::Protocol;
+pub use translate::{Action, Rewrite, Words};

@@ -1,0 +1,243 @@
+//! The rewrite: what `before` found, carried in scratch words, and what `run` does with it.
+//!
+//! Checksums are updated by RFC 1624, never computed over the payload.
+
+use warpline_packet::wire::{checksum, ip_protocol};
+use warpline_packet::{Batch, FieldSet, PacketMut, ScratchWord};
+
+use crate::Endpoint;
+use crate::icmp;
+use warpline_nf::{Resources, Section};
+
+/// What is rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Source address, and port or identifier.
+    Source,
+    /// Destination address, and port or identifier.
+    Destination,
+    /// Source address alone: a fragment without ports.
+    SourceAddress,
+    /// Source address of an ICMP error, and the destination of the packet that it quotes.
+    ErrorOut,
+    /// Destination address of an ICMP error, and the source of the packet that it quotes.
+    ErrorIn,
+}
+
+const ACTIONS: [Action; 5] =
+    [Action::Source, Action::Destination, Action::SourceAddress, Action::ErrorOut, Action::ErrorIn];
+
+impl Action {
+    fn is_source(self) -> bool {
+        matches!(self, Self::Source | Self::SourceAddress | Self::ErrorOut)
+    }
+}
+
+/// What to do to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// What changes.
+    pub action: Action,
+    /// The new address and port.
+    pub to: Endpoint,
+}
+
+/// The scratch words that carry a [`Rewrite`]: action and port, then the address from its low word
+/// on; one word for IPv4, four where there is IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    head: ScratchWord,
+    low: ScratchWord,
+    high: Option<[ScratchWord; 3]>,
+}
+
+impl Words {
+    /// Words from the chain's, or a mistake.
+    pub fn from(
+        resources: &mut Resources,
+        has_v6: bool,
+        section: &mut Section<'_>,
+    ) -> Option<Self> {
+        let first = resources.scratch::<2>();
+        let high = if has_v6 { resources.scratch::<3>() } else { None };
+        match first {
+            Some([head, low]) if high.is_some() == has_v6 => Some(Self { head, low, high }),
+            _ => {
+                section.mistake("function", "the chain has no scratch words left for it");
+                None
+            }
+        }
+    }
+
+    /// Their fields.
+    pub fn fields(&self) -> FieldSet {
+        self.all().map(ScratchWord::field).collect()
+    }
+
+    /// All of them: the head, then the address from its low word on.
+    pub fn all(&self) -> impl Iterator<Item = ScratchWord> {
+        [self.head, self.low].into_iter().chain(self.high.into_iter().flatten())
+    }
+
+    /// Writes `rewrite` into the words of `packet`.
+    #[inline]
+    pub fn set(&self, packet: &mut PacketMut<'_>, rewrite: &Rewrite) {
+        self.put(packet, rewrite.action as u16 + 1, rewrite.to);
+    }
+
+    #[inline]
+    fn get(&self, packet: &PacketMut<'_>) -> Option<Rewrite> {
+        let (tag, to) = self.take(packet);
+        let action = *ACTIONS.get(usize::from(tag).checked_sub(1)?)?;
+        Some(Rewrite { action, to })
+    }
+
+    /// Writes what the words carry: an endpoint, and a tag that is not 0.
+    #[inline]
+    pub fn put(&self, packet: &mut PacketMut<'_>, tag: u16, to: Endpoint) {
+        let Endpoint { address, port } = to;
+        packet.set_scratch(self.head, u32::from(port) << 16 | u32::from(tag));
+        packet.set_scratch(self.low, address as u32);
+        for (word, shift) in self.high.iter().flatten().zip([32, 64, 96]) {
+            packet.set_scratch(*word, (address >> shift) as u32);
+        }
+    }
+
+    /// What [`Words::put`] wrote; a tag of 0 where it wrote nothing.
+    #[inline]
+    pub fn take(&self, packet: &PacketMut<'_>) -> (u16, Endpoint) {
+        let head = packet.scratch(self.head);
+        let mut address = u128::from(packet.scratch(self.low));
+        for (word, shift) in self.high.iter().flatten().zip([32, 64, 96]) {
+            address |= u128::from(packet.scratch(*word)) << shift;
+        }
+        (head as u16, Endpoint { address, port: (head >> 16) as u16 })
+    }
+}
+
+/// Rewrites every packet that has something in its words.
+pub fn run(batch: &mut Batch, words: &Words) {
+    batch.for_each_forward(|packet| {
+        if let Some(rewrite) = words.get(packet) {
+            apply(packet, &rewrite);
+        }
+    });
+}
+
+#[inline]
+fn apply(packet: &mut PacketMut<'_>, Rewrite { action, to }: &Rewrite) {
+    let change = Change {
+        version: packet.version(),
+        old: set_address(packet, action.is_source(), to.address),
+        new: to.address,
+    };
+    match action {
+        Action::Source | Action::Destination => {
+            transport(packet, &change, action.is_source(), to.port);
+        }
+        Action::SourceAddress => {}
+        Action::ErrorOut | Action::ErrorIn => error(packet, &change, *action, *to),
+    }
+}
+
+/// A changed address.
+struct Change {
+    version: u8,
+    old: u128,
+    new: u128,
+}
+
+impl Change {
+    /// A checksum over the address, or over a pseudo-header with it, after the change.
+    #[inline]
+    fn apply(&self, sum: u16) -> u16 {
+        match self.version {
+            4 => checksum::update32(sum, self.old as u32, self.new as u32),
+            _ => checksum::update_bytes(sum, &self.old.to_be_bytes(), &self.new.to_be_bytes()),
+        }
+    }
+}
+
+/// Writes the address, and the IP header's checksum where there is one. Gives the old address.
+#[inline]
+fn set_address(packet: &mut PacketMut<'_>, source: bool, new: u128) -> u128 {
+    if packet.version() == 6 {
+        let old = if source { packet.src_v6() } else { packet.dst_v6() };
+        if source {
+            packet.set_src_v6(new)
+        } else {
+            packet.set_dst_v6(new)
+        }
+        return old;
+    }
+    let new = new as u32;
+    let old = if source { packet.src_v4() } else { packet.dst_v4() };
+    if source {
+        packet.set_src_v4(new)
+    } else {
+        packet.set_dst_v4(new)
+    }
+    packet.set_ip_checksum(checksum::update32(packet.ip_checksum(), old, new));
+    u128::from(old)
+}
+
+#[inline]
+fn transport(packet: &mut PacketMut<'_>, change: &Change, source: bool, port: u16) {
+    let sum = packet.l4_checksum();
+    match packet.protocol() {
+        ip_protocol::ICMP => {
+            let sum = checksum::update16(sum, packet.icmp_ident(), port);
+            packet.set_icmp_ident(port);
+            packet.set_l4_checksum(if is_all_zero(packet, sum) { !0 } else { sum });
+        }
+        ip_protocol::ICMPV6 => {
+            let sum = checksum::update16(change.apply(sum), packet.icmp_ident(), port);
+            packet.set_icmp_ident(port);
+            packet.set_l4_checksum(sum);
+        }
+        protocol => {
+            let old = if source { packet.src_port() } else { packet.dst_port() };
+            if source {
+                packet.set_src_port(port)
+            } else {
+                packet.set_dst_port(port)
+            }
+            let new = checksum::update16(change.apply(sum), old, port);
+            packet.set_l4_checksum(if protocol == ip_protocol::UDP { udp(sum, new) } else { new });
+        }
+    }
+}
+
+/// What a UDP header carries after its checksum went from `old` to `new`. RFC 768: "If the computed
+/// checksum is zero, it is transmitted as all ones"; "an all zero transmitted checksum value means
+/// that the transmitter generated no checksum".
+pub fn udp(old: u16, new: u16) -> u16 {
+    match (old, new) {
+        (0, _) => 0,
+        (_, 0) => u16::MAX,
+        (_, new) => new,
+    }
+}
+
+/// Whether the message is nothing but zeros, as only an echo reply can be: that is the one case in
+/// which an update gives the wrong zero. The payload is looked at only behind a header of zeros.
+fn is_all_zero(packet: &PacketMut<'_>, sum: u16) -> bool {
+    let header = [u16::from(packet.icmp_type()), packet.icmp_ident(), packet.icmp_seq()];
+    sum == 0
+        && header == [0; 3]
+        && packet.icmp_code() == 0
+        && packet.payload().iter().all(|&byte| byte == 0)
+}
+
+fn error(packet: &mut PacketMut<'_>, change: &Change, action: Action, to: Endpoint) {
+    let mut sum = packet.l4_checksum();
+    if change.version == 6 {
+        sum = change.apply(sum);
+    }
+    let side = match action {
+        Action::ErrorOut => icmp::Side::Destination,
+        _ => icmp::Side::Source,
+    };
+    let sum = icmp::rewrite(packet.payload_mut(), change.version, side, to, sum);
+    packet.set_l4_checksum(sum);
+}

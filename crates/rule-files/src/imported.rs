@@ -1,0 +1,21 @@
+//! What is read of a file of another firewall.
+
+use warpline_config::Diagnostics;
+
+use crate::RegionRule;
+
+/// What a file of another firewall says.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// Its rules, in order; the first match decides, and what none matches is dropped.
+    pub rules: Vec<RegionRule>,
+    /// What doesn't read, or can't be left out.
+    pub mistakes: Diagnostics,
+    /// Rules that ask for what there isn't: those that accept were left out, those that drop do so without
+    /// asking.
+    pub unsupported: Diagnostics,
+    /// What does nothing here, and needs nothing.
+    pub notices: Diagnostics,
+    /// Rules that accept, and were left out.
+    pub accepts_left_out: usize,
+}

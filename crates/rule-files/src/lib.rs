@@ -1,0 +1,31 @@
+//! Files that say what to do with packets: nftables, iptables, ClassBench, our own lines, and `ip neigh`.
+//!
+//! Rules of other firewalls become [`RegionRule`]s: products of sets, first match first.
+
+#![forbid(unsafe_code)]
+
+mod chains;
+mod classbench;
+mod imported;
+mod iptables;
+pub mod iptables_match;
+pub mod kinds;
+pub mod neighbours;
+pub mod nft;
+mod nft_match;
+mod nft_rule;
+pub mod nft_value;
+mod number_set;
+mod region;
+mod rules;
+pub mod save_file;
+pub mod words;
+
+pub use classbench::{is_classbench, parse_classbench};
+pub use imported::Imported;
+pub use iptables::parse_iptables;
+pub use nft::{is_nft, parse_nft};
+pub use number_set::NumberSet;
+pub use region::{Region, RegionRule};
+pub use rules::{Action, Message, RULES_MAX, Rule, RuleFile, SegmentFlags, Side, parse_lines};
+pub use save_file::is_iptables;

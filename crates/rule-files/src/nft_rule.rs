@@ -1,0 +1,155 @@
+//! The statements of a rule of nftables, one after the other.
+
+use serde_json::Value;
+
+use crate::chains::Then;
+use crate::nft_match::Conditions;
+use crate::nft_value::{Fault, Sets, list, short};
+use crate::rules::Action;
+
+/// What a rule does with the packets that meet its conditions; a verdict map gives several.
+pub(crate) struct Outcome<'a> {
+    pub(crate) conditions: Conditions,
+    pub(crate) verdict: Verdict<'a>,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict<'a> {
+    Is(Then),
+    /// To another chain of the table, and back or not.
+    To {
+        chain: &'a str,
+        back: bool,
+    },
+}
+
+/// What was read of a rule.
+#[derive(Default)]
+pub(crate) struct NftRule<'a> {
+    pub(crate) outcomes: Vec<Outcome<'a>>,
+    /// Statements that are not supported, each with its number from 1.
+    pub(crate) unsupported: Vec<(usize, String)>,
+    /// Statements that do nothing here.
+    pub(crate) silent: Vec<(usize, &'static str)>,
+}
+
+/// Statements that let a packet go on, and change or limit something.
+const PASSING: [&str; 16] = [
+    "limit",
+    "quota",
+    "mangle",
+    "set",
+    "map",
+    "notrack",
+    "dup",
+    "flow",
+    "last",
+    "secmark",
+    "meter",
+    "ct count",
+    "ct helper",
+    "ct timeout",
+    "ct expectation",
+    "xt",
+];
+
+/// Reads the statements of a rule in a table (family, name). The error has the statement's number.
+pub(crate) fn read<'a>(
+    statements: &'a [Value],
+    sets: &mut Sets<'a>,
+    table: (&'a str, &'a str),
+    tracked: bool,
+) -> Result<NftRule<'a>, (usize, String)> {
+    let (mut rule, mut conditions) = (NftRule::default(), Conditions::of_family(table.0));
+    let mut is_opaque = false;
+    for (number, statement) in (1..).zip(statements) {
+        let Some((name, value)) = statement.as_object().and_then(|fields| fields.iter().next())
+        else {
+            return Err((number, "not a statement".into()));
+        };
+        let read = match &name[..] {
+            "match" => conditions.add_match(value, sets, table, tracked),
+            "counter" | "comment" => Ok(()),
+            "log" => {
+                rule.silent.push((number, "log"));
+                Ok(())
+            }
+            "vmap" => verdict_map(&mut rule, &conditions, value, sets, table, tracked),
+            _ if PASSING.contains(&&name[..]) => {
+                // What iptables left there may itself decide.
+                is_opaque |= name == "xt";
+                Err(Fault::unsupported(short(name)))
+            }
+            _ => match verdict(name, value) {
+                Some(verdict) => {
+                    rule.outcomes.push(Outcome { conditions, verdict });
+                    return Ok(rule);
+                }
+                None => Err(Fault::wrong(format!("not supported: {}", short(name)))),
+            },
+        };
+        match read {
+            Ok(()) => {}
+            Err(Fault::Unsupported(what)) if name == "vmap" => {
+                return Err((number, format!("not supported: {what}, in a verdict map")));
+            }
+            Err(Fault::Unsupported(what)) => rule.unsupported.push((number, what)),
+            Err(Fault::Wrong(why)) => return Err((number, why)),
+        }
+        if name == "vmap" {
+            return Ok(rule);
+        }
+    }
+    if is_opaque {
+        return Err((statements.len(), "not supported: a target of iptables".into()));
+    }
+    Ok(rule)
+}
+
+fn verdict<'a>(name: &str, value: &'a Value) -> Option<Verdict<'a>> {
+    let chain = value.get("target").and_then(Value::as_str);
+    Some(match name {
+        "accept" => Verdict::Is(Then::Decide(Action::Accept)),
+        "drop" | "reject" => Verdict::Is(Then::Decide(Action::Drop)),
+        "return" => Verdict::Is(Then::Return),
+        "jump" => Verdict::To { chain: chain?, back: true },
+        "goto" => Verdict::To { chain: chain?, back: false },
+        _ => return None,
+    })
+}
+
+fn verdict_map<'a>(
+    rule: &mut NftRule<'a>,
+    conditions: &Conditions,
+    value: &'a Value,
+    sets: &mut Sets<'a>,
+    table: (&'a str, &'a str),
+    tracked: bool,
+) -> Result<(), Fault> {
+    let key = value.get("key").unwrap_or(&Value::Null);
+    let elements = match value.get("data") {
+        Some(Value::String(name)) => sets.named(table, name.trim_start_matches('@'))?,
+        Some(data) => list(data.get("set")),
+        None => &[],
+    };
+    for element in elements {
+        let [from, to] = list(Some(element)) else {
+            return Err(Fault::wrong("an element of a verdict map is a pair"));
+        };
+        let mut narrowed = conditions.clone();
+        narrowed.add_key(key, from, sets, table, tracked)?;
+        let to = to.as_object().and_then(|fields| fields.iter().next());
+        if to.is_some_and(|(name, _)| name == "continue") {
+            continue;
+        }
+        let verdict = to.and_then(|(name, value)| verdict(name, value));
+        let verdict = verdict.ok_or_else(|| Fault::wrong("an element that has no verdict"))?;
+        sets.hold(narrowed.ranges())?;
+        rule.outcomes.push(Outcome { conditions: narrowed, verdict });
+        if rule.outcomes.len() > super::RULES_MAX {
+            return Err(Fault::wrong("a verdict map of too many elements"));
+        }
+    }
+    Ok(())
+}

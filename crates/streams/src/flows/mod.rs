@@ -1,0 +1,476 @@
+//! The flows of one shard: who talks to whom, how far their TCP connections are, and the streams of these.
+//!
+//! [`Flows::take`] is given packets in their order and says of each which flow it is of and what it did to the stream
+//! of its direction ([`Tracked`]). [`Flows::window`] has the stream's last bytes, contiguous. Inspection is inline: data
+//! count on the packet that makes them contiguous.
+//!
+//! What is bounded ([`Limits`]): flows, of which what is worth least makes room; the bytes kept of each direction
+//! before the newest; the memory of all streams together, and how much may wait behind a gap. All memory is taken at
+//! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
+//!
+//! The client is who sent the first packet, unless that is a SYN with ACK. A flow is found by addresses, ports and
+//! protocol, and VLANs where they matter. Urgent data go by a policy ([`Urgent`]).
+
+mod blocks;
+mod connection;
+mod counters;
+mod dropped;
+mod expected;
+mod facts;
+mod half;
+mod handshake;
+mod held;
+mod key;
+mod limits;
+mod memory;
+mod outcome;
+mod overlap;
+mod ranks;
+mod segment;
+mod side;
+mod table;
+#[cfg(test)]
+mod tests;
+mod urgent;
+
+use std::sync::Arc;
+
+use warpline_packet::wire::tcp::flags::URG;
+use warpline_packet::{Instant, Seed};
+
+pub use counters::Counters;
+pub use expected::{Expected, Grew};
+pub use facts::Facts;
+pub use limits::{Limits, Timeout, Timeouts};
+pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
+pub use overlap::Overlap;
+pub use segment::{Ends, FlowPacket};
+pub use side::Window;
+pub use urgent::{Urgent, UrgentLimit};
+
+use crate::Offload;
+use blocks::Blocks;
+use connection::End;
+use held::Held;
+use memory::{Memory, Wrote};
+use segment::Segment;
+use table::{Flow, Table};
+use warpline_tables::keyed::HashKey;
+
+/// The flows of one shard. `V` is what the caller keeps of each; a new flow has the default.
+pub struct Flows<V> {
+    table: Table<V>,
+    memory: Memory,
+    timeouts: Timeouts,
+    picks_up: bool,
+    checks: bool,
+    /// Decides whether checksums count after all.
+    offload: Option<Arc<Offload>>,
+    /// By what flows are named.
+    key: HashKey,
+    /// Whether the caller is to hear of a flow's end because of what it keeps of it.
+    is_told: fn(&V) -> bool,
+    /// How the connection of the packet at hand had ended before that.
+    end_before: Option<End>,
+    /// The latest time that was told.
+    now: Instant,
+    /// The same by the capture's own time.
+    captured: Instant,
+}
+
+impl<V: Default + Clone> Flows<V> {
+    /// None yet, with all memory that there will be. `seed` goes into their names.
+    pub fn new(limits: &Limits, seed: Seed) -> Self {
+        Self {
+            table: Table::new(limits.flows),
+            memory: Memory::new(limits),
+            timeouts: limits.timeouts,
+            picks_up: limits.midstream,
+            checks: limits.checksum,
+            offload: None,
+            key: HashKey::of_seed(seed, FLOW_NAMES),
+            is_told: |_| false,
+            end_before: None,
+            now: Instant::ZERO,
+            captured: Instant::ZERO,
+        }
+    }
+
+    /// Flows of which the caller keeps what `is_told` holds of don't end unheard, as those that data wait in.
+    #[must_use]
+    pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
+        Self { is_told, ..self }
+    }
+
+    /// With checksums ignored once `offload` decides that.
+    #[must_use]
+    pub fn unless(self, offload: Option<Arc<Offload>>) -> Self {
+        Self { offload, ..self }
+    }
+
+    /// Bytes that [`Flows::new`] takes with these limits.
+    pub fn memory_len(limits: &Limits) -> usize {
+        let streams = Blocks::memory_len(limits.stream_memory);
+        Table::<V>::memory_len(limits.flows) + streams + Held::memory_len(limits.held_segments)
+    }
+
+    /// Asks for the memory that [`Flows::take`] will probably read for a packet with this hint.
+    #[inline]
+    pub fn fetch(&self, hint: u32) {
+        self.table.fetch(hint);
+    }
+
+    /// Takes a packet in, at its own time. Places that were given before are void from here on. What waits in a flow that
+    /// ends with it is forgotten.
+    pub fn take(&mut self, packet: &FlowPacket<'_>) -> Tracked {
+        if let Some(expected) = self.take_expected(packet) {
+            return expected.into();
+        }
+        loop {
+            match self.try_take(packet) {
+                Ok(tracked) => return tracked,
+                Err(ended) => self.end(ended),
+            }
+        }
+    }
+
+    /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
+    /// [`Flows::telling_ends_of`]. It is the error:
+    /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again. Most packets
+    /// are taken in fewer steps by [`Flows::take_expected`], which is to be asked first.
+    pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
+        self.tell(packet.timestamp, packet.captured);
+        self.end_before = None;
+        let found = self.find(packet)?;
+        if packet.is_error {
+            return Ok(self.take_error(found));
+        }
+        let known = if found.is_some() { found } else { self.begin(packet)? };
+        Ok(match known {
+            Some((place, direction)) => self.track(place, direction, found.is_none(), packet),
+            None => self.without_flow(),
+        })
+    }
+
+    /// Forgets a flow that is over.
+    pub fn end(&mut self, place: Place) {
+        self.remove(place.0);
+    }
+
+    /// The last bytes of a direction: those that the last packet added, and at most `window_len` before them.
+    pub fn window(&mut self, place: Place, direction: Direction) -> Window<'_> {
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.halves[direction as usize].side.window(&mut self.memory)
+    }
+
+    /// What the caller keeps of a flow.
+    pub fn vars(&mut self, place: Place) -> &mut V {
+        &mut self.table.get_mut(place.0).vars
+    }
+
+    /// [`Flows::window`] and [`Flows::vars`] at once.
+    pub fn window_and_vars(&mut self, place: Place, direction: Direction) -> (Window<'_>, &mut V) {
+        let flow = self.table.get_mut(place.0);
+        let side = &mut flow.connection.halves[direction as usize].side;
+        (side.window(&mut self.memory), &mut flow.vars)
+    }
+
+    /// Where [`Flows::window`] would start, and [`Flows::vars`].
+    pub fn window_start_and_vars(&mut self, place: Place, direction: Direction) -> (u64, &mut V) {
+        let flow = self.table.get_mut(place.0);
+        (flow.connection.halves[direction as usize].side.window_start(), &mut flow.vars)
+    }
+
+    /// At most `reach` bytes of a direction on each side of the place where its last `len` bytes begin, and that place among them;
+    /// `room`, where they may be put, has twice as many. With [`Flows::vars`].
+    #[inline]
+    pub fn seam_and_vars<'a>(
+        &'a mut self,
+        place: Place,
+        direction: Direction,
+        len: usize,
+        reach: usize,
+        room: &'a mut [u8],
+    ) -> ((&'a [u8], usize), &'a mut V) {
+        let flow = self.table.get_mut(place.0);
+        let side = &flow.connection.halves[direction as usize].side;
+        (side.around(&self.memory, len, reach, room), &mut flow.vars)
+    }
+
+    /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left; the window begins anew
+    /// behind it. To be asked until there is none, where [`Tracked::gaps`] says so: otherwise the data wait for the
+    /// next packet.
+    pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+        let connection = &mut self.table.get_mut(place.0).connection;
+        let given_up = connection.given_up(direction);
+        connection.halves[direction as usize].next_gap(&mut self.memory, given_up)
+    }
+
+    /// [`Flows::next_gap`] of a flow that ends: nothing closes any gap now.
+    pub fn next_gap_at_end(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+        let connection = &mut self.table.get_mut(place.0).connection;
+        connection.halves[direction as usize].next_gap(&mut self.memory, u64::MAX)
+    }
+
+    /// Between whom packets of a direction go.
+    pub fn ends(&self, place: Place, direction: Direction) -> Ends {
+        let key = self.table.get(place.0).key;
+        match direction {
+            Direction::ToServer => key.ends(),
+            Direction::ToClient => key.reversed().ends(),
+        }
+    }
+
+    /// The latest time that was told.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The same by the capture's own time: what is written says that.
+    pub fn captured(&self) -> Instant {
+        self.captured
+    }
+
+    /// It is `now`, or was later already; by the capture's own time `captured`.
+    #[inline(always)]
+    pub fn tell(&mut self, now: Instant, captured: Instant) {
+        if now > self.now {
+            (self.now, self.captured) = (now, captured);
+        }
+    }
+
+    /// The name of a flow: a hash of who talks to whom, when it began, and the seed. Of 53 bits,
+    /// which all readers of JSON can hold.
+    pub fn id(&self, place: Place) -> u64 {
+        let flow = self.table.get(place.0);
+        self.key.of_all(flow.key.words(flow.started)) >> 11
+    }
+
+    /// What is known of a flow.
+    pub fn facts(&self, place: Place) -> Facts {
+        let flow = self.table.get(place.0);
+        let streams = &flow.connection.halves;
+        Facts {
+            is_established: is_established(flow),
+            is_closed: flow.connection.is_closed(),
+            started: flow.started,
+            last: flow.last,
+            packets: flow.packets.map(u64::from),
+            bytes: flow.bytes,
+            stream_len: [streams[0].side.next(), streams[1].side.next()],
+        }
+    }
+
+    /// How many flows there are, those that are over and were not noticed yet among them.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Frees what is over by `now`, in one place in sixteen each time, and forgets what waits there. [`Flows::take`]
+    /// judges by itself: this only gives memory back earlier.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let mut left = self.begin_sweep(now);
+        while let Some(place) = self.next_over(&mut left) {
+            self.end(place);
+        }
+    }
+
+    /// Begins what [`Flows::handle_timeout`] does at `now`: gives in how many places [`Flows::next_over`] is to look.
+    pub fn begin_sweep(&mut self, now: Instant) -> usize {
+        self.now = self.now.max(now);
+        self.table.len().div_ceil(16)
+    }
+
+    /// Frees what is over in the next of `left` places, up to a flow that data wait in: as with [`Flows::try_take`]'s
+    /// error.
+    pub fn next_over(&mut self, left: &mut usize) -> Option<Place> {
+        while *left > 0 {
+            *left -= 1;
+            if let Some(place) = self.table.next_over(self.now, &self.timeouts) {
+                self.memory.counters.flows_expired += 1;
+                match self.remove_unless_waiting(place) {
+                    Ok(()) => {}
+                    Err(place) => return Some(place),
+                }
+            }
+        }
+        None
+    }
+
+    /// The next flow, from place `from` on, that data wait in; `from` is then behind it.
+    pub fn next_waiting(&self, from: &mut u32) -> Option<Place> {
+        while (*from as usize) < self.table.places() {
+            let place = *from;
+            *from += 1;
+            let flow = self.table.get(place);
+            if flow.number != 0 && flow.connection.waits() {
+                return Some(Place(place));
+            }
+        }
+        None
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.memory.counters()
+    }
+
+    /// The flow of a packet, unless that is over or the packet begins another. The error is as with [`Flows::try_take`].
+    #[inline]
+    fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
+        let Some((place, direction)) = self.table.find(&packet.key, packet.hint) else {
+            return Ok(None);
+        };
+        let connection = &self.table.get(place).connection;
+        let begins = |segment: &Segment<'_>| connection.is_over_for(segment);
+        if self.table.is_over(place, self.now, &self.timeouts) {
+            self.memory.counters.flows_expired += 1;
+        } else if packet.segment.as_ref().is_some_and(begins) && !self.is_corrupt(packet) {
+            self.memory.counters.flows_reused += 1;
+        } else {
+            return Ok(Some((place, direction)));
+        }
+        self.remove_unless_waiting(place).map(|()| None)
+    }
+
+    /// Starts the flow of a packet. The error is as with [`Flows::try_take`].
+    fn begin(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
+        let answers = packet.segment.is_some_and(|segment| segment.answers());
+        let (key, direction) = match answers {
+            true => (packet.key.reversed(), Direction::ToClient),
+            false => (packet.key, Direction::ToServer),
+        };
+        let mut place = self.table.insert(key, self.now, packet.captured);
+        if place.is_none()
+            && let Some((goes, worth)) = self.table.make_room(self.now, &self.timeouts)
+        {
+            match worth {
+                Some(worth) => self.memory.counters.evicted(worth),
+                None => self.memory.counters.flows_expired += 1,
+            }
+            self.remove_unless_waiting(goes)?;
+            place = self.table.insert(key, self.now, packet.captured);
+        }
+        self.memory.counters.flows += u64::from(place.is_some());
+        Ok(place.map(|place| (place, direction)))
+    }
+
+    /// Removes a flow, unless data wait in it or the caller is to hear of it.
+    fn remove_unless_waiting(&mut self, place: u32) -> Result<(), Place> {
+        let flow = self.table.get(place);
+        if flow.connection.waits() || (self.is_told)(&flow.vars) {
+            return Err(Place(place));
+        }
+        self.remove(place);
+        Ok(())
+    }
+
+    fn remove(&mut self, place: u32) {
+        self.table.remove(place).release(&mut self.memory);
+    }
+
+    /// An ICMP error belongs to the flow of the packet that it quotes, and says nothing of its end.
+    fn take_error(&mut self, found: Option<(u32, Direction)>) -> Tracked {
+        let Some((place, direction)) = found else { return self.without_flow() };
+        Tracked {
+            place: Some(Place(place)),
+            direction,
+            is_established: is_established(self.table.get(place)),
+            is_error: true,
+            ..NO_FLOW
+        }
+    }
+
+    fn without_flow(&mut self) -> Tracked {
+        self.memory.counters.packets_without_flow += 1;
+        NO_FLOW
+    }
+
+    fn is_corrupt(&self, packet: &FlowPacket<'_>) -> bool {
+        let is_usual = || self.offload.as_ref().is_some_and(|offload| offload.is_usual());
+        self.checks && !is_usual() && packet.is_corrupt()
+    }
+
+    fn track(
+        &mut self,
+        place: u32,
+        direction: Direction,
+        is_new: bool,
+        packet: &FlowPacket<'_>,
+    ) -> Tracked {
+        let is_corrupt = self.is_corrupt(packet);
+        let flow = self.table.get_mut(place);
+        let was_established = is_established(flow);
+        let seen = flow.connection.seen;
+        let is_first = count(flow, direction, packet.len, self.now);
+        if is_corrupt {
+            // Nobody looks into it: the next one is still the first.
+            flow.connection.seen = seen;
+        }
+        let mut tracked = Tracked {
+            place: Some(Place(place)),
+            direction,
+            is_new,
+            is_first_of_direction: is_first,
+            ..NO_FLOW
+        };
+        if let Some(segment) = &packet.segment {
+            let connection = &mut flow.connection;
+            self.memory.wrote = Wrote::Nothing;
+            self.end_before = Some(connection.end(direction));
+            tracked.stream = if is_corrupt {
+                Stream::Refused(Why::Checksum)
+            } else if self.memory.urgent == Urgent::Drop && segment.has(URG) {
+                Stream::Refused(Why::Urgent)
+            } else {
+                connection.take(&mut self.memory, direction, segment, self.picks_up)
+            };
+            tracked.gaps = connection.gaps(&self.memory);
+        }
+        self.table.settle(place);
+        let has_data = packet.segment.is_none_or(|segment| !segment.payload.is_empty());
+        let flow = self.table.get(place);
+        tracked.is_established = was_established || (has_data && is_established(flow));
+        if let Stream::Refused(why) = tracked.stream {
+            self.memory.counters.refused(why);
+        }
+        tracked
+    }
+}
+
+/// The number of the hash that names flows.
+const FLOW_NAMES: u64 = 0x6e69_6473;
+
+const NO_FLOW: Tracked = Tracked {
+    place: None,
+    direction: Direction::ToServer,
+    is_new: false,
+    is_first_of_direction: false,
+    is_established: false,
+    stream: Stream::None,
+    is_error: false,
+    gaps: [false; 2],
+};
+
+fn is_established<V>(flow: &Flow<V>) -> bool {
+    match flow.key.protocol() {
+        warpline_packet::wire::ip_protocol::TCP => flow.connection.is_established(),
+        _ => flow.is_answered(),
+    }
+}
+
+/// Counts a packet; whether it is the first of its direction.
+fn count<V>(flow: &mut Flow<V>, direction: Direction, len: u32, now: Instant) -> bool {
+    let at = direction as usize;
+    flow.packets[at] = flow.packets[at].saturating_add(1);
+    flow.bytes[at] += u64::from(len);
+    flow.last = now;
+    let seen = flow.connection.seen;
+    flow.connection.seen |= 1 << at;
+    seen & 1 << at == 0
+}

@@ -1,0 +1,9 @@
+//! What hosts put together again: TCP streams ([`flows`]) and fragmented datagrams ([`reassembly`]).
+
+#![forbid(unsafe_code)]
+
+pub mod flows;
+mod offload;
+pub mod reassembly;
+
+pub use offload::Offload;

@@ -1,0 +1,307 @@
+//! Which entry of a full table goes: the oldest of the owner that has most of them, to the power of two.
+//!
+//! So what one owner (a source's address, say) makes pushes out what it made itself, and no owner can take the table from the others. Of
+//! several owners that have as many, the one goes first that has had so many for longest. Entries may be of kinds, each
+//! with owners of its own. Memory is fixed, every step takes a time of its own, and nothing depends on how the hash spreads,
+//! which is seeded anew for every table.
+
+use core::hash::BuildHasher;
+use std::hash::RandomState;
+
+use crate::index::Index;
+
+/// Whose an entry is: its kind, and anything that tells owners apart.
+pub type Owner = (u8, u64);
+
+/// See the module.
+pub struct Shares {
+    /// By place of the table.
+    entries: Vec<Entry>,
+    owners: Vec<Share>,
+    index: Index,
+    /// The first free place of `owners`.
+    free: u32,
+    kinds: Vec<Kind>,
+    seed: RandomState,
+}
+
+/// Neighbours among the entries of its owner.
+#[derive(Clone, Copy)]
+struct Entry {
+    before: u32,
+    next: u32,
+    /// [`NONE`] where it is not in use.
+    owner: u32,
+}
+
+/// What an owner has, and its neighbours among owners that have as many; `next` also among free places.
+#[derive(Clone, Copy)]
+struct Share {
+    owner: Owner,
+    len: u32,
+    entries: List,
+    before: u32,
+    next: u32,
+}
+
+/// Owners of a kind, by the logarithm of how many entries they have.
+struct Kind {
+    len: u32,
+    /// Which lists are not empty, as bits.
+    used: u32,
+    owners: [List; u32::BITS as usize],
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+/// In the place of a number: none.
+const NONE: u32 = u32::MAX;
+const EMPTY: List = List { first: NONE, last: NONE };
+
+impl Shares {
+    /// For a table of `capacity` entries, of kinds from 0 to below `kinds`.
+    pub fn new(capacity: usize, kinds: usize) -> Self {
+        let kind = || Kind { len: 0, used: 0, owners: [EMPTY; u32::BITS as usize] };
+        Self {
+            entries: Vec::with_capacity(capacity),
+            owners: Vec::with_capacity(capacity),
+            index: Index::new(capacity),
+            free: NONE,
+            kinds: (0..kinds).map(|_| kind()).collect(),
+            seed: RandomState::new(),
+        }
+    }
+
+    /// Bytes that one takes for `capacity` entries.
+    pub fn memory_len(capacity: usize) -> usize {
+        capacity * (size_of::<Entry>() + size_of::<Share>()) + Index::memory_len(capacity)
+    }
+
+    /// Entries of a kind.
+    pub fn len(&self, kind: u8) -> u32 {
+        self.kinds[usize::from(kind)].len
+    }
+
+    /// The kind of the entry at `place`, where there is one.
+    fn kind(&self, place: u32) -> Option<u8> {
+        let entry = self.entries.get(place as usize)?;
+        self.owners.get(entry.owner as usize).map(|share| share.owner.0)
+    }
+
+    /// The entry at `place`, which is not in use, is its owner's youngest. Places come into use one by one.
+    pub fn add(&mut self, place: u32, owner: Owner) {
+        let number = self.share_of(owner);
+        if place as usize == self.entries.len() {
+            self.entries.push(Entry { before: NONE, next: NONE, owner: NONE });
+        }
+        self.append(place, number);
+        let len = self.owners[number as usize].len + 1;
+        self.set_len(number, len);
+        self.kinds[usize::from(owner.0)].len += 1;
+    }
+
+    /// The entry at `place` is gone, if there is one.
+    pub fn remove(&mut self, place: u32) {
+        let Some(kind) = self.kind(place) else { return };
+        let number = self.entries[place as usize].owner;
+        self.take_out(place);
+        let len = self.owners[number as usize].len - 1;
+        self.set_len(number, len);
+        self.kinds[usize::from(kind)].len -= 1;
+        if len == 0 {
+            let share = &mut self.owners[number as usize];
+            share.next = core::mem::replace(&mut self.free, number);
+            let hash = self.seed.hash_one(share.owner) as u32;
+            self.index.remove(hash, number);
+        }
+    }
+
+    /// Makes the entry at `place` its owner's youngest, and the owner the last to be asked of those that have as many.
+    pub fn renew(&mut self, place: u32) {
+        let Some(entry) = self.entries.get(place as usize).copied() else { return };
+        let Some(share) = self.owners.get(entry.owner as usize).copied() else { return };
+        self.take_out(place);
+        self.append(place, entry.owner);
+        self.leave(entry.owner, share.len);
+        self.join(entry.owner, share.len);
+    }
+
+    /// The entry of a kind that goes first.
+    pub fn first(&self, kind: u8) -> Option<u32> {
+        let kind = &self.kinds[usize::from(kind)];
+        let most = kind.used.checked_ilog2()?;
+        let number = kind.owners[most as usize].first;
+        self.owners.get(number as usize).map(|share| share.entries.first)
+    }
+
+    /// The number of an owner's share; a new one is of no entries.
+    fn share_of(&mut self, owner: Owner) -> u32 {
+        let hash = self.seed.hash_one(owner) as u32;
+        let is = |number: u32| self.owners[number as usize].owner == owner;
+        if let Some(number) = self.index.find(hash, is) {
+            return number;
+        }
+        let share = Share { owner, len: 0, entries: EMPTY, before: NONE, next: NONE };
+        let mut number = self.free;
+        if let Some(free) = self.owners.get_mut(number as usize) {
+            self.free = free.next;
+            *free = share;
+        } else {
+            number = self.owners.len() as u32;
+            self.owners.push(share);
+        }
+        self.index.insert(hash, number);
+        number
+    }
+
+    fn append(&mut self, place: u32, number: u32) {
+        let list = &mut self.owners[number as usize].entries;
+        let before = core::mem::replace(&mut list.last, place);
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.next = place,
+            None => list.first = place,
+        }
+        self.entries[place as usize] = Entry { before, next: NONE, owner: number };
+    }
+
+    fn take_out(&mut self, place: u32) {
+        let Entry { before, next, owner } = self.entries[place as usize];
+        self.entries[place as usize].owner = NONE;
+        let list = &mut self.owners[owner as usize].entries;
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => list.first = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(next) => next.before = before,
+            None => list.last = before,
+        }
+    }
+
+    fn set_len(&mut self, number: u32, len: u32) {
+        let old = core::mem::replace(&mut self.owners[number as usize].len, len);
+        if old.checked_ilog2() != len.checked_ilog2() {
+            self.leave(number, old);
+            self.join(number, len);
+        }
+    }
+
+    /// Puts an owner behind those that have as many; one that has nothing is in no list.
+    fn join(&mut self, number: u32, len: u32) {
+        let Some(log) = len.checked_ilog2() else { return };
+        let kind = &mut self.kinds[usize::from(self.owners[number as usize].owner.0)];
+        kind.used |= 1 << log;
+        let list = &mut kind.owners[log as usize];
+        let before = core::mem::replace(&mut list.last, number);
+        match self.owners.get_mut(before as usize) {
+            Some(before) => before.next = number,
+            None => list.first = number,
+        }
+        let share = &mut self.owners[number as usize];
+        (share.before, share.next) = (before, NONE);
+    }
+
+    /// Takes an owner from those that have as many as it had.
+    fn leave(&mut self, number: u32, len: u32) {
+        let Some(log) = len.checked_ilog2() else { return };
+        let Share { owner, before, next, .. } = self.owners[number as usize];
+        let kind = &mut self.kinds[usize::from(owner.0)];
+        let list = &mut kind.owners[log as usize];
+        match self.owners.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => list.first = next,
+        }
+        match self.owners.get_mut(next as usize) {
+            Some(next) => next.before = before,
+            None => list.last = before,
+        }
+        if list.first == NONE {
+            kind.used &= !(1 << log);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the module says, with entries and owners in maps.
+    #[derive(Default)]
+    struct Model {
+        /// By place: whose it is, and since when.
+        entries: BTreeMap<u32, (Owner, usize)>,
+        /// Since when an owner has as many.
+        owners: BTreeMap<Owner, usize>,
+    }
+
+    impl Model {
+        fn log(&self, owner: Owner) -> Option<u32> {
+            let len = self.entries.values().filter(|entry| entry.0 == owner).count();
+            len.checked_ilog2()
+        }
+
+        fn change(&mut self, owner: Owner, step: usize, what: impl Fn(&mut Self)) {
+            let before = self.log(owner);
+            what(self);
+            if self.log(owner) != before {
+                self.owners.insert(owner, step);
+            }
+        }
+
+        fn first(&self, kind: u8) -> Option<u32> {
+            let owners = self.owners.keys().filter(|owner| owner.0 == kind);
+            let most = owners.clone().filter_map(|&owner| self.log(owner)).max()?;
+            let as_many = owners.filter(|&&owner| self.log(owner) == Some(most));
+            let owner = *as_many.min_by_key(|&owner| self.owners[owner])?;
+            let own = self.entries.iter().filter(|(_, entry)| entry.0 == owner);
+            own.min_by_key(|(_, entry)| entry.1).map(|(&place, _)| place)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_model(
+            steps in prop::collection::vec((0..24_u32, 0..4_u8, 0..2_u8, 0..5_u64), 1..400),
+        ) {
+            let (mut shares, mut model) = (Shares::new(24, 2), Model::default());
+            for (step, (place, what, kind, owner)) in steps.into_iter().enumerate() {
+                let place = place.min(shares.entries.len() as u32);
+                let known = model.entries.get(&place).copied();
+                match (what, known) {
+                    (0 | 1, None) => {
+                        let owner = (kind, owner);
+                        shares.add(place, owner);
+                        model.change(owner, step, |model| {
+                            model.entries.insert(place, (owner, step));
+                        });
+                    }
+                    (2, Some((owner, _))) => {
+                        shares.renew(place);
+                        model.entries.insert(place, (owner, step));
+                        model.owners.insert(owner, step);
+                    }
+                    (3, Some((owner, _))) => {
+                        shares.remove(place);
+                        model.change(owner, step, |model| {
+                            model.entries.remove(&place);
+                        });
+                    }
+                    _ => shares.remove(24),
+                }
+                for kind in 0..2 {
+                    prop_assert_eq!(shares.first(kind), model.first(kind));
+                    let of_kind = model.entries.values().filter(|entry| entry.0.0 == kind);
+                    prop_assert_eq!(shares.len(kind) as usize, of_kind.count());
+                }
+            }
+        }
+    }
+}

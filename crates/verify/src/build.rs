@@ -1,0 +1,46 @@
+//! Functions built from the text of their tables, as a chain file would have them built.
+
+use std::path::Path;
+
+use warpline_nf::config::{Folder, Layer};
+use warpline_nf::{Definition, Diagnostics, Function, Resources, Section, SourceText};
+
+/// Builds a function from the text of its table, as a chain file would; panics with the mistakes.
+pub fn build(definition: &Definition, table: &str, folder: &Path) -> (Box<dyn Function>, usize) {
+    match try_build(definition, table, folder) {
+        Ok(built) => built,
+        Err(mistakes) => panic!("{mistakes}"),
+    }
+}
+
+/// Builds a function and says how many scratch words it was handed, or what is wrong with its table.
+pub fn try_build(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+) -> Result<(Box<dyn Function>, usize), Diagnostics> {
+    let mut resources = Resources::default();
+    let function = build_with(definition, table, folder, &mut resources)?;
+    Ok((function, resources.scratch_words()))
+}
+
+/// Builds a function as one of several that share `resources`, or says what is wrong with its table.
+pub fn build_with(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+    resources: &mut Resources,
+) -> Result<Box<dyn Function>, Diagnostics> {
+    let source = SourceText::new("chain.toml", table);
+    let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
+    let mut mistakes = Diagnostics::default();
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let folder = Folder::Disk(folder);
+    let mut section = Section::new(vec![layer], definition.name, folder, &mut mistakes);
+    section.refuse_unknown(definition.keys);
+    let function = (definition.build)(&mut section, resources);
+    match function {
+        Some(function) if mistakes.is_empty() => Ok(function),
+        _ => Err(mistakes),
+    }
+}

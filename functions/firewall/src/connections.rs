@@ -1,0 +1,471 @@
+//! The table of tracked connections of one shard: fixed memory, exact expiry.
+//!
+//! Entries lie in a slab, found by hash chains and held in one queue for each [`Kind`], in the order
+//! in which they were last used. As a kind's timeout is the same for all of it and time only goes
+//! on, its head is the first to expire; so a full table knows at once whether any entry has expired.
+//! Where none has, the head of the longest queue of a kind that is worth little ([`Kind::YIELDING`]) gives way.
+//! A new connection is refused if and only if all places are taken by others than those.
+//! Use is noted to the second, rounded up, so that a busy connection moves in its queue, which is
+//! three cache misses in a large table, once a second and not with every packet.
+//! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
+//! can aim at one chain.
+
+use core::time::Duration;
+
+use warpline_packet::{Instant, prefetch};
+
+use super::tcp_state::TcpState;
+use warpline_tables::Sources;
+use warpline_tables::fullest;
+use warpline_tables::keyed::HashKey;
+
+/// In the place of an entry's number: none.
+const NONE: u32 = u32::MAX;
+
+/// Both ends of a connection, in an order that both directions share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowKey {
+    /// In halves, which need less alignment than the whole.
+    low: [u64; 2],
+    high: [u64; 2],
+    low_port: u16,
+    high_port: u16,
+    protocol: u8,
+    version: u8,
+}
+
+impl FlowKey {
+    /// Few products, as it is asked for three times for a packet.
+    #[inline]
+    fn hash(&self, key: HashKey) -> u32 {
+        let Self { low, high, low_port, high_port, protocol, version } = *self;
+        let address = |[upper, lower]: [u64; 2]| u128::from(upper) << 64 | u128::from(lower);
+        let ports = u64::from(low_port) << 16 | u64::from(high_port);
+        let kind = u64::from(protocol) << 8 | u64::from(version);
+        key.of([address(low), address(high)], ports << 16 | kind)
+    }
+
+    /// The key of a packet, and whether its source is the low end. `src` and `dst` are address and
+    /// port; 0 where the protocol has no ports.
+    pub(super) fn of(
+        version: u8,
+        protocol: u8,
+        src: (u128, u16),
+        dst: (u128, u16),
+    ) -> (Self, bool) {
+        let from_low = src <= dst;
+        let (low, high) = if from_low { (src, dst) } else { (dst, src) };
+        let halves = |address: u128| [(address >> 64) as u64, address as u64];
+        let (low, low_port, high, high_port) = (halves(low.0), low.1, halves(high.0), high.1);
+        (Self { low, high, low_port, high_port, protocol, version }, from_low)
+    }
+
+    /// The version and the address of who opened the connection.
+    fn source(&self, opened_by_low: bool) -> (u8, u128) {
+        let [upper, lower] = if opened_by_low { self.low } else { self.high };
+        (self.version, u128::from(upper) << 64 | u128::from(lower))
+    }
+
+    /// The key of an ICMP echo, and whether who asks is the low end: two ends that ask each other by the
+    /// same identifier have two connections.
+    pub(super) fn of_echo(
+        version: u8,
+        protocol: u8,
+        asks: u128,
+        answers: u128,
+        ident: u16,
+    ) -> (Self, bool) {
+        let (key, asks_low) = Self::of(version, protocol, (asks, ident), (answers, ident));
+        (Self { high_port: asks_low.into(), ..key }, asks_low)
+    }
+}
+
+/// How far a connection is; each belongs to a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Tcp(TcpState),
+    /// UDP of one side only.
+    Udp,
+    /// UDP of both sides.
+    UdpStream,
+    Icmp,
+    /// Another protocol, of one side only.
+    Other,
+    /// And of both sides.
+    OtherStream,
+}
+
+/// What a connection is worth, and how long it lasts: each has a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    HalfOpen,
+    Established,
+    Finishing,
+    Closed,
+    Udp,
+    UdpStream,
+    Icmp,
+    Other,
+    OtherStream,
+}
+
+/// How many kinds there are.
+const KINDS: usize = 9;
+
+/// How many different timeouts there are.
+pub(super) const TIMEOUTS: usize = 8;
+
+impl Kind {
+    /// Those that give way to a new connection, with what is counted then. Linux, too, lets go of what isn't
+    /// "assured" first, which an ICMP echo never is.
+    const YIELDING: [(Self, &'static str); 6] = [
+        (Self::Closed, "evicted_closed"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::Udp, "evicted_udp"),
+        (Self::Icmp, "evicted_icmp"),
+        (Self::Other, "evicted_other"),
+        (Self::Finishing, "evicted_finishing"),
+    ];
+
+    /// The place of its timeout.
+    const fn timeout(self) -> usize {
+        match self {
+            Self::HalfOpen => 0,
+            Self::Established => 1,
+            Self::Finishing => 2,
+            Self::Closed => 3,
+            Self::Udp => 4,
+            Self::UdpStream => 5,
+            Self::Icmp => 6,
+            Self::Other | Self::OtherStream => 7,
+        }
+    }
+}
+
+impl Progress {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => Kind::HalfOpen,
+            Self::Tcp(TcpState::Established) => Kind::Established,
+            Self::Tcp(TcpState::Finishing { .. }) => Kind::Finishing,
+            Self::Tcp(TcpState::Closed) => Kind::Closed,
+            Self::Udp => Kind::Udp,
+            Self::UdpStream => Kind::UdpStream,
+            Self::Icmp => Kind::Icmp,
+            Self::Other => Kind::Other,
+            Self::OtherStream => Kind::OtherStream,
+        }
+    }
+}
+
+/// A connection, in a cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Entry {
+    key: FlowKey,
+    /// Expired from here on.
+    deadline: Instant,
+    /// Whether the low end opened it.
+    opened_by_low: bool,
+    progress: Progress,
+    /// The next of its hash chain, or of the free ones.
+    next: u32,
+    older: u32,
+    newer: u32,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// The connections of one shard.
+pub(super) struct Connections {
+    entries: Vec<Entry>,
+    capacity: usize,
+    buckets: Vec<u32>,
+    free: u32,
+    /// By [`Kind`].
+    queues: [Queue; KINDS],
+    timeouts: [Duration; TIMEOUTS],
+    /// No connection expires before this.
+    due: Instant,
+    sources: Option<Sources>,
+    hash_key: HashKey,
+    count: Counts,
+}
+
+/// Entries of one kind, from the one unused for longest.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    oldest: u32,
+    newest: u32,
+    len: u32,
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) current: u64,
+    pub(super) created: u64,
+    pub(super) expired: u64,
+    pub(super) refused: u64,
+    /// In the order of [`Kind::YIELDING`].
+    evicted: [u64; Kind::YIELDING.len()],
+}
+
+impl Counts {
+    /// How many connections gave way, by name.
+    pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
+    }
+}
+
+/// Why a connection was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// All places are taken by connections that don't give way.
+    TableFull,
+    /// Its source has as many as it may.
+    PerSource,
+}
+
+/// A connection that was found; good until the table changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    entry: u32,
+    pub(super) progress: Progress,
+    pub(super) opened_by_low: bool,
+}
+
+impl Connections {
+    /// Room for `capacity` connections, all of it taken now. A source may have `per_source` of them; 0: any number.
+    pub(super) fn new(capacity: usize, per_source: u32, timeouts: [Duration; TIMEOUTS]) -> Self {
+        Self {
+            entries: Vec::with_capacity(capacity),
+            capacity,
+            buckets: vec![NONE; capacity.next_power_of_two()],
+            free: NONE,
+            queues: [Queue { oldest: NONE, newest: NONE, len: 0 }; KINDS],
+            timeouts,
+            due: Instant::MAX,
+            sources: Sources::new(capacity, per_source),
+            hash_key: HashKey::new(),
+            count: Counts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.count
+    }
+
+    /// Asks for what a look-up will read first.
+    pub(super) fn fetch(&self, key: &FlowKey) {
+        prefetch(&self.buckets[self.bucket(key)]);
+    }
+
+    /// Asks for the connection that is named there, once that is at hand. It is probably the one.
+    pub(super) fn fetch_next(&self, key: &FlowKey) {
+        let first = self.buckets[self.bucket(key)];
+        self.entries.get(first as usize).into_iter().for_each(prefetch);
+    }
+
+    /// The connection with this key, unless it has expired.
+    pub(super) fn find(&mut self, key: &FlowKey, now: Instant) -> Option<Found> {
+        let mut at = self.buckets[self.bucket(key)];
+        while at != NONE {
+            let entry = &self.entries[at as usize];
+            if entry.key == *key {
+                if entry.deadline <= now {
+                    self.expire(at);
+                    return None;
+                }
+                let (progress, opened_by_low) = (entry.progress, entry.opened_by_low);
+                return Some(Found { entry: at, progress, opened_by_low });
+            }
+            at = entry.next;
+        }
+        None
+    }
+
+    /// Adds a connection, which must not be there.
+    pub(super) fn insert(
+        &mut self,
+        key: FlowKey,
+        opened_by_low: bool,
+        progress: Progress,
+        now: Instant,
+    ) -> Result<(), NoPlace> {
+        let at = self.admit(&key, opened_by_low, now);
+        let at = at.inspect_err(|_| self.count.refused += 1)?;
+        let bucket = self.bucket(&key);
+        let next = core::mem::replace(&mut self.buckets[bucket], at);
+        let deadline = self.deadline(progress, now);
+        let (older, newer) = (NONE, NONE);
+        let entry = Entry { key, deadline, opened_by_low, progress, next, older, newer };
+        match self.entries.get_mut(at as usize) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+        self.enqueue(at);
+        if let Some(sources) = &mut self.sources {
+            let (version, address) = key.source(opened_by_low);
+            sources.add(version, address);
+        }
+        self.count.current += 1;
+        self.count.created += 1;
+        Ok(())
+    }
+
+    /// Notes that a connection was used, and how far it is now.
+    pub(super) fn touch(&mut self, found: Found, progress: Progress, now: Instant) {
+        let deadline = self.deadline(progress, now);
+        let entry = &mut self.entries[found.entry as usize];
+        if entry.deadline == deadline && entry.progress.kind() == progress.kind() {
+            entry.progress = progress;
+            return;
+        }
+        self.unqueue(found.entry);
+        let entry = &mut self.entries[found.entry as usize];
+        (entry.progress, entry.deadline) = (progress, deadline);
+        self.enqueue(found.entry);
+    }
+
+    /// When a connection that was used now expires.
+    fn deadline(&self, progress: Progress, now: Instant) -> Instant {
+        const SECOND: u64 = 1_000_000_000;
+        let used = Instant::from_secs(now.as_nanos() / SECOND + 1);
+        used.after(self.timeouts[progress.kind().timeout()])
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove(&mut self, found: Found) {
+        self.forget(found.entry);
+    }
+
+    /// Reclaims up to `most` connections that have expired.
+    pub(super) fn reclaim(&mut self, most: usize, now: Instant) {
+        for _ in 0..most {
+            let Some(at) = self.any_expired(now) else { return };
+            self.expire(at);
+        }
+    }
+
+    /// The number of a free entry for a connection, where it may have one; it may be one behind the last.
+    fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<u32, NoPlace> {
+        if self.sources.is_some() {
+            let (version, address) = key.source(opened_by_low);
+            let is_full =
+                |own: &Self| own.sources.as_ref().is_some_and(|s| s.is_full(version, address));
+            if is_full(self) {
+                self.reclaim(usize::MAX, now);
+            }
+            if is_full(self) {
+                return Err(NoPlace::PerSource);
+            }
+        }
+        if self.count.current as usize == self.capacity {
+            match self.any_expired(now) {
+                Some(at) => self.expire(at),
+                None => self.evict().ok_or(NoPlace::TableFull)?,
+            }
+        }
+        if self.free == NONE {
+            return Ok(self.entries.len() as u32);
+        }
+        let at = self.free;
+        self.free = self.entries[at as usize].next;
+        Ok(at)
+    }
+
+    /// Lets the connection go that gives way, where one does.
+    fn evict(&mut self) -> Option<()> {
+        let len = |kind: Kind| self.queues[kind as usize].len;
+        let kinds = Kind::YIELDING.iter().enumerate();
+        let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
+        self.forget(self.queues[Kind::YIELDING[place].0 as usize].oldest);
+        self.count.evicted[place] += 1;
+        Some(())
+    }
+
+    #[inline]
+    fn any_expired(&mut self, now: Instant) -> Option<u32> {
+        if now < self.due { None } else { self.first_expired(now) }
+    }
+
+    fn first_expired(&mut self, now: Instant) -> Option<u32> {
+        self.due = Instant::MAX;
+        for queue in &self.queues {
+            let Some(entry) = self.entries.get(queue.oldest as usize) else { continue };
+            self.due = self.due.min(entry.deadline);
+            if entry.deadline <= now {
+                return Some(queue.oldest);
+            }
+        }
+        None
+    }
+
+    fn expire(&mut self, at: u32) {
+        self.forget(at);
+        self.count.expired += 1;
+    }
+
+    fn forget(&mut self, at: u32) {
+        self.unqueue(at);
+        self.unchain(at);
+        if let Some(sources) = &mut self.sources {
+            let Entry { key, opened_by_low, .. } = &self.entries[at as usize];
+            let (version, address) = key.source(*opened_by_low);
+            sources.remove(version, address);
+        }
+        self.entries[at as usize].next = core::mem::replace(&mut self.free, at);
+        self.count.current -= 1;
+    }
+
+    fn bucket(&self, key: &FlowKey) -> usize {
+        key.hash(self.hash_key) as usize & (self.buckets.len() - 1)
+    }
+
+    fn unchain(&mut self, at: u32) {
+        let Entry { key, next, .. } = self.entries[at as usize];
+        let bucket = self.bucket(&key);
+        if self.buckets[bucket] == at {
+            self.buckets[bucket] = next;
+            return;
+        }
+        let mut before = self.buckets[bucket];
+        while let Some(entry) = self.entries.get_mut(before as usize) {
+            if entry.next == at {
+                entry.next = next;
+                return;
+            }
+            before = entry.next;
+        }
+    }
+
+    fn enqueue(&mut self, at: u32) {
+        let Entry { progress, deadline, .. } = self.entries[at as usize];
+        let queue = &mut self.queues[progress.kind() as usize];
+        let older = core::mem::replace(&mut queue.newest, at);
+        queue.len += 1;
+        self.due = self.due.min(deadline);
+        if older == NONE {
+            queue.oldest = at;
+        } else {
+            self.entries[older as usize].newer = at;
+        }
+        let entry = &mut self.entries[at as usize];
+        (entry.older, entry.newer) = (older, NONE);
+    }
+
+    fn unqueue(&mut self, at: u32) {
+        let Entry { older, newer, progress, .. } = self.entries[at as usize];
+        let queue = &mut self.queues[progress.kind() as usize];
+        queue.len -= 1;
+        match self.entries.get_mut(older as usize) {
+            Some(entry) => entry.newer = newer,
+            None => queue.oldest = newer,
+        }
+        match self.entries.get_mut(newer as usize) {
+            Some(entry) => entry.older = older,
+            None => queue.newest = older,
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Firewall: accepts or drops packets by rules, statelessly or with connections.
+#![doc = ""]
+#![doc = include_str!("manual.txt")]
+#![forbid(unsafe_code)]
+
+mod connections;
+mod kernels;
+mod rule_set;
+mod rule_source;
+mod tcp_state;
+#[cfg(test)]
+mod tests;
+mod tracker;
+
+use core::any::Any;
+use core::time::Duration;
+use std::sync::Arc;
+
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Packet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
+};
+
+use self::connections::{Connections, TIMEOUTS};
+use self::tracker::{Standing, Tracker};
+use warpline_nf::{Definition, Function, Kernels, Key, Resources, Section, State, TableSize};
+use warpline_rule_files::Action;
+
+pub use self::rule_set::{Decision, Policy, RuleSet};
+
+/// The manual.
+pub const MANUAL: &str = include_str!("manual.txt");
+
+/// The function `firewall`.
+pub const DEFINITION: Definition = Definition {
+    name: "firewall",
+    summary: "accepts or drops packets by rules, first match, with or without connections",
+    manual: MANUAL,
+    has_kernels: true,
+    keys: KEYS,
+    drops: &[
+        "rule",
+        "default",
+        "non-ip",
+        "fragment",
+        "snapped",
+        "invalid",
+        "table-full",
+        "per-source",
+    ],
+    access: TRACKED,
+    build: |section, resources| Some(Box::new(Firewall::build(section, resources)?)),
+};
+
+const RULE: Reason = Reason(0);
+const DEFAULT: Reason = Reason(1);
+const NON_IP: Reason = Reason(2);
+const FRAGMENT: Reason = Reason(3);
+const SNAPPED: Reason = Reason(4);
+const INVALID: Reason = Reason(5);
+const TABLE_FULL: Reason = Reason(6);
+const PER_SOURCE: Reason = Reason(7);
+
+/// What the rules ask of a packet.
+const READS: FieldSet = FieldSet::of(&[
+    Field::L3Offset,
+    Field::L4Offset,
+    Field::Kind,
+    Field::Len,
+    Field::Verdict,
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::TcpFlags,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IpFragment,
+    Field::IpOptions,
+]);
+const STATELESS: Access =
+    Access::run_only(ReadWrite::new(READS, FieldSet::EMPTY.with(Field::Verdict)));
+/// Fields that give a later fragment's offset. Only `run` reads them.
+const PLACED: FieldSet = FieldSet::of(&[Field::IpFragment, Field::IpOptions]);
+/// Tracking reads the identifier of an echo and the packet that an error quotes.
+const TRACKED: Access = Access {
+    before: ReadWrite::new(
+        READS
+            .without(PLACED)
+            .with(Field::Timestamp)
+            .with(Field::PayloadOffset)
+            .with(Field::IcmpIdent)
+            .with(Field::Payload),
+        FieldSet::EMPTY,
+    ),
+    ..STATELESS
+};
+
+struct Firewall {
+    rules: Arc<RuleSet>,
+    tracking: Option<Tracking>,
+    access: Access,
+}
+
+/// What tracking needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tracking {
+    word: ScratchWord,
+    connections: usize,
+    /// Connections that one source may have in a shard; 0: any number.
+    per_source: u32,
+    timeouts: [Duration; TIMEOUTS],
+    loose: bool,
+}
+
+impl Function for Firewall {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        match &self.tracking {
+            None => self.judge(batch, |_| Standing::New),
+            Some(Tracking { word, .. }) => {
+                self.judge(batch, |packet| Standing::from_word(packet.scratch(*word)));
+            }
+        }
+    }
+
+    /// Without extension headers: packets that hang on them are left to the CPU.
+    fn kernel_access(&self) -> ReadWrite {
+        let ReadWrite { reads, writes } = self.access.run;
+        ReadWrite::new(reads & !FieldSet::of(&[Field::IpOptions]), writes)
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self).declaring(self.kernel_access()))
+    }
+
+    fn state_key(&self) -> StateKey {
+        if self.tracking.is_some() { StateKey::AddressPair } else { StateKey::None }
+    }
+
+    fn state(&self, shard: Shard) -> State {
+        let Some(tracking) = &self.tracking else { return State::NONE };
+        let Tracking { per_source, timeouts, .. } = *tracking;
+        let connections = Connections::new(shard.share(tracking.connections), per_source, timeouts);
+        let rules = Arc::clone(&self.rules);
+        State::before(Tracker::new(rules, connections, tracking.word, tracking.loose))
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        let tracking = self.tracking.iter();
+        tracking.map(|own| TableSize::divided("connections", own.connections)).collect()
+    }
+
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        match (old as &dyn Any).downcast_ref::<Self>() {
+            Some(old) if old.tracking == self.tracking => Ok(()),
+            Some(_) => {
+                Err("its tracking of connections can't be changed while packets flow".into())
+            }
+            None => Err("it takes the place of another function".into()),
+        }
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.tracking.map(|_| Duration::from_secs(1))
+    }
+}
+
+/// Drops or rejects a packet that isn't to go on.
+#[inline]
+fn settle(batch: &mut Batch, index: usize, decision: Decision, standing: Standing) {
+    let mut packet = batch.packet_mut(index);
+    packet.drop(match (decision, standing) {
+        (Decision::Malformed, _) => {
+            packet.reject_malformed();
+            return;
+        }
+        (_, Standing::Invalid) => INVALID,
+        (_, Standing::TableFull) => TABLE_FULL,
+        (_, Standing::PerSource) => PER_SOURCE,
+        (Decision::NonIp, _) => NON_IP,
+        (Decision::Fragment, _) => FRAGMENT,
+        (Decision::Snapped, _) => SNAPPED,
+        (Decision::Rule, _) => RULE,
+        (Decision::Default | Decision::Accept, _) => DEFAULT,
+    });
+}
+
+impl Firewall {
+    #[inline(always)]
+    fn judge(&self, batch: &mut Batch, standing: impl Fn(&Packet<'_>) -> Standing) {
+        for index in 0..batch.len() {
+            if !batch.is_forward(index) {
+                continue;
+            }
+            let packet = batch.packet(index);
+            let standing = standing(&packet);
+            let decision = self.rules.decide(&packet, standing == Standing::Established);
+            let refused = !matches!(standing, Standing::New | Standing::Established);
+            if decision != Decision::Accept || refused {
+                settle(batch, index, decision, standing);
+            }
+        }
+    }
+
+    fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Self> {
+        let established = section.boolean("established", false);
+        let policy = policy(section, established);
+        let tracking = established.then(|| tracking(section, resources));
+        if !established {
+            refuse_without_tracking(section);
+        }
+        let rules = Arc::new(rule_source::read(section, resources, policy)?);
+        let tracking = match tracking {
+            Some(tracking) => Some(tracking?),
+            None => None,
+        };
+        let access = tracking.map_or(STATELESS, |tracking| with_word(tracking.word));
+        Some(Self { rules, tracking, access })
+    }
+}
+
+fn with_word(word: ScratchWord) -> Access {
+    let mut access = TRACKED;
+    access.before.writes = access.before.writes.with(word.field());
+    access.run.reads = access.run.reads.with(word.field());
+    access
+}
+
+const ACTIONS: &[(&str, Action)] = &[("drop", Action::Drop), ("accept", Action::Accept)];
+
+fn policy(section: &mut Section<'_>, tracked: bool) -> Policy {
+    Policy {
+        default: section.choice("default", ACTIONS, Action::Drop),
+        non_ip: section.choice("non_ip", ACTIONS, Action::Drop),
+        drop_fragments: section.choice("fragments", &[("rules", false), ("drop", true)], false),
+        tracked,
+    }
+}
+
+fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tracking> {
+    let connections = section.integer("connections", 64..=1 << 24, 262_144) as usize;
+    let per_source = section.integer("per_source_max", 0..=1 << 24, 0) as u32;
+    let loose = section.boolean("tcp_loose", false);
+    let timeouts = TIMEOUT_KEYS
+        .map(|(key, default)| Duration::from_secs(section.integer(key, 1..=31_536_000, default)));
+    let Some([word]) = resources.scratch() else {
+        section.mistake("established", "the chain has no scratch word left for tracking");
+        return None;
+    };
+    Some(Tracking { word, connections, per_source, timeouts, loose })
+}
+
+/// In the order of [`connections::Kind`]'s timeouts.
+const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
+    ("tcp_syn_s", 60),
+    ("tcp_established_s", 7440),
+    ("tcp_fin_s", 120),
+    ("tcp_close_s", 10),
+    ("udp_s", 30),
+    ("udp_stream_s", 180),
+    ("icmp_s", 30),
+    ("other_s", 600),
+];
+
+/// Keys of tracking that would do nothing.
+fn refuse_without_tracking(section: &mut Section<'_>) {
+    let keys = TIMEOUT_KEYS.iter().map(|&(key, _)| key).chain([
+        "connections",
+        "per_source_max",
+        "tcp_loose",
+    ]);
+    for key in keys {
+        if section.has(key) {
+            section.mistake(key, format!("`{key}` takes established = true"));
+        }
+    }
+}
+
+const KEYS: &[Key] = &[
+    key("rules", "a file", "required", "the rules: lines, ClassBench, iptables-save, nft"),
+    key("rules_v6", "a file", "none", "the rules of ip6tables-save"),
+    key("format", "auto | lines | classbench | iptables | nft", "auto", "the form of the rules"),
+    key("chain", "a chain", "the one that forwards", "where packets enter, with iptables or nft"),
+    key("classbench_action", "accept | drop", "accept", "what ClassBench filters do"),
+    key("unsupported", "error | skip", "error", "rules that ask for what there isn't"),
+    key("default", "drop | accept", "drop", "packets that no rule matches"),
+    key("non_ip", "drop | accept", "drop", "packets that are not IP, ARP among them"),
+    key("fragments", "rules | drop", "rules", "later fragments"),
+    key("established", "true | false", "false", "tracks connections and accepts their packets"),
+    key("connections", "64 to 16777216", "262144", "connections tracked at once"),
+    key(
+        "per_source_max",
+        "0 to 16777216",
+        "0",
+        "connections of one source in a shard; 0: no bound",
+    ),
+    key("tcp_loose", "true | false", "false", "takes connections up without their handshake"),
+    key("tcp_syn_s", SECONDS, "60", "timeout before the handshake is over"),
+    key("tcp_established_s", SECONDS, "7440", "timeout of established TCP"),
+    key("tcp_fin_s", SECONDS, "120", "timeout when one side has finished"),
+    key("tcp_close_s", SECONDS, "10", "timeout when both have, or after a reset"),
+    key("udp_s", SECONDS, "30", "timeout of UDP without an answer"),
+    key("udp_stream_s", SECONDS, "180", "timeout of UDP with an answer"),
+    key("icmp_s", SECONDS, "30", "timeout of ICMP echoes"),
+    key("other_s", SECONDS, "600", "timeout of other protocols"),
+];
+
+const SECONDS: &str = "1 to 31536000";
+
+const fn key(
+    name: &'static str,
+    allowed: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { name, allowed, default, help }
+}

@@ -1,0 +1,349 @@
+//! What the manual says, the slow way: a linear search over the rules, and tracking in one map.
+
+use core::net::IpAddr;
+use std::collections::HashMap;
+
+use warpline_packet::Prefix;
+
+use super::traffic::{Sent, Shape};
+use warpline_rule_files::{Action, Rule, Side};
+
+/// How packets leave a firewall with these rules that drops by default and what is not IP.
+pub(super) fn decide(rules: &[Rule], sent: &Sent, established: bool) -> &'static str {
+    match sent.shape {
+        Shape::Arp => return "non-ip",
+        Shape::Malformed if sent.has_known_transport() => return "malformed",
+        Shape::Snapped if sent.has_known_transport() => return "snapped",
+        Shape::LaterFragment(1 | 2) if sent.protocol == 6 => return "fragment",
+        _ => {}
+    }
+    match rules.iter().find(|rule| matches(rule, sent, established)) {
+        Some(rule) if rule.action == Action::Accept => "accept",
+        Some(_) => "rule",
+        None => "default",
+    }
+}
+
+fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
+    let hidden = matches!(sent.shape, Shape::LaterFragment(_));
+    // What can't be seen of a later fragment: a drop matches, an accept doesn't.
+    let hidden_matches = rule.action == Action::Drop;
+    let other_icmp = if sent.version == 4 { 58 } else { 1 };
+    let protocol = rule.protocols.is_empty()
+        || (rule.protocols.contains(&sent.protocol) && sent.protocol != other_icmp);
+    let message = rule.message.as_ref().is_none_or(|message| {
+        if hidden {
+            return hidden_matches;
+        }
+        let code = message.codes.is_empty() || message.codes.iter().any(|r| r.contains(&sent.code));
+        message.types.iter().any(|r| r.contains(&sent.message_type)) && code
+    });
+    let flags = rule.flags.is_none_or(|flags| {
+        if hidden { hidden_matches } else { sent.flags & flags.mask == flags.value }
+    });
+    let port = |side: &Side, port: u16| {
+        side.ports.is_empty()
+            || matches!(sent.protocol, 6 | 17)
+                && if hidden {
+                    hidden_matches
+                } else {
+                    side.ports.iter().any(|r| r.contains(&port))
+                }
+    };
+    (!rule.established || established)
+        && protocol
+        && message
+        && flags
+        && inside(&rule.src, sent.version, sent.src)
+        && inside(&rule.dst, sent.version, sent.dst)
+        && port(&rule.src, sent.src_port)
+        && port(&rule.dst, sent.dst_port)
+}
+
+fn inside(side: &Side, version: u8, address: u128) -> bool {
+    let contains = |prefix: &Prefix| {
+        let (own, bits, of) = match prefix.address() {
+            IpAddr::V4(a) => (u128::from(a.to_bits()), 32, 4),
+            IpAddr::V6(a) => (a.to_bits(), 128, 6),
+        };
+        (0..u32::from(prefix.len())).all(|i| (own ^ address) >> (bits - 1 - i) & 1 == 0)
+            && of == version
+    };
+    side.prefixes.is_empty() || side.prefixes.iter().any(contains)
+}
+
+/// A connection, by protocol and ends.
+type Name = (u8, u8, (u128, u16), (u128, u16));
+
+#[derive(Clone, Debug)]
+struct Tracked {
+    opener: (u128, u16),
+    state: &'static str,
+    last: u64,
+    shard: usize,
+    finished: Option<(u128, u16)>,
+    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    noted: u64,
+}
+
+/// Kinds that give way in a full table, in the order in which they are told, with what is counted.
+const YIELDING: [(&str, &str); 6] = [
+    ("closed", "evicted_closed"),
+    ("half-open", "evicted_half_open"),
+    ("udp", "evicted_udp"),
+    ("icmp", "evicted_icmp"),
+    ("other", "evicted_other"),
+    ("fin", "evicted_finishing"),
+];
+
+fn kind_of(state: &'static str) -> &'static str {
+    if matches!(state, "syn" | "syn-ack") { "half-open" } else { state }
+}
+
+/// The end of the second in which it was last used.
+fn used(last: u64) -> u64 {
+    (last / SECOND + 1) * SECOND
+}
+
+/// Tracking with one map for all.
+pub(super) struct Model<'a> {
+    pub(super) rules: &'a [Rule],
+    pub(super) loose: bool,
+    /// Places of each shard.
+    pub(super) places: fn(usize) -> usize,
+    /// Connections that a source may have in a shard.
+    pub(super) per_source: usize,
+    /// How many gave way, by what is counted.
+    pub(super) evicted: HashMap<&'static str, u64>,
+    tracked: HashMap<Name, Tracked>,
+    events: u64,
+}
+
+fn timeout(state: &str) -> u64 {
+    match state {
+        "syn" | "syn-ack" => 60,
+        "established" => 7440,
+        "fin" => 120,
+        "closed" => 10,
+        "udp" | "icmp" => 30,
+        "udp-stream" => 180,
+        _ => 600,
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl<'a> Model<'a> {
+    pub(super) fn new(rules: &'a [Rule], loose: bool, places: fn(usize) -> usize) -> Self {
+        let (tracked, evicted) = (HashMap::new(), HashMap::new());
+        Self { rules, loose, places, per_source: usize::MAX, evicted, tracked, events: 0 }
+    }
+
+    /// How a packet leaves; `about` is the packet that an ICMP error quotes.
+    pub(super) fn send(
+        &mut self,
+        sent: &Sent,
+        about: Option<&Sent>,
+        shard: usize,
+        now: u64,
+    ) -> &'static str {
+        let alone = decide(self.rules, sent, false);
+        let fragment = matches!(sent.shape, Shape::LaterFragment(_));
+        if fragment || matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
+            return alone;
+        }
+        self.tracked.retain(|_, t| now < used(t.last) + timeout(t.state) * SECOND);
+        let icmp = sent.protocol == if sent.version == 4 { 1 } else { 58 };
+        if sent.protocol == 6 {
+            self.tcp(sent, alone, shard, now)
+        } else if icmp {
+            self.icmp(sent, about, alone, shard, now)
+        } else {
+            self.simple(sent, alone, shard, now)
+        }
+    }
+
+    fn name(sent: &Sent) -> (Name, (u128, u16)) {
+        let (mut a, mut b) = match sent.protocol {
+            6 | 17 => ((sent.src, sent.src_port), (sent.dst, sent.dst_port)),
+            1 | 58 if sent.has_known_transport() => {
+                ((sent.src, sent.ident), (sent.dst, sent.ident))
+            }
+            _ => ((sent.src, 0), (sent.dst, 0)),
+        };
+        let src = a;
+        // Of an echo, who asks is first; who is asked may ask too, by the same identifier.
+        let echo = matches!(sent.protocol, 1 | 58) && sent.has_known_transport();
+        if if echo { matches!(sent.message_type, 0 | 129) } else { a > b } {
+            (a, b) = (b, a);
+        }
+        ((sent.version, sent.protocol, a, b), src)
+    }
+
+    /// What becomes of a packet of a connection.
+    fn of_connection(&self, sent: &Sent) -> &'static str {
+        let listed = self.rules.iter().any(|rule| rule.established);
+        if listed { decide(self.rules, sent, true) } else { "accept" }
+    }
+
+    fn open(
+        &mut self,
+        sent: &Sent,
+        state: &'static str,
+        answered: bool,
+        alone: &'static str,
+        at: (usize, u64),
+    ) -> &'static str {
+        if alone != "accept" {
+            return alone;
+        }
+        let (shard, last) = at;
+        let (name, src) = Self::name(sent);
+        let opener = if answered { if name.2 == src { name.3 } else { name.2 } } else { src };
+        let of_source = |(name, own): &(&Name, &Tracked)| {
+            (name.0, own.opener.0, own.shard) == (sent.version, opener.0, shard)
+        };
+        if self.tracked.iter().filter(of_source).count() >= self.per_source {
+            return "per-source";
+        }
+        let taken = self.tracked.values().filter(|t| t.shard == shard).count();
+        if taken >= (self.places)(shard) && !self.make_room(shard) {
+            return "table-full";
+        }
+        let finished = (state == "fin").then_some(opener);
+        let new = Tracked { opener, state, last, shard, finished, noted: 0 };
+        self.note(name, new, true);
+        alone
+    }
+
+    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    fn make_room(&mut self, shard: usize) -> bool {
+        let of = |kind: &str| {
+            let own = self.tracked.iter().filter(|(_, t)| t.shard == shard);
+            own.filter(|(_, t)| kind_of(t.state) == kind).collect::<Vec<_>>()
+        };
+        let most = YIELDING.iter().map(|(kind, _)| of(kind).len()).max().unwrap_or(0);
+        let Some((kind, told)) =
+            YIELDING.iter().find(|(kind, _)| of(kind).len() == most && most > 0)
+        else {
+            return false;
+        };
+        let first = of(kind).into_iter().min_by_key(|(_, t)| t.noted).map(|(name, _)| *name);
+        self.tracked.remove(&first.unwrap());
+        *self.evicted.entry(*told).or_insert(0) += 1;
+        true
+    }
+
+    /// What is remembered of a connection from now on.
+    fn note(&mut self, name: Name, mut next: Tracked, is_new: bool) {
+        let old = self.tracked.get(&name).filter(|_| !is_new);
+        let same = |old: &&Tracked| {
+            used(old.last) == used(next.last) && kind_of(old.state) == kind_of(next.state)
+        };
+        self.events += 1;
+        next.noted = old.filter(same).map_or(self.events, |old| old.noted);
+        self.tracked.insert(name, next);
+    }
+
+    fn tcp(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
+        let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|bit| sent.flags & bit != 0);
+        if syn && (fin || rst) || !(syn || fin || rst || ack) {
+            return "invalid";
+        }
+        let (name, src) = Self::name(sent);
+        let opens = syn && !ack;
+        let Some(found) = self.tracked.get(&name).cloned() else {
+            return match (opens, self.loose && !rst) {
+                (true, _) => self.open(sent, "syn", false, alone, (shard, now)),
+                (_, true) if syn => self.open(sent, "syn-ack", true, alone, (shard, now)),
+                (_, true) if fin => self.open(sent, "fin", false, alone, (shard, now)),
+                (_, true) => self.open(sent, "established", false, alone, (shard, now)),
+                _ => "invalid",
+            };
+        };
+        if found.state == "closed" && opens {
+            if alone == "accept" {
+                self.tracked.remove(&name);
+            }
+            return self.open(sent, "syn", false, alone, (shard, now));
+        }
+        let of_opener = found.opener == src;
+        let mut next = found.clone();
+        next.last = now;
+        if rst || found.state == "closed" {
+            next.state = "closed";
+            if found.state == "closed" {
+                next.last = found.last;
+            }
+        } else if found.state == "syn" && !of_opener && syn {
+            next.state = "syn-ack";
+        } else if found.state == "syn" && !(of_opener && opens) && !self.loose {
+            return "invalid";
+        } else if found.state == "fin" {
+            if fin && found.finished != Some(src) {
+                next.state = "closed";
+            }
+        } else if fin {
+            (next.state, next.finished) = ("fin", Some(src));
+        } else if !syn && (found.state == "syn" || found.state == "syn-ack" && of_opener) {
+            next.state = "established";
+        }
+        let verdict = self.of_connection(sent);
+        if verdict == "accept" {
+            self.note(name, next, false);
+        }
+        verdict
+    }
+
+    fn icmp(
+        &mut self,
+        sent: &Sent,
+        about: Option<&Sent>,
+        alone: &'static str,
+        shard: usize,
+        now: u64,
+    ) -> &'static str {
+        let (request, reply) = if sent.version == 4 { (8, 0) } else { (128, 129) };
+        if sent.message_type != request && sent.message_type != reply {
+            let quoted = about.filter(|about| sent.dst == about.src);
+            let known = quoted.is_some_and(|about| self.tracked.contains_key(&Self::name(about).0));
+            return if known { self.of_connection(sent) } else { alone };
+        }
+        match self.tracked.get(&Self::name(sent).0) {
+            Some(_) => self.use_again(sent, None, now),
+            None if sent.message_type == request => {
+                self.open(sent, "icmp", false, alone, (shard, now))
+            }
+            _ => alone,
+        }
+    }
+
+    fn simple(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
+        let (name, src) = Self::name(sent);
+        let udp = sent.protocol == 17;
+        match self.tracked.get(&name) {
+            Some(found) => {
+                let answer = found.opener != src;
+                let stream = if udp { "udp-stream" } else { "other-stream" };
+                self.use_again(sent, answer.then_some(stream), now)
+            }
+            None => {
+                let state = if udp { "udp" } else { "other" };
+                self.open(sent, state, false, alone, (shard, now))
+            }
+        }
+    }
+
+    fn use_again(&mut self, sent: &Sent, state: Option<&'static str>, now: u64) -> &'static str {
+        let verdict = self.of_connection(sent);
+        let name = Self::name(sent).0;
+        if verdict == "accept"
+            && let Some(mut found) = self.tracked.get(&name).cloned()
+        {
+            found.last = now;
+            found.state = state.unwrap_or(found.state);
+            self.note(name, found, false);
+        }
+        verdict
+    }
+}

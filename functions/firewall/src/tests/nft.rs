@@ -1,0 +1,378 @@
+//! Rules of `nft -j list ruleset`: as chains that packets walk through, and what is told of documents.
+
+use serde_json::{Value, json};
+
+use super::super::DEFINITION;
+use super::chain_model::{Maybe, ModelChains, ModelRule, Target};
+use super::iptables::{leaves, packet, packets_leave_as_a_walk_says};
+use super::traffic::Sent;
+use super::{Folder, firewall};
+use warpline_verify::try_build;
+
+fn chain_name(number: usize) -> String {
+    format!("chain-{number}")
+}
+
+fn chain(family: &str, name: &str, base: Option<&str>) -> Value {
+    let mut chain = json!({"family": family, "table": "fw", "name": name, "handle": 1});
+    if let Some(policy) = base {
+        chain["type"] = "filter".into();
+        chain["hook"] = "forward".into();
+        chain["prio"] = 0.into();
+        chain["policy"] = policy.into();
+    }
+    json!({ "chain": chain })
+}
+
+fn rule(family: &str, chain: &str, handle: usize, expr: &[Value]) -> Value {
+    let rule = json!({"family": family, "table": "fw", "chain": chain, "handle": handle,
+        "expr": expr});
+    json!({ "rule": rule })
+}
+
+fn document(objects: &[Value]) -> String {
+    json!({ "nftables": objects }).to_string()
+}
+
+fn matches(not: bool, left: Value, right: Value) -> Value {
+    json!({"match": {"op": if not { "!=" } else { "==" }, "left": left, "right": right}})
+}
+
+fn payload(protocol: &str, field: &str) -> Value {
+    json!({"payload": {"protocol": protocol, "field": field}})
+}
+
+/// Chains in a table of their family, or, every other time, in one of both.
+fn text(chains: &ModelChains) -> String {
+    let own = if chains.version == 4 { "ip" } else { "ip6" };
+    let family = if chains.chains.len().is_multiple_of(2) { own } else { "inet" };
+    let mut objects = vec![json!({"metainfo": {"version": "1.0.6"}})];
+    for number in 0..chains.chains.len() {
+        let policy = if chains.accepts { "accept" } else { "drop" };
+        let base = (number == 0).then_some(policy);
+        objects.push(chain(family, &chain_name(number), base));
+    }
+    let mut handle = 0;
+    for (number, rules) in chains.chains.iter().enumerate() {
+        for model in rules {
+            handle += 1;
+            for statements in statements(model, chains.version) {
+                objects.push(rule(family, &chain_name(number), handle, &statements));
+            }
+        }
+    }
+    document(&objects)
+}
+
+/// The statements of a rule; of two rules that no packet meets both of where one can't say it.
+fn statements(rule: &ModelRule, version: u8) -> Vec<Vec<Value>> {
+    let (ip, icmp) = if version == 4 { ("ip", "icmp") } else { ("ip6", "icmpv6") };
+    let mut all = vec![json!({"counter": {"packets": 0, "bytes": 0}})];
+    if let Some((not, number)) = rule.protocol {
+        let name = [(6, "tcp"), (17, "udp"), (1, "icmp"), (58, "ipv6-icmp")];
+        let name = name.iter().find(|(n, _)| *n == number).map(|(_, name)| json!(name));
+        let left = json!({"meta": {"key": "l4proto"}});
+        all.push(matches(not, left, name.unwrap_or(json!(number))));
+    }
+    for (field, prefix) in [("saddr", rule.src), ("daddr", rule.dst)] {
+        if let Some((not, prefix)) = prefix {
+            let prefix = json!({"addr": prefix.address().to_string(), "len": prefix.len()});
+            let prefix = json!({ "prefix": prefix });
+            let right = if not { prefix } else { json!({ "set": [prefix] }) };
+            all.push(matches(not, payload(ip, field), right));
+        }
+    }
+    let mut port = |field: &str, ports: Maybe<(u16, u16)>| {
+        if let Some((not, (first, last))) = ports {
+            let transport = if first.is_multiple_of(2) { "th" } else { protocol_name(rule) };
+            let range = if first == last { json!(first) } else { json!({"range": [first, last]}) };
+            all.push(matches(not, payload(transport, field), range));
+        }
+    };
+    port("sport", rule.src_port);
+    port("dport", rule.dst_port);
+    if let Some((not, (mask, set))) = rule.flags {
+        let names = |bits: u8| {
+            let all = ["fin", "syn", "rst", "psh", "ack", "urg"];
+            let set: Vec<&str> = (0..6).filter(|i| bits >> i & 1 == 1).map(|i| all[i]).collect();
+            if set.is_empty() { json!(0) } else { json!(set) }
+        };
+        let left = json!({"&": [payload("tcp", "flags"), names(mask)]});
+        all.push(matches(not, left, names(set)));
+    }
+    let of_type = |not, kind: u8| matches(not, payload(icmp, "type"), json!(kind));
+    let of_code = |not, code: u8| matches(not, payload(icmp, "code"), json!(code));
+    let messages = match rule.message {
+        None => vec![vec![]],
+        Some((not, (kind, None))) => vec![vec![of_type(not, kind)]],
+        Some((false, (kind, Some(code)))) => vec![vec![of_type(false, kind), of_code(false, code)]],
+        Some((true, (kind, Some(code)))) => {
+            vec![vec![of_type(true, kind)], vec![of_type(false, kind), of_code(true, code)]]
+        }
+    };
+    let target = match rule.target {
+        Target::Accept => json!({ "accept": null }),
+        Target::Drop => json!({"reject": {"type": "tcp reset"}}),
+        Target::Return => json!({ "return": null }),
+        Target::Jump(to) => json!({"jump": {"target": chain_name(to)}}),
+        Target::Goto(to) => json!({"goto": {"target": chain_name(to)}}),
+        Target::Nothing => json!({"log": {"prefix": "x"}}),
+    };
+    let whole = |messages: Vec<Value>| [all.clone(), messages, vec![target.clone()]].concat();
+    messages.into_iter().map(whole).collect()
+}
+
+fn protocol_name(rule: &ModelRule) -> &'static str {
+    if rule.protocol == Some((false, 6)) { "tcp" } else { "udp" }
+}
+
+#[test]
+fn chains_are_as_a_walk_through_them() {
+    packets_leave_as_a_walk_says(250, |chains| {
+        let text = text(chains);
+        let harness = firewall(&text, "");
+        (text, harness)
+    });
+}
+
+/// What is told of rules in the chain `forward` of an inet table that drops.
+fn mistakes(objects: &[Value], rules: &[Value], keys: &str) -> Vec<String> {
+    let mut all = vec![chain("inet", "forward", Some("drop")), chain("inet", "sub", None)];
+    all.extend_from_slice(objects);
+    for (handle, statements) in (7..).zip(rules) {
+        all.push(rule(
+            "inet",
+            "forward",
+            handle,
+            warpline_rule_files::nft_value::list(Some(statements)),
+        ));
+    }
+    mistakes_of(&document(&all), keys)
+}
+
+fn mistakes_of(text: &str, keys: &str) -> Vec<String> {
+    let folder = Folder::new().with("rules", text);
+    match try_build(&DEFINITION, &format!("rules = \"rules\"\n{keys}"), folder.path()) {
+        Ok(_) => Vec::new(),
+        Err(mistakes) => {
+            let line =
+                |d: &warpline_nf::Diagnostic| format!("{}:{} {}", d.line, d.column, d.message);
+            mistakes.iter().map(line).collect()
+        }
+    }
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place() {
+    let accept = json!({ "accept": null });
+    let dport = |right: Value| matches(false, payload("tcp", "dport"), right);
+    let rules = [
+        json!([dport(json!(70000)), accept]),
+        json!([matches(false, payload("ip", "saddr"), json!("2001:db8::1")), accept]),
+        json!([dport(json!("@none")), accept]),
+        json!([{"jump": {"target": "nowhere"}}]),
+        json!([{"teleport": null}]),
+        json!([matches(false, json!({"ct": {"key": "state"}}), json!("new")), accept]),
+        json!([matches(false, json!({"meta": {"key": "iifname"}}), json!("eth0")),
+            {"jump": {"target": "sub"}}]),
+        json!([{"xt": null}]),
+        json!([dport(json!({"range": [9, 8]})), accept]),
+        json!([matches(false, payload("th", "dport"), json!(53)), {"drop": null}]),
+        json!([{"queue": {"num": 1}}]),
+    ];
+    let told = mistakes(&[], &rules, "");
+    let expected = [
+        "handle 7, statement 1: a number that is not a port",
+        "handle 8, statement 1: not an IPv4 address",
+        "handle 9, statement 1: no set `none`",
+        "handle 10: no chain `nowhere` to go to",
+        "handle 11, statement 1: not supported: teleport",
+        "handle 12, statement 1: `ct state` takes established = true",
+        "handle 13, statement 1: not supported: meta iifname, in a rule that leads elsewhere",
+        "handle 14, statement 1: not supported: a target of iptables",
+        "handle 15, statement 1: a range that ends before it begins",
+        "handle 17, statement 1: not supported: queue",
+        "handle 16, statement 1: not supported: ports of other protocols than TCP and UDP",
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    for (told, expected) in told.iter().zip(expected) {
+        assert!(told.contains(expected), "{told}: {expected}");
+        assert!(told.starts_with("0:0 `inet fw forward` rule "), "{told}");
+    }
+    assert_eq!(mistakes_of("{\"nftables\": [\n{\"a\": }]}", ""), ["2:7 expected value"]);
+    assert_eq!(mistakes_of("{\"nftables\": [", "")[0], "1:14 EOF while parsing a list");
+    let deep = format!("{{\"nftables\":{}", "[".repeat(100_000));
+    assert!(mistakes_of(&deep, "")[0].contains("recursion limit"));
+    assert!(mistakes_of("{}", "")[0].contains("has no list `nftables`"));
+    assert!(mistakes_of("{\"nftables\": []}", "")[0].contains("has no base chain"));
+    let other = [chain("ip", "forward", Some("accept"))];
+    assert!(mistakes(&other, &[], "")[0].contains("two base chains for IPv4"));
+    let jump = |to: &str| json!([{"jump": {"target": to}}]);
+    let cycle = [rule("inet", "sub", 9, &[json!({"jump": {"target": "sub"}})])];
+    assert!(mistakes(&cycle, &[jump("sub")], "")[0].contains("leads to itself"));
+    assert!(mistakes(&[], &[jump("forward")], "")[0].contains("no chain `forward` to go to"));
+    let mut raw = chain("inet", "raw", Some("drop"));
+    raw["chain"]["hook"] = "prerouting".into();
+    let mut nat = chain("inet", "nat", Some("accept"));
+    (nat["chain"]["hook"], nat["chain"]["type"]) = ("postrouting".into(), "nat".into());
+    let masquerade = rule("inet", "nat", 8, &[json!({ "masquerade": null })]);
+    let drops = rule("inet", "nat", 9, &[json!({ "drop": null })]);
+    assert!(mistakes(&[nat.clone(), masquerade], &[], "").is_empty(), "translation is not ours");
+    assert!(mistakes(&[nat.clone(), drops], &[], "")[0].contains("of hook postrouting"));
+    let far = |to: Value| [nat.clone(), rule("inet", "nat", 9, &[to]), chain("inet", "far", None)];
+    let behind = |to| {
+        let mut list = far(to).to_vec();
+        list[2]["chain"].as_object_mut().unwrap().retain(|key, _| key != "hook" && key != "type");
+        list.push(rule("inet", "far", 10, &[json!({ "drop": null })]));
+        mistakes(&list, &[], "")
+    };
+    let map = json!([[1, {"goto": {"target": "far"}}]]);
+    let map = json!({"vmap": {"key": {"meta": {"key": "mark"}}, "data": {"set": map}}});
+    for to in [json!({"jump": {"target": "far"}}), map] {
+        assert!(behind(to)[0].contains("of hook postrouting"), "a drop behind a jump");
+    }
+    assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, has its say too"));
+}
+
+#[test]
+fn what_is_left_out_never_opens() {
+    let (accept, drops) = (json!({ "accept": null }), json!({ "drop": null }));
+    let mark = matches(false, json!({"meta": {"key": "mark"}}), json!(1));
+    let limit = json!({"limit": {"rate": 5, "per": "minute"}});
+    let cases = [
+        (json!([mark, accept]), "default"),
+        (json!([mark, drops]), "rule"),
+        (json!([limit, accept]), "default"),
+        (json!([limit, drops]), "rule"),
+        (json!([{"xt": null}, accept]), "default"),
+        (json!([matches(false, payload("sctp", "dport"), json!(80)), accept]), "default"),
+    ];
+    for (statements, expected) in cases {
+        let told = mistakes(&[], std::slice::from_ref(&statements), "");
+        assert!(told.len() == 1 && told[0].contains("not supported"), "{statements}: {told:?}");
+        let statements = statements.as_array().unwrap();
+        let forward = chain("inet", "forward", Some("drop"));
+        // Without another rule that accepts, the file would be a mistake.
+        let other = [matches(false, payload("udp", "dport"), json!(53)), json!({ "accept": null })];
+        let rules = [&statements[..], &other[..]].map(|expr| rule("inet", "forward", 1, expr));
+        let text = document(&[&[forward][..], &rules].concat());
+        let mut harness = firewall(&text, "unsupported = \"skip\"");
+        assert_eq!(leaves(&mut harness, &packet(6, 80)), expected, "{text}");
+    }
+}
+
+#[test]
+fn sets_maps_and_states_are_read() {
+    let addresses = json!({"family": "inet", "table": "fw", "name": "hosts", "type": "ipv4_addr",
+        "flags": ["interval"], "elem": [{"prefix": {"addr": "192.0.2.0", "len": 24}},
+            {"range": ["10.0.0.1", "10.0.0.9"]}, {"elem": {"val": "198.51.100.1", "comment": "x"}}]});
+    let verdicts = json!({"family": "inet", "table": "fw", "name": "ports", "type": "inet_service",
+        "map": "verdict", "elem": [[22, {"drop": null}], [{"range": [80, 81]}, {"accept": null}],
+            [82, {"jump": {"target": "sub"}}]]});
+    let states = json!({"vmap": {"key": {"ct": {"key": "state"}}, "data": {"set": [
+        ["established", {"accept": null}], ["invalid", {"drop": null}]]}}});
+    let saddr = |right: &str| matches(false, payload("ip", "saddr"), json!(right));
+    let map = json!({"vmap": {"key": payload("tcp", "dport"), "data": "@ports"}});
+    let text = document(&[
+        json!({ "set": addresses }),
+        json!({ "map": verdicts }),
+        chain("inet", "forward", Some("drop")),
+        chain("inet", "sub", None),
+        rule("inet", "forward", 1, &[states]),
+        rule("inet", "forward", 2, &[saddr("@hosts"), map]),
+        rule("inet", "sub", 3, &[saddr("10.0.0.1"), json!({ "accept": null })]),
+    ]);
+    let mut harness = firewall(&text, "established = true");
+    for (port, expected) in
+        [(22, "rule"), (80, "accept"), (81, "accept"), (82, "accept"), (83, "default")]
+    {
+        assert_eq!(leaves(&mut harness, &packet(6, port)), expected, "{port}");
+    }
+    let far = Sent { src: 0x0a00_000a, ..packet(6, 80) };
+    assert_eq!(leaves(&mut harness, &far), "default", "not in the set");
+    let second = Sent { src: 0x0a00_0002, dst: 0x0a00_0003, ..packet(6, 82) };
+    assert_eq!(leaves(&mut harness, &second), "default", "not in the chain");
+    let sent = packet(6, 80);
+    let back =
+        Sent { src: sent.dst, dst: sent.src, src_port: 80, dst_port: 1024, flags: 18, ..sent };
+    assert_eq!(leaves(&mut harness, &back), "accept", "established");
+    let changing = json!({"set": {"family": "inet", "table": "fw", "name": "s", "type": "ipv4_addr",
+        "flags": ["timeout"], "elem": []}});
+    let told = mistakes(&[changing], &[json!([saddr("@s"), {"accept": null}])], "");
+    assert!(told[0].contains("not supported: a set that changes"), "{told:?}");
+}
+
+fn state(op: &str, right: Value) -> Value {
+    json!({"match": {"op": op, "left": {"ct": {"key": "state"}}, "right": right}})
+}
+
+/// `nft -n` prints the kernel's numbers, and a packet never is in two states at once.
+#[test]
+fn numbers_and_lists_of_names_are_not_guessed() {
+    let accept = json!({ "accept": null });
+    let keys = "established = true";
+    let told = |statement| mistakes(&[], &[json!([statement, accept])], keys);
+    for wrong in [
+        state("in", json!(8)),
+        state("==", json!(["established", "related"])),
+        state("!=", json!({"|": ["established", "related"]})),
+        matches(false, json!({"meta": {"key": "nfproto"}}), json!(2)),
+    ] {
+        assert_eq!(told(wrong.clone()).len(), 1, "{wrong}");
+    }
+    for fine in [
+        state("in", json!(["established", "related"])),
+        state("!=", json!("new")),
+        state("!", json!(["established", "related"])),
+        state("==", json!({"set": ["established", "related"]})),
+        matches(false, json!({"meta": {"key": "nfproto"}}), json!("ipv4")),
+    ] {
+        assert_eq!(told(fine.clone()), [""; 0], "{fine}");
+    }
+}
+
+/// `tcp flags ! syn,rst` and `ct state ! new`: none of these bits is set.
+#[test]
+fn bits_that_are_not_set_are_read() {
+    let accept = json!({ "accept": null });
+    let flags = json!({"match": {"op": "!", "left": payload("tcp", "flags"),
+        "right": ["syn", "rst"]}});
+    let rules = [
+        rule("inet", "forward", 1, &[flags, accept.clone()]),
+        rule("inet", "forward", 2, &[state("!", json!(["new", "invalid"])), accept]),
+    ];
+    for (rule, flags, expected) in
+        [(0, 2, "default"), (0, 4, "default"), (0, 16, "accept"), (1, 2, "default")]
+    {
+        let text = document(&[chain("inet", "forward", Some("drop")), rules[rule].clone()]);
+        let mut harness = firewall(&text, "established = true\ntcp_loose = true");
+        let sent = Sent { flags, ..packet(6, 80) };
+        let expected = if rule == 0 && flags == 4 { "invalid" } else { expected };
+        assert_eq!(leaves(&mut harness, &sent), expected, "rule {rule}, flags {flags}");
+    }
+}
+
+#[test]
+fn a_set_that_names_itself_ends() {
+    let set = |elem: Value| {
+        json!({"set": {"family": "inet", "table": "fw", "name": "s", "type": "ipv4_addr",
+            "elem": elem}})
+    };
+    let rule = json!([matches(false, payload("ip", "saddr"), json!("@s")), {"accept": null}]);
+    for elem in [json!(["@s"]), json!([{"set": ["@s"]}]), json!([{"elem": {"val": "@s"}}])] {
+        let told = mistakes(&[set(elem)], std::slice::from_ref(&rule), "");
+        assert!(told[0].contains("a set in a named set"), "{told:?}");
+    }
+}
+
+/// Every element of a verdict map has all that its rule asks for besides.
+#[test]
+fn verdict_maps_end() {
+    let hosts: Vec<Value> =
+        (0..20_000).map(|n| json!(format!("10.{}.{}.1", n / 250, n % 250))).collect();
+    let ports: Vec<Value> = (0..20_000).map(|n| json!([n, {"accept": null}])).collect();
+    let saddr = matches(false, payload("ip", "saddr"), json!({ "set": hosts }));
+    let map = json!({"vmap": {"key": payload("tcp", "dport"), "data": {"set": ports}}});
+    let told = mistakes(&[], &[json!([saddr, map])], "");
+    assert!(told[0].contains("verdict maps of more than 4194304 ranges"), "{told:?}");
+}

@@ -1,0 +1,346 @@
+//! Tracking: which connection a packet is part of, and whether it may open one.
+//!
+//! What a packet is to the table of connections is settled here, packet by packet in ingress order,
+//! and left for `run` in a scratch word. A connection begins when its opening packet is accepted; as
+//! the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
+//! phase writes what this one reads.
+
+use core::any::Any;
+use std::sync::Arc;
+
+use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
+use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
+
+use super::Firewall;
+use super::connections::{Connections, FlowKey, Found, NoPlace, Progress};
+use super::rule_set::{Decision, RuleSet};
+use super::tcp_state::{Segment, TcpState};
+use warpline_nf::{Before, Emit, Function};
+
+/// Expired connections that are reclaimed with each packet, at most: more than one can be added.
+const RECLAIMED_PER_PACKET: usize = 2;
+
+/// So many connections of a shard stay in a near cache, though all shards have as many.
+const NEAR: u64 = 64;
+
+/// What a packet is to the table of connections, as the scratch word tells `run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Standing {
+    /// Not part of a connection, or the packet that opens one: the rules decide.
+    New = 0,
+    /// Part of a connection, or an error about one.
+    Established = 1,
+    /// TCP that is neither part of a connection nor opens one.
+    Invalid = 2,
+    /// It would open a connection, and there is no place for one more.
+    TableFull = 3,
+    /// It would open a connection, and its source has as many as it may.
+    PerSource = 4,
+}
+
+impl Standing {
+    /// What a scratch word says.
+    pub(super) const fn from_word(word: u32) -> Self {
+        match word {
+            1 => Self::Established,
+            2 => Self::Invalid,
+            3 => Self::TableFull,
+            4 => Self::PerSource,
+            _ => Self::New,
+        }
+    }
+}
+
+/// The state of one shard.
+pub(super) struct Tracker {
+    rules: Arc<RuleSet>,
+    connections: Connections,
+    word: ScratchWord,
+    loose: bool,
+}
+
+impl Before for Tracker {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        self.each_sought(batch, picks, |key| self.connections.fetch(&key));
+    }
+
+    fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
+        self.each_sought(batch, picks, |key| self.connections.fetch_next(&key));
+    }
+
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
+        for &index in picks {
+            let standing = self.standing(&batch.packet(index.into()));
+            batch.packet_mut(index.into()).set_scratch(self.word, standing as u32);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
+        self.connections.reclaim(usize::MAX, now);
+    }
+
+    /// Connections that the old rules accepted go on; what becomes of their packets is for the new ones.
+    fn reload(&mut self, function: &dyn Function) {
+        if let Some(firewall) = (function as &dyn Any).downcast_ref::<Firewall>() {
+            self.rules = Arc::clone(&firewall.rules);
+        }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let counts = self.connections.counts();
+        visit("connections", counts.current);
+        visit("connections_created", counts.created);
+        visit("connections_expired", counts.expired);
+        visit("connections_refused", counts.refused);
+        counts.evicted().for_each(|(name, count)| visit(name, count));
+    }
+}
+
+impl Tracker {
+    pub(super) fn new(
+        rules: Arc<RuleSet>,
+        connections: Connections,
+        word: ScratchWord,
+        loose: bool,
+    ) -> Self {
+        Self { rules, connections, word, loose }
+    }
+
+    /// The keys by which packets of TCP and UDP will be looked for, where there are so many connections that they lie far away.
+    fn each_sought(&self, batch: &Batch, picks: &[u16], fetch: impl Fn(FlowKey)) {
+        if self.connections.counts().current <= NEAR {
+            return;
+        }
+        for &index in picks {
+            let packet = batch.packet(index.into());
+            let has_ports = matches!(packet.protocol(), ip_protocol::TCP | ip_protocol::UDP);
+            if has_ports && packet.has(Flags::TRANSPORT) && packet.malformed().is_none() {
+                fetch(key(&packet, [packet.src_port(), packet.dst_port()]).0);
+            }
+        }
+    }
+
+    fn standing(&mut self, packet: &Packet<'_>) -> Standing {
+        self.connections.reclaim(RECLAIMED_PER_PACKET, packet.timestamp());
+        let transport = packet.has(Flags::TRANSPORT);
+        let hidden = packet.has(Flags::LATER_FRAGMENT)
+            || (!transport && self.rules.without_transport(packet).is_some());
+        if packet.malformed().is_some() || hidden {
+            return Standing::New;
+        }
+        match packet.protocol() {
+            ip_protocol::TCP => self.tcp(packet),
+            ip_protocol::UDP => self.either_way(packet, [packet.src_port(), packet.dst_port()]),
+            ip_protocol::ICMP | ip_protocol::ICMPV6 if transport => self.icmp(packet),
+            _ => self.either_way(packet, [0, 0]),
+        }
+    }
+
+    fn tcp(&mut self, packet: &Packet<'_>) -> Standing {
+        let Some(segment) = Segment::of(packet.tcp_flags()) else { return Standing::Invalid };
+        let (key, from_low) = key(packet, [packet.src_port(), packet.dst_port()]);
+        let found = self.connections.find(&key, packet.timestamp());
+        let Some((found, state)) = found.and_then(with_tcp_state) else {
+            return self.open_tcp(packet, segment, key, from_low);
+        };
+        if state == TcpState::Closed && segment == Segment::Syn {
+            if self.rules.decide(packet, false) == Decision::Accept {
+                self.connections.remove(found);
+            }
+            return self.open_tcp(packet, segment, key, from_low);
+        }
+        match state.after(segment, found.opened_by_low == from_low, self.loose) {
+            Some(next) => self.go_on(packet, found, Progress::Tcp(next)),
+            None => Standing::Invalid,
+        }
+    }
+
+    fn open_tcp(
+        &mut self,
+        packet: &Packet<'_>,
+        segment: Segment,
+        key: FlowKey,
+        from_low: bool,
+    ) -> Standing {
+        let (state, opened_by_low) = match (segment, self.loose) {
+            (Segment::Syn, _) => (TcpState::SynSent, from_low),
+            (Segment::SynAck, true) => (TcpState::SynReceived, !from_low),
+            (Segment::Ack, true) => (TcpState::Established, from_low),
+            (Segment::Fin, true) => (TcpState::Finishing { opener: true }, from_low),
+            _ => return Standing::Invalid,
+        };
+        self.open(packet, key, opened_by_low, Progress::Tcp(state))
+    }
+
+    /// UDP, and protocols without ports: any packet opens, any of the other side answers.
+    fn either_way(&mut self, packet: &Packet<'_>, ports: [u16; 2]) -> Standing {
+        let (key, from_low) = key(packet, ports);
+        let udp = packet.protocol() == ip_protocol::UDP;
+        match self.connections.find(&key, packet.timestamp()) {
+            Some(found) => {
+                let progress = match found.opened_by_low != from_low {
+                    false => found.progress,
+                    true if udp => Progress::UdpStream,
+                    true => Progress::OtherStream,
+                };
+                self.go_on(packet, found, progress)
+            }
+            None => {
+                self.open(packet, key, from_low, if udp { Progress::Udp } else { Progress::Other })
+            }
+        }
+    }
+
+    fn icmp(&mut self, packet: &Packet<'_>) -> Standing {
+        let (src, dst) = packet.addresses();
+        match Message::of(packet) {
+            Message::Request => {
+                let (key, from_low) = echo_key(packet, src, dst);
+                match self.connections.find(&key, packet.timestamp()) {
+                    Some(found) => self.go_on(packet, found, found.progress),
+                    None => self.open(packet, key, from_low, Progress::Icmp),
+                }
+            }
+            Message::Reply => {
+                let (key, _) = echo_key(packet, dst, src);
+                match self.connections.find(&key, packet.timestamp()) {
+                    Some(found) => self.go_on(packet, found, found.progress),
+                    None => Standing::New,
+                }
+            }
+            Message::Error => {
+                let key = quoted_key(packet);
+                match key.and_then(|key| self.connections.find(&key, packet.timestamp())) {
+                    Some(_) => Standing::Established,
+                    None => Standing::New,
+                }
+            }
+            Message::Other => Standing::New,
+        }
+    }
+
+    /// A packet of a connection moves it on, unless the rules drop it.
+    fn go_on(&mut self, packet: &Packet<'_>, found: Found, progress: Progress) -> Standing {
+        let accepted =
+            self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept;
+        // What comes after the end must not keep the connection.
+        let over = found.progress == progress && progress == Progress::Tcp(TcpState::Closed);
+        if accepted && !over {
+            self.connections.touch(found, progress, packet.timestamp());
+        }
+        Standing::Established
+    }
+
+    fn open(
+        &mut self,
+        packet: &Packet<'_>,
+        key: FlowKey,
+        by_low: bool,
+        progress: Progress,
+    ) -> Standing {
+        let accepted = self.rules.decide(packet, false) == Decision::Accept;
+        if !accepted {
+            return Standing::New;
+        }
+        match self.connections.insert(key, by_low, progress, packet.timestamp()) {
+            Ok(()) => Standing::New,
+            Err(NoPlace::TableFull) => Standing::TableFull,
+            Err(NoPlace::PerSource) => Standing::PerSource,
+        }
+    }
+}
+
+fn with_tcp_state(found: Found) -> Option<(Found, TcpState)> {
+    match found.progress {
+        Progress::Tcp(state) => Some((found, state)),
+        _ => None,
+    }
+}
+
+/// What an ICMP message is to tracking.
+enum Message {
+    Request,
+    Reply,
+    Error,
+    Other,
+}
+
+impl Message {
+    /// Redirects are not counted among the errors: they would be let through on the word of whoever
+    /// can guess a connection. Nor are source quenches, which RFC 6633 has done away with.
+    fn of(packet: &Packet<'_>) -> Self {
+        use icmpv4::message as v4;
+        use icmpv6::message as v6;
+        match (packet.version(), packet.icmp_type()) {
+            (4, v4::ECHO_REQUEST) | (6, v6::ECHO_REQUEST) => Self::Request,
+            (4, v4::ECHO_REPLY) | (6, v6::ECHO_REPLY) => Self::Reply,
+            (4, v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM)
+            | (6, v6::UNREACHABLE | v6::PACKET_TOO_BIG)
+            | (6, v6::TIME_EXCEEDED | v6::PARAMETER_PROBLEM) => Self::Error,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn key(packet: &Packet<'_>, [src_port, dst_port]: [u16; 2]) -> (FlowKey, bool) {
+    let (src, dst) = packet.addresses();
+    FlowKey::of(packet.version(), packet.protocol(), (src, src_port), (dst, dst_port))
+}
+
+fn echo_key(packet: &Packet<'_>, asks: u128, answers: u128) -> (FlowKey, bool) {
+    let (version, protocol) = (packet.version(), packet.protocol());
+    FlowKey::of_echo(version, protocol, asks, answers, packet.icmp_ident())
+}
+
+/// The key of the connection that an ICMP error is about. The error must go to the sender of the
+/// packet that it quotes, and that must be a packet which its sender sends in this connection: of an echo,
+/// the request of who asks, or the reply of who answers. A later fragment quoted has no ports to go by.
+fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
+    let quoted = packet.payload();
+    let version = packet.version();
+    let (protocol, src, dst, body) =
+        if version == 4 { quoted_v4(quoted)? } else { quoted_v6(quoted)? };
+    if src != packet.addresses().1 {
+        return None;
+    }
+    let [request, reply] = match (version, protocol) {
+        (_, ip_protocol::TCP | ip_protocol::UDP) => {
+            let ports = [be16(body, 0)?, be16(body, 2)?];
+            return Some(FlowKey::of(version, protocol, (src, ports[0]), (dst, ports[1])).0);
+        }
+        (4, ip_protocol::ICMP) => [icmpv4::message::ECHO_REQUEST, icmpv4::message::ECHO_REPLY],
+        (6, ip_protocol::ICMPV6) => [icmpv6::message::ECHO_REQUEST, icmpv6::message::ECHO_REPLY],
+        _ => return Some(FlowKey::of(version, protocol, (src, 0), (dst, 0)).0),
+    };
+    let (kind, ident) = (*body.first()?, be16(body, 4)?);
+    let (asks, answers) = if kind == request { (src, dst) } else { (dst, src) };
+    let is_echo = kind == request || kind == reply;
+    is_echo.then(|| FlowKey::of_echo(version, protocol, asks, answers, ident).0)
+}
+
+type Quoted<'a> = (u8, u128, u128, &'a [u8]);
+
+fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
+    let ip = Ipv4::new_unchecked(quoted);
+    ip.check_start().ok()?;
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits().into());
+    let body = quoted.get(ip.header_len()..)?;
+    (ip.fragment_offset() == 0).then(|| (ip.protocol(), src, dst, body))
+}
+
+fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
+    let ip = Ipv6::new_unchecked(quoted);
+    ip.check_start().ok()?;
+    // The quote may end before the packet did, so the chain is bounded by what is there.
+    let chain = ipv6_ext::walk(ip.next_header(), quoted, quoted.len()).ok()?;
+    if chain.cut || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+        return None;
+    }
+    let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
+    Some((chain.protocol, src, dst, quoted.get(chain.offset..)?))
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}

@@ -1,0 +1,114 @@
+//! The function's table in the chain file: what was typed, and what it means.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::record::Form;
+use warpline_nf::{Key, Section};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "ipfix",
+        allowed: "a file",
+        default: "none",
+        help: "where records are written as IPFIX (RFC 5655)",
+    },
+    Key {
+        name: "ipfix_udp",
+        allowed: "ADDRESS:PORT",
+        default: "none",
+        help: "the collector that records are sent to as IPFIX over UDP",
+    },
+    Key {
+        name: "csv",
+        allowed: "a file",
+        default: "none",
+        help: "where records are written as CSV",
+    },
+    Key {
+        name: "export",
+        allowed: "biflow | uniflow",
+        default: "biflow",
+        help: "a record for both directions of a flow, or one for each that has packets",
+    },
+    Key {
+        name: "active_s",
+        allowed: "1 to 3600",
+        default: "300",
+        help: "a record of a flow that lasts longer is ended, and another started",
+    },
+    Key {
+        name: "idle_s",
+        allowed: "1 to 3600, at most active_s",
+        default: "30",
+        help: "a flow without a packet for longer is over",
+    },
+    Key {
+        name: "flows",
+        allowed: "64 to 4194304",
+        default: "65536",
+        help: "flows that there may be at once",
+    },
+    Key {
+        name: "top",
+        allowed: "0 to 1000",
+        default: "10",
+        help: "rows of each table of the summary",
+    },
+    Key {
+        name: "heavy",
+        allowed: "16 to 65536",
+        default: "1024",
+        help: "counters of each kind of heavy hitter: errors are at most the total / heavy",
+    },
+    Key {
+        name: "domain",
+        allowed: "0 to 4294967295",
+        default: "1",
+        help: "the observation domain that IPFIX messages name",
+    },
+];
+
+const FORMS: [(&str, Form); 2] = [("biflow", Form::Biflow), ("uniflow", Form::Uniflow)];
+
+/// What the table means.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) ipfix: Option<PathBuf>,
+    pub(super) ipfix_udp: Option<SocketAddr>,
+    pub(super) csv: Option<PathBuf>,
+    pub(super) form: Form,
+    pub(super) active_us: u64,
+    pub(super) idle_us: u64,
+    pub(super) flows: usize,
+    pub(super) top: usize,
+    pub(super) heavy: usize,
+    pub(super) domain: u32,
+}
+
+/// Reads the table; `None` where mistakes were noted.
+pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
+    let (ipfix, csv) = (section.output("ipfix"), section.output("csv"));
+    if ipfix.is_some() && ipfix == csv {
+        section.mistake("csv", "`csv` and `ipfix` name the same file");
+    }
+    let active_s = section.integer("active_s", 1..=3600, 300);
+    let idle_s = section.integer("idle_s", 1..=3600, active_s.min(30));
+    if idle_s > active_s {
+        let text = format!("`idle_s` is {idle_s}, more than `active_s`, which is {active_s}");
+        section.mistake("idle_s", text);
+    }
+    let config = Config {
+        ipfix,
+        ipfix_udp: section.parsed("ipfix_udp"),
+        csv,
+        form: section.choice("export", &FORMS, Form::Biflow),
+        active_us: active_s * 1_000_000,
+        idle_us: idle_s * 1_000_000,
+        flows: section.integer("flows", 64..=1 << 22, 1 << 16) as usize,
+        top: section.integer("top", 0..=1000, 10) as usize,
+        heavy: section.integer("heavy", 16..=1 << 16, 1024) as usize,
+        domain: section.integer("domain", 0..=u32::MAX.into(), 1) as u32,
+    };
+    if section.is_broken() { None } else { Some(config) }
+}

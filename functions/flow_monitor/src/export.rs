@@ -1,0 +1,214 @@
+//! The report: writes finished records as IPFIX and CSV, and counts heavy hitters.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use warpline_packet::Seed;
+
+use super::config::Config;
+use super::csv;
+use super::hitters::Hitters;
+use super::ipfix::Encoder;
+use super::record::{FlowRecord, Form};
+use warpline_nf::config::plain;
+use warpline_nf::{Report, Table};
+
+/// Bytes of a message in a file.
+const FILE_MESSAGE_LEN: usize = 8192;
+/// Bytes of a message in a datagram, so that it fits a frame of 1500 with the headers of IPv6 and UDP.
+const UDP_MESSAGE_LEN: usize = 1400;
+/// Messages of a file from one with templates to the next.
+const FILE_TEMPLATE_EVERY: u32 = 1000;
+/// The same of datagrams, which may be lost or come before the collector does.
+const UDP_TEMPLATE_EVERY: u32 = 20;
+/// The same in seconds, so that a collector that forgets templates has them also where little goes on
+/// (RFC 7011, 8.4): what RFC 6728, 4.4.2 has for templateRefreshTimeout.
+const UDP_TEMPLATE_EVERY_S: u32 = 600;
+/// How long a datagram may wait for room.
+const UDP_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Takes the records of all shards.
+pub(super) struct Exporter {
+    ipfix: Option<(Encoder, Output)>,
+    udp: Option<(Encoder, Datagrams)>,
+    csv: Option<(String, Output)>,
+    form: Form,
+    hitters: Hitters,
+    records: u64,
+    /// Records of one direction each.
+    uniflows: u64,
+}
+
+impl Exporter {
+    /// Creates the files and the socket.
+    pub(super) fn open(config: &Config, seed: Seed) -> Result<Self, String> {
+        let (form, domain) = (config.form, config.domain);
+        let ipfix = config.ipfix.as_deref().map(Output::create).transpose()?;
+        let csv = config.csv.as_deref().map(Output::create).transpose()?;
+        let udp = config.ipfix_udp.map(Datagrams::open).transpose()?;
+        let of_file = |file| {
+            (Encoder::new(form, domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file)
+        };
+        let (every, every_s) = (UDP_TEMPLATE_EVERY, UDP_TEMPLATE_EVERY_S);
+        let of_socket =
+            |socket| (Encoder::new(form, domain, UDP_MESSAGE_LEN, every, every_s), socket);
+        Ok(Self {
+            ipfix: ipfix.map(of_file),
+            udp: udp.map(of_socket),
+            csv: csv.map(|file| (csv::header(form).to_owned(), file)),
+            form,
+            hitters: Hitters::new(config.heavy, config.top, seed),
+            records: 0,
+            uniflows: 0,
+        })
+    }
+
+    fn export(&mut self, record: &FlowRecord) {
+        if let Some((encoder, file)) = &mut self.ipfix {
+            encoder.add(record, &mut |message| file.write(message));
+        }
+        if let Some((encoder, datagrams)) = &mut self.udp {
+            encoder.add(record, &mut |message| datagrams.send(message));
+        }
+        if let Some((line, file)) = &mut self.csv {
+            // Writing to a string can't fail.
+            let _ = csv::write_line(line, record, self.form);
+            file.write(line.as_bytes());
+            line.clear();
+        }
+    }
+}
+
+impl Report for Exporter {
+    fn note(&mut self, note: &[u8]) {
+        let Some(record) = FlowRecord::decode(note) else { return };
+        self.records += 1;
+        self.hitters.count(&record);
+        for own in record.in_form(self.form) {
+            self.uniflows += u64::from(self.form == Form::Uniflow);
+            self.export(&own);
+        }
+    }
+
+    /// A message that isn't full is sent, but not written: what is in a file never depends on the clock.
+    fn rest(&mut self) {
+        if let Some((encoder, datagrams)) = &mut self.udp {
+            encoder.flush(&mut |message| datagrams.send(message));
+        }
+        for file in self.ipfix.iter_mut().map(|(_, f)| f).chain(self.csv.iter_mut().map(|(_, f)| f))
+        {
+            file.flush();
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        if let Some((encoder, file)) = &mut self.ipfix {
+            encoder.flush(&mut |message| file.write(message));
+        }
+        if let Some((header, file)) = &mut self.csv {
+            // Of no record, the header is still to be written.
+            file.write(header.as_bytes());
+            header.clear();
+        }
+        self.rest();
+        let files = self.ipfix.iter().map(|(_, f)| f).chain(self.csv.iter().map(|(_, f)| f));
+        let errors: Vec<&str> = files.filter_map(|file| file.error.as_deref()).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("records", self.records);
+        if self.form == Form::Uniflow {
+            visit("uniflows", self.uniflows);
+        }
+        if let Some((_, file)) = &self.ipfix {
+            visit("ipfix_messages", file.written);
+        }
+        if let Some((_, datagrams)) = &self.udp {
+            visit("udp_messages", datagrams.sent);
+            visit("udp_errors", datagrams.errors);
+        }
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        self.hitters.tables()
+    }
+}
+
+/// A file, which is written to until that fails.
+struct Output {
+    path: PathBuf,
+    file: BufWriter<File>,
+    written: u64,
+    error: Option<String>,
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Self, String> {
+        let file = File::create(path)
+            .map_err(|error| format!("can't create {}: {}", path.display(), plain(&error)))?;
+        let file = BufWriter::with_capacity(1 << 16, file);
+        Ok(Self { path: path.to_owned(), file, written: 0, error: None })
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.attempt(|file| file.write_all(bytes));
+        self.written += u64::from(self.error.is_none());
+    }
+
+    fn flush(&mut self) {
+        self.attempt(BufWriter::flush);
+    }
+
+    fn attempt(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+        if self.error.is_none()
+            && let Err(error) = work(&mut self.file)
+        {
+            self.error = Some(format!("can't write {}: {}", self.path.display(), plain(&error)));
+        }
+    }
+}
+
+/// A socket that sends to a collector; what it can't send is counted.
+struct Datagrams {
+    socket: UdpSocket,
+    to: SocketAddr,
+    is_connected: bool,
+    sent: u64,
+    errors: u64,
+}
+
+impl Datagrams {
+    fn open(to: SocketAddr) -> Result<Self, String> {
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any).and_then(|socket| {
+            socket.set_write_timeout(Some(UDP_PATIENCE))?;
+            Ok(socket)
+        });
+        let socket =
+            socket.map_err(|error| format!("can't open a socket to {to}: {}", plain(&error)))?;
+        Ok(Self { socket, to, is_connected: false, sent: 0, errors: 0 })
+    }
+
+    fn send(&mut self, message: &[u8]) {
+        if !self.is_connected {
+            self.is_connected = self.socket.connect(self.to).is_ok();
+        }
+        let mut sent = self.socket.send(message);
+        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            // That was told of an earlier message, and this one not sent.
+            self.errors += 1;
+            sent = self.socket.send(message);
+        }
+        match sent {
+            Ok(_) => self.sent += 1,
+            Err(_) => self.errors += 1,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Where the IPComp header stands, or would stand, in a packet (RFC 3173, 3.1 and 3.2).
+
+use warpline_packet::Packet;
+use warpline_packet::wire::ip_protocol;
+
+pub(super) use warpline_packet::upper::Place;
+use warpline_packet::upper::chain;
+
+/// Bytes of the IPComp header.
+pub(super) const HEADER_LEN: usize = 4;
+
+/// Where each field of the IPComp header is.
+pub(super) mod field {
+    use core::ops::Range;
+
+    /// The protocol of what is compressed.
+    pub(crate) const NEXT_HEADER: Range<usize> = 0..1;
+    /// Compression parameter index.
+    pub(crate) const CPI: Range<usize> = 2..4;
+}
+
+/// What of a whole, well-formed packet is compressed; `None` where RFC 3173 keeps it from being.
+pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
+    let place = Place::end_to_end(packet)?;
+    let taken = matches!(
+        place.protocol,
+        // Compressed, encrypted, or signed as it is: a change would break what the receiver checks first.
+        ip_protocol::IPCOMP | ip_protocol::ESP | ip_protocol::AH | ip_protocol::NO_NEXT_HEADER
+    );
+    // In IPv4 its number is a protocol like any other.
+    let taken = taken || place.protocol == ip_protocol::FRAGMENT && packet.version() == 6;
+    (!taken).then_some(place)
+}
+
+/// Where the IPComp header of a whole, well-formed packet stands, if it has one; `None` also behind AH, which
+/// is checked before it is decompressed (RFC 3173, 2): it signs the packet as it is.
+pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<Place> {
+    if packet.protocol() != ip_protocol::IPCOMP {
+        return None;
+    }
+    if packet.version() == 6 && chain(packet).any(|place| place.protocol == ip_protocol::AH) {
+        return None;
+    }
+    Place::last(packet).filter(|place| place.protocol == ip_protocol::IPCOMP)
+}

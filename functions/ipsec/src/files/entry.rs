@@ -1,0 +1,85 @@
+//! What a file says of an SA and of a policy, before the two are put together.
+
+use core::net::IpAddr;
+use core::ops::Range;
+
+use crate::sa::{Direction, Mode, Sa, Selector};
+
+/// An SA and what is needed to find its direction and its policies.
+pub(super) struct Entry {
+    /// Its direction counts for nothing before it was found.
+    pub(super) sa: Sa,
+    /// As the file says it.
+    pub(super) direction: Option<Direction>,
+    /// By which policies of `ip xfrm` find it.
+    pub(super) reqid: u32,
+    /// When it was added, as `ip -s xfrm state` prints it: later is greater. Empty where it isn't said.
+    pub(super) added: String,
+    /// The last number that was received, and the last that was sent.
+    pub(super) sequences: [u64; 2],
+    /// What it may carry where neither `sa.selectors` nor a policy says so.
+    pub(super) otherwise: Option<Selector>,
+    /// Its place in the file.
+    pub(super) at: Range<usize>,
+}
+
+/// What a file of SAs says.
+#[derive(Default)]
+pub(super) struct SaFile {
+    pub(super) entries: Vec<Entry>,
+    /// Names of those that were left out.
+    pub(super) left_out: Vec<String>,
+}
+
+/// A policy.
+pub(super) struct Asked {
+    pub(super) selector: Selector,
+    /// Whether it is for packets that leave; otherwise for those that came in.
+    pub(super) is_out: bool,
+    pub(super) priority: u32,
+    pub(super) does: Does,
+    /// Its place in the file.
+    pub(super) at: Range<usize>,
+}
+
+/// What a policy does.
+pub(super) enum Does {
+    Bypass,
+    Discard,
+    /// By the first SA of these names that there is.
+    Named(Vec<String>),
+    /// By the SA that fits.
+    Template(Template),
+}
+
+/// What an SA of a policy has to be like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Template {
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
+    pub(super) spi: u32,
+    pub(super) reqid: u32,
+    pub(super) mode: Mode,
+}
+
+impl Template {
+    /// Whether an SA in `direction` fits, for packets that `selector` matches.
+    ///
+    /// Addresses of zeros are any in a tunnel, and without one those of the packet. For packets that came in, zero
+    /// is any reqid; for those that leave it is a reqid like others.
+    pub(super) fn fits(&self, entry: &Entry, direction: Direction, selector: &Selector) -> bool {
+        let sa = &entry.sa;
+        let address = |own: IpAddr, of_sa: IpAddr, prefix: warpline_packet::Prefix| {
+            own == of_sa
+                || own.is_unspecified()
+                    && own.is_ipv4() == of_sa.is_ipv4()
+                    && (self.mode == Mode::Tunnel || prefix.contains(of_sa))
+        };
+        let any_reqid = direction == Direction::In && self.reqid == 0;
+        self.mode == sa.mode
+            && (self.reqid == entry.reqid || any_reqid)
+            && (self.spi == sa.spi || self.spi == 0)
+            && address(self.src, sa.src, selector.src)
+            && address(self.dst, sa.dst, selector.dst)
+    }
+}

@@ -1,0 +1,365 @@
+//! SAs and policies put together: directions, what SAs may carry, which SA protects, and what must not be
+//! there twice.
+
+use core::cmp::Reverse;
+use core::net::IpAddr;
+use std::collections::{HashMap, HashSet};
+
+use warpline_packet::Prefix;
+
+use super::Rules;
+use super::entry::{Asked, Does, Entry, SaFile, Template};
+use super::source::Source;
+use super::values::overlap;
+use crate::cipher::{Auth, Cipher};
+use crate::nonce_state::Fingerprint;
+use crate::sa::{Action, Database, Direction, Mode, Policy, Selector};
+use warpline_nf::{Resources, Section};
+
+/// The database of two files that read. Mistakes are noted.
+pub(super) fn resolve(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+    rules: Rules,
+    (mut source, file): (Source, SaFile),
+    (policies, asked): (Option<Source>, Vec<Asked>),
+) -> Database {
+    let SaFile { mut entries, left_out } = file;
+    let claims = Claims::new(&entries, &asked);
+    find_directions(section, &mut source, &rules, &claims, &mut entries);
+    give_selectors(section, resources, &mut source, &rules, &claims, &asked, &mut entries);
+    check(section, &mut source, &rules, &entries);
+    let mut database = Database::default();
+    if let Some(mut source) = policies {
+        let sas = Sas::new(&entries, left_out);
+        database.policies = sas.policies(section, resources, &mut source, asked);
+    }
+    database.sas = entries.into_iter().map(|entry| entry.sa).collect();
+    database
+}
+
+/// SAs by ends and reqid, so that those that fit a template are found.
+struct Index(HashMap<(IpAddr, IpAddr, u32), Vec<usize>>);
+
+impl Index {
+    fn new(entries: &[Entry]) -> Self {
+        let mut index = HashMap::<_, Vec<usize>>::new();
+        for (at, entry) in entries.iter().enumerate() {
+            index.entry((entry.sa.src, entry.sa.dst, entry.reqid)).or_default().push(at);
+        }
+        Self(index)
+    }
+
+    /// SAs that fit, in order.
+    fn fitting(
+        &self,
+        entries: &[Entry],
+        template: &Template,
+        direction: Direction,
+        selector: &Selector,
+    ) -> Vec<usize> {
+        let Template { src, dst, reqid, .. } = *template;
+        let fits = |at: &usize| template.fits(&entries[*at], direction, selector);
+        if src.is_unspecified() || dst.is_unspecified() || reqid == 0 {
+            return (0..entries.len()).filter(fits).collect();
+        }
+        let own = self.0.get(&(src, dst, reqid)).map_or(&[][..], Vec::as_slice);
+        own.iter().copied().filter(fits).collect()
+    }
+}
+
+/// Which policies name which SA, by the SA's place.
+struct Claims {
+    out: HashSet<usize>,
+    /// With the places of the policies.
+    coming: HashMap<usize, Vec<usize>>,
+}
+
+impl Claims {
+    fn new(entries: &[Entry], asked: &[Asked]) -> Self {
+        let index = Index::new(entries);
+        let names: HashMap<&str, usize> =
+            entries.iter().enumerate().map(|(at, own)| (own.sa.name.as_str(), at)).collect();
+        let mut claims = Self { out: HashSet::new(), coming: HashMap::new() };
+        for (number, policy) in asked.iter().enumerate() {
+            let direction = if policy.is_out { Direction::Out } else { Direction::In };
+            match &policy.does {
+                Does::Named(wanted) => {
+                    claims.out.extend(wanted.iter().filter_map(|name| names.get(name.as_str())));
+                }
+                Does::Template(template) => {
+                    for at in index.fitting(entries, template, direction, &policy.selector) {
+                        if policy.is_out {
+                            claims.out.insert(at);
+                        } else {
+                            claims.coming.entry(at).or_default().push(number);
+                        }
+                    }
+                }
+                Does::Bypass | Does::Discard => {}
+            }
+        }
+        claims
+    }
+}
+
+fn find_directions(
+    section: &mut Section<'_>,
+    source: &mut Source,
+    rules: &Rules,
+    claims: &Claims,
+    entries: &mut [Entry],
+) {
+    let is_local = |end: IpAddr| rules.local.iter().any(|prefix| prefix.contains(end));
+    for (at, entry) in entries.iter_mut().enumerate() {
+        let own = (is_local(entry.sa.dst), is_local(entry.sa.src));
+        let asked = (claims.coming.contains_key(&at), claims.out.contains(&at));
+        let direction = entry.direction.or(one(own)).or(one(asked));
+        let Some(direction) = direction else {
+            let told = format!(
+                "whether SA {} is for packets that come in or go out is not told: `local` lists \
+                 addresses of this gateway, a TOML file may say `direction`",
+                entry.sa.name
+            );
+            source.mistake(section, entry.at.clone(), told);
+            continue;
+        };
+        entry.sa.direction = direction;
+        let [received, sent] = entry.sequences;
+        (entry.sa.sequence, entry.sa.replay_window) = match direction {
+            Direction::In => (received, entry.sa.replay_window),
+            Direction::Out => (sent, 0),
+        };
+    }
+}
+
+/// The one of in and out that holds.
+fn one(holds: (bool, bool)) -> Option<Direction> {
+    match holds {
+        (true, false) => Some(Direction::In),
+        (false, true) => Some(Direction::Out),
+        _ => None,
+    }
+}
+
+/// Where an SA has no selectors of its own, policies say what may come by it.
+fn give_selectors(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+    source: &mut Source,
+    rules: &Rules,
+    claims: &Claims,
+    asked: &[Asked],
+    entries: &mut Vec<Entry>,
+) {
+    let mut kept = Vec::with_capacity(entries.len());
+    for (at, entry) in entries.iter_mut().enumerate() {
+        let own = &mut entry.sa.selectors;
+        let is_in = entry.sa.direction == Direction::In;
+        if own.is_empty() && is_in {
+            let mut seen = HashSet::new();
+            let policies = claims.coming.get(&at).map_or(&[][..], Vec::as_slice);
+            let selectors = policies.iter().map(|&number| &asked[number].selector);
+            own.extend(selectors.filter(|own| seen.insert(row(own))).cloned());
+        }
+        let needs = is_in && rules.has_xfrm_policies && entry.sa.mode == Mode::Tunnel;
+        kept.push(!(own.is_empty() && needs));
+        if own.is_empty() && needs {
+            let told = format!("no policy lets in what SA {} carries", entry.sa.name);
+            let told = source.told(entry.at.clone(), told);
+            source.unsupported(section, resources, told);
+        } else if own.is_empty() {
+            own.extend(entry.otherwise.take());
+        }
+    }
+    let mut kept = kept.into_iter();
+    entries.retain(|_| kept.next().unwrap_or(true));
+}
+
+type Row = (Prefix, Prefix, Option<u8>, [u16; 4]);
+
+fn row(own: &Selector) -> Row {
+    let (from, to) = (&own.src_ports, &own.dst_ports);
+    (own.src, own.dst, own.protocol, [*from.start(), *from.end(), *to.start(), *to.end()])
+}
+
+/// Finds what must not be there, or not twice.
+fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries: &[Entry]) {
+    let mut names = HashSet::new();
+    let mut spis = HashMap::new();
+    let mut nonces = HashMap::<Fingerprint, Vec<&Entry>>::new();
+    for entry in entries {
+        let sa = &entry.sa;
+        let mut told = Vec::new();
+        if !names.insert(sa.name.as_str()) {
+            told.push(format!("another SA is called {}", sa.name));
+        }
+        if sa.direction == Direction::In
+            && let Some(other) = spis.insert((sa.dst, sa.spi), &sa.name)
+        {
+            told.push(format!("SA {other} has the same SPI at {}", sa.dst));
+        }
+        if sa.auth == Auth::None && sa.cipher != Cipher::Gcm && !rules.insecure {
+            let name = &sa.name;
+            told.push(format!("SA {name} has no authentication, which takes insecure = true"));
+        }
+        if sa.mode == Mode::Transport
+            && sa.selectors.iter().any(|own| own.src.address().is_ipv4() != sa.src.is_ipv4())
+        {
+            told.push(format!(
+                "SA {} in transport mode has selectors of another IP version",
+                sa.name
+            ));
+        }
+        if sa.cipher.is_counter() {
+            let users = nonces.entry(Fingerprint::of(&sa.enc_key.0)).or_default();
+            if let Some(other) = users.iter().find(|other| repeats(other, entry)) {
+                let other = &other.sa.name;
+                told.push(format!(
+                    "SA {} has the key and salt of SA {other}: nonces would repeat",
+                    sa.name
+                ));
+            }
+            // More of them would only say the same of more.
+            if users.len() < 8 {
+                users.push(entry);
+            }
+        }
+        for told in told {
+            source.mistake(section, entry.at.clone(), told);
+        }
+        if source.is_hopeless() {
+            return;
+        }
+    }
+}
+
+/// Whether two SAs seal with one key: two that go out, or one of either direction where they aren't the two ends of
+/// one SA.
+fn repeats(a: &Entry, b: &Entry) -> bool {
+    let ends = |own: &Entry| (own.sa.src, own.sa.dst, own.sa.spi);
+    match (a.sa.direction, b.sa.direction) {
+        (Direction::Out, Direction::Out) => true,
+        (Direction::In, Direction::In) => false,
+        _ => ends(a) != ends(b),
+    }
+}
+
+/// What policies find their SAs by.
+struct Sas<'a> {
+    entries: &'a [Entry],
+    index: Index,
+    names: HashMap<&'a str, usize>,
+    left_out: HashSet<String>,
+}
+
+impl<'a> Sas<'a> {
+    fn new(entries: &'a [Entry], left_out: Vec<String>) -> Self {
+        let names = entries.iter().enumerate().map(|(at, own)| (own.sa.name.as_str(), at));
+        let (names, left_out) = (names.collect(), left_out.into_iter().collect());
+        Self { entries, index: Index::new(entries), names, left_out }
+    }
+
+    /// The policies in the order in which they are asked. As in the kernel, those for packets that came in have to
+    /// let a packet through before those for packets that leave say what is done with it.
+    fn policies(
+        &self,
+        section: &mut Section<'_>,
+        resources: &mut Resources,
+        source: &mut Source,
+        asked: Vec<Asked>,
+    ) -> Vec<Policy> {
+        let (out, coming): (Vec<Asked>, Vec<Asked>) =
+            asked.into_iter().partition(|policy| policy.is_out);
+        let out: Vec<Policy> = out
+            .into_iter()
+            .map(|policy| {
+                let action = self.action(section, resources, source, &policy);
+                Policy { selector: policy.selector, action }
+            })
+            .collect();
+        let guarded: Vec<&Policy> = out.iter().filter(|own| own.action != Action::Bypass).collect();
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        let mut seen = HashSet::new();
+        for policy in coming {
+            let is_bypass = matches!(policy.does, Does::Bypass);
+            let action = if is_bypass { Action::Bypass } else { Action::Discard };
+            let selector = policy.selector;
+            if !seen.insert(row(&selector)) {
+                continue;
+            }
+            // What comes in may do so, but may have to be protected when it leaves.
+            let to = if is_bypass && guarded.iter().any(|own| overlap(&own.selector, &selector)) {
+                &mut last
+            } else {
+                &mut first
+            };
+            to.push(Policy { selector, action });
+        }
+        first.into_iter().chain(out).chain(last).collect()
+    }
+
+    fn action(
+        &self,
+        section: &mut Section<'_>,
+        resources: &mut Resources,
+        source: &mut Source,
+        policy: &Asked,
+    ) -> Action {
+        let found = match &policy.does {
+            Does::Bypass => return Action::Bypass,
+            Does::Discard => return Action::Discard,
+            Does::Named(names) => {
+                names.iter().find_map(|name| self.names.get(name.as_str())).copied()
+            }
+            Does::Template(template) => {
+                let selector = &policy.selector;
+                let fitting = self.index.fitting(self.entries, template, Direction::Out, selector);
+                let out = fitting.into_iter().filter(|&at| self.is_out(at));
+                out.max_by_key(|&at| (&self.entries[at].added, Reverse(at)))
+            }
+        };
+        let Some(at) = found else {
+            self.lacks_sa(section, resources, source, policy);
+            return Action::Discard;
+        };
+        let sa = &self.entries[at].sa;
+        let of_v4 = policy.selector.src.address().is_ipv4();
+        if !self.is_out(at) {
+            let told = format!("SA {} is for packets that come in and protects none", sa.name);
+            source.mistake(section, policy.at.clone(), told);
+        } else if sa.mode == Mode::Transport && of_v4 != sa.src.is_ipv4() {
+            let told = format!("SA {} in transport mode is of another IP version", sa.name);
+            source.mistake(section, policy.at.clone(), told);
+        }
+        Action::Protect(at)
+    }
+
+    fn is_out(&self, at: usize) -> bool {
+        self.entries[at].sa.direction == Direction::Out
+    }
+
+    fn lacks_sa(
+        &self,
+        section: &mut Section<'_>,
+        resources: &mut Resources,
+        source: &mut Source,
+        policy: &Asked,
+    ) {
+        let at = policy.at.clone();
+        let Does::Named(names) = &policy.does else {
+            let told =
+                source.told(at, "no SA fits the policy's template: what it matches is dropped");
+            source.unsupported(section, resources, told);
+            return;
+        };
+        let listed = names.join(", ");
+        if names.iter().any(|name| self.left_out.contains(name)) {
+            let told = format!("its SA was left out ({listed}): what it matches is dropped");
+            let told = source.told(at, told);
+            source.unsupported(section, resources, told);
+        } else {
+            source.mistake(section, at, format!("no SA is called {listed}"));
+        }
+    }
+}

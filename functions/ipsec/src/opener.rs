@@ -1,0 +1,284 @@
+//! The half after the cipher: the replay window, what came of opening, and whether the packet is one that its SA may
+//! carry (RFC 4303, 3.4.3 and 3.4.4; RFC 4301, 5.2).
+//!
+//! With extended numbers a packet carries half of its own, and which whole one it means depends on what authenticated
+//! before: on the window, which moves here, perhaps while later packets are at the cipher already. So they go there
+//! with a guess. The number that counts is the one that the window says when their turn comes; where that is another,
+//! they are opened again as that. So what becomes of a packet never depends on the guess. After many
+//! packets that did not authenticate, some are tried as later numbers (A3).
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
+use warpline_packet::{Batch, Packet, Reason, Shard, Verdict, prefetch};
+
+use super::access::ASKED;
+use super::cipher::Engine;
+use super::counts::{Carried, Refusals, Refused};
+use super::replay::ReplayWindow;
+use super::sa::{Direction, Mode, Sa};
+use super::strip::Outcome;
+use super::tables::{Tables, is_authenticated};
+use super::traffic::Traffic;
+use super::words::{Task, Words, Work};
+use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
+use warpline_nf::{After, Emit, Function, Report};
+use warpline_packet::upper::Place;
+use warpline_rewrite::icmp_errors::{Errors, Problem};
+
+/// What an SA that opens remembers; what every packet asks for lies in front, in one line of the cache.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct InState {
+    window: ReplayWindow,
+    carried: Carried,
+    refusals: Refusals,
+}
+
+impl InState {
+    pub(super) fn new(sa: &Sa) -> Self {
+        // RFC 4303, 3.4.3: numbers that did not authenticate say nothing.
+        let window = if is_authenticated(sa) { sa.replay_window } else { 0 };
+        let window = ReplayWindow::new(window, sa.esn, sa.sequence);
+        Self { window, carried: Carried::default(), refusals: Refusals::default() }
+    }
+}
+
+/// One shard's half.
+pub(super) struct Opener {
+    shard: Shard,
+    tables: Arc<Tables>,
+    engine: Arc<Engine>,
+    words: Words,
+    states: Box<[InState]>,
+    /// Of SAs that a reload took away.
+    retired: Carried,
+    icmp: Option<Errors>,
+    dummies: u64,
+    reopened: u64,
+    /// Later numbers that packets were tried as, and those that were right.
+    tried: u64,
+    resynchronized: u64,
+}
+
+impl Opener {
+    pub(super) fn new(ipsec: &Ipsec, shard: Shard, states: Box<[InState]>) -> Self {
+        Self {
+            shard,
+            tables: Arc::clone(&ipsec.tables),
+            engine: Arc::clone(&ipsec.engine),
+            words: ipsec.words,
+            states,
+            retired: Carried::default(),
+            icmp: ipsec.options.icmp.map(Errors::new),
+            dummies: 0,
+            reopened: 0,
+            tried: 0,
+            resynchronized: 0,
+        }
+    }
+
+    /// Says what becomes of a packet that came by ESP.
+    fn settle(&mut self, tables: &Tables, batch: &mut Batch, index: usize, task: Task) {
+        let shape = tables.shape(task.row);
+        let Some(slot) = tables.slot(task.row, self.shard) else {
+            return batch.packet_mut(index).drop(reason::MISPLACED);
+        };
+        let opened = self.open(batch, index, task, slot);
+        let InState { carried, refusals, .. } = &mut self.states[slot];
+        let packet = &mut batch.packet_mut(index);
+        if opened == Ok(Outcome::Plain) && !shape.has_terms {
+            carried.begin(packet.timestamp());
+            return carried.count(packet.ip_end() - packet.l3_offset());
+        }
+        let verdict = opened.and_then(|outcome| match outcome {
+            Outcome::Closed => Err(reason::BAD_ICV),
+            Outcome::Dummy => Ok(false),
+            Outcome::BadPadding => Err(reason::BAD_PADDING),
+            Outcome::Malformed => Err(reason::MALFORMED),
+            Outcome::Congestion => Err(reason::CONGESTION),
+            Outcome::Link => Err(reason::LINK),
+            Outcome::Plain => {
+                let packet = packet.as_packet();
+                let (len, now) = (packet.ip_end() - packet.l3_offset(), packet.timestamp());
+                let sa = tables.row(task.row).0;
+                if !is_carried(sa, packet) {
+                    Err(reason::SELECTOR_MISMATCH)
+                } else if !carried.admits(len, now, &sa.lifetime, refusals) {
+                    Err(reason::LIFETIME)
+                } else {
+                    carried.count(len);
+                    Ok(true)
+                }
+            }
+        });
+        match verdict {
+            Ok(true) => {}
+            Ok(false) => {
+                self.dummies += 1;
+                packet.absorb();
+            }
+            Err(why) => {
+                let of = match why {
+                    reason::BAD_ICV => Some(Refused::BadIcv),
+                    reason::REPLAY => Some(Refused::Replay),
+                    // Counted already.
+                    reason::LIFETIME => None,
+                    _ => Some(Refused::Other),
+                };
+                of.into_iter().for_each(|of| refusals.count(of));
+                packet.drop(why);
+            }
+        }
+    }
+
+    /// Asks the window for the packet's number, and moves it where the packet authenticated as that,
+    /// or as a later one.
+    fn open(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        task: Task,
+        slot: usize,
+    ) -> Result<Outcome, Reason> {
+        let window = &self.states[slot].window;
+        let number = window.infer(task.sequence as u32).filter(|&number| window.check(number));
+        let Some(mut number) = number else { return Err(reason::REPLAY) };
+        let mut outcome = self.outcome_as(batch, index, task, number);
+        let is_authenticated = is_authenticated(self.tables.row(task.row).0);
+        if is_authenticated && number != task.sequence && task.outcome == Outcome::Closed {
+            self.reopened += 1;
+        }
+        if is_authenticated && outcome == Outcome::Closed {
+            for later in self.states[slot].window.reject(number) {
+                self.tried += 1;
+                outcome = self.outcome_as(batch, index, task, later);
+                if outcome != Outcome::Closed {
+                    number = later;
+                    self.resynchronized += 1;
+                    break;
+                }
+            }
+        }
+        if outcome != Outcome::Closed {
+            let window = &mut self.states[slot].window;
+            window.accept(number);
+            if self.tables.shape(task.row).esn {
+                let hint = &self.tables.highest[usize::from(task.row)];
+                hint.store(window.highest(), Ordering::Relaxed);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The outcome of opening the packet as `number`.
+    fn outcome_as(&self, batch: &mut Batch, index: usize, task: Task, number: u64) -> Outcome {
+        // Without authentication nothing depends on the number.
+        let is_guess = number == task.sequence || !is_authenticated(self.tables.row(task.row).0);
+        match (is_guess, task.outcome) {
+            (true, outcome) => outcome,
+            (false, Outcome::Closed) => {
+                let (tables, engine) = (&self.tables, &self.engine);
+                work::open_one(batch, index, task.row, number, tables, engine)
+            }
+            // No packet authenticates as two numbers.
+            (false, _) => Outcome::Closed,
+        }
+    }
+
+    /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
+    fn tell(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
+        let Some(icmp) = &mut self.icmp else { return };
+        if packet.reason() != reason::TOO_BIG {
+            return;
+        }
+        let (sa, shape) = self.tables.row(row);
+        let kept = match sa.mode {
+            Mode::Tunnel => 0,
+            Mode::Transport => {
+                Place::end_to_end(packet).map_or(0, |place| place.body - packet.l3_offset())
+            }
+        };
+        let mtu = shape.len_max(kept, sa.outer.mtu.into());
+        if packet.version() == 6 && packet.ip_end() - packet.l3_offset() <= MTU_LEAST_V6 {
+            // No sender makes packets shorter than that for it (RFC 8201, 4).
+            return;
+        }
+        let v4 = Icmpv4Error::FragmentationNeeded { mtu: mtu as u16 };
+        let v6 = Icmpv6Error::PacketTooBig { mtu: mtu.max(MTU_LEAST_V6) as u32 };
+        icmp.answer(packet, Some(Problem { v4, v6 }), emit);
+    }
+}
+
+/// Whether an SA may carry what it did (RFC 4301, 5.2, 4). `run` flagged a packet whose SA has selectors.
+fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
+    sa.selectors.is_empty()
+        || Traffic::of(packet.into_frame_for(ASKED), &packet.headers())
+            .is_some_and(|traffic| sa.selectors.iter().any(|selector| traffic.is_of(selector)))
+}
+
+impl After for Opener {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        if !self.tables.is_large() {
+            return;
+        }
+        let mut last = None;
+        for &index in picks {
+            let (work, row) = self.words.what(&batch.packet(index.into()));
+            if work == Work::Open && last != Some(row) {
+                last = Some(row);
+                let slot = self.tables.slot(row, self.shard);
+                slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
+            }
+        }
+    }
+
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
+        let tables = Arc::clone(&self.tables);
+        for &index in picks {
+            let index = usize::from(index);
+            let packet = batch.packet(index);
+            let (work, row) = self.words.what(&packet);
+            match work {
+                Work::None => {}
+                Work::Seal if packet.verdict() != Verdict::Dropped => {}
+                Work::Seal => self.tell(&packet, row, emit),
+                Work::Open => self.settle(&tables, batch, index, self.words.get(&packet)),
+            }
+        }
+    }
+
+    fn reload(&mut self, function: &dyn Function) {
+        let function: &dyn core::any::Any = function;
+        let Some(new) = function.downcast_ref::<Ipsec>() else { return };
+        let (retired, states) = (&mut self.retired, &mut self.states);
+        let retire = |state: &InState| retired.add(&state.carried);
+        new.successor.take_over(&new.tables, &self.tables, self.shard, states, retire);
+        self.tables = Arc::clone(&new.tables);
+        self.engine = Arc::clone(&new.engine);
+        for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
+            self.tables.highest[row].store(state.window.highest(), Ordering::Relaxed);
+        }
+    }
+
+    fn close(&mut self, report: &mut dyn Report) {
+        for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
+            let (sa, InState { window, carried, refusals }) = (&self.tables.sas[row], state);
+            report::tell(report, sa, window.highest(), carried, refusals);
+        }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let sum = |of: fn(&Carried) -> u64| {
+            of(&self.retired) + self.states.iter().map(|state| of(&state.carried)).sum::<u64>()
+        };
+        visit("opened", sum(|carried| carried.packets));
+        visit("opened_bytes", sum(|carried| carried.bytes));
+        visit("dummies", self.dummies);
+        visit("reopened", self.reopened);
+        visit("resync_tries", self.tried);
+        visit("resynchronized", self.resynchronized);
+        self.icmp.iter().for_each(|icmp| icmp.counters(visit));
+    }
+}

@@ -1,0 +1,230 @@
+//! Load balancing over backends: Maglev tables and connections. The manual of the function follows.
+//!
+#![doc = include_str!("manual.md")]
+#![forbid(unsafe_code)]
+
+mod balance;
+mod config;
+mod connections;
+mod directory;
+mod encap;
+mod flow;
+mod hash;
+mod kernels;
+mod maglev;
+mod services;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use core::any::Any;
+use core::time::Duration;
+use std::sync::Arc;
+
+use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
+
+pub use config::Mode;
+pub use services::{Backend, SERVICES_MAX, Service, ServiceFile, VIPS_MAX};
+
+use config::Config;
+use shard::BalancerShard;
+use warpline_nf::{Definition, Function, Growth, Kernels, Resources, Section, State, TableSize};
+use warpline_rewrite::translate::{self, Words};
+
+/// The function's manual.
+pub const MANUAL: &str = include_str!("manual.md");
+
+/// The function.
+pub const DEFINITION: Definition = Definition {
+    name: "load_balancer",
+    summary: "spreads connections to VIPs over backends (Maglev): DNAT, IP in IP, or by MAC",
+    manual: MANUAL,
+    has_kernels: true,
+    keys: config::KEYS,
+    drops: Refusal::NAMES,
+    access: access(RUN_DNAT),
+    build,
+};
+
+/// Why a packet is dropped; its number is its place in [`Refusal::NAMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    NoBackend,
+    NoVip,
+    TableFull,
+    Conflict,
+    Hairpin,
+    Fragment,
+    NoConnection,
+    BadQuote,
+    Snapped,
+    TooLong,
+    Link,
+    PerSource,
+}
+
+impl Refusal {
+    const NAMES: &[&str] = &[
+        "no-backend",
+        "no-vip",
+        "table-full",
+        "conflict",
+        "hairpin",
+        "fragment",
+        "no-connection",
+        "bad-quote",
+        "snapped",
+        "too-long",
+        "link",
+        "per-source",
+    ];
+}
+
+const fn access(run: ReadWrite) -> Access {
+    let before = ReadWrite::new(
+        FieldSet::of(&[
+            Field::SrcAddr,
+            Field::DstAddr,
+            Field::IpLen,
+            // Where a header says no length.
+            Field::Len,
+            Field::IpProtocol,
+            Field::IpOptions,
+            Field::SrcPort,
+            Field::DstPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::Payload,
+            Field::Timestamp,
+        ])
+        .union(FieldSet::HEADERS),
+        FieldSet::of(&[Field::Verdict]),
+    );
+    Access { before, ..Access::run_only(run) }
+}
+
+/// Fields of the two endpoints and of the checksums over them.
+const REWRITTEN: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::IpChecksum,
+    Field::L4Checksum,
+    Field::Payload,
+]);
+const RUN_DNAT: ReadWrite = ReadWrite::new(REWRITTEN.union(FieldSet::HEADERS), REWRITTEN);
+const RUN_IPIP: ReadWrite = ReadWrite::new(
+    FieldSet::of(&[
+        Field::TrafficClass,
+        Field::IpLen,
+        Field::IpIdent,
+        Field::IpFragment,
+        Field::FlowHash,
+    ])
+    .union(FieldSet::PARSED)
+    .union(FieldSet::GEOMETRY),
+    FieldSet::FRAME.union(FieldSet::GEOMETRY).with(Field::Verdict),
+);
+const RUN_MAC: ReadWrite =
+    ReadWrite::new(FieldSet::HEADERS, FieldSet::of(&[Field::EthDst, Field::EthSrc]));
+
+/// How often connections that expired are taken out where no packet comes that would.
+const TICK: Duration = Duration::from_secs(1);
+
+struct LoadBalancer {
+    config: Arc<Config>,
+    words: Words,
+    access: Access,
+}
+
+fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
+    let config = config::read(section)?;
+    let words = Words::from(resources, config.has_v6, section)?;
+    let mut access = access(match config.fixed.mode {
+        Mode::Dnat => RUN_DNAT,
+        Mode::Ipip => RUN_IPIP,
+        Mode::Mac => RUN_MAC,
+    });
+    access.before.writes = access.before.writes | words.fields();
+    access.run.reads = access.run.reads | words.fields();
+    Some(Box::new(LoadBalancer { config: Arc::new(config), words, access }))
+}
+
+impl Function for LoadBalancer {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        match self.config.fixed.mode {
+            Mode::Dnat => translate::run(batch, &self.words),
+            Mode::Ipip => encap::tunnel(batch, &self.words, self.config.source),
+            Mode::Mac => encap::readdress(batch, &self.words, self.config.mac),
+        }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(&self.config, &self.words).declaring(self.kernel_access()))
+    }
+
+    fn kernel_access(&self) -> ReadWrite {
+        match self.config.fixed.mode {
+            Mode::Dnat => warpline_rewrite::kernels::access(self.access.run),
+            Mode::Ipip | Mode::Mac => self.access.run,
+        }
+    }
+
+    /// Only DNAT sees what comes back, from another address than the client sent to.
+    fn state_key(&self) -> StateKey {
+        match &self.config.key {
+            Some(key) => StateKey::Client(Arc::clone(key)),
+            None => StateKey::AddressPair,
+        }
+    }
+
+    fn state(&self, shard: Shard) -> State {
+        State::before(BalancerShard::new(&self.config, self.words, shard))
+    }
+
+    fn growth(&self) -> Growth {
+        match self.config.fixed.mode {
+            Mode::Ipip => Growth { head: encap::outer_len(6), tail: 0 },
+            Mode::Dnat | Mode::Mac => Growth::NONE,
+        }
+    }
+
+    fn lengthens(&self, _: usize) -> [i32; 2] {
+        match self.config.fixed.mode {
+            Mode::Ipip => [encap::outer_len(4) as i32, 0],
+            Mode::Dnat | Mode::Mac => [0; 2],
+        }
+    }
+
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        let Some(old) = (old as &dyn Any).downcast_ref::<Self>() else {
+            return Err("it is another function".into());
+        };
+        if self.config.fixed != old.config.fixed {
+            let keys = "`mode`, `connections`, `per_source_max`, `table_size` and timeouts";
+            return Err(format!("{keys} can't be changed while packets flow"));
+        }
+        if self.config.key != old.config.key {
+            return Err("VIPs and backends have other addresses than before: a chain that is to \
+                        take new ones while packets flow names them in `addresses`"
+                .into());
+        }
+        if self.words != old.words {
+            return Err("IPv6 can't come in or go while packets flow".into());
+        }
+        Ok(())
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::divided("connections", self.config.fixed.connections)]
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+}

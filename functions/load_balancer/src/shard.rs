@@ -1,0 +1,283 @@
+//! A shard's state: `before` finds or chooses the backend of each packet.
+
+use core::hint::black_box;
+use std::sync::Arc;
+
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol};
+use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason, Shard};
+
+use super::balance::{Balance, End};
+use super::config::{Config, Mode, NoVip};
+use super::flow::{Flow, is_whole};
+use super::{LoadBalancer, Refusal, encap};
+use warpline_nf::{Before, Emit, Function};
+use warpline_rewrite::Protocol;
+use warpline_rewrite::icmp::Quote;
+use warpline_rewrite::translate::{Action, Rewrite, Words};
+
+/// Connections that a tick takes out at most, so that none takes long.
+const RECLAIMED_MAX: usize = 4096;
+
+/// Packets that are looked at together.
+const GLANCES: usize = 32;
+
+/// The state of one shard.
+pub(super) struct BalancerShard {
+    balance: Balance,
+    words: Words,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    to_backends: u64,
+    to_clients: u64,
+    errors: u64,
+    no_vip: u64,
+}
+
+/// What can be told of a packet without its connection.
+enum Glance {
+    Flow {
+        flow: Flow,
+        end: End,
+        /// What its connection is looked up by.
+        key: u32,
+    },
+    Other,
+}
+
+/// What is done to a packet; `None` to let it pass as it is.
+type Done = Result<Option<Step>, Refusal>;
+
+enum Step {
+    /// To the backend that is the target of this number.
+    ToBackend(usize, Action),
+    /// To the client, from the VIP of this number.
+    ToClient(usize, Action),
+}
+
+impl Counts {
+    /// A packet goes on.
+    fn add(&mut self, step: &Step) {
+        match step {
+            Step::ToBackend(_, Action::Destination) => self.to_backends += 1,
+            Step::ToClient(_, Action::Source) => self.to_clients += 1,
+            Step::ToBackend(..) | Step::ToClient(..) => self.errors += 1,
+        }
+    }
+}
+
+impl BalancerShard {
+    pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
+        Self { balance: Balance::new(config, shard), words, counts: Counts::default() }
+    }
+
+    /// What can be told of a packet without its connection.
+    #[inline]
+    fn glance(&self, packet: &Packet<'_>) -> Glance {
+        let Some(flow) = Flow::of(packet) else { return Glance::Other };
+        let end = self.balance.end(&flow);
+        let key = self.balance.key(&flow, &end);
+        Glance::Flow { flow, end, key }
+    }
+
+    /// Looks at some packets, and touches the memory of all their connections before anything waits for
+    /// that of one: with a million of them a packet costs two cache misses. The loops over memory are short,
+    /// so that a processor is at many misses at once.
+    #[inline]
+    fn glance_over(&self, batch: &Batch, picks: &[u16], glances: &mut [Glance; GLANCES]) {
+        for (&pick, glance) in picks.iter().zip(&mut *glances) {
+            *glance = self.glance(&batch.packet(usize::from(pick)));
+        }
+        let mut places = [0; GLANCES];
+        for (glance, place) in glances.iter().zip(&mut places[..picks.len()]) {
+            if let Glance::Flow { end, key, .. } = glance {
+                *place = self.balance.connections.glance(*key, matches!(end, End::Backend(_)));
+            }
+        }
+        let touch = |sum: u64, &place: &u32| sum ^ self.balance.connections.glance_at(place);
+        black_box(places[..picks.len()].iter().fold(0, touch));
+    }
+
+    fn handle(&mut self, packet: &mut PacketMut<'_>, glance: &Glance) {
+        self.balance.now = self.balance.now.max(packet.timestamp());
+        if packet.reject_malformed() || packet.version() == 0 {
+            return;
+        }
+        let done = match glance {
+            Glance::Flow { flow, end, key } => self.flow(flow, end, *key),
+            Glance::Other => self.other(packet),
+        };
+        let done = match done {
+            Ok(Some(step)) => self.prepare(packet, &step).inspect(|()| self.counts.add(&step)),
+            Ok(None) => Ok(()),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = done {
+            packet.drop(Reason(refusal as u8));
+        }
+    }
+
+    fn other(&mut self, packet: &PacketMut<'_>) -> Done {
+        let protocol = packet.protocol();
+        let (src, dst) = packet.addresses();
+        // Each version's own: the other's number is a protocol like any other.
+        let icmp = if packet.version() == 4 { ip_protocol::ICMP } else { ip_protocol::ICMPV6 };
+        let is_icmp = protocol == icmp;
+        let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
+        // An extension header is the last thing seen only where the capture cut the others.
+        let cut = ip_protocol::is_extension(protocol) && packet.has(Flags::SNAPPED);
+        if is_icmp && is_whole(packet) {
+            self.icmp(packet, dst)
+        } else if ports || is_icmp || cut {
+            self.without_ports(packet, src, dst)
+        } else {
+            self.pass()
+        }
+    }
+
+    /// A packet without ports, or only a part of one, that could be a VIP's.
+    fn without_ports(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
+        let (directory, version) = (&self.balance.config.directory, packet.version());
+        let comes_back = || self.balance.is_dnat() && directory.has_backend_address(version, src);
+        if !directory.has_vip_address(version, dst) && !comes_back() {
+            return self.pass();
+        }
+        Err(if packet.has(Flags::FRAGMENT) { Refusal::Fragment } else { Refusal::Snapped })
+    }
+
+    /// A packet that is no VIP's.
+    fn pass(&mut self) -> Done {
+        match self.balance.config.no_vip {
+            NoVip::Forward => {
+                self.counts.no_vip += 1;
+                Ok(None)
+            }
+            NoVip::Drop => Err(Refusal::NoVip),
+        }
+    }
+
+    fn flow(&mut self, flow: &Flow, end: &End, key: u32) -> Done {
+        match *end {
+            End::Vip(vip) => {
+                let target = self.balance.forward(vip, flow, key)?;
+                Ok(Some(Step::ToBackend(target, Action::Destination)))
+            }
+            End::Backend(name) => match self.balance.back(name, flow, key)? {
+                Some(vip) => Ok(Some(Step::ToClient(vip, Action::Source))),
+                None => self.pass(),
+            },
+            End::Neither => self.pass(),
+        }
+    }
+
+    /// An ICMP error goes where packets like the one that it quotes come from; other messages are no VIP's.
+    fn icmp(&mut self, packet: &PacketMut<'_>, dst: u128) -> Done {
+        let (version, kind) = (packet.version(), packet.icmp_type());
+        let error = match version {
+            4 => icmpv4::message::is_error(kind) && kind != icmpv4::message::REDIRECT,
+            _ => icmpv6::message::is_error(kind),
+        };
+        if !error {
+            return self.pass();
+        }
+        let quote = Quote::read(packet.payload(), version);
+        let Some(quote) = quote.filter(|quote| quote.src.address == dst) else {
+            return match packet.has(Flags::SNAPPED) {
+                _ if !self.balance.config.directory.has_vip_address(version, dst) => self.pass(),
+                true => Err(Refusal::Snapped),
+                false => Err(Refusal::BadQuote),
+            };
+        };
+        let protocol = match quote.protocol {
+            Protocol::Tcp => ip_protocol::TCP,
+            Protocol::Udp => ip_protocol::UDP,
+            Protocol::Icmp => return self.pass(),
+        };
+        let (src, dst) = (quote.dst, quote.src);
+        self.error(&Flow { version, protocol, src, dst, tcp_flags: None })
+    }
+
+    fn error(&mut self, flow: &Flow) -> Done {
+        let end = self.balance.end(flow);
+        let step = match end {
+            End::Vip(vip) => {
+                Step::ToBackend(self.balance.known_target(vip, flow)?, Action::ErrorIn)
+            }
+            End::Backend(name) => {
+                let key = self.balance.key(flow, &end);
+                match self.balance.back(name, flow, key)? {
+                    Some(vip) => Step::ToClient(vip, Action::ErrorOut),
+                    None => return self.pass(),
+                }
+            }
+            End::Neither => return self.pass(),
+        };
+        Ok(Some(step))
+    }
+
+    /// Tells `run` what to do.
+    fn prepare(&self, packet: &mut PacketMut<'_>, step: &Step) -> Result<(), Refusal> {
+        let directory = &self.balance.config.directory;
+        match (self.balance.config.fixed.mode, step) {
+            (Mode::Dnat, &Step::ToBackend(target, action)) => {
+                let to = directory.target(target).at;
+                self.words.set(packet, &Rewrite { action, to });
+            }
+            (_, &Step::ToClient(vip, action)) => {
+                self.words.set(packet, &Rewrite { action, to: directory.vip(vip).at });
+            }
+            (Mode::Ipip, &Step::ToBackend(target, _)) => {
+                let target = directory.target(target);
+                encap::check(packet, target.version)?;
+                self.words.put(packet, target.version.into(), target.at);
+            }
+            (Mode::Mac, &Step::ToBackend(target, _)) => {
+                if packet.link() != LinkType::ETHERNET {
+                    return Err(Refusal::Link);
+                }
+                encap::note_mac(packet, &self.words, directory.target(target).mac);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Before for BalancerShard {
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
+        for some in picks.chunks(GLANCES) {
+            let mut glances = [const { Glance::Other }; GLANCES];
+            self.glance_over(batch, some, &mut glances);
+            for (&pick, glance) in some.iter().zip(&glances) {
+                self.handle(&mut batch.packet_mut(usize::from(pick)), glance);
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
+        self.balance.now = self.balance.now.max(now);
+        self.balance.connections.reclaim(RECLAIMED_MAX, self.balance.now);
+    }
+
+    fn reload(&mut self, function: &dyn Function) {
+        let function: &dyn core::any::Any = function;
+        if let Some(new) = function.downcast_ref::<LoadBalancer>() {
+            self.balance.config = Arc::clone(&new.config);
+        }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("connections", self.balance.connections.len());
+        visit("connections_peak", self.balance.connections.peak);
+        visit("created", self.balance.connections.created);
+        visit("expired", self.balance.connections.expired);
+        self.balance.connections.evicted().for_each(|(name, count)| visit(name, count));
+        visit("moved", self.balance.moved);
+        visit("unremembered", self.balance.unremembered);
+        visit("to_backends", self.counts.to_backends);
+        visit("to_clients", self.counts.to_clients);
+        visit("icmp_errors", self.counts.errors);
+        visit("no_vip", self.counts.no_vip);
+    }
+}

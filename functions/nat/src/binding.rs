@@ -1,0 +1,266 @@
+//! A binding in one cache line, and what kind of binding it is.
+//!
+//! The line has the low words of addresses: all of an IPv4 address. The other words of IPv6
+//! addresses lie in an [`Upper`]. The first remote that a binding sent to lies in the line too.
+
+use super::key::Key;
+use super::list::Links;
+use super::remotes::Remote;
+use warpline_rewrite::Endpoint;
+use warpline_rewrite::Protocol;
+use warpline_tables::keyed::HashKey;
+
+/// All bindings of a class have the same idle time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Udp,
+    Established,
+    Transitory,
+    Icmp,
+}
+
+impl Class {
+    pub(super) const COUNT: usize = 4;
+
+    /// That of a new binding.
+    pub(super) const fn first(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Tcp => Self::Transitory,
+            Protocol::Udp => Self::Udp,
+            Protocol::Icmp => Self::Icmp,
+        }
+    }
+
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::Established | Self::Transitory => Protocol::Tcp,
+            Self::Udp => Protocol::Udp,
+            Self::Icmp => Protocol::Icmp,
+        }
+    }
+}
+
+/// What may give way to a new binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// TCP whose connections were answered, and are reset or closed, or open anew.
+    Closing,
+    /// TCP without an answer.
+    HalfOpen,
+    /// UDP without an answer.
+    Udp,
+    Icmp,
+}
+
+impl Kind {
+    /// In the order in which they give way where there are as many, with the counter's name.
+    pub(super) const ALL: [(Self, &'static str); 4] = [
+        (Self::Closing, "evicted_closing"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::Udp, "evicted_udp"),
+        (Self::Icmp, "evicted_icmp"),
+    ];
+
+    pub(super) const fn protocol(self) -> Protocol {
+        match self {
+            Self::Closing | Self::HalfOpen => Protocol::Tcp,
+            Self::Udp => Protocol::Udp,
+            Self::Icmp => Protocol::Icmp,
+        }
+    }
+}
+
+/// An outside endpoint of a protocol; its address by the number in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outside {
+    pub(super) version: u8,
+    pub(super) protocol: Protocol,
+    pub(super) address: u64,
+    pub(super) port: u16,
+}
+
+impl Outside {
+    /// Where its binding is looked for in a table of this key.
+    pub(super) fn hash(&self, key: HashKey) -> u32 {
+        let Self { version, protocol, address, port } = *self;
+        let endpoint = u128::from(address) << 16 | u128::from(port);
+        key.of([endpoint, 0], (protocol as u64) << 8 | u64::from(version))
+    }
+}
+
+/// The upper words of a binding's addresses of IPv6.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Upper {
+    inside: [u32; 3],
+    remote: [u32; 3],
+    first: [u32; 3],
+}
+
+impl Upper {
+    /// Of a new binding with this key.
+    pub(super) fn of(key: &Key) -> Self {
+        let (inside, remote) = (above(key.inside().address), above(key.remote().address));
+        Self { inside, remote, first: [0; 3] }
+    }
+}
+
+/// A binding.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Binding {
+    pub(super) expires: u64,
+    /// The number of its outside address in the pool.
+    pub(super) outside: u64,
+    /// Of the first remote; 0 for none.
+    first_expires: u64,
+    inside: u32,
+    remote: u32,
+    first: u32,
+    /// In the list of its class. Of free places, `newer` is the next one.
+    pub(super) by_class: Links,
+    /// In the list of its kind, if that gives way.
+    pub(super) by_kind: Links,
+    inside_port: u16,
+    remote_port: u16,
+    first_port: u16,
+    /// Its outside port.
+    pub(super) port: u16,
+    first_seen: u8,
+    /// How many other places for remotes were used.
+    pub(super) others: u8,
+    pub(super) class: Class,
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Binding>() == 64);
+
+const IS_V6: u8 = 1;
+/// A packet came in by it.
+const IS_ANSWERED: u8 = 2;
+
+impl Binding {
+    /// A new one, in no list.
+    pub(super) fn new(key: &Key, outside: &Outside) -> Self {
+        Self {
+            expires: 0,
+            outside: outside.address,
+            first_expires: 0,
+            inside: key.inside().address as u32,
+            remote: key.remote().address as u32,
+            first: 0,
+            by_class: Links::UNUSED,
+            by_kind: Links::UNUSED,
+            inside_port: key.inside().port,
+            remote_port: key.remote().port,
+            first_port: 0,
+            port: outside.port,
+            first_seen: 0,
+            others: 0,
+            class: Class::first(key.protocol),
+            flags: if key.version == 6 { IS_V6 } else { 0 },
+        }
+    }
+
+    pub(super) fn is_v6(&self) -> bool {
+        self.flags & IS_V6 != 0
+    }
+
+    fn version(&self) -> u8 {
+        if self.is_v6() { 6 } else { 4 }
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.flags & IS_ANSWERED != 0
+    }
+
+    pub(super) fn answer(&mut self) {
+        self.flags |= IS_ANSWERED;
+    }
+
+    /// Its kind, if that gives way.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match (self.class, self.is_answered()) {
+            (Class::Transitory, true) => Some(Kind::Closing),
+            (Class::Transitory, false) => Some(Kind::HalfOpen),
+            (Class::Udp, false) => Some(Kind::Udp),
+            (Class::Icmp, _) => Some(Kind::Icmp),
+            (Class::Established, _) | (Class::Udp, true) => None,
+        }
+    }
+
+    /// Whether it is of this key; `upper` is its own where it is of IPv6.
+    #[inline]
+    pub(super) fn is_of(&self, key: &Key, upper: Option<&Upper>) -> bool {
+        let (inside, remote) = (key.inside(), key.remote());
+        (self.inside, self.inside_port) == (inside.address as u32, inside.port)
+            && (self.remote, self.remote_port) == (remote.address as u32, remote.port)
+            && (self.class.protocol(), self.version()) == (key.protocol, key.version)
+            && upper.is_none_or(|upper| {
+                (upper.inside, upper.remote) == (above(inside.address), above(remote.address))
+            })
+    }
+
+    /// Its inside endpoint.
+    pub(super) fn inside(&self, upper: Option<&Upper>) -> Endpoint {
+        Endpoint {
+            address: whole(upper.map(|own| own.inside), self.inside),
+            port: self.inside_port,
+        }
+    }
+
+    /// Its key.
+    pub(super) fn key(&self, upper: Option<&Upper>) -> Key {
+        let address = whole(upper.map(|own| own.remote), self.remote);
+        let remote = Endpoint { address, port: self.remote_port };
+        Key::of(self.version(), self.class.protocol(), self.inside(upper), remote)
+    }
+
+    /// Its outside endpoint.
+    pub(super) fn outside_endpoint(&self) -> Outside {
+        let (version, protocol) = (self.version(), self.class.protocol());
+        Outside { version, protocol, address: self.outside, port: self.port }
+    }
+
+    /// The first remote.
+    #[inline]
+    pub(super) fn first(&self, upper: Option<&Upper>) -> Remote {
+        Remote {
+            address: whole(upper.map(|own| own.first), self.first),
+            expires: self.first_expires,
+            port: self.first_port,
+            seen: self.first_seen,
+        }
+    }
+
+    /// Whether the first remote is `remote` and remembered longer than `now`; in the words that lie here.
+    #[inline]
+    pub(super) fn sends_first_to(&self, upper: Option<&Upper>, remote: Endpoint, now: u64) -> bool {
+        (self.first, self.first_port) == (remote.address as u32, remote.port)
+            && self.first_expires > now
+            && upper.is_none_or(|own| own.first == above(remote.address))
+    }
+
+    /// The first remote is remembered until `expires`.
+    #[inline]
+    pub(super) fn keep_first(&mut self, expires: u64) {
+        self.first_expires = expires;
+    }
+
+    #[inline]
+    pub(super) fn set_first(&mut self, upper: Option<&mut Upper>, remote: &Remote) {
+        (self.first, self.first_port) = (remote.address as u32, remote.port);
+        (self.first_expires, self.first_seen) = (remote.expires, remote.seen);
+        if let Some(upper) = upper {
+            upper.first = above(remote.address);
+        }
+    }
+}
+
+fn above(address: u128) -> [u32; 3] {
+    [(address >> 96) as u32, (address >> 64) as u32, (address >> 32) as u32]
+}
+
+fn whole(above: Option<[u32; 3]>, low: u32) -> u128 {
+    let [a, b, c] = above.unwrap_or_default();
+    [a, b, c, low].iter().fold(0, |bits, &word| bits << 32 | u128::from(word))
+}

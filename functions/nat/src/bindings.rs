@@ -1,0 +1,411 @@
+//! A shard's bindings: found by inside and by outside endpoint, ended in the order of their time.
+//!
+//! A binding lies in a slab, in two indexes, in the port bitmap, and in the list of its [`Class`].
+//! All bindings of a class have the same idle time, so its list is in order of expiry, and the
+//! expired are at its head. [`Bindings::advance`] takes them out before anything else is done at a
+//! time: no look-up or allocation ever meets an expired one, whether or not anything swept before.
+//! Those that are worth little also lie in the list of their [`Kind`], from the one used longest
+//! ago. The head of the longest of these lists gives way where there is no place, or no port, for a
+//! new binding.
+//!
+//! A binding's first packet in a second puts it at the end of its lists. It moves there later,
+//! together with others ([`Bindings::move_used`]), but before anything looks at a list or adds to
+//! one. So the order is as if it moved at once, and the misses of neighbours overlap.
+
+mod ahead;
+
+use std::time::Duration;
+
+use warpline_packet::{Instant, Shard, prefetch};
+
+pub(super) use ahead::Sought;
+use ahead::{LATE_MAX, OPENING_BATCHES};
+
+use super::Refusal;
+use super::binding::{Binding, Class, Kind, Outside, Upper};
+use super::config::Config;
+use super::key::Key;
+use super::list::{Links, List, NONE};
+use super::ports::{Ports, Wanted};
+use super::remotes::{Other, Remotes};
+use warpline_rewrite::Endpoint;
+use warpline_rewrite::Protocol;
+use warpline_tables::Sources;
+use warpline_tables::fullest;
+use warpline_tables::index::Index;
+use warpline_tables::keyed::HashKey;
+
+/// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
+const YIELDING: usize = 2 * Kind::ALL.len();
+
+/// Bindings that were used and move together.
+const USED_MAX: usize = 32;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// The bindings of a shard.
+pub(super) struct Bindings {
+    slab: Vec<Binding>,
+    /// By binding, where addresses may be of IPv6.
+    uppers: Vec<Upper>,
+    /// So many remotes of each binding as do not lie in it.
+    others: Vec<Other>,
+    others_each: usize,
+    capacity: usize,
+    free: u32,
+    by_inside: Index,
+    by_outside: Index,
+    /// New bindings that are not in `by_outside` yet, with their hash there.
+    late: Vec<(u32, u32)>,
+    hash_key: HashKey,
+    ports: Ports,
+    /// Batches to come in which new bindings are likely.
+    opening: u8,
+    lists: [List; Class::COUNT],
+    yielding: [List; YIELDING],
+    /// Bindings that were used first in their second, in that order, and did not move since.
+    used: Vec<u32>,
+    timeouts: [Duration; Class::COUNT],
+    /// When what is refreshed in this second expires, in nanoseconds, by class.
+    expiries: [u64; Class::COUNT],
+    /// The end of this second, in nanoseconds.
+    second_ends: u64,
+    sources: Option<Sources>,
+    now: Instant,
+    /// No binding expires before this.
+    due: u64,
+    len: usize,
+    pub(super) peak: u64,
+    pub(super) created: u64,
+    pub(super) expired: u64,
+    /// By kind.
+    evicted: [u64; Kind::ALL.len()],
+}
+
+fn by_class(binding: &mut Binding) -> &mut Links {
+    &mut binding.by_class
+}
+
+fn by_kind(binding: &mut Binding) -> &mut Links {
+    &mut binding.by_kind
+}
+
+/// The list of a binding's kind, if that gives way.
+fn yielding_place(binding: &Binding) -> Option<usize> {
+    binding.kind().map(|kind| 2 * kind as usize + usize::from(binding.is_v6()))
+}
+
+impl Bindings {
+    pub(super) fn new(config: &Config, shard: Shard) -> Self {
+        let capacity = shard.share(config.bindings);
+        let others_each = config.remotes - 1;
+        Self {
+            slab: Vec::with_capacity(capacity),
+            uppers: Vec::with_capacity(if config.has_v6 { capacity } else { 0 }),
+            others: vec![[0; 4]; capacity * others_each],
+            others_each,
+            capacity,
+            free: NONE,
+            by_inside: Index::new(capacity),
+            by_outside: Index::new(capacity),
+            late: Vec::with_capacity(LATE_MAX),
+            hash_key: HashKey::new(),
+            ports: Ports::new(config.ports, shard, &config.outside, capacity),
+            opening: 0,
+            lists: [List::EMPTY; Class::COUNT],
+            yielding: [List::EMPTY; YIELDING],
+            used: Vec::with_capacity(USED_MAX),
+            sources: Sources::new(capacity, config.per_source),
+            timeouts: config.timeouts,
+            expiries: [0; Class::COUNT],
+            second_ends: 0,
+            now: Instant::ZERO,
+            due: u64::MAX,
+            len: 0,
+            peak: 0,
+            created: 0,
+            expired: 0,
+            evicted: [0; Kind::ALL.len()],
+        }
+    }
+
+    /// How many bindings gave way, by name.
+    pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::ALL.iter().map(|&(_, name)| name).zip(self.evicted)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// When what is refreshed now expires, in nanoseconds: its idle time after the second ends.
+    #[inline]
+    pub(super) fn expiry(&self, class: Class) -> u64 {
+        self.expiries[class as usize]
+    }
+
+    /// It is `now`, or was later already: ends every binding whose time is over.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if self.now.as_nanos() >= self.second_ends {
+            self.begin_second();
+        }
+        if self.now.as_nanos() >= self.due {
+            self.reclaim();
+        }
+    }
+
+    #[cold]
+    fn begin_second(&mut self) {
+        let end = Instant::from_secs(self.now.as_nanos() / NANOS_PER_SECOND + 1);
+        self.second_ends = end.as_nanos();
+        self.expiries = self.timeouts.map(|idle| end.after(idle).as_nanos());
+    }
+
+    #[cold]
+    fn reclaim(&mut self) {
+        self.move_used();
+        self.due = u64::MAX;
+        for class in 0..Class::COUNT {
+            while let Some(binding) = self.slab.get(self.lists[class].oldest() as usize) {
+                if binding.expires > self.now.as_nanos() {
+                    self.due = self.due.min(binding.expires);
+                    break;
+                }
+                self.end(self.lists[class].oldest());
+                self.expired += 1;
+            }
+        }
+    }
+
+    fn end(&mut self, number: u32) {
+        self.index_late();
+        self.unlink(number);
+        let binding = &self.slab[number as usize];
+        let (key, outside) = (binding.key(self.upper(number)), binding.outside_endpoint());
+        if let Some(sources) = &mut self.sources {
+            sources.remove(key.version, key.inside_address());
+        }
+        self.by_inside.remove(key.hash(self.hash_key), number);
+        self.by_outside.remove(outside.hash(self.hash_key), number);
+        self.ports.release(&outside);
+        self.slab[number as usize].by_class.free(self.free);
+        self.free = number;
+        self.len -= 1;
+    }
+
+    /// Ends the binding that gives way, of all or of those that have ports like `key`.
+    /// `None` where there is none.
+    fn evict(&mut self, like: Option<&Key>) -> Option<()> {
+        self.move_used();
+        let fits = |place: usize| {
+            let (kind, v6) = (Kind::ALL[place / 2].0, place % 2 == 1);
+            like.is_none_or(|key| (kind.protocol(), v6) == (key.protocol, key.version == 6))
+        };
+        let lists = self.yielding.iter().enumerate().filter(|&(place, _)| fits(place));
+        let place = fullest(lists.map(|(place, list)| (place, list.len())))?;
+        self.end(self.yielding[place].oldest());
+        self.evicted[place / 2] += 1;
+        Some(())
+    }
+
+    /// The binding called `number`.
+    pub(super) fn get(&self, number: u32) -> &Binding {
+        &self.slab[number as usize]
+    }
+
+    /// The inside endpoint of the binding called `number`.
+    #[inline]
+    pub(super) fn inside(&self, number: u32) -> Endpoint {
+        self.slab[number as usize].inside(self.upper(number))
+    }
+
+    /// The remotes of the binding called `number`.
+    #[inline]
+    pub(super) fn remotes(&mut self, number: u32) -> Remotes<'_> {
+        let (at, each) = (number as usize, self.others_each);
+        let binding = &mut self.slab[at];
+        let upper = if binding.is_v6() { self.uppers.get_mut(at) } else { None };
+        Remotes { binding, upper, others: &mut self.others[at * each..][..each] }
+    }
+
+    fn upper(&self, number: u32) -> Option<&Upper> {
+        let at = number as usize;
+        if self.slab[at].is_v6() { self.uppers.get(at) } else { None }
+    }
+
+    /// The number of the binding with this key.
+    #[inline]
+    pub(super) fn find(&self, key: &Key) -> Option<u32> {
+        self.by_inside
+            .find(key.hash(self.hash_key), |number| self.get(number).is_of(key, self.upper(number)))
+    }
+
+    /// The number of the binding that has this outside port.
+    #[inline]
+    pub(super) fn find_outside(&mut self, outside: &Outside) -> Option<u32> {
+        self.index_late();
+        self.by_outside.find(outside.hash(self.hash_key), |number| {
+            self.slab[number as usize].outside_endpoint() == *outside
+        })
+    }
+
+    /// Makes a binding and gives its number. It ends with the class it is refreshed in next.
+    pub(super) fn create(&mut self, key: Key, config: &Config) -> Result<u32, Refusal> {
+        let source = (key.version, key.inside_address());
+        if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
+            return Err(Refusal::PerSource);
+        }
+        let outside = match self.take_port(&key, config) {
+            Some(taken) => taken,
+            None => {
+                self.evict(Some(&key)).ok_or(Refusal::PortsExhausted)?;
+                self.take_port(&key, config).ok_or(Refusal::PortsExhausted)?
+            }
+        };
+        if self.len == self.capacity && self.evict(None).is_none() {
+            self.ports.release(&outside);
+            return Err(Refusal::TableFull);
+        }
+        let number = self.place(&key, Binding::new(&key, &outside));
+        self.move_used();
+        self.link(number, Class::first(key.protocol));
+        self.by_inside.insert(key.hash(self.hash_key), number);
+        self.index_later(outside.hash(self.hash_key), number);
+        self.opening = OPENING_BATCHES;
+        if let Some(sources) = &mut self.sources {
+            sources.add(source.0, source.1);
+        }
+        self.len += 1;
+        self.peak = self.peak.max(self.len as u64);
+        self.created += 1;
+        Ok(number)
+    }
+
+    /// Puts a binding in a free place.
+    fn place(&mut self, key: &Key, binding: Binding) -> u32 {
+        let number = if self.free == NONE { self.slab.len() as u32 } else { self.free };
+        match self.slab.get_mut(number as usize) {
+            Some(place) => {
+                self.free = place.by_class.newer();
+                *place = binding;
+            }
+            None => {
+                self.slab.push(binding);
+                self.slab.spare_capacity_mut().first().into_iter().for_each(prefetch);
+            }
+        }
+        if binding.is_v6() {
+            let len = self.uppers.len().max(number as usize + 1);
+            self.uppers.resize(len, Upper::default());
+            self.uppers[number as usize] = Upper::of(key);
+        }
+        number
+    }
+
+    /// A free outside port for a binding with this key, taken.
+    fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
+        let wanted = Wanted {
+            version: key.version,
+            protocol: key.protocol,
+            home: key.home(config),
+            hash: key.hash(config.port_key),
+            // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
+            // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
+            like: (key.protocol == Protocol::Udp).then_some(key.inside().port),
+        };
+        self.ports.take(&wanted)
+    }
+
+    /// A packet came in by the binding.
+    #[inline]
+    pub(super) fn answer(&mut self, number: u32) {
+        if !self.slab[number as usize].is_answered() {
+            self.move_used();
+            self.unlist(number);
+            self.slab[number as usize].answer();
+            self.enlist(number);
+        }
+    }
+
+    /// The binding was used just now and is of this class.
+    #[inline]
+    pub(super) fn refresh(&mut self, number: u32, class: Class) {
+        // All that refresh it in one second agree on its expiry, so it moves once a second.
+        let expires = self.expiry(class);
+        let binding = &mut self.slab[number as usize];
+        if binding.class != class {
+            self.move_used();
+            self.unlink(number);
+            self.link(number, class);
+        } else if binding.expires != expires {
+            binding.expires = expires;
+            if self.used.len() == USED_MAX {
+                self.move_used();
+            }
+            self.used.push(number);
+        }
+    }
+
+    /// Moves the bindings that were used to the ends of their lists, in the order of their use.
+    #[inline]
+    fn move_used(&mut self) {
+        if !self.used.is_empty() {
+            self.move_all_used();
+        }
+    }
+
+    #[inline(never)]
+    fn move_all_used(&mut self) {
+        for &number in &self.used {
+            let binding = &self.slab[number as usize];
+            let neighbours = [binding.by_class, binding.by_kind].into_iter().flat_map(Links::both);
+            let neighbours = neighbours.filter_map(|at| self.slab.get(at as usize));
+            neighbours.for_each(prefetch);
+        }
+        for at in 0..self.used.len() {
+            let number = self.used[at];
+            let list = &mut self.lists[self.slab[number as usize].class as usize];
+            list.remove(&mut self.slab, by_class, number);
+            list.append(&mut self.slab, by_class, number);
+            self.unlist(number);
+            self.enlist(number);
+        }
+        self.used.clear();
+    }
+
+    fn unlink(&mut self, number: u32) {
+        let class = self.slab[number as usize].class;
+        self.lists[class as usize].remove(&mut self.slab, by_class, number);
+        self.unlist(number);
+    }
+
+    fn link(&mut self, number: u32, class: Class) {
+        let expires = self.expiry(class);
+        self.due = self.due.min(expires);
+        let binding = &mut self.slab[number as usize];
+        (binding.class, binding.expires) = (class, expires);
+        self.lists[class as usize].append(&mut self.slab, by_class, number);
+        self.enlist(number);
+    }
+
+    /// Puts a binding at the end of the list of its kind.
+    fn enlist(&mut self, number: u32) {
+        if let Some(place) = yielding_place(&self.slab[number as usize]) {
+            self.yielding[place].append(&mut self.slab, by_kind, number);
+        }
+    }
+
+    fn unlist(&mut self, number: u32) {
+        if let Some(place) = yielding_place(&self.slab[number as usize]) {
+            self.yielding[place].remove(&mut self.slab, by_kind, number);
+        }
+    }
+}

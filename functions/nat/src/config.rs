@@ -1,0 +1,276 @@
+//! The function's table in the chain file: what was typed, and what it means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_packet::{AddressBlocks, InsideKey, Prefix};
+
+use super::binding::Class;
+use super::rules;
+use warpline_nf::{Key, Resources, Section};
+use warpline_rewrite::addresses::{Overlap, Pool, PortRange, overlaps};
+use warpline_tables::keyed::HashKey;
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "inside",
+        allowed: "a list of prefixes",
+        default: "required, or said by `rules`",
+        help: "addresses that are translated",
+    },
+    Key {
+        name: "outside",
+        allowed: "a list of addresses or prefixes, 2^64 addresses of IPv6 at most",
+        default: "required, or said by `rules`",
+        help: "addresses that they are translated to; every address of a prefix is used",
+    },
+    Key {
+        name: "rules",
+        allowed: "a file",
+        default: "none",
+        help: "what iptables-save or `nft -j list ruleset` prints: SNAT and masquerading",
+    },
+    Key {
+        name: "format",
+        allowed: "auto | iptables | nft",
+        default: "auto",
+        help: "the form of the rules",
+    },
+    Key {
+        name: "unsupported",
+        allowed: "error | skip",
+        default: "error",
+        help: "rules that ask for what there isn't",
+    },
+    Key {
+        name: "ports",
+        allowed: "FIRST-LAST, 64 ports at least",
+        default: "1024-65535",
+        help: "outside ports and echo identifiers that are handed out",
+    },
+    Key {
+        name: "mapping",
+        allowed: "endpoint-independent | address-dependent | address-and-port-dependent",
+        default: "endpoint-independent",
+        help: "what, besides the inside endpoint, has a binding of its own",
+    },
+    Key {
+        name: "filtering",
+        allowed: "endpoint-independent | address-dependent | address-and-port-dependent",
+        default: "address-dependent",
+        help: "which remotes may send to a binding: any, or those it has sent to",
+    },
+    Key {
+        name: "bindings",
+        allowed: "64 to 4194304",
+        default: "65536",
+        help: "bindings that there may be at once",
+    },
+    Key {
+        name: "per_source_max",
+        allowed: "0 to 4194304",
+        default: "0",
+        help: "bindings that one inside address may have; 0: no bound",
+    },
+    Key {
+        name: "remotes",
+        allowed: "1 to 64",
+        default: "8",
+        help: "remotes that a binding remembers; the one that would end first makes room",
+    },
+    Key {
+        name: "udp_timeout_s",
+        allowed: "120 to 604800",
+        default: "300",
+        help: "idle time of a UDP binding",
+    },
+    Key {
+        name: "tcp_established_timeout_s",
+        allowed: "7440 to 604800",
+        default: "7440",
+        help: "idle time of a TCP binding with an established connection",
+    },
+    Key {
+        name: "tcp_transitory_timeout_s",
+        allowed: "240 to 604800",
+        default: "240",
+        help: "idle time of a TCP binding whose connections open or close",
+    },
+    Key {
+        name: "icmp_timeout_s",
+        allowed: "60 to 604800",
+        default: "60",
+        help: "idle time of an ICMP echo binding",
+    },
+    Key {
+        name: "short_timeouts",
+        allowed: "true | false",
+        default: "false",
+        help: "lets timeouts be as short as 1 s, below what the RFCs ask",
+    },
+    Key {
+        name: "inbound_refresh",
+        allowed: "true | false",
+        default: "false",
+        help: "packets from outside keep UDP and ICMP bindings too (TCP: always)",
+    },
+];
+
+/// What a binding depends on, or who may send to it (RFC 4787, 4.1 and 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dependence {
+    EndpointIndependent,
+    AddressDependent,
+    AddressAndPortDependent,
+}
+
+const DEPENDENCES: [(&str, Dependence); 3] = [
+    ("endpoint-independent", Dependence::EndpointIndependent),
+    ("address-dependent", Dependence::AddressDependent),
+    ("address-and-port-dependent", Dependence::AddressAndPortDependent),
+];
+
+/// What the table means.
+#[derive(Debug)]
+pub(super) struct Config {
+    pub(super) outside: Pool,
+    pub(super) ports: PortRange,
+    pub(super) mapping: Dependence,
+    pub(super) filtering: Dependence,
+    pub(super) bindings: usize,
+    /// Bindings that an inside address may have; 0: any number.
+    pub(super) per_source: u32,
+    /// Where outside ports are looked for. Nobody else can tell which a binding will get (RFC 6056, 3.3.3).
+    pub(super) port_key: HashKey,
+    /// Where first fragments are remembered.
+    pub(super) fragment_key: HashKey,
+    pub(super) remotes: usize,
+    /// By [`Class`].
+    pub(super) timeouts: [Duration; Class::COUNT],
+    pub(super) inbound_refresh: bool,
+    pub(super) key: Arc<InsideKey>,
+    pub(super) has_v6: bool,
+}
+
+/// Reads the table; `None` where mistakes were noted.
+pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
+    let said = rules::read(section, resources);
+    let inside =
+        said.inside.unwrap_or_else(|| prefixes(section, "inside", "the addresses to translate"));
+    let outside = said
+        .outside
+        .unwrap_or_else(|| prefixes(section, "outside", "the addresses to translate to"));
+    // A list is empty too where none of its items reads: that was told already.
+    if !section.is_broken() {
+        for (key, list) in [("inside", &inside), ("outside", &outside)] {
+            if list.is_empty() {
+                section.mistake(key, format!("`{key}` is empty"));
+            }
+        }
+    }
+    check_families(section, &inside, &outside);
+    check_overlaps(section, &inside, &outside);
+    let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
+    let has_v6 = inside.ranges(6).next().is_some();
+    let pool = Pool::new(&outside);
+    if pool.is_none() {
+        section.mistake("outside", "`outside` has more than 2^64 addresses of IPv6");
+    }
+    let ports = match section.has("ports") {
+        true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
+        false => said.ports.unwrap_or(PortRange::DEFAULT),
+    };
+    let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
+    let filtering = section.choice("filtering", &DEPENDENCES, Dependence::AddressDependent);
+    let bindings = section.integer("bindings", 64..=1 << 22, 1 << 16) as usize;
+    let per_source = section.integer("per_source_max", 0..=1 << 22, 0) as u32;
+    let remotes = section.integer("remotes", 1..=64, 8) as usize;
+    let timeouts = timeouts(section);
+    let inbound_refresh = section.boolean("inbound_refresh", false);
+    if section.is_broken() {
+        return None;
+    }
+    Some(Config {
+        outside: pool?,
+        ports,
+        mapping,
+        filtering,
+        bindings,
+        per_source,
+        port_key: HashKey::of_seed(resources.seed(), 0),
+        fragment_key: HashKey::of_seed(resources.seed(), 1),
+        remotes,
+        timeouts,
+        inbound_refresh,
+        has_v6,
+        key: Arc::new(InsideKey {
+            inside,
+            outside,
+            port_first: ports.first(),
+            ports_per_shard: ports.per_shard(),
+        }),
+    })
+}
+
+fn prefixes(section: &mut Section<'_>, key: &str, what: &str) -> Vec<Prefix> {
+    section.require(key, what);
+    section.parsed_list(key)
+}
+
+fn check_families(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
+    let has = |list: &[Prefix], v4: bool| list.iter().any(|p| p.address().is_ipv4() == v4);
+    if inside.is_empty() || outside.is_empty() {
+        return;
+    }
+    for (v4, name) in [(true, "IPv4"), (false, "IPv6")] {
+        match (has(inside, v4), has(outside, v4)) {
+            (true, false) => {
+                let text = format!("`inside` has {name} prefixes, `outside` has no {name} address");
+                section.mistake("outside", text);
+            }
+            (false, true) => {
+                let text = format!("`outside` has {name} addresses, `inside` has no {name} prefix");
+                section.mistake("inside", text);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_overlaps(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefix]) {
+    for overlap in overlaps(inside, outside) {
+        let text = match overlap {
+            Overlap::Inside(own, other) => {
+                format!("{own} in `outside` overlaps {other} in `inside`")
+            }
+            Overlap::Outside(own, other) => {
+                format!("`outside` has {own} and {other}, which overlap")
+            }
+        };
+        section.mistake("outside", text);
+    }
+}
+
+impl Config {
+    /// Whether an address is translated.
+    #[inline]
+    pub(super) fn is_inside(&self, version: u8, address: u128) -> bool {
+        self.key.inside.contains_number(version, address)
+    }
+}
+
+/// Idle times by class. RFC 4787, REQ-5: "MUST NOT expire in less than two minutes"; RFC 5382,
+/// REQ-5: "2 hours 4 minutes", "4 minutes"; RFC 5508, REQ-1: "60 seconds".
+fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
+    let short = section.boolean("short_timeouts", false);
+    let mut read = |key, least: u64, default| {
+        let least = if short { 1 } else { least };
+        Duration::from_secs(section.integer(key, least..=604_800, default))
+    };
+    let mut timeouts = [Duration::ZERO; Class::COUNT];
+    timeouts[Class::Udp as usize] = read("udp_timeout_s", 120, 300);
+    timeouts[Class::Established as usize] = read("tcp_established_timeout_s", 7440, 7440);
+    timeouts[Class::Transitory as usize] = read("tcp_transitory_timeout_s", 240, 240);
+    timeouts[Class::Icmp as usize] = read("icmp_timeout_s", 60, 60);
+    timeouts
+}

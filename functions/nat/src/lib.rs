@@ -1,0 +1,179 @@
+//! NAPT: many inside addresses behind a few outside ones. The manual of the function follows.
+//!
+#![doc = include_str!("manual.md")]
+#![forbid(unsafe_code)]
+
+mod binding;
+mod bindings;
+mod config;
+mod content;
+mod fragments;
+mod iptables_rules;
+mod key;
+mod list;
+mod nft_rules;
+mod port_bitmaps;
+mod ports;
+mod remotes;
+mod rules;
+mod shard;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
+
+pub use iptables_rules::parse_iptables;
+pub use nft_rules::parse_nft;
+pub use rules::{NatRules, Translation};
+pub use warpline_rewrite::PortRange;
+
+use config::Config;
+use shard::NatShard;
+use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize};
+use warpline_rewrite::{Words, kernels, translate};
+
+/// The function's manual.
+pub const MANUAL: &str = include_str!("manual.md");
+
+/// The function.
+pub const DEFINITION: Definition = Definition {
+    name: "nat",
+    summary: "translates inside addresses and ports to outside ones and back (NAPT)",
+    manual: MANUAL,
+    has_kernels: true,
+    keys: config::KEYS,
+    drops: Refusal::NAMES,
+    access: ACCESS,
+    build,
+};
+
+/// Why a packet is dropped; its number is its place in [`Refusal::NAMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    NoBinding,
+    Filtered,
+    PortsExhausted,
+    TableFull,
+    Hairpin,
+    Fragment,
+    UnsupportedProtocol,
+    Multicast,
+    BadQuote,
+    Snapped,
+    PerSource,
+}
+
+impl Refusal {
+    const NAMES: &[&str] = &[
+        "no-binding",
+        "filtered",
+        "ports-exhausted",
+        "table-full",
+        "hairpin",
+        "fragment",
+        "unsupported-protocol",
+        "multicast",
+        "bad-quote",
+        "snapped",
+        "per-source",
+    ];
+}
+
+/// Fields of the two endpoints and of the checksums over them.
+const REWRITTEN: FieldSet = FieldSet::of(&[
+    Field::SrcAddr,
+    Field::DstAddr,
+    Field::SrcPort,
+    Field::DstPort,
+    Field::IcmpIdent,
+    Field::IpChecksum,
+    Field::L4Checksum,
+    Field::Payload,
+]);
+
+const ACCESS: Access = Access {
+    before: ReadWrite::new(
+        FieldSet::of(&[
+            Field::SrcAddr,
+            Field::DstAddr,
+            Field::IpProtocol,
+            Field::IpIdent,
+            Field::IpOptions,
+            Field::SrcPort,
+            Field::DstPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::IcmpIdent,
+            Field::Payload,
+            Field::Timestamp,
+        ])
+        .union(FieldSet::HEADERS),
+        FieldSet::of(&[Field::Verdict]),
+    ),
+    run: ReadWrite::new(
+        REWRITTEN.union(FieldSet::HEADERS).union(FieldSet::of(&[
+            Field::IcmpType,
+            Field::IcmpCode,
+            Field::IcmpSeq,
+        ])),
+        REWRITTEN,
+    ),
+    after: ReadWrite::NONE,
+    after_flagged: ReadWrite::NONE,
+    flagged_share: 0.0,
+};
+
+/// How often expired bindings are taken out where no packet comes that would.
+const TICK: Duration = Duration::from_secs(1);
+
+struct Nat {
+    config: Arc<Config>,
+    words: Words,
+    access: Access,
+}
+
+fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
+    let config = config::read(section, resources)?;
+    let words = Words::from(resources, config.has_v6, section)?;
+    let mut access = ACCESS;
+    access.before.writes = access.before.writes | words.fields();
+    access.run.reads = access.run.reads | words.fields();
+    Some(Box::new(Nat { config: Arc::new(config), words, access }))
+}
+
+impl Function for Nat {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        translate::run(batch, &self.words);
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(&self.words, true).declaring(self.kernel_access()))
+    }
+
+    fn kernel_access(&self) -> ReadWrite {
+        kernels::access(self.access.run)
+    }
+
+    fn state_key(&self) -> StateKey {
+        StateKey::Inside(Arc::clone(&self.config.key))
+    }
+
+    fn state(&self, shard: Shard) -> State {
+        State::before(NatShard::new(&self.config, self.words, shard))
+    }
+
+    fn tables(&self) -> Vec<TableSize> {
+        vec![TableSize::divided("bindings", self.config.bindings)]
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+}

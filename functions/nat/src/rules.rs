@@ -1,0 +1,186 @@
+//! Rules of other translators: whose addresses are translated, and to which.
+//!
+//! Here every inside address is translated to one pool, whatever a packet's protocol, destination or
+//! interface. So all rules of a file must translate to the same addresses, and have no other condition than
+//! the source. What is not supported fails closed: left out, a condition lets more be translated, and a port
+//! forward none in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use warpline_packet::Prefix;
+
+use super::{parse_iptables, parse_nft};
+use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
+use warpline_rewrite::addresses::PortRange;
+use warpline_rule_files::NumberSet;
+use warpline_rule_files::nft::is_nft;
+use warpline_rule_files::save_file::is_iptables;
+
+/// What a rule translates to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The addresses; `None` for those of an interface, which the table names.
+    pub outside: Option<Vec<Prefix>>,
+    /// The ports, where the rule says them.
+    pub ports: Option<PortRange>,
+}
+
+/// What the rules of a file say.
+#[derive(Clone, Debug, Default)]
+pub struct NatRules {
+    /// The sources of all rules.
+    pub inside: Vec<Prefix>,
+    /// Whether a rule has no source, so that the table names them.
+    pub any_source: bool,
+    /// What all rules translate to.
+    pub translation: Option<Translation>,
+    /// What doesn't read, or can't be left out.
+    pub mistakes: Diagnostics,
+    /// What is asked for in vain.
+    pub unsupported: Diagnostics,
+}
+
+impl NatRules {
+    /// Adds a rule. The error says why it goes with no rule before it.
+    pub(super) fn add(
+        &mut self,
+        inside: Option<Vec<Prefix>>,
+        translation: Translation,
+    ) -> Result<(), &'static str> {
+        if self.translation.as_ref().is_some_and(|other| *other != translation) {
+            return Err("not supported: rules that translate to different addresses or ports");
+        }
+        self.translation = Some(translation);
+        match inside {
+            Some(inside) => {
+                for prefix in inside {
+                    if self.inside.contains(&prefix) {
+                        continue;
+                    }
+                    if self.inside.len() == INSIDE_MAX {
+                        return Err("more than 4096 source prefixes");
+                    }
+                    self.inside.push(prefix);
+                }
+            }
+            None => self.any_source = true,
+        }
+        Ok(())
+    }
+}
+
+/// Source prefixes that the rules may have.
+const INSIDE_MAX: usize = 4096;
+
+/// What the rules say in the place of the table's keys.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) inside: Option<Vec<Prefix>>,
+    pub(super) outside: Option<Vec<Prefix>>,
+    pub(super) ports: Option<PortRange>,
+}
+
+impl Said {
+    /// Of rules that don't read, which was told: no key is asked for in their place.
+    fn broken() -> Self {
+        Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ports: None }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Auto,
+    Iptables,
+    Nft,
+}
+
+/// Reads the file that `rules` names. Notes every mistake in it.
+pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said {
+    let formats = [("auto", Format::Auto), ("iptables", Format::Iptables), ("nft", Format::Nft)];
+    let format = section.choice("format", &formats, Format::Auto);
+    let skip = section.choice("unsupported", &[("error", false), ("skip", true)], false);
+    if !section.has("rules") {
+        for key in ["format", "unsupported"] {
+            if section.has(key) {
+                section.mistake(key, format!("`{key}` takes `rules`"));
+            }
+        }
+        return Said::default();
+    }
+    let Some(source) = section.file("rules") else { return Said::broken() };
+    let found = match format {
+        Format::Nft => parse_nft(&source),
+        Format::Iptables => parse_iptables(&source),
+        Format::Auto if is_nft(&source.text) => parse_nft(&source),
+        Format::Auto if is_iptables(&source.text) => parse_iptables(&source),
+        Format::Auto => {
+            let told = "is neither what iptables-save prints nor what `nft -j list ruleset` does";
+            section.note(source.whole(told));
+            return Said::broken();
+        }
+    };
+    hand_on(&found.mistakes, |mistake| section.note(mistake));
+    if skip {
+        hand_on(&found.unsupported, |left_out| resources.notice(left_out));
+    } else {
+        hand_on(&found.unsupported, |mistake| section.note(mistake));
+    }
+    settle(section, &source, found)
+}
+
+fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
+    all.iter().for_each(|told| to(told.clone()));
+    let more = all.count() - all.iter().count();
+    if more > 0 {
+        to(Diagnostic::bare(format!("and {more} more in the rules")));
+    }
+}
+
+/// What the rules leave to the table's keys, and what of those they say themselves.
+fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: NatRules) -> Said {
+    let Some(Translation { outside, ports }) = found.translation else {
+        if found.mistakes.is_empty() {
+            section.note(source.whole("has no rule that translates sources"));
+        }
+        return Said::broken();
+    };
+    let mut refuse = |key: &str, said: bool| {
+        if said && section.has(key) {
+            section.mistake(key, format!("`{key}` is said by the rules"));
+        }
+    };
+    refuse("inside", !found.any_source);
+    refuse("outside", outside.is_some());
+    refuse("ports", ports.is_some());
+    let inside = (!found.any_source).then_some(found.inside);
+    Said { inside, outside, ports }
+}
+
+/// The prefixes that ranges of addresses of a version are made of.
+pub(super) fn prefixes(set: &NumberSet, version: u8) -> Vec<Prefix> {
+    let bits = if version == 4 { 32 } else { 128 };
+    let mut prefixes = Vec::new();
+    for &(first, last) in set.ranges() {
+        let mut at = first;
+        loop {
+            let aligned = if at == 0 { bits } else { at.trailing_zeros().min(bits) };
+            // As large as the place and what is left allow.
+            let fits = |size: &u32| at.checked_add(ones(*size)).is_some_and(|end| end <= last);
+            let size = (0..=aligned).rev().find(fits).unwrap_or(0);
+            let address = match version {
+                4 => IpAddr::V4(Ipv4Addr::from_bits(at as u32)),
+                _ => IpAddr::V6(Ipv6Addr::from_bits(at)),
+            };
+            prefixes.extend(Prefix::new(address, (bits - size) as u8));
+            match at.checked_add(ones(size)).and_then(|end| end.checked_add(1)) {
+                Some(next) if next <= last => at = next,
+                _ => break,
+            }
+        }
+    }
+    prefixes
+}
+
+fn ones(bits: u32) -> u128 {
+    1u128.checked_shl(bits).map_or(u128::MAX, |size| size - 1)
+}

@@ -1,0 +1,361 @@
+//! A shard's state: `before` finds or makes the binding of each packet.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
+
+use super::Refusal;
+use super::binding::{Class, Outside};
+use super::bindings::{Bindings, Sought};
+use super::config::{Config, Dependence};
+use super::content::{Content, Flow, content};
+use super::fragments::Fragments;
+use super::key::Key;
+use super::remotes::{SegmentTimes, Way};
+use warpline_nf::{Before, Emit};
+use warpline_rewrite::Endpoint;
+use warpline_rewrite::Protocol;
+use warpline_rewrite::icmp::Quote;
+use warpline_rewrite::translate::{Action, Rewrite, Words};
+
+/// So many bindings of a shard stay in a near cache, though all shards have as many.
+const NEAR: usize = 64;
+
+/// Packets of a shard that memory is asked for ahead in one batch.
+const ASKED_MAX: usize = 128;
+
+/// The state of one shard.
+pub(super) struct NatShard {
+    config: Arc<Config>,
+    words: Words,
+    bindings: Bindings,
+    fragments: Fragments,
+    counts: Counts,
+    /// What this batch's packets will be looked for by, for both times that memory is asked for.
+    asked: RefCell<Vec<Sought>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    outbound: u64,
+    inbound: u64,
+    errors: u64,
+    untranslated: u64,
+}
+
+/// Where a packet goes, seen from the translator.
+enum Course {
+    Out,
+    /// To the outside address of this number.
+    In(u64),
+    Past,
+    Refused(Refusal),
+}
+
+impl NatShard {
+    pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
+        Self {
+            bindings: Bindings::new(config, shard),
+            fragments: Fragments::new(shard, config.fragment_key),
+            config: Arc::clone(config),
+            words,
+            counts: Counts::default(),
+            asked: RefCell::new(Vec::with_capacity(ASKED_MAX)),
+        }
+    }
+
+    fn handle(&mut self, packet: &mut PacketMut<'_>) {
+        self.bindings.advance(packet.timestamp());
+        if packet.reject_malformed() {
+            return;
+        }
+        let (src, dst) = packet.addresses();
+        let done = match self.course(packet, src, dst) {
+            Course::Past => {
+                self.counts.untranslated += 1;
+                return;
+            }
+            Course::Refused(refusal) => Err(refusal),
+            Course::Out => self.outbound(packet, src, dst),
+            Course::In(outside) => self.inbound(packet, src, outside),
+        };
+        match done {
+            Ok(rewrite) => {
+                match rewrite.action {
+                    Action::Source | Action::SourceAddress => self.counts.outbound += 1,
+                    Action::Destination => self.counts.inbound += 1,
+                    Action::ErrorOut | Action::ErrorIn => self.counts.errors += 1,
+                }
+                self.words.set(packet, &rewrite);
+            }
+            Err(refusal) => packet.drop(Reason(refusal as u8)),
+        }
+    }
+
+    fn course(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Course {
+        let (config, version) = (&self.config, packet.version());
+        if version == 0 {
+            return if packet.has(Flags::IP_CUT) {
+                Course::Refused(Refusal::Snapped)
+            } else {
+                Course::Past
+            };
+        }
+        let outside = config.outside.find(version, dst);
+        if !config.is_inside(version, src) {
+            return outside.map_or(Course::Past, Course::In);
+        }
+        if config.is_inside(version, dst) || stays_on_link(version, dst) {
+            Course::Past
+        } else if outside.is_some() {
+            Course::Refused(Refusal::Hairpin)
+        } else if is_multicast(version, dst) {
+            Course::Refused(Refusal::Multicast)
+        } else {
+            Course::Out
+        }
+    }
+
+    fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
+        let number = match content(packet)? {
+            Content::LaterFragment => {
+                let found = self.fragments.find(packet, (src, dst), self.bindings.now());
+                let number = found.ok_or(Refusal::Fragment)?;
+                let address = self.config.outside.address(packet.version(), number);
+                let to = Endpoint { address, port: 0 };
+                return Ok(Rewrite { action: Action::SourceAddress, to });
+            }
+            Content::Flow(flow) => {
+                let inside = Endpoint { address: src, port: flow.src_port };
+                let remote = remote(flow.protocol, dst, flow.dst_port);
+                let number = self.outbound_binding(packet.version(), &flow, inside, remote)?;
+                self.sent(number, &flow, remote);
+                (number, Action::Source)
+            }
+            Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
+        };
+        let (number, action) = number;
+        let binding = self.bindings.get(number);
+        if packet.has(Flags::FRAGMENT) {
+            let now = self.bindings.now();
+            self.fragments.remember(packet, (src, dst), binding.outside, now);
+        }
+        let address = self.config.outside.address(packet.version(), binding.outside);
+        Ok(Rewrite { action, to: Endpoint { address, port: binding.port } })
+    }
+
+    /// What a packet of TCP or UDP will be looked for by; others are rare.
+    #[inline]
+    fn sought(&self, packet: &Packet<'_>) -> Option<Sought> {
+        let protocol = match packet.protocol() {
+            ip_protocol::TCP => Protocol::Tcp,
+            ip_protocol::UDP => Protocol::Udp,
+            _ => return None,
+        };
+        if !packet.has(Flags::TRANSPORT) || packet.malformed().is_some() {
+            return None;
+        }
+        let (config, version) = (&self.config, packet.version());
+        let (src, dst) = packet.addresses();
+        if config.is_inside(version, src) {
+            let inside = Endpoint { address: src, port: packet.src_port() };
+            let remote = Endpoint { address: dst, port: packet.dst_port() };
+            let key = Key::new(version, protocol, inside, remote, config.mapping);
+            return Some(self.bindings.sought(&key, || key.home(config)));
+        }
+        let outside = config.outside.find(version, dst)?;
+        let outside = Outside { version, protocol, address: outside, port: packet.dst_port() };
+        Some(self.bindings.sought_outside(&outside))
+    }
+
+    /// The binding of an outbound packet, found or made.
+    fn outbound_binding(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Result<u32, Refusal> {
+        if flow.protocol == Protocol::Icmp && !flow.opens {
+            return Err(Refusal::NoBinding);
+        }
+        let key = Key::new(version, flow.protocol, inside, remote, self.config.mapping);
+        if let Some(number) = self.bindings.find(&key) {
+            return Ok(number);
+        }
+        if !flow.opens {
+            return Err(Refusal::NoBinding);
+        }
+        self.bindings.create(key, &self.config)
+    }
+
+    /// Keeps a binding that has sent to `remote`. RFC 4787, REQ-6: "The NAT mapping Refresh
+    /// Direction MUST have a "NAT Outbound refresh behavior" of "True"".
+    fn sent(&mut self, number: u32, flow: &Flow, remote: Endpoint) {
+        if flow.protocol == Protocol::Tcp {
+            self.follow(number, remote, flow.tcp_flags, Way::Out);
+            return;
+        }
+        self.keep(number, flow.protocol, remote);
+    }
+
+    fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
+        let class = if protocol == Protocol::Udp { Class::Udp } else { Class::Icmp };
+        let port = match self.config.filtering {
+            Dependence::AddressAndPortDependent => remote.port,
+            _ => 0,
+        };
+        if self.config.filtering != Dependence::EndpointIndependent {
+            let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
+            let remote = Endpoint { port, ..remote };
+            self.bindings.remotes(number).remember(remote, now, expiry);
+        }
+        self.bindings.refresh(number, class);
+    }
+
+    fn follow(&mut self, number: u32, remote: Endpoint, flags: u16, way: Way) {
+        let times = SegmentTimes {
+            now: self.bindings.now().as_nanos(),
+            established: self.bindings.expiry(Class::Established),
+            transitory: self.bindings.expiry(Class::Transitory),
+        };
+        let established = self.bindings.remotes(number).follow(remote, flags, way, times);
+        let class = match established {
+            Some(true) => Class::Established,
+            Some(false) => Class::Transitory,
+            None => return,
+        };
+        self.bindings.refresh(number, class);
+    }
+
+    /// The binding that an error from inside is about. RFC 5508, REQ-5: a translated packet whose
+    /// error it is must have come in by a binding.
+    fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<u32, Refusal> {
+        let quote = quote(packet)?;
+        // What came in of an echo is a reply.
+        if quote.src.address != dst || quote.asks {
+            return Err(Refusal::BadQuote);
+        }
+        let remote = remote(quote.protocol, quote.src.address, quote.src.port);
+        let mapping = self.config.mapping;
+        let key = Key::new(packet.version(), quote.protocol, quote.dst, remote, mapping);
+        self.bindings.find(&key).ok_or(Refusal::NoBinding)
+    }
+
+    fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, address: u64) -> Done {
+        let version = packet.version();
+        let (number, action) = match content(packet)? {
+            Content::LaterFragment => return Err(Refusal::Fragment),
+            Content::Flow(flow) if flow.protocol == Protocol::Icmp && flow.opens => {
+                return Err(Refusal::NoBinding);
+            }
+            Content::Flow(flow) => {
+                let remote = remote(flow.protocol, src, flow.src_port);
+                let protocol = flow.protocol;
+                let outside = Outside { version, protocol, address, port: flow.dst_port };
+                let number = self.permitted(&outside, remote)?;
+                self.bindings.answer(number);
+                if flow.protocol == Protocol::Tcp {
+                    self.follow(number, remote, flow.tcp_flags, Way::In);
+                } else if self.config.inbound_refresh {
+                    self.keep(number, flow.protocol, remote);
+                }
+                (number, Action::Destination)
+            }
+            Content::Error => (self.inbound_error(packet, address)?, Action::ErrorIn),
+        };
+        Ok(Rewrite { action, to: self.bindings.inside(number) })
+    }
+
+    /// The binding that an error from outside is about. RFC 5508, REQ-4: "the NAT device MUST NOT
+    /// refresh or delete the NAT Session".
+    fn inbound_error(&mut self, packet: &PacketMut<'_>, address: u64) -> Result<u32, Refusal> {
+        let quote = quote(packet)?;
+        // What left of an echo is a request.
+        let left = quote.asks || quote.protocol != Protocol::Icmp;
+        let version = packet.version();
+        if quote.src.address != self.config.outside.address(version, address) || !left {
+            return Err(Refusal::BadQuote);
+        }
+        let (protocol, port) = (quote.protocol, quote.src.port);
+        let remote = remote(protocol, quote.dst.address, quote.dst.port);
+        self.permitted(&Outside { version, protocol, address, port }, remote)
+    }
+
+    /// The binding of an outside endpoint, if `remote` may send to it.
+    fn permitted(&mut self, outside: &Outside, remote: Endpoint) -> Result<u32, Refusal> {
+        let found = self.bindings.find_outside(outside);
+        let number = found.ok_or(Refusal::NoBinding)?;
+        let now = self.bindings.now().as_nanos();
+        let permits = self.bindings.remotes(number).permits(remote, self.config.filtering, now);
+        if permits { Ok(number) } else { Err(Refusal::Filtered) }
+    }
+}
+
+type Done = Result<Rewrite, Refusal>;
+
+impl Before for NatShard {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let mut asked = self.asked.borrow_mut();
+        asked.clear();
+        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
+        let sought = picks.iter().filter_map(|&pick| self.sought(&batch.packet(pick.into())));
+        for sought in sought.take(ASKED_MAX) {
+            self.bindings.fetch(&sought);
+            asked.push(sought);
+        }
+    }
+
+    fn fetch_next(&self, _batch: &Batch, _picks: &[u16]) {
+        self.asked.borrow().iter().for_each(|sought| self.bindings.fetch_next(sought));
+    }
+
+    fn before(&mut self, batch: &mut Batch, picks: &[u16], _emit: &mut Emit<'_>) {
+        self.bindings.begin_batch();
+        for &pick in picks {
+            self.handle(&mut batch.packet_mut(usize::from(pick)));
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
+        self.bindings.advance(now);
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("bindings", self.bindings.len() as u64);
+        visit("bindings_peak", self.bindings.peak);
+        visit("created", self.bindings.created);
+        visit("expired", self.bindings.expired);
+        self.bindings.evicted().for_each(|(name, count)| visit(name, count));
+        visit("outbound", self.counts.outbound);
+        visit("inbound", self.counts.inbound);
+        visit("icmp_errors", self.counts.errors);
+        visit("untranslated", self.counts.untranslated);
+    }
+}
+
+/// A remote endpoint; that of an echo has no port.
+fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
+    Endpoint { address, port: if protocol == Protocol::Icmp { 0 } else { port } }
+}
+
+fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {
+    let quote = Quote::read(packet.payload(), packet.version());
+    quote.ok_or(if packet.has(Flags::SNAPPED) { Refusal::Snapped } else { Refusal::BadQuote })
+}
+
+/// Link-local addresses, the limited broadcast, and groups of link scope.
+fn stays_on_link(version: u8, dst: u128) -> bool {
+    if version == 4 {
+        let dst = dst as u32;
+        return dst >> 8 == 0x00e0_0000 || dst >> 16 == 0xa9fe || dst == u32::MAX;
+    }
+    let scope = dst >> 112 & 0xf;
+    dst >> 118 == 0xfe80 >> 6 || (is_multicast(6, dst) && scope <= 2)
+}
+
+fn is_multicast(version: u8, dst: u128) -> bool {
+    if version == 4 { dst as u32 >> 28 == 0xe } else { dst >> 120 == 0xff }
+}

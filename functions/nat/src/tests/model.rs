@@ -1,0 +1,437 @@
+//! A translator written from the RFCs, packet by packet, with hash maps and no shards: it checks
+//! what became of each packet, and takes over the ports that were chosen after checking that they
+//! may be.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use warpline_packet::Verdict;
+
+use super::super::DEFINITION;
+use warpline_testkit::frames::{Body, Datagram};
+use warpline_verify::Outcome;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What mapping or filtering depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Depends {
+    Nothing,
+    Address,
+    Both,
+}
+
+impl Depends {
+    pub(super) const ALL: [Self; 3] = [Self::Nothing, Self::Address, Self::Both];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "endpoint-independent",
+            Self::Address => "address-dependent",
+            Self::Both => "address-and-port-dependent",
+        }
+    }
+}
+
+type Point = (IpAddr, u16);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Tcp,
+    Udp,
+    Echo,
+}
+
+type Inside = (Kind, Point, Option<IpAddr>, Option<u16>);
+
+#[derive(Default, Debug)]
+struct Connection {
+    answered: bool,
+    fin_out: bool,
+    fin_in: bool,
+    reset: bool,
+    until: u64,
+}
+
+impl Connection {
+    fn established(&self) -> bool {
+        self.answered && !self.reset && !(self.fin_in && self.fin_out)
+    }
+}
+
+#[derive(Debug)]
+struct Bound {
+    outside: Point,
+    until: u64,
+    remotes: HashMap<Point, Connection>,
+    shard: u8,
+    answered: bool,
+    established: bool,
+    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    noted: u64,
+}
+
+impl Bound {
+    /// Its place among what gives way, with what is counted; `None` for what doesn't.
+    fn yields(&self, kind: Kind, v6: bool) -> Option<(usize, &'static str)> {
+        let (place, told) = match kind {
+            Kind::Tcp if self.established => return None,
+            Kind::Tcp if self.answered => (0, "evicted_closing"),
+            Kind::Tcp => (1, "evicted_half_open"),
+            Kind::Udp if self.answered => return None,
+            Kind::Udp => (2, "evicted_udp"),
+            Kind::Echo => (3, "evicted_icmp"),
+        };
+        Some((2 * place + usize::from(v6), told))
+    }
+
+    /// It was used: until when it lasts now, and whether a connection is established.
+    fn used(&mut self, until: u64, established: bool, events: &mut u64) {
+        if (self.until, self.established) != (until, established) {
+            *events += 1;
+            self.noted = *events;
+        }
+        (self.until, self.established) = (until, established);
+    }
+}
+
+/// The model and its settings.
+pub(super) struct Model {
+    pub(super) mapping: Depends,
+    pub(super) filtering: Depends,
+    pub(super) inbound_refresh: bool,
+    pub(super) outside: Vec<IpAddr>,
+    pub(super) ports: RangeInclusive<u16>,
+    bound: HashMap<Inside, Bound>,
+    /// Which outside address hosts have had.
+    pub(super) homes: HashMap<IpAddr, IpAddr>,
+    /// Whether ports may be of the other parity, or of another address than a host had.
+    pub(super) scarce: bool,
+    /// Bindings of a shard, and ports that it has of an outside address.
+    pub(super) places: usize,
+    pub(super) ports_per_shard: usize,
+    pub(super) per_source: usize,
+    /// How many gave way, by what is counted.
+    pub(super) evicted: HashMap<&'static str, u64>,
+    /// How often each refusal was due.
+    pub(super) refused: HashMap<&'static str, u64>,
+    events: u64,
+}
+
+impl Model {
+    pub(super) fn new(mapping: Depends, filtering: Depends, inbound_refresh: bool) -> Self {
+        Self {
+            mapping,
+            filtering,
+            inbound_refresh,
+            outside: Vec::new(),
+            ports: 1..=u16::MAX,
+            bound: HashMap::new(),
+            homes: HashMap::new(),
+            scarce: false,
+            places: usize::MAX,
+            ports_per_shard: usize::MAX,
+            per_source: usize::MAX,
+            evicted: HashMap::new(),
+            refused: HashMap::new(),
+            events: 0,
+        }
+    }
+
+    /// How many bindings there are.
+    pub(super) fn len(&self) -> u64 {
+        self.bound.len() as u64
+    }
+
+    /// Ends what has been idle too long.
+    pub(super) fn expire(&mut self, now: u64) {
+        self.bound.retain(|_, bound| bound.until > now);
+    }
+
+    /// Makes room for a binding with this key, or says why there is none.
+    fn admit(&mut self, key: &Inside, shard: u8) -> Result<(), &'static str> {
+        let (kind, v6) = (key.0, key.1.0.is_ipv6());
+        if self.bound.keys().filter(|own| own.1.0 == key.1.0).count() >= self.per_source {
+            return Err("per-source");
+        }
+        let own = |bound: &Bound| bound.shard == shard;
+        let like = |other: &Inside| (other.0, other.1.0.is_ipv6()) == (kind, v6);
+        let ports = self.outside.iter().filter(|address| address.is_ipv6() == v6).count()
+            * self.ports_per_shard.min(1 << 16);
+        if self.bound.iter().filter(|(key, bound)| own(bound) && like(key)).count() >= ports {
+            self.let_go(shard, like).ok_or("ports-exhausted")?;
+        }
+        if self.bound.values().filter(|bound| own(bound)).count() >= self.places {
+            self.let_go(shard, |_| true).ok_or("table-full")?;
+        }
+        Ok(())
+    }
+
+    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    fn let_go(&mut self, shard: u8, fits: impl Fn(&Inside) -> bool) -> Option<()> {
+        let mut kinds: [Vec<(u64, Inside, &str)>; 8] = Default::default();
+        for (key, bound) in self.bound.iter().filter(|(key, b)| b.shard == shard && fits(key)) {
+            if let Some((place, told)) = bound.yields(key.0, key.1.0.is_ipv6()) {
+                kinds[place].push((bound.noted, *key, told));
+            }
+        }
+        let most = kinds.iter().map(Vec::len).max()?;
+        let kind = kinds.iter().find(|kind| kind.len() == most)?;
+        let (_, key, told) = kind.iter().min_by_key(|(noted, ..)| *noted)?;
+        self.bound.remove(key);
+        *self.evicted.entry(told).or_insert(0) += 1;
+        Some(())
+    }
+
+    /// Checks what became of a packet from inside, whose address is `shard`'s. Gives it as it left, if it did.
+    pub(super) fn outbound(
+        &mut self,
+        sent: &Datagram,
+        shard: u8,
+        now: u64,
+        out: &Outcome,
+    ) -> Option<Datagram> {
+        self.expire(now);
+        let kind = kind(sent);
+        let ((inside, _), remote) = (split(sent.src, sent, true), split(sent.dst, sent, false).0);
+        let remote = normal(kind, remote);
+        let key = self.key(kind, inside, remote);
+        if matches!(sent.body, Body::Echo { reply: true, .. }) {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return None;
+        }
+        if !self.bound.contains_key(&key) {
+            let opens = match sent.body {
+                Body::Tcp { flags, .. } => flags & 4 == 0,
+                _ => true,
+            };
+            if !opens {
+                assert_eq!(dropped(out), Some("no-binding"));
+                return None;
+            }
+            if let Err(reason) = self.admit(&key, shard) {
+                assert_eq!(dropped(out), Some(reason));
+                *self.refused.entry(reason).or_insert(0) += 1;
+                return None;
+            }
+            let outside = self.check_new(sent, kind, out);
+            let (until, remotes, noted) = (0, HashMap::new(), 0);
+            let (answered, established) = (false, false);
+            let new = Bound { outside, until, remotes, shard, answered, established, noted };
+            self.bound.insert(key, new);
+        }
+        let times = |established| until(now, kind, established);
+        let bound = self.bound.get_mut(&key).unwrap();
+        bound.remotes.retain(|_, connection| connection.until > now);
+        let connection = bound.remotes.entry(remote).or_default();
+        if let Body::Tcp { flags, .. } = sent.body {
+            if flags & 2 != 0 {
+                *connection = Connection::default();
+            } else if flags & 4 == 0 {
+                connection.reset = false;
+            }
+            connection.reset |= flags & 4 != 0;
+            connection.fin_out |= flags & 1 != 0;
+        }
+        connection.until = times(connection.established());
+        let established = bound.remotes.values().any(Connection::established);
+        bound.used(times(established), established, &mut self.events);
+        let (address, port) = bound.outside;
+        let expected = sent.clone().from(address, port);
+        assert_sent(out, &expected);
+        Some(expected)
+    }
+
+    /// A port for a new binding must be one of ours, unused, and of the right parity.
+    fn check_new(&mut self, sent: &Datagram, kind: Kind, out: &Outcome) -> Point {
+        assert_eq!(out.verdict, Verdict::Forward, "{:?}", dropped(out));
+        let outside = source(kind, &out.bytes);
+        assert!(self.outside.contains(&outside.0), "{outside:?} is not an outside address");
+        assert!(self.ports.contains(&outside.1), "{outside:?} is not in the range");
+        let taken = self.bound.iter().find(|(key, b)| key.0 == kind && b.outside == outside);
+        assert!(taken.is_none(), "{outside:?} is taken by {taken:?}");
+        let home = *self.homes.entry(sent.src).or_insert(outside.0);
+        if !self.scarce {
+            assert_eq!(home, outside.0, "a host keeps its outside address");
+            let parity = kind != Kind::Udp || outside.1 % 2 == sent.ports().0 % 2;
+            assert!(parity, "{outside:?} for {:?}", sent.ports());
+        }
+        outside
+    }
+
+    /// Checks what became of a packet from outside to an outside address.
+    pub(super) fn inbound(&mut self, sent: &Datagram, now: u64, out: &Outcome) -> Option<Datagram> {
+        self.expire(now);
+        let kind = kind(sent);
+        let ((remote, outside), refresh) = (split(sent.src, sent, true), self.inbound_refresh);
+        let remote = normal(kind, remote);
+        if matches!(sent.body, Body::Echo { reply: false, .. }) {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return None;
+        }
+        let key = self.permitted(kind, (sent.dst, outside), remote, now, out)?;
+        let filtering = self.filtering;
+        let bound = self.bound.get_mut(&key).unwrap();
+        if !bound.answered {
+            self.events += 1;
+            (bound.answered, bound.noted) = (true, self.events);
+        }
+        match sent.body {
+            Body::Tcp { flags, .. } => {
+                bound.remotes.retain(|_, connection| connection.until > now);
+                if let Some(connection) = bound.remotes.get_mut(&remote) {
+                    connection.answered |= flags & 4 == 0;
+                    connection.reset |= flags & 4 != 0;
+                    connection.fin_in |= flags & 1 != 0;
+                    connection.until = until(now, kind, connection.established());
+                    let any = bound.remotes.values().any(Connection::established);
+                    bound.used(until(now, kind, any), any, &mut self.events);
+                }
+            }
+            _ if refresh => {
+                bound.used(until(now, kind, false), false, &mut self.events);
+                let same =
+                    |p: &Point| p.0 == remote.0 && (filtering != Depends::Both || *p == remote);
+                let known =
+                    bound.remotes.iter_mut().filter(|(point, c)| same(point) && c.until > now);
+                known.for_each(|(_, connection)| connection.until = bound.until);
+            }
+            _ => {}
+        }
+        let expected = sent.clone().to(key.1.0, key.1.1);
+        assert_sent(out, &expected);
+        Some(expected)
+    }
+
+    fn permitted(
+        &self,
+        kind: Kind,
+        outside: Point,
+        remote: Point,
+        now: u64,
+        out: &Outcome,
+    ) -> Option<Inside> {
+        let found = self.bound.iter().find(|(key, b)| key.0 == kind && b.outside == outside);
+        let Some((key, bound)) = found else {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return None;
+        };
+        let live = || bound.remotes.iter().filter(|(_, c)| c.until > now).map(|(point, _)| point);
+        let permits = match self.filtering {
+            Depends::Nothing => true,
+            Depends::Address => live().any(|point| point.0 == remote.0),
+            Depends::Both => live().any(|point| *point == remote),
+        };
+        if !permits {
+            assert_eq!(dropped(out), Some("filtered"));
+            return None;
+        }
+        Some(*key)
+    }
+
+    /// Checks what became of an error from outside about `about`, a packet that left, of which it
+    /// quotes `len` bytes.
+    pub(super) fn error_in(
+        &mut self,
+        router: IpAddr,
+        about: &Datagram,
+        len: usize,
+        now: u64,
+        out: &Outcome,
+    ) {
+        self.expire(now);
+        let kind = kind(about);
+        let remote = normal(kind, (about.dst, about.ports().1));
+        let outside = (about.src, about.ports().0);
+        let Some(key) = self.permitted(kind, outside, remote, now, out) else { return };
+        let original = about.clone().from(key.1.0, key.1.1);
+        assert_sent(out, &original.error(router, len));
+    }
+
+    /// Checks what became of an error from inside about `about`, a packet that came in.
+    pub(super) fn error_out(
+        &mut self,
+        router: IpAddr,
+        about: &Datagram,
+        len: usize,
+        now: u64,
+        out: &Outcome,
+    ) {
+        self.expire(now);
+        let kind = kind(about);
+        let remote = normal(kind, (about.src, about.ports().0));
+        let key = self.key(kind, (about.dst, about.ports().1), remote);
+        let Some(bound) = self.bound.get(&key) else {
+            assert_eq!(dropped(out), Some("no-binding"));
+            return;
+        };
+        let (address, port) = bound.outside;
+        let original = about.clone().to(address, port);
+        let mut expected = original.error(router, len);
+        expected.src = address;
+        assert_sent(out, &expected);
+    }
+
+    fn key(&self, kind: Kind, inside: Point, remote: Point) -> Inside {
+        match self.mapping {
+            Depends::Nothing => (kind, inside, None, None),
+            Depends::Address => (kind, inside, Some(remote.0), None),
+            Depends::Both => (kind, inside, Some(remote.0), Some(remote.1)),
+        }
+    }
+}
+
+fn kind(datagram: &Datagram) -> Kind {
+    match datagram.body {
+        Body::Tcp { .. } => Kind::Tcp,
+        Body::Udp { .. } => Kind::Udp,
+        _ => Kind::Echo,
+    }
+}
+
+/// One end of a packet, and the other end's port.
+fn split(address: IpAddr, datagram: &Datagram, source: bool) -> (Point, u16) {
+    let (src, dst) = datagram.ports();
+    if source { ((address, src), dst) } else { ((address, dst), src) }
+}
+
+fn normal(kind: Kind, (address, port): Point) -> Point {
+    (address, if kind == Kind::Echo { 0 } else { port })
+}
+
+/// The idle time, from the end of this second on.
+fn until(now: u64, kind: Kind, established: bool) -> u64 {
+    let ended = now / SECOND + 1;
+    SECOND
+        * match kind {
+            Kind::Tcp if established => ended + 7440,
+            Kind::Tcp => ended + 240,
+            Kind::Udp => ended + 300,
+            Kind::Echo => ended + 60,
+        }
+}
+
+/// The source endpoint of a frame that left.
+fn source(kind: Kind, frame: &[u8]) -> Point {
+    let v4 = frame[12] == 8;
+    let l4 = if v4 { 34 } else { 54 };
+    let at = l4 + if kind == Kind::Echo { 4 } else { 0 };
+    let port = u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let address = match v4 {
+        true => <[u8; 4]>::try_from(&frame[26..30]).unwrap().into(),
+        false => <[u8; 16]>::try_from(&frame[22..38]).unwrap().into(),
+    };
+    (address, port)
+}
+
+/// The name of the reason why a packet was dropped, if it was.
+pub(super) fn dropped(out: &Outcome) -> Option<&'static str> {
+    let reason = || DEFINITION.drops[usize::from(out.reason)];
+    (out.verdict == Verdict::Dropped).then(reason)
+}
+
+pub(super) fn assert_sent(out: &Outcome, expected: &Datagram) {
+    assert_eq!(out.verdict, Verdict::Forward, "{:?} for {expected:?}", dropped(out));
+    assert_eq!(out.bytes, expected.frame(), "{expected:?}");
+}

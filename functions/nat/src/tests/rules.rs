@@ -1,0 +1,220 @@
+//! Rules of iptables and nftables in the place of keys.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use warpline_packet::Prefix;
+
+use super::super::rules::prefixes;
+use super::super::{DEFINITION, NatRules, Translation, parse_iptables, parse_nft};
+use warpline_nf::SourceText;
+use warpline_nf::config::{Folder, Layer};
+use warpline_rule_files::NumberSet;
+
+fn list(texts: &[&str]) -> Vec<Prefix> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn iptables(rules: &str) -> NatRules {
+    let text =
+        format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n:OUTPUT ACCEPT\n{rules}\nCOMMIT\n");
+    parse_iptables(&SourceText::new("rules", text))
+}
+
+fn nft(statements: &[Value]) -> NatRules {
+    let chain = |name: &str, hook: &str| json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat", "hook": hook}});
+    let mut objects = vec![chain("post", "postrouting"), chain("pre", "prerouting")];
+    for (handle, expr) in (3..).zip(statements) {
+        objects.push(json!({"rule": {"family": "ip", "table": "nat", "chain": "post",
+            "handle": handle, "expr": expr}}));
+    }
+    parse_nft(&SourceText::new("rules", json!({ "nftables": objects }).to_string()))
+}
+
+fn saddr(right: Value) -> Value {
+    json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": right}})
+}
+
+fn told(found: &NatRules) -> Vec<String> {
+    let all = found.mistakes.iter().chain(found.unsupported.iter());
+    all.map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
+}
+
+#[test]
+fn both_forms_say_the_same() {
+    let outside = Some(list(&["203.0.113.1", "203.0.113.2/31", "203.0.113.4/30", "203.0.113.8"]));
+    let ports = Some("1024-5000".parse().unwrap());
+    let from = iptables(
+        "-A POSTROUTING -s 10.0.0.0/8 -m comment --comment \"x\" -j SNAT \
+         --to-source 203.0.113.1-203.0.113.8:1024-5000 --persistent\n\
+         [1:2] -A POSTROUTING -s 192.168.0.0/255.255.0.0,10.0.0.0/8 -j SNAT \
+         --to-source 203.0.113.1-203.0.113.8:1024-5000 --random\n-A OUTPUT -j DNAT --to 1",
+    );
+    assert_eq!(told(&from), [""; 0]);
+    assert_eq!(from.inside, list(&["10.0.0.0/8", "192.168.0.0/16"]));
+    assert_eq!(from.translation, Some(Translation { outside, ports }));
+    let prefix = |addr: &str, len| json!({"prefix": {"addr": addr, "len": len}});
+    let snat = json!({"snat": {"addr": {"range": ["203.0.113.1", "203.0.113.8"]},
+        "port": {"range": [1024, 5000]}, "flags": ["persistent"]}});
+    let same = nft(&[
+        json!([saddr(prefix("10.0.0.0", 8)), {"counter": {"packets": 0}}, snat]),
+        json!([saddr(json!({"set": [prefix("192.168.0.0", 16)]})), snat]),
+    ]);
+    assert_eq!(told(&same), [""; 0]);
+    assert_eq!((same.inside, same.translation), (from.inside, from.translation));
+    let both = [saddr(prefix("10.0.0.0", 8)), saddr(prefix("10.1.0.0", 16)), snat.clone()];
+    assert!(told(&nft(&[json!(both)]))[0].contains("a second condition on the source"));
+    let masquerade = nft(&[json!([saddr(prefix("10.0.0.0", 8)), {"masquerade": null}])]);
+    assert_eq!(masquerade.translation, Some(Translation { outside: None, ports: None }));
+    let v6 = iptables("-A POSTROUTING -s fd00::/16 -j SNAT --to-source [2001:db8::1]:1024-65535");
+    let translation = v6.translation.unwrap();
+    assert_eq!(translation.outside, Some(list(&["2001:db8::1"])));
+    assert!(iptables("-A POSTROUTING -j MASQUERADE").any_source);
+}
+
+#[test]
+fn what_is_wrong_or_not_supported_is_told() {
+    for (rules, expected) in [
+        ("-A POSTROUTING -s 10.0.0.0/8 -j SNAT", "5:33 `SNAT`: lacks `--to-source`"),
+        (
+            "-A POSTROUTING ! -s 10.0.0.0/8 -j MASQUERADE",
+            "5:16 `!`: all sources but some can't be translated",
+        ),
+        (
+            "-A POSTROUTING -j SNAT --to-source 203.0.113.9-203.0.113.1",
+            "5:36 `203.0.113.9-203.0.113.1`: not a range of addresses",
+        ),
+        ("-A POSTROUTING -j SNAT --to-source x", "5:36 `x`: not an address to translate to"),
+        ("-A POSTROUTING -j MASQUERADE --to-ports 1-9", "5:41 `1-9`: fewer than 64 ports"),
+        ("-A POSTROUTING -j elsewhere", "5:19 `elsewhere`: no such target"),
+        (
+            "-A POSTROUTING -s 10.0.0.1/8 -j MASQUERADE",
+            "5:19 `10.0.0.1/8`: address has bits set behind the prefix",
+        ),
+        (
+            "-A POSTROUTING -s 10.0.0.0/8 -o eth0 -j MASQUERADE",
+            "5:30 `-o`: not supported: no such condition",
+        ),
+        (
+            "-A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j ACCEPT",
+            "5:47 `ACCEPT`: not supported: packets that are not translated",
+        ),
+        (
+            "-A PREROUTING -p tcp -j DNAT --to-destination 10.0.0.5",
+            "not supported: the chain PREROUTING",
+        ),
+    ] {
+        let told = told(&iptables(rules));
+        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
+    }
+    let two = iptables(
+        "-A POSTROUTING -s 10.0.0.0/8 -j SNAT --to-source 203.0.113.1\n\
+         -A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.2",
+    );
+    assert_eq!(
+        told(&two),
+        ["6:34 `SNAT`: not supported: rules that translate to different addresses or ports"]
+    );
+    let oif = json!({"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "eth0"}});
+    for (statements, expected) in [
+        (json!([oif, {"masquerade": null}]), "handle 3: not supported: a condition on other than"),
+        (json!([saddr(json!("10.0.0.x")), {"masquerade": null}]), "not an IPv4 address"),
+        (json!([{"snat": {}}]), "snat without an address"),
+        (json!([{"jump": {"target": "x"}}]), "not supported: jump"),
+        (json!([{"accept": null}]), "packets that are not translated"),
+        (json!([{"masquerade": {"port": {"range": [1, 9]}}}]), "fewer than 64 ports"),
+    ] {
+        let told = told(&nft(std::slice::from_ref(&statements)));
+        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
+    }
+}
+
+/// What is told of a table with these rules, or what was left out of them.
+fn built(rules: &str, keys: &str) -> Result<usize, Vec<String>> {
+    let text = format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n{rules}\nCOMMIT\n");
+    let files = [("r", text.as_str())];
+    let table = format!("rules = \"r\"\n{keys}");
+    let source = SourceText::new("chain.toml", table.as_str());
+    let parsed = toml::de::DeTable::parse(&source.text).unwrap();
+    let (mut found, mut resources) =
+        (warpline_nf::Diagnostics::default(), warpline_nf::Resources::default());
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let folder = Folder::Bundled(&files);
+    let mut section = warpline_nf::Section::new(vec![layer], "nat", folder, &mut found);
+    let function = (DEFINITION.build)(&mut section, &mut resources);
+    assert_eq!(function.is_some(), found.is_empty());
+    if found.is_empty() {
+        return Ok(resources.notices().count());
+    }
+    Err(found.iter().map(|d| d.message.clone()).collect())
+}
+
+#[test]
+fn rules_take_the_place_of_keys() {
+    let snat = "-A POSTROUTING -s 10.0.0.0/8 -j SNAT --to-source 203.0.113.1:1024-9999";
+    let masquerade = "-A POSTROUTING -s 10.0.0.0/8 -j MASQUERADE";
+    let any = "-A POSTROUTING -j MASQUERADE";
+    let outside = "outside = [\"203.0.113.1\"]\n";
+    let both = "outside = [\"203.0.113.1\"]\ninside = [\"10.0.0.0/8\"]\n";
+    assert_eq!(built(snat, ""), Ok(0));
+    assert_eq!(built(masquerade, outside), Ok(0));
+    assert_eq!(built(any, both), Ok(0));
+    let told = |rules: &str, keys: &str| built(rules, keys).unwrap_err();
+    assert_eq!(told(snat, "ports = \"1024-9999\""), ["`ports` is said by the rules"]);
+    assert_eq!(told(snat, outside), ["`outside` is said by the rules"]);
+    assert_eq!(told(masquerade, both), ["`inside` is said by the rules"]);
+    assert_eq!(told(masquerade, ""), ["[nat] needs `outside`: the addresses to translate to"]);
+    assert_eq!(told("", ""), ["has no rule that translates sources"]);
+    let overlap = "-A POSTROUTING -s 203.0.113.0/24 -j SNAT --to-source 203.0.113.1";
+    assert_eq!(
+        told(overlap, ""),
+        ["203.0.113.1/32 in `outside` overlaps 203.0.113.0/24 in `inside`"]
+    );
+    let interface = "-A POSTROUTING -s 10.0.0.0/8 -o eth0 -j MASQUERADE";
+    assert_eq!(told(interface, outside).len(), 1);
+    assert_eq!(built(interface, &format!("{outside}unsupported = \"skip\"")), Ok(1));
+}
+
+proptest! {
+    #[test]
+    fn ranges_are_made_of_few_prefixes(first in any::<u32>(), len in 0u32..5000, is_v6 in any::<bool>()) {
+        let last = first.saturating_add(len);
+        let shift = if is_v6 { 90 } else { 0 };
+        let (version, low, high) = (if is_v6 { 6 } else { 4 }, u128::from(first) << shift, u128::from(last) << shift);
+        let made = prefixes(&NumberSet::range(low, high), version);
+        let most = if is_v6 { 256 } else { 64 };
+        prop_assert!(made.len() <= most);
+        let mut next = low;
+        for prefix in made {
+            let (bits, address) = match prefix.address() {
+                std::net::IpAddr::V4(a) => (32, u128::from(a.to_bits())),
+                std::net::IpAddr::V6(a) => (128, a.to_bits()),
+            };
+            prop_assert_eq!(address, next);
+            next += 1 << (bits - prefix.len());
+        }
+        prop_assert_eq!(next, high + 1);
+    }
+}
+
+#[test]
+fn sources_have_a_bound() {
+    let rules = |count: u32| -> String {
+        let rule = |n: u32| {
+            let source = std::net::Ipv4Addr::from(0x0a00_0000 + n);
+            format!("-A POSTROUTING -s {source} -j SNAT --to-source 203.0.113.1\n")
+        };
+        (0..count).map(rule).collect()
+    };
+    assert_eq!(told(&iptables(&rules(4096))), [""; 0]);
+    let more = told(&iptables(&rules(4097)));
+    assert!(more.len() == 1 && more[0].contains("more than 4096 source prefixes"), "{more:?}");
+}
+
+#[test]
+fn long_names_of_options_are_read_as_the_short_ones() {
+    let not = iptables("-A POSTROUTING ! --source 10.0.0.0/8 -j MASQUERADE");
+    assert_eq!((told(&not).len(), not.inside.len()), (1, 0), "not those that it excepts");
+    let long = iptables("-A POSTROUTING --source 10.0.0.0/8 --jump MASQUERADE");
+    assert_eq!((told(&long).len(), long.inside), (0, list(&["10.0.0.0/8"])));
+    assert_eq!(told(&iptables("-A POSTROUTING --goto other")).len(), 1);
+}

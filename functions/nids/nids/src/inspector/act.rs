@@ -1,0 +1,72 @@
+//! What a match does: to the packet, to its flow, and to what is known of both.
+
+use super::super::detect::Reach;
+use super::super::report::{Decision, Match, RuleId};
+use super::super::tables::Known;
+use super::{At, Fate, Inspector, Matched, Verdict};
+use warpline_nf::Emit;
+use warpline_nids_rules::{Action, Rejected};
+
+impl Inspector {
+    /// What a threshold says of the match where the verdict hangs on it, and what the rule does.
+    pub(super) fn decide(&mut self, at: &At<'_>, rule: u32) -> (Option<Decision>, Action) {
+        let Self { tables, thresholds, flows, .. } = self;
+        let Known { action, decides, .. } = tables.known[rule as usize];
+        let reported = tables.reported().get(rule as usize);
+        let (true, Some(thresholds), Some(reported)) = (decides, thresholds, reported) else {
+            return (None, action);
+        };
+        let about = &reported.about;
+        let flow = at.place().map(|place| flows.id(place));
+        let what = Match {
+            rule: RuleId { gid: about.gid, sid: about.sid, rev: about.rev },
+            ends: at.ends(),
+            flow,
+            now: at.now,
+        };
+        let (decision, action) = thresholds.decide(&reported.policy, action, &what);
+        (Some(decision), action)
+    }
+
+    /// What a match changes of flow and hosts.
+    pub(super) fn apply(&mut self, at: &At<'_>, matched: &Matched) {
+        let Self { tables, flows, xbits, .. } = self;
+        let vars = at.place().map(|place| &mut flows.vars(place).vars);
+        tables.detector.apply(matched.rule as usize, &at.subject, vars, xbits, at.now);
+    }
+
+    /// What a match does to the packet, and to its flow where the stream matched or the rule is about addresses.
+    pub(super) fn act(
+        &mut self,
+        at: &At<'_>,
+        matched: &Matched,
+        action: Action,
+        so_far: Verdict,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        if let Action::Reject(whom) = action
+            && so_far == Verdict::Forward
+        {
+            self.reject(at, whom, emit);
+        }
+        let fate = match action {
+            Action::Alert => return so_far,
+            Action::Pass => Fate::Passed,
+            Action::Drop | Action::Reject(_) => Fate::Dropped,
+        };
+        let is_error = at.tracked.as_ref().is_some_and(|tracked| tracked.is_error);
+        let is_ip_only =
+            !is_error && self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
+        if let Some(place) = at.place().filter(|_| matched.is_stream || is_ip_only) {
+            self.flows.vars(place).fate = fate;
+        }
+        if fate == Fate::Dropped { Verdict::ByRule } else { so_far }
+    }
+
+    fn reject(&mut self, at: &At<'_>, whom: Rejected, emit: &mut Emit<'_>) {
+        if let Some(seen) = at.seen.filter(|seen| !seen.is_reassembled) {
+            let whom = if at.is_against { whom.reversed() } else { whom };
+            self.rejecter.reject(&seen.packet, whom, emit);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The report: decides which alerts are told, writes them, and counts each rule's matches.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::eve::{self, EveOptions, Known};
+use super::fast_log;
+use super::generations::Generations;
+use super::hits::Hits;
+use super::{Alert, Decision, Generation, Match, Reported, RuleId, Thresholds};
+use warpline_nf::{LineBuffer, Lines, Outputs, Report, SharedLines, Table};
+use warpline_nids_rules::Names;
+
+/// What is written, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertConfig {
+    /// A file for EVE lines, besides the run's own.
+    pub eve: Option<PathBuf>,
+    /// A file for lines of `fast.log`.
+    pub fast_log: Option<PathBuf>,
+    /// A file for hits by rule, as JSON, at the end.
+    pub hits: Option<PathBuf>,
+    /// What EVE lines say.
+    pub options: EveOptions,
+    /// How many counts thresholds keep.
+    pub thresholds: usize,
+    /// How many rules the summary names.
+    pub top: usize,
+}
+
+impl AlertConfig {
+    /// The files that are written.
+    pub fn writes(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.eve, &self.fast_log, &self.hits].into_iter().flatten()
+    }
+}
+
+/// Alerts that a packet may cause, as many as with Suricata where nothing else is said (`packet-alert-max`). What
+/// `noalert`, suppressions and thresholds hold back is none of them.
+pub const ALERTS_MAX: usize = 15;
+
+/// Takes the notes that [`Alert::encode`] writes.
+pub struct AlertReport {
+    generations: Arc<Generations>,
+    current: Option<Current>,
+    thresholds: Thresholds,
+    hits: Hits,
+    eve: Vec<SharedLines>,
+    fast_log: Option<LineBuffer>,
+    hits_file: Option<Arc<Lines>>,
+    options: EveOptions,
+    top: usize,
+    /// Alerts of the packet at hand.
+    told: usize,
+    /// Those beyond [`ALERTS_MAX`].
+    over: u64,
+    /// Alerts of packets that were not let through.
+    blocked: u64,
+    /// Notes that said nothing that is known.
+    unknown: u64,
+}
+
+/// The rule set that notes are about.
+struct Current {
+    number: u32,
+    rules: Arc<[Reported]>,
+    /// The texts of their flowbits and flowints.
+    names: Arc<Names>,
+    /// The place of each rule among [`Hits`], once it matched.
+    places: Vec<Option<u32>>,
+}
+
+impl AlertReport {
+    /// Of a function with the rule set of `generation` and those that will follow it. Creates the files; the error
+    /// says which can't be.
+    pub fn open(
+        config: &AlertConfig,
+        generation: &Generation,
+        outputs: &Outputs,
+    ) -> Result<Self, String> {
+        let create = |path: &Option<PathBuf>| {
+            path.as_deref().map(Lines::create).transpose().map(|lines| lines.map(Arc::new))
+        };
+        let eve = [outputs.alerts(), create(&config.eve)?.map(SharedLines::new)];
+        let mut report = Self {
+            generations: Arc::clone(generation.all()),
+            current: None,
+            thresholds: Thresholds::new(config.thresholds),
+            hits: Hits::default(),
+            eve: eve.into_iter().flatten().collect(),
+            fast_log: create(&config.fast_log)?.map(LineBuffer::new),
+            hits_file: create(&config.hits)?,
+            options: config.options,
+            top: config.top,
+            told: 0,
+            over: 0,
+            blocked: 0,
+            unknown: 0,
+        };
+        report.turn_to(generation.number());
+        Ok(report)
+    }
+
+    /// Counts the match and says whether it is told.
+    fn is_told(&mut self, alert: &Alert<'_>) -> Option<bool> {
+        let current = self.current.as_mut().filter(|current| current.number == alert.generation)?;
+        let place = current.places.get_mut(alert.rule as usize)?;
+        let rule = current.rules.get(alert.rule as usize)?;
+        let place = *place.get_or_insert_with(|| self.hits.place(&rule.about) as u32);
+        let decision = alert.decision.unwrap_or_else(|| {
+            let (gid, sid, rev) = (rule.about.gid, rule.about.sid, rule.about.rev);
+            let Alert { ends, now, .. } = *alert;
+            let flow = alert.flow.map(|flow| flow.id);
+            let what = Match { rule: RuleId { gid, sid, rev }, ends, flow, now };
+            self.thresholds.decide(&rule.policy, rule.action, &what).0
+        });
+        let is_told = decision == Decision::Told && self.told < ALERTS_MAX;
+        self.over += u64::from(decision == Decision::Told && !is_told);
+        self.told += usize::from(is_told);
+        let hit = self.hits.at(place as usize)?;
+        hit.matches += 1;
+        hit.alerts += u64::from(is_told);
+        Some(is_told)
+    }
+
+    /// Turns to the rule set that `number` names, where it is another. All memory that its matches may need is taken here:
+    /// when the report is opened, and with the first match of rules that a reload brought.
+    fn turn_to(&mut self, number: u32) {
+        if self.current.as_ref().is_some_and(|current| current.number == number) {
+            return;
+        }
+        let Some((rules, names)) = self.generations.get(number) else {
+            self.current = None;
+            return;
+        };
+        self.hits.reserve(rules.len());
+        if rules.iter().any(|rule| rule.policy.filter.is_some()) {
+            self.thresholds.reserve();
+        }
+        self.current = Some(Current { number, names, places: vec![None; rules.len()], rules });
+    }
+
+    fn write(&mut self, alert: &Alert<'_>, packet: u64) {
+        let Some(Current { rules, names, .. }) = &self.current else { return };
+        let Some(rule) = rules.get(alert.rule as usize) else { return };
+        let known = Known { packet, about: &rule.about, names };
+        for lines in &self.eve {
+            lines.add(|out| eve::write_line(out, alert, &known, self.options));
+        }
+        if let Some(lines) = &mut self.fast_log {
+            lines.add(|out| fast_log::write_line(out, alert, &rule.about));
+        }
+    }
+}
+
+impl Report for AlertReport {
+    fn note(&mut self, note: &[u8]) {
+        self.note_about(0, note);
+    }
+
+    fn note_about(&mut self, packet: u64, note: &[u8]) {
+        let Some(alert) = Alert::decode(note) else {
+            self.unknown += 1;
+            return;
+        };
+        self.turn_to(alert.generation);
+        if alert.is_first {
+            self.told = 0;
+        }
+        match self.is_told(&alert) {
+            None => self.unknown += 1,
+            Some(false) => {}
+            Some(true) => {
+                self.blocked += u64::from(alert.is_blocked);
+                self.write(&alert, packet);
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.eve.iter().for_each(SharedLines::flush);
+        self.fast_log.iter_mut().for_each(LineBuffer::flush);
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        let eve = self.eve.iter().filter_map(SharedLines::finish);
+        let fast_log = self.fast_log.iter_mut().filter_map(LineBuffer::finish);
+        let mut errors: Vec<String> = eve.chain(fast_log).collect();
+        if let Some(file) = &self.hits_file {
+            let mut text = serde_json::to_vec_pretty(&self.hits.json()).unwrap_or_default();
+            text.push(b'\n');
+            file.write(&text);
+            errors.extend(file.error());
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let (matches, alerts) = self.hits.totals();
+        visit("matches", matches);
+        visit("alerts", alerts);
+        visit("alerts_blocked", self.blocked);
+        visit("alerts_suppressed", matches - alerts - self.over);
+        visit("alerts_over", self.over);
+        visit("thresholds_evicted", self.thresholds.evicted());
+        visit("notes_unknown", self.unknown);
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.hits.table(self.top)]
+    }
+}

@@ -1,0 +1,172 @@
+//! What is told of a rule's matches: its own threshold and what `threshold.config` lays over it.
+//!
+//! A rule has at most one filter that counts. Where several could apply, one is chosen, as Suricata does it
+//! (userguide, "Global thresholds vs rule thresholds"; `SetupThresholdRule`), in this order:
+//! a `threshold` or `event_filter` of just this rule, the last of them; the rule's own `threshold` or
+//! `detection_filter`; a `rate_filter` of just this rule, the first; a `threshold` of all rules or of its
+//! generator, the first; such a `rate_filter`, the first. Suppressions add up.
+
+use core::net::IpAddr;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use warpline_nids_rules::{
+    Action, Addresses, Ids, Rate, RateFilter, Rule, SuppressEnd, Threshold, ThresholdFile,
+};
+
+/// What is told of a rule's matches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Nothing is: `noalert`, or a suppression of all packets.
+    pub is_silent: bool,
+    /// Packets of which nothing is told.
+    pub suppressed: Arc<[(SuppressEnd, Arc<Addresses>)]>,
+    /// What counts matches.
+    pub filter: Option<Filter>,
+}
+
+/// What counts a rule's matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// `threshold`.
+    Threshold(Threshold),
+    /// `detection_filter`: it matches from one behind the `count`th on.
+    Detection(Rate),
+    /// `rate_filter`: from one behind the `count`th on it does `action` for `timeout_s` seconds.
+    Rate {
+        /// When it begins.
+        rate: Rate,
+        /// What it does then.
+        action: Action,
+        /// For how long, in seconds.
+        timeout_s: u32,
+    },
+}
+
+impl Filter {
+    /// How many of what it counts.
+    pub fn rate(&self) -> Rate {
+        match self {
+            Self::Threshold(threshold) => threshold.rate,
+            Self::Detection(rate) | Self::Rate { rate, .. } => *rate,
+        }
+    }
+
+    fn of(filter: &RateFilter) -> Self {
+        Self::Rate { rate: filter.rate, action: filter.new_action, timeout_s: filter.timeout_s }
+    }
+}
+
+impl Policy {
+    /// Whether what becomes of a packet hangs on what was counted, for a rule that does `action`: the shard has
+    /// to decide, because the report comes too late.
+    pub fn decides_verdict(&self, action: Action) -> bool {
+        match self.filter {
+            None => false,
+            Some(Filter::Rate { action: new, .. }) => action != new || action != Action::Alert,
+            Some(Filter::Threshold(_) | Filter::Detection(_)) => action != Action::Alert,
+        }
+    }
+
+    /// Whether a filter may turn a match into a rejection.
+    pub fn may_reject(&self) -> bool {
+        matches!(self.filter, Some(Filter::Rate { action: Action::Reject(_), .. }))
+    }
+
+    /// Whether nothing is told of packets with these addresses.
+    pub fn suppresses(&self, (src, dst): (IpAddr, IpAddr)) -> bool {
+        self.suppressed.iter().any(|(end, addresses)| match end {
+            SuppressEnd::Source => contains(addresses, src),
+            SuppressEnd::Destination => contains(addresses, dst),
+            SuppressEnd::Either => contains(addresses, src) || contains(addresses, dst),
+        })
+    }
+}
+
+fn contains(addresses: &Addresses, address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_in(&addresses.v4, address),
+        IpAddr::V6(address) => is_in(&addresses.v6, address),
+    }
+}
+
+/// Whether `one` is in a range; they are sorted and apart.
+fn is_in<T: Ord + Copy>(ranges: &[(T, T)], one: T) -> bool {
+    let place = ranges.partition_point(|(_, last)| *last < one);
+    ranges.get(place).is_some_and(|(first, _)| *first <= one)
+}
+
+/// A `threshold.config`, ready to be laid over many rules.
+pub struct Policies<'a> {
+    file: &'a ThresholdFile,
+    /// Places in the lists of what is about one rule only.
+    own: HashMap<(u32, u32), Lines>,
+    /// Those of what is about many.
+    many: Lines,
+}
+
+#[derive(Default)]
+struct Lines {
+    thresholds: Vec<usize>,
+    suppressions: Vec<usize>,
+    rate_filters: Vec<usize>,
+}
+
+impl<'a> Policies<'a> {
+    /// Of `file`.
+    pub fn new(file: &'a ThresholdFile) -> Self {
+        let mut policies = Self { file, own: HashMap::new(), many: Lines::default() };
+        for (at, line) in file.thresholds.iter().enumerate() {
+            policies.lines(line.ids).thresholds.push(at);
+        }
+        for (at, line) in file.suppressions.iter().enumerate() {
+            policies.lines(line.ids).suppressions.push(at);
+        }
+        for (at, line) in file.rate_filters.iter().enumerate() {
+            policies.lines(line.ids).rate_filters.push(at);
+        }
+        policies
+    }
+
+    fn lines(&mut self, ids: Ids) -> &mut Lines {
+        let is_one = ids.gid != 0 && ids.sid != 0;
+        if is_one { self.own.entry((ids.gid, ids.sid)).or_default() } else { &mut self.many }
+    }
+
+    /// What is told of matches of `rule`.
+    pub fn of(&self, rule: &Rule) -> Policy {
+        let (gid, sid) = (rule.about.gid, rule.about.sid);
+        let none = Lines::default();
+        let own = self.own.get(&(gid, sid)).unwrap_or(&none);
+        let suppressions = own.suppressions.iter().chain(&self.many.suppressions);
+        let suppressions: Vec<_> = suppressions
+            .map(|at| &self.file.suppressions[*at])
+            .filter(|line| line.ids.contain(gid, sid))
+            .collect();
+        Policy {
+            is_silent: rule.about.is_silent || suppressions.iter().any(|line| line.only.is_none()),
+            suppressed: suppressions.iter().filter_map(|line| line.only.clone()).collect(),
+            filter: self.filter(rule, own),
+        }
+    }
+
+    fn filter(&self, rule: &Rule, own: &Lines) -> Option<Filter> {
+        let (gid, sid) = (rule.about.gid, rule.about.sid);
+        let (thresholds, rates) = (&self.file.thresholds, &self.file.rate_filters);
+        let threshold = |at: &usize| {
+            let line = &thresholds[*at];
+            line.ids.contain(gid, sid).then_some(Filter::Threshold(line.threshold))
+        };
+        let rate = |at: &usize| {
+            let line = &rates[*at];
+            line.ids.contain(gid, sid).then(|| Filter::of(line))
+        };
+        let many = &self.many;
+        (own.thresholds.iter().rev().find_map(threshold))
+            .or_else(|| rule.threshold.map(Filter::Threshold))
+            .or_else(|| rule.detection_filter.map(Filter::Detection))
+            .or_else(|| own.rate_filters.iter().find_map(rate))
+            .or_else(|| many.thresholds.iter().find_map(threshold))
+            .or_else(|| many.rate_filters.iter().find_map(rate))
+    }
+}

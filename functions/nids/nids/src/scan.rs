@@ -1,0 +1,58 @@
+//! The function's pure work: which literals of its group are in each packet's payload.
+
+use core::cell::RefCell;
+
+use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Batch, Findings, Flags, Packet, ScratchWord};
+
+use super::fit::Fit;
+use super::groups::{Group, Groups};
+use warpline_search::Hits;
+
+/// Literals of a packet that are kept; where more are found, `after` looks again.
+pub(super) const KEPT_MAX: usize = 32;
+/// Numbers of findings that there is room for, for each packet of a batch.
+pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
+/// Batches after which memory that none of them needed is given back.
+const ROUND: u32 = 1 << 10;
+
+thread_local! {
+    /// What the matcher writes to. Every thread has its own, as `run` is shared by all.
+    static HITS: RefCell<(Fit, Hits)> = RefCell::new((Fit::new(ROUND), Hits::new(0, 0)));
+}
+
+/// Scans every packet that is still `Forward`, and leaves in `word` where what was found is kept.
+pub(super) fn scan(groups: &Groups, batch: &mut Batch, word: ScratchWord) {
+    let mut findings = batch.take_findings();
+    HITS.with_borrow_mut(|(patterns, hits)| {
+        if let Some(len) = patterns.again(groups.patterns_max()) {
+            *hits = Hits::new(KEPT_MAX, len);
+        }
+        for index in 0..batch.len() {
+            if batch.is_forward(index) {
+                let found = scan_one(groups, &batch.packet(index), hits, &mut findings);
+                batch.packet_mut(index).set_scratch(word, found);
+            }
+        }
+    });
+    batch.set_findings(findings);
+}
+
+fn scan_one(groups: &Groups, packet: &Packet<'_>, hits: &mut Hits, findings: &mut Findings) -> u32 {
+    let Some(matcher) = group_of(groups, packet).and_then(Group::matcher) else {
+        return findings.keep(&[]);
+    };
+    hits.clear();
+    matcher.scan(packet.payload(), hits);
+    if hits.is_full() { Findings::NO_ROOM } else { findings.keep(hits.ids()) }
+}
+
+/// The group of a packet that has a payload to look into.
+fn group_of<'a>(groups: &'a Groups, packet: &Packet<'_>) -> Option<&'a Group> {
+    let is_whole = packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT);
+    let is_sctp = packet.protocol() == ip_protocol::SCTP && !packet.has(Flags::FRAGMENT);
+    if packet.malformed().is_some() || !(is_whole || is_sctp) || packet.payload().is_empty() {
+        return None;
+    }
+    Some(groups.of(packet.protocol(), packet.src_port(), packet.dst_port()))
+}

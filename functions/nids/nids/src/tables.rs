@@ -1,0 +1,174 @@
+//! What is made of the rules, read-only and shared by all lanes; a reload puts another in its place.
+
+use std::sync::Arc;
+
+use warpline_packet::Seed;
+use warpline_packet::wire::tcp;
+
+use super::config::{Checksum, Config};
+use super::detect::{self, Broken, Detector, Gate, Passer, Reach, reach};
+use super::fast_pattern;
+use super::groups::{Anchor, Groups, When};
+use super::report::{Generation, Policy, Reported};
+use warpline_nids_rules::{
+    Action, Bits, BitsHow, Effect, FlowTest, Names, PacketTest, PayloadTest, Rule, ThresholdFile,
+    Track, XTrack,
+};
+use warpline_search::Pattern;
+use warpline_streams::Offload;
+
+/// See the module. Rules go by their number, in the order in which they are asked.
+pub(super) struct Tables {
+    pub(super) config: Config,
+    pub(super) detector: Detector,
+    pub(super) groups: Groups,
+    pub(super) generation: Generation,
+    pub(super) known: Box<[Known]>,
+    pub(super) gates: Box<[Gate]>,
+    /// Whether wrong checksums are believed, where the input's first packets decide that.
+    pub(super) offload: Option<Arc<Offload>>,
+    /// Whether a rule answers packets.
+    pub(super) rejects: bool,
+    /// By what flows are named.
+    pub(super) seed: Seed,
+    /// Whether something is counted over more than the two ends of a flow, so that state can't be divided.
+    pub(super) is_whole: bool,
+}
+
+/// What is known of a rule besides what `detect` knows.
+pub(super) struct Known {
+    pub(super) action: Action,
+    pub(super) reach: Reach,
+    /// The literal that it is found by.
+    pub(super) literal: Option<Pattern>,
+    /// Whether it never looks at TCP packets by themselves, those of no stream among them.
+    pub(super) is_stream_only: bool,
+    /// Whether what becomes of a packet hangs on a threshold.
+    pub(super) decides: bool,
+}
+
+impl Tables {
+    /// Of rules in any order. Those that can't be decided are left out and told, by their number among `rules` in the order
+    /// that they are in afterwards. The error says why there is no such matcher.
+    pub(super) fn new(
+        (config, seed): (Config, Seed),
+        rules: &mut [Rule],
+        names: Names,
+        thresholds: &ThresholdFile,
+    ) -> Result<(Self, Vec<Broken>), String> {
+        rules.sort_by_cached_key(detect::order);
+        let (detector, broken) = Detector::new(rules, detect::Limits::default());
+        let reported = Reported::of(rules, thresholds);
+        let mut anchors: Vec<Anchor> = rules.iter().map(anchor).collect();
+        // A rule that never matches is found by nothing: by an address that nobody has.
+        let is_dead = |at: usize| broken.iter().any(|broken| broken.rule == at);
+        let known: Box<[Known]> = rules
+            .iter()
+            .zip(&*reported)
+            .zip(&mut anchors)
+            .enumerate()
+            .map(|(at, ((rule, reported), anchor))| {
+                anchor.is_dead = is_dead(at);
+                Known {
+                    action: rule.action,
+                    reach: reach(rule),
+                    literal: anchor.pattern.clone(),
+                    is_stream_only: rule.flow.stream == Some(true),
+                    decides: reported.policy.decides_verdict(rule.action),
+                }
+            })
+            .collect();
+        let gates = rules.iter().map(Gate::new).collect();
+        let groups = Groups::new(rules, &anchors, config.matcher, config.cache.as_ref())?;
+        let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
+        let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
+            || reported.iter().any(|own| own.policy.may_reject());
+        let generation = Generation::new(reported, names);
+        let offload = (config.checksum == Checksum::Auto).then(Arc::default);
+        let tables = Self {
+            config,
+            detector,
+            groups,
+            generation,
+            known,
+            gates,
+            offload,
+            rejects,
+            seed,
+            is_whole,
+        };
+        Ok((tables, broken))
+    }
+
+    /// Whether the rule's gate lets the packet through; it must, if the rule matches.
+    #[inline]
+    pub(super) fn lets(&self, rule: u32, passer: Passer) -> bool {
+        self.gates.get(rule as usize).is_some_and(|gate| gate.lets(passer))
+    }
+
+    /// All rules, as they are reported.
+    pub(super) fn reported(&self) -> &Arc<[Reported]> {
+        self.generation.rules()
+    }
+}
+
+/// What a rule is found by.
+fn anchor(rule: &Rule) -> Anchor {
+    let pattern = fast_pattern::choose(rule).and_then(|chosen| {
+        let PayloadTest::Content(content) = rule.payload.get(chosen.test)? else { return None };
+        let bytes = content.bytes.get(chosen.part)?;
+        Some(Pattern { bytes: bytes.into(), is_nocase: content.is_nocase })
+    });
+    let when = match reach(rule) {
+        Reach::IpOnly => When::Direction,
+        _ if rule.packet.iter().any(needs_syn) => When::Syn,
+        _ => When::Packet,
+    };
+    Anchor { pattern, when, is_dead: false }
+}
+
+/// Whether no packet is as said but one with SYN.
+fn needs_syn(test: &PacketTest) -> bool {
+    const SYN: u8 = tcp::flags::SYN as u8;
+    let PacketTest::TcpFlags { bits: Bits { how, bits }, .. } = *test else { return false };
+    match how {
+        BitsHow::Exactly | BitsHow::All => bits & SYN != 0,
+        BitsHow::Any => bits == SYN,
+        BitsHow::NotAll => false,
+    }
+}
+
+/// Whether a rule needs state of hosts, or has its verdict hang on what several pairs of hosts did.
+fn is_whole(rule: &Rule, policy: &Policy) -> bool {
+    let of_host = |track: XTrack| track != XTrack::Pair;
+    let asks = rule.flow.tests.iter().any(|test| match test {
+        FlowTest::XBits { track, .. } => of_host(*track),
+        _ => false,
+    });
+    let changes = rule.effects.iter().any(|effect| match effect {
+        Effect::XBit { track, .. } => of_host(*track),
+        _ => false,
+    });
+    let counts = policy.filter.is_some_and(|filter| {
+        let track = filter.rate().track;
+        matches!(track, Track::Source | Track::Destination | Track::Rule)
+    });
+    asks || changes || (counts && policy.decides_verdict(rule.action))
+}
+
+impl Known {
+    /// How many of `bytes` to skip after the rule matched within the first `matched_len` of them: all of those, or up to
+    /// where its literal begins if that straddles their end.
+    pub(super) fn old_len(&self, bytes: &[u8], matched_len: usize) -> usize {
+        let Some(Pattern { bytes: literal, is_nocase }) = &self.literal else { return matched_len };
+        let from = (matched_len + 1).saturating_sub(literal.len());
+        let to = (matched_len + literal.len()).saturating_sub(1).min(bytes.len());
+        let is_literal = |at: &[u8]| match is_nocase {
+            true => at.eq_ignore_ascii_case(literal),
+            false => at == &**literal,
+        };
+        let around = bytes.get(from..to).unwrap_or(&[]);
+        let begins = around.windows(literal.len().max(1)).position(is_literal);
+        begins.map_or(matched_len, |at| from + at)
+    }
+}

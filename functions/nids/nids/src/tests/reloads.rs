@@ -1,0 +1,60 @@
+//! Other rules while packets flow: what waits, and what is asked once, goes by the rules of the day.
+
+use super::frames::{Frame, Talk};
+use super::run::Temporary;
+use crate::DEFINITION;
+use crate::report::Alert;
+use warpline_verify::{Harness, Input, try_build};
+
+const OTHER: &str = "alert tcp any any -> any any (content:\"nobody says this\"; sid:1;)\n";
+
+/// Frames under one rule set and then under another: the places of the alerts' frames, and the rules' places among
+/// theirs.
+fn reloaded(rules: [&str; 2], frames: [&[Frame]; 2]) -> Vec<(usize, u32)> {
+    let folder = Temporary::new();
+    let build = |rules: &str| {
+        std::fs::write(folder.0.join("test.rules"), rules).unwrap();
+        let table = "rules = \"test.rules\"\nmatcher = \"dense\"\nflows = 4096\n";
+        try_build(&DEFINITION, table, &folder.0).unwrap()
+    };
+    let (function, scratch_words) = build(rules[0]);
+    let mut harness = Harness::new(function, scratch_words);
+    let mut told = Vec::new();
+    let all = frames[0].iter().chain(frames[1]).enumerate();
+    for (at, frame) in all {
+        if at == frames[0].len() {
+            harness.reload(build(rules[1]).0).unwrap();
+        }
+        harness.process(&[Input::at(at as u64 * 1_000_000, &frame.bytes())]);
+        let notes = harness.take_notes();
+        told.extend(notes.iter().map(|note| (at, Alert::decode(note).unwrap().rule)));
+    }
+    told
+}
+
+#[test]
+fn both_directions_are_looked_into_again() {
+    let rule =
+        "alert tcp any any -> any any (content:\"needle\"; content:\"xy\"; distance:0; sid:2;)\n";
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"a needle");
+    talk.server(b"a needle");
+    let before = talk.frames.len();
+    talk.server(b"..");
+    talk.client(b"xy");
+    talk.server(b"xy");
+    let (before, after) = talk.frames.split_at(before);
+    let told = reloaded([rule, &[OTHER, rule].concat()], [before, after]);
+    assert_eq!(told, [(6, 1), (7, 1)]);
+}
+
+#[test]
+fn rules_on_addresses_are_asked_once_more() {
+    let rule = "alert ip 10.0.0.1 any -> any any (sid:2;)\n";
+    let there = Frame::udp(b"abc");
+    let new = Frame { ports: [7, 8], ..there.clone() };
+    let before = [there.clone()];
+    let after = [there.clone().back(), there.clone(), there, new.clone(), new];
+    assert_eq!(reloaded([OTHER, rule], [&before, &after]), [(2, 0), (4, 0)]);
+    assert_eq!(reloaded([rule, rule], [&before, &after]), [(0, 0), (2, 0), (4, 0)]);
+}

@@ -1,0 +1,45 @@
+//! The rule language: what people write, read into [`Rule`]s. [`read()`] is where to start.
+//!
+//! `lines` takes a file apart, `header` and `option` a line; each option is read by the file that
+//! knows it, which gives part of a rule or a refusal: it is wrong, or it needs what is not there.
+
+#![forbid(unsafe_code)]
+
+mod about;
+mod address;
+mod byte_option;
+mod configs;
+mod content;
+mod draft;
+mod flow_option;
+mod flow_test;
+mod group;
+mod header;
+mod held;
+mod lines;
+mod need;
+mod number;
+mod option;
+mod packet_option;
+mod payload_test;
+mod pcre;
+mod piece;
+mod ranges;
+mod rate;
+mod read;
+mod requires;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod threshold_file;
+
+pub use configs::{Class, Configs};
+pub use flow_test::*;
+pub use group::Variables;
+pub use held::{Held, HeldRule};
+pub use need::Need;
+pub use payload_test::*;
+pub use read::grouped;
+pub use read::{Dialect, RuleFile, RuleSet, read};
+pub use rule::*;
+pub use threshold_file::*;

@@ -1,0 +1,152 @@
+//! The function's table in the chain file, and the files that it names.
+
+use std::io::{self, Read};
+
+use super::checks::{self, Checks};
+use super::fib::Fib;
+use super::routes::{self, Routes, Unsupported};
+use super::unpack::unpack;
+use super::{Router, mrt};
+use warpline_nf::config::FILE_LEN_MAX;
+use warpline_nf::{Function, Key, Resources, Section, SourceText};
+use warpline_rewrite::icmp_errors;
+use warpline_rule_files::neighbours::{self, Mac};
+
+pub(super) const KEYS: &[Key] = &{
+    let [icmp, icmp_src_v4, icmp_src_v6, icmp_rate_pps] = icmp_errors::KEYS;
+    let [
+        martian_source,
+        martian_destination,
+        multicast,
+        link_broadcast,
+        bad_checksum,
+        bad_options,
+        source_route,
+        directed_broadcast,
+    ] = checks::KEYS;
+    [
+        Key {
+            name: "routes",
+            allowed: "a file",
+            default: "required",
+            help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
+        },
+        Key {
+            name: "neighbours",
+            allowed: "a file",
+            default: "none: Ethernet addresses stay",
+            help: "`address mac` lines, or what `ip neigh` prints",
+        },
+        Key {
+            name: "mac",
+            allowed: "an Ethernet address",
+            default: "none: Ethernet addresses stay",
+            help: "the router's own Ethernet address",
+        },
+        martian_source,
+        martian_destination,
+        multicast,
+        link_broadcast,
+        bad_checksum,
+        bad_options,
+        source_route,
+        directed_broadcast,
+        icmp,
+        icmp_src_v4,
+        icmp_src_v6,
+        icmp_rate_pps,
+        Key {
+            name: "unsupported",
+            allowed: "error | skip",
+            default: "error",
+            help: "skip: drops what routes are for that the router can't do",
+        },
+    ]
+};
+
+pub(super) fn build(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<Box<dyn Function>> {
+    let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
+    let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
+    section.require("routes", "it has no table to look up without");
+    let mac = section.parsed::<Mac>("mac");
+    if section.has("mac") != section.has("neighbours") {
+        let (has, lacks) =
+            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
+        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
+    }
+    let checks = Checks::read(section);
+    let icmp = icmp_errors::Config::read(section);
+    let file = route_file(section, unsupported);
+    let source_neighbours = section.file("neighbours");
+    let note = &mut |mistake| section.note(mistake);
+    let source;
+    let routes = match file {
+        Some(RouteFile::Dump(routes)) => Some(routes),
+        Some(RouteFile::Text(text)) => {
+            source = text;
+            Some(routes::read(&source, unsupported, note))
+        }
+        None => None,
+    };
+    let neighbours = source_neighbours.as_ref().map(|source| neighbours::read(source, note));
+    if section.is_broken() {
+        return None;
+    }
+    if let Some(skipped) = routes.as_ref().map(|routes| routes.skipped).filter(|&n| n > 0) {
+        let name = section.string("routes").unwrap_or_default();
+        let told = format!(
+            "{skipped} routes are not supported: what they are for is dropped as `unsupported-route`"
+        );
+        resources.notice(SourceText::new(name, "").whole(told));
+    }
+    match Fib::new(&routes?, neighbours.as_ref(), checks) {
+        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp, checks))),
+        Err(why) => {
+            section.mistake("neighbours", why);
+            None
+        }
+    }
+}
+
+/// What the key `routes` names.
+enum RouteFile {
+    Text(SourceText),
+    Dump(Routes<'static>),
+}
+
+/// Reads the file of routes, which may be packed: a dump whole, a text as it is.
+fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<RouteFile> {
+    let (name, bytes) = section.file_bytes("routes")?;
+    let unreadable = |section: &mut Section<'_>, error: &io::Error| {
+        let why = warpline_nf::config::plain(error);
+        section.mistake("routes", format!("can't read {name:?}: can't be unpacked: {why}"));
+        None
+    };
+    let unpacked = match unpack(&bytes) {
+        Ok(unpacked) => unpacked,
+        Err(error) => return unreadable(section, &error),
+    };
+    if mrt::is_mrt(unpacked.head()) {
+        let note = &mut |mistake| section.note(mistake);
+        let routes = mrt::read(unpacked.into_reader(), name, unsupported, note);
+        return Some(RouteFile::Dump(routes));
+    }
+    if unpacked.is_packed() {
+        let mut text = Vec::new();
+        let reader = unpacked.into_reader();
+        if let Err(error) = reader.take(FILE_LEN_MAX + 1).read_to_end(&mut text) {
+            return unreadable(section, &error);
+        }
+        if text.len() as u64 > FILE_LEN_MAX {
+            let why = format!("it unpacks to more than {} MiB", FILE_LEN_MAX >> 20);
+            section.mistake("routes", format!("can't read {name:?}: {why}"));
+            return None;
+        }
+        return section.text("routes", name, text).map(RouteFile::Text);
+    }
+    drop(unpacked);
+    section.text("routes", name, bytes).map(RouteFile::Text)
+}

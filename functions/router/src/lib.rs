@@ -1,0 +1,393 @@
+//! The network function `router`, for IPv4 and IPv6.
+//!
+#![doc = include_str!("manual.md")]
+#![forbid(unsafe_code)]
+
+use std::any::Any;
+use std::ops::Range;
+
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
+};
+
+use warpline_nf::{Definition, Emits, Function, Kernels, State};
+use warpline_rewrite::icmp_errors::{self, Errors};
+
+mod checks;
+mod config;
+mod dir24_8;
+mod fib;
+mod fib4;
+pub mod full_table;
+mod icmp;
+mod kernels;
+pub mod mrt;
+mod mrt_path;
+mod options;
+mod poptrie;
+mod route_line;
+pub mod routes;
+pub mod unpack;
+
+pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
+pub use fib4::Fib4;
+pub use poptrie::{Node, Poptrie, Rule6};
+
+use checks::Checks;
+use fib::{Action, Fib, reason};
+use warpline_rule_files::neighbours::Mac;
+
+/// What is known of the function.
+pub const DEFINITION: Definition = Definition {
+    name: "router",
+    summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",
+    manual: include_str!("manual.md"),
+    has_kernels: true,
+    keys: config::KEYS,
+    drops: DROPS,
+    access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
+    build: config::build,
+};
+
+const DROPS: &[&str] = &[
+    "no-route",
+    "ttl-exceeded",
+    "non-ip",
+    "snapped",
+    "blackhole",
+    "unreachable",
+    "prohibited",
+    "no-neighbour",
+    "unsupported-route",
+    "martian-source",
+    "martian-destination",
+    "multicast",
+    "link-broadcast",
+    "bad-checksum",
+    "bad-options",
+    "source-route",
+    "directed-broadcast",
+];
+
+/// Fields that decide whether a packet may be forwarded.
+const CHECKED: FieldSet = FieldSet::of(&[
+    Field::EthDst,
+    Field::TrafficClass,
+    Field::IpLen,
+    Field::IpIdent,
+    Field::IpFragment,
+    Field::Ttl,
+    Field::IpProtocol,
+    Field::IpChecksum,
+    Field::SrcAddr,
+    Field::DstAddr,
+])
+.union(LEFT);
+/// Fields that only the CPU reads, in packets that kernels leave to it.
+const LEFT: FieldSet = FieldSet::of(&[Field::IpOptions, Field::Remainder]);
+const READS: FieldSet = CHECKED.union(FieldSet::of(&[
+    Field::Kind,
+    Field::Len,
+    Field::L3Offset,
+    Field::L4Offset,
+    Field::PayloadOffset,
+    Field::NextHop,
+]));
+const WRITES: FieldSet = FieldSet::of(&[
+    Field::Ttl,
+    Field::IpChecksum,
+    Field::NextHop,
+    Field::Verdict,
+    Field::EthDst,
+    Field::EthSrc,
+    Field::Flagged,
+]);
+const ACCESS: Access = Access {
+    after: ReadWrite::new(FieldSet::of(&[Field::Flagged]), FieldSet::EMPTY),
+    after_flagged: ReadWrite::new(
+        FieldSet::FRAME.union(FieldSet::HEADERS).union(FieldSet::of(&[
+            Field::Len,
+            Field::Timestamp,
+            Field::Ingress,
+            Field::Verdict,
+        ])),
+        FieldSet::EMPTY,
+    ),
+    flagged_share: 0.001,
+    ..Access::run_only(ReadWrite::NONE)
+};
+
+/// Packets whose addresses are looked up together: a batch of the usual size.
+const WAVE: usize = 256;
+
+struct Router {
+    fib: Fib,
+    mac: Option<Mac>,
+    icmp: Option<icmp_errors::Config>,
+    checks: Checks,
+    access: Access,
+}
+
+impl Function for Router {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn run(&self, batch: &mut Batch) {
+        for start in (0..batch.len()).step_by(WAVE) {
+            self.run_wave(batch, start..(start + WAVE).min(batch.len()));
+        }
+    }
+
+    fn kernels(&self) -> Option<Kernels> {
+        Some(kernels::kernels(self).declaring(self.kernel_access()))
+    }
+
+    /// Without what lies in packets that kernels leave to the CPU.
+    fn kernel_access(&self) -> ReadWrite {
+        let ReadWrite { reads, writes } = self.access.run;
+        let left = LEFT.union(FieldSet::of(&[Field::L4Offset, Field::PayloadOffset]));
+        ReadWrite::new(reads & !left, writes)
+    }
+
+    fn state(&self, _: Shard) -> State {
+        let answers = |config| icmp::Answers::new(Errors::new(config), &self.fib);
+        self.icmp.map_or(State::NONE, |config| State::after(answers(config)))
+    }
+
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        let Some(old) = (old as &dyn Any).downcast_ref::<Self>() else {
+            return Err("it takes the place of another function".into());
+        };
+        if old.icmp != self.icmp {
+            return Err("its ICMP errors can't be changed while packets flow".into());
+        }
+        if old.mac.is_some() != self.mac.is_some() {
+            return Err("`mac` can't come or go while packets flow".into());
+        }
+        Ok(())
+    }
+
+    fn emits(&self) -> Emits {
+        self.icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS)
+    }
+}
+
+impl Router {
+    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp_errors::Config>, checks: Checks) -> Self {
+        let mut writes = WRITES;
+        if mac.is_none() {
+            writes = writes & !FieldSet::of(&[Field::EthDst, Field::EthSrc]);
+        }
+        if icmp.is_none() {
+            writes = writes & !FieldSet::of(&[Field::Flagged]);
+        }
+        let base = if icmp.is_some() { ACCESS } else { Access::default() };
+        let access = Access { run: ReadWrite::new(READS, writes), ..base };
+        Self { fib, mac, icmp, checks, access }
+    }
+
+    /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
+    /// the columns' places computed anew for each packet, which made the work three times as long.
+    fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
+        if let Some(run) = batch.plain_v4(range.clone(), LinkType::ETHERNET)
+            && !batch.packet(range.start).has(Flags::IP_OPTIONS)
+        {
+            return self.run_plain(batch, range, &run);
+        }
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u32; WAVE]);
+        let (mut count, mut others) = (0, 0);
+        for row in range.clone() {
+            if !batch.is_forward(row) {
+                continue;
+            }
+            let packet = batch.packet(row);
+            if packet.version() == 4 && packet.malformed().is_none() && count < WAVE {
+                rows[count] = row as u16;
+                addresses[count] = packet.dst_v4();
+                count += 1;
+            } else {
+                others += 1;
+            }
+        }
+        let (rows, addresses) = (&rows[..count.min(WAVE)], &addresses[..count.min(WAVE)]);
+        // First, while each packet that is IPv4 and whole is still `Forward`.
+        if others > 0 {
+            self.run_others(batch, range);
+        }
+        let mut hops = [0; WAVE];
+        self.fib.v4.lookup_bulk(addresses, &mut hops);
+        self.send(batch, rows, &hops);
+    }
+
+    /// Whole IPv4 packets in Ethernet, and nothing else.
+    fn run_plain(&self, batch: &mut Batch, range: Range<usize>, run: &PlainRun) {
+        let (mut addresses, mut hops) = ([0u32; WAVE], [0; WAVE]);
+        let count = range.len().min(WAVE);
+        batch.read_dst_v4(run, &mut addresses[..count]);
+        self.fib.v4.lookup_bulk(&addresses[..count], &mut hops);
+        let all_go_on = match self.mac {
+            Some(mac) => self.send_plain::<true>(batch, run, &hops, mac),
+            None => self.send_plain::<false>(batch, run, &hops, Mac([0; 6])),
+        };
+        if !all_go_on {
+            self.settle_plain(batch, range, &hops);
+        }
+    }
+
+    /// Rewrites plain packets for their next hops; those that may have to be dropped get none. Says
+    /// whether all have one.
+    #[inline(always)]
+    fn send_plain<const ETHERNET: bool>(
+        &self,
+        batch: &mut Batch,
+        run: &PlainRun,
+        hops: &[u16; WAVE],
+        src: Mac,
+    ) -> bool {
+        let mut all_go_on = true;
+        let actions = &*self.fib.actions;
+        for (mut header, &hop) in batch.plain_v4_mut(run, self.access.run).zip(hops) {
+            let action = actions.get(usize::from(hop));
+            let known = matches!(action, Some(Action::Forward | Action::Rewrite(_)));
+            let is_sound =
+                header.header().is_some_and(checks::is_sound_v4) && !header.is_to_group();
+            // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+            let goes_on = known && is_sound && header.decrement_ttl();
+            header.set_next_hop(if goes_on { hop } else { 0 });
+            all_go_on &= goes_on;
+            if ETHERNET
+                && goes_on
+                && let Some(Action::Rewrite(dst)) = action
+            {
+                header.set_eth_addresses(dst.0, src.0);
+            }
+        }
+        all_go_on
+    }
+
+    /// Drops what was left without a next hop, or sends it all the same.
+    #[cold]
+    fn settle_plain(&self, batch: &mut Batch, range: Range<usize>, hops: &[u16; WAVE]) {
+        for (row, &hop) in range.zip(hops) {
+            let mut packet = batch.packet_mut(row);
+            if packet.next_hop() == 0
+                && let Err(why) = self.rewrite(&mut packet, hop)
+            {
+                self.drop(&mut packet, why);
+            }
+        }
+    }
+
+    /// IPv6, and what can't be routed.
+    #[inline(never)]
+    fn run_others(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut rows, mut addresses) = ([0u16; WAVE], [0u128; WAVE]);
+        let mut count = 0;
+        for row in range {
+            let packet = batch.packet(row);
+            let is_whole = packet.malformed().is_none();
+            match packet.version() {
+                _ if !batch.is_forward(row) => {}
+                4 if is_whole => {}
+                6 if is_whole && count < WAVE => {
+                    rows[count] = row as u16;
+                    addresses[count] = packet.dst_v6();
+                    count += 1;
+                }
+                _ => self.refuse(batch, row),
+            }
+        }
+        let mut hops = [0; WAVE];
+        self.fib.v6.lookup_bulk(&addresses[..count.min(WAVE)], &mut hops);
+        self.send(batch, &rows[..count.min(WAVE)], &hops);
+    }
+
+    /// Rewrites packets for their next hops, or drops them.
+    #[inline(always)]
+    fn send(&self, batch: &mut Batch, rows: &[u16], hops: &[u16; WAVE]) {
+        let (mut dropped, mut reasons) = ([0u16; WAVE], [reason::NO_ROUTE; WAVE]);
+        let mut count = 0;
+        for (&row, &hop) in rows.iter().zip(hops) {
+            let mut packet = batch.packet_mut(usize::from(row));
+            match self.rewrite(&mut packet, hop) {
+                Ok(()) => {}
+                Err(why) if count < WAVE => {
+                    dropped[count] = row;
+                    reasons[count] = why;
+                    count += 1;
+                }
+                Err(_) => {}
+            }
+        }
+        for (&row, &why) in dropped.iter().zip(&reasons).take(count) {
+            self.drop(&mut batch.packet_mut(usize::from(row)), why);
+        }
+    }
+
+    #[inline(always)]
+    fn rewrite(&self, packet: &mut PacketMut<'_>, hop: u16) -> Result<(), Reason> {
+        if !is_sound(packet)
+            && let Some(why) = self.checks.objection(&packet.as_packet())
+        {
+            return Err(why);
+        }
+        let dst = self.fib.next(hop)?;
+        // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+        if !packet.decrement_ttl() {
+            return Err(reason::TTL_EXCEEDED);
+        }
+        if let (Some(dst), Some(src)) = (dst, self.mac) {
+            packet.set_eth_addresses(dst.0, src.0);
+        }
+        packet.set_next_hop(hop);
+        Ok(())
+    }
+
+    #[cold]
+    fn drop(&self, packet: &mut PacketMut<'_>, why: Reason) {
+        if self.icmp.is_some() && icmp::is_answered(why) {
+            packet.flag();
+        }
+        packet.set_next_hop(0);
+        packet.drop(why);
+    }
+
+    /// Settles a packet that can't be routed.
+    #[cold]
+    fn refuse(&self, batch: &mut Batch, row: usize) {
+        let mut packet = batch.packet_mut(row);
+        if packet.reject_malformed() {
+            return;
+        }
+        let is_cut = packet.has(Flags::IP_CUT);
+        self.drop(&mut packet, if is_cut { reason::SNAPPED } else { reason::NON_IP });
+    }
+}
+
+/// Whether nothing is to be looked at more closely.
+#[inline(always)]
+fn is_sound(packet: &PacketMut<'_>) -> bool {
+    let (link, frame) = (packet.link(), packet.frame_for(CHECKED));
+    if packet.has(Flags::IP_OPTIONS) || checks::may_be_to_many(frame, link) {
+        return false;
+    }
+    match packet.version() {
+        4 => frame
+            .get(packet.l3_offset()..)
+            .and_then(<[u8]>::first_chunk)
+            .is_some_and(checks::is_sound_v4),
+        _ => checks::is_sound_v6(packet.src_v6()),
+    }
+}
+
+#[cfg(test)]
+mod forwarding_tests;
+#[cfg(test)]
+mod mrt_tests;
+#[cfg(test)]
+mod reload_tests;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod tests;

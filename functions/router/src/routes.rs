@@ -1,0 +1,241 @@
+//! Reads route files: lines of `prefix next-hop`, and what `ip route` and `ip -6 route` print.
+//!
+//! [`read`] reports every mistake with its line and column and gives the routes of the other lines.
+//! What the lines may say is in the function's manual.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use warpline_packet::Prefix;
+
+use warpline_nf::{Diagnostic, SourceText};
+
+use super::route_line::{Fault, Parsed, default_prefix, parse};
+
+/// Routes that a file may hold; the Internet has 1.2 million. They bound the tables' memory.
+pub const ROUTES_MAX: usize = 1 << 21;
+/// Different next hops that a file may name. The router takes a few numbers for itself.
+pub const HOPS_MAX: usize = u16::MAX as usize - 8;
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target<'a> {
+    /// To a router.
+    Via {
+        /// Its address; of either family, whatever the prefix's.
+        address: IpAddr,
+        /// The interface that a link-local address is on, where the file says so.
+        device: Option<&'a str>,
+    },
+    /// To the destination itself: the prefix is connected.
+    Direct {
+        /// The interface, where the file names it.
+        device: Option<&'a str>,
+    },
+    /// To nowhere, silently.
+    Blackhole,
+    /// To nowhere: the host can't be reached.
+    Unreachable,
+    /// To nowhere: forbidden.
+    Prohibit,
+    /// To nowhere: the file says more than the router can do. What such a route is for must not go by a
+    /// shorter one.
+    Unsupported,
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What it leads to.
+    pub prefix: Prefix,
+    /// The number of its target, from 1.
+    pub hop: u16,
+    /// Of two routes to a prefix, the one with the lower metric holds.
+    pub metric: u32,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes<'a> {
+    /// One route a prefix, sorted by family, address and length.
+    pub routes: Vec<Route>,
+    /// Targets; number `n` is at `n - 1`.
+    pub targets: Vec<Target<'a>>,
+    /// Routes that the router can't do. Those of other tables are left out.
+    pub skipped: usize,
+}
+
+/// What happens to routes that the router can't do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// They are mistakes.
+    Error,
+    /// Their packets are dropped.
+    Skip,
+}
+
+/// Reads a file; every mistake goes to `note`.
+pub fn read<'a>(
+    source: &'a SourceText,
+    unsupported: Unsupported,
+    note: &mut dyn FnMut(Diagnostic),
+) -> Routes<'a> {
+    let mut reader = Reader {
+        source,
+        unsupported,
+        note,
+        found: Routes::default(),
+        numbers: HashMap::new(),
+        multipath: false,
+    };
+    let mut lines = source.text.lines().enumerate().peekable();
+    while let Some((index, text)) = lines.next() {
+        let next = lines.peek().map(|&(_, text)| text).filter(|text| is_nexthop(text));
+        if !reader.line(Line { number: index + 1, text }, next) {
+            break;
+        }
+    }
+    reader.settle_duplicates();
+    reader.found
+}
+
+/// Whether a line, indented, adds a next hop to the line before it.
+fn is_nexthop(text: &str) -> bool {
+    text.starts_with([' ', '\t']) && text.split_ascii_whitespace().next() == Some("nexthop")
+}
+
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+}
+
+struct Reader<'a, 'n> {
+    source: &'a SourceText,
+    unsupported: Unsupported,
+    note: &'n mut dyn FnMut(Diagnostic),
+    found: Routes<'a>,
+    numbers: HashMap<Target<'a>, u16>,
+    /// Whether the lines before belong to a route of several next hops.
+    multipath: bool,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// Reads a line; says whether to go on.
+    fn line(&mut self, line: Line<'a>, next: Option<&'a str>) -> bool {
+        let text = line.text.split('#').next().unwrap_or("");
+        let mut words = text.split_ascii_whitespace();
+        let Some(first) = words.next() else { return true };
+        if first == "nexthop" && self.multipath {
+            return true;
+        }
+        self.multipath = next.is_some();
+        let read = parse(first, words, next).and_then(|parsed| {
+            if let Some(word) = parsed.unsupported {
+                self.skip(line, word, next.is_some());
+            }
+            self.keep(line, first, &parsed)
+        });
+        match read {
+            Ok(()) | Err(Fault::Unused) => true,
+            Err(Fault::Wrong(word, message)) => {
+                self.mistake(line, word, message);
+                self.found.routes.len() < ROUTES_MAX && self.found.targets.len() < HOPS_MAX
+            }
+            Err(Fault::OtherTable(word)) => {
+                self.skip(line, word, false);
+                true
+            }
+        }
+    }
+
+    fn skip(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
+        self.found.skipped += 1;
+        if self.unsupported == Unsupported::Skip {
+            return;
+        }
+        let message = if multipath {
+            "routes of several next hops are not supported".into()
+        } else {
+            format!("routes with `{word}` are not supported")
+        };
+        let at = offset(line.text, word);
+        let told = self.source.in_line(line.number, line.text, at, word.len(), message);
+        (self.note)(told.help("unsupported = \"skip\" drops what such routes are for"));
+    }
+
+    fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {
+        let at = offset(line.text, word);
+        (self.note)(self.source.in_line(line.number, line.text, at, word.len(), message));
+    }
+
+    fn keep(
+        &mut self,
+        line: Line<'a>,
+        first: &'a str,
+        parsed: &Parsed<'a>,
+    ) -> Result<(), Fault<'a>> {
+        if self.found.routes.len() >= ROUTES_MAX {
+            return Err(Fault::Wrong(first, format!("more than {ROUTES_MAX} routes")));
+        }
+        let hop = match self.numbers.get(&parsed.target) {
+            Some(&hop) => hop,
+            None if self.found.targets.len() >= HOPS_MAX => {
+                return Err(Fault::Wrong(first, format!("more than {HOPS_MAX} next hops")));
+            }
+            None => {
+                self.found.targets.push(parsed.target);
+                let hop = self.found.targets.len() as u16;
+                self.numbers.insert(parsed.target, hop);
+                hop
+            }
+        };
+        let Parsed { prefix, metric, .. } = *parsed;
+        let line = line.number as u32;
+        self.found.routes.push(Route { prefix, hop, metric, line });
+        if parsed.is_of_both {
+            self.found.routes.push(Route { prefix: default_prefix(true), hop, metric, line });
+        }
+        Ok(())
+    }
+
+    /// Leaves one route a prefix: that of the lowest metric. Two of one metric must agree; one that the
+    /// router can't do goes before others.
+    fn settle_duplicates(&mut self) {
+        let mut routes = std::mem::take(&mut self.found.routes);
+        let unsupported = self.numbers.get(&Target::Unsupported).copied();
+        let is_done = |route: &Route| Some(route.hop) != unsupported;
+        routes.sort_by_key(|route| {
+            (route.prefix.address(), route.prefix.len(), route.metric, is_done(route))
+        });
+        let mut clashes = Vec::new();
+        routes.dedup_by(|later, kept| {
+            let same = later.prefix == kept.prefix;
+            if same && later.metric == kept.metric && later.hop != kept.hop && is_done(kept) {
+                clashes.push((kept.line, *later));
+            }
+            same
+        });
+        clashes.sort_by_key(|(_, later)| later.line);
+        self.found.routes = routes;
+        self.tell_clashes(&clashes);
+    }
+
+    fn tell_clashes(&mut self, clashes: &[(u32, Route)]) {
+        let mut lines = self.source.text.lines().enumerate();
+        for (first, route) in clashes {
+            let number = route.line as usize;
+            let Some((_, text)) = lines.find(|(index, _)| index + 1 == number) else { return };
+            let message = format!("{} has another next hop in line {first}", route.prefix);
+            let word = text.split_ascii_whitespace().next().unwrap_or("");
+            self.mistake(Line { number, text }, word, message);
+        }
+    }
+}
+
+/// Where a word that was cut out of `text` begins.
+fn offset(text: &str, word: &str) -> usize {
+    (word.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+}
