@@ -279,7 +279,8 @@ fn plans_expect_the_lengths_that_frames_get() {
             let mut errors = 0;
             for len in 700..700 + period {
                 let packet = udp(V4[0], V4[1], [1, 2], len as usize);
-                let input = on_link(LinkType::ETHERNET, &packet);
+                let untagged = [&[0; 12][..], &[8, 0], &packet].concat();
+                let input = Input::at(0, &untagged);
                 let sealed = send(&mut ends.here, &input).bytes.len();
                 let [head, tail] = sealer.lengthens(input.bytes.len());
                 assert_eq!((head + tail) as usize, sealed - input.bytes.len(), "{sa:?} {len}");
