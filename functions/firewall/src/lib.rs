@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod connections;
+mod flow_key;
 mod kernels;
+mod progress;
 mod rule_set;
 mod rule_source;
 mod tcp_state;
@@ -20,7 +22,8 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, Packet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
 };
 
-use self::connections::{Connections, TIMEOUTS};
+use self::connections::Connections;
+use self::progress::TIMEOUTS;
 use self::tracker::{Standing, Tracker};
 use warpline_nf::{Definition, Function, Kernels, Key, Resources, Section, State, TableSize};
 use warpline_rule_files::Action;
@@ -253,7 +256,7 @@ fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Trac
     Some(Tracking { word, connections, per_source, timeouts, loose })
 }
 
-/// In the order of [`connections::Kind`]'s timeouts.
+/// In the order of [`progress::Kind`]'s timeouts.
 const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
     ("tcp_syn_s", 60),
     ("tcp_established_s", 7440),

@@ -12,7 +12,9 @@ use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
-use super::connections::{Connections, FlowKey, Found, NoPlace, Progress};
+use super::connections::{Connections, Found, NoPlace};
+use super::flow_key::FlowKey;
+use super::progress::Progress;
 use super::rule_set::{Decision, RuleSet};
 use super::tcp_state::{Segment, TcpState};
 use warpline_nf::{Before, Emit, Function};

@@ -1,0 +1,81 @@
+//! How far a connection is, and the kind that this makes it: its timeout, and whether it gives way.
+
+use super::tcp_state::TcpState;
+
+/// How far a connection is; each belongs to a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Tcp(TcpState),
+    /// UDP of one side only.
+    Udp,
+    /// UDP of both sides.
+    UdpStream,
+    Icmp,
+    /// Another protocol, of one side only.
+    Other,
+    /// And of both sides.
+    OtherStream,
+}
+
+/// What a connection is worth, and how long it lasts: each has a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    HalfOpen,
+    Established,
+    Finishing,
+    Closed,
+    Udp,
+    UdpStream,
+    Icmp,
+    Other,
+    OtherStream,
+}
+
+/// How many kinds there are.
+pub(super) const KINDS: usize = 9;
+
+/// How many different timeouts there are.
+pub(super) const TIMEOUTS: usize = 8;
+
+impl Kind {
+    /// Those that give way to a new connection, with what is counted then. Linux, too, lets go of what isn't
+    /// "assured" first, which an ICMP echo never is.
+    pub(super) const YIELDING: [(Self, &'static str); 6] = [
+        (Self::Closed, "evicted_closed"),
+        (Self::HalfOpen, "evicted_half_open"),
+        (Self::Udp, "evicted_udp"),
+        (Self::Icmp, "evicted_icmp"),
+        (Self::Other, "evicted_other"),
+        (Self::Finishing, "evicted_finishing"),
+    ];
+
+    /// The place of its timeout.
+    pub(super) const fn timeout(self) -> usize {
+        match self {
+            Self::HalfOpen => 0,
+            Self::Established => 1,
+            Self::Finishing => 2,
+            Self::Closed => 3,
+            Self::Udp => 4,
+            Self::UdpStream => 5,
+            Self::Icmp => 6,
+            Self::Other | Self::OtherStream => 7,
+        }
+    }
+}
+
+impl Progress {
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => Kind::HalfOpen,
+            Self::Tcp(TcpState::Established) => Kind::Established,
+            Self::Tcp(TcpState::Finishing { .. }) => Kind::Finishing,
+            Self::Tcp(TcpState::Closed) => Kind::Closed,
+            Self::Udp => Kind::Udp,
+            Self::UdpStream => Kind::UdpStream,
+            Self::Icmp => Kind::Icmp,
+            Self::Other => Kind::Other,
+            Self::OtherStream => Kind::OtherStream,
+        }
+    }
+}
