@@ -21,6 +21,7 @@ mod cut;
 mod device;
 mod frames_on_way;
 mod gather_speeds;
+mod huge_pages;
 mod idle;
 mod ingress;
 mod lane;
@@ -47,6 +48,7 @@ pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };
 pub use gather_speeds::gather_speeds;
+pub use huge_pages::{Asked, HugePages, try_huge_pages};
 pub use memory::{LANE_LEN_MAX, LaneNeed};
 pub use planned::{FramesBy, PlanOptions, Planned, planned};
 pub use reload::Successor;

@@ -14,7 +14,7 @@
 use std::fmt;
 
 use warpline_nf::{Emits, Growth};
-use warpline_packet::{ALIGN, ArenaLayout, SLAB_LEN, frame_start};
+use warpline_packet::{ALIGN, ArenaLayout, Notes, SLAB_LEN, frame_start};
 
 use crate::reach::Reach;
 use crate::settings::FRAME_LEN;
@@ -103,16 +103,16 @@ impl Settings {
         let slabs = |count: usize| count.saturating_mul(SLAB_LEN);
         let (batches, made) = (self.batches(chain), self.made_batches(chain));
         let tables = layout.table_len().saturating_mul(layout.tables);
-        let noted =
-            self.batch_len(chain).saturating_sub(layout.table_len()).saturating_mul(batches);
-        let made_notes =
-            self.made_len(chain).saturating_sub(layout.table_len()).saturating_mul(made);
+        let (notes, note_bytes) = self.notes(chain);
+        let notes = Notes::room_len(notes, note_bytes).saturating_mul(batches.saturating_add(made));
+        let findings = self.findings(chain).saturating_mul(4).saturating_mul(batches);
         let shown = if chain.shows_drops() { layout.memory_len() } else { 0 };
         LaneNeed {
             lanes: self.lanes,
             packets: slabs(layout.slabs),
             made: slabs(layout.emit_slabs),
-            batches: tables.saturating_add(noted).saturating_add(made_notes),
+            batches: tables.saturating_add(findings),
+            notes,
             launches: self.launches_len(chain),
             shown,
             arena: layout.memory_len(),
@@ -170,8 +170,11 @@ pub struct LaneNeed {
     pub packets: usize,
     /// For packets that functions make, and frames that they give others.
     pub made: usize,
-    /// For batches: tables of packets, notes, findings.
+    /// For batches: tables of packets, findings.
     pub batches: usize,
+    /// Addresses for all notes that the functions may make of all batches. They get memory page by page,
+    /// when notes are made.
+    pub notes: usize,
     /// For launches of devices.
     pub launches: usize,
     /// For frames as they were, where dropped packets are shown.
@@ -187,10 +190,15 @@ impl LaneNeed {
     pub const BOUND: &str =
         "a lane has at most 4 GiB for packets, and 4 GiB for batches and launches";
 
-    /// The bytes that one lane reserves.
+    /// The bytes that one lane reserves, besides the addresses for notes.
     pub fn lane(&self) -> usize {
         let all = [self.packets, self.made, self.batches, self.launches, self.shown];
         all.into_iter().fold(0, usize::saturating_add)
+    }
+
+    /// The bytes that all lanes take while every packet makes all the notes that it may.
+    pub fn all_at_most(&self) -> usize {
+        self.lane().saturating_add(self.notes).saturating_mul(self.lanes)
     }
 
     /// The bytes that all lanes reserve.
@@ -206,7 +214,9 @@ impl LaneNeed {
     /// Whether a lane can have that: its packets with their tables can be named, and batches and launches take no more than
     /// [`LANE_LEN_MAX`] either.
     pub fn fits(&self) -> bool {
-        self.arena <= LANE_LEN_MAX && self.batches.saturating_add(self.launches) <= LANE_LEN_MAX
+        let besides = [self.batches, self.notes, self.launches].into_iter();
+        let besides = besides.fold(0, usize::saturating_add);
+        self.arena <= LANE_LEN_MAX && besides <= LANE_LEN_MAX
     }
 }
 
@@ -227,6 +237,10 @@ impl fmt::Display for LaneNeed {
         }
         let lanes = if self.lanes == 1 { "lane" } else { "lanes" };
         let (all, in_use) = (mib(self.all()), mib(self.all_in_use()));
-        write!(f, "; {} {lanes}: {all} MiB reserved, about {in_use} MiB in use", self.lanes)
+        write!(f, "; {} {lanes}: {all} MiB reserved, about {in_use} MiB in use", self.lanes)?;
+        match self.notes {
+            0 => Ok(()),
+            _ => write!(f, ", at most {} MiB with all notes", mib(self.all_at_most())),
+        }
     }
 }

@@ -16,6 +16,7 @@ use warpline_packet::{Arena, ArenaError, Batch, FlowHasher, KeptFrames};
 use crate::clock::Clock;
 use crate::crew::Crew;
 use crate::device::{Launches, Mirrors, lane_memory};
+use crate::huge_pages::{HugePages, huge_pages};
 use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Sampled, Step};
 use crate::lane::Lane;
@@ -24,6 +25,7 @@ use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
+use crate::sys::lane_memory::LaneMemory;
 use crate::versions::Versions;
 use crate::{Chain, Control, Cores, LaneNeed, Settings, StagePlan};
 
@@ -44,6 +46,8 @@ pub struct Report {
     pub lanes: usize,
     /// The cores that they were put on.
     pub cores: Cores,
+    /// Memory in huge pages at the end, where the system reports it.
+    pub huge_pages: Option<HugePages>,
 }
 
 /// Why a run could not start.
@@ -91,6 +95,7 @@ struct Built {
     feed: Feed,
     output: Queue,
     pool: Queue,
+    memory: LaneMemory,
 }
 
 /// Runs `chain` until its source ends or `control` says stop; everything read is drained.
@@ -128,6 +133,7 @@ pub fn run_to(
         .map(|lane| build(chain, &settings, lane, clock, &mut told))
         .collect::<Result<_, _>>()?;
     told.iter().for_each(|news| control.tell(news.clone()));
+    let arenas: Vec<LaneMemory> = built.iter().map(|built| built.memory.clone()).collect();
     let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);
@@ -147,6 +153,8 @@ pub fn run_to(
     let mut seen = std::collections::HashSet::new();
     // Lanes tell the same.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
+    // The state and the arenas are still there.
+    let huge_pages = huge_pages(&arenas);
     let mut part = ended.close(chain);
     if !part.errors.is_empty() {
         part.ended_by = EndedBy::Error;
@@ -154,7 +162,7 @@ pub fn run_to(
     if control.is_aborted() {
         part.abort();
     }
-    Ok(Report { part, lanes: settings.lanes, cores: settings.cores })
+    Ok(Report { part, lanes: settings.lanes, cores: settings.cores, huge_pages })
 }
 
 fn build(
@@ -211,7 +219,7 @@ fn build(
     let hasher = FlowHasher::new(chain.seed());
     let rooms = Rooms { placer: arena.emit, hasher, kept, versions };
     let lane = Lane::new(chain, settings, lane, io, (rooms, made), launches, clock);
-    Ok(Built { lane, feed, output, pool })
+    Ok(Built { lane, feed, output, pool, memory })
 }
 
 /// The launches of a lane for a stage that is on a device.
@@ -253,7 +261,7 @@ fn run_shared(
 ) -> Result<Ended, StartError> {
     let functions = chain.instances.len();
     let (mut feeds, mut exits, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for Built { lane, feed, output, pool } in built {
+    for Built { lane, feed, output, pool, .. } in built {
         feeds.push(feed);
         exits.push((output, pool));
         lanes.push(lane);

@@ -28,6 +28,9 @@ pub(crate) enum Command {
         /// Say it as JSON
         #[arg(long)]
         json: bool,
+        /// Say as well how much lies in huge pages; builds the state of all lanes for that
+        #[arg(short, long)]
+        verbose: bool,
         /// Run it over its input as well, to prove that functions read and write only what they declare, and devices what the CPU
         /// would; writes what functions write
         #[arg(long, conflicts_with = "json")]

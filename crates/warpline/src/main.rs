@@ -95,9 +95,10 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         cli::Command::Run(arguments) => commands::run::run(&arguments, &Signals::catch()),
-        cli::Command::Check { chain, json, strict, input, device, set } => {
+        cli::Command::Check { chain, json, verbose, strict, input, device, set } => {
             let more = Some(input.as_deref()).filter(|_| strict);
-            commands::check::check(&chain, &set, device.as_deref(), json, more)
+            let form = commands::check::Form { is_json: json, is_verbose: verbose };
+            commands::check::check(&chain, &set, device.as_deref(), form, more)
         }
         cli::Command::Plan(arguments) => commands::plan::plan(&arguments),
         cli::Command::Functions { name } => commands::functions::functions(name.as_deref()),

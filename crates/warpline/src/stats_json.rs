@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use warpline_engine::stats::{EndedBy, FunctionStats, Part, Transfers};
-use warpline_engine::{Chain, Instance, Report};
+use warpline_engine::{Asked, Chain, HugePages, Instance, Report};
 use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
 
@@ -38,12 +38,19 @@ fn of_chain(chain: &Chain, report: &Report) -> Value {
             "steps_back": part.time.steps_back,
         },
         "rate": rate(part),
+        "huge_pages": report.huge_pages.map(huge_pages),
         "latency_us": latency(part),
         "functions": functions,
         "transfers": transfers(&part.transfers),
         "warnings": part.warnings,
         "errors": part.errors,
     })
+}
+
+/// Bytes that asked for huge pages and were touched, and those that lie in them.
+pub(crate) fn huge_pages(of: HugePages) -> Value {
+    let asked = |own: Asked| json!({ "resident_bytes": own.resident, "huge_bytes": own.huge });
+    json!({ "tables": asked(of.tables), "arena": asked(of.arena) })
 }
 
 fn transfers(of: &Transfers) -> Value {

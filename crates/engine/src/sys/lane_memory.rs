@@ -1,5 +1,6 @@
 //! The memory of a lane's packets, as the lane and devices know it, and the rights to parts of it that go with a launch.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -16,6 +17,9 @@ pub(crate) struct LaneMemory {
     /// Where what no launch has yet begins.
     spare: Arc<AtomicUsize>,
 }
+
+/// Bytes of the smallest page.
+const PAGE: usize = 4096;
 
 /// Memory from the system.
 struct Heap(HeapMemory);
@@ -54,6 +58,22 @@ impl LaneMemory {
         let shares = device.description().shares_host_memory;
         let is_in_place = shares && region.is_in_place() && self.has_spare();
         Ok((region, is_in_place))
+    }
+
+    /// The addresses of the arena.
+    pub(crate) fn addresses(&self) -> Range<u64> {
+        let start = self.all.base().as_ptr() as u64;
+        start..start + self.arena_len as u64
+    }
+
+    /// Writes to the first `len` bytes, so that the system backs them; does nothing once others have the memory.
+    pub(crate) fn touch(&mut self, len: usize) {
+        let Some(own) = Arc::get_mut(&mut self.all) else { return };
+        let base = own.base();
+        for at in (0..len.min(self.arena_len)).step_by(PAGE) {
+            // SAFETY: `at` lies in the memory, and this is the only copy: no arena lies here, nor does anyone read it.
+            unsafe { base.add(at).write_volatile(0) };
+        }
     }
 
     /// Bytes of the arena.

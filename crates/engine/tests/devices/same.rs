@@ -168,7 +168,7 @@ fn stages_on_devices_with_small_batches_are_the_same() {
             let settings = Settings { batch_packets, ..Settings::default() };
             let fitted = settings.fit(&chain);
             let need = fitted.memory(&chain);
-            assert!(need.fits() && need.batches <= 1 << 30, "{need}, {fitted:?}");
+            assert!(need.fits() && need.batches + need.notes <= 1 << 30, "{need}, {fitted:?}");
             if streams == Streams::Count(5) {
                 let outcome = run_whole(chain, settings, &inputs);
                 let what = format!("{launches:?}, {settings:?}, {apart}");

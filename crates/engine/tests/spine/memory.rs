@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(need.packets, asked.slabs.max(2) << 20);
         // Two heaps of batches of half a GiB each; what is placed has its worst case, once for each stage.
         let is_least = settings.batch_packets <= 16;
-        prop_assert!(need.batches <= 1 << 30 || is_least, "{}", need);
+        prop_assert!(need.batches + need.notes <= 1 << 30 || is_least, "{}", need);
         prop_assert!(need.made <= 1 << 30 || is_least, "{}", need);
         prop_assert!(!need.fits() || settings.arena(&chain).memory_len() <= LANE_LEN_MAX);
         prop_assert_eq!(settings.fit(&chain), settings, "what fits is not fitted again");

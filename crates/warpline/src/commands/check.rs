@@ -4,29 +4,39 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use warpline_engine::{
-    Chain, Demand, Instance, LaneNeed, Settings, StartError, demands, try_cores,
+    Asked, Chain, Demand, HugePages, Instance, LaneNeed, Settings, StartError, demands, try_cores,
+    try_huge_pages,
 };
 use warpline_nf::{Diagnostic, Diagnostics, TableSize};
 use warpline_packet::{FieldSet, Steering};
 
 use super::{places, say, say_json};
-use crate::Failure;
 use crate::bounded::bounded;
 use crate::chain_file::{Loaded, Setting};
 use crate::device_keys::{self, check_name};
+use crate::{Failure, stats_json};
 
-/// In words, or as JSON where `is_json`; with every function that can on `device`, where one is named. `strict` has the chains run over
+/// How a check's outcome is reported.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// As JSON, not in words.
+    pub(crate) is_json: bool,
+    /// With what builds the state of all lanes: huge pages.
+    pub(crate) is_verbose: bool,
+}
+
+/// With every function that can on `device`, where one is named. With `strict`, the chains run over
 /// their input, too, or over the one that it names.
 pub(crate) fn check(
     path: &Path,
     set: &[String],
     device: Option<&str>,
-    is_json: bool,
+    form: Form,
     strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
-    let checked = check_all(path, set, device, is_json, strict);
+    let checked = check_all(path, set, device, form, strict);
     match checked {
-        Err(failure) if is_json => Err(mistakes_to_json(&failure)?),
+        Err(failure) if form.is_json => Err(mistakes_to_json(&failure)?),
         other => other,
     }
 }
@@ -35,7 +45,7 @@ fn check_all(
     path: &Path,
     set: &[String],
     device: Option<&str>,
-    is_json: bool,
+    form: Form,
     strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
@@ -46,13 +56,17 @@ fn check_all(
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
     unused.iter().for_each(|told| super::run::tell(told));
-    if is_json {
-        let chains: Vec<Value> = chains.iter().map(to_json).collect();
+    if form.is_json {
+        let chains = chains.iter().map(|loaded| to_json(loaded, form));
+        let chains = chains.collect::<Result<Vec<Value>, _>>()?;
         let all = json!({ "schema": SCHEMA, "chains": chains });
         return say_json(&format!("{all:#}"));
     }
     for loaded in &chains {
         say(&describe(&loaded.chain, &loaded.settings))?;
+        if form.is_verbose {
+            say(&pages_line(try_pages(loaded)?))?;
+        }
         for (told, what) in [(&loaded.left_out, "left out"), (&loaded.remarks, "remarks")] {
             if !told.is_empty() {
                 say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
@@ -112,8 +126,9 @@ fn too_much(demand: &Demand) -> String {
 const SCHEMA: u32 = 1;
 
 /// What programs are told of a chain: its functions with what they were built of, and what was left out.
-fn to_json(loaded: &Loaded) -> Value {
+fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
     let chain = &loaded.chain;
+    let pages = if form.is_verbose { try_pages(loaded)? } else { None };
     let function = |instance: &Instance| {
         json!({
             "name": instance.name,
@@ -127,14 +142,34 @@ fn to_json(loaded: &Loaded) -> Value {
         })
     };
     let functions: Vec<Value> = chain.instances.iter().map(function).collect();
-    json!({
+    Ok(json!({
         "name": chain.name,
         "steering": chain.steering.name(),
         "memory": memory(&loaded.settings.fit(chain).memory(chain)),
+        "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,
         "left_out": listed(&loaded.left_out),
         "remarks": listed(&loaded.remarks),
-    })
+    }))
+}
+
+/// Huge pages of a run's memory; `None` where the system does not report them.
+fn try_pages(loaded: &Loaded) -> Result<Option<HugePages>, Failure> {
+    let Loaded { chain, settings, .. } = loaded;
+    let told = |why| Failure::Run(format!("chain {:?}: {why}", chain.name));
+    try_huge_pages(chain, settings).map_err(told)
+}
+
+fn pages_line(pages: Option<HugePages>) -> String {
+    let mb = |bytes: u64| bytes.div_ceil(1 << 20);
+    let line = |asked: Asked| format!("{} of {} MB", mb(asked.huge), mb(asked.resident));
+    match pages {
+        None => "  pages     the system does not report huge pages".into(),
+        Some(HugePages { tables, arena }) => {
+            let (tables, arena) = (line(tables), line(arena));
+            format!("  pages     {tables} in huge pages for tables, {arena} for the arena")
+        }
+    }
 }
 
 /// The tables of an instance, each with how many it is cut into.
@@ -158,18 +193,21 @@ fn table_line(table: &TableSize, count: usize) -> String {
     }
 }
 
-/// Bytes that are reserved, of one lane but for the sum over all; and those of them that are in use with full queues.
+/// Bytes that are reserved, of one lane but for the sum over all; those of them that are in use with full queues; and
+/// the sum with all notes, for which `notes` are addresses and not yet memory.
 fn memory(need: &LaneNeed) -> Value {
-    let LaneNeed { lanes, packets, made, batches, launches, shown, .. } = *need;
+    let LaneNeed { lanes, packets, made, batches, notes, launches, shown, .. } = *need;
     json!({
         "lanes": lanes,
         "packets": packets,
         "made": made,
         "batches": batches,
+        "notes": notes,
         "launches": launches,
         "shown": shown,
         "lane": need.lane(),
         "all": need.all(),
+        "at_most": need.all_at_most(),
         "in_use": { "lane": need.in_use, "all": need.all_in_use() },
     })
 }
@@ -281,5 +319,14 @@ mod tests {
         assert!(told.starts_with("chains \"one\", \"other\": "), "{told}");
         assert!(told.contains("cuda:0") && told.contains("2048 MiB"), "{told}");
         assert!(told.contains("a smaller `arena_mib`"), "{told}");
+    }
+
+    #[test]
+    fn says_how_much_is_in_huge_pages() {
+        let asked = |resident, huge| Asked { resident, huge };
+        let pages = HugePages { tables: asked(66 << 20, 64 << 20), arena: asked(4097, 0) };
+        let line = "  pages     64 of 66 MB in huge pages for tables, 0 of 1 MB for the arena";
+        assert_eq!(pages_line(Some(pages)), line);
+        assert!(pages_line(None).contains("does not report"));
     }
 }

@@ -173,7 +173,7 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
 fn unfinished(chains: &[(Arc<Chain>, &Control)], signal: u8) -> Outcome {
     let report = |(chain, control): &(Arc<Chain>, &Control)| {
         let part = control.unfinished(chain.instances.len());
-        let report = Report { part, lanes: 0, cores: Cores::ANY };
+        let report = Report { part, lanes: 0, cores: Cores::ANY, huge_pages: None };
         Ran { chain: Arc::clone(chain), left_out: Diagnostics::default(), report }
     };
     let chains = chains.iter().map(report).collect();

@@ -255,6 +255,50 @@ fn memory_in_use_is_as_foreseen() {
     assert!(taken > foreseen / 10, "{taken} KiB taken, {foreseen} KiB foreseen");
 }
 
+/// A chain may make many notes of each packet: `check` counts their room by itself.
+#[test]
+fn room_for_notes_is_not_reserved() {
+    let demo = Demo::new();
+    let text = demo.warpline("check chain.toml").expect(0).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains(" MiB in use, at most ") && text.contains(" MiB with all notes"),
+        "{text}"
+    );
+    let json = demo.warpline("check chain.toml --json").expect(0).stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    let memory = |key: &str| json["chains"][0]["memory"][key].as_u64().unwrap();
+    assert!(memory("notes") > 256 << 20 && memory("lane") < 128 << 20, "{json}");
+    assert_eq!(memory("at_most"), memory("lanes") * (memory("lane") + memory("notes")));
+}
+
+/// `check -v` builds the state and reports its huge pages, as a run does at its end.
+#[test]
+fn huge_pages_are_reported() {
+    let demo = Demo::new();
+    let set = "--set nat.bindings=1048576";
+    let text = demo.warpline(&format!("check chain.toml -v {set}")).expect(0).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(" MB in huge pages for tables, "), "{text}");
+    let quiet = demo.warpline(&format!("check chain.toml {set}")).expect(0).stdout;
+    assert!(!String::from_utf8(quiet).unwrap().contains("huge pages"));
+    let json = demo.warpline(&format!("check chain.toml -v --json {set}")).expect(0).stdout;
+    let checked: Value = serde_json::from_slice(&json).unwrap();
+    let run = "run chain.toml --output none --alerts a.json --stats s.json";
+    demo.warpline(&format!("{run} {set}")).expect(0);
+    let ran: Value = serde_json::from_slice(&demo.read("s.json")).unwrap();
+    for json in [checked, ran] {
+        let pages = &json["chains"][0]["huge_pages"];
+        let bytes = |of: &str, key: &str| pages[of][key].as_u64().unwrap();
+        // The indexes of a million bindings are touched when they are built.
+        assert!(bytes("tables", "resident_bytes") >= 32 << 20, "{pages}");
+        assert!(bytes("arena", "resident_bytes") >= 1 << 20, "{pages}");
+        for of in ["tables", "arena"] {
+            assert!(bytes(of, "huge_bytes") <= bytes(of, "resident_bytes"), "{pages}");
+        }
+    }
+}
+
 /// A few bytes that unpack to very many are refused before they fill the memory.
 #[test]
 fn packed_files_have_bounds() {
