@@ -111,12 +111,14 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
     // Where dropped packets are shown the host has all of each.
     let is_recoverable =
         options.recoverable || chain.shows_drops() || devices.len() > MARKED_MIRRORS;
+    let gathered = Binding::stageable();
+    let columns = Binding::staged(gathered, 0).unwrap_or(Binding::MIRROR);
     let problem = Problem {
         functions,
         links: devices.iter().map(|id| chain.profile().costs(id, options.lanes)).collect(),
-        widths: Widths::of_udp(options.packet_len, room),
+        widths: Widths::of_udp(options.packet_len, room).gathered_as(&columns, 4),
         end_reads: Problem::sink_reads(),
-        gathered: Binding::stageable(),
+        gathered,
         is_recoverable,
         // Launches take all that they send from the host.
         fetches_first: false,

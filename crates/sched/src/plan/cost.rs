@@ -1,6 +1,6 @@
 //! What fields weigh, and what it costs to move them (`AdaptChain`, section IV-A: C_P, C_H, C_D and the penalty α).
 
-use warpline_packet::{Field, FieldSet, Place};
+use warpline_packet::{Binding, Field, FieldSet, Place};
 
 use super::{Crossing, Way};
 
@@ -35,6 +35,16 @@ impl Widths {
             by_field: Field::ALL.iter().map(|&field| of(field)).collect(),
             room: f64::from(room),
         }
+    }
+
+    /// The same where fields that cross one by one have these columns, for packets of IP version `version`. A column has a cell for each
+    /// packet, whether that has the field or not.
+    #[must_use]
+    pub fn gathered_as(mut self, columns: &Binding, version: u8) -> Self {
+        for column in columns.columns().iter().filter(|column| column.is_of(version)) {
+            self.by_field[column.field.bit() as usize] = column.width as f64;
+        }
+        self
     }
 
     /// Of anything: bytes by [`Field::bit`], and of a room. A field that is not named weighs nothing.
