@@ -243,17 +243,12 @@ pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
         let steps = plan.steps.iter().zip(&leftovers);
         let own =
             number.and_then(|number| steps.into_iter().find(|(one, _)| one.function == number));
-        match own {
-            Some((step, left)) => {
-                let own = Crossings::of(step, left, &problem, is_mirrored[step.device]);
-                is_mirrored[step.device] = own.keeps_mirror;
-                own
-            }
-            None => {
-                let writes = |one: &Instance| one.function.kernel_access().writes & FieldSet::FRAME;
-                Crossings::whole(chain.instances[all].iter().any(|one| !writes(one).is_empty()))
-            }
-        }
+        let each = chain.instances[all].iter().map(|one| one.function.kernel_access());
+        let kernels = each.fold(ReadWrite::NONE, both);
+        let Some((step, left)) = own else { return Crossings::whole(kernels) };
+        let own = Crossings::of((step, left), &problem, kernels, is_mirrored[step.device]);
+        is_mirrored[step.device] = own.keeps_mirror;
+        own
     };
     chain.stages.iter().map(of_stage).collect()
 }

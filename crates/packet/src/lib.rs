@@ -81,7 +81,7 @@ pub use kernel_layout::kernel_layout;
 pub use launch_rows::{BatchRows, LaunchRows};
 pub use link::LinkType;
 pub use mirror::{
-    Broken, LeftPackets, Returned, Stretch, crossing_width, frame_extent, mirror_bit,
+    Broken, LeftPackets, Returned, Stretch, crossing_width, frame_extent, lengthened, mirror_bit,
 };
 pub use notes::{NOTE_LEN_MAX, Note, Notes};
 pub use packed_rows::{PACKED_ROW_LEN, RowPacker};

@@ -14,7 +14,7 @@ use core::ops::Range;
 
 pub use left::LeftPackets;
 pub use returned::{Broken, Returned};
-pub use stretches::{Stretch, crossing_width, frame_extent};
+pub use stretches::{Stretch, crossing_width, frame_extent, lengthened};
 
 use crate::arena::{Flagged, Left, Mirrored, VerdictOf};
 use crate::{Batch, Headers, Placer, Reason, Verdict};

@@ -1,7 +1,6 @@
-//! What crosses to a stage's device for each launch, and back: a plan's step as launches carry it out. Tables cross besides, as far as
-//! functions read and write them.
+//! Fields that cross to a stage's device for each launch, and back: a plan's step as launches carry it out, and the metadata in its table.
 
-use warpline_packet::{Binding, FieldSet};
+use warpline_packet::{Binding, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, Leftover, Problem, Step, Way};
 
 /// Of which packets rooms go to the mirror.
@@ -28,6 +27,8 @@ pub(crate) struct Crossings {
     /// Fields of frames that go to the device by themselves, and those that come back so.
     pub(crate) there: FieldSet,
     pub(crate) back: FieldSet,
+    /// Metadata that its kernels read and write. They are columns of a launch's table, whatever the plan.
+    pub(crate) metadata: ReadWrite,
     /// Whether the mirror has the packets from here on, for launches behind.
     pub(crate) keeps_mirror: bool,
     /// Whether in front of the launch the mirror alone has something of packets that are there.
@@ -51,15 +52,16 @@ pub(crate) struct LeftThere {
 }
 
 impl Crossings {
-    /// Whole rooms there, and back where frames are written: what always does.
-    pub(crate) fn whole(writes_frames: bool) -> Self {
+    /// Whole rooms there, and back where frames are written: what always does for kernels with this access.
+    pub(crate) fn whole(kernels: ReadWrite) -> Self {
         Self {
             rooms_there: RoomsThere::All,
             missing_share: 0.0,
             row: [0.0; 2],
-            rooms_back: writes_frames,
+            rooms_back: !(kernels.writes & FieldSet::FRAME).is_empty(),
             there: FieldSet::EMPTY,
             back: FieldSet::EMPTY,
+            metadata: metadata(kernels),
             keeps_mirror: false,
             relies_on_mirror: false,
             left_there: LeftThere::default(),
@@ -67,8 +69,13 @@ impl Crossings {
     }
 
     /// The crossings of a plan's step for `problem`, and the fields that stay on its device after it.
-    /// `is_mirrored`: the device's mirror is in use before it.
-    pub(crate) fn of(step: &Step, left: &Leftover, problem: &Problem, is_mirrored: bool) -> Self {
+    /// `is_mirrored`: the device's mirror is in use before it. Its kernels have the access `kernels`.
+    pub(crate) fn of(
+        (step, left): (&Step, &Leftover),
+        problem: &Problem,
+        kernels: ReadWrite,
+        is_mirrored: bool,
+    ) -> Self {
         let (frame, room) = (problem.whole(step.function).there, problem.widths.room);
         let fields = |crossing: &Crossing| match crossing.way {
             Way::Frame => FieldSet::EMPTY,
@@ -85,6 +92,7 @@ impl Crossings {
             rooms_back: step.to_host.way == Way::Frame,
             there: fields(&step.to_device),
             back: fields(&step.to_host),
+            metadata: metadata(kernels),
             keeps_mirror: step.mirror_after,
             relies_on_mirror: !left.before.is_empty(),
             left_there: LeftThere {
@@ -126,4 +134,8 @@ impl Crossings {
         let has_some = !(self.there | self.back).is_empty() && !self.is_direct();
         has_some.then(|| self.columns(scratch_words).with_copies(self.there, self.back))
     }
+}
+
+fn metadata(kernels: ReadWrite) -> ReadWrite {
+    ReadWrite::new(kernels.reads & !FieldSet::FRAME, kernels.writes & !FieldSet::FRAME)
 }

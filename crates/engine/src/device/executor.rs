@@ -22,8 +22,7 @@ use std::sync::Arc;
 use warpline_device::{Argument, Buffer, Failure, Part, Piece, Region, Rows, Step, Work};
 
 use warpline_packet::{
-    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, ReadWrite, Returned, Stretch,
-    mirror_bit,
+    Batch, BatchRows, Binding, Columns, FieldSet, FoundLists, Returned, Stretch, mirror_bit,
 };
 
 use streams::{Has, LaunchStream};
@@ -33,6 +32,7 @@ use super::lot::{Dimensions, Lot, There};
 use super::mirror::{Mirror, reached};
 use super::prediction::{FrameBytes, Prediction};
 use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
+use crate::frames_on_way::Lengthened;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
@@ -75,8 +75,8 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// For `segment`, whose functions together have this `access`, on the device of `on`, where `mirror` is. `fields` are the columns of
-    /// `crossings`.
+    /// For `segment`, whose functions write the fields `writes`, on the device of `on`, where `mirror` is. `fields` are the columns of
+    /// `crossings`, and `lengthened` is what the functions are expected to make of frames' lengths.
     ///
     /// # Errors
     /// What the device says: it may have too little memory.
@@ -84,12 +84,12 @@ impl Executor {
         on: &OnDevice,
         mirror: Mirror,
         (segment, [copier, carrier, unpacker]): (Vec<Member>, [Option<Arc<Loaded>>; 3]),
-        access: ReadWrite,
-        (crossings, fields): (Crossings, Binding),
+        writes: FieldSet,
+        (crossings, fields, lengthened): (Crossings, Binding, Lengthened),
         (by, follows): (Dimensions, bool),
     ) -> Result<Self, Failure> {
         let rooms = Columns::of_rooms(crossings.rooms_there == RoomsThere::Missing);
-        let read = Columns::read_by(access);
+        let read = Columns::read_by(crossings.metadata);
         let read = if carrier.is_some() { read.union(rooms) } else { read };
         // A kernel that carries rooms back finds in the host's table where they lie.
         let kept = if carrier.is_some() { Columns::of_rooms(false) } else { Columns::default() };
@@ -99,15 +99,15 @@ impl Executor {
         let by_kernels = carrier.is_some();
         Ok(Self {
             segment,
-            prediction: Prediction::of(&crossings, &fields),
+            prediction: Prediction::of(&crossings, &fields, lengthened),
+            written: Columns::written_by(crossings.metadata.writes),
             crossings,
             fields,
             copier,
             unpacker,
             carrier: carrier.map(reached).transpose()?,
-            writes: access.writes,
+            writes,
             extent: copied_extent(on, by_kernels),
-            written: Columns::written_by(access.writes),
             streams: (0..by.streams)
                 .map(|_| LaunchStream::open(on))
                 .collect::<Result<_, Failure>>()?,

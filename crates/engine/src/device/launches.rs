@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_device::Failure;
-use warpline_packet::{Batch, Broken, FieldSet, FoundLists, ReadWrite, Returned};
+use warpline_packet::{Batch, Broken, FieldSet, FoundLists, Returned};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
 use super::executor::{Executor, Member};
 use super::mirror::Mirrors;
 use crate::clock::Clock;
+use crate::frames_on_way::Lengthened;
 use crate::planned::takes_out_of_mirrors;
 use crate::stage::Flight;
 use crate::stats::Transfers;
@@ -118,11 +119,8 @@ impl Launches {
             Ok(Member { position: position as u8, keeps_flagged, takes_out, loaded })
         };
         let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
-        let each =
-            positions.clone().map(|position| chain.instances[position].function.kernel_access());
-        let access = each.fold(ReadWrite::NONE, |all, one| {
-            ReadWrite::new(all.reads | one.reads, all.writes | one.writes)
-        });
+        let each = positions.clone().map(|at| chain.instances[at].function.kernel_access().writes);
+        let writes = each.fold(FieldSet::EMPTY, |all, one| all | one);
         let batcher = Batcher::new(limits);
         let dimensions = settings.dimensions(chain, stage, limits);
         let names: Vec<&str> =
@@ -130,14 +128,19 @@ impl Launches {
         let mirror = mirrors.of(&*on.device)?;
         let crossings = chain.crossings(stage).clone();
         let fields = crossings.columns(settings.arena(chain).scratch_words);
+        let functions = chain.instances[stage.first..stage.first + stage.count].iter();
+        let lengthened = match crossings.rooms_back {
+            true => Lengthened::by(functions.map(|one| &*one.function)),
+            false => Lengthened::default(),
+        };
         let members = [chain.copier(stage), chain.carrier(stage), chain.unpacker(stage)];
         let members = (segment, members.map(Option::<&_>::cloned));
         let executor = Executor::new(
             on,
             mirror,
             members,
-            access,
-            (crossings, fields),
+            writes,
+            (crossings, fields, lengthened),
             (dimensions, settings.follows_versions),
         )?;
         let nothing =
@@ -152,7 +155,7 @@ impl Launches {
             waiting: VecDeque::with_capacity(limits.waiting_batches_max),
             flying: (0..batcher.slots()).map(|_| nothing()).collect(),
             batcher,
-            writes: access.writes,
+            writes,
             sync: on.launches.sync,
             names,
             failed: None,

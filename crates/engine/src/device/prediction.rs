@@ -1,8 +1,9 @@
 //! What a plan says that a launch moves, counted beside what it moved.
 
-use warpline_packet::{Binding, FieldSet};
+use warpline_packet::{Batch, Binding, FieldSet};
 
 use super::crossings::{Crossings, RoomsThere};
+use crate::frames_on_way::Lengthened;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::Extent;
@@ -21,11 +22,12 @@ struct Way {
 const VERSIONS: [u8; 3] = [0, 4, 6];
 
 /// See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prediction {
     there: Way,
-    /// Frames that come back whole are counted when they do: kernels may have made them longer.
     back: Way,
+    /// Bytes that the functions are expected to add to frames.
+    lengthened: Lengthened,
     /// Of packets whose rooms go there although not all do.
     missing_share: f64,
     /// Whether rooms that go there are of such packets.
@@ -86,8 +88,8 @@ impl Predicted {
 }
 
 impl Prediction {
-    /// Of `crossings`, whose fields have the columns `fields`.
-    pub(super) fn of(crossings: &Crossings, fields: &Binding) -> Self {
+    /// Of `crossings`, whose fields have the columns `fields`, for functions that make frames longer so.
+    pub(super) fn of(crossings: &Crossings, fields: &Binding, lengthened: Lengthened) -> Self {
         let way = |set: FieldSet, row, has_rooms| {
             let width = |version| {
                 let of = fields.columns().iter().filter(|column| column.version == version);
@@ -99,7 +101,8 @@ impl Prediction {
         };
         Self {
             there: way(crossings.there, crossings.row[0], crossings.rooms_there == RoomsThere::All),
-            back: way(crossings.back, crossings.row[1], false),
+            back: way(crossings.back, crossings.row[1], crossings.rooms_back),
+            lengthened,
             missing_share: crossings.missing_share,
             lacks_some: crossings.rooms_there == RoomsThere::Missing,
             fetched_share: crossings.left_there.flagged_share,
@@ -109,19 +112,19 @@ impl Prediction {
     /// For a launch whose table lies so. Fields of an IP version have columns where any packet is of it.
     pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid, extent: Extent) -> Predicted {
         let mut is_there = [false; 3];
-        let (mut rooms, mut frames) = (0, 0);
+        let (mut rooms, mut frames) = (0, [0; 2]);
         let has_frames = self.there.has_rooms || self.missing_share > 0.0;
         for Flight { batch, .. } in flights {
             let own = batch.versions_present(VERSIONS);
             is_there.iter_mut().zip(own).for_each(|(all, own)| *all |= own);
             rooms += if self.fetched_share > 0.0 { batch.rooms_len() as u64 } else { 0 };
-            frames += match extent {
-                _ if !has_frames => 0,
-                Extent::Rooms => batch.rooms_len() as u64,
-                Extent::Frames => batch.frames_len() as u64,
-            };
+            let own = [
+                has_frames.then(|| Self::frames_there(batch, extent)),
+                self.back.has_rooms.then(|| self.frames_back(batch, extent)),
+            ];
+            frames.iter_mut().zip(own).for_each(|(all, own)| *all += own.unwrap_or(0));
         }
-        let ways = [self.there, self.back].map(|way| {
+        let ways = [(self.there, frames[0]), (self.back, frames[1])].map(|(way, frames)| {
             let own = way.fields.iter().zip(is_there).filter(|(_, is_there)| *is_there);
             let fields: u64 = own.map(|(width, _)| width).sum();
             (fields, way.row * laid.packets as f64, if way.has_rooms { frames } else { 0 })
@@ -133,8 +136,23 @@ impl Prediction {
             let (fields, row, _) = ways[way];
             (laid.columns[way] as u64).saturating_sub(row as u64) + filling * fields
         });
-        let missing = (self.missing_share * frames as f64) as u64;
+        let missing = (self.missing_share * frames[0] as f64) as u64;
         let fetched = (self.fetched_share * rooms as f64) as u64;
         Predicted { there, missing, back, fetched, besides, lacks_some: self.lacks_some }
+    }
+    fn frames_there(batch: &Batch, extent: Extent) -> u64 {
+        let bytes = match extent {
+            Extent::Rooms => batch.rooms_len(),
+            Extent::Frames => batch.frames_len(),
+        };
+        bytes as u64
+    }
+
+    fn frames_back(&self, batch: &Batch, extent: Extent) -> u64 {
+        let bytes = match extent {
+            Extent::Rooms => batch.rooms_len(),
+            Extent::Frames => batch.frames_back_len(|len| self.lengthened.of(len)),
+        };
+        bytes as u64
     }
 }

@@ -174,6 +174,54 @@ const MUTANTS: &[Mutant] = &[
         mutate: |all| all[1].rooms_there = RoomsThere::None,
         found: (1, Reader::Run, Field::Payload, OTHER),
     },
+    Mutant {
+        what: "packets that a kernel flagged are not fetched",
+        names: &[
+            "@digest-count",
+            "firewall",
+            "@digest-count",
+            "@router",
+            "firewall",
+            "@digest-count",
+        ],
+        plan: ADAPTIVE,
+        mutate: |all| {
+            let fetches = |own: &&mut &mut Crossings| own.left_there.fetches_flagged;
+            let own = all.iter_mut().find(fetches).expect("a launch that fetches flagged packets");
+            own.left_there.fetches_flagged = false;
+        },
+        found: (3, Reader::After, Field::EthDst, HOST),
+    },
+    Mutant {
+        what: "the host's newer fields are not put back over what was fetched",
+        names: &["@digest-count", "router-plain", "@nat", "digest-narrow", "@digest-count"],
+        plan: ADAPTIVE,
+        mutate: |all| without(&mut all[1].left_there.newer_here, Field::Ttl),
+        found: (5, Reader::Output, Field::Ttl, HOST),
+    },
+    Mutant {
+        what: "a column of the launch's table does not cross to the kernels",
+        names: &["@nat"],
+        plan: ADAPTIVE,
+        mutate: |all| {
+            let ReadWrite { reads, writes } = &mut all[0].metadata;
+            without(reads, Field::Scratch0);
+            *writes = *writes & *reads;
+        },
+        found: (0, Reader::Run, Field::Scratch0, COLUMN),
+    },
+    Mutant {
+        what: "a column of the launch's table does not come back",
+        names: &["@digest-count"],
+        plan: ADAPTIVE,
+        mutate: |all| {
+            let ReadWrite { reads, writes } = &mut all[0].metadata;
+            *reads = *reads | *writes;
+            // The last column: what lies between others crosses with them.
+            without(writes, Field::Scratch3);
+        },
+        found: (0, Reader::After, Field::Scratch3, HOST),
+    },
 ];
 
 /// Has launch `last` find the packets where the first one left them.

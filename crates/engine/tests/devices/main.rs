@@ -16,6 +16,7 @@ mod late;
 mod leftovers;
 mod placed;
 mod plans;
+mod predicted;
 mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]

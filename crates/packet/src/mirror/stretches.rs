@@ -50,6 +50,13 @@ pub fn frame_extent(room_len: usize, start: usize, len: usize) -> Range<usize> {
     (start - start % EDGE).min(end)..end
 }
 
+/// Where a frame lies that was at `frame` of its room and got so many bytes at head and tail; fewer where they are below 0.
+pub fn lengthened(room_len: usize, frame: Range<usize>, [head, tail]: [i32; 2]) -> Range<usize> {
+    let (start, end) = (frame.start as i64 - i64::from(head), frame.end as i64 + i64::from(tail));
+    let end = end.clamp(0, room_len as i64);
+    start.clamp(0, end) as usize..end as usize
+}
+
 /// Bytes that cross of each of many rooms of equal length, where the frame with its edges takes
 /// `extent_len`. A device copies one range faster than rows that leave out less than a thirty-second.
 pub fn crossing_width(room_len: usize, extent_len: usize) -> usize {
@@ -175,6 +182,21 @@ impl Batch {
     pub fn frames_len(&self) -> usize {
         let mut sum = 0;
         self.stretches(None, |stretch| sum += stretch.crossing_len());
+        sum
+    }
+
+    /// Bytes of [`Batch::stretches_back`] of all, if kernels make a frame of `len` bytes longer by `lengthens(len)`, at head and
+    /// tail.
+    pub fn frames_back_len(&self, lengthens: impl Fn(usize) -> [i32; 2]) -> usize {
+        let extent = |row| {
+            let (own, room) = (self.extent(row), self.table.room(row).len());
+            let (start, len) = (self.table.start(row), self.table.frame_len(row));
+            let left = lengthened(room, start..start + len, lengthens(len));
+            let left = frame_extent(room, left.start, left.len());
+            (row, own.start.min(left.start)..own.end.max(left.end))
+        };
+        let mut sum = 0;
+        self.stretches_of(self.forward_rows().map(extent), |stretch| sum += stretch.crossing_len());
         sum
     }
 

@@ -64,7 +64,6 @@ impl Executor {
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
-        self.transfers.predicted_to_host_bytes += back;
         Ok(())
     }
 
@@ -92,7 +91,6 @@ impl Executor {
         let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
         self.transfers.besides_to_device_bytes += there;
         self.transfers.frames_to_host_bytes += back;
-        self.transfers.predicted_to_host_bytes += back;
         Ok(())
     }
 
