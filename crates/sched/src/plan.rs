@@ -37,6 +37,7 @@
 
 mod baselines;
 mod cost;
+mod dearer;
 mod history;
 mod leftover;
 mod outlook;
@@ -49,6 +50,7 @@ mod tests;
 use warpline_packet::FieldSet;
 
 pub use cost::{LinkCosts, Widths};
+pub use dearer::Dearer;
 pub use history::{Event, Kept};
 pub use leftover::Leftover;
 pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes};

@@ -10,7 +10,7 @@ use std::path::Path;
 use warpline_engine::{Chain, PlanOptions, Planned, planned};
 use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
-use warpline_sched::{Crossing, Event, Mode, Plan, Step, Way};
+use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, Step, Way};
 
 use self::link::Traffic;
 use super::{places, say, say_json};
@@ -165,23 +165,14 @@ fn step_lines(step: &Step) -> String {
 
 /// Why a plan that moves fewer bytes than `plan` is not cheaper; the one with the fewest.
 fn dearer(own: &Planned, plan: &Plan) -> Result<String, Failure> {
-    let bytes = |plan: &Plan| plan.to_device_bytes() + plan.to_host_bytes();
-    let mut fewest = (None, bytes(plan));
-    for mode in Mode::ALL {
-        let other = made(own, mode)?;
-        if bytes(&other) < fewest.1 && other.cost_ns >= plan.cost_ns {
-            fewest = (Some((mode, other.clone())), bytes(&other));
-        }
-    }
-    let (Some((mode, other)), fewest) = fewest else { return Ok(String::new()) };
-    let link = |plan: &Plan| plan.link_ns(&own.problem);
-    let (saved, more) = (link(plan) - link(&other), other.cost_ns - plan.cost_ns);
-    Ok(format!(
-        "  {} moves {:.1} B fewer, which saves {saved:.1} ns on the link; to gather and place its fields costs {:.1} ns more\n",
-        mode.name(),
-        bytes(plan) - fewest,
-        more + saved
-    ))
+    let found = own.problem.dearer(plan).map_err(|why| Failure::Usage(why.to_string()))?;
+    let line = |Dearer { mode, fewer_bytes, link_ns, host_ns }: Dearer| {
+        format!(
+            "  {} moves {fewer_bytes:.1} B fewer, which saves {link_ns:.1} ns on the link; to gather and place its fields costs {host_ns:.1} ns more\n",
+            mode.name(),
+        )
+    };
+    Ok(found.map(line).unwrap_or_default())
 }
 
 /// Bytes a packet and costs of every mode, at some lengths; `run_does` is the one that runs.
