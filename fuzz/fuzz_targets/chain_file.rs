@@ -47,7 +47,9 @@ fuzz_target!(|text: &str| {
     let source = SourceText::new("chain.toml", parts.next().unwrap_or_default());
     let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
     let set = chain_file::Setting::of_set(&set);
-    match chain_file::load(&source, Folder::Bundled(FILES), &set, true, None) {
+    let functions = warpline_functions::FUNCTIONS;
+    let options = chain_file::LoadOptions { functions, set: &set, device: None };
+    match chain_file::load(&source, Folder::Bundled(FILES), &options, true) {
         Ok(chains) => {
             for loaded in chains {
                 let cores = loaded.settings.cores.numbers();

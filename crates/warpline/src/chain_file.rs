@@ -7,9 +7,10 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Instance, PlanOptions, Settings};
-use warpline_functions::{FUNCTIONS, definition};
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText};
+use warpline_nf::{
+    Definition, Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText,
+};
 
 use warpline_packet::Seed;
 use warpline_sched::Profile;
@@ -79,15 +80,25 @@ struct Override {
     source: SourceText,
 }
 
-/// Builds every chain of `source`, with `set` on top, of which the last counts. The file that `input` names
-/// must be there if `needs_input`. Functions that have kernels run on `device` where one is named.
+/// How a chain file is read.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadOptions<'a> {
+    /// The functions that it may name.
+    pub(crate) functions: &'a [&'static Definition],
+    /// Set on top of the file; the last one of a key counts.
+    pub(crate) set: &'a [Setting],
+    /// The device of all functions that have kernels; it replaces those of the file.
+    pub(crate) device: Option<&'a str>,
+}
+
+/// Builds every chain of `source`. The file that `input` names must be there if `needs_input`.
 pub(crate) fn load(
     source: &SourceText,
     folder: Folder<'_>,
-    set: &[Setting],
+    options: &LoadOptions<'_>,
     needs_input: bool,
-    device: Option<&str>,
 ) -> Result<Vec<Loaded>, Diagnostics> {
+    let set = options.set;
     let mut mistakes = Diagnostics::default();
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     for error in errors {
@@ -101,7 +112,7 @@ pub(crate) fn load(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let file = File { source, table: &table, folder, overrides: &parsed, needs_input, device };
+    let file = File { source, table: &table, folder, overrides: &parsed, needs_input, options };
     let chains = file.build(&mut mistakes);
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
 }
@@ -131,8 +142,7 @@ struct File<'a> {
     folder: Folder<'a>,
     overrides: &'a [(&'a Override, Spanned<DeTable<'a>>)],
     needs_input: bool,
-    /// Where all functions are to run that can, as the command line says.
-    device: Option<&'a str>,
+    options: &'a LoadOptions<'a>,
 }
 
 impl<'a> File<'a> {
@@ -357,8 +367,9 @@ impl<'a> File<'a> {
         }
         let mut section = Section::new(layers, name, self.folder, mistakes);
         let function = section.string("function").unwrap_or(name).to_owned();
-        let Some(definition) = definition(&function) else {
-            let names: Vec<&str> = FUNCTIONS.iter().map(|d| d.name).collect();
+        let known = self.options.functions;
+        let Some(&definition) = known.iter().find(|known| known.name == function) else {
+            let names: Vec<&str> = known.iter().map(|known| known.name).collect();
             let text = format!("there is no function called {function:?}");
             let allowed = format!("functions: {}", names.join(", "));
             if section.has("function") {
@@ -375,7 +386,8 @@ impl<'a> File<'a> {
             section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
         }
         let function = (definition.build)(&mut section, resources)?;
-        let on_device = device_keys::read(&mut section, definition.has_kernels, self.device);
+        let on_device =
+            device_keys::read(&mut section, definition.has_kernels, self.options.device);
         let fingerprint = section.fingerprint();
         let function = Arc::from(function);
         Some(Instance {

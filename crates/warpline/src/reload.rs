@@ -11,7 +11,7 @@ use warpline_engine::sys::stand_back;
 use warpline_engine::{Chain, Control, Successor};
 use warpline_nf::Diagnostics;
 
-use crate::chain_file::{Loaded, Setting};
+use crate::chain_file::{LoadOptions, Loaded};
 use crate::commands::load_file;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -20,10 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct Origin<'a> {
     /// The chain file; the bundled demo has none.
     pub(crate) path: Option<&'a Path>,
-    /// What the command line sets on top.
-    pub(crate) set: &'a [Setting],
-    /// Where it says that functions are to run.
-    pub(crate) device: Option<&'a str>,
+    /// How it is read.
+    pub(crate) options: LoadOptions<'a>,
 }
 
 /// A chain that runs.
@@ -63,8 +61,7 @@ fn reload(
     done: &AtomicBool,
 ) -> Result<String, String> {
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
-    let loaded =
-        load_file(path, origin.set, false, origin.device).map_err(|failure| failure.why())?;
+    let loaded = load_file(path, &origin.options, false).map_err(|failure| failure.why())?;
     let successors = succeed(chains, loaded)?;
     let (mut changed, mut told) = (Vec::new(), String::new());
     for (running, (successor, left_out)) in chains.iter_mut().zip(successors) {

@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["warpline-functions"],
     &["warpline-engine"],
     &["warpline"],
-    &["warpline-bench"],
+    &["warpline-bench", "warpline-ttl-guard"],
 ];
 
 const FUNCTIONS: &[&str] = &[
@@ -34,7 +34,7 @@ const FUNCTIONS: &[&str] = &[
 /// Crates that products may not depend on, with those that may.
 const RESERVED: &[(&str, &[&str])] = &[
     ("warpline-testkit", &["warpline-bench"]),
-    ("warpline-functions", &["warpline", "warpline-bench"]),
+    ("warpline-functions", &["warpline", "warpline-bench", "warpline-ttl-guard"]),
     ("warpline-device", &["warpline-engine", "warpline", "warpline-bench"]),
 ];
 

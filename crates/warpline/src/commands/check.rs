@@ -12,7 +12,7 @@ use warpline_packet::{FieldSet, Steering};
 
 use super::{places, say, say_json};
 use crate::bounded::bounded;
-use crate::chain_file::{Loaded, Setting};
+use crate::chain_file::{LoadOptions, Loaded};
 use crate::device_keys::{self, check_name};
 use crate::{Failure, stats_json};
 
@@ -25,16 +25,14 @@ pub(crate) struct Form {
     pub(crate) is_verbose: bool,
 }
 
-/// With every function that can on `device`, where one is named. With `strict`, the chains run over
-/// their input, too, or over the one that it names.
+/// With `strict`, the chains also run over their input, or over the one that it names.
 pub(crate) fn check(
     path: &Path,
-    set: &[String],
-    device: Option<&str>,
+    options: &LoadOptions<'_>,
     form: Form,
     strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
-    let checked = check_all(path, set, device, form, strict);
+    let checked = check_all(path, options, form, strict);
     match checked {
         Err(failure) if form.is_json => Err(mistakes_to_json(&failure)?),
         other => other,
@@ -43,15 +41,14 @@ pub(crate) fn check(
 
 fn check_all(
     path: &Path,
-    set: &[String],
-    device: Option<&str>,
+    options: &LoadOptions<'_>,
     form: Form,
     strict: Option<Option<&str>>,
 ) -> Result<(), Failure> {
+    let device = options.device;
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let needs_input = !matches!(strict, Some(Some(_)));
-    let set = Setting::of_set(set);
-    let chains = super::load_file(path, &set, needs_input, device)?;
+    let chains = super::load_file(path, options, needs_input)?;
     check_machine(chains.iter())?;
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
@@ -73,7 +70,7 @@ fn check_all(
             }
         }
     }
-    strict.map_or(Ok(()), |input| super::strict::strict(&chains, (path, &set), input, device))
+    strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
 }
 
 /// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together,

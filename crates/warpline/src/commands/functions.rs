@@ -1,22 +1,21 @@
 //! `warpline functions`: the list, and each function's manual.
 
-use warpline_functions::{FUNCTIONS, definition};
 use warpline_nf::config::COMMON_KEYS;
 use warpline_nf::{Definition, Key};
 
 use super::say;
 use crate::Failure;
 
-pub(crate) fn functions(name: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn functions(all: &[&Definition], name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
-        for definition in FUNCTIONS {
+        for definition in all {
             say(&format!("{:<14} {}", definition.name, definition.summary))?;
         }
         say("\n`warpline functions NAME` shows a function's manual.")?;
         return Ok(());
     };
-    let Some(definition) = definition(name) else {
-        let names: Vec<&str> = FUNCTIONS.iter().map(|d| d.name).collect();
+    let Some(definition) = all.iter().find(|definition| definition.name == name) else {
+        let names: Vec<&str> = all.iter().map(|d| d.name).collect();
         let text =
             format!("there is no function called {name:?}\n  functions: {}", names.join(", "));
         return Err(Failure::Usage(text));

@@ -19,7 +19,7 @@ use warpline_nf::config::{Folder, plain, read_text};
 
 use crate::Failure;
 use crate::bounded::bounded;
-use crate::chain_file::{Loaded, Setting, load};
+use crate::chain_file::{LoadOptions, Loaded, load};
 use crate::shown::shown;
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
@@ -44,13 +44,11 @@ fn is_heard(text: &str) -> Result<bool, Failure> {
 /// Bytes that a chain file may have.
 const CHAIN_FILE_LEN_MAX: u64 = 1 << 20;
 
-/// Reads and builds the chain file at `path`, with `set` on top; its inputs must be there if
-/// `needs_input`. Functions that have kernels run on `device` where one is named.
+/// Reads and builds the chain file at `path`; its inputs must be there if `needs_input`.
 pub(crate) fn load_file(
     path: &Path,
-    set: &[Setting],
+    options: &LoadOptions<'_>,
     needs_input: bool,
-    device: Option<&str>,
 ) -> Result<Vec<Loaded>, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, CHAIN_FILE_LEN_MAX)
@@ -65,7 +63,7 @@ pub(crate) fn load_file(
         true => !has_chain && Folder::Disk(Path::new("")).has_keys(file),
         false => !file.is_empty() && folder.has_keys(file),
     };
-    let loaded = load(&source, folder, set, needs_input, device).map(|mut chains| {
+    let loaded = load(&source, folder, options, needs_input).map(|mut chains| {
         for loaded in &mut chains {
             loaded.left_out.hide(has_keys);
             loaded.remarks.hide(has_keys);

@@ -10,12 +10,12 @@ use std::time::Instant;
 use warpline_engine::Chain;
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
-use warpline_nf::{Lines, Outputs, SourceText};
+use warpline_nf::{Definition, Lines, Outputs, SourceText};
 
 use super::crew::{self, Outcome, Ran};
 use super::places::{self, Others, Planned, located, written_files};
 use crate::bounded::bounded;
-use crate::chain_file::{Loaded, Setting, load};
+use crate::chain_file::{LoadOptions, Loaded, load};
 use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
@@ -26,7 +26,11 @@ use crate::watch::Signals;
 use crate::writes::Writes;
 use crate::{Failure, demo, stats_json, summary};
 
-pub(crate) fn run(arguments: &RunArguments, signals: &Signals) -> Result<(), Failure> {
+pub(crate) fn run(
+    functions: &[&'static Definition],
+    arguments: &RunArguments,
+    signals: &Signals,
+) -> Result<(), Failure> {
     let started = Instant::now();
     let beginning = signals.end_what_does_not_begin();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
@@ -35,7 +39,8 @@ pub(crate) fn run(arguments: &RunArguments, signals: &Signals) -> Result<(), Fai
         return Err(Failure::Usage(told.into()));
     }
     let set = arguments.settings();
-    let planned = plan(arguments, &set)?;
+    let options = LoadOptions { functions, set: &set, device: arguments.device.as_deref() };
+    let planned = plan(arguments, &options)?;
     if arguments.annotate {
         check_annotate(&planned)?;
     }
@@ -52,8 +57,7 @@ pub(crate) fn run(arguments: &RunArguments, signals: &Signals) -> Result<(), Fai
     let in_vain =
         arguments.alerts.is_some() && !planned.iter().any(|one| alerts(&one.loaded.chain));
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
-    let (path, device) = (arguments.chain.as_deref(), arguments.device.as_deref());
-    let origin = Origin { path, set: &set, device };
+    let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
     crew::run(ready, &outputs, (&origin, signals), |outcome| {
@@ -70,14 +74,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Builds the chains and says where each one's packets come from and go to.
-fn plan(arguments: &RunArguments, set: &[Setting]) -> Result<Vec<Planned>, Failure> {
-    let device = arguments.device.as_deref();
+fn plan(arguments: &RunArguments, options: &LoadOptions<'_>) -> Result<Vec<Planned>, Failure> {
     let chains = match &arguments.chain {
-        Some(path) => super::load_file(path, set, arguments.input.is_none(), device)?,
+        Some(path) => super::load_file(path, options, arguments.input.is_none())?,
         None => {
             let (name, text) = demo::chain();
             let source = SourceText::new(name, text);
-            load(&source, Folder::Bundled(demo::FILES), set, false, device)
+            load(&source, Folder::Bundled(demo::FILES), options, false)
                 .map_err(|list| Failure::Mistakes { heading: String::new(), list })?
         }
     };

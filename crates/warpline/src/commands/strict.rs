@@ -23,7 +23,7 @@ use self::private::Private;
 use super::run::named;
 use super::say;
 use crate::Failure;
-use crate::chain_file::{Loaded, Setting};
+use crate::chain_file::{LoadOptions, Loaded};
 use crate::ports::Input;
 
 /// Bytes of frames that are kept in memory: the capture is looked at up to there.
@@ -38,15 +38,15 @@ const ROUNDS: usize = 8;
 /// Bytes of the longest file that is searched for addresses.
 const HOSTS_LEN_MAX: u64 = 1 << 20;
 
-/// Over `chains`, which were loaded from `path` with `set` on top; `input` replaces the inputs that they name.
-/// Functions that have kernels run on `device` where one is named.
+/// Over `chains`, which were loaded from `path` with `options`; `input` replaces the inputs that they name.
 pub(super) fn strict(
     chains: &[Loaded],
-    (path, set): (&Path, &[Setting]),
+    path: &Path,
+    options: &LoadOptions<'_>,
     input: Option<&str>,
-    device: Option<&str>,
 ) -> Result<(), Failure> {
-    let private = Private::of(chains, path, set)?;
+    let private = Private::of(chains, path, *options)?;
+    let device = options.device;
     let chains = private.load(device)?;
     // The CPU alone is what devices are compared with.
     let on_cpu = private.load(Some("cpu"))?;
@@ -265,7 +265,9 @@ mod tests {
             "[chain]\nfunctions = [\"router\"]\n[router]\nroutes = \"routes\"\nneighbours = \"neighbours\"\nmac = {mac:?}"
         );
         let source = SourceText::new("chain.toml", text);
-        let loaded = load(&source, Folder::Bundled(FILES), &[], false, Some(device));
+        let functions = warpline_functions::FUNCTIONS;
+        let options = LoadOptions { functions, set: &[], device: Some(device) };
+        let loaded = load(&source, Folder::Bundled(FILES), &options, false);
         loaded.unwrap_or_else(|why| panic!("{why}")).remove(0)
     }
 

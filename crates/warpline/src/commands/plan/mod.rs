@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use warpline_engine::{Chain, PlanOptions, Planned, planned};
+use warpline_nf::Definition;
 use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, Step, Way};
@@ -15,7 +16,7 @@ use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, Step, Way};
 use self::link::Traffic;
 use super::{places, say, say_json};
 use crate::Failure;
-use crate::chain_file::{Loaded, Setting};
+use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::cli::PlanArguments;
 use crate::device_keys::check_name;
 
@@ -23,11 +24,15 @@ use crate::device_keys::check_name;
 const LENS: [u32; 3] = [64, 512, 1518];
 
 /// In words, or as JSON.
-pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
+pub(crate) fn plan(
+    functions: &[&'static Definition],
+    arguments: &PlanArguments,
+) -> Result<(), Failure> {
     let device = arguments.device.as_deref();
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let path: &Path = &arguments.chain;
-    let chains = super::load_file(path, &Setting::of_set(&arguments.set), false, device)?;
+    let set = Setting::of_set(&arguments.set);
+    let chains = super::load_file(path, &LoadOptions { functions, set: &set, device }, false)?;
     // The same for all chains of a file.
     let own = chains.first().map(|loaded| loaded.chain.plan()).unwrap_or_default();
     let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;

@@ -13,7 +13,7 @@ use warpline_nf::config::plain;
 use warpline_nf::{Function, Outputs};
 
 use crate::Failure;
-use crate::chain_file::{Loaded, Setting};
+use crate::chain_file::{LoadOptions, Loaded, Setting};
 
 /// The key that names a kept file.
 const KEY: &str = "nonce_state";
@@ -24,7 +24,7 @@ const NAMES_MAX: u32 = 1 << 10;
 /// The chains of a file, with private copies of the files that they keep.
 pub(super) struct Private<'a> {
     path: &'a Path,
-    set: &'a [Setting],
+    options: LoadOptions<'a>,
     /// Tables that keep a file, and the operator's.
     kept: Vec<(String, PathBuf)>,
     folder: Option<Folder>,
@@ -32,11 +32,11 @@ pub(super) struct Private<'a> {
 }
 
 impl<'a> Private<'a> {
-    /// Of `chains`, which were loaded from `path` with `set` on top.
+    /// Of `chains`, which were loaded from `path` with `options`.
     pub(super) fn of(
         chains: &[Loaded],
         path: &'a Path,
-        set: &'a [Setting],
+        options: LoadOptions<'a>,
     ) -> Result<Self, Failure> {
         let instances = chains.iter().flat_map(|loaded| &loaded.chain.instances);
         let mut kept = Vec::new();
@@ -53,12 +53,12 @@ impl<'a> Private<'a> {
             true => None,
             false => Some(Folder::new().map_err(Failure::Run)?),
         };
-        Ok(Self { path, set, kept, folder, copies: AtomicU32::new(0) })
+        Ok(Self { path, options, kept, folder, copies: AtomicU32::new(0) })
     }
 
     /// The chains, with copies of their own.
     pub(super) fn load(&self, device: Option<&str>) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(self.set.to_vec(), device)
+        self.load_with(self.options.set.to_vec(), device)
     }
 
     /// The chain of this number with the function called `name` on the CPU.
@@ -68,7 +68,7 @@ impl<'a> Private<'a> {
         name: &str,
         device: Option<&str>,
     ) -> Option<Loaded> {
-        let mut set = self.set.to_vec();
+        let mut set = self.options.set.to_vec();
         set.push(Setting { option: "--strict", text: format!("{name}.device=cpu") });
         self.load_with(set, device).ok()?.into_iter().nth(number)
     }
@@ -83,7 +83,8 @@ impl<'a> Private<'a> {
             let text = format!("{table}.{KEY}={copy:?}");
             set.push(Setting { option: "--strict", text });
         }
-        super::super::load_file(self.path, &set, false, device)
+        let options = LoadOptions { set: &set, device, ..self.options };
+        super::super::load_file(self.path, &options, false)
     }
 
     /// The function at a position of a chain: `instance` has it, or a new one where it keeps a

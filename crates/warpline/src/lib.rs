@@ -1,0 +1,168 @@
+//! `warpline`: service chains of network functions, from the command line.
+//!
+//! [`run_with`] is the whole program over a list of functions, so that a program with functions of its own
+//! is three lines. `cli` says what can be typed, `chain_file` what can be written, `commands` does it. Messages go to
+//! standard error and data to standard output. Exit status: 0 done, 1 the run failed or its packets
+//! don't balance, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
+//! (130 after Ctrl-C, 143 after SIGTERM) where that ended the run and all was written.
+
+#![forbid(unsafe_code)]
+
+mod bounded;
+mod chain_file;
+mod claims;
+mod cli;
+mod commands;
+mod core_keys;
+mod demo;
+mod device_keys;
+mod plan_keys;
+mod port_keys;
+mod ports;
+mod profile_file;
+mod reload;
+mod shown;
+mod stats_json;
+mod summary;
+mod watch;
+mod writes;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use warpline_engine::sys::{HugeAlloc, end_when_out_of_memory};
+use warpline_nf::{Definition, Diagnostic, Diagnostics};
+
+use chain_file::LoadOptions;
+use watch::Signals;
+
+#[global_allocator]
+static ALLOCATOR: HugeAlloc = HugeAlloc;
+
+/// Why a command ended without doing its work.
+pub(crate) enum Failure {
+    /// The run failed: exit status 1.
+    Run(String),
+    /// Something that the user wrote is wrong: exit status 2.
+    Usage(String),
+    /// The same, by places in files, under a heading.
+    Mistakes { heading: String, list: Diagnostics },
+    /// An exit status whose reason is printed already.
+    Told(u8),
+    /// A signal of this number ended the run, which failed in nothing: exit status 128 and the number.
+    Signal(u8),
+}
+
+impl Failure {
+    /// One mistake.
+    fn mistake(mistake: Diagnostic) -> Self {
+        let mut list = Diagnostics::default();
+        list.push(mistake);
+        Self::Mistakes { heading: String::new(), list }
+    }
+
+    /// What is wrong.
+    fn why(&self) -> String {
+        match self {
+            Self::Run(why) | Self::Usage(why) => why.clone(),
+            Self::Mistakes { heading, list } if heading.is_empty() => list.to_string(),
+            Self::Mistakes { heading, list } => format!("{heading}\n{list}"),
+            Self::Signal(_) => "a signal ended it".into(),
+            Self::Told(_) => String::new(),
+        }
+    }
+
+    /// The status that the program ends with.
+    fn status(&self) -> u8 {
+        match self {
+            Self::Run(_) => 1,
+            Self::Usage(_) | Self::Mistakes { .. } => 2,
+            Self::Told(status) => *status,
+            Self::Signal(number) => 128 + number,
+        }
+    }
+}
+
+/// Runs the program with the arguments of its command line. Chain files may name `functions`; of two with one name the
+/// first counts. The program's own are `warpline_functions::FUNCTIONS`.
+///
+/// It takes over the process: signals, messages, and the allocator, which is this crate's.
+pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
+    if let Some(what) = missing_instructions() {
+        let why = format!("this processor lacks {what}; this program was built for x86-64-v3");
+        return ExitCode::from(fail(1, &why));
+    }
+    end_when_out_of_memory();
+    watch::ignore_size_limit();
+    let arguments = match cli::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(why) => return ExitCode::from(not_parsed(&why)),
+    };
+    let outcome = match arguments.command {
+        cli::Command::Run(arguments) => {
+            commands::run::run(functions, &arguments, &Signals::catch())
+        }
+        cli::Command::Check { chain, json, verbose, strict, input, device, set } => {
+            let set = chain_file::Setting::of_set(&set);
+            let options = LoadOptions { functions, set: &set, device: device.as_deref() };
+            let form = commands::check::Form { is_json: json, is_verbose: verbose };
+            let more = Some(input.as_deref()).filter(|_| strict);
+            commands::check::check(&chain, &options, form, more)
+        }
+        cli::Command::Plan(arguments) => commands::plan::plan(functions, &arguments),
+        cli::Command::Functions { name } => {
+            commands::functions::functions(functions, name.as_deref())
+        }
+        cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
+        cli::Command::Devices { measure, json, profile, .. } => {
+            commands::devices::devices(measure, json, profile.as_deref())
+        }
+        cli::Command::Demo { folder } => commands::demo::demo(&folder),
+    };
+    ExitCode::from(exit_status(outcome))
+}
+
+/// The status that the program ends with; says why where that is a failure.
+pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
+    match outcome {
+        Ok(()) => 0,
+        Err(failure @ (Failure::Signal(_) | Failure::Told(_))) => failure.status(),
+        Err(failure) => fail(failure.status(), &failure.why()),
+    }
+}
+
+/// Prints the mistake of the command line, or the help that it asks for; returns the exit status.
+fn not_parsed(why: &clap::Error) -> u8 {
+    let text = bounded::bounded(&why.to_string()).into_owned();
+    let text = shown::shown(&text);
+    // Nobody may be there to read it.
+    let _ = match why.use_stderr() {
+        true => std::io::stderr().lock().write_all(text.as_bytes()),
+        false => std::io::stdout().lock().write_all(text.as_bytes()),
+    };
+    if why.use_stderr() { 2 } else { 0 }
+}
+
+/// What the program was built for and the processor doesn't have (see .cargo/config.toml).
+#[cfg(target_arch = "x86_64")]
+fn missing_instructions() -> Option<&'static str> {
+    let needs = cfg!(target_feature = "avx2");
+    match () {
+        () if needs && !is_x86_feature_detected!("avx2") => Some("AVX2"),
+        () if needs && !is_x86_feature_detected!("bmi2") => Some("BMI2"),
+        () => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn missing_instructions() -> Option<&'static str> {
+    None
+}
+
+fn fail(status: u8, why: &str) -> u8 {
+    // Nobody may be there to read it.
+    let why = bounded::bounded(why);
+    let _ = writeln!(std::io::stderr().lock(), "error: {}", shown::shown(&why));
+    status
+}
