@@ -5,11 +5,11 @@
 #![no_main]
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{LINK_TYPES, LINKS, repair};
 use warpline_fuzz::sum16;
+use warpline_rewrite::{ClientKey, InsideKey, JointKey};
 use warpline_packet::wire::{
     checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext,
     options, sll, tcp, udp, vlan,
@@ -67,7 +67,8 @@ fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
         ports_per_shard: 1008,
     };
     let client = ClientKey::new(&[of("192.0.2.0/24"), of("2001:db8:2::/64")]);
-    let keys = [Steering::Inside(Arc::new(key)), Steering::Client(Arc::new(client))];
+    let keys = [JointKey::of_translator(key), JointKey::of_balancer(client)];
+    let keys = keys.map(|key| Steering::serving(key.state_key()));
     let turned = turned(frame, headers);
     for steering in keys.iter().chain(&[Steering::AddressPair, Steering::Single]) {
         let steered = steering.steer(hasher, frame, headers);

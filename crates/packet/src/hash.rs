@@ -82,7 +82,7 @@ impl FlowHasher {
     }
 
     /// Of one address.
-    pub(crate) fn address(&self, address: IpAddr) -> PairHash {
+    pub fn address(&self, address: IpAddr) -> PairHash {
         self.pair(self.fold(address), self.single)
     }
 

@@ -5,26 +5,17 @@
 //! pair: later fragments have it too, and ICMP errors are steered by the packet they quote. Keys are
 //! computed from the frame as it came in, and hashed with the chain's seed ([`FlowHasher`]).
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-
 use crate::hash::{FlowHasher, PairHash};
-use crate::state_key::client_or_inside;
 use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
-use crate::{ClientKey, Flags, Headers, InsideKey, OwnKey, StateKey};
+use crate::{Flags, Headers, OwnKey, StateKey};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The one key of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Steering {
     /// The unordered pair of addresses.
     AddressPair,
-    /// The inside address or the outside port's block.
-    Inside(Arc<InsideKey>),
-    /// The address of the client of a service.
-    Client(Arc<ClientKey>),
-    /// Both: the client of a service where one end is a service's, and [`Steering::Inside`] of the rest.
-    ClientOrInside(Arc<ClientKey>, Arc<InsideKey>),
-    /// A function's own.
+    /// A function's own, or one that serves several functions' own.
     Own(OwnKey),
     /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
     Single,
@@ -43,32 +34,26 @@ impl Steering {
             }
             found.push((name, key));
         }
-        let (mut client, mut inside, mut own) = (None, None, None);
-        for (_, key) in found {
-            match key {
-                StateKey::Client(key) => client = Some(Arc::clone(key)),
-                StateKey::Inside(key) => inside = Some(Arc::clone(key)),
-                StateKey::Own(key) => own = Some(key.clone()),
-                StateKey::None | StateKey::AddressPair | StateKey::Whole => {}
-            }
+        let mut own: Option<OwnKey> = None;
+        for (name, key) in found {
+            let StateKey::Own(key) = key else { continue };
+            let joined = own.as_ref().map_or_else(|| Some(key.clone()), |own| own.combine(key));
+            let Some(joined) = joined else {
+                let (first, _) = keys
+                    .iter()
+                    .find(|(_, key)| matches!(key, StateKey::Own(_)))
+                    .unwrap_or_else(|| unreachable!("one came before"));
+                return Err([first.clone(), name.clone()]);
+            };
+            own = Some(joined);
         }
-        if let Some(own) = own {
-            return Ok(Self::Own(own));
-        }
-        Ok(match (client, inside) {
-            (Some(client), Some(inside)) => Self::ClientOrInside(client, inside),
-            (Some(client), None) => Self::Client(client),
-            (None, Some(inside)) => Self::Inside(inside),
-            (None, None) => Self::AddressPair,
-        })
+        Ok(own.map_or(Self::AddressPair, Self::Own))
     }
 
     /// The key that serves a function by itself.
     pub fn serving(key: StateKey) -> Self {
         match key {
             StateKey::None | StateKey::AddressPair => Self::AddressPair,
-            StateKey::Inside(key) => Self::Inside(key),
-            StateKey::Client(key) => Self::Client(key),
             StateKey::Own(key) => Self::Own(key),
             StateKey::Whole => Self::Single,
         }
@@ -78,10 +63,7 @@ impl Steering {
     pub fn name(&self) -> &'static str {
         match self {
             Self::AddressPair => "address pair",
-            Self::Inside(_) => "inside address or outside port block",
-            Self::Client(_) => "client address",
             Self::Own(key) => key.0.name(),
-            Self::ClientOrInside(..) => "client address, or inside address or outside port block",
             Self::Single => "none (one lane)",
         }
     }
@@ -104,12 +86,10 @@ impl Steering {
         let tuple = Tuple::of(hasher, frame, headers);
         let shard = match self {
             Self::AddressPair => hasher.shard(tuple.pair),
-            Self::Inside(key) => key.shard(hasher, &tuple),
-            Self::Client(key) => key.shard(hasher, &tuple),
-            Self::ClientOrInside(client, inside) => {
-                client_or_inside(client, inside, hasher, &tuple)
+            Self::Own(key) => {
+                let own = key.0.shard(hasher, &tuple, frame, headers);
+                own.unwrap_or_else(|| hasher.shard(tuple.pair))
             }
-            Self::Own(key) => hasher.shard(key.0.hash(frame, headers).unwrap_or(tuple.pair)),
             Self::Single => 0,
         };
         Steered { shard, flow_hash: tuple.flow_hash(hasher) }
@@ -167,18 +147,20 @@ pub struct Steered {
     pub flow_hash: u32,
 }
 
-/// What keys are made of: addresses and ports of the packet or, for an ICMP error, of the packet it
-/// quotes, turned around so that it reads like the error's own direction.
-pub(crate) struct Tuple {
+/// Addresses and ports of a packet, of which keys are made. Of an ICMP error they are those of the packet that it
+/// quotes, turned around, so that they read like the error's own direction.
+pub struct Tuple {
     /// Unordered pair of addresses, hashed.
-    pub(crate) pair: PairHash,
+    pub pair: PairHash,
     src: [u8; 16],
     dst: [u8; 16],
-    pub(crate) version: u8,
+    /// IP version; 0 where the packet is not IP.
+    pub version: u8,
     protocol: u8,
-    /// TCP or UDP port; the identifier of an ICMP echo on both sides.
-    pub(crate) src_port: Option<u16>,
-    pub(crate) dst_port: Option<u16>,
+    /// TCP or UDP source port, or the identifier of an ICMP echo.
+    pub src_port: Option<u16>,
+    /// TCP or UDP destination port, or the identifier of an ICMP echo.
+    pub dst_port: Option<u16>,
 }
 
 impl Tuple {
@@ -292,7 +274,8 @@ impl Tuple {
         hasher.flow(self.pair, ports, self.protocol)
     }
 
-    pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
+    /// Source and destination; 0.0.0.0 where the packet is not IP.
+    pub fn addresses(&self) -> (IpAddr, IpAddr) {
         let of = |bytes: &[u8; 16]| match self.version {
             6 => IpAddr::V6(Ipv6Addr::from(*bytes)),
             _ => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),

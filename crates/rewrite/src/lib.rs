@@ -5,10 +5,12 @@
 pub mod addresses;
 pub mod icmp;
 pub mod icmp_errors;
+mod joint_key;
 pub mod kernels;
 mod protocol;
 pub mod translate;
 
 pub use addresses::{Endpoint, PortRange};
+pub use joint_key::{ClientKey, InsideKey, JointKey};
 pub use protocol::Protocol;
 pub use translate::{Action, Rewrite, Words};

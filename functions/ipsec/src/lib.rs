@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpline_packet::wire::{ipv6, udp};
 use warpline_packet::{
-    Access, Batch, Division, FieldSet, Headers, OwnKey, PairHash, Shard, StateKey,
+    Access, Batch, Division, FieldSet, FlowHasher, Headers, OwnKey, Shard, StateKey, Tuple,
 };
 
 use warpline_nf::{
@@ -307,8 +307,8 @@ impl Division for Peers {
         "IPsec peers"
     }
 
-    fn hash(&self, frame: &[u8], headers: &Headers) -> Option<PairHash> {
-        self.0.hash(frame, headers)
+    fn shard(&self, hasher: &FlowHasher, _: &Tuple, frame: &[u8], headers: &Headers) -> Option<u8> {
+        self.0.hash(frame, headers).map(|pair| hasher.shard(pair))
     }
 
     fn keeps_flows(&self) -> bool {

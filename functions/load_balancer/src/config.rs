@@ -3,9 +3,9 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use warpline_packet::{ClientKey, Prefix};
+use warpline_packet::Prefix;
+use warpline_rewrite::ClientKey;
 
 use super::connections::{PROGRESS_KINDS, Progress};
 use super::directory::{Directory, addresses};
@@ -140,7 +140,7 @@ pub(super) struct Config {
     pub(super) mac: [u8; 6],
     pub(super) directory: Directory,
     /// With [`Mode::Dnat`]: who is a service, and not a client.
-    pub(super) key: Option<Arc<ClientKey>>,
+    pub(super) key: Option<ClientKey>,
     /// Whether addresses of IPv6 go from `before` to `run`.
     pub(super) has_v6: bool,
 }
@@ -171,7 +171,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     if file.mistakes.is_empty() {
         check_file(section, &text, &services, fixed);
     }
-    let key = (mode == Mode::Dnat).then(|| Arc::new(key(section, &text, &services, blocks)));
+    let key = (mode == Mode::Dnat).then(|| key(section, &text, &services, blocks));
     if section.is_broken() {
         return None;
     }

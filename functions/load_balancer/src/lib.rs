@@ -29,6 +29,7 @@ pub use services::{Backend, SERVICES_MAX, Service, ServiceFile, VIPS_MAX};
 use config::Config;
 use shard::BalancerShard;
 use warpline_nf::{Definition, Function, Growth, Kernels, Resources, Section, State, TableSize};
+use warpline_rewrite::JointKey;
 use warpline_rewrite::translate::{self, Words};
 
 /// The function's manual.
@@ -178,7 +179,7 @@ impl Function for LoadBalancer {
     /// Only DNAT sees what comes back, from another address than the client sent to.
     fn state_key(&self) -> StateKey {
         match &self.config.key {
-            Some(key) => StateKey::Client(Arc::clone(key)),
+            Some(key) => JointKey::of_balancer(key.clone()).state_key(),
             None => StateKey::AddressPair,
         }
     }

@@ -1,9 +1,9 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_packet::{AddressBlocks, InsideKey, Prefix};
+use warpline_packet::{AddressBlocks, Prefix};
+use warpline_rewrite::InsideKey;
 
 use super::binding::Class;
 use super::rules;
@@ -148,7 +148,7 @@ pub(super) struct Config {
     /// By [`Class`].
     pub(super) timeouts: [Duration; Class::COUNT],
     pub(super) inbound_refresh: bool,
-    pub(super) key: Arc<InsideKey>,
+    pub(super) key: InsideKey,
     pub(super) has_v6: bool,
 }
 
@@ -203,12 +203,12 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         timeouts,
         inbound_refresh,
         has_v6,
-        key: Arc::new(InsideKey {
+        key: InsideKey {
             inside,
             outside,
             port_first: ports.first(),
             ports_per_shard: ports.per_shard(),
-        }),
+        },
     })
 }
 

@@ -33,7 +33,7 @@ pub use warpline_rewrite::PortRange;
 use config::Config;
 use shard::NatShard;
 use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize};
-use warpline_rewrite::{Words, kernels, translate};
+use warpline_rewrite::{JointKey, Words, kernels, translate};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -162,7 +162,7 @@ impl Function for Nat {
     }
 
     fn state_key(&self) -> StateKey {
-        StateKey::Inside(Arc::clone(&self.config.key))
+        JointKey::of_translator(self.config.key.clone()).state_key()
     }
 
     fn state(&self, shard: Shard) -> State {

@@ -75,7 +75,11 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         Spec::EmitAbsorbOwn { launch } => (Arc::new(emit_absorb::EmitAbsorb::new()), true, *launch),
         Spec::EmitAbsorb => (Arc::new(emit_absorb::EmitAbsorb::new()), false, 1),
         Spec::NatLike { bindings, inside } => {
-            let key = if *inside { nat_like::inside_key() } else { StateKey::AddressPair };
+            let key = if *inside {
+                nat_like::inside_key(nat_like::PORT_FIRST)
+            } else {
+                StateKey::AddressPair
+            };
             (Arc::new(nat_like::NatLike::new(*bindings, key, word())), false, 1)
         }
         Spec::ThreePhase { launch } => {

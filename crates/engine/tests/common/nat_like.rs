@@ -1,13 +1,13 @@
 //! A function with a small table that both directions of a flow share: binds a port to each flow.
 
 use core::time::Duration;
-use std::sync::Arc;
 
 use warpline_nf::{Before, Emit, Function, State};
 use warpline_packet::{
-    Access, AddressBlocks, Batch, Field, FieldSet, InsideKey, Instant, ReadWrite, Reason, SHARDS,
-    ScratchWord, Shard, StateKey,
+    Access, AddressBlocks, Batch, Field, FieldSet, Instant, ReadWrite, Reason, SHARDS, ScratchWord,
+    Shard, StateKey,
 };
+use warpline_rewrite::{InsideKey, JointKey};
 
 /// The first port that is bound; shard `s` binds those from `PORT_FIRST + s * PORTS_PER_SHARD` on.
 pub(crate) const PORT_FIRST: u16 = 1024;
@@ -18,14 +18,15 @@ pub(crate) const IDLE: Duration = Duration::from_millis(20);
 /// Drop reason: no binding was free.
 pub(crate) const EXHAUSTED: usize = 0;
 
-/// The key of a NAT whose inside is 10.0.0.0/8.
-pub(crate) fn inside_key() -> StateKey {
-    StateKey::Inside(Arc::new(InsideKey {
+/// The key of a NAT whose inside is 10.0.0.0/8 and whose ports begin at `port_first`.
+pub(crate) fn inside_key(port_first: u16) -> StateKey {
+    let key = InsideKey {
         inside: AddressBlocks::new(&["10.0.0.0/8".parse().expect("a prefix")]),
         outside: AddressBlocks::new(&["198.51.100.1/32".parse().expect("a prefix")]),
-        port_first: PORT_FIRST,
+        port_first,
         ports_per_shard: PORTS_PER_SHARD,
-    }))
+    };
+    JointKey::of_translator(key).state_key()
 }
 
 /// The function.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_engine::{Control, Ports, Settings, lane_of, run};
 use warpline_io::{Sink, Source};
-use warpline_packet::{FlowHasher, Headers, InsideKey, StateKey, Steering};
+use warpline_packet::{FlowHasher, Headers, Steering};
 
 use crate::common::frames::{Input, Traffic, flow_of};
 use crate::common::ports::{Frames, Kept, Sent};
@@ -95,16 +95,13 @@ fn a_packet_on_the_wrong_lane_is_not_let_through_unseen() {
 
 #[test]
 fn keys_that_disagree_leave_one_lane_and_right_results() {
-    let other = match nat_like::inside_key() {
-        StateKey::Inside(key) => InsideKey { port_first: 7, ..(*key).clone() },
-        _ => unreachable!(),
-    };
+    let other = nat_like::inside_key(7);
     let inside = Spec::NatLike { bindings: 4096, inside: true };
     let mut chain = chain(&[inside.clone(), Spec::EmitAbsorb, Spec::ThreePhase { launch: 4 }]);
-    assert!(matches!(chain.steering, Steering::Inside(_)));
+    assert!(matches!(chain.steering, Steering::Own(_)));
     assert_eq!(chain.lanes(4), 4);
     let word = warpline_packet::ScratchWord::new(2).expect("a word");
-    let second = nat_like::NatLike::new(4096, StateKey::Inside(Arc::new(other)), word);
+    let second = nat_like::NatLike::new(4096, other, word);
     chain.instances.push(warpline_engine::Instance {
         name: "second".into(),
         definition: &crate::common::DEFINITION,
