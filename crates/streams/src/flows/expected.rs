@@ -51,6 +51,19 @@ impl From<Expected> for Tracked {
     }
 }
 
+impl Tracked {
+    /// The same of a packet that was not as expected, where it left the streams of its flow as they were
+    /// and was not its direction's first.
+    #[inline]
+    pub fn unchanged(&self) -> Option<Expected> {
+        let &Self { place, direction, is_established, is_first_of_direction, .. } = self;
+        let has_grown = matches!(self.stream, Stream::Grew { .. } | Stream::Gap(_));
+        let is_plain = !has_grown && !self.is_error && self.gaps == [false; 2];
+        let place = place.filter(|_| is_plain && !is_first_of_direction)?;
+        Some(Expected { place, direction, is_established, grew: None })
+    }
+}
+
 impl<V: Default + Clone> Flows<V> {
     /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and nothing was done.
     #[inline]

@@ -128,6 +128,18 @@ impl<'a> FlowPacket<'a> {
         self.key.ends().addresses
     }
 
+    /// Whether it is TCP with the flag SYN.
+    #[inline]
+    pub fn has_syn(&self) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.has(tcp::flags::SYN))
+    }
+
+    /// Bytes of its payload, where it is TCP.
+    #[inline]
+    pub fn payload_len(&self) -> Option<usize> {
+        self.segment.as_ref().map(|segment| segment.payload.len())
+    }
+
     /// Of a TCP packet, whether its checksum is right. `Some(None)` for packets cut by the capture,
     /// resets, and packets with neither data nor SYN: some systems always fill in those checksums.
     pub fn sent(&self) -> Option<Option<bool>> {

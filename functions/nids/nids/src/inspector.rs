@@ -18,7 +18,7 @@ use warpline_packet::{Found, Headers, Instant, Packet, Shard, prefetch};
 
 use super::asked::Asked;
 use super::counts::Counts;
-use super::detect::{FlowFacts, Passer, Scratch, Subject, XBits};
+use super::detect::{FlowFacts, Nets, Passer, Scratch, Subject, XBits};
 use super::flow_state::{Fate, FlowState};
 use super::limits;
 use super::report::{Decision, Rejecter, Thresholds};
@@ -182,9 +182,27 @@ impl Inspector {
         }
         let tracked = match expected {
             Some(expected) => Some(expected.into()),
-            None => packet.as_ref().map(|packet| self.take(packet, seen, emit)),
+            None => {
+                let tracked = packet.as_ref().map(|packet| self.take(packet, seen, emit));
+                if self.is_idle(packet.as_ref(), tracked.as_ref(), &found) {
+                    return before_rules(tracked.as_ref());
+                }
+                tracked
+            }
         };
         self.inspect_tracked(seen, tracked, found, emit)
+    }
+
+    /// [`Self::is_quiet`] of a packet that was not as expected.
+    fn is_idle(
+        &mut self,
+        packet: Option<&FlowPacket<'_>>,
+        tracked: Option<&Tracked>,
+        found: &Found<'_>,
+    ) -> bool {
+        let (Some(packet), Found::Numbers(found)) = (packet, found) else { return false };
+        let unchanged = tracked.and_then(Tracked::unchanged).filter(|_| !packet.has_syn());
+        unchanged.is_some_and(|unchanged| self.is_quiet(packet, &unchanged, found))
     }
 
     /// [`Self::inspect`] of a packet that was taken into its flow, where there is something to look into.
@@ -207,7 +225,7 @@ impl Inspector {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             let apps = self.note_app(&at);
             self.find_rules(&at, found, asked);
-            let before = before_rules(&at);
+            let before = before_rules(at.tracked.as_ref());
             let verdict = self.ask_all(&mut at, asked, before, emit);
             if verdict == Verdict::ByRule {
                 self.take_back(&at, asked);
@@ -277,8 +295,8 @@ fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -
 }
 
 /// What becomes of a packet unless a rule says otherwise.
-fn before_rules(at: &At<'_>) -> Verdict {
-    match at.tracked.as_ref().map(|tracked| &tracked.stream) {
+fn before_rules(tracked: Option<&Tracked>) -> Verdict {
+    match tracked.map(|tracked| &tracked.stream) {
         Some(Stream::Refused(Why::Urgent)) => Verdict::Urgent,
         _ => Verdict::Forward,
     }
@@ -332,12 +350,15 @@ impl At<'_> {
     }
 
     /// What gates know of it.
-    fn passer(&self) -> Passer {
+    fn passer(&self, nets: &Nets) -> Passer {
         let tracked = self.tracked.as_ref();
         let direction = tracked.and_then(|tracked| tracked.place.map(|_| tracked.direction));
         let to_server = direction.map(|direction| direction == Direction::ToServer);
         let is_established = tracked.is_some_and(|tracked| tracked.is_established);
-        Passer::new(to_server, is_established, self.subject.ports.map(|(src, dst)| [src, dst]))
+        let Subject { src, dst, ports, payload, .. } = self.subject;
+        Passer::new(to_server, is_established, ports.map(|(src, dst)| [src, dst]))
+            .between(nets, [src, dst])
+            .with_payload(payload.len())
     }
 
     fn ends(&self) -> Option<(IpAddr, IpAddr)> {

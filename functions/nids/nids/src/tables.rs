@@ -1,12 +1,13 @@
 //! What is made of the rules, read-only and shared by all lanes; a reload puts another in its place.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use warpline_packet::Seed;
 use warpline_packet::wire::tcp;
 
 use super::config::{Checksum, Config};
-use super::detect::{self, Broken, Detector, Gate, Passer, Reach, reach};
+use super::detect::{self, Broken, Detector, Gate, Nets, Passer, Reach, reach};
 use super::fast_pattern;
 use super::groups::{Anchor, Groups, When};
 use super::report::{Generation, Policy, Reported};
@@ -25,6 +26,7 @@ pub(super) struct Tables {
     pub(super) generation: Generation,
     pub(super) known: Box<[Known]>,
     pub(super) gates: Box<[Gate]>,
+    pub(super) nets: Nets,
     /// Whether wrong checksums are believed, where the input's first packets decide that.
     pub(super) offload: Option<Arc<Offload>>,
     /// Whether a rule answers packets.
@@ -78,7 +80,8 @@ impl Tables {
                 }
             })
             .collect();
-        let gates = rules.iter().map(Gate::new).collect();
+        let nets = Nets::of(rules);
+        let gates = rules.iter().map(|rule| Gate::new(rule, &nets)).collect();
         let groups = Groups::new(rules, &anchors, config.matcher, config.cache.as_ref())?;
         let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
         let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
@@ -92,6 +95,7 @@ impl Tables {
             generation,
             known,
             gates,
+            nets,
             offload,
             rejects,
             seed,
@@ -104,6 +108,21 @@ impl Tables {
     #[inline]
     pub(super) fn lets(&self, rule: u32, passer: Passer) -> bool {
         self.gates.get(rule as usize).is_some_and(|gate| gate.lets(passer))
+    }
+
+    /// Whether one of the rules may match a packet between these addresses, which are looked at last.
+    #[inline]
+    pub(super) fn lets_any(
+        &self,
+        rules: impl Iterator<Item = u32>,
+        passer: Passer,
+        addresses: impl FnOnce() -> [IpAddr; 2],
+    ) -> bool {
+        let mut rules = rules.filter(|&rule| self.lets(rule, passer)).peekable();
+        rules.peek().is_some() && {
+            let passer = passer.between(&self.nets, addresses());
+            rules.any(|rule| self.lets(rule, passer))
+        }
     }
 
     /// All rules, as they are reported.

@@ -100,7 +100,8 @@ pub(super) fn is_any_port(set: &Ports) -> bool {
     set.0.first() == Some(&(0, u16::MAX))
 }
 
-fn has_address(set: &Addresses, address: IpAddr) -> bool {
+/// Whether an address is in a set.
+pub(super) fn has_address(set: &Addresses, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_in(&set.v4, address),
         IpAddr::V6(address) => is_in(&set.v6, address),

@@ -103,5 +103,5 @@ fn is_few(addresses: &Addresses) -> bool {
     v4 <= FEW_V4 && v6 <= FEW_V6
 }
 
-const FEW_V4: u64 = 1 << 20;
+const FEW_V4: u64 = 1 << 24;
 const FEW_V6: u128 = 1 << 96;

@@ -14,8 +14,8 @@ use super::{At, Inspector, was_asked};
 use warpline_streams::flows::{Direction, Expected, FlowPacket, Flows, Grew, Stream, Tracked};
 
 impl Inspector {
-    /// Whether a packet that was as expected, and in which `run` found these literals, leaves no rule
-    /// that may match, as most do: what [`Self::find_rules`] would find, in fewer steps.
+    /// Whether a packet that was as expected, or left its streams as they were, leaves no rule that may
+    /// match, as most do: what [`Self::find_rules`] would find, in fewer steps. `run` found these literals.
     #[inline]
     pub(super) fn is_quiet(
         &mut self,
@@ -35,18 +35,19 @@ impl Inspector {
         let ports = [src_port, dst_port];
         let to_server = direction == Direction::ToServer;
         let passer = Passer::new(Some(to_server), is_established, Some(ports));
-        let may_match = |rule: u32| tables.lets(rule, passer);
-        if found.iter().flat_map(|&id| group.rules(id)).any(|&rule| may_match(rule)) {
+        let passer = packet.payload_len().map_or(passer, |len| passer.with_payload(len));
+        let addresses = || packet.addresses();
+        let rules = found.iter().flat_map(|&id| group.rules(id)).copied();
+        if tables.lets_any(rules, passer, addresses) {
             return false;
         }
         if !state.is_bare.has(direction) {
-            let addresses = packet.addresses();
-            let rules = tables.groups.unanchored(When::Packet, protocol, addresses, ports);
+            let rules = tables.groups.unanchored(When::Packet, protocol, addresses(), ports);
             let mut rules = rules.peekable();
             if rules.peek().is_none() {
                 state.is_bare.insert(direction);
             }
-            if rules.any(may_match) {
+            if tables.lets_any(rules, passer, addresses) {
                 return false;
             }
         }
@@ -74,7 +75,7 @@ impl Inspector {
         let on_both = on_packet | if at.grew.is_some() { STREAM } else { 0 };
         let generation = *generation as u16;
         let is_first = !at.is_behind_gap && is_first_look(flows, at, generation);
-        let passer = at.passer();
+        let passer = at.passer(&tables.nets);
         let may_match = |rule: &u32| tables.lets(*rule, passer);
         let mut ask = |when: When, how: u8| {
             let Subject { protocol, src, dst, .. } = at.subject;
