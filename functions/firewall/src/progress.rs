@@ -17,7 +17,7 @@ pub(super) enum Progress {
     OtherStream,
 }
 
-/// What a connection is worth, and how long it lasts: each has a queue.
+/// The worth of a connection, and how long it lasts: each kind has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     HalfOpen,
@@ -38,8 +38,8 @@ pub(super) const KINDS: usize = 9;
 pub(super) const TIMEOUTS: usize = 8;
 
 impl Kind {
-    /// Those that give way to a new connection, with what is counted then. Linux, too, lets go of what isn't
-    /// "assured" first, which an ICMP echo never is.
+    /// Those that give way to a new connection, with the counter's name. Linux, too, first lets go of those that
+    /// aren't "assured"; an ICMP echo never is.
     pub(super) const YIELDING: [(Self, &'static str); 6] = [
         (Self::Closed, "evicted_closed"),
         (Self::HalfOpen, "evicted_half_open"),

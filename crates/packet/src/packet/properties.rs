@@ -97,7 +97,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         }
     }
 
-    /// The protocol behind the last IP header; 0 for what is not IP.
+    /// The protocol after the last IP header; 0 for packets that are not IP.
     #[inline(always)]
     pub fn protocol(&self) -> u8 {
         self.check(Field::Kind);
@@ -118,7 +118,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.batch.headers(self.index).malformed()
     }
 
-    /// What the first header is.
+    /// The kind of the first header.
     #[inline(always)]
     pub fn link(&self) -> LinkType {
         self.check(Field::Kind);
