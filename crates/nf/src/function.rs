@@ -105,14 +105,14 @@ pub trait Function: Any + Send + Sync {
     }
 
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,
-    /// why. Where it can, each half of the old one's state is told ([`Before::reload`]) and goes on.
+    /// why. Where it can, each half of the old one's state gets the new function ([`StateHalf::reload`]).
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
         let _ = old;
         Err("it can't be changed while packets flow".into())
     }
 
-    /// How often its state wants to be told the time ([`Before::handle_timeout`]), in packet time;
-    /// `None` for never.
+    /// How often its state needs the time ([`StateHalf::handle_timeout`]), in packet time; `None` for
+    /// never.
     fn tick(&self) -> Option<Duration> {
         None
     }
@@ -207,14 +207,9 @@ impl State {
 }
 
 /// The half of a shard's state that works before `run`.
-pub trait Before: Send {
-    /// Asks for the memory that [`Before::before`] will read for these packets, where its table is larger
-    /// than the caches: all shards are asked before the first works, so that their misses overlap.
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        let _ = (batch, picks);
-    }
-
-    /// Asks for what that memory leads to, which is there by now: all shards are asked once more.
+pub trait Before: StateHalf {
+    /// Asks for memory to which that of [`StateHalf::fetch`] leads, which is there by now: all shards are
+    /// asked once more.
     fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
         let _ = (batch, picks);
     }
@@ -222,6 +217,22 @@ pub trait Before: Send {
     /// The work on the packets of this shard: `picks` are their places in the batch, in ingress order,
     /// all of them `Forward` when the function's turn began.
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
+}
+
+/// The half of a shard's state that works after `run`.
+pub trait After: StateHalf {
+    /// The work on the packets of this shard: `picks` are those that were `Forward` when the function's
+    /// turn began, those that `run` dropped among them; ask each for its verdict.
+    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
+}
+
+/// The calls that either half of a shard's state gets beside its work on packets.
+pub trait StateHalf: Send {
+    /// Asks for the memory that the half's work will read for these packets, where its table is larger
+    /// than the caches: all shards are asked before the first works, so that their misses overlap.
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let _ = (batch, picks);
+    }
 
     /// Reclaims what expired by `now`; called at every tick of the function, at the same place of
     /// the input whatever the number of lanes. Look-ups judge expiry themselves.
@@ -242,50 +253,13 @@ pub trait Before: Send {
     }
 
     /// The run is over, for every shard: gives the notes that are still to be given, as many as there are,
-    /// straight to the function's report. Called shard by shard, before [`After::close`].
+    /// straight to the function's report. Called shard by shard, first for the half before `run`.
     fn close(&mut self, report: &mut dyn Report) {
         let _ = report;
     }
 
     /// Its counters, by name; the engine sums them over the shards. A name that ends in `_peak` is
     /// summed like the others.
-    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let _ = visit;
-    }
-}
-
-/// The half of a shard's state that works after `run`.
-pub trait After: Send {
-    /// See [`Before::fetch`].
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        let _ = (batch, picks);
-    }
-
-    /// The work on the packets of this shard: `picks` are those that were `Forward` when the function's
-    /// turn began, those that `run` dropped among them; ask each for its verdict.
-    fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
-
-    /// See [`Before::handle_timeout`].
-    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        let _ = (now, emit);
-    }
-
-    /// See [`Before::finish`].
-    fn finish(&mut self, emit: &mut Emit<'_>) {
-        let _ = emit;
-    }
-
-    /// See [`Before::reload`].
-    fn reload(&mut self, function: &dyn Function) {
-        let _ = function;
-    }
-
-    /// See [`Before::close`].
-    fn close(&mut self, report: &mut dyn Report) {
-        let _ = report;
-    }
-
-    /// See [`Before::counters`].
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let _ = visit;
     }

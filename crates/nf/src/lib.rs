@@ -18,7 +18,7 @@ use warpline_packet::Access;
 
 pub use about::About;
 pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
-pub use function::{After, Before, Emits, Function, Growth, State};
+pub use function::{After, Before, Emits, Function, Growth, State, StateHalf};
 pub use kernels::{
     Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
     packed_rows, room_copies,

@@ -6,7 +6,7 @@
 
 /// Takes a function's notes.
 pub trait Report: Send {
-    /// A note of `before` or `after`, or of [`crate::After::close`].
+    /// A note of `before` or `after`, or of [`crate::StateHalf::close`].
     fn note(&mut self, note: &[u8]);
 
     /// The same with where it stands: `packet` is the number of the packet that it is about among those of the

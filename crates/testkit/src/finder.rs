@@ -9,7 +9,7 @@ use warpline_packet::{
 };
 
 use warpline_nf::kernels::{FINDINGS, KernelStep, Kernels, number_of};
-use warpline_nf::{After, Emit, Emits, Function, State};
+use warpline_nf::{After, Emit, Emits, Function, State, StateHalf};
 
 /// What it finds.
 pub const BYTE: u8 = b'k';
@@ -124,7 +124,9 @@ impl After for Sum {
             }
         }
     }
+}
 
+impl StateHalf for Sum {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("found", self.found);
         visit("sum", self.sum);

@@ -5,7 +5,7 @@ use warpline_packet::{Batch, PacketMut, Reason, ScratchWord};
 
 use super::md5;
 use super::seen::{Payload, Repeated, Seen, TOP, Top};
-use warpline_nf::{After, Cell, Emit, Emits, Report, Table};
+use warpline_nf::{After, Cell, Emit, Emits, Report, StateHalf, Table};
 
 /// What may be noted of packets when duplicates are only counted.
 pub(super) const EMITS: Emits = Emits::notes(1, SEEN_LEN);
@@ -83,7 +83,9 @@ impl After for Noter {
             }
         }
     }
+}
 
+impl StateHalf for Noter {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.tally.counters(visit);
     }
@@ -122,7 +124,9 @@ impl After for Decider {
             }
         }
     }
+}
 
+impl StateHalf for Decider {
     fn close(&mut self, report: &mut dyn Report) {
         for row in self.seen.top().rows() {
             let mut note = [0; REPEATED_LEN];

@@ -17,7 +17,7 @@ use super::flow_key::FlowKey;
 use super::progress::Progress;
 use super::rule_set::{Decision, RuleSet};
 use super::tcp_state::{Segment, TcpState};
-use warpline_nf::{Before, Emit, Function};
+use warpline_nf::{Before, Emit, Function, StateHalf};
 
 /// Expired connections that are reclaimed with each packet, at most: more than one can be added.
 const RECLAIMED_PER_PACKET: usize = 2;
@@ -63,10 +63,6 @@ pub(super) struct Tracker {
 }
 
 impl Before for Tracker {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        self.each_sought(batch, picks, |key| self.connections.fetch(&key));
-    }
-
     fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
         self.each_sought(batch, picks, |key| self.connections.fetch_next(&key));
     }
@@ -76,6 +72,12 @@ impl Before for Tracker {
             let standing = self.standing(&batch.packet(index.into()));
             batch.packet_mut(index.into()).set_scratch(self.word, standing as u32);
         }
+    }
+}
+
+impl StateHalf for Tracker {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        self.each_sought(batch, picks, |key| self.connections.fetch(&key));
     }
 
     fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {

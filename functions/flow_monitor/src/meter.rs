@@ -6,7 +6,7 @@ use super::config::Config;
 use super::key::{Seen, Unmetered, Way};
 use super::record::End;
 use super::table::{FlowTable, Record};
-use warpline_nf::{After, Emit, Report, TICK_NOTES_MAX};
+use warpline_nf::{After, Emit, Report, StateHalf, TICK_NOTES_MAX};
 
 /// How long a connection that ended stays in the table after its last packet, so that what is still on its
 /// way (the last acknowledgement, what is sent again) is no flow of its own.
@@ -184,12 +184,6 @@ impl Meter {
 }
 
 impl After for Meter {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        for &pick in picks {
-            self.table.fetch(batch.packet(usize::from(pick)).scratch(self.word));
-        }
-    }
-
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         for &pick in picks {
             let packet = batch.packet(usize::from(pick));
@@ -198,6 +192,14 @@ impl After for Meter {
                 Err(Unmetered::NotIp) => self.counts.not_ip += 1,
                 Err(Unmetered::Malformed) => self.counts.malformed += 1,
             }
+        }
+    }
+}
+
+impl StateHalf for Meter {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        for &pick in picks {
+            self.table.fetch(batch.packet(usize::from(pick)).scratch(self.word));
         }
     }
 

@@ -9,7 +9,7 @@
 use warpline_packet::{Batch, ScratchWord};
 
 use super::destinations::Destinations;
-use warpline_nf::{Before, Emit};
+use warpline_nf::{Before, Emit, StateHalf};
 
 /// Bytes of the payload that are looked at, at most.
 const SAMPLE_MAX: usize = 256;
@@ -106,6 +106,8 @@ impl Before for Adaptive {
         }
     }
 }
+
+impl StateHalf for Adaptive {}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use warpline_packet::{Batch, ScratchWord};
 
-use warpline_nf::{After, Emit};
+use warpline_nf::{After, Emit, StateHalf};
 
 /// What became of a packet: the kind in the upper eight bits of a word, bytes in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,9 @@ impl After for Counter {
             self.bytes += u64::from(word & BYTES);
         }
     }
+}
 
+impl StateHalf for Counter {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         for (name, count) in self.names.iter().zip(self.counts) {
             if let Some(name) = name {

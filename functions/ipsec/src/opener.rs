@@ -23,7 +23,7 @@ use super::tables::{Tables, is_authenticated};
 use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
 use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
-use warpline_nf::{After, Emit, Function, Report};
+use warpline_nf::{After, Emit, Function, Report, StateHalf};
 use warpline_packet::upper::Place;
 use warpline_rewrite::icmp_errors::{Errors, Problem};
 
@@ -219,21 +219,6 @@ fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
 }
 
 impl After for Opener {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        if !self.tables.is_large() {
-            return;
-        }
-        let mut last = None;
-        for &index in picks {
-            let (work, row) = self.words.what(&batch.packet(index.into()));
-            if work == Work::Open && last != Some(row) {
-                last = Some(row);
-                let slot = self.tables.slot(row, self.shard);
-                slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
-            }
-        }
-    }
-
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         let tables = Arc::clone(&self.tables);
         for &index in picks {
@@ -245,6 +230,23 @@ impl After for Opener {
                 Work::Seal if packet.verdict() != Verdict::Dropped => {}
                 Work::Seal => self.tell(&packet, row, emit),
                 Work::Open => self.settle(&tables, batch, index, self.words.get(&packet)),
+            }
+        }
+    }
+}
+
+impl StateHalf for Opener {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        if !self.tables.is_large() {
+            return;
+        }
+        let mut last = None;
+        for &index in picks {
+            let (work, row) = self.words.what(&batch.packet(index.into()));
+            if work == Work::Open && last != Some(row) {
+                last = Some(row);
+                let slot = self.tables.slot(row, self.shard);
+                slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
             }
         }
     }

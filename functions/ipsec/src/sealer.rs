@@ -19,7 +19,7 @@ use super::spd::Decision;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
-use warpline_nf::{Before, Emit, Function, Report};
+use warpline_nf::{Before, Emit, Function, Report, StateHalf};
 use warpline_packet::upper::Place;
 use warpline_streams::reassembly::{Reassembly, Taken, Why};
 
@@ -290,14 +290,6 @@ fn may_fragment(packet: &PacketMut<'_>, shape: &Shape) -> bool {
 }
 
 impl Before for Sealer {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        let picks = if self.tables.is_large() { picks } else { &[] };
-        for &index in picks {
-            let packet = batch.packet(index.into());
-            self.tables.fetch(packet.into_frame_for(ASKED), &packet.headers());
-        }
-    }
-
     fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
         let picks = if self.tables.is_large() { picks } else { &[] };
         for &index in picks {
@@ -321,6 +313,16 @@ impl Before for Sealer {
                 }
             }
             self.words.put_all(batch, picks, &tasks);
+        }
+    }
+}
+
+impl StateHalf for Sealer {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let picks = if self.tables.is_large() { picks } else { &[] };
+        for &index in picks {
+            let packet = batch.packet(index.into());
+            self.tables.fetch(packet.into_frame_for(ASKED), &packet.headers());
         }
     }
 

@@ -10,7 +10,7 @@ use super::balance::{Balance, End};
 use super::config::{Config, Mode, NoVip};
 use super::flow::{Flow, is_whole};
 use super::{LoadBalancer, Refusal, encap};
-use warpline_nf::{Before, Emit, Function};
+use warpline_nf::{Before, Emit, Function, StateHalf};
 use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite, Words};
@@ -254,7 +254,9 @@ impl Before for BalancerShard {
             }
         }
     }
+}
 
+impl StateHalf for BalancerShard {
     fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
         self.balance.now = self.balance.now.max(now);
         self.balance.connections.reclaim(RECLAIMED_MAX, self.balance.now);

@@ -14,7 +14,7 @@ use super::content::{Content, Flow, content};
 use super::fragments::Fragments;
 use super::key::Key;
 use super::remotes::{SegmentTimes, Way};
-use warpline_nf::{Before, Emit};
+use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::Quote;
@@ -297,17 +297,6 @@ impl NatShard {
 type Done = Result<Rewrite, Refusal>;
 
 impl Before for NatShard {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        let mut asked = self.asked.borrow_mut();
-        asked.clear();
-        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
-        let sought = picks.iter().filter_map(|&pick| self.sought(&batch.packet(pick.into())));
-        for sought in sought.take(ASKED_MAX) {
-            self.bindings.fetch(&sought);
-            asked.push(sought);
-        }
-    }
-
     fn fetch_next(&self, _batch: &Batch, _picks: &[u16]) {
         self.asked.borrow().iter().for_each(|sought| self.bindings.fetch_next(sought));
     }
@@ -316,6 +305,19 @@ impl Before for NatShard {
         self.bindings.begin_batch();
         for &pick in picks {
             self.handle(&mut batch.packet_mut(usize::from(pick)));
+        }
+    }
+}
+
+impl StateHalf for NatShard {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        let mut asked = self.asked.borrow_mut();
+        asked.clear();
+        let picks = if self.bindings.len() > NEAR { picks } else { &[] };
+        let sought = picks.iter().filter_map(|&pick| self.sought(&batch.packet(pick.into())));
+        for sought in sought.take(ASKED_MAX) {
+            self.bindings.fetch(&sought);
+            asked.push(sought);
         }
     }
 

@@ -10,7 +10,7 @@ use warpline_packet::{Batch, Packet, Reason};
 use super::Router;
 use super::checks::Checks;
 use super::fib::{Fib, is_forbidden, reason};
-use warpline_nf::{After, Emit, Function};
+use warpline_nf::{After, Emit, Function, StateHalf};
 use warpline_rewrite::icmp_errors::{Errors, Problem};
 
 /// Whether packets that are dropped for `reason` are answered.
@@ -68,7 +68,9 @@ impl After for Answers {
             }
         }
     }
+}
 
+impl StateHalf for Answers {
     fn reload(&mut self, function: &dyn Function) {
         if let Some(router) = (function as &dyn Any).downcast_ref::<Router>() {
             self.broadcasts = Arc::clone(&router.fib.broadcasts);

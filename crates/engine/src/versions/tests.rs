@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use warpline_device::apart;
-use warpline_nf::{Before, Emit, Emits, Function, State};
+use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard};
 use warpline_sched::Mode;
 
@@ -291,6 +291,8 @@ impl Before for Forgetful {
         batch.set_mirrored(0, 1, true);
     }
 }
+
+impl StateHalf for Forgetful {}
 
 #[test]
 fn a_frame_that_was_replaced_and_is_taken_for_a_mirrors_is_named() {

@@ -17,7 +17,7 @@
 
 use core::time::Duration;
 
-use warpline_nf::{After, Before, Emit, Emits, Function, State};
+use warpline_nf::{After, Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{
     Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Reason, Shard, StateKey,
     Verdict,
@@ -188,7 +188,9 @@ impl Before for Keeper {
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         picks.iter().for_each(|&index| self.packet(batch, usize::from(index), emit));
     }
+}
 
+impl StateHalf for Keeper {
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         if now.since(self.kept.since) >= Duration::from_millis(1) {
             self.send_kept(now, emit);
@@ -257,7 +259,9 @@ impl After for Answerer {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         picks.iter().for_each(|&index| self.packet(batch, usize::from(index), emit));
     }
+}
 
+impl StateHalf for Answerer {
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         self.report(now, true, emit);
     }

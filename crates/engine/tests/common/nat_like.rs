@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use warpline_nf::{Before, Emit, Function, State};
+use warpline_nf::{Before, Emit, Function, State, StateHalf};
 use warpline_packet::{
     Access, AddressBlocks, Batch, Field, FieldSet, Instant, ReadWrite, Reason, SHARDS, ScratchWord,
     Shard, StateKey,
@@ -136,7 +136,9 @@ impl Before for Table {
             packet.set_scratch(self.word, u32::from(port.unwrap_or(0)));
         }
     }
+}
 
+impl StateHalf for Table {
     fn handle_timeout(&mut self, now: Instant, _: &mut Emit<'_>) {
         for binding in &mut self.bindings {
             if binding.is_some_and(|b| now.since(b.last) >= IDLE) {

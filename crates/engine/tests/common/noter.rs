@@ -5,7 +5,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use warpline_nf::{After, Cell, Emit, Emits, Function, Outputs, Report, State, Table};
+use warpline_nf::{After, Cell, Emit, Emits, Function, Outputs, Report, State, StateHalf, Table};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, ReadWrite, Reason, Shard, StateKey, Verdict,
 };
@@ -101,7 +101,9 @@ impl After for Half {
             assert!(!emit.note(packet.ingress(), &[0; 11]), "longer than declared");
         }
     }
+}
 
+impl StateHalf for Half {
     fn handle_timeout(&mut self, _: Instant, emit: &mut Emit<'_>) {
         let mut note = [self.stamp; 9];
         note[1..].copy_from_slice(&self.count.to_le_bytes());

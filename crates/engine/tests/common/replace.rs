@@ -1,6 +1,6 @@
 //! A function that gives every packet a longer frame in another place, as one does that puts fragments together.
 
-use warpline_nf::{Before, Emit, Emits, Function, State};
+use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, FieldSet, ReadWrite, Shard};
 
 /// Bytes of what every frame becomes that is not longer; many slabs' worth in a few batches.
@@ -55,7 +55,9 @@ impl Before for Filler {
             self.refused += u64::from(!is_placed);
         }
     }
+}
 
+impl StateHalf for Filler {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("replaced", self.replaced);
         visit("refused", self.refused);

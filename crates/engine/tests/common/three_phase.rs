@@ -1,6 +1,6 @@
 //! A function with all three phases, with several batches between `before` and `after`.
 
-use warpline_nf::{After, Before, Emit, Function, State};
+use warpline_nf::{After, Before, Emit, Function, State, StateHalf};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, ReadWrite, Reason, ScratchWord, Shard, StateKey, Verdict,
 };
@@ -87,6 +87,8 @@ impl Before for Counter {
     }
 }
 
+impl StateHalf for Counter {}
+
 struct Checker {
     next: u32,
     word: ScratchWord,
@@ -126,7 +128,9 @@ impl After for Checker {
             }
         }
     }
+}
 
+impl StateHalf for Checker {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("left", self.left);
         visit("flagged", self.flagged);

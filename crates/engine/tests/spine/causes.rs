@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_engine::{Chain, Control, Instance, Settings};
-use warpline_nf::{After, Before, Emit, Emits, Function, State, TICK_MADE_MAX};
+use warpline_nf::{After, Before, Emit, Emits, Function, State, StateHalf, TICK_MADE_MAX};
 use warpline_packet::{
     Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Shard, StateKey,
 };
@@ -107,21 +107,19 @@ impl Before for Half {
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         self.work(batch, picks, emit);
     }
-    fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        self.tell(now, emit);
-    }
-    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        self.visit(visit);
-    }
 }
 
 impl After for Half {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         self.work(batch, picks, emit);
     }
+}
+
+impl StateHalf for Half {
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         self.tell(now, emit);
     }
+
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.visit(visit);
     }

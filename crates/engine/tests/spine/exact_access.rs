@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpline_nf::{After, Emit, Emits, Function, Growth, Report, State};
+use warpline_nf::{After, Emit, Emits, Function, Growth, Report, State, StateHalf};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, PacketMut, Phase, ReadWrite, Reason, ScratchWord,
     Shard,
@@ -242,7 +242,9 @@ impl After for Memory {
             }
         }
     }
+}
 
+impl StateHalf for Memory {
     fn handle_timeout(&mut self, _: Instant, emit: &mut Emit<'_>) {
         if self.lie == Lie::TellsAtTicks && self.kept != 0 {
             assert!(emit.note(0, &self.kept.to_be_bytes()));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{After, Before, Emit, Emits, Function, Growth, Report, State};
+use warpline_nf::{After, Before, Emit, Emits, Function, Growth, Report, State, StateHalf};
 use warpline_packet::wire::checksum;
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Shard, StateKey, Verdict,
@@ -74,7 +74,9 @@ macro_rules! silent_half {
                 batch.leave_phase();
                 self.0.$work(batch, picks, emit);
             }
+        }
 
+        impl StateHalf for $name {
             fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
                 self.0.handle_timeout(now, emit);
             }

@@ -8,7 +8,7 @@ use super::condemned::{Condemned, Key};
 use super::inspector::{Inspector, Seen, Verdict};
 use super::tables::Tables;
 use super::{Nids, limits};
-use warpline_nf::{After, Emit, Function};
+use warpline_nf::{After, Emit, Function, StateHalf};
 use warpline_streams::reassembly::{Reassembly, Taken};
 
 /// Why a packet is dropped: a place in the function's list.
@@ -83,10 +83,6 @@ impl NidsShard {
 }
 
 impl After for NidsShard {
-    fn fetch(&self, batch: &Batch, picks: &[u16]) {
-        picks.iter().for_each(|&pick| self.inspector.fetch(&batch.packet(usize::from(pick))));
-    }
-
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         for &pick in picks {
             let pick = usize::from(pick);
@@ -97,6 +93,12 @@ impl After for NidsShard {
                 Verdict::Urgent => batch.packet_mut(pick).drop(URGENT),
             }
         }
+    }
+}
+
+impl StateHalf for NidsShard {
+    fn fetch(&self, batch: &Batch, picks: &[u16]) {
+        picks.iter().for_each(|&pick| self.inspector.fetch(&batch.packet(usize::from(pick))));
     }
 
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {

@@ -6,7 +6,7 @@ use super::frames::{ACK, FIN, Frame, RST, SYN, Talk};
 use super::run::Temporary;
 use crate::DEFINITION;
 use crate::report::Alert;
-use warpline_nf::{After, Emit, Emits, Function, State};
+use warpline_nf::{After, Emit, Emits, Function, State, StateHalf};
 use warpline_verify::{Harness, Input, try_build};
 
 /// Rules by their places; the last is of the other direction.
@@ -155,7 +155,9 @@ impl After for FinishingHalf {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         self.0.after(batch, picks, emit);
     }
+}
 
+impl StateHalf for FinishingHalf {
     fn handle_timeout(&mut self, _: Instant, emit: &mut Emit<'_>) {
         self.0.finish(emit);
     }
