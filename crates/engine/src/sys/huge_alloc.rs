@@ -2,10 +2,12 @@
 //!
 //! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at every
 //! look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this asks for
-//! every allocation of at least `HUGE_MIN` bytes. It takes blocks of shards' tables from
-//! [`shard_regions`]. All else is the system's allocator.
+//! every allocation of at least `HUGE_MIN` bytes, unless its thread [wants small pages](wants_small_pages).
+//! It takes blocks of shards' tables from [`shard_regions`]. All else is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+
+use warpline_packet::wants_small_pages;
 
 use super::{out_of_memory, shard_regions};
 
@@ -45,6 +47,11 @@ unsafe impl GlobalAlloc for HugeAlloc {
     }
 }
 
+/// Whether huge pages are asked for behind so many bytes.
+fn is_huge(size: usize) -> bool {
+    size >= HUGE_MIN && !wants_small_pages()
+}
+
 /// Asks for huge pages within `block` where it is large; a refusal costs speed only. Notes where there is no block.
 ///
 /// # Safety
@@ -53,7 +60,7 @@ unsafe fn advise(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         out_of_memory::note();
     }
-    if size >= HUGE_MIN && !block.is_null() {
+    if is_huge(size) && !block.is_null() {
         let skip = block.align_offset(HUGE_PAGE);
         let pages = size.saturating_sub(skip) / HUGE_PAGE * HUGE_PAGE;
         // SAFETY: the range is allocated and page-aligned; the advice leaves its content alone.
@@ -65,7 +72,15 @@ unsafe fn advise(block: *mut u8, size: usize) -> *mut u8 {
 
 #[cfg(test)]
 mod tests {
+    use warpline_packet::in_small_pages;
+
     use super::*;
+
+    #[test]
+    fn small_pages_are_left_alone() {
+        let is_asked = || [HUGE_MIN - 1, HUGE_MIN].map(is_huge);
+        assert_eq!((is_asked(), in_small_pages(is_asked)), ([false, true], [false; 2]));
+    }
 
     #[test]
     fn blocks_of_any_size_are_usable_and_zeroed() {

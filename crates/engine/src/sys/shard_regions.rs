@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use warpline_packet::wants_small_pages;
+
 use super::huge_alloc::{HUGE_MIN, HUGE_PAGE};
 
 /// Bytes of a block in a region.
@@ -109,7 +111,8 @@ fn is_block(layout: Layout) -> bool {
 /// A block of zeros, if this thread gathers such blocks.
 #[inline]
 pub(super) fn take(layout: Layout) -> Option<*mut u8> {
-    if is_block(layout) && OPEN.get().is_gathering { lay(layout) } else { None }
+    let is_own = is_block(layout) && OPEN.get().is_gathering && !wants_small_pages();
+    if is_own { lay(layout) } else { None }
 }
 
 #[cold]
@@ -173,6 +176,8 @@ fn map() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use warpline_packet::in_small_pages;
+
     use super::*;
 
     fn layout(len: usize) -> Layout {
@@ -239,6 +244,8 @@ mod tests {
                 assert!(take(layout(len)).is_none(), "{len}");
             }
             assert!(take(Layout::from_size_align(1 << 20, 8192).expect("a layout")).is_none());
+            let small = in_small_pages(|| take(layout(1 << 20)));
+            assert!(small.is_none(), "in small pages");
         });
         let mut own = [0_u8; 64];
         assert!(!give(own.as_mut_ptr(), layout(1 << 20)));

@@ -5,6 +5,8 @@
 
 use core::num::NonZeroU32;
 
+use warpline_packet::in_small_pages;
+
 /// Bytes of the smallest block.
 pub(super) const UNIT: usize = 512;
 /// Orders of blocks: from `UNIT` to half of 4 GiB.
@@ -77,7 +79,7 @@ impl Blocks {
         let count = (memory / UNIT).min(UNITS_MAX);
         let unit = Unit { before: NONE, next: NONE, order: u8::MAX };
         let mut blocks = Self {
-            bytes: vec![0; count * UNIT].into_boxed_slice(),
+            bytes: in_small_pages(|| vec![0; count * UNIT].into_boxed_slice()),
             units: vec![unit; count].into_boxed_slice(),
             free: [NONE; ORDERS],
             used: 0,

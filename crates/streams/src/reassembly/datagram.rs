@@ -3,6 +3,7 @@
 //! Two bits stand for every eight bytes: whether they came, and whether a fragment starts there. With these the bounds
 //! of every fragment are known, so that a duplicate is told from an overlap.
 
+use warpline_packet::in_small_pages;
 use warpline_packet::wire::{ipv4, ipv6};
 
 use super::Why;
@@ -73,7 +74,7 @@ impl Datagrams {
         let words = 2 * bits::words_for(len_max.div_ceil(UNIT));
         Self {
             states: vec![State::default(); count].into_boxed_slice(),
-            bytes: vec![0; count * (HEAD_LEN_MAX + len_max)].into_boxed_slice(),
+            bytes: in_small_pages(|| vec![0; count * (HEAD_LEN_MAX + len_max)].into_boxed_slice()),
             bits: vec![0; count * words].into_boxed_slice(),
             owners: Box::default(),
             overlap: Overlap::Refuse,

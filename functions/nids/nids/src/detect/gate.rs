@@ -1,8 +1,8 @@
 //! A cheap first look at a rule: [`Gate`].
 //!
-//! Most rules that a packet's bytes or addresses bring up are about other hosts, the other direction,
-//! another state of the flow, other ports or another size. A gate lets every packet through that the
-//! rule's header, `dsize` and flow tests may hold for.
+//! Most rules that a packet's bytes or addresses bring up are about other hosts, the other
+//! direction, another state of the flow, other ports or another size. A gate lets every packet
+//! through that the rule's header, `dsize` and flow tests may hold for.
 
 use core::net::IpAddr;
 
@@ -70,8 +70,8 @@ impl Gate {
 }
 
 impl Passer {
-    /// A packet to the server of its flow or to the client; `None` where it is of no flow. All sets of
-    /// addresses may have it.
+    /// A packet to the server of its flow or to the client; `None` where it is of no flow. All sets
+    /// of addresses may have it.
     pub fn new(to_server: Option<bool>, is_established: bool, ports: Option<[u16; 2]>) -> Self {
         let is = match (to_server, is_established) {
             (None, _) => TO_SERVER | NO_FLOW,
