@@ -21,6 +21,9 @@ mod demo;
 #[path = "../../crates/warpline/src/device_keys.rs"]
 mod device_keys;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/keys.rs"]
+mod keys;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/plan_keys.rs"]
 mod plan_keys;
 #[allow(dead_code, unreachable_pub)]

@@ -17,24 +17,9 @@ use warpline_sched::Profile;
 
 use crate::core_keys;
 use crate::device_keys;
+use crate::keys;
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
-
-/// Keys of a `[chain]` table.
-const CHAIN_KEYS: &[&str] = &[
-    "name",
-    "functions",
-    "input",
-    "output",
-    "lanes",
-    "seed",
-    "cores",
-    "batch_packets",
-    "queue_batches",
-    "arena_mib",
-    "tap",
-    "impair",
-];
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
@@ -225,7 +210,7 @@ impl<'a> File<'a> {
     ) -> Option<Loaded> {
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
-        section.refuse_all_but(CHAIN_KEYS);
+        section.refuse_all_but(&keys::names(keys::CHAIN));
         let default = Settings::default();
         let (lanes, cores) = core_keys::read(&mut section, default.lanes);
         core_keys::refuse_taken(&mut section, &cores, before);

@@ -16,6 +16,7 @@ mod commands;
 mod core_keys;
 mod demo;
 mod device_keys;
+mod keys;
 mod plan_keys;
 mod port_keys;
 mod ports;

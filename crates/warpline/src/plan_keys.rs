@@ -4,7 +4,7 @@ use warpline_engine::{FramesBy, PlanOptions};
 use warpline_nf::Section;
 use warpline_sched::{Mode, Profile};
 
-use crate::profile_file;
+use crate::{keys, profile_file};
 
 /// The table's name: no function can have it.
 pub(crate) const TABLE: &str = "plan";
@@ -14,7 +14,7 @@ pub(crate) const PACKET_LENS: core::ops::RangeInclusive<u64> = 42..=65_535;
 
 /// Reads it, with the profile that it names.
 pub(crate) fn read(section: &mut Section<'_>) -> (PlanOptions, Profile) {
-    section.refuse_all_but(&["mode", "packet_len", "frames_by", "profile", "recoverable"]);
+    section.refuse_all_but(&keys::names(keys::PLAN));
     let default = PlanOptions::default();
     let modes = Mode::ALL.map(|mode| (mode.name(), mode));
     let len = section.integer("packet_len", PACKET_LENS, default.packet_len.into());

@@ -7,6 +7,7 @@ mod commands;
 mod cores;
 mod demo;
 mod devices;
+mod docs;
 mod early;
 mod ends;
 mod formats;

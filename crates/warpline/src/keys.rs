@@ -1,0 +1,174 @@
+//! The keys of chain files that are not a function's, for the parser, messages and the reference.
+
+use warpline_nf::Key;
+
+const fn key(
+    name: &'static str,
+    allowed: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { name, allowed, default, help }
+}
+
+/// Keys of `[chain]`.
+pub(crate) const CHAIN: &[Key] = &[
+    key("name", "text of up to 128 bytes", "chain", "the chain's name in messages and statistics"),
+    key(
+        "functions",
+        "a list of names",
+        "required",
+        "the functions, in the order of the packets' way",
+    ),
+    key("input", "a capture, - or generate:...", "required, or --input", "the source of packets"),
+    key("output", "a capture, - or none", "none", "the destination of packets"),
+    key("lanes", "1 to 64", "1, or the number of cores", "threads that run the functions' work"),
+    key(
+        "cores",
+        "a list such as 2-5,8",
+        "any",
+        "processor cores of the lanes, one each, in this order",
+    ),
+    key("seed", "0 to 2^53 - 1, or random", "0", "keys the hashes on which results depend"),
+    key("batch_packets", "1 to 1024", "256", "packets of a batch, at most"),
+    key("queue_batches", "1 to 1024", "8", "batches that wait between two threads, at most"),
+    key(
+        "arena_mib",
+        "1 to 2048",
+        "48, or more if full queues need it",
+        "memory for packets, by lane",
+    ),
+    key("tap", "a capture file", "none", "a capture of everything that came in"),
+    key(
+        "impair",
+        "KEY=VALUE,...",
+        "none",
+        "drops, corrupts, reorders or delays packets, see below",
+    ),
+];
+
+/// Keys of `[plan]`.
+pub(crate) const PLAN: &[Key] = &[
+    key(
+        "mode",
+        "adaptive | local | share_all | per_nf",
+        "adaptive",
+        "the rule by which fields are copied",
+    ),
+    key("packet_len", "42 to 65535", "512", "the frame length of the plan, in bytes"),
+    key("frames_by", "copies | kernels", "copies", "how whole frames are copied"),
+    key("profile", "a file", "none", "speeds measured by `devices --measure --profile FILE`"),
+    key("recoverable", "true | false", "false", "keeps the host up to date after every launch"),
+];
+
+/// Settings of `generate:KEY=VALUE,...`.
+#[cfg(test)]
+const GENERATOR: &[Key] = &[
+    key("packets", "a whole number", "1000000, or none with `seconds`", "packets to generate"),
+    key("seconds", "0 to 1e9", "none", "packet time to generate"),
+    key("size", "bytes, up to 64 sizes joined by |, or imix", "imix", "lengths of frames"),
+    key("flows", "1 to 16777216", "1000", "flows that packets belong to"),
+    key("zipf", "0 to 10", "none: all alike", "exponent by which few flows have most packets"),
+    key(
+        "rate_gbps",
+        "0.000001 to 10000",
+        "none: as fast as possible",
+        "gigabits of frames a second of real time",
+    ),
+    key("arrivals", "constant | poisson | onoff", "constant", "gaps between packets"),
+    key("seed", "a whole number", "1", "the seed of everything random"),
+    key("payload", "random | text | planted:PATTERN[@SHARE]", "random", "bytes after the headers"),
+    key("on_full", "wait | drop", "wait", "what happens when the chain is too slow"),
+    key("ip", "4 | 6 | mix", "4", "IP version"),
+    key("protocol", "udp | tcp | mix", "udp", "transport protocol"),
+];
+
+/// Settings of `impair`.
+#[cfg(test)]
+const IMPAIR: &[Key] = &[
+    key("drop", "0 to 1", "0", "share of frames that are lost"),
+    key("corrupt", "0 to 1", "0", "share of frames with one random bit flipped"),
+    key("duplicate", "0 to 1", "0", "share of frames that come twice"),
+    key("truncate", "0 to 1", "0", "share of frames cut to `snap` bytes"),
+    key("snap", "1 to 262144", "64", "bytes to which frames are cut"),
+    key("reorder", "0 to 1", "0", "share of frames that are held back"),
+    key("depth", "1 to 1024", "8", "later frames for which one is held back, at most"),
+    key("delay_us", "0 to 60000000", "0", "microseconds added to every timestamp"),
+    key("jitter_us", "0 to 60000000", "0", "microseconds added at random, at most"),
+    key("seed", "a whole number", "1", "the seed of everything random"),
+];
+
+/// The names of `keys`.
+pub(crate) fn names(keys: &'static [Key]) -> Vec<&'static str> {
+    keys.iter().map(|key| key.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use warpline_functions::FUNCTIONS;
+    use warpline_io::generator::GeneratorConfig;
+    use warpline_io::middleware::ImpairConfig;
+    use warpline_nf::config::COMMON_KEYS;
+
+    use super::*;
+
+    /// The names that a parser lists where it refuses one.
+    fn listed(problems: Vec<impl ToString>) -> Vec<String> {
+        let text = problems[0].to_string();
+        let (_, names) = text.split_once("allowed: ").expect("a list");
+        names.split(", ").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn tables_name_all_settings() {
+        let own = listed(GeneratorConfig::parse("generate:stray=1").expect_err("a stray setting"));
+        let mut documented = names(GENERATOR);
+        let mut own: Vec<&str> = own.iter().map(String::as_str).collect();
+        documented.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(documented, own);
+        let own = listed(ImpairConfig::parse("stray=1").expect_err("a stray setting"));
+        assert_eq!(names(IMPAIR), own);
+    }
+
+    fn table(keys: &[Key]) -> String {
+        let cell = |text: &str| text.replace('|', "\\|");
+        let mut text = String::from("| key | allowed | default | meaning |\n|---|---|---|---|\n");
+        for Key { name, allowed, default, help } in keys {
+            let line = [*name, &cell(allowed), &cell(default), &cell(help)];
+            text += &format!("| `{}` | {} | {} | {} |\n", line[0], line[1], line[2], line[3]);
+        }
+        text
+    }
+
+    fn reference() -> String {
+        let mut text = String::from(
+            "# Keys\n\nMade from the definitions in the code; a test compares it. Paths are relative to the chain file.\n",
+        );
+        let mut section = |title: &str, keys: &[Key]| {
+            text += &format!("\n## {title}\n\n{}", table(keys));
+        };
+        section("`[chain]`", CHAIN);
+        section("`[plan]`", PLAN);
+        section("`generate:KEY=VALUE,...`", GENERATOR);
+        section("`impair = \"KEY=VALUE,...\"`", IMPAIR);
+        section("Every function", COMMON_KEYS);
+        for definition in FUNCTIONS {
+            section(&format!("`{}`", definition.name), definition.keys);
+        }
+        text
+    }
+
+    /// `UPDATE_DOCS=1` writes the file.
+    #[test]
+    fn the_reference_has_every_key() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/keys.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, reference()).expect("a file");
+        }
+        let written = std::fs::read_to_string(&path).expect("the reference");
+        assert!(written == reference(), "{} is out of date: UPDATE_DOCS=1", path.display());
+    }
+}

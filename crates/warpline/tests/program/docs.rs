@@ -1,0 +1,84 @@
+//! Every command that README and the book show, run in the order of its page.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Programs that pages use besides ours.
+const PEERS: [&str; 4] = ["tshark", "jq", "nfcapd", "nfdump"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    for folder in ["docs/src", "docs/src/guide", "docs/src/reference"] {
+        let files = fs::read_dir(root().join(folder)).expect("the book");
+        let files = files.map(|file| file.expect("a file").path());
+        pages.extend(files.filter(|path| path.extension().is_some_and(|kind| kind == "md")));
+    }
+    pages.sort();
+    pages
+}
+
+/// The commands of a page's `sh` blocks. `make run` builds and writes the demo; here the demo is enough.
+fn commands(page: &str) -> String {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let all: Vec<String> = blocks.map(|block| format!("{block}\n")).collect();
+    all.concat().replace("make run\n", "warpline demo target/demo > /dev/null\n")
+}
+
+fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).exists())
+}
+
+#[test]
+fn shown_commands_work() {
+    let missing: Vec<&str> = PEERS.into_iter().filter(|peer| !is_installed(peer)).collect();
+    if !missing.is_empty() {
+        assert!(std::env::var_os("WARPLINE_REQUIRE_PEERS").is_none(), "{missing:?} are missing");
+        return;
+    }
+    let mut count = 0;
+    for page in pages() {
+        let commands = commands(&fs::read_to_string(&page).expect("a page"));
+        if commands.is_empty() {
+            continue;
+        }
+        count += 1;
+        let folder = TempDir::new().expect("a folder");
+        let programs = folder.path().join("programs");
+        fs::create_dir(&programs).expect("a folder");
+        symlink(env!("CARGO_BIN_EXE_warpline"), programs.join("warpline")).expect("a link");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let script = format!("set -e\nexport PATH={}:{path}\n{commands}", programs.display());
+        let mut shell = Command::new("timeout");
+        shell.args(["120", "bash", "-c", &script]).current_dir(folder.path());
+        let output = shell.output().expect("a shell");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(output.status.success(), "{}:\n{text}", page.display());
+    }
+    assert!(count >= 8, "{count} pages have commands");
+}
+
+/// README and the book name files that exist.
+#[test]
+fn links_lead_somewhere() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            let target = page.parent().expect("a folder").join(file);
+            assert!(target.exists(), "{}: {link}", page.display());
+        }
+    }
+}
