@@ -1,0 +1,97 @@
+//! Memory of a function's turn.
+
+use std::ops::Range;
+
+use warpline_nf::{Cause, Emit, Emits};
+use warpline_packet::{Batch, KeptRows, SHARDS, Shard};
+
+use super::Rooms;
+
+/// What a function's turn needs besides the batch; used again for the next.
+pub(crate) struct Bench {
+    /// Packets made, put in their order when the turn is over.
+    pub(super) made: Batch,
+    /// Packets that were `Forward` when the turn began, grouped by shard.
+    pub(super) picks: Vec<u16>,
+    ends: [u16; SHARDS],
+    /// The same packets for a function that makes packets of them.
+    causes: Vec<Cause>,
+    /// What they were, where that is kept.
+    pub(super) kept: KeptRows,
+}
+
+impl Bench {
+    /// For what is made in `made`; `keeps` says whether dropped packets are shown as they were.
+    pub(crate) fn new(made: Batch, keeps: bool) -> Self {
+        let slots = made.slots();
+        let kept = if keeps { slots } else { 0 };
+        let (picks, causes) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
+        Self { made, picks, ends: [0; SHARDS], causes, kept: KeptRows::with_capacity(kept) }
+    }
+
+    /// Groups what is `Forward` in `batch` by shard.
+    pub(super) fn fill(&mut self, batch: &Batch, makes: bool) {
+        batch.group_by_shard(&mut self.picks, &mut self.ends);
+        self.causes.clear();
+        if makes {
+            let number = |&pick: &u16| batch.packet(usize::from(pick)).ingress();
+            self.causes.extend(self.picks.iter().map(|pick| Cause::new(number(pick))));
+        }
+    }
+
+    /// Has no shard's state hear of the packets.
+    pub(super) fn forget(&mut self) {
+        self.picks.clear();
+        self.ends.fill(0);
+        self.causes.clear();
+    }
+
+    /// Has no shard's state hear of packets that are dropped.
+    pub(super) fn forget_dropped(&mut self, batch: &Batch) {
+        let (mut from, mut kept) = (0, 0);
+        for end in &mut self.ends {
+            for at in from..usize::from(*end) {
+                if batch.is_forward(usize::from(self.picks[at])) {
+                    self.picks.swap(kept, at);
+                    if at < self.causes.len() {
+                        self.causes.swap(kept, at);
+                    }
+                    kept += 1;
+                }
+            }
+            from = usize::from(*end);
+            *end = kept as u16;
+        }
+        self.picks.truncate(kept);
+        self.causes.truncate(kept);
+    }
+
+    /// Whether there are packets of `shard`.
+    pub(super) fn has(&self, shard: Shard) -> bool {
+        !range_of(&self.ends, shard).is_empty()
+    }
+
+    /// The packets of `shard`.
+    pub(super) fn picks(&self, shard: Shard) -> &[u16] {
+        &self.picks[range_of(&self.ends, shard)]
+    }
+
+    /// The packets of `shard`, and where what they make goes.
+    pub(super) fn of<'a>(
+        &'a mut self,
+        shard: Shard,
+        emits: Emits,
+        rooms: &'a mut Rooms,
+    ) -> (&'a [u16], Emit<'a>) {
+        let range = range_of(&self.ends, shard);
+        let causes = self.causes.get_mut(range.clone()).unwrap_or(&mut []);
+        let Rooms { placer, hasher, .. } = rooms;
+        (&self.picks[range], Emit::new(&mut self.made, placer, hasher, emits, shard, causes))
+    }
+}
+
+fn range_of(ends: &[u16; SHARDS], shard: Shard) -> Range<usize> {
+    let index = shard.index();
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    usize::from(start)..usize::from(ends[index])
+}

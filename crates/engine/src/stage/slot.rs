@@ -1,0 +1,271 @@
+//! One function of a stage: its state for the shards of a lane, and its turn, phase by phase.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpline_nf::{Before, Emit, Emits, Function};
+use warpline_packet::{
+    Access, Allowed, Field, FieldSet, FoundLists, Instant, Kind, Phase, Returned, Shard,
+};
+
+use super::{Flight, Rooms};
+use crate::reports::States;
+use crate::stats::FunctionStats;
+use crate::sys::{gather, naming};
+use crate::versions::Reader;
+use crate::{Chain, Instance};
+
+/// A function on one lane.
+pub(super) struct Slot {
+    pub(super) position: u8,
+    function: Arc<dyn Function>,
+    access: Access,
+    /// Whether its state is the first on this core to look into frames, and not in the order in which they lie.
+    asks_for_frames: bool,
+    pub(super) states: States,
+    has_before: bool,
+    has_after: bool,
+    emits: Emits,
+    tick: Option<Duration>,
+    /// Its next tick, at the earliest.
+    tick_due: Instant,
+    pub(super) stats: FunctionStats,
+}
+
+/// An instance's tables, and how much each holds.
+fn tables_of(instance: &Instance) -> String {
+    let tables = instance.function.tables().into_iter();
+    let tables: Vec<String> =
+        tables.map(|table| format!("{} {}", table.total, table.name)).collect();
+    match &tables[..] {
+        [] => format!("the state of `{}`", instance.name),
+        _ => format!("the tables of `{}` ({})", instance.name, tables.join(", ")),
+    }
+}
+
+impl Slot {
+    pub(super) fn new(chain: &Chain, position: usize, shards: &[Shard]) -> Self {
+        let function = Arc::clone(&chain.instances[position].function);
+        let states = shards.iter().map(|&shard| (shard, function.state(shard)));
+        let purpose = tables_of(&chain.instances[position]);
+        let states: States = naming(&purpose, || gather(|| states.collect()));
+        let has_before = states.iter().any(|(_, state)| state.before.is_some());
+        Self {
+            position: position as u8,
+            access: *function.access(),
+            asks_for_frames: position == 0 && has_before && function.access().looks_before(),
+            has_before,
+            has_after: states.iter().any(|(_, state)| state.after.is_some()),
+            emits: function.emits(),
+            tick: function.tick(),
+            tick_due: Instant::ZERO,
+            function,
+            states,
+            stats: FunctionStats::default(),
+        }
+    }
+
+    pub(super) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, order: &mut Vec<u16>) {
+        for flight in flights.iter_mut() {
+            self.enter(flight);
+            self.begin(flight, rooms);
+        }
+        for flight in flights.iter_mut() {
+            self.run(flight, rooms);
+        }
+        for flight in flights.iter_mut() {
+            self.end(flight, rooms);
+            self.account(flight, rooms, order);
+        }
+    }
+
+    fn run(&self, flight: &mut Flight, rooms: &mut Rooms) {
+        if let Some(versions) = &mut rooms.versions {
+            let rows: Vec<usize> = flight.batch.forward_rows().collect();
+            versions.begin(&mut flight.batch, (self.position, Reader::Run), rows.into_iter());
+        }
+        flight.batch.set_phase(self.allowed(Phase::Run));
+        self.function.run(&mut flight.batch);
+        rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
+    }
+
+    /// A phase of its state begins for the packets that were picked.
+    fn begin_phase(&self, reader: Reader, flight: &mut Flight, rooms: &mut Rooms) {
+        if let Some(versions) = &mut rooms.versions {
+            let rows = flight.bench.picks.iter().map(|&pick| usize::from(pick));
+            versions.begin(&mut flight.batch, (self.position, reader), rows);
+        }
+        let phase = if reader == Reader::Before { Phase::Before } else { Phase::After };
+        flight.batch.set_phase(self.allowed(phase));
+    }
+
+    fn allowed(&self, phase: Phase) -> Allowed {
+        self.access.of(phase, self.function.type_name())
+    }
+
+    pub(super) fn enter(&self, flight: &mut Flight) {
+        flight.batch.enter(self.position);
+        flight.bench.made.enter(self.position);
+        flight.batch.take_settled();
+    }
+
+    /// The rest of a turn of which a device did what it `left` in the table's copy and found; what it didn't do, and all where there is no
+    /// such, the CPU does.
+    pub(super) fn finish(
+        &mut self,
+        flight: &mut Flight,
+        left: Option<(&Returned<'_>, Option<&FoundLists<'_>>)>,
+        rooms: &mut Rooms,
+        order: &mut Vec<u16>,
+    ) {
+        if let Some((returned, found)) = left {
+            let writes = self.function.kernel_access().writes;
+            if let Some(versions) = &mut rooms.versions {
+                versions.accepted(&flight.batch, returned, self.position, writes);
+            }
+            flight.batch.accept_returned(returned, writes, found);
+        }
+        if flight.batch.hold_done() {
+            self.run(flight, rooms);
+            flight.batch.release();
+        }
+        self.end(flight, rooms);
+        // What is made here goes on by the CPU alone, up to the end of the stage.
+        flight.bench.made.leave_from(self.position + 1);
+        self.account(flight, rooms, order);
+    }
+
+    /// Time, and `before`.
+    pub(super) fn begin(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+        self.stats.packets_in += flight.batch.forward_count() as u64;
+        if self.asks_for_frames {
+            flight.batch.fetch_frames();
+        }
+        if let Some(versions) = &mut rooms.versions {
+            let steers = FieldSet::of(&[Field::Shard, Field::Verdict]);
+            versions.read(&flight.batch, (self.position, Reader::Lane), steers);
+            if rooms.kept.is_some() {
+                versions.read(&flight.batch, (self.position, Reader::Shown), FieldSet::FRAME);
+            }
+        }
+        if self.has_before || self.has_after {
+            flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
+        }
+        if let Some(frames) = &mut rooms.kept {
+            flight.batch.keep_frames(frames, &mut flight.bench.kept);
+        }
+        if let Kind::Tick { now, .. } = flight.batch.kind()
+            && self.is_tick_due(now)
+        {
+            self.tell_time(flight, rooms);
+        }
+        if !self.has_before {
+            return;
+        }
+        self.begin_phase(Reader::Before, flight, rooms);
+        for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
+            for (shard, state) in &self.states {
+                if let Some(before) = &state.before
+                    && flight.bench.has(*shard)
+                {
+                    fetch(&**before, &flight.batch, flight.bench.picks(*shard));
+                }
+            }
+        }
+        for (shard, state) in &mut self.states {
+            if let Some(before) = &mut state.before
+                && flight.bench.has(*shard)
+            {
+                let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
+                before.before(&mut flight.batch, picks, &mut emit);
+            }
+        }
+        rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
+    }
+
+    fn end(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+        if self.has_after {
+            self.begin_phase(Reader::After, flight, rooms);
+            for (shard, state) in &self.states {
+                if let Some(after) = &state.after
+                    && flight.bench.has(*shard)
+                {
+                    after.fetch(&flight.batch, flight.bench.picks(*shard));
+                }
+            }
+            for (shard, state) in &mut self.states {
+                if let Some(after) = &mut state.after
+                    && flight.bench.has(*shard)
+                {
+                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
+                    after.after(&mut flight.batch, picks, &mut emit);
+                }
+            }
+            rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
+        }
+        flight.batch.leave_phase();
+        // The end comes behind the last packets: those that functions before this one still made.
+        if flight.batch.kind() == Kind::Finish {
+            self.tell_time(flight, rooms);
+        }
+    }
+
+    /// Whether the function hears of this tick: a chain's ticks are as short as any function asks for.
+    fn is_tick_due(&mut self, now: Instant) -> bool {
+        let due = self.tick.filter(|_| now >= self.tick_due);
+        if let Some(every) = due {
+            self.tick_due = now.after(every);
+        }
+        due.is_some()
+    }
+
+    fn tell_time(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+        let number = flight.batch.last_ingress();
+        for (shard, state) in &mut self.states {
+            let made = &mut flight.bench.made;
+            let Rooms { placer, hasher, .. } = rooms;
+            let mut emit = Emit::at_tick(made, placer, hasher, self.emits, number, *shard);
+            match flight.batch.kind() {
+                Kind::Packets | Kind::Reload => {}
+                Kind::Tick { now, captured } => {
+                    emit.set_captured(captured);
+                    state.before.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
+                    state.after.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
+                }
+                Kind::Finish => {
+                    state.before.iter_mut().for_each(|half| half.finish(&mut emit));
+                    state.after.iter_mut().for_each(|half| half.finish(&mut emit));
+                }
+            }
+        }
+    }
+
+    /// Counts what left the way, then puts what was made behind its cause.
+    fn account(&mut self, flight: &mut Flight, rooms: &mut Rooms, order: &mut Vec<u16>) {
+        if flight.batch.take_settled() > 0 {
+            if let Some(frames) = &rooms.kept {
+                flight.batch.restore_dropped(frames, &mut flight.bench.kept);
+            }
+            self.stats.tally(&flight.batch, self.position);
+        }
+        if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
+            self.stats.generated += flight.bench.made.len() as u64;
+            rooms.versions.iter_mut().for_each(|versions| versions.made(&flight.bench.made));
+            let fits = flight.batch.merge(&mut flight.bench.made, order);
+            debug_assert!(fits, "a batch has slots for all that its chain may make of it");
+        }
+        flight.bench.made.clear();
+    }
+
+    pub(super) fn reload(&mut self, chain: &Chain) {
+        let function = &chain.instances[usize::from(self.position)].function;
+        if Arc::ptr_eq(function, &self.function) {
+            return;
+        }
+        for (_, state) in &mut self.states {
+            state.before.iter_mut().for_each(|half| half.reload(&**function));
+            state.after.iter_mut().for_each(|half| half.reload(&**function));
+        }
+        self.function = Arc::clone(function);
+    }
+}
