@@ -11,6 +11,7 @@ mod driver_calls;
 mod failures;
 mod graph_calls;
 mod kept_programs;
+mod memory;
 mod nvml_calls;
 mod sanitizers;
 #[path = "../stub/mod.rs"]

@@ -4,6 +4,7 @@
 
 pub(crate) mod dropped;
 pub(crate) mod emit_absorb;
+pub(crate) mod form_files;
 pub(crate) mod forms;
 pub(crate) mod frames;
 pub(crate) mod grow;

@@ -10,7 +10,8 @@ use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText};
 use warpline_packet::Seed;
 
-use super::forms::{FILES, FORMS, Form, NARROW};
+use super::form_files::FILES;
+use super::forms::{FORMS, Form, NARROW};
 use super::frames::Input;
 use super::ports::Sent;
 use super::run::{Outcome, run_whole};

@@ -16,7 +16,8 @@ use warpline_verify::probes::{Hosts, answers, probes};
 use warpline_verify::{Harness, Outcome};
 
 use super::exact_access::inputs;
-use crate::common::forms::{ESN, FILES, FORMS, Form, SEAL_ESN_EDGE, WIDE};
+use crate::common::form_files::FILES;
+use crate::common::forms::{ESN, FORMS, Form, SEAL_ESN_EDGE, WIDE};
 use crate::common::real::chain_of;
 
 /// A function that says less of itself than it does; no accessor checks it.

@@ -13,7 +13,8 @@ use warpline_packet::{Binding, Field, FieldSet, ReadWrite};
 use warpline_verify::build;
 
 use crate::driver::devices;
-use crate::forms::{FILES, FORMS};
+use crate::form_files::FILES;
+use crate::forms::FORMS;
 use crate::sys::vouched::source;
 
 /// Fields that are declared for kernels and that no text names: `run` reads or writes them besides.

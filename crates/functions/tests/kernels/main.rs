@@ -10,6 +10,8 @@ mod driver;
 mod findings;
 mod firewall;
 mod flow_monitor;
+#[path = "../../../engine/tests/common/form_files.rs"]
+mod form_files;
 #[path = "../../../engine/tests/common/forms.rs"]
 #[allow(dead_code, reason = "the engine's tests have more uses for it")]
 mod forms;
