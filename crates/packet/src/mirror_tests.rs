@@ -299,34 +299,10 @@ fn stretches_take_all_frames_and_nothing_of_others() {
             }
         }
         for without in [None, Some(1)] {
-            let is_asked = |row: &usize| {
-                batch.is_forward(*row)
-                    && (without.is_none() || batch.table.column(Mirrored)[*row] == 0)
-            };
-            let mut taken = vec![0u8; layout.memory_len()];
-            let mut sum = 0;
-            batch.stretches(without, |stretch| {
-                let len = stretch.bytes.len();
-                let (width, pitch) = stretch.rows.unwrap_or((len, len));
-                assert!((len - width).is_multiple_of(pitch), "{stretch:?}");
-                for start in stretch.bytes.clone().step_by(pitch) {
-                    taken[start..start + width].iter_mut().for_each(|times| *times += 1);
-                    sum += width;
-                }
-            });
-            assert_eq!(sum, taken.iter().map(|times| usize::from(*times)).sum::<usize>());
-            let (mut rooms, mut count) = (0, 0);
-            for row in (0..batch.len()).filter(is_asked) {
-                let (room, start) = (batch.table.room(row), batch.table.start(row));
-                let frame = room.start + start..room.start + start + batch.table.frame_len(row);
-                assert!(taken[frame].iter().all(|times| *times == 1), "round {round}, row {row}");
-                taken[room.clone()].fill(0);
-                (rooms, count) = (rooms + room.len(), count + 1);
-            }
-            assert!(taken.iter().all(|times| *times == 0), "round {round}: others' bytes");
-            assert!(sum <= rooms);
+            let [sum, rooms, count] = taken_once(&batch, without, layout.memory_len());
+            assert!(sum <= rooms, "round {round}");
             if without.is_none() {
-                assert_eq!(sum, batch.frames_len());
+                assert_eq!(sum, batch.frames_len(), "round {round}");
             }
             // Where all are alike only edges cross besides.
             let extent = frame_extent(rooms / count.max(1), batch.table.start(0), len).len();
@@ -338,6 +314,36 @@ fn stretches_take_all_frames_and_nothing_of_others() {
             }
         }
     }
+}
+
+/// Looks whether stretches take each frame in question once, and nothing outside of their rooms. Gives the bytes of stretches, those of rooms,
+/// and the number of frames.
+fn taken_once(batch: &Batch, without: Option<u8>, memory_len: usize) -> [usize; 3] {
+    let is_asked = |row: &usize| {
+        batch.is_forward(*row) && (without.is_none() || batch.table.column(Mirrored)[*row] == 0)
+    };
+    let mut taken = vec![0u8; memory_len];
+    let mut sum = 0;
+    batch.stretches(without, |stretch| {
+        let len = stretch.bytes.len();
+        let (width, pitch) = stretch.rows.unwrap_or((len, len));
+        assert!((len - width).is_multiple_of(pitch), "{stretch:?}");
+        for start in stretch.bytes.clone().step_by(pitch) {
+            taken[start..start + width].iter_mut().for_each(|times| *times += 1);
+            sum += width;
+        }
+    });
+    assert_eq!(sum, taken.iter().map(|times| usize::from(*times)).sum::<usize>());
+    let (mut rooms, mut count) = (0, 0);
+    for row in (0..batch.len()).filter(is_asked) {
+        let (room, start) = (batch.table.room(row), batch.table.start(row));
+        let frame = room.start + start..room.start + start + batch.table.frame_len(row);
+        assert!(taken[frame].iter().all(|times| *times == 1), "row {row}");
+        taken[room.clone()].fill(0);
+        (rooms, count) = (rooms + room.len(), count + 1);
+    }
+    assert!(taken.iter().all(|times| *times == 0), "others' bytes");
+    [sum, rooms, count]
 }
 
 /// Frames that kernels moved cross from where they were or are, whichever is farther out.
@@ -368,4 +374,7 @@ fn frames_come_back_from_where_they_were_and_are() {
     };
     assert_eq!(back(FieldSet::of(&[Field::Start, Field::Len])), at(low));
     assert_eq!(back(FieldSet::of(&[Field::SrcAddr])), at(old.start));
+    // As they are expected to come back.
+    assert_eq!(batch.frames_back_len(|_| [10, 10]), at(low)[0].crossing_len());
+    assert_eq!(batch.frames_back_len(|_| [-10, -10]), at(old.start)[0].crossing_len());
 }

@@ -74,49 +74,100 @@ fn weigh(crossing: &Value, (widths, whole): (&Value, &Value), frame: &Fields) ->
     of_frame + crossing["row_bytes"].as_f64().unwrap_or(0.0)
 }
 
+/// A chain's plan, followed function by function.
+struct Walk<'a> {
+    widths: &'a Value,
+    /// All fields of a frame, and those that may cross one by one.
+    frame: Fields,
+    gathered: Fields,
+    is_recoverable: bool,
+    model: Model,
+    moved: [f64; 2],
+    /// By device, the share of packets that its last function has the host change.
+    changed: BTreeMap<&'a str, f64>,
+}
+
 fn follow(chain: &Value, mode: &str) -> [f64; 2] {
     let (widths, plan) = (&chain["widths"], &chain["modes"][mode]);
     let every: Fields = widths.as_object().unwrap().keys().cloned().collect();
-    let frame = frame_of(&fields(&chain["end_reads"]));
-    let gathered = fields(&chain["gathered"]);
-    let is_recoverable = chain["is_recoverable"].as_bool().unwrap();
-    let mut model = Model([(String::new(), every)].into());
-    let mut steps = plan["steps"].as_array().unwrap().iter().peekable();
-    let mut moved = [0.0, 0.0];
-    // By device, the share of packets that its last function has the host change.
-    let mut changed: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut walk = Walk {
+        widths,
+        frame: frame_of(&fields(&chain["end_reads"])),
+        gathered: fields(&chain["gathered"]),
+        is_recoverable: chain["is_recoverable"].as_bool().unwrap(),
+        model: Model([(String::new(), every)].into()),
+        moved: [0.0, 0.0],
+        changed: BTreeMap::new(),
+    };
+    let mut steps = plan["steps"].as_array().unwrap().iter();
     for function in chain["functions"].as_array().unwrap() {
         let name = function["name"].as_str().unwrap();
-        model.phase("", &function["before"], name);
+        walk.model.phase("", &function["before"], name);
         if function["copies"] == false {
             ["run", "after", "after_flagged"]
                 .iter()
-                .for_each(|phase| model.phase("", &function[phase], name));
+                .for_each(|phase| walk.model.phase("", &function[phase], name));
             continue;
         }
-        let step = steps.next().expect("a step for each function that copies");
+        walk.step(function, steps.next().expect("a step for each function that copies"));
+    }
+    assert!(steps.next().is_none());
+    let end = serde_json::json!({ "reads": chain["end_reads"], "writes": [] });
+    walk.model.phase("", &end, "the sink");
+    for (key, moved) in ["to_device_bytes", "to_host_bytes"].iter().zip(walk.moved) {
+        assert!((plan[key].as_f64().unwrap() - moved).abs() < 1e-6, "{mode} {key}");
+    }
+    walk.moved
+}
+
+impl<'a> Walk<'a> {
+    /// A function on a device.
+    fn step(&mut self, function: &'a Value, step: &'a Value) {
+        let name = function["name"].as_str().unwrap();
         let device = step["device"].as_str().unwrap();
         assert!(step["function"] == name && function["device"] == device);
-        model.cross(None, "", &step["first_to_host"]);
-        model.cross(Some(""), device, &step["to_device"]);
-        let lacks = changed.get(device).copied().unwrap_or(0.0);
-        let has_kept = model.0.contains_key(device) && step["to_device"]["way"] != "frame";
+        self.model.cross(None, "", &step["first_to_host"]);
+        self.model.cross(Some(""), device, &step["to_device"]);
+        let again = self.again(function, step, device);
+        self.run(function, step, device);
+        self.after(function, step, device);
+        self.moved[0] += self.bytes(function, step, "to_device") + again;
+        self.moved[1] += ["first_to_host", "to_host", "flagged_to_host"]
+            .iter()
+            .map(|key| self.bytes(function, step, key))
+            .sum::<f64>();
+        let changes = fields(&function["after_flagged"]["writes"]);
+        let geometry = ["start", "len", "l3-offset", "l4-offset", "payload-offset", "kind"];
+        let moves = geometry.iter().any(|field| changes.contains(*field));
+        let is_changed = moves || !changes.is_disjoint(&self.frame);
+        let share = function["flagged_share"].as_f64().unwrap();
+        self.changed.insert(device, if is_changed { share } else { 0.0 });
+    }
+
+    /// Bytes of frames that go there again, as the host changed them.
+    fn again(&self, function: &Value, step: &Value, device: &str) -> f64 {
+        let lacks = self.changed.get(device).copied().unwrap_or(0.0);
+        let has_kept = self.model.0.contains_key(device) && step["to_device"]["way"] != "frame";
         let whole = &function["whole_frame"];
         let [there, back] = ["to_device", "to_host"].map(|way| whole[way].as_f64().unwrap());
-        let room = widths["room"].as_f64().unwrap();
+        let room = self.widths["room"].as_f64().unwrap();
         assert!(there <= room && back <= room && there <= back, "{whole} in {room}");
         let again = if has_kept { lacks * there } else { 0.0 };
-        assert!(
-            (step["missing_to_device"]["bytes"].as_f64().unwrap() - again).abs() < 1e-6,
-            "{step}"
-        );
+        let told = step["missing_to_device"]["bytes"].as_f64().unwrap();
+        assert!((told - again).abs() < 1e-6, "{step}");
+        again
+    }
+
+    /// The kernel, and the copies after it.
+    fn run(&mut self, function: &Value, step: &Value, device: &str) {
+        let (name, model) = (function["name"].as_str().unwrap(), &mut self.model);
         // What the kernel leaves to the host is done there, or fetched from the mirror that the kernel uses.
         let is_direct = step["to_device"]["way"] == "direct";
         for field in fields(&function["fallback"]) {
             let is_there = model.has("", &field) || !is_direct && model.has(device, &field);
             assert!(is_there, "{name}: {field} is missing where the host does its work");
         }
-        let metadata = |list: &Value| &fields(list) - &frame;
+        let metadata = |list: &Value| &fields(list) - &self.frame;
         assert_eq!(
             metadata(&step["to_device"]["fields"]),
             &metadata(&function["run"]["reads"]) | &metadata(&function["run"]["writes"]),
@@ -124,48 +175,43 @@ fn follow(chain: &Value, mode: &str) -> [f64; 2] {
         model.phase(device, &function["run"], name);
         assert_eq!(metadata(&step["to_host"]["fields"]), metadata(&function["run"]["writes"]));
         model.cross(Some(device), "", &step["to_host"]);
-        let share = function["flagged_share"].as_f64().unwrap();
+    }
+
+    /// Flagged packets, which come whole or not at all, and `after` of the others.
+    fn after(&mut self, function: &Value, step: &Value, device: &str) {
+        let (name, model) = (function["name"].as_str().unwrap(), &mut self.model);
         let before_flagged = model.0[""].clone();
-        // They come whole, or nothing of them does.
         let way = &step["flagged_to_host"]["way"];
         assert!(way == "frame" || way == "nothing", "{step}");
         model.cross(None, "", &step["flagged_to_host"]);
-        let current = &model.0[""];
         let flagged = fields(&function["after_flagged"]["reads"]);
-        assert!(flagged.is_subset(current), "{name}: flagged packets");
+        assert!(flagged.is_subset(&model.0[""]), "{name}: flagged packets");
         model.0.insert(String::new(), before_flagged);
         model.phase("", &function["after"], name);
-        model.forget_table(device, &frame);
+        model.forget_table(device, &self.frame);
         if step["mirror_after"] == false {
             model.0.remove(device);
         }
-        let lacks = &frame - &model.0[""];
-        assert!(lacks.is_empty() || !is_recoverable, "{name} leaves {lacks:?}");
-        let bytes = |key: &str| {
-            let told = step[key]["bytes"].as_f64().unwrap();
-            let share = if key == "flagged_to_host" { share } else { 1.0 };
-            let whole = if key == "flagged_to_host" { &widths["room"] } else { &whole[key] };
-            let expected = share * weigh(&step[key], (widths, whole), &frame);
-            assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
-            let alone = &fields(&step[key]["fields"]) & &frame;
-            assert!(step[key]["way"] == "frame" || alone.is_subset(&gathered), "{name} {key}");
-            told
+        let lacks = &self.frame - &model.0[""];
+        assert!(lacks.is_empty() || !self.is_recoverable, "{name} leaves {lacks:?}");
+    }
+
+    /// The bytes of one crossing, which its fields explain.
+    fn bytes(&self, function: &Value, step: &Value, key: &str) -> f64 {
+        let (name, whole) = (function["name"].as_str().unwrap(), &function["whole_frame"]);
+        let told = step[key]["bytes"].as_f64().unwrap();
+        let (share, whole) = match key {
+            "flagged_to_host" => {
+                (function["flagged_share"].as_f64().unwrap(), &self.widths["room"])
+            }
+            _ => (1.0, &whole[key]),
         };
-        moved[0] += bytes("to_device") + again;
-        let changes = fields(&function["after_flagged"]["writes"]);
-        let geometry = ["start", "len", "l3-offset", "l4-offset", "payload-offset", "kind"];
-        let moves = geometry.iter().any(|field| changes.contains(*field));
-        let is_changed = moves || !changes.is_disjoint(&frame);
-        changed.insert(device, if is_changed { share } else { 0.0 });
-        moved[1] += bytes("first_to_host") + bytes("to_host") + bytes("flagged_to_host");
+        let expected = share * weigh(&step[key], (self.widths, whole), &self.frame);
+        assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
+        let alone = &fields(&step[key]["fields"]) & &self.frame;
+        assert!(step[key]["way"] == "frame" || alone.is_subset(&self.gathered), "{name} {key}");
+        told
     }
-    assert!(steps.next().is_none());
-    let end = serde_json::json!({ "reads": chain["end_reads"], "writes": [] });
-    model.phase("", &end, "the sink");
-    for (key, moved) in ["to_device_bytes", "to_host_bytes"].iter().zip(moved) {
-        assert!((plan[key].as_f64().unwrap() - moved).abs() < 1e-6, "{mode} {key}");
-    }
-    moved
 }
 
 /// Of what the sink reads, the frame's own fields: the rest are columns.

@@ -126,6 +126,22 @@ fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
     }
 }
 
+/// Fields on their way to a kernel.
+struct There {
+    first: FieldSet,
+    way: Way,
+    fields: FieldSet,
+    has_mirror: bool,
+}
+
+/// Fields on their way back from it.
+struct Home {
+    way: Way,
+    fields: FieldSet,
+    flagged: Option<FieldSet>,
+    mirror_after: bool,
+}
+
 fn step(
     problem: &Problem,
     position: usize,
@@ -134,13 +150,50 @@ fn step(
     (to_device, to_host): (u8, u8),
 ) -> Option<Step> {
     let function = &problem.functions[position];
+    let there = go_there(problem, position, device, at, to_device)?;
+    let home = come_home(problem, position, device, at, (to_host, there.has_mirror))?;
+    let of = |way, fields: FieldSet, row: f64, frame: f64| {
+        let way = if fields.is_empty() && there.has_mirror { Way::Nothing } else { way };
+        let bytes = row + if way == Way::Frame { frame } else { problem.widths.of_set(fields) };
+        Crossing { way, fields, bytes, row_bytes: row }
+    };
+    let [frame_there, frame_home] = whole(problem, position);
+    let flagged = home.flagged.map(|lacks| of(Way::Frame, lacks, 0.0, 0.0));
+    Some(Step {
+        function: position,
+        device,
+        first_to_host: of(Way::Fields, there.first, 0.0, 0.0),
+        to_device: of(there.way, there.fields, function.row.there, frame_there),
+        missing: if to_device < 2 {
+            left_behind(problem, position, device)
+        } else {
+            Crossing::default()
+        },
+        to_host: of(home.way, home.fields, function.row.back, frame_home),
+        flagged: flagged.map(|all| Crossing { bytes: 0.0, ..all }).unwrap_or_default(),
+        mirror_after: home.mirror_after,
+    })
+}
+
+/// Whether these cross so: payloads and options do with whole frames alone.
+fn alone(problem: &Problem, way: Way, fields: FieldSet) -> bool {
+    way == Way::Frame || (fields & FieldSet::FRAME & !problem.gathered).is_empty()
+}
+
+fn go_there(
+    problem: &Problem,
+    position: usize,
+    device: usize,
+    at: &mut At,
+    number: u8,
+) -> Option<There> {
+    let function = &problem.functions[position];
     let own = device + 1;
-    let mirror_was = at.mirrors[device];
     let frame_needs = function.run.needs & FieldSet::FRAME;
     let stale = frame_needs & !at.holders.held(own);
     let frame_stale = FieldSet::FRAME & !at.holders.held(own);
     let mut first = FieldSet::EMPTY;
-    let (way, fields) = match (to_device, mirror_was) {
+    let (way, fields) = match (number, at.mirrors[device]) {
         (0, true) => (Way::Fields, stale),
         (1, true) if !stale.covers(frame_stale) => (Way::Fields, frame_stale),
         (2, _) if !frame_stale.is_empty() => {
@@ -154,27 +207,33 @@ fn step(
         return None;
     }
     at.holders.copy(first, 0);
-    let alone = |way, fields: FieldSet| {
-        way == Way::Frame || (fields & FieldSet::FRAME & !problem.gathered).is_empty()
-    };
-    if !at.holders.held(0).covers(fields) || !alone(way, fields) || !alone(Way::Fields, first) {
+    let can_cross = alone(problem, way, fields) && alone(problem, Way::Fields, first);
+    if !at.holders.held(0).covers(fields) || !can_cross {
         return None;
     }
-    let has_mirror = to_device != 3;
+    let has_mirror = number != 3;
     let falls_back = (function.fallback & FieldSet::FRAME)
         .iter()
         .all(|field| at.holders.has(0, field) || has_mirror && at.holders.has(own, field));
-    if !falls_back {
-        return None;
-    }
     at.holders.copy(fields, own);
+    falls_back.then_some(There { first, way, fields, has_mirror })
+}
+
+fn come_home(
+    problem: &Problem,
+    position: usize,
+    device: usize,
+    at: &mut At,
+    (number, has_mirror): (u8, bool),
+) -> Option<Home> {
+    let (function, own) = (&problem.functions[position], device + 1);
     at.holders.write(function.run.writes & FieldSet::FRAME, own);
     at.mirrors[device] = has_mirror;
     let live = live(problem, position, 2);
     at.holders.settle(live, &at.mirrors);
     let unseen = at.holders.held(own) & !at.holders.held(0);
     let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
-    let (way_back, back, mirror_after) = match (to_host, has_mirror) {
+    let (way, fields, mirror_after) = match (number, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),
         (2, true) => (Way::Frame, FieldSet::FRAME, true),
@@ -182,13 +241,11 @@ fn step(
         (0, false) => (Way::Direct, unseen, false),
         _ => return None,
     };
-    if way_back == Way::Frame && !at.holders.held(own).covers(FieldSet::FRAME) {
+    let has_frame = way != Way::Frame || at.holders.held(own).covers(FieldSet::FRAME);
+    if !has_frame || !alone(problem, way, fields) {
         return None;
     }
-    if !alone(way_back, back) {
-        return None;
-    }
-    at.holders.copy(back, 0);
+    at.holders.copy(fields, 0);
     if !mirror_after {
         at.holders.forget(own);
     }
@@ -196,35 +253,11 @@ fn step(
     if !at.can_fetch(problem, live) {
         return None;
     }
-    let missing = FieldSet::FRAME & live & !at.holders.held(0);
-    let flagged = flagged(function.after_flagged, missing);
+    let lacks = FieldSet::FRAME & live & !at.holders.held(0);
+    let flagged = flagged(function.after_flagged, lacks).then_some(lacks);
     // They come from this device alone.
-    if flagged && missing.iter().any(|field| !at.holders.has(own, field)) {
-        return None;
-    }
-    let of = |way, fields: FieldSet, row: f64, frame: f64| {
-        let way = if fields.is_empty() && to_device != 3 { Way::Nothing } else { way };
-        let bytes = row + if way == Way::Frame { frame } else { problem.widths.of_set(fields) };
-        Crossing { way, fields, bytes, row_bytes: row }
-    };
-    let [there, home] = whole(problem, position);
-    Some(Step {
-        function: position,
-        device,
-        first_to_host: of(Way::Fields, first, 0.0, 0.0),
-        to_device: of(way, fields, function.row.there, there),
-        missing: if to_device < 2 {
-            left_behind(problem, position, device)
-        } else {
-            Crossing::default()
-        },
-        to_host: of(way_back, back, function.row.back, home),
-        flagged: match flagged {
-            true => Crossing { bytes: 0.0, ..of(Way::Frame, missing, 0.0, 0.0) },
-            false => Crossing::default(),
-        },
-        mirror_after,
-    })
+    let comes = |lacks: FieldSet| lacks.iter().all(|field| at.holders.has(own, field));
+    flagged.is_none_or(comes).then_some(Home { way, fields, flagged, mirror_after })
 }
 
 /// Bytes of a whole frame on its way to a function and back.
