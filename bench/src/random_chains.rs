@@ -11,7 +11,7 @@ use warpline_device::{Device, Failure, apart};
 use warpline_engine::{Chain, OnDevice, PlanOptions, planned};
 use warpline_packet::FieldSet;
 use warpline_packet::hash::mix32;
-use warpline_sched::{LinkCosts, Mode, Problem, RowBytes, Way, Widths};
+use warpline_sched::{FieldCosts, LinkCosts, Mode, Problem, RowBytes, Way, Widths};
 
 use crate::chain_copies::chains::{TABLES, write_files};
 use crate::chains::{Member, chain_of};
@@ -84,7 +84,8 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
     to_host_ns_per_byte: 1.0,
     host_copy_ns_per_byte: 0.0,
     device_copy_ns_per_byte: 0.0,
-    host_field_ns: 0.0,
+    gather: FieldCosts::NONE,
+    put: FieldCosts::NONE,
     transfer_ns: 0.0,
     whole_back_ns: 0.0,
     traffic: 1.0,

@@ -1,5 +1,5 @@
 //! How long the host takes to gather fields of frames into columns and to put them back, by field and by packets of a batch: the source of
-//! `LinkCosts::PCIE_4.host_field_ns` and `host_copy_ns_per_byte`.
+//! `gather`, `put` and `host_copy_ns_per_byte` in `LinkCosts::PCIE_4`.
 //!
 //! `field_gather [--device ID] [--rounds N]`. Columns lie in the memory that the device's launches have their tables in. Frames hold TCP in
 //! IPv4 and are in the caches, as ingress leaves them. Each figure is the least of the rounds, as other load makes all of them longer.
@@ -137,13 +137,20 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// The line through points of bytes and ns by least squares: ns of a field, and of each byte.
-fn line(points: &[(f64, f64)]) -> [f64; 2] {
+/// The times of a packet and of each of its fields, from those of single fields on average and of all together.
+fn model(singles: &[f64], all: f64) -> [f64; 2] {
+    let count = singles.len() as f64;
+    let one = singles.iter().sum::<f64>() / count;
+    let field = (all - one) / (count - 1.0);
+    [one - field, field]
+}
+
+/// The slope of the line through points of bytes and ns by least squares.
+fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let sum = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
     let (x, y, xx, xy) = (sum(|p| p.0), sum(|p| p.1), sum(|p| p.0 * p.0), sum(|p| p.0 * p.1));
-    let byte = (count * xy - x * y) / (count * xx - x * x);
-    [(y - byte * x) / count, byte]
+    (count * xy - x * y) / (count * xx - x * x)
 }
 
 fn print(device: &str, rounds: usize) -> Result<(), String> {
@@ -156,31 +163,42 @@ fn print(device: &str, rounds: usize) -> Result<(), String> {
     println!("\n## ns a packet: gathered, put back; by packets of a batch\n");
     println!("| fields | bytes | {} |", BATCHES.map(|packets| packets.to_string()).join(" | "));
     println!("|---|---|{}", "---|".repeat(BATCHES.len()));
-    let mut points = [const { Vec::new() }; BATCHES.len()];
-    let mut row = |name: &str, len: usize, set: FieldSet, rounds: usize| {
+    // By batch and way: each field's bytes and time, and the time of all together.
+    let mut found = [const { [const { (Vec::new(), 0.0) }; 2] }; BATCHES.len()];
+    let mut row = |name: &str, len: usize, set: FieldSet| {
         let mut shown = Vec::new();
-        for (own, points) in loaded.iter_mut().zip(&mut points) {
-            let [there, back] = own.measure(set, rounds).unwrap_or([f64::NAN; 2]);
-            shown.push(format!("{there:.2}, {back:.2}"));
-            if set.iter().count() == 1 {
-                points.push((len as f64, (there + back) / 2.0));
+        for (own, found) in loaded.iter_mut().zip(&mut found) {
+            let both = own.measure(set, rounds).unwrap_or([f64::NAN; 2]);
+            shown.push(format!("{:.2}, {:.2}", both[0], both[1]));
+            for (ns, (singles, all)) in both.into_iter().zip(found) {
+                if set.iter().count() == 1 {
+                    singles.push((len as f64, ns));
+                }
+                *all = ns;
             }
         }
         println!("| {name} | {len} | {} |", shown.join(" | "));
     };
     for &(field, len) in &fields {
-        row(field.name(), len, FieldSet::of(&[field]), rounds);
+        row(field.name(), len, FieldSet::of(&[field]));
     }
     for count in [4, 8, fields.len()] {
         let some = &fields[..count];
         let set = some.iter().map(|(field, _)| *field).collect();
-        row(&format!("the first {count}"), some.iter().map(|(_, len)| len).sum(), set, rounds);
+        row(&format!("the first {count}"), some.iter().map(|(_, len)| len).sum(), set);
     }
-    println!("\n## A field by itself, as a line: ns, and ns for each byte\n");
-    println!("| batch | field | byte |\n|---|---|---|");
-    for (packets, points) in BATCHES.iter().zip(&points) {
-        let [field, byte] = line(points);
-        println!("| {packets} | {field:.3} | {byte:.3} |");
+    println!(
+        "\n## As plans take it, ns: a packet, and each field; a byte is the slope over single fields\n"
+    );
+    println!("| batch | gathered: packet | field | byte | put back: packet | field | byte |");
+    println!("|---|---|---|---|---|---|---|");
+    for (packets, ways) in BATCHES.iter().zip(&found) {
+        let figures = ways.iter().flat_map(|(points, all)| {
+            let singles: Vec<f64> = points.iter().map(|(_, ns)| *ns).collect();
+            let [packet, field] = model(&singles, *all);
+            [packet, field, slope(points)].map(|ns| format!("{ns:.3}"))
+        });
+        println!("| {packets} | {} |", figures.collect::<Vec<_>>().join(" | "));
     }
     Ok(())
 }

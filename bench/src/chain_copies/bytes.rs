@@ -2,7 +2,7 @@
 
 use warpline_engine::stats::Transfers;
 use warpline_engine::{Chain, PlanOptions, planned};
-use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Problem};
+use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, Problem};
 
 use super::{ByLen, MODES, Points, table};
 
@@ -67,7 +67,8 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
     to_host_ns_per_byte: 1.0,
     host_copy_ns_per_byte: 0.0,
     device_copy_ns_per_byte: 0.0,
-    host_field_ns: 0.0,
+    gather: FieldCosts::NONE,
+    put: FieldCosts::NONE,
     transfer_ns: 0.0,
     whole_back_ns: 0.0,
     traffic: 1.0,

@@ -8,9 +8,10 @@ use warpline_packet::{
     Arena, ArenaLayout, Arrival, BATCH_DEFAULT, Batch, Binding, Field, FieldSet, Headers,
     HeapMemory, Instant, LaunchRows, LinkType,
 };
-use warpline_sched::GatherSpeeds;
+use warpline_sched::{FieldSpeeds, GatherSpeeds};
 
-/// Fields of a byte or two, and wider ones.
+/// A field of two bytes, fields of a byte or two, and wider ones.
+const ONE: [Field; 1] = [Field::SrcPort];
 const NARROW: [Field; 4] = [Field::Ttl, Field::SrcPort, Field::DstPort, Field::IpChecksum];
 const WIDE: [Field; 4] = [Field::EthDst, Field::EthSrc, Field::SrcAddr, Field::DstAddr];
 
@@ -38,20 +39,30 @@ pub fn gather_speeds() -> Option<GatherSpeeds> {
         };
         batch.push(&frame, &headers, &arrival, &mut arena.ingress).ok()?;
     }
+    let one = measured(&mut batch, FieldSet::of(&ONE))?;
     let narrow = measured(&mut batch, FieldSet::of(&NARROW))?;
     let wide = measured(&mut batch, FieldSet::of(&WIDE))?;
-    // Two lines with a field's time and a byte's as unknowns; where a byte is too short a time to be seen it is none.
-    let [narrow_len, wide_len] = [narrow, wide].map(|(_, len)| len as f64 / NARROW.len() as f64);
-    let byte = ((wide.0 - narrow.0) / (wide_len - narrow_len)).max(0.0);
-    Some(GatherSpeeds { field: (narrow.0 - narrow_len * byte).max(0.0), byte })
+    // A time too short to be seen is none.
+    let both = |own: &Measured| own.seconds.iter().sum::<f64>() / 2.0;
+    let byte = ((both(&wide) - both(&narrow)) / (wide.len - narrow.len)).max(0.0);
+    let way = |at: usize| {
+        let [one_s, narrow_s] = [&one, &narrow].map(|own| own.seconds[at] - own.len * byte);
+        let field = ((narrow_s - one_s) / (NARROW.len() - ONE.len()) as f64).max(0.0);
+        FieldSpeeds { packet: (one_s - field).max(0.0), field }
+    };
+    Some(GatherSpeeds { gather: way(0), put: way(1), byte })
 }
 
-/// Seconds for each of `fields` one way, and the bytes of all of them.
-fn measured(batch: &mut Batch, fields: FieldSet) -> Option<(f64, usize)> {
+/// Seconds for a packet's fields to gather them and to put them back, and their bytes.
+struct Measured {
+    seconds: [f64; 2],
+    len: f64,
+}
+
+fn measured(batch: &mut Batch, fields: FieldSet) -> Option<Measured> {
     let binding = Binding::staged(fields, 0)?;
-    let is_v4 = |version| matches!(version, 0 | 4);
-    let own = binding.columns().iter().filter(|column| is_v4(column.version));
-    let len = own.map(|column| column.width).sum();
+    let own = binding.columns().iter().filter(|column| column.is_of(4));
+    let len = own.map(|column| column.width).sum::<usize>() as f64;
     let mut rows = LaunchRows::with_capacity(1, batch.len());
     rows.add(batch);
     let mut to = vec![0; (ArenaLayout::NONE.row_len() + binding.row_len()) * rows.rows()];
@@ -59,15 +70,21 @@ fn measured(batch: &mut Batch, fields: FieldSet) -> Option<(f64, usize)> {
         let start = time::Instant::now();
         for _ in 0..REPEATS {
             batch.gather(&binding, fields, rows.of(0), black_box(&mut to));
+        }
+        let between = time::Instant::now();
+        for _ in 0..REPEATS {
             batch.scatter(&binding, fields, rows.of(0), black_box(&to));
         }
-        start.elapsed().as_secs_f64()
+        [between - start, between.elapsed()].map(|spent| spent.as_secs_f64())
     };
     round();
-    let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
-    rounds.sort_by(f64::total_cmp);
-    let count = 2 * REPEATS * batch.len() * fields.iter().count();
-    Some((rounds[ROUNDS / 2] / count as f64, len))
+    let rounds: Vec<[f64; 2]> = (0..ROUNDS).map(|_| round()).collect();
+    let median = |at: usize| {
+        let mut all: Vec<f64> = rounds.iter().map(|round| round[at]).collect();
+        all.sort_by(f64::total_cmp);
+        all[ROUNDS / 2] / (REPEATS * batch.len()) as f64
+    };
+    Some(Measured { seconds: [median(0), median(1)], len })
 }
 
 /// UDP in IPv4, without payload.
@@ -85,7 +102,10 @@ mod tests {
 
     #[test]
     fn a_field_takes_some_time() {
-        let GatherSpeeds { field, byte } = gather_speeds().expect("memory");
-        assert!(field + byte > 0.0 && field < 1e-3 && byte < 1e-3, "{field}, {byte}");
+        let GatherSpeeds { gather, put, byte } = gather_speeds().expect("memory");
+        for FieldSpeeds { packet, field } in [gather, put] {
+            let all = [packet, field, byte];
+            assert!(packet + field + byte > 0.0 && all.iter().all(|time| *time < 1e-3), "{all:?}");
+        }
     }
 }

@@ -17,8 +17,8 @@ mod stream_count;
 
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
-    Crossing, Dearer, Event, Kept, Leftover, LinkCosts, Misfit, Mode, Plan, PlannedFunction,
-    Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
+    Crossing, Dearer, Event, FieldCosts, Kept, Leftover, LinkCosts, Misfit, Mode, Plan,
+    PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
 };
-pub use profile::{GatherSpeeds, LinkSpeeds, Profile};
+pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
 pub use stream_count::StreamCount;

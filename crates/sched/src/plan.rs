@@ -49,7 +49,7 @@ mod tests;
 
 use warpline_packet::FieldSet;
 
-pub use cost::{LinkCosts, Widths};
+pub use cost::{FieldCosts, LinkCosts, Widths};
 pub use dearer::Dearer;
 pub use history::{Event, Kept};
 pub use leftover::Leftover;

@@ -1,7 +1,7 @@
 //! A profile: what was measured on a machine, of which decisions make costs. What a profile lacks keeps its default, and
 //! says so.
 
-use crate::LinkCosts;
+use crate::{FieldCosts, LinkCosts};
 
 /// Copies between the host's memory and that of a device, as they were measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,12 +16,23 @@ pub struct LinkSpeeds {
     pub each_copy: f64,
 }
 
-/// Seconds that the host needs to gather a packet's fields, or to put them back: for each field and for each of its bytes.
+/// Seconds that the host needs for a packet's fields one way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GatherSpeeds {
+pub struct FieldSpeeds {
+    /// Of a packet, whatever its fields.
+    pub packet: f64,
     /// Of a field, whatever its width.
     pub field: f64,
-    /// Of a byte.
+}
+
+/// Seconds that the host needs to gather a packet's fields and to put them back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GatherSpeeds {
+    /// To gather them.
+    pub gather: FieldSpeeds,
+    /// To put them back.
+    pub put: FieldSpeeds,
+    /// For each byte, either way.
     pub byte: f64,
 }
 
@@ -39,6 +50,12 @@ const PACKETS_OF_LAUNCH: f64 = 1000.0;
 
 const NS: f64 = 1e9;
 
+impl FieldSpeeds {
+    fn costs(self) -> FieldCosts {
+        FieldCosts { packet_ns: NS * self.packet, field_ns: NS * self.field }
+    }
+}
+
 impl Profile {
     /// Costs of the link to `device` for a chain with so many lanes: those that were measured, and [`LinkCosts::PCIE_4`] for the rest.
     /// Lanes gather side by side, and share the link.
@@ -52,7 +69,8 @@ impl Profile {
         }
         if let Some(gather) = self.gather {
             costs.host_copy_ns_per_byte = NS * gather.byte;
-            costs.host_field_ns = NS * gather.field;
+            costs.gather = gather.gather.costs();
+            costs.put = gather.put.costs();
         }
         costs
     }
@@ -70,7 +88,12 @@ impl Profile {
             is_rate(link.to_device) && is_rate(link.to_host) && is_time(link.each_copy)
         };
         self.links.iter().all(is_link)
-            && self.gather.is_none_or(|gather| is_time(gather.field) && is_time(gather.byte))
+            && self.gather.is_none_or(|own| {
+                let [gather, put] = [own.gather, own.put];
+                [gather.packet, gather.field, put.packet, put.field, own.byte]
+                    .into_iter()
+                    .all(is_time)
+            })
     }
 }
 
@@ -94,9 +117,13 @@ mod tests {
         };
         assert_eq!(costs, expected);
         assert_eq!(profile.costs("cuda:1", 1), LinkCosts::PCIE_4);
-        let gather = Some(GatherSpeeds { field: 3e-9, byte: 0.5e-9 });
+        let speeds = |packet, field| FieldSpeeds { packet, field };
+        let (gather, put) = (speeds(1e-9, 3e-9), speeds(4e-9, 2e-9));
+        let gather = Some(GatherSpeeds { gather, put, byte: 0.5e-9 });
         let costs = Profile { gather, ..profile }.costs("cuda:1", 4);
-        assert_eq!((costs.host_field_ns, costs.host_copy_ns_per_byte), (3.0, 0.5));
+        assert_eq!(costs.gather, FieldCosts { packet_ns: 1.0, field_ns: 3.0 });
+        assert_eq!(costs.put, FieldCosts { packet_ns: 4.0, field_ns: 2.0 });
+        assert_eq!(costs.host_copy_ns_per_byte, 0.5);
         assert_eq!(costs.traffic, 4.0 * LinkCosts::PCIE_4.traffic, "four lanes share a link");
     }
 
@@ -106,7 +133,12 @@ mod tests {
         assert!(
             sound(1.0) && !sound(0.0) && !sound(-1.0) && !sound(1e-300) && !sound(f64::INFINITY)
         );
-        let gather = Some(GatherSpeeds { field: -1.0, byte: 0.0 });
-        assert!(!Profile { links: vec![], gather }.is_sound());
+        let [none, wrong] = [0.0, -1.0].map(|field| FieldSpeeds { packet: 0.0, field });
+        for (gather, put, is_sound) in
+            [(none, none, true), (wrong, none, false), (none, wrong, false)]
+        {
+            let gather = Some(GatherSpeeds { gather, put, byte: 0.0 });
+            assert_eq!(Profile { links: vec![], gather }.is_sound(), is_sound);
+        }
     }
 }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use warpline_device::{Description, Speeds, apart_id};
 use warpline_nf::Section;
-use warpline_sched::{GatherSpeeds, LinkSpeeds, Profile};
+use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
 
 use crate::device_keys;
 
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
-const SCHEMA: u64 = 1;
+const SCHEMA: u64 = 2;
 
 /// What helps where a profile is of no use.
 const HELP: &str = "`warpline devices --measure --profile FILE` makes one of this machine";
@@ -27,7 +27,15 @@ pub(crate) fn to_json(devices: &[(&Description, Speeds)], gather: Option<GatherS
         })
     };
     let devices: Vec<Value> = devices.iter().map(device).collect();
-    let gather = gather.map(|of| json!({ "gather_field_s": of.field, "gather_byte_s": of.byte }));
+    let gather = gather.map(|of| {
+        json!({
+            "gather_packet_s": of.gather.packet,
+            "gather_field_s": of.gather.field,
+            "put_packet_s": of.put.packet,
+            "put_field_s": of.put.field,
+            "byte_s": of.byte,
+        })
+    });
     let all = json!({ "schema": SCHEMA, "cpu": cpu(), "host": gather, "devices": devices });
     format!("{all:#}\n")
 }
@@ -91,8 +99,15 @@ fn of_json(json: &Value) -> Result<Profile, String> {
     let gather = match &json["host"] {
         Value::Null => None,
         host => Some(GatherSpeeds {
-            field: number(host, "gather_field_s")?,
-            byte: number(host, "gather_byte_s")?,
+            gather: FieldSpeeds {
+                packet: number(host, "gather_packet_s")?,
+                field: number(host, "gather_field_s")?,
+            },
+            put: FieldSpeeds {
+                packet: number(host, "put_packet_s")?,
+                field: number(host, "put_field_s")?,
+            },
+            byte: number(host, "byte_s")?,
         }),
     };
     let profile = Profile { links, gather };
@@ -128,7 +143,7 @@ mod tests {
                 "to_host_bytes_per_s": 2e10, "each_copy_s": 1e-7}}"#
         );
         let device: Value = serde_json::from_str(&device).expect("JSON");
-        json!({ "schema": 1, "cpu": cpu(), "host": null, "devices": [device] })
+        json!({ "schema": SCHEMA, "cpu": cpu(), "host": null, "devices": [device] })
     }
 
     #[test]
@@ -146,14 +161,14 @@ mod tests {
         for (json, why) in [
             (json!({}), "no `schema`"),
             (
-                json!({ "schema": 1, "cpu": "none such" }),
+                json!({ "schema": SCHEMA, "cpu": "none such" }),
                 "another machine: the processor is \"none such\"",
             ),
-            (json!({ "schema": 1, "cpu": cpu() }), "`devices` is no list"),
-            (json!({ "schema": 1, "cpu": cpu(), "devices": [{}] }), "no `id`"),
+            (json!({ "schema": SCHEMA, "cpu": cpu() }), "`devices` is no list"),
+            (json!({ "schema": SCHEMA, "cpu": cpu(), "devices": [{}] }), "no `id`"),
             (
-                json!({ "schema": 1, "cpu": cpu(), "devices": [], "host": {} }),
-                "`gather_field_s` is no number",
+                json!({ "schema": SCHEMA, "cpu": cpu(), "devices": [], "host": {} }),
+                "`gather_packet_s` is no number",
             ),
             (profile("0", &name), "a rate is not 1 to 10^15"),
             (profile("1e-300", &name), "a rate is not 1 to 10^15"),

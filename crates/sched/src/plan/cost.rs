@@ -86,6 +86,24 @@ impl Crossing {
     }
 }
 
+/// Times that the host takes for single fields of a packet. None is negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FieldCosts {
+    /// To find out where a packet has them; 0 fields take no time.
+    pub packet_ns: f64,
+    /// For each of them.
+    pub field_ns: f64,
+}
+
+impl FieldCosts {
+    /// Fields cost nothing.
+    pub const NONE: Self = Self { packet_ns: 0.0, field_ns: 0.0 };
+
+    fn of(&self, fields: usize) -> f64 {
+        if fields == 0 { 0.0 } else { self.packet_ns + self.field_ns * fields as f64 }
+    }
+}
+
 /// What a link to a device costs. All are ns; none is negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkCosts {
@@ -97,8 +115,10 @@ pub struct LinkCosts {
     pub host_copy_ns_per_byte: f64,
     /// For a byte of a frame's field that the device gathers or puts in its place (1 / S_G).
     pub device_copy_ns_per_byte: f64,
-    /// For a frame's field that the host gathers or puts in its place, whatever its width.
-    pub host_field_ns: f64,
+    /// Of frames' fields that the host gathers, whatever their widths.
+    pub gather: FieldCosts,
+    /// Of those that it puts in their places.
+    pub put: FieldCosts,
     /// For a transfer, shared by the packets of a launch.
     pub transfer_ns: f64,
     /// For a whole frame that comes back, besides (α: its room must wait for all packets around it).
@@ -108,15 +128,16 @@ pub struct LinkCosts {
 }
 
 impl LinkCosts {
-    /// A PCIe 4.0 link with sixteen lanes, and a core that gathers fields of packets in its cache as a server's does; launches of a
-    /// thousand packets. One lane, whose launches meet each other on the link: with three functions a copy takes 1.8 times as long
-    /// (`AdaptChain`, figure 3). A plan goes by these until a machine was measured.
+    /// A PCIe 4.0 link with sixteen lanes, and launches of a thousand packets. One lane, whose launches meet each other on the link: with three functions a copy takes 1.8 times as long
+    /// (`AdaptChain`, figure 3). Times of fields are those of `field_gather` on an AMD EPYC, for batches of 256 packets, which is the default
+    /// (`bench/record/field-gather-2026-11-25.md`). A plan goes by these until a machine was measured.
     pub const PCIE_4: Self = Self {
         to_device_ns_per_byte: 0.04,
         to_host_ns_per_byte: 0.04,
         host_copy_ns_per_byte: 0.05,
         device_copy_ns_per_byte: 0.002,
-        host_field_ns: 0.5,
+        gather: FieldCosts { packet_ns: 1.6, field_ns: 0.57 },
+        put: FieldCosts { packet_ns: 6.1, field_ns: 2.5 },
         transfer_ns: 0.01,
         whole_back_ns: 1.0,
         traffic: 1.8,
@@ -129,7 +150,9 @@ impl LinkCosts {
 
     /// ns a packet for what crosses to the device.
     pub(super) fn there_ns(&self, widths: &Widths, crossing: &Crossing) -> f64 {
-        self.transfer(crossing) + self.link_ns(crossing.bytes, 0.0) + self.copies(widths, crossing)
+        self.transfer(crossing)
+            + self.link_ns(crossing.bytes, 0.0)
+            + self.copies(widths, crossing, &self.gather)
     }
 
     /// ns a packet for what crosses to the host.
@@ -138,7 +161,7 @@ impl LinkCosts {
         whole
             + self.transfer(crossing)
             + self.link_ns(0.0, crossing.bytes)
-            + self.copies(widths, crossing)
+            + self.copies(widths, crossing, &self.put)
     }
 
     /// The columns of a launch's table and those of gathered fields lie side by side and are one copy; whole frames are another.
@@ -151,7 +174,7 @@ impl LinkCosts {
     }
 
     /// What it costs to gather fields and to put them in their places. Columns of the table lie ready.
-    fn copies(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+    fn copies(&self, widths: &Widths, crossing: &Crossing, host: &FieldCosts) -> f64 {
         let frame = crossing.fields & FieldSet::FRAME;
         // Only a mirror has places to put fields in.
         let on_device = match crossing.way {
@@ -160,6 +183,6 @@ impl LinkCosts {
             Way::Direct => 0.0,
         };
         let each = self.host_copy_ns_per_byte + on_device;
-        widths.of_set(frame) * each + frame.iter().count() as f64 * self.host_field_ns
+        widths.of_set(frame) * each + host.of(frame.iter().count())
     }
 }

@@ -54,18 +54,19 @@ mod tests {
     use warpline_packet::{Field, FieldSet};
 
     use super::*;
-    use crate::{LinkCosts, PlannedFunction, RowBytes, Touch, Widths};
+    use crate::{FieldCosts, LinkCosts, PlannedFunction, RowBytes, Touch, Widths};
 
     /// A function on a device that reads as many fields as it takes to make a whole frame cheaper.
-    fn problem(host_field_ns: f64) -> Problem {
+    fn problem(field_ns: f64) -> Problem {
         let fields = FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::Ttl]);
         let run = Touch { needs: fields, writes: FieldSet::EMPTY };
+        let gather = FieldCosts { packet_ns: 0.0, field_ns };
         Problem {
             functions: vec![PlannedFunction {
                 row: RowBytes { there: 8.0, back: 1.0 },
                 ..PlannedFunction::run_only("one", Some(0), run)
             }],
-            links: vec![LinkCosts { host_field_ns, ..LinkCosts::PCIE_4 }],
+            links: vec![LinkCosts { gather, ..LinkCosts::PCIE_4 }],
             widths: Widths::of_udp(64, 64),
             end_reads: Problem::sink_reads(),
             gathered: fields,

@@ -16,7 +16,7 @@ fn named_twice() -> Demo {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cpu = cpu.map(|(_, name)| name.trim());
-    let profile = serde_json::json!({ "schema": 1, "cpu": cpu, "devices": [] });
+    let profile = serde_json::json!({ "schema": 2, "cpu": cpu, "devices": [] });
     demo.write("profile.json", profile.to_string());
     let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
     demo.write("profiled.toml", chain + "\n[plan]\nprofile = \"profile.json\"\n");

@@ -3,7 +3,7 @@
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, Touch};
-use super::super::{LinkCosts, Widths};
+use super::super::{FieldCosts, LinkCosts, Widths};
 
 /// Addresses, ports and protocol.
 pub(super) const TUPLE: FieldSet = FieldSet::of(&[
@@ -18,7 +18,8 @@ pub(super) const ENDPOINTS: FieldSet =
     FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
 
 /// A link as the paper's costs describe it: bytes, and nothing for each field.
-pub(super) const PAPER: LinkCosts = LinkCosts { host_field_ns: 0.0, ..LinkCosts::PCIE_4 };
+pub(super) const PAPER: LinkCosts =
+    LinkCosts { gather: FieldCosts::NONE, put: FieldCosts::NONE, ..LinkCosts::PCIE_4 };
 
 /// One of the paper's functions, by its name there.
 fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
-use super::super::{LinkCosts, Mode, Widths};
+use super::super::{FieldCosts, LinkCosts, Mode, Widths};
 use super::brute::least;
 use super::versions::follow;
 
@@ -94,16 +94,22 @@ fn gathered() -> impl Strategy<Value = FieldSet> {
 /// From free to dear, each by itself.
 fn link() -> impl Strategy<Value = LinkCosts> {
     let some = || prop_oneof![1 => Just(0.0), 4 => 0.0..2.0f64];
-    (some(), some(), some(), some(), some(), some(), (0.0..50.0f64, 1.0..8.0f64)).prop_map(
-        |(to_device, to_host, on_host, on_device, field, transfer, (whole, traffic))| LinkCosts {
-            to_device_ns_per_byte: to_device,
-            to_host_ns_per_byte: to_host,
-            host_copy_ns_per_byte: on_host,
-            device_copy_ns_per_byte: on_device,
-            host_field_ns: field,
-            transfer_ns: transfer * 10.0,
-            whole_back_ns: whole,
-            traffic,
+    let field =
+        || (some(), some()).prop_map(|(packet_ns, field_ns)| FieldCosts { packet_ns, field_ns });
+    let fields = (field(), field());
+    (some(), some(), some(), some(), fields, some(), (0.0..50.0f64, 1.0..8.0f64)).prop_map(
+        |(to_device, to_host, on_host, on_device, (gather, put), transfer, (whole, traffic))| {
+            LinkCosts {
+                to_device_ns_per_byte: to_device,
+                to_host_ns_per_byte: to_host,
+                host_copy_ns_per_byte: on_host,
+                device_copy_ns_per_byte: on_device,
+                gather,
+                put,
+                transfer_ns: transfer * 10.0,
+                whole_back_ns: whole,
+                traffic,
+            }
         },
     )
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use warpline_engine::{Chain, Planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
-use warpline_sched::{Crossing, LinkCosts, Mode, Plan, Step};
+use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, Step};
 
 use super::link::Traffic;
 use super::{device_of, made, problem_of};
@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::chain_file::Loaded;
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// The plans of all modes for every chain.
 pub(super) fn all(chains: &[Loaded], traffic: Traffic) -> Result<String, Failure> {
@@ -83,7 +83,8 @@ fn links(chain: &Chain, own: &Planned) -> Map<String, Value> {
             "transfer_ns": costs.transfer_ns,
             "is_measured": chain.profile().link(id).is_some(),
             "host_copy_ns_per_byte": costs.host_copy_ns_per_byte,
-            "host_field_ns": costs.host_field_ns,
+            "gather": fields_cost(&costs.gather),
+            "put": fields_cost(&costs.put),
             "is_host_measured": chain.profile().gather.is_some(),
             "device_copy_ns_per_byte": costs.device_copy_ns_per_byte,
             "whole_back_ns": costs.whole_back_ns,
@@ -91,6 +92,11 @@ fn links(chain: &Chain, own: &Planned) -> Map<String, Value> {
         (id.clone(), costs)
     };
     own.devices.iter().zip(&own.problem.links).map(of).collect()
+}
+
+/// Of single fields on the host, one way.
+fn fields_cost(costs: &FieldCosts) -> Value {
+    json!({ "packet_ns": costs.packet_ns, "field_ns": costs.field_ns })
 }
 
 fn names(fields: FieldSet) -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! How much of a link a plan takes, at some rate of traffic, and what links were taken to cost.
 
 use warpline_engine::{Chain, Planned};
-use warpline_sched::{LinkCosts, Plan, Step};
+use warpline_sched::{FieldCosts, LinkCosts, Plan, Step};
 
 /// Traffic of equal frames.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +59,18 @@ fn origin(is_measured: bool) -> &'static str {
 
 /// What copies on the host are taken to cost.
 fn host(chain: &Chain, own: &Planned) -> String {
-    let Some(LinkCosts { host_field_ns, host_copy_ns_per_byte, .. }) = own.problem.links.first()
+    let Some(LinkCosts { gather, put, host_copy_ns_per_byte, .. }) = own.problem.links.first()
     else {
         return String::new();
     };
     let from = origin(chain.profile().gather.is_some());
+    let of = |costs: &FieldCosts| {
+        format!("{:.2} ns and {:.2} for each", costs.packet_ns, costs.field_ns)
+    };
     format!(
-        "  host: {host_field_ns:.2} ns to gather a field and {host_copy_ns_per_byte:.2} for each byte ({from})\n  \
-         a device's own copies and the price of frames that come back whole are defaults\n"
+        "  host: to gather fields {} of a packet's, to put them back {}, and {host_copy_ns_per_byte:.2} for each byte ({from})\n  \
+         a device's own copies and the price of frames that come back whole are defaults\n",
+        of(gather),
+        of(put)
     )
 }
