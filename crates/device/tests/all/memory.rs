@@ -149,7 +149,7 @@ pub(crate) fn region_in_place(device: &dyn Device) {
     assert!(ours.iter().all(|&byte| byte == 0x22));
 }
 
-/// The same of a region that kernels reach, whatever made its memory; and of what nobody told the device of.
+/// The same of a region that kernels reach, whatever made its memory, and of one that the device does not know.
 pub(crate) fn region_mapped(device: &dyn Device) {
     let made = [in_place_piece(device, 4096), device.host_memory(4096).expect("memory")];
     for piece in made {

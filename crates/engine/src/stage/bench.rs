@@ -7,7 +7,7 @@ use warpline_packet::{Batch, KeptRows, SHARDS, Shard};
 
 use super::Rooms;
 
-/// What a function's turn needs besides the batch; used again for the next.
+/// Memory that a function's turn needs besides the batch; used again for the next.
 pub(crate) struct Bench {
     /// Packets made, put in their order when the turn is over.
     pub(super) made: Batch,
@@ -16,12 +16,12 @@ pub(crate) struct Bench {
     ends: [u16; SHARDS],
     /// The same packets for a function that makes packets of them.
     causes: Vec<Cause>,
-    /// What they were, where that is kept.
+    /// Their verdicts and frames, where these are kept.
     pub(super) kept: KeptRows,
 }
 
 impl Bench {
-    /// For what is made in `made`; `keeps` says whether dropped packets are shown as they were.
+    /// For packets made in `made`; with `keeps` dropped packets are shown as they were.
     pub(crate) fn new(made: Batch, keeps: bool) -> Self {
         let slots = made.slots();
         let kept = if keeps { slots } else { 0 };

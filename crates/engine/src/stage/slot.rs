@@ -109,8 +109,8 @@ impl Slot {
         flight.batch.take_settled();
     }
 
-    /// The rest of a turn of which a device did what it `left` in the table's copy and found; what it didn't do, and all where there is no
-    /// such, the CPU does.
+    /// The rest of a turn. A device did what it `left` in the table's copy and found; the CPU does the rest, and all if there is no such
+    /// copy.
     pub(super) fn finish(
         &mut self,
         flight: &mut Flight,
@@ -130,7 +130,7 @@ impl Slot {
             flight.batch.release();
         }
         self.end(flight, rooms);
-        // What is made here goes on by the CPU alone, up to the end of the stage.
+        // The CPU alone takes packets that are made here to the end of the stage.
         flight.bench.made.leave_from(self.position + 1);
         self.account(flight, rooms, order);
     }
@@ -204,7 +204,7 @@ impl Slot {
             rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
         }
         flight.batch.leave_phase();
-        // The end comes behind the last packets: those that functions before this one still made.
+        // The end comes after the last packets: those that functions before this one still made.
         if flight.batch.kind() == Kind::Finish {
             self.tell_time(flight, rooms);
         }
