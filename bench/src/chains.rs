@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Control, Instance, OnDevice, Ports, Settings, run};
+use warpline_engine::{Chain, Control, Deployment, Instance, OnDevice, Ports, Settings, Site, run};
 use warpline_functions::definition;
 use warpline_io::{NullSink, Sink, Source};
 use warpline_nf::{Function, Resources};
@@ -25,11 +25,11 @@ impl Function for Pass {
 }
 
 /// A chain of at most one function, `name`, with its table and its files in `folder`; "empty" has none.
-pub fn chain(name: &str, table: &str, folder: &Path) -> Chain {
+pub fn deploy(name: &str, table: &str, folder: &Path) -> Deployment {
     if name == "empty" {
-        return Chain::new("empty", Vec::new(), 0).expect("an empty chain");
+        return Chain::new("empty", Vec::new(), 0).expect("an empty chain").into();
     }
-    chain_of(name, &[Member { name, function: name, table, on: None }], folder)
+    deploy_members(name, &[Member { name, function: name, table, on: None }], folder)
 }
 
 /// A function of a chain.
@@ -45,7 +45,7 @@ pub struct Member<'a> {
 }
 
 /// A chain of `members`, whose files are in `folder`.
-pub fn chain_of(name: &str, members: &[Member<'_>], folder: &Path) -> Chain {
+pub fn deploy_members(name: &str, members: &[Member<'_>], folder: &Path) -> Deployment {
     let mut resources = Resources::default();
     let instance = |member: &Member<'_>| {
         let definition = definition(member.function).expect("a function of that name");
@@ -55,25 +55,24 @@ pub fn chain_of(name: &str, members: &[Member<'_>], folder: &Path) -> Chain {
             name: member.name.into(),
             definition,
             function: Arc::from(function),
-            own_stage: false,
-            launch_batches: 1,
-            on_device: member.on.clone(),
             fingerprint: 0,
         }
     };
     let instances = members.iter().map(instance).collect();
-    Chain::new(name, instances, resources.scratch_words()).expect("a chain of few")
+    let chain = Chain::new(name, instances, resources.scratch_words()).expect("a chain of few");
+    let sites = members.iter().map(|one| Site { on_device: one.on.clone(), ..Site::default() });
+    Deployment::new(Arc::new(chain), sites.collect())
 }
 
-/// Seconds in which `chain` takes `count` packets of `frames` on each of `lanes` lanes, each with packets in
-/// memory and a sink of its own; panics when the packets don't balance.
-pub fn seconds_in_memory(chain: &Chain, frames: &[Arc<Frames>], count: u64) -> f64 {
+/// Seconds in which `deployment` takes `count` packets of `frames` on each lane. Each lane has
+/// packets in memory and a sink of its own. Panics when the packets don't balance.
+pub fn seconds_in_memory(deployment: &Deployment, frames: &[Arc<Frames>], count: u64) -> f64 {
     let settings = Settings { lanes: frames.len(), ..Settings::default() };
     let port = |frames: &Arc<Frames>| -> (Box<dyn Source>, Box<dyn Sink>) {
         (Box::new(MemorySource::new(Arc::clone(frames), count)), Box::new(NullSink))
     };
     let ports = Ports::PerLane(frames.iter().map(port).collect());
-    let report = run(chain, &settings, ports, &Control::default()).expect("a run");
+    let report = run(deployment, &settings, ports, &Control::default()).expect("a run");
     assert!(report.part.packets.balanced());
     assert_eq!(report.part.packets.read, count * frames.len() as u64);
     let (first, last) = report.part.span_ns.expect("packets");

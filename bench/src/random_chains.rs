@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, OnDevice, PlanOptions, planned};
+use warpline_engine::{Deployment, OnDevice, PlanOptions, planned};
 use warpline_packet::FieldSet;
 use warpline_packet::hash::mix32;
 use warpline_sched::{FieldCosts, LinkCosts, Mode, Problem, RowBytes, Way, Widths};
 
 use crate::chain_copies::chains::{TABLES, write_files};
-use crate::chains::{Member, chain_of};
+use crate::chains::{Member, deploy_members};
 use crate::devices::cases::Cases;
 use crate::devices::{Bench, launches, today};
 use crate::median;
@@ -61,7 +61,7 @@ fn draw(options: &Options) -> Vec<Vec<Own>> {
     all
 }
 
-fn build(own: &[Own], cases: &Cases, device: &Arc<dyn Device>) -> Chain {
+fn build(own: &[Own], cases: &Cases, device: &Arc<dyn Device>) -> Deployment {
     let names: Vec<String> =
         (0..own.len()).map(|at| format!("{at}-{}", TABLES[own[at].0].0)).collect();
     let on = |is_on: bool| {
@@ -75,7 +75,7 @@ fn build(own: &[Own], cases: &Cases, device: &Arc<dyn Device>) -> Chain {
         on: on(*is_on),
     };
     let members: Vec<Member<'_>> = own.iter().zip(&names).map(member).collect();
-    chain_of("random", &members, cases.folder())
+    deploy_members("random", &members, cases.folder())
 }
 
 /// A link on which nothing but bytes costs.
@@ -213,10 +213,10 @@ pub fn print(options: &Options) -> Result<(), Failure> {
     );
     let mut by_len: [Vec<Figures>; LENS.len()] = Default::default();
     for own in &chains {
-        let chain = build(own, &bench.cases, &bench.device);
+        let deployment = build(own, &bench.cases, &bench.device);
         for (len, figures) in LENS.into_iter().zip(&mut by_len) {
             let options = PlanOptions { packet_len: len, ..PlanOptions::default() };
-            let problem = planned(&chain, options).problem;
+            let problem = planned(&deployment, options).problem;
             figures.push(Figures::of(&problem, len));
         }
     }

@@ -60,7 +60,7 @@ fuzz_target!(|text: &str| {
                 assert!(cores.is_empty() || loaded.settings.lanes <= cores.len());
                 assert!(cores.iter().all(|core| *core <= warpline_engine::CORE_MAX));
                 assert!((1..=1024).contains(&loaded.settings.batch_packets));
-                let need = loaded.settings.fit(&loaded.chain).memory(&loaded.chain);
+                let need = loaded.settings.fit(&loaded.deployment).memory(&loaded.deployment);
                 // A lane that fits has an end: what is shown is as large as the arena, which has a bound of its own.
                 assert!(!need.fits() || need.lane() <= 4 * warpline_engine::LANE_LEN_MAX);
                 assert!(!need.to_string().is_empty());

@@ -7,10 +7,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use warpline_bench::chains::{chain, seconds_in_memory};
+use warpline_bench::chains::{deploy, seconds_in_memory};
 use warpline_bench::memory::Frames;
 use warpline_bench::{median, seconds};
-use warpline_engine::Chain;
+use warpline_engine::Deployment;
 use warpline_packet::{FlowHasher, Headers, LinkType, Steering};
 
 const ROUNDS: usize = 9;
@@ -20,15 +20,15 @@ const LANE_PACKETS: u64 = 32_000_000;
 
 fn main() {
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
-    let chain = chain("empty", "", std::path::Path::new("."));
+    let deployment = deploy("empty", "", std::path::Path::new("."));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let count = |at: usize| arguments.get(at).and_then(|n| n.parse().ok()).unwrap_or(PACKETS);
     match arguments.first().map(String::as_str) {
         Some("bare") => bare(&frames, count(1)),
         Some("chain") => {
-            seconds_in_memory(&chain, std::slice::from_ref(&frames), count(1));
+            seconds_in_memory(&deployment, std::slice::from_ref(&frames), count(1));
         }
-        _ => compare(&frames, &chain),
+        _ => compare(&frames, &deployment),
     }
 }
 
@@ -46,14 +46,14 @@ fn bare(frames: &Frames, count: u64) {
     black_box(sum);
 }
 
-fn compare(frames: &Arc<Frames>, chain: &Chain) {
+fn compare(frames: &Arc<Frames>, deployment: &Deployment) {
     for size in [64, 1500] {
         let frames =
             Arc::new(Frames::generate(&format!("packets=16384,size={size},flows=1000,seed=7")));
         let mut figures = Vec::new();
         for _ in 0..ROUNDS {
             let bare = seconds(|| bare(&frames, PACKETS));
-            let chain = seconds_in_memory(chain, std::slice::from_ref(&frames), PACKETS);
+            let chain = seconds_in_memory(deployment, std::slice::from_ref(&frames), PACKETS);
             figures.push((bare, chain));
         }
         let of = |pick: fn(&(f64, f64)) -> f64| median(figures.iter().map(pick).collect());
@@ -71,8 +71,8 @@ fn compare(frames: &Arc<Frames>, chain: &Chain) {
     let rounds: Vec<[f64; 4]> = (0..ROUNDS)
         .map(|_| {
             [
-                seconds_in_memory(chain, &one, LANE_PACKETS),
-                seconds_in_memory(chain, &halves, LANE_PACKETS),
+                seconds_in_memory(deployment, &one, LANE_PACKETS),
+                seconds_in_memory(deployment, &halves, LANE_PACKETS),
                 seconds(|| bare(frames, LANE_PACKETS)),
                 seconds(|| bare_on_two(&halves)),
             ]

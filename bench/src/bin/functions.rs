@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use warpline_bench::chains::{chain, seconds_in_memory};
+use warpline_bench::chains::{deploy, seconds_in_memory};
 use warpline_bench::median;
 use warpline_bench::memory::Frames;
 
@@ -42,11 +42,11 @@ fn main() {
         let mean = bytes as f64 / frames.len() as f64;
         let mut empty = 0.0;
         for (name, table) in tables {
-            let chain = chain(name, table, &folder);
+            let deployment = deploy(name, table, &folder);
             let one = std::slice::from_ref(&frames);
-            seconds_in_memory(&chain, one, PACKETS / 4);
+            seconds_in_memory(&deployment, one, PACKETS / 4);
             let seconds =
-                median((0..ROUNDS).map(|_| seconds_in_memory(&chain, one, PACKETS)).collect());
+                median((0..ROUNDS).map(|_| seconds_in_memory(&deployment, one, PACKETS)).collect());
             let nanos = seconds * 1e9 / PACKETS as f64;
             empty = if name == "empty" { nanos } else { empty };
             println!(

@@ -23,10 +23,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use warpline_bench::chains::chain;
+use warpline_bench::chains::deploy;
 use warpline_bench::memory::{Frames, MemorySource};
 use warpline_engine::sys::{allowed, leave, stand_back};
-use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
+use warpline_engine::{Chain, Control, Deployment, Ports, Settings, Successor, run};
 use warpline_io::{Burst, Given, Next, NullSink, Source, SourceError};
 use warpline_router::full_table::{routes, to_text};
 
@@ -74,7 +74,7 @@ enum Beside {
 }
 
 fn measure(settings: &Settings, function: &str, table: &str, folder: &Path, what: &str) {
-    let old = chain(function, table, folder);
+    let old = deploy(function, table, folder);
     let frames = Arc::new(Frames::generate("packets=16384,size=64,flows=1000,seed=7"));
     let mut building = Duration::ZERO;
     let started = Instant::now();
@@ -83,9 +83,11 @@ fn measure(settings: &Settings, function: &str, table: &str, folder: &Path, what
         for number in 0..RELOADS {
             let started = Instant::now();
             gaps.enter(Beside::Building);
-            let mut new = chain(function, table, folder);
-            new.instances[0].fingerprint = 1 + number as u64;
-            let successor = Successor::new(&old, new).unwrap_or_else(|why| panic!("{why:?}"));
+            let new = deploy(function, table, folder);
+            let mut chain = Chain::clone(new.chain());
+            chain.instances[0].fingerprint = 1 + number as u64;
+            let successor =
+                Successor::new(&old, chain.into()).unwrap_or_else(|why| panic!("{why:?}"));
             building += started.elapsed();
             gaps.enter(Beside::Replacing);
             assert!(control.reload(&successor), "the one before is over");
@@ -183,7 +185,7 @@ impl Gaps {
 /// Runs `chain` while `meanwhile` does on a thread of this name; gives the times between two calls of the source.
 fn gaps(
     settings: &Settings,
-    chain: &Chain,
+    deployment: &Deployment,
     frames: &Arc<Frames>,
     name: &str,
     meanwhile: impl FnOnce(&Control, &Gaps) + Send,
@@ -202,7 +204,7 @@ fn gaps(
     thread::scope(|scope| {
         scope.spawn(|| {
             let ports = Ports::PerLane(vec![(Box::new(source), Box::new(NullSink))]);
-            run(chain, settings, ports, &control).unwrap_or_else(|why| panic!("{why}"));
+            run(deployment, settings, ports, &control).unwrap_or_else(|why| panic!("{why}"));
         });
         // Not what starting costs.
         thread::sleep(Duration::from_millis(500));

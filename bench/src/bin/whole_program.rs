@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use warpline_bench::chains::{chain, seconds_in_memory};
+use warpline_bench::chains::{deploy, seconds_in_memory};
 use warpline_bench::memory::Frames;
 
 const ROUNDS: usize = 7;
@@ -99,7 +99,7 @@ fn row(case: &Case, programs: &[PathBuf], folder: &Path) -> String {
     let Case { function, table, flows } = case;
     let traffic = format!("packets={PACKETS},size=64,flows={flows},seed=7");
     let frames = [Arc::new(Frames::generate(&traffic))];
-    let in_memory = chain(function, table, folder);
+    let in_memory = deploy(function, table, folder);
     let memory = (0..ROUNDS).map(|_| seconds_in_memory(&in_memory, &frames, PACKETS));
     let memory = PACKETS as f64 / memory.fold(f64::INFINITY, f64::min) / 1e6;
     let functions = if *function == "empty" { "" } else { &format!("\"{function}\"") };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use warpline_device::{Device, Failure};
-use warpline_engine::{Chain, Control, Ports, Settings, run};
+use warpline_engine::{Control, Deployment, Ports, Settings, run};
 use warpline_io::NullSink;
 use warpline_sched::Mode;
 
@@ -75,7 +75,7 @@ impl<'a> Own<'a> {
         [Mode::ShareAll, Mode::Adaptive].into_iter().all(passes).then_some(own)
     }
 
-    fn build(&self, mode: Mode) -> Chain {
+    fn build(&self, mode: Mode) -> Deployment {
         self.chain.build(&self.copies.bench.cases, &Way::new(self.device, mode), self.load.len)
     }
 

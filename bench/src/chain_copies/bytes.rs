@@ -1,7 +1,7 @@
 //! Bytes a packet that crossed, as the engine counted them, beside what the plan of the same rule has, and the least that any plan has.
 
 use warpline_engine::stats::Transfers;
-use warpline_engine::{Chain, PlanOptions, planned};
+use warpline_engine::{Deployment, PlanOptions, planned};
 use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, Problem};
 
 use super::{ByLen, MODES, Points, table};
@@ -35,13 +35,13 @@ pub struct Bytes {
 
 impl Bytes {
     /// Of a run of `chain`, whose functions counted `transfers` and `packets`, with frames of `len` bytes.
-    pub fn of(chain: &Chain, transfers: &[Transfers], packets: u64, len: u32) -> Self {
+    pub fn of(deployment: &Deployment, transfers: &[Transfers], packets: u64, len: u32) -> Self {
         let each = |bytes: u64| bytes as f64 / packets.max(1) as f64;
         let sum = |of: fn(&Transfers) -> u64| each(transfers.iter().map(of).sum());
         let frames = [sum(|own| own.frames_to_device_bytes), sum(|own| own.frames_to_host_bytes)];
         let all = [sum(|own| own.to_device_bytes), sum(|own| own.to_host_bytes)];
-        let options = PlanOptions { packet_len: len, ..chain.plan() };
-        let problem = planned(chain, options).problem;
+        let options = PlanOptions { packet_len: len, ..deployment.plan() };
+        let problem = planned(deployment, options).problem;
         let mut by_bytes = problem.clone();
         by_bytes.links.fill(BYTES_ALONE);
         let told =
@@ -50,7 +50,7 @@ impl Bytes {
             frames,
             tables: [0, 1].map(|way| all[way] - frames[way]),
             by_function: transfers.iter().map(|own| each(own.to_device_bytes)).collect(),
-            plan: told(&problem, chain.plan().mode),
+            plan: told(&problem, deployment.plan().mode),
             least: told(&by_bytes, Mode::Adaptive),
         }
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use warpline_device::{Device, Failure};
 use warpline_engine::stats::FunctionStats;
-use warpline_engine::{Chain, LaunchOptions, OnDevice, PlanOptions};
+use warpline_engine::{Deployment, LaunchOptions, OnDevice, PlanOptions};
 use warpline_functions::definition;
 use warpline_nf::Outputs;
 use warpline_packet::BATCH_DEFAULT;
 use warpline_sched::Mode;
 use warpline_verify::{Harness, Input, build};
 
-use crate::chains::{Member, chain_of};
+use crate::chains::{Member, deploy_members};
 use crate::devices::cases::{Cases, NETWORKS, PACKETS, frame, hex};
 use crate::devices::launches;
 use crate::memory::Frames;
@@ -153,7 +153,7 @@ impl PaperChain {
     }
 
     /// For frames of `packet_len` bytes. The files that its functions read are in the folder of `cases`.
-    pub fn build(&self, cases: &Cases, way: &Way<'_>, packet_len: u32) -> Chain {
+    pub fn build(&self, cases: &Cases, way: &Way<'_>, packet_len: u32) -> Deployment {
         let on = || OnDevice {
             device: Arc::clone(way.device),
             launches: way.launches,
@@ -166,9 +166,9 @@ impl PaperChain {
             on: own.is_on_device.then(on),
         };
         let members: Vec<Member<'_>> = self.functions.iter().map(member).collect();
-        let mut chain = chain_of(self.name, &members, cases.folder());
-        chain.set_plan(PlanOptions { mode: way.mode, packet_len, ..PlanOptions::default() });
-        chain
+        let mut deployment = deploy_members(self.name, &members, cases.folder());
+        deployment.set_plan(PlanOptions { mode: way.mode, packet_len, ..PlanOptions::default() });
+        deployment
     }
 
     /// Whether each function did to every packet what it is there for.

@@ -63,12 +63,12 @@ fn point(copies: &Copies, chain: &PaperChain, load: &Load, mode: Mode) -> Result
 /// With as many packets as it takes.
 pub(super) fn full(
     copies: &Copies,
-    chain: &warpline_engine::Chain,
+    deployment: &warpline_engine::Deployment,
     load: &Load,
     settings: &Settings,
 ) -> Result<Driven, Failure> {
     let source = MemorySource::new(Arc::clone(&load.frames), u64::MAX);
-    copies.bench.drive_source(chain, settings, Box::new(source))
+    copies.bench.drive_source(deployment, settings, Box::new(source))
 }
 
 fn middle(points: &[Point]) -> Point {

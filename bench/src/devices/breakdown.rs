@@ -30,8 +30,8 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
             let mut resident = Resident::new(bench, case, len, BYTES)?;
             let [copy_in, kernels, copy_out] = parts(bench, &mut resident)?;
             let each = |seconds| nanos_each(seconds, resident.count);
-            let chain = bench.cases.chain(case, 1, false, Some(bench.on(launches())));
-            let driven = bench.drive(&[chain], &case.load(len), bench.lanes)?;
+            let deployment = bench.cases.deploy(case, 1, false, Some(bench.on(launches())));
+            let driven = bench.drive(&[deployment], &case.load(len), bench.lanes)?;
             let function = &driven.reports[0].part.functions[0];
             let on_cpu = |nanos: u64| nanos_each(nanos as f64 / 1e9, function.packets_in);
             println!(

@@ -64,6 +64,6 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
 
 fn run(bench: &Bench, bytes: usize, config: &str, seconds: f64) -> Result<Driven, Failure> {
     let options = LaunchOptions { bytes, delay: DELAY, ..launches() };
-    let chain = bench.cases.chain(cases::DIGEST, 1, false, Some(bench.on(options)));
-    bench.drive_generated(&chain, config, seconds)
+    let deployment = bench.cases.deploy(cases::DIGEST, 1, false, Some(bench.on(options)));
+    bench.drive_generated(&deployment, config, seconds)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpline_engine::{Chain, Instance, OnDevice};
+use warpline_engine::{Chain, Deployment, Instance, OnDevice, Site};
 use warpline_functions::definition;
 use warpline_nf::{Definition, Function};
 use warpline_packet::hash::mix32;
@@ -147,7 +147,13 @@ impl Cases {
     }
 
     /// A chain of it, `count` times, on a device or on the CPU.
-    pub fn chain(&self, case: Case, count: usize, own_stage: bool, on: Option<OnDevice>) -> Chain {
+    pub fn deploy(
+        &self,
+        case: Case,
+        count: usize,
+        own_stage: bool,
+        on_device: Option<OnDevice>,
+    ) -> Deployment {
         let mut words = 0;
         let instance = |number| {
             let (function, own_words) = self.build(case);
@@ -157,14 +163,13 @@ impl Cases {
                 name: format!("{}-{number}", case.name),
                 definition: case.definition(),
                 function: Arc::from(function),
-                own_stage,
-                launch_batches: 1,
-                on_device: on.clone(),
                 fingerprint: 0,
             }
         };
         let instances = (0..count).map(instance).collect();
-        Chain::new(case.name, instances, words).expect("a chain of few")
+        let chain = Chain::new(case.name, instances, words).expect("a chain of few");
+        let site = Site { on_device, own_stage, ..Site::default() };
+        Deployment::new(Arc::new(chain), vec![site; count])
     }
 }
 

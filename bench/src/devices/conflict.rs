@@ -17,9 +17,9 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let case = cases::ROUTER;
     let frames = case.load(LONGEST);
     for (count, own_stage) in [(1, true), (2, true), (3, true), (2, false), (3, false)] {
-        let chain = bench.cases.chain(case, count, own_stage, Some(bench.on(launches())));
-        let stages = chain.stages.len();
-        let driven = bench.drive(&[chain], &frames, bench.lanes)?;
+        let deployment = bench.cases.deploy(case, count, own_stage, Some(bench.on(launches())));
+        let stages = deployment.stages().len();
+        let driven = bench.drive(&[deployment], &frames, bench.lanes)?;
         let part = &driven.reports[0].part;
         let each = |bytes: u64| bytes as f64 / part.packets.read.max(1) as f64;
         println!(

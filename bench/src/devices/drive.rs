@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use warpline_device::{Failure, power};
-use warpline_engine::{Chain, Control, Ports, Report, Settings, StartError, run};
+use warpline_engine::{Control, Deployment, Ports, Report, Settings, StartError, run};
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::{NullSink, Sink, Source};
 
@@ -65,26 +65,32 @@ impl Driven {
 }
 
 impl Bench {
-    /// Runs `chains` at once, each with `frames` from memory on each of `lanes` lanes.
+    /// Runs `deployments` at once, each with `frames` from memory on each of `lanes` lanes.
     ///
     /// # Errors
     /// A chain can't start, or its device failed.
     pub fn drive(
         &self,
-        chains: &[Chain],
+        deployments: &[Deployment],
         frames: &[Vec<u8>],
         lanes: usize,
     ) -> Result<Driven, Failure> {
         let settings = Settings { lanes, ..Settings::default() };
-        let ports = |chain: &Chain| {
-            let all = Frames::of(frames).split(settings.fit(chain).lanes, &chain.steering);
+        let ports = |deployment: &Deployment| {
+            let all = Frames::of(frames)
+                .split(settings.fit(deployment).lanes, &deployment.chain().steering);
             let port = |frames: Frames| -> (Box<dyn Source>, Box<dyn Sink>) {
                 let source = MemorySource::new(Arc::new(frames), u64::MAX);
                 (Box::new(source), Box::new(NullSink))
             };
             Ports::PerLane(all.into_iter().map(port).collect())
         };
-        self.drive_ports(chains, &settings, chains.iter().map(ports).collect(), self.seconds)
+        self.drive_ports(
+            deployments,
+            &settings,
+            deployments.iter().map(ports).collect(),
+            self.seconds,
+        )
     }
 
     /// Runs `chain` with `settings` on one lane with what `source` gives.
@@ -93,12 +99,12 @@ impl Bench {
     /// As [`Bench::drive`].
     pub fn drive_source(
         &self,
-        chain: &Chain,
+        deployment: &Deployment,
         settings: &Settings,
         source: Box<dyn Source>,
     ) -> Result<Driven, Failure> {
         let ports = Ports::PerLane(vec![(source, Box::new(NullSink))]);
-        self.drive_ports(std::slice::from_ref(chain), settings, vec![ports], self.seconds)
+        self.drive_ports(std::slice::from_ref(deployment), settings, vec![ports], self.seconds)
     }
 
     /// Runs `chain` on one lane with what the generator makes of `config`, for `seconds`.
@@ -107,36 +113,41 @@ impl Bench {
     /// As [`Bench::drive`].
     pub fn drive_generated(
         &self,
-        chain: &Chain,
+        deployment: &Deployment,
         config: &str,
         seconds: f64,
     ) -> Result<Driven, Failure> {
         let config = GeneratorConfig::parse(config).expect("a configuration without a mistake");
         let ports = Ports::Shared(Box::new(Generator::new(config)), Box::new(NullSink));
-        self.drive_ports(std::slice::from_ref(chain), &Settings::default(), vec![ports], seconds)
+        self.drive_ports(
+            std::slice::from_ref(deployment),
+            &Settings::default(),
+            vec![ports],
+            seconds,
+        )
     }
 
     fn drive_ports(
         &self,
-        chains: &[Chain],
+        deployments: &[Deployment],
         settings: &Settings,
         ports: Vec<Ports>,
         seconds: f64,
     ) -> Result<Driven, Failure> {
-        let controls: Vec<Control> = chains.iter().map(|_| Control::default()).collect();
+        let controls: Vec<Control> = deployments.iter().map(|_| Control::default()).collect();
         let (over, is_over) = channel::<()>();
         thread::scope(|scope| {
             let controls = &controls;
             let meter = scope.spawn(move || self.watch(controls, is_over, seconds));
-            let start = |((chain, control), ports)| {
+            let start = |((deployment, control), ports)| {
                 let over = over.clone();
                 scope.spawn(move || {
-                    let report = run(chain, settings, ports, control);
+                    let report = run(deployment, settings, ports, control);
                     drop(over);
                     report
                 })
             };
-            let runs: Vec<_> = chains.iter().zip(controls).zip(ports).map(start).collect();
+            let runs: Vec<_> = deployments.iter().zip(controls).zip(ports).map(start).collect();
             let ended = runs.into_iter().map(|run| run.join().expect("a run"));
             let reports: Result<Vec<Report>, StartError> = ended.collect();
             drop(over);

@@ -59,8 +59,8 @@ fn measure_launch(
     let times = in_turn(bench, &mut residents)?;
     for (&graphs, [submit, whole]) in ways.iter().zip(times) {
         let options = LaunchOptions { bytes, graphs, ..launches() };
-        let chain = bench.cases.chain(case, 1, false, Some(bench.on(options)));
-        let driven = bench.drive(&[chain], &case.load(len), bench.lanes)?;
+        let deployment = bench.cases.deploy(case, 1, false, Some(bench.on(options)));
+        let driven = bench.drive(&[deployment], &case.load(len), bench.lanes)?;
         println!(
             "{},{len},{},{},{},{:.0},{:.1},{:.3},{:.4},{:.1}",
             case.name,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use warpline_device::Failure;
-use warpline_engine::{Chain, OnDevice};
+use warpline_engine::{Chain, Deployment, OnDevice};
 
 use super::idle_device::IdleDevice;
 use super::{Bench, cases, launches, nanos_each};
@@ -26,11 +26,11 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let case = cases::DIGEST;
     let frames = case.load(LEN);
     let device = Arc::new(IdleDevice::new());
-    let make: [(&str, &dyn Fn() -> Chain); 2] = [
-        ("no function", &|| Chain::new("empty", Vec::new(), 0).expect("an empty chain")),
+    let make: [(&str, &dyn Fn() -> Deployment); 2] = [
+        ("no function", &|| Chain::new("empty", Vec::new(), 0).expect("an empty chain").into()),
         ("digest on a device that costs nothing", &|| {
             let on = OnDevice { device: device.clone(), launches: launches(), is_required: true };
-            bench.cases.chain(case, 1, false, Some(on))
+            bench.cases.deploy(case, 1, false, Some(on))
         }),
     ];
     let mut times: [[Vec<f64>; 2]; 2] = Default::default();

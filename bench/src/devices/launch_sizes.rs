@@ -28,9 +28,9 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     for &bytes in BYTES.iter().chain(more) {
         for count in [1, 4] {
             let options = LaunchOptions { bytes, delay: DELAY, ..launches() };
-            let chain = |_| bench.cases.chain(case, 1, false, Some(bench.on(options)));
-            let chains: Vec<_> = (0..count).map(chain).collect();
-            let driven = bench.drive(&chains, &frames, 1)?;
+            let deploy = |_| bench.cases.deploy(case, 1, false, Some(bench.on(options)));
+            let deployments: Vec<_> = (0..count).map(deploy).collect();
+            let driven = bench.drive(&deployments, &frames, 1)?;
             println!(
                 "{},{LONGEST},{},{count},{:.3},{:.4},{:.0},{:.0}",
                 case.name,

@@ -22,8 +22,8 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
             ];
             for (name, streams, sync) in ways {
                 let options = LaunchOptions { streams, sync, ..launches() };
-                let chain = bench.cases.chain(case, 1, false, Some(bench.on(options)));
-                let driven = bench.drive(&[chain], &frames, bench.lanes)?;
+                let deployment = bench.cases.deploy(case, 1, false, Some(bench.on(options)));
+                let driven = bench.drive(&[deployment], &frames, bench.lanes)?;
                 println!(
                     "{},{len},{name},{:.3},{:.4},{:.1},{}",
                     case.name,

@@ -1,20 +1,17 @@
-//! A service chain, built: its functions in order, cut into stages, with the one key that steers it.
+//! A service chain, built: its functions in order, with the one key that steers it. A
+//! [`crate::Deployment`] adds where they run.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::{Device, Failure};
-use warpline_nf::{Definition, Function, Growth, Kernels, field_copies, packed_rows, room_copies};
-use warpline_packet::{ALIGN, Binding, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
-use warpline_sched::{Mode, Profile};
+use warpline_nf::{Definition, Function, Growth};
+use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 
-use crate::cut::{StagePlan, cut};
-use crate::device::{self, Crossings, DEVICE_LOST, DEVICE_LOST_NAME, Loaded, OnDevice};
-use crate::planned::crossings;
+use crate::device::{DEVICE_LOST, DEVICE_LOST_NAME};
 use crate::reach::Reach;
-use crate::{FramesBy, PlanOptions, StartError};
 
 /// A function of a chain under its own name.
+#[derive(Clone)]
 pub struct Instance {
     /// The name of its table in the chain file.
     pub name: String,
@@ -24,20 +21,9 @@ pub struct Instance {
     pub function: Arc<dyn Function>,
     /// What it was built of, as a hash: one built of the same is the same.
     pub fingerprint: u64,
-    /// Whether it has a stage of its own, apart from its neighbours on the same device.
-    pub own_stage: bool,
-    /// Batches that go through its stage together; 1 unless the stage is its own.
-    pub launch_batches: usize,
-    /// Where it runs, if not on the CPU; the function has kernels then.
-    pub on_device: Option<OnDevice>,
 }
 
 impl Instance {
-    /// What its device is called.
-    pub fn device_id(&self) -> &str {
-        self.on_device.as_ref().map_or("cpu", |on| on.device.description().id.as_str())
-    }
-
     /// What it dropped, by the names of the reasons; what devices lost only where they did.
     pub fn named_drops(
         &self,
@@ -49,14 +35,13 @@ impl Instance {
     }
 }
 
-/// A chain, ready to be run.
+/// A chain: what happens to packets, wherever it happens.
+#[derive(Clone)]
 pub struct Chain {
     /// Its name.
     pub name: String,
     /// Its functions, in order.
     pub instances: Vec<Instance>,
-    /// How they are cut into stages.
-    pub stages: Vec<StagePlan>,
     /// The key that sends packets to shards.
     pub steering: Steering,
     /// Two instances whose keys disagree, where the chain runs on one lane because of it.
@@ -65,25 +50,6 @@ pub struct Chain {
     pub scratch_words: usize,
     /// What packets are steered by, and flows named.
     seed: Seed,
-    /// See [`Chain::show_drops`].
-    shows_drops: bool,
-    plan: PlanOptions,
-    /// Of the machine, by which plans cost.
-    profile: Profile,
-    /// By stage, what crosses for its launches, from when it is first asked for.
-    pub(crate) crossings: OnceLock<Vec<Crossings>>,
-    /// By function, its kernels and their tables, from when they are first asked for until they are on its device.
-    kernels: Vec<Mutex<Option<Kernels>>>,
-    /// By function, what of it is on its device, once the chain runs or is to follow one that runs.
-    loaded: Vec<OnceLock<Arc<Loaded>>>,
-    /// By the first function of a stage, the kernels that copy single fields for it, where there are such.
-    copiers: Vec<OnceLock<Arc<Loaded>>>,
-    /// By the same, the kernels that carry whole frames for it, where these and not copies do.
-    carriers: Vec<OnceLock<Arc<Loaded>>>,
-    /// By the same, the kernel that writes launches' tables from packed rows, where packets are copied.
-    unpackers: Vec<OnceLock<Arc<Loaded>>>,
-    /// Set once what is on devices was loaded there.
-    was_loaded: OnceLock<()>,
 }
 
 /// Most instances of a chain.
@@ -139,26 +105,9 @@ impl Chain {
             Ok(steering) => (steering, None),
             Err(names) => (Steering::Single, Some(names)),
         };
-        let stages = cut(&instances, false);
-        let chain = Self {
-            name: name.into(),
-            kernels: instances.iter().map(|_| Mutex::default()).collect(),
-            loaded: instances.iter().map(|_| OnceLock::new()).collect(),
-            copiers: instances.iter().map(|_| OnceLock::new()).collect(),
-            carriers: instances.iter().map(|_| OnceLock::new()).collect(),
-            unpackers: instances.iter().map(|_| OnceLock::new()).collect(),
-            was_loaded: OnceLock::new(),
-            instances,
-            stages,
-            steering,
-            disagreement,
-            scratch_words,
-            seed: Seed::default(),
-            shows_drops: false,
-            plan: PlanOptions::default(),
-            profile: Profile::default(),
-            crossings: OnceLock::new(),
-        };
+        let name = name.into();
+        let seed = Seed::default();
+        let chain = Self { name, instances, steering, disagreement, scratch_words, seed };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
             (n, _) if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
@@ -179,78 +128,21 @@ impl Chain {
         self.seed
     }
 
-    /// Has every packet that a function drops be, from there on, what it was when that function got it, for a sink that is shown such
-    /// packets ([`warpline_io::Sink::wants_dropped`]): functions change frames and then drop them. That takes a copy of every frame
-    /// for every function, and functions on a device don't share launches.
-    pub fn show_drops(&mut self) {
-        self.shows_drops = true;
-        self.cut();
-    }
-
-    /// Has its fields cross to devices by this plan. Where each function is for itself, functions on a device don't share launches.
-    pub fn set_plan(&mut self, plan: PlanOptions) {
-        self.plan = plan;
-        self.cut();
-    }
-
-    /// The plan by which its fields cross.
-    pub fn plan(&self) -> PlanOptions {
-        self.plan
-    }
-
-    /// Has its plans made by what was measured on the machine.
-    pub fn set_profile(&mut self, profile: Profile) {
-        self.profile = profile;
-        self.crossings = OnceLock::new();
-    }
-
-    /// What was measured on the machine; empty where nothing was.
-    pub fn profile(&self) -> &Profile {
-        &self.profile
-    }
-
-    fn cut(&mut self) {
-        let apart = self.shows_drops || self.plan.mode == Mode::PerNf;
-        self.stages = cut(&self.instances, apart);
-        self.crossings = OnceLock::new();
-    }
-
-    /// What crosses for the launches of one of its stages.
-    pub(crate) fn crossings(&self, stage: &StagePlan) -> &Crossings {
-        let all = self.crossings.get_or_init(|| crossings(self, self.plan));
-        let at = self.stages.iter().position(|own| own == stage);
-        at.and_then(|at| all.get(at)).expect("a stage of this chain")
-    }
-
-    /// The kernels that copy single fields for a stage, where there are such and they are on its device.
-    pub(crate) fn copier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.copiers.get(stage.first)?.get()
-    }
-
-    /// The kernels that carry whole frames for a stage, where these and not copies do.
-    pub(crate) fn carrier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.carriers.get(stage.first)?.get()
-    }
-
-    /// The kernel that writes launches' tables from packed rows for a stage, where packets are copied.
-    pub(crate) fn unpacker(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.unpackers.get(stage.first)?.get()
-    }
-
-    /// Whether kernels are to carry whole frames for stages on `device`: it has a memory of its own.
-    pub(crate) fn has_carried(&self, device: &dyn Device) -> bool {
-        self.plan.frames_by == FramesBy::Kernels && !device.description().shares_host_memory
+    /// The same chain, in which each instance that `old` has of the same is that of `old`.
+    pub(crate) fn keeping(&self, old: &Self) -> Self {
+        let mut new = self.clone();
+        for (old, new) in old.instances.iter().zip(&mut new.instances) {
+            if old.fingerprint == new.fingerprint {
+                new.function = Arc::clone(&old.function);
+            }
+        }
+        new
     }
 
     /// Bytes of the room of a frame of `len` bytes.
     pub fn room_len(&self, len: usize) -> usize {
         let Growth { head, tail } = self.growth();
         (frame_start(head) + len + tail).next_multiple_of(ALIGN)
-    }
-
-    /// See [`Chain::show_drops`].
-    pub(crate) fn shows_drops(&self) -> bool {
-        self.shows_drops
     }
 
     /// Bytes by which a frame may grow on its way.
@@ -275,11 +167,6 @@ impl Chain {
         self.instances.iter().map(|i| i.function.emits().replace_len_max).filter(|&len| len > 0)
     }
 
-    /// Whether `stage` is on a device.
-    pub(crate) fn is_on_device(&self, stage: &StagePlan) -> bool {
-        self.instances.get(stage.first).is_some_and(|instance| instance.on_device.is_some())
-    }
-
     /// Lanes that it can use of the `asked`.
     pub fn lanes(&self, asked: usize) -> usize {
         if self.steering == Steering::Single { 1 } else { asked }
@@ -294,136 +181,6 @@ impl Chain {
                 .map(Shard::new)
                 .collect(),
         }
-    }
-
-    /// Compiles what is on devices, and copies tables there, where that was not done yet. What is to follow a
-    /// chain that gave a device up stays on the CPU, as that does.
-    ///
-    /// Gives what is to be told of those that stay on the CPU, as nobody said that they must not.
-    ///
-    /// # Errors
-    /// The instance, and what its device says.
-    pub(crate) fn load(&self, old: Option<&Self>) -> Result<Vec<String>, (String, Failure)> {
-        let _ = self.was_loaded.set(());
-        let mut told = Vec::new();
-        let positions = |stage: &StagePlan| stage.first..stage.first + stage.count;
-        let all = self.stages.iter().flat_map(|stage| positions(stage).map(move |at| (stage, at)));
-        for (stage, position) in all {
-            let (instance, slot) = (&self.instances[position], &self.loaded[position]);
-            let (Some(on), None) = (&instance.on_device, slot.get()) else { continue };
-            if old.is_some_and(|old| old.has_given_up(instance.device_id())) {
-                continue;
-            }
-            match self.load_one(on, stage, position) {
-                Ok(loaded) => {
-                    let _ = slot.set(Arc::new(loaded));
-                }
-                Err(why) if on.is_required => return Err((instance.name.clone(), why)),
-                Err(why) => told.push(format!("{} runs on the CPU: {why}", instance.name)),
-            }
-        }
-        Ok(told)
-    }
-
-    /// Compiles function `position` of `stage` and copies its tables; with the first what the stage needs besides.
-    fn load_one(
-        &self,
-        on: &OnDevice,
-        stage: &StagePlan,
-        position: usize,
-    ) -> Result<Loaded, Failure> {
-        let crossings = self.crossings(stage);
-        if let Some(copies) = crossings.copies(self.scratch_words)
-            && self.copiers[stage.first].get().is_none()
-        {
-            let copier = device::load(&on.device, &field_copies(), &copies)?;
-            let _ = self.copiers[stage.first].set(Arc::new(copier));
-        }
-        if self.has_carried(&*on.device) && self.carriers[stage.first].get().is_none() {
-            device::reach(&*on.device)?;
-            if crossings.has_rooms() {
-                let carrier = device::load(&on.device, &room_copies(), &Binding::MIRROR)?;
-                let _ = self.carriers[stage.first].set(Arc::new(carrier));
-            }
-        }
-        let is_copied = !on.device.description().shares_host_memory;
-        if is_copied && self.unpackers[stage.first].get().is_none() {
-            let unpacker = device::load(&on.device, &packed_rows(), &Binding::MIRROR)?;
-            let _ = self.unpackers[stage.first].set(Arc::new(unpacker));
-        }
-        let kernels = self.kept_kernels(position).take();
-        let kernels = kernels.or_else(|| self.instances[position].function.kernels());
-        let none = || Failure::Refused("it has no kernels".into());
-        let binding = crossings.binding(self.scratch_words);
-        device::load(&on.device, &kernels.ok_or_else(none)?, &binding)
-    }
-
-    /// Bytes of the tables that kernels of function `position` read, which are built for it and kept for [`Chain::load`].
-    pub(crate) fn kernel_tables_len(&self, position: usize) -> usize {
-        let mut kept = self.kept_kernels(position);
-        if kept.is_none() {
-            *kept = self.instances[position].function.kernels();
-        }
-        kept.iter().flat_map(Kernels::tables).map(|table| table.bytes.len()).sum()
-    }
-
-    fn kept_kernels(&self, position: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {
-        self.kernels[position].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What of function `position` is on its device.
-    pub(crate) fn loaded(&self, position: usize) -> Option<&Arc<Loaded>> {
-        self.loaded.get(position)?.get()
-    }
-
-    /// Whether a lane of this chain, which runs or ran, uses device `id` no more.
-    fn has_given_up(&self, id: &str) -> bool {
-        let mut all = self.instances.iter().zip(&self.loaded).filter(|(i, _)| i.device_id() == id);
-        all.any(|(instance, slot)| match slot.get() {
-            Some(loaded) => loaded.is_given_up(),
-            // The chain could not have started like this: a reload left it out.
-            None => instance.on_device.as_ref().is_some_and(|on| on.is_required),
-        })
-    }
-
-    /// Takes over from `old` what of function `position` is on its device: it is the same function.
-    pub(crate) fn keep_loaded(&mut self, old: &Self, position: usize) {
-        for (own, kept) in [
-            (&self.loaded, &old.loaded),
-            (&self.copiers, &old.copiers),
-            (&self.carriers, &old.carriers),
-            (&self.unpackers, &old.unpackers),
-        ] {
-            if let Some(loaded) = kept.get(position).and_then(OnceLock::get) {
-                let _ = own[position].set(Arc::clone(loaded));
-            }
-        }
-    }
-
-    /// The positions of functions that are loaded on device `id`.
-    pub(crate) fn loaded_on(&self, id: &str) -> Vec<usize> {
-        let is_own = |position: &usize| {
-            self.instances[*position].device_id() == id && self.loaded(*position).is_some()
-        };
-        (0..self.instances.len()).filter(is_own).collect()
-    }
-
-    /// Whether it runs or ran.
-    pub(crate) fn was_loaded(&self) -> bool {
-        self.was_loaded.get().is_some()
-    }
-
-    /// Looks whether the devices on which it insists can have whole frames carried as its plan says.
-    ///
-    /// # Errors
-    /// The first instance whose device can't, and what that says.
-    pub fn try_frames(&self) -> Result<(), StartError> {
-        let all = self.instances.iter().filter_map(|one| Some((one, one.on_device.as_ref()?)));
-        let carried =
-            |(_, on): &(&Instance, &OnDevice)| on.is_required && self.has_carried(&*on.device);
-        all.filter(carried).try_for_each(|(one, on)| {
-            device::reach(&*on.device).map_err(|why| StartError::Device(one.name.clone(), why))
-        })
     }
 
     /// How often time has to be told, in packet time: the shortest that any function asks for.

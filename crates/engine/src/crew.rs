@@ -8,14 +8,15 @@ use warpline_nf::config::plain;
 
 use crate::reports::Ended;
 use crate::sys::pin;
-use crate::{Chain, Control, Settings, StartError};
+use crate::{Control, Deployment, Settings, StartError};
 
-/// Tries on a thread of its own whether the lanes of `chain` may run on the cores that `settings` give them.
+/// Tries on a thread of its own whether the lanes of `deployment` may run on the cores that
+/// `settings` give them.
 ///
 /// # Errors
 /// One may not: [`StartError::Core`], which a run would end with.
-pub fn try_cores(chain: &Chain, settings: &Settings) -> Result<(), StartError> {
-    let cores = settings.fit(chain).cores;
+pub fn try_cores(deployment: &Deployment, settings: &Settings) -> Result<(), StartError> {
+    let cores = settings.fit(deployment).cores;
     let mut each = cores.numbers().iter().enumerate();
     thread::scope(|scope| {
         let try_each = move || each.try_for_each(|(lane, core)| take_core(lane, *core));

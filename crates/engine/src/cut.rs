@@ -1,7 +1,9 @@
 //! How a chain is cut into stages.
 
-use crate::Instance;
+use std::ops::Range;
+
 use crate::device::{self, OnDevice};
+use crate::{Chain, Site};
 
 /// Instances between two queues: by default as many as follow each other on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,16 +16,24 @@ pub struct StagePlan {
     pub launch_batches: usize,
 }
 
-/// Cuts a chain into stages; `apart` has each function on a device in one of its own.
-pub(crate) fn cut(instances: &[Instance], apart: bool) -> Vec<StagePlan> {
+impl StagePlan {
+    /// The positions of its instances in the chain.
+    pub fn positions(&self) -> Range<usize> {
+        self.first..self.first + self.count
+    }
+}
+
+/// Cuts a chain into stages by the sites of its functions. With `apart`, each function on a device
+/// gets a stage of its own.
+pub(crate) fn cut(chain: &Chain, sites: &[Site], apart: bool) -> Vec<StagePlan> {
     let mut stages: Vec<StagePlan> = Vec::new();
-    for (position, instance) in instances.iter().enumerate() {
+    for (position, site) in sites.iter().enumerate() {
         match stages.last_mut() {
-            Some(stage) if can_join(instances, stage, instance, apart) => stage.count += 1,
+            Some(stage) if can_join(chain, sites, stage, apart) => stage.count += 1,
             _ => stages.push(StagePlan {
                 first: position,
                 count: 1,
-                launch_batches: instance.launch_batches.max(1),
+                launch_batches: site.launch_batches.max(1),
             }),
         }
     }
@@ -34,16 +44,17 @@ pub(crate) fn cut(instances: &[Instance], apart: bool) -> Vec<StagePlan> {
     stages
 }
 
-/// Whether `instance`, which follows those of `stage`, has no stage of its own.
-fn can_join(instances: &[Instance], stage: &StagePlan, instance: &Instance, apart: bool) -> bool {
-    let own = &instances[stage.first..stage.first + stage.count];
+/// Whether the instance after those of `stage` can join them.
+fn can_join(chain: &Chain, sites: &[Site], stage: &StagePlan, apart: bool) -> bool {
+    let next = stage.positions().end;
+    let (function, site) = (&*chain.instances[next].function, &sites[next]);
     let options = |on: &OnDevice| (on.launches, on.is_required);
-    let runs_on =
-        |one: &Instance| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
-    let can_follow = |one: &Instance| {
-        runs_on(one) == runs_on(instance)
-            && (one.on_device.is_none()
-                || !apart && device::can_follow(&*one.function, &*instance.function))
+    let runs_on = |one: &Site| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
+    let can_follow = |position: usize| {
+        let (own, own_site) = (&*chain.instances[position].function, &sites[position]);
+        runs_on(own_site) == runs_on(site)
+            && (own_site.on_device.is_none() || !apart && device::can_follow(own, function))
     };
-    !instance.own_stage && own.iter().all(|one| !one.own_stage && can_follow(one))
+    !site.own_stage
+        && stage.positions().all(|position| !sites[position].own_stage && can_follow(position))
 }

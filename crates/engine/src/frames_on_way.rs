@@ -6,7 +6,7 @@ use warpline_nf::Function;
 use warpline_packet::{crossing_width, frame_extent, frame_start, lengthened};
 use warpline_sched::WholeBytes;
 
-use crate::{Chain, FramesBy, Instance, PlanOptions};
+use crate::{Deployment, FramesBy, Instance, PlanOptions};
 
 /// A frame on its way through the chain.
 pub(crate) struct FramesOnWay {
@@ -19,9 +19,10 @@ pub(crate) struct FramesOnWay {
 
 impl FramesOnWay {
     /// A frame of the length that plans are made for, before the first function.
-    pub(crate) fn new(chain: &Chain, options: PlanOptions) -> Self {
+    pub(crate) fn new(deployment: &Deployment, options: PlanOptions) -> Self {
+        let chain = deployment.chain();
         let (start, len) = (frame_start(chain.growth().head), options.packet_len as usize);
-        let mut on_devices = chain.instances.iter().filter_map(|one| one.on_device.as_ref());
+        let mut on_devices = deployment.sites().iter().filter_map(|site| site.on_device.as_ref());
         let is_whole =
             options.frames_by == FramesBy::Kernels || on_devices.any(|on| on.launches.graphs);
         Self { room_len: chain.room_len(len), frame: start..start + len, is_whole }

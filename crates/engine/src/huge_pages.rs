@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::device::lane_memory;
 use crate::stage::Stage;
 use crate::sys::lane_memory::LaneMemory;
-use crate::{Chain, Settings, StartError};
+use crate::{Deployment, Settings, StartError};
 
 /// Memory that asked for huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,24 +29,29 @@ pub struct HugePages {
     pub arena: Asked,
 }
 
-/// Takes a lane's memory and builds its state for every lane of `chain`, as a run does, touches as much of the arenas as full
-/// queues would, and looks. `None` where the system has no `/proc/self/smaps`.
+/// Takes a lane's memory and builds its state for every lane of `deployment`, as a run does.
+/// Touches as much of the arenas as full queues would, and counts huge pages. `None` where the
+/// system has no `/proc/self/smaps`.
 ///
 /// # Errors
 /// A run would not start for want of memory.
-pub fn try_huge_pages(chain: &Chain, settings: &Settings) -> Result<Option<HugePages>, StartError> {
-    let settings = settings.fit(chain);
-    let need = settings.memory(chain);
+pub fn try_huge_pages(
+    deployment: &Deployment,
+    settings: &Settings,
+) -> Result<Option<HugePages>, StartError> {
+    let settings = settings.fit(deployment);
+    let need = settings.memory(deployment);
     if !need.fits() {
         return Err(StartError::TooLarge(need));
     }
     let lane = |lane| {
-        let bytes = settings.arena(chain).memory_len();
-        let memory = lane_memory(chain, bytes, settings.spare_len(chain));
+        let bytes = settings.arena(deployment).memory_len();
+        let memory = lane_memory(deployment, bytes, settings.spare_len(deployment));
         let mut memory = memory.ok_or(StartError::Memory(bytes))?;
         memory.touch(need.in_use);
+        let chain = deployment.chain();
         let (shards, slots) = (chain.shards(lane, settings.lanes), settings.slots(chain));
-        let stages = chain.stages.iter();
+        let stages = deployment.stages().iter();
         let stages = stages.map(|plan| Stage::new(chain, plan, &shards, slots, Ok(None)));
         Ok((memory, stages.collect()))
     };

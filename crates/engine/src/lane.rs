@@ -11,7 +11,7 @@ use crate::memory::StageRoom;
 use crate::queue::Queue;
 use crate::reports::Ended;
 use crate::stage::{Bench, Flight, Rooms, Stage};
-use crate::{Chain, Control, Settings};
+use crate::{Chain, Control, Deployment, Settings};
 
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
@@ -38,7 +38,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new(
-        chain: &Chain,
+        deployment: &Deployment,
         settings: &Settings,
         lane: usize,
         io: (Queue, Queue),
@@ -46,10 +46,11 @@ impl Lane {
         launches: Vec<Result<Option<Launches>, u8>>,
         clock: Clock,
     ) -> Self {
+        let chain = deployment.chain();
         let shards = chain.shards(lane, settings.lanes);
         let slots = settings.slots(chain);
         let stage = |(plan, launches)| Stage::new(chain, plan, &shards, slots, launches);
-        let stages: Vec<Stage> = chain.stages.iter().zip(launches).map(stage).collect();
+        let stages: Vec<Stage> = deployment.stages().iter().zip(launches).map(stage).collect();
         let keeps = rooms.kept.is_some();
         let queue = || VecDeque::with_capacity(settings.queue_batches);
         Self {
@@ -62,7 +63,7 @@ impl Lane {
             input: io.0,
             output: io.1,
             rooms,
-            stage_rooms: settings.placed(chain).stages,
+            stage_rooms: settings.placed(deployment).stages,
             promised: 0,
             clock,
             finished: false,

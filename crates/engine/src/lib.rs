@@ -1,7 +1,8 @@
 //! The running system: lanes, stages, steering, merge and statistics.
 //!
-//! A [`Chain`] is built of functions; [`run()`] moves packets from a source through its lanes to a sink and
-//! gives a [`Report`]. The loop of a lane is `Lane::breathe` in `lane.rs`; follow it from there.
+//! A [`Chain`] is built of functions, and a [`Deployment`] says where they run. [`run()`] moves
+//! packets from a source through its lanes to a sink and gives a [`Report`]. The loop of a lane is
+//! `Lane::breathe` in `lane.rs`; follow it from there.
 
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod control;
 mod cores;
 mod crew;
 mod cut;
+mod deployment;
 mod device;
 mod frames_on_way;
 mod gather_speeds;
@@ -44,6 +46,7 @@ pub use control::Control;
 pub use cores::{CORE_MAX, Cores, CoresError};
 pub use crew::try_cores;
 pub use cut::StagePlan;
+pub use deployment::{Deployment, Site};
 pub use device::{
     DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
 };

@@ -18,7 +18,7 @@ use warpline_packet::{ALIGN, ArenaLayout, Notes, SLAB_LEN, frame_start};
 
 use crate::reach::Reach;
 use crate::settings::FRAME_LEN;
-use crate::{Chain, Settings, StagePlan};
+use crate::{Chain, Deployment, Settings, StagePlan};
 
 /// Slabs for what functions place, unless one batch needs more.
 pub(crate) const EMIT_SLABS_MAX: usize = 512;
@@ -68,13 +68,16 @@ impl Rooms {
 }
 
 impl Settings {
-    /// What functions of `chain` may place, and how many slabs there are for it: enough to keep all stages busy, within
-    /// [`EMIT_SLABS_MAX`] unless one batch alone needs more.
-    pub(crate) fn placed(&self, chain: &Chain) -> Placed {
-        let reach = Reach::of(chain, self.batch_packets);
-        let mut stages: Vec<StageRoom> =
-            chain.stages.iter().map(|stage| stage_room(chain, stage, &reach)).collect();
-        let refuge = self.refuge_slabs(chain);
+    /// Room that functions of `deployment` may fill, and the slabs for it: enough to keep all
+    /// stages busy, within [`EMIT_SLABS_MAX`] unless one batch alone needs more.
+    pub(crate) fn placed(&self, deployment: &Deployment) -> Placed {
+        let reach = Reach::of(deployment.chain(), self.batch_packets);
+        let mut stages: Vec<StageRoom> = deployment
+            .stages()
+            .iter()
+            .map(|stage| stage_room(deployment.chain(), stage, &reach))
+            .collect();
+        let refuge = self.refuge_slabs(deployment);
         let mut all = 0usize;
         for stage in stages.iter_mut().rev().filter(|stage| stage.each > 0) {
             all = all.saturating_add(stage.each);
@@ -84,56 +87,56 @@ impl Settings {
             return Placed { stages, ..Placed::default() };
         }
         let mut wanted = all.saturating_mul(3);
-        for (stage, room) in chain.stages.iter().zip(&stages) {
-            let held = self.stage_batches(chain, stage);
-            let on_device = chain.is_on_device(stage);
+        for (stage, room) in deployment.stages().iter().zip(&stages) {
+            let held = self.stage_batches(deployment, stage);
+            let on_device = deployment.is_on_device(stage);
             let own = if on_device { room.promised } else { room.each };
             wanted = wanted.saturating_add(own.saturating_mul(held));
         }
         // What a device may still use when it fails is not used again.
-        let in_place = self.in_place(chain).map(|(_, limits)| limits.waiting_batches_max);
+        let in_place = self.in_place(deployment).map(|(_, limits)| limits.waiting_batches_max);
         let lost = in_place.fold(0, usize::saturating_add).saturating_mul(all).min(EMIT_SLABS_MAX);
         let slabs = wanted.min(EMIT_SLABS_MAX).max(all.saturating_add(1)).saturating_add(lost);
         Placed { stages, all, slabs }
     }
 
-    /// What a lane of `chain` takes; of settings that fit it ([`Settings::fit`]).
-    pub fn memory(&self, chain: &Chain) -> LaneNeed {
-        let layout = self.arena(chain);
+    /// Memory of a lane of `deployment`, by settings that fit it ([`Settings::fit`]).
+    pub fn memory(&self, deployment: &Deployment) -> LaneNeed {
+        let layout = self.arena(deployment);
         let slabs = |count: usize| count.saturating_mul(SLAB_LEN);
-        let (batches, made) = (self.batches(chain), self.made_batches(chain));
+        let (batches, made) = (self.batches(deployment), self.made_batches(deployment));
         let tables = layout.table_len().saturating_mul(layout.tables);
-        let (notes, note_bytes) = self.notes(chain);
+        let (notes, note_bytes) = self.notes(deployment.chain());
         let notes = Notes::room_len(notes, note_bytes).saturating_mul(batches.saturating_add(made));
-        let findings = self.findings(chain).saturating_mul(4).saturating_mul(batches);
-        let shown = if chain.shows_drops() { layout.memory_len() } else { 0 };
+        let findings = self.findings(deployment.chain()).saturating_mul(4).saturating_mul(batches);
+        let shown = if deployment.shows_drops() { layout.memory_len() } else { 0 };
         LaneNeed {
             lanes: self.lanes,
             packets: slabs(layout.slabs),
             made: slabs(layout.emit_slabs),
             batches: tables.saturating_add(findings),
             notes,
-            launches: self.launches_len(chain),
+            launches: self.launches_len(deployment),
             shown,
             arena: layout.memory_len(),
-            in_use: self.in_use(chain),
+            in_use: self.in_use(deployment),
         }
     }
 
     /// Bytes of a lane that are touched while its queues are full of long packets. The rest is reserved
     /// for packets that functions may make, and gets its pages when they make them.
-    fn in_use(&self, chain: &Chain) -> usize {
-        let queues = chain.stages.len() + 1;
-        let in_stages = self.stages_sum(chain, |stage| self.stage_batches(chain, stage));
+    fn in_use(&self, deployment: &Deployment) -> usize {
+        let queues = deployment.stages().len() + 1;
+        let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
         let batches = self.queue_batches.saturating_mul(queues).saturating_add(in_stages);
-        let batches = batches.saturating_add(4).min(self.batches(chain));
+        let batches = batches.saturating_add(4).min(self.batches(deployment));
         let packets = batches.saturating_mul(self.batch_packets);
-        let rooms = self.rooms_len(chain, packets.saturating_mul(FRAME_LEN), packets);
-        let layout = ArenaLayout { slots: self.batch_packets, ..self.arena(chain) };
+        let rooms = self.rooms_len(deployment.chain(), packets.saturating_mul(FRAME_LEN), packets);
+        let layout = ArenaLayout { slots: self.batch_packets, ..self.arena(deployment) };
         rooms
             .min(self.slabs.saturating_mul(SLAB_LEN))
             .saturating_add(batches.saturating_mul(layout.table_len()))
-            .saturating_add(self.launches_len(chain))
+            .saturating_add(self.launches_len(deployment))
     }
 }
 
@@ -145,7 +148,7 @@ fn stage_room(chain: &Chain, stage: &StagePlan, reach: &[Reach; 2]) -> StageRoom
     let room = |len: usize| around.saturating_add(len).next_multiple_of(ALIGN);
     let each = reach.each_ref().map(|reach| {
         let (mut all, mut made) = (Rooms::default(), Rooms::default());
-        for turn in &reach.turns[stage.first..stage.first + stage.count] {
+        for turn in &reach.turns[stage.positions()] {
             let Emits { replace_len_max, per_packet, len_max, .. } = turn.emits;
             if replace_len_max > 0 {
                 all.add(room(replace_len_max), turn.packets);

@@ -9,7 +9,7 @@ use warpline_sched::{Mode, PlannedFunction, Problem, RowBytes, Widths};
 
 use crate::device::Crossings;
 use crate::frames_on_way::FramesOnWay;
-use crate::{Chain, Instance, StagePlan};
+use crate::{Deployment, Instance, Site, StagePlan};
 
 /// By which rule a chain's fields cross to devices and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,38 +84,41 @@ pub struct Planned {
 /// Mirrors that a packet's mark has bits for: of a chain with more devices nothing may stay there alone.
 const MARKED_MIRRORS: usize = 8;
 
-/// The problem of `chain` by these options, for frames that hold UDP in IPv4; whatever their `mode`. Devices that share the host's memory
-/// are the host. Links cost what the chain's profile says ([`Chain::set_profile`]).
-pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
+/// The problem of `deployment` by these options, for frames that hold UDP in IPv4; whatever their
+/// `mode`. Devices that share the host's memory are the host. Links cost what its profile says
+/// ([`Deployment::set_profile`]).
+pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
     let mut devices: Vec<String> = Vec::new();
-    let positions = launches(chain);
-    let is_beside_others = has_several_devices(chain);
+    let positions = launches(deployment);
+    let is_beside_others = has_several_devices(deployment);
     let mut declared = Vec::new();
     let mut functions = Vec::new();
-    let mut frames = FramesOnWay::new(chain, options);
+    let mut frames = FramesOnWay::new(deployment, options);
     for own in &positions {
-        let members = &chain.instances[own.clone()];
-        let about = members[0].on_device.as_ref().map(|on| on.device.description());
+        let members = &deployment.chain().instances[own.clone()];
+        let on = deployment.sites()[own.start].on_device.as_ref();
+        let about = on.map(|on| on.device.description());
         let device = about.filter(|about| !about.shares_host_memory).map(|about| {
             devices.iter().position(|own| *own == about.id).unwrap_or_else(|| {
                 devices.push(about.id.clone());
                 devices.len() - 1
             })
         });
-        let (mut function, access) = function_of(members, device, is_beside_others);
+        let falls_back_beside_others = on.is_some() && is_beside_others;
+        let (mut function, access) = function_of(members, device, falls_back_beside_others);
         function.whole = Some(frames.pass(members));
         functions.push(function);
         declared.push(access);
     }
-    let room = chain.room_len(options.packet_len as usize) as u32;
+    let room = deployment.chain().room_len(options.packet_len as usize) as u32;
     // Where dropped packets are shown the host has all of each.
     let is_recoverable =
-        options.recoverable || chain.shows_drops() || devices.len() > MARKED_MIRRORS;
+        options.recoverable || deployment.shows_drops() || devices.len() > MARKED_MIRRORS;
     let gathered = Binding::stageable();
     let columns = Binding::staged(gathered, 0).unwrap_or(Binding::MIRROR);
     let problem = Problem {
         functions,
-        links: devices.iter().map(|id| chain.profile().costs(id, options.lanes)).collect(),
+        links: devices.iter().map(|id| deployment.profile().costs(id, options.lanes)).collect(),
         widths: Widths::of_udp(options.packet_len, room).gathered_as(&columns, 4),
         end_reads: Problem::sink_reads(),
         gathered,
@@ -130,23 +133,25 @@ pub fn planned(chain: &Chain, options: PlanOptions) -> Planned {
 const FOUND_LEN: f64 = 4.0;
 
 /// Whether functions of the chain are on different devices, those among them that share the host's memory.
-fn has_several_devices(chain: &Chain) -> bool {
-    let ids =
-        || chain.instances.iter().filter(|one| one.on_device.is_some()).map(Instance::device_id);
+fn has_several_devices(deployment: &Deployment) -> bool {
+    let sites = deployment.sites();
+    let ids = || sites.iter().filter(|site| site.on_device.is_some()).map(Site::device_id);
     ids().any(|id| ids().next() != Some(id))
 }
 
-/// Functions that share launches as one of the plan, and what they were taken to touch. Where the CPU does a device's work it may take
-/// packets out of the mirrors of others (`is_beside_others`). So the host has all of their frames before, or the device's own mirror has
-/// it. Of a function that never does so ([`takes_out_of_mirrors`]) the host has what `run` touches.
+/// Functions that share launches as one of the plan, and the fields that it touches. If the CPU
+/// does a device's work it may take packets out of the mirrors of others
+/// (`falls_back_beside_others`). So the host has all of their frames before, or the device's own
+/// mirror has them. For a function that never does so ([`takes_out_of_mirrors`]) the host has the
+/// fields that `run` touches.
 fn function_of(
     members: &[Instance],
     device: Option<usize>,
-    is_beside_others: bool,
+    falls_back_beside_others: bool,
 ) -> (PlannedFunction, Access) {
     let of = |one: &Instance| access_of(&*one.function, device.is_some());
     let mut access = members.iter().map(of).reduce(together).unwrap_or(NOTHING);
-    if is_beside_others && device.is_none() && members.iter().any(|one| one.on_device.is_some()) {
+    if falls_back_beside_others && device.is_none() {
         access.before.reads = access.before.reads | FieldSet::FRAME;
     }
     let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
@@ -163,7 +168,7 @@ fn function_of(
             all | run.reads | run.writes
         };
         let takes_out = members.iter().any(|one| takes_out_of_mirrors(&*one.function));
-        function.fallback = match is_beside_others && takes_out {
+        function.fallback = match falls_back_beside_others && takes_out {
             true => FieldSet::FRAME,
             false => members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME,
         };
@@ -219,36 +224,32 @@ fn both(one: ReadWrite, other: ReadWrite) -> ReadWrite {
     ReadWrite::new(one.reads | other.reads, one.writes | other.writes)
 }
 
-/// The chain's functions, those on a device together that share launches.
-fn launches(chain: &Chain) -> Vec<Range<usize>> {
-    let of_stage = |stage: &StagePlan| {
-        let all = stage.first..stage.first + stage.count;
-        match chain.is_on_device(stage) {
-            true => vec![all],
-            false => all.map(|position| position..position + 1).collect(),
-        }
+/// The functions, those on a device together that share launches.
+fn launches(deployment: &Deployment) -> Vec<Range<usize>> {
+    let of_stage = |stage: &StagePlan| match deployment.is_on_device(stage) {
+        true => vec![stage.positions()],
+        false => stage.positions().map(|position| position..position + 1).collect(),
     };
-    chain.stages.iter().flat_map(of_stage).collect()
+    deployment.stages().iter().flat_map(of_stage).collect()
 }
 
-/// What crosses for each of the chain's stages.
-pub(crate) fn crossings(chain: &Chain, options: PlanOptions) -> Vec<Crossings> {
-    let Planned { problem, positions, devices, .. } = planned(chain, options);
+/// By stage, the bytes that cross.
+pub(crate) fn crossings(deployment: &Deployment, options: PlanOptions) -> Vec<Crossings> {
+    let Planned { problem, positions, devices, .. } = planned(deployment, options);
     let plan = problem.plan(options.mode).unwrap_or_default();
     let leftovers = plan.leftovers(&problem);
     let mut is_mirrored = vec![false; devices.len()];
     let of_stage = |stage: &StagePlan| {
-        let all = stage.first..stage.first + stage.count;
-        let number = positions.iter().position(|own| *own == all);
+        let number = positions.iter().position(|own| *own == stage.positions());
         let steps = plan.steps.iter().zip(&leftovers);
         let own =
             number.and_then(|number| steps.into_iter().find(|(one, _)| one.function == number));
-        let each = chain.instances[all].iter().map(|one| one.function.kernel_access());
+        let each = deployment.members(stage).iter().map(|one| one.function.kernel_access());
         let kernels = each.fold(ReadWrite::NONE, both);
         let Some((step, left)) = own else { return Crossings::whole(kernels) };
         let own = Crossings::of((step, left), &problem, kernels, is_mirrored[step.device]);
         is_mirrored[step.device] = own.keeps_mirror;
         own
     };
-    chain.stages.iter().map(of_stage).collect()
+    deployment.stages().iter().map(of_stage).collect()
 }

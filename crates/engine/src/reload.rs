@@ -1,31 +1,31 @@
-//! Reload: a chain built anew takes the place of the one that runs, between two batches and at the same place
-//! of the input on every lane.
+//! Reload: a deployment built anew replaces the one that runs, between two batches and at the same
+//! packet of the input on every lane.
 //!
-//! Whoever asks builds the new chain beside the old one and makes a [`Successor`] of both, which says what
-//! can't change. The engine announces it like a tick; each lane hands its state over when it comes by. The
-//! asker keeps the old chain until [`crate::Control::is_reloading`] says that none holds it any more, so that
-//! no lane has to free a table.
+//! The caller builds the new deployment beside the old one and makes a [`Successor`] of both, which
+//! refuses changes that can't be made. The engine announces it like a tick; each lane hands its
+//! state over when it comes by. The caller keeps the old deployment until
+//! [`crate::Control::is_reloading`] is false, so that no lane has to free a table.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Chain, Steering};
+use crate::{Chain, Deployment, Steering};
 
-/// A chain that can take the place of another while packets flow.
+/// A deployment that can replace another while packets flow.
 #[derive(Clone)]
 pub struct Successor {
-    chain: Arc<Chain>,
+    deployment: Arc<Deployment>,
     changed: Vec<String>,
 }
 
 impl Successor {
-    /// Of `old`, as `new`: functions that are built of the same table and files are kept as they run. The
-    /// error says, one by one, what can't change.
-    pub fn new(old: &Chain, mut new: Chain) -> Result<Self, Vec<String>> {
+    /// `new` after `old`: functions that are built of the same table and files are kept as they
+    /// run. The error lists each thing that can't change.
+    pub fn new(old: &Deployment, mut new: Deployment) -> Result<Self, Vec<String>> {
         let names = |chain: &Chain| -> Vec<(String, &str)> {
             chain.instances.iter().map(|i| (i.name.clone(), i.definition.name)).collect()
         };
-        if names(old) != names(&new) {
+        if names(old.chain()) != names(new.chain()) {
             return Err(vec!["the chain's functions can't change while packets flow".into()]);
         }
         if old.shows_drops() {
@@ -36,16 +36,16 @@ impl Successor {
             refused.push("`[plan]` can't change while packets flow".into());
         }
         let mut changed = Vec::new();
-        let runs_on = |chain: &Chain| -> Vec<String> {
-            chain.instances.iter().map(|i| i.device_id().into()).collect()
+        let runs_on = |deployment: &Deployment| -> Vec<String> {
+            deployment.sites().iter().map(|site| site.device_id().into()).collect()
         };
         if runs_on(old) != runs_on(&new) {
             refused.push("where functions run can't change while packets flow".into());
         }
         let mut kept = Vec::new();
-        for (position, (old, new)) in old.instances.iter().zip(&mut new.instances).enumerate() {
+        let instances = old.chain().instances.iter().zip(&new.chain().instances);
+        for (position, (old, new)) in instances.enumerate() {
             if old.fingerprint == new.fingerprint {
-                new.function = Arc::clone(&old.function);
                 kept.push(position);
                 continue;
             }
@@ -61,16 +61,19 @@ impl Successor {
                 refused.push(format!("[{}]: what it does to packets can't change", new.name));
             }
         }
-        if old.stages != new.stages || old.scratch_words != new.scratch_words {
+        let (was, is) = (old.chain(), new.chain());
+        if old.stages() != new.stages() || was.scratch_words != is.scratch_words {
             refused.push("the chain's stages can't change while packets flow".into());
         }
-        if old.seed() != new.seed() {
+        if was.seed() != is.seed() {
             refused.push("`seed` can't change while packets flow".into());
         }
         let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
-        if kind(old) != kind(&new) {
+        if kind(was) != kind(is) {
             refused.push("how state is divided can't change while packets flow".into());
         }
+        let chain = Arc::new(is.keeping(was));
+        new = new.with_chain(chain);
         kept.into_iter().for_each(|position| new.keep_loaded(old, position));
         if old.was_loaded()
             && refused.is_empty()
@@ -78,7 +81,10 @@ impl Successor {
         {
             refused.push(format!("[{name}]: {why}"));
         }
-        if refused.is_empty() { Ok(Self { chain: Arc::new(new), changed }) } else { Err(refused) }
+        match refused.is_empty() {
+            true => Ok(Self { deployment: Arc::new(new), changed }),
+            false => Err(refused),
+        }
     }
 
     /// The instances that are not kept as they run.
@@ -86,9 +92,9 @@ impl Successor {
         &self.changed
     }
 
-    /// The chain.
-    pub fn chain(&self) -> &Arc<Chain> {
-        &self.chain
+    /// The deployment.
+    pub fn deployment(&self) -> &Arc<Deployment> {
+        &self.deployment
     }
 }
 
@@ -108,7 +114,7 @@ struct Course {
 }
 
 struct Pending {
-    chain: Arc<Chain>,
+    deployment: Arc<Deployment>,
     /// Which of those asked for.
     number: u32,
     outputs_left: usize,
@@ -147,8 +153,8 @@ impl Reloads {
         }
         let number = self.asked.load(Ordering::Relaxed).wrapping_add(1);
         let outputs_left = course.outputs.unwrap_or(1);
-        course.pending =
-            Some(Pending { chain: Arc::clone(&successor.chain), number, outputs_left });
+        let deployment = Arc::clone(&successor.deployment);
+        course.pending = Some(Pending { deployment, number, outputs_left });
         self.asked.store(number, Ordering::Release);
         true
     }
@@ -164,9 +170,9 @@ impl Reloads {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// The chain that is under way.
-    pub(crate) fn chain(&self) -> Option<Arc<Chain>> {
-        self.course().pending.as_ref().map(|pending| Arc::clone(&pending.chain))
+    /// The deployment that lanes are to take next.
+    pub(crate) fn deployment(&self) -> Option<Arc<Deployment>> {
+        self.course().pending.as_ref().map(|pending| Arc::clone(&pending.deployment))
     }
 
     /// It came to one of the outputs, behind all that went before it. Gives its number.
@@ -194,9 +200,14 @@ mod tests {
     use super::*;
     use crate::{FramesBy, PlanOptions};
 
+    /// A chain without functions.
+    fn empty() -> Deployment {
+        let chain = Chain::new("none", Vec::new(), 0).expect("a chain");
+        Deployment::new(Arc::new(chain), Vec::new())
+    }
+
     fn successor() -> Successor {
-        let chain = || Chain::new("none", Vec::new(), 0).expect("a chain");
-        Successor::new(&chain(), chain()).expect("a chain that can follow")
+        Successor::new(&empty(), empty()).expect("a deployment that can follow")
     }
 
     #[test]
@@ -205,22 +216,22 @@ mod tests {
         assert!(reloads.ask(&successor()) && !reloads.ask(&successor()));
         reloads.start(2);
         reloads.passed();
-        assert!(reloads.chain().is_some(), "the other lane has still to take it");
+        assert!(reloads.deployment().is_some(), "the other lane has still to take it");
         reloads.passed();
         assert!(!reloads.is_pending());
     }
 
     #[test]
     fn the_plan_stays() {
-        let chain = |mode, frames_by| {
-            let mut chain = Chain::new("none", Vec::new(), 0).expect("a chain");
-            chain.set_plan(PlanOptions { mode, frames_by, ..PlanOptions::default() });
-            chain
+        let planned = |mode, frames_by| {
+            let mut deployment = empty();
+            deployment.set_plan(PlanOptions { mode, frames_by, ..PlanOptions::default() });
+            deployment
         };
         let [copies, kernels] = FramesBy::ALL;
-        let old = chain(Mode::Local, copies);
-        assert!(Successor::new(&old, chain(Mode::Local, copies)).is_ok());
-        for other in [chain(Mode::PerNf, copies), chain(Mode::Local, kernels)] {
+        let old = planned(Mode::Local, copies);
+        assert!(Successor::new(&old, planned(Mode::Local, copies)).is_ok());
+        for other in [planned(Mode::PerNf, copies), planned(Mode::Local, kernels)] {
             let refused = Successor::new(&old, other).err();
             assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
         }

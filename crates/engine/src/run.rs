@@ -1,4 +1,5 @@
-//! Runs a chain: one thread that reads, one a lane, one that sends, until the source ends or is told to.
+//! Runs a deployed chain: one thread that reads, one a lane, one that sends, until the source ends
+//! or [`Control::stop`] is called.
 //!
 //! Where each lane has a source and a sink of its own (a NIC's queues, packets in memory), the lane's thread
 //! does all three and nothing crosses threads.
@@ -27,7 +28,7 @@ use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
 use crate::sys::lane_memory::LaneMemory;
 use crate::versions::Versions;
-use crate::{Chain, Control, Cores, LaneNeed, Settings, StagePlan};
+use crate::{Chain, Control, Cores, Deployment, LaneNeed, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -98,46 +99,49 @@ struct Built {
     memory: LaneMemory,
 }
 
-/// Runs `chain` until its source ends or `control` says stop; everything read is drained.
+/// Runs `deployment` until its source ends or `control` says stop; everything read is drained.
 pub fn run(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     ports: Ports,
     control: &Control,
 ) -> Result<Report, StartError> {
-    run_to(chain, settings, ports, &Outputs::default(), control)
+    run_to(deployment, settings, ports, &Outputs::default(), control)
 }
 
 /// [`run`], with what its functions' reports write to with those of other chains.
 pub fn run_to(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     ports: Ports,
     outputs: &Outputs,
     control: &Control,
 ) -> Result<Report, StartError> {
     let settings = match &ports {
-        Ports::Shared(..) => settings.fit(chain),
+        Ports::Shared(..) => settings.fit(deployment),
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
-        Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings }.fit(chain),
+        Ports::PerLane(_) => {
+            Settings { queue_batches: 1, alone: true, ..*settings }.fit(deployment)
+        }
     };
-    let need = settings.memory(chain);
+    let need = settings.memory(deployment);
     if !need.fits() {
         return Err(StartError::TooLarge(need));
     }
-    let loaded = chain.load(None);
+    let loaded = deployment.load(None);
     let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
+    let chain = deployment.chain();
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
     let built: Vec<Built> = (0..settings.lanes)
-        .map(|lane| build(chain, &settings, lane, clock, &mut told))
+        .map(|lane| build(deployment, &settings, lane, clock, &mut told))
         .collect::<Result<_, _>>()?;
     told.iter().for_each(|news| control.tell(news.clone()));
     let arenas: Vec<LaneMemory> = built.iter().map(|built| built.memory.clone()).collect();
     let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);
-            run_shared(chain, &settings, built, (source, sink), reports, control, clock)?
+            run_shared(deployment, &settings, built, (source, sink), reports, control, clock)?
         }
         Ports::PerLane(ports) if ports.len() == built.len() => {
             control.reloads.start(built.len());
@@ -145,7 +149,7 @@ pub fn run_to(
                 let name = chain.instances[position].name.clone();
                 return Err(StartError::Report(name, "it takes one output for all lanes".into()));
             }
-            run_per_lane(chain, &settings, built, ports, reports, control, clock)?
+            run_per_lane(deployment, &settings, built, ports, reports, control, clock)?
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
@@ -166,38 +170,39 @@ pub fn run_to(
 }
 
 fn build(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     lane: usize,
     clock: Clock,
     told: &mut Vec<String>,
 ) -> Result<Built, StartError> {
-    let layout = settings.arena(chain);
+    let chain = deployment.chain();
+    let layout = settings.arena(deployment);
     let bytes = layout.memory_len();
-    let memory = lane_memory(chain, bytes, settings.spare_len(chain));
+    let memory = lane_memory(deployment, bytes, settings.spare_len(deployment));
     let memory = memory.ok_or(StartError::Memory(bytes))?;
     let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
     let mut mirrors = Mirrors::new(&memory);
-    let mut open = |stage| launches_of(chain, settings, stage, &mut mirrors, told);
-    let launches = chain.stages.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+    let mut open = |stage| launches_of(deployment, settings, stage, &mut mirrors, told);
+    let launches = deployment.stages().iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
     let or_kept = |(stage, launches): (&StagePlan, Option<Launches>)| {
-        let members = &chain.instances[stage.first..stage.first + stage.count];
-        match members.first().and_then(|first| first.on_device.as_ref()) {
+        let members = deployment.members(stage);
+        match deployment.on_device(stage) {
             Some(on) => {
                 launches.ok_or_else(|| mirrors.kept_without(&*on.device, members)).map(Some)
             }
             None => Ok(None),
         }
     };
-    let launches = chain.stages.iter().zip(launches).map(or_kept).collect();
+    let launches = deployment.stages().iter().zip(launches).map(or_kept).collect();
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
-    let made = batches.split_off(settings.batches(chain));
+    let made = batches.split_off(settings.batches(deployment));
     let findings = settings.findings(chain);
     batches.iter_mut().for_each(|batch| batch.take_findings_room(findings));
     // A queue takes a launch of its stage whole, however small it is asked to be.
-    let deepest = chain.stages.iter().map(|s| s.launch_batches).max().unwrap_or(1);
+    let deepest = deployment.stages().iter().map(|s| s.launch_batches).max().unwrap_or(1);
     let packets_max = settings.queue_batches * settings.batch_packets;
     let queue = |least| {
         let batches = settings.ends_batches().max(least);
@@ -211,47 +216,47 @@ fn build(
     let io = (Arc::clone(&input), Arc::clone(&output));
     let feed = Feed::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
     let kept = || KeptFrames::new(bytes).ok_or(StartError::Memory(bytes));
-    let kept = chain.shows_drops().then(kept).transpose()?;
+    let kept = deployment.shows_drops().then(kept).transpose()?;
     let versions = settings.follows_versions.then(|| {
         let devices = mirrors.copies().map(str::to_owned).collect();
-        Box::new(Versions::new(chain, devices))
+        Box::new(Versions::new(deployment, devices))
     });
     let hasher = FlowHasher::new(chain.seed());
     let rooms = Rooms { placer: arena.emit, hasher, kept, versions };
-    let lane = Lane::new(chain, settings, lane, io, (rooms, made), launches, clock);
+    let lane = Lane::new(deployment, settings, lane, io, (rooms, made), launches, clock);
     Ok(Built { lane, feed, output, pool, memory })
 }
 
 /// The launches of a lane for a stage that is on a device.
 fn launches_of(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     stage: &StagePlan,
     mirrors: &mut Mirrors<'_>,
     told: &mut Vec<String>,
 ) -> Result<Option<Launches>, StartError> {
-    let Some(limits) = settings.launch_limits(chain, stage) else { return Ok(None) };
-    let instance = &chain.instances[stage.first];
-    let Some(on) = &instance.on_device else { return Ok(None) };
-    let mut positions = stage.first..stage.first + stage.count;
-    if positions.any(|position| chain.loaded(position).is_none()) {
-        told.extend(mirrors.leave(chain.crossings(stage), &*on.device, &instance.name));
+    let Some(limits) = settings.launch_limits(deployment, stage) else { return Ok(None) };
+    let Some(on) = deployment.on_device(stage) else { return Ok(None) };
+    let name = &deployment.chain().instances[stage.first].name;
+    let mut positions = stage.positions();
+    if positions.any(|position| deployment.loaded(position).is_none()) {
+        told.extend(mirrors.leave(deployment.crossings(stage), &*on.device, name));
         return Ok(None);
     }
-    match Launches::open(chain, settings, stage, on, &limits, mirrors) {
+    match Launches::open(deployment, settings, stage, on, &limits, mirrors) {
         Ok(launches) => Ok(Some(launches)),
         // Those of a stage agree in that.
-        Err(why) if on.is_required => Err(StartError::Device(instance.name.clone(), why)),
+        Err(why) if on.is_required => Err(StartError::Device(name.clone(), why)),
         Err(why) => {
-            told.extend(mirrors.leave(chain.crossings(stage), &*on.device, &instance.name));
-            told.push(format!("{} runs on the CPU: {why}", instance.name));
+            told.extend(mirrors.leave(deployment.crossings(stage), &*on.device, name));
+            told.push(format!("{name} runs on the CPU: {why}"));
             Ok(None)
         }
     }
 }
 
 fn run_shared(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     built: Vec<Built>,
     ports: (Box<dyn Source>, Box<dyn Sink>),
@@ -259,6 +264,7 @@ fn run_shared(
     control: &Control,
     clock: Clock,
 ) -> Result<Ended, StartError> {
+    let chain = &**deployment.chain();
     let functions = chain.instances.len();
     let (mut feeds, mut exits, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
     for Built { lane, feed, output, pool, .. } in built {
@@ -329,7 +335,7 @@ fn send(mut merge: Merge, control: &Control) -> Ended {
 }
 
 fn run_per_lane(
-    chain: &Chain,
+    deployment: &Deployment,
     settings: &Settings,
     built: Vec<Built>,
     ports: Vec<(Box<dyn Source>, Box<dyn Sink>)>,
@@ -337,6 +343,7 @@ fn run_per_lane(
     control: &Control,
     clock: Clock,
 ) -> Result<Ended, StartError> {
+    let chain = &**deployment.chain();
     let functions = chain.instances.len();
     // There are some on a single lane only.
     let mut reports = Some(reports);

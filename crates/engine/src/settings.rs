@@ -10,7 +10,7 @@ use warpline_sched::LaunchLimits;
 use crate::device::Dimensions;
 use crate::memory::EMIT_SLABS_MAX;
 use crate::reach::Reach;
-use crate::{Chain, Cores, LaunchOptions, StagePlan, Streams};
+use crate::{Chain, Cores, Deployment, LaunchOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,43 +75,49 @@ const SLOTS_MAX: usize = 4096;
 const BATCH_LEAST: usize = 16;
 
 impl Settings {
-    /// The same for `chain`: no more lanes than it can use, the cores of those, queues that take its launches whole.
+    /// The same for `deployment`: no more lanes than it can use, the cores of those, queues that
+    /// take its launches whole.
     #[must_use]
-    pub fn fit(&self, chain: &Chain) -> Self {
-        let lanes = chain.lanes(self.lanes.clamp(1, LANES_MAX));
+    pub fn fit(&self, deployment: &Deployment) -> Self {
+        let lanes = deployment.chain().lanes(self.lanes.clamp(1, LANES_MAX));
         let batch_packets = self.batch_packets.clamp(1, BATCH_MAX);
         let mut own = Self { lanes, cores: self.cores.first(lanes), batch_packets, ..*self };
         // What packets may become at worst counts by packets: batches are smaller where that is much.
-        while own.batch_packets > BATCH_LEAST && !own.is_moderate(chain) {
+        while own.batch_packets > BATCH_LEAST && !own.is_moderate(deployment) {
             own.batch_packets = (own.batch_packets / 2).max(BATCH_LEAST);
         }
-        let held = chain.stages.iter().map(|stage| own.stage_batches(chain, stage)).max();
+        let held =
+            deployment.stages().iter().map(|stage| own.stage_batches(deployment, stage)).max();
         let queue_batches = self.queue_batches.max(held.unwrap_or(1).saturating_mul(2));
-        let slabs = self.slabs.max(2).max(own.device_slabs(chain));
+        let slabs = self.slabs.max(2).max(own.device_slabs(deployment));
         Self { queue_batches, slabs, ..own }
     }
 
     /// Batches of a lane: what its queues and stages hold, and those being filled and sent; fewer where they would take too
     /// much memory. Batches always get to the end of a lane, however few there are: what finds none waits.
-    pub fn batches(&self, chain: &Chain) -> usize {
-        let in_stages = self.stages_sum(chain, |stage| self.stage_batches(chain, stage));
-        let between_stages = chain.stages.len().saturating_sub(1);
+    pub fn batches(&self, deployment: &Deployment) -> usize {
+        let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
+        let between_stages = deployment.stages().len().saturating_sub(1);
         let in_queues = self
             .queue_batches
             .saturating_mul(between_stages)
             .saturating_add(2 * self.ends_batches());
         let all = if self.alone { in_stages } else { in_queues.saturating_add(in_stages) };
-        let room = BATCHES_LEN_MAX / self.batch_len(chain).max(1);
-        all.saturating_add(4).min(room.max(self.batches_least(chain))).min(BATCHES_MAX)
+        let room = BATCHES_LEN_MAX / self.batch_len(deployment.chain()).max(1);
+        all.saturating_add(4).min(room.max(self.batches_least(deployment))).min(BATCHES_MAX)
     }
 
     /// Batches with which all stages are at work: launches that take several take fewer then.
-    fn batches_least(&self, chain: &Chain) -> usize {
-        2 * chain.stages.len() + 4
+    fn batches_least(&self, deployment: &Deployment) -> usize {
+        2 * deployment.stages().len() + 4
     }
 
-    pub(crate) fn stages_sum(&self, chain: &Chain, of: impl Fn(&StagePlan) -> usize) -> usize {
-        chain.stages.iter().map(of).fold(0, usize::saturating_add)
+    pub(crate) fn stages_sum(
+        &self,
+        deployment: &Deployment,
+        of: impl Fn(&StagePlan) -> usize,
+    ) -> usize {
+        deployment.stages().iter().map(of).fold(0, usize::saturating_add)
     }
 
     /// Bytes of a batch: its table, its notes and its findings.
@@ -131,11 +137,11 @@ impl Settings {
     }
 
     /// Whether what a batch may become at worst takes no more memory than is set aside for that.
-    fn is_moderate(&self, chain: &Chain) -> bool {
-        let least = self.batches_least(chain);
-        self.slots(chain) <= SLOTS_MAX
-            && self.placed(chain).all <= EMIT_SLABS_MAX
-            && self.batch_len(chain).saturating_mul(least) <= BATCHES_LEN_MAX
+    fn is_moderate(&self, deployment: &Deployment) -> bool {
+        let least = self.batches_least(deployment);
+        self.slots(deployment.chain()) <= SLOTS_MAX
+            && self.placed(deployment).all <= EMIT_SLABS_MAX
+            && self.batch_len(deployment.chain()).saturating_mul(least) <= BATCHES_LEN_MAX
     }
 
     /// Batches that wait before a lane at most, and behind it, where they are not full.
@@ -145,42 +151,52 @@ impl Settings {
 
     /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices
     /// all at once, as far as there is memory. What finds none waits.
-    pub fn made_batches(&self, chain: &Chain) -> usize {
+    pub fn made_batches(&self, deployment: &Deployment) -> usize {
         let on_devices = |stage: &StagePlan| {
-            self.launch_limits(chain, stage).map_or(0, |limits| limits.waiting_batches_max)
+            self.launch_limits(deployment, stage).map_or(0, |limits| limits.waiting_batches_max)
         };
-        let all = cpu_batches(chain).saturating_add(self.stages_sum(chain, on_devices));
-        let room = BATCHES_LEN_MAX / self.made_len(chain).max(1);
+        let all = cpu_batches(deployment).saturating_add(self.stages_sum(deployment, on_devices));
+        let room = BATCHES_LEN_MAX / self.made_len(deployment.chain()).max(1);
         all.min(room.max(1)).min(BATCHES_MAX)
     }
 
     /// Batches that a stage has at once.
-    pub(crate) fn stage_batches(&self, chain: &Chain, stage: &StagePlan) -> usize {
-        let limits = self.launch_limits(chain, stage);
+    pub(crate) fn stage_batches(&self, deployment: &Deployment, stage: &StagePlan) -> usize {
+        let limits = self.launch_limits(deployment, stage);
         limits.map_or(stage.launch_batches, |limits| limits.waiting_batches_max)
     }
 
     /// How launches of a stage on a device are made.
-    pub(crate) fn launch_limits(&self, chain: &Chain, stage: &StagePlan) -> Option<LaunchLimits> {
+    pub(crate) fn launch_limits(
+        &self,
+        deployment: &Deployment,
+        stage: &StagePlan,
+    ) -> Option<LaunchLimits> {
         let LaunchOptions { bytes, delay, streams, sync, timeout, graphs: _ } =
-            chain.instances.get(stage.first)?.on_device.as_ref()?.launches;
+            deployment.on_device(stage)?.launches;
         let streams = if sync { Streams::Count(1) } else { streams };
         let launches_max = streams.most().max(1);
         // As many as fill a launch with the shortest packets.
         let batches_max =
             (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
         // Each launch has tables of its own.
-        let batches_max = batches_max.min(LAUNCH_TABLES_LEN / self.table_len(chain).max(1)).max(1);
+        let batches_max =
+            batches_max.min(LAUNCH_TABLES_LEN / self.table_len(deployment.chain()).max(1)).max(1);
         // What functions make needs room for every batch that is there.
-        let held_max = if chain.multiply() > 1 { HELD_MAX_MAKING } else { HELD_MAX };
+        let held_max = if deployment.chain().multiply() > 1 { HELD_MAX_MAKING } else { HELD_MAX };
         // All stages on devices together have half of the batches.
-        let on_devices =
-            chain.stages.iter().filter(|stage| chain.is_on_device(stage)).count().max(1);
-        let batches = (BATCHES_LEN_MAX / self.batch_len(chain).max(1)).min(BATCHES_MAX);
+        let on_devices = deployment
+            .stages()
+            .iter()
+            .filter(|stage| deployment.is_on_device(stage))
+            .count()
+            .max(1);
+        let batches =
+            (BATCHES_LEN_MAX / self.batch_len(deployment.chain()).max(1)).min(BATCHES_MAX);
         let held_max = held_max.min(batches / (2 * on_devices)).max(1);
         Some(LaunchLimits {
             bytes_max: bytes,
-            packets_max: batches_max * self.slots(chain),
+            packets_max: batches_max * self.slots(deployment.chain()),
             batches_max,
             delay_max_ns: delay.as_nanos() as u64,
             launches_max,
@@ -194,60 +210,60 @@ impl Settings {
     /// How launches are made of the stages whose devices share the host's memory.
     pub(crate) fn in_place<'a>(
         &'a self,
-        chain: &'a Chain,
+        deployment: &'a Deployment,
     ) -> impl Iterator<Item = (&'a StagePlan, LaunchLimits)> {
         let shares = |stage: &&StagePlan| {
-            let on = chain.instances.get(stage.first).and_then(|one| one.on_device.as_ref());
-            on.is_some_and(|on| on.device.description().shares_host_memory)
+            deployment.on_device(stage).is_some_and(|on| on.device.description().shares_host_memory)
         };
-        let stages = chain.stages.iter().filter(shares);
-        stages.filter_map(|stage| Some((stage, self.launch_limits(chain, stage)?)))
+        let stages = deployment.stages().iter().filter(shares);
+        stages.filter_map(|stage| Some((stage, self.launch_limits(deployment, stage)?)))
     }
 
     /// Bytes of a lane's memory behind its arena: what launches need of their own on devices that work in place.
-    pub(crate) fn spare_len(&self, chain: &Chain) -> usize {
-        let own = |(stage, limits)| self.dimensions(chain, stage, &limits).launches_len();
-        self.in_place(chain).map(own).sum()
+    pub(crate) fn spare_len(&self, deployment: &Deployment) -> usize {
+        let own = |(stage, limits)| self.dimensions(deployment, stage, &limits).launches_len();
+        self.in_place(deployment).map(own).sum()
     }
 
     /// What launches of a stage that are made like this have of their own.
     pub(crate) fn dimensions(
         &self,
-        chain: &Chain,
+        deployment: &Deployment,
         stage: &StagePlan,
         limits: &LaunchLimits,
     ) -> Dimensions {
-        let own = &chain.instances[stage.first..stage.first + stage.count];
+        let own = deployment.members(stage);
         let findings = own.iter().map(|one| one.function.emits().findings_per_packet);
-        let layout = self.arena(chain);
-        let crossings = chain.crossings(stage);
+        let layout = self.arena(deployment);
+        let crossings = deployment.crossings(stage);
         let columns = crossings.columns(layout.scratch_words).row_len();
         let own = (columns, findings.max().unwrap_or(0), crossings.kept_len());
         Dimensions::new(limits, &layout, own)
     }
 
     /// Bytes that launches on devices take of a lane's own: tables of packets, and findings.
-    pub(crate) fn launches_len(&self, chain: &Chain) -> usize {
+    pub(crate) fn launches_len(&self, deployment: &Deployment) -> usize {
         let own = |stage: &StagePlan| {
-            let limits = self.launch_limits(chain, stage)?;
-            Some(self.dimensions(chain, stage, &limits).launches_len())
+            let limits = self.launch_limits(deployment, stage)?;
+            Some(self.dimensions(deployment, stage, &limits).launches_len())
         };
-        chain.stages.iter().filter_map(own).fold(0, usize::saturating_add)
+        deployment.stages().iter().filter_map(own).fold(0, usize::saturating_add)
     }
 
     /// Slabs for the packets of launches that are given up, from rooms that a device may still read in place.
-    pub(crate) fn refuge_slabs(&self, chain: &Chain) -> usize {
+    pub(crate) fn refuge_slabs(&self, deployment: &Deployment) -> usize {
         let reads_frames = |stage: &StagePlan| {
-            let own = &chain.instances[stage.first..stage.first + stage.count];
+            let own = deployment.members(stage);
             let writes = |one: &crate::Instance| one.function.kernel_access().writes;
             own.iter().all(|one| (writes(one) & FieldSet::FRAME).is_empty())
         };
-        let bytes =
-            self.in_place(chain).filter(|(stage, _)| reads_frames(stage)).map(|(_, limits)| {
+        let bytes = self.in_place(deployment).filter(|(stage, _)| reads_frames(stage)).map(
+            |(_, limits)| {
                 let batch_len = self.batch_packets * FRAME_LEN;
                 let bytes = limits.launches_max * limits.bytes_max.max(batch_len);
-                self.rooms_len(chain, bytes, limits.launches_max * limits.packets_max)
-            });
+                self.rooms_len(deployment.chain(), bytes, limits.launches_max * limits.packets_max)
+            },
+        );
         let bytes = bytes.fold(0, usize::saturating_add);
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 2).min(DEVICE_SLABS_MAX) }
     }
@@ -260,11 +276,12 @@ impl Settings {
     }
 
     /// Slabs for what stages on devices have under way: rooms are longer than frames.
-    fn device_slabs(&self, chain: &Chain) -> usize {
-        let limits = chain.stages.iter().filter_map(|stage| self.launch_limits(chain, stage));
+    fn device_slabs(&self, deployment: &Deployment) -> usize {
+        let limits =
+            deployment.stages().iter().filter_map(|stage| self.launch_limits(deployment, stage));
         let rooms = limits.map(|limits| {
             let packets = limits.waiting_batches_max * self.batch_packets.max(1);
-            self.rooms_len(chain, limits.waiting_bytes_max, packets)
+            self.rooms_len(deployment.chain(), limits.waiting_bytes_max, packets)
         });
         let bytes = rooms.fold(0, usize::saturating_add);
         if bytes == 0 { 0 } else { (bytes / SLAB_LEN + 16).min(DEVICE_SLABS_MAX) }
@@ -296,12 +313,13 @@ impl Settings {
     }
 
     /// The layout of a lane's arena.
-    pub fn arena(&self, chain: &Chain) -> ArenaLayout {
+    pub fn arena(&self, deployment: &Deployment) -> ArenaLayout {
+        let chain = deployment.chain();
         let growth = chain.growth();
         ArenaLayout {
             slabs: self.slabs,
-            emit_slabs: self.placed(chain).slabs.saturating_add(self.refuge_slabs(chain)),
-            tables: self.batches(chain).saturating_add(self.made_batches(chain)),
+            emit_slabs: self.placed(deployment).slabs.saturating_add(self.refuge_slabs(deployment)),
+            tables: self.batches(deployment).saturating_add(self.made_batches(deployment)),
             slots: self.slots(chain),
             scratch_words: chain.scratch_words,
             headroom: growth.head,
@@ -311,6 +329,6 @@ impl Settings {
 }
 
 /// Batches that a stage works on at once on the CPU.
-fn cpu_batches(chain: &Chain) -> usize {
-    chain.stages.iter().map(|stage| stage.launch_batches).max().unwrap_or(1)
+fn cpu_batches(deployment: &Deployment) -> usize {
+    deployment.stages().iter().map(|stage| stage.launch_batches).max().unwrap_or(1)
 }

@@ -59,9 +59,8 @@ impl Stage {
             Ok(launches) => (launches, None),
             Err(kept) => (None, Some(kept)),
         };
-        let positions = plan.first..plan.first + plan.count;
         Self {
-            slots: positions.map(|position| Slot::new(chain, position, shards)).collect(),
+            slots: plan.positions().map(|position| Slot::new(chain, position, shards)).collect(),
             // Launches for a device are collected batch by batch.
             launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
@@ -145,9 +144,9 @@ impl Stage {
 
     /// Puts the functions that were built anew where the old ones were.
     pub(crate) fn reload(&mut self, control: &Control) {
-        if let Some(chain) = control.reloads.chain() {
-            self.launches.iter_mut().for_each(|launches| launches.reload(&chain));
-            self.slots.iter_mut().for_each(|slot| slot.reload(&chain));
+        if let Some(deployment) = control.reloads.deployment() {
+            self.launches.iter_mut().for_each(|launches| launches.reload(&deployment));
+            self.slots.iter_mut().for_each(|slot| slot.reload(deployment.chain()));
         }
     }
 

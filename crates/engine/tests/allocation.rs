@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::forms::{FORMS, NARROW};
 use common::frames::{Input, Traffic};
-use common::real::{chain_of, forms, monitor_to_files, traffic, try_chain_on};
+use common::real::{deploy_forms, forms, monitor_to_files, traffic, try_deploy_on};
 use common::rounds::{Rounds, behind, is_warm};
 use common::run::in_time;
 use common::talk::Talk;
-use common::{all_four, chain};
+use common::{all_four, deploy};
 use warpline_engine::{
-    Chain, Control, LaunchOptions, OnDevice, Ports, Report, Settings, Streams, run,
+    Control, Deployment, LaunchOptions, OnDevice, Ports, Report, Settings, Streams, run,
 };
 use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
@@ -102,12 +102,16 @@ impl Function for Lane {
 
 /// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when
 /// warm.
-fn allocations(chain: Chain, settings: Settings, inputs: &[Input]) -> (Report, [(Role, u64); 4]) {
+fn allocations(
+    deployment: Deployment,
+    settings: Settings,
+    inputs: &[Input],
+) -> (Report, [(Role, u64); 4]) {
     let source = Rounds::new(inputs, 6, || ROLE.set(Role::Reader));
     let ports = Ports::Shared(Box::new(source), Box::new(Counted));
-    let chain = behind(Lane(Access::run_only(ReadWrite::NONE)), chain);
+    let deployment = behind(Lane(Access::run_only(ReadWrite::NONE)), deployment);
     let report =
-        in_time(move || run(&chain, &settings, ports, &Control::default()).expect("a run"));
+        in_time(move || run(&deployment, &settings, ports, &Control::default()).expect("a run"));
     assert!(report.part.packets.balanced());
     assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
     let counts = [Role::Unknown, Role::Reader, Role::Lane, Role::Sender]
@@ -127,7 +131,7 @@ fn no_thread_allocates_once_it_is_warm() {
     let tiny =
         Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, ..Settings::default() };
     for settings in [lavish, tiny] {
-        let (report, counts) = allocations(chain(&all_four(3)), settings, &inputs);
+        let (report, counts) = allocations(deploy(&all_four(3)), settings, &inputs);
         assert!(report.part.packets.generated > 1000, "it is a chain that makes packets");
         assert!(all_are_zero(&counts), "{settings:?}: {counts:?}");
     }
@@ -137,7 +141,7 @@ fn no_thread_allocates_once_it_is_warm() {
     for form in FORMS.iter().chain(NARROW).chain(&[monitor_to_files(ipfix, csv)]) {
         let form = std::slice::from_ref(form);
         let inputs = traffic(form, Talk::new(59, 60, 1400).take(2000), 61, 10);
-        let (_, counts) = allocations(chain_of(form), tiny, &inputs);
+        let (_, counts) = allocations(deploy_forms(form), tiny, &inputs);
         if !all_are_zero(&counts) {
             failed.push((form[0].name, counts));
         }
@@ -160,11 +164,11 @@ fn allocations_on_a_device() {
         let device = Arc::clone(&host);
         Some(OnDevice { device, launches, is_required: true })
     };
-    let chain = try_chain_on(&forms, &[], on).expect("a chain");
+    let deployment = try_deploy_on(&forms, &[], on).expect("a chain");
     let inputs = traffic(&forms, Talk::new(59, 60, 1400).take(2000), 61, 10);
     let settings =
         Settings { lanes: 2, batch_packets: 64, queue_batches: 1, slabs: 2, ..Settings::default() };
-    let (report, counts) = allocations(chain, settings, &inputs);
+    let (report, counts) = allocations(deployment, settings, &inputs);
     let (packets, launches) = (report.part.packets.read, report.part.transfers.launches);
     let [_, (_, reader), (_, lane), (_, sender)] = counts;
     assert_eq!((reader, sender), (0, 0));

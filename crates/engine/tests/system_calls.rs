@@ -22,12 +22,12 @@ use std::time::Duration;
 
 use common::forms::{FORMS, NARROW};
 use common::frames::{Input, Traffic};
-use common::real::{chain_of, monitor_to_files, traffic};
+use common::real::{deploy_forms, monitor_to_files, traffic};
 use common::rounds::{Rounds, behind, is_warm};
 use common::run::in_time;
 use common::talk::Talk;
-use common::{all_four, chain};
-use warpline_engine::{Chain, Control, Ports, Settings, run};
+use common::{all_four, deploy};
+use warpline_engine::{Control, Deployment, Ports, Settings, run};
 use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
@@ -176,14 +176,19 @@ impl Sink for Swallow {
 
 /// Calls by number, where there were any, of the threads of lanes in a run of `chain` over `inputs`, six times. `act` is done with every
 /// batch.
-fn calls(chain: Chain, settings: Settings, inputs: &[Input], act: fn()) -> Vec<(usize, u64)> {
+fn calls(
+    deployment: Deployment,
+    settings: Settings,
+    inputs: &[Input],
+    act: fn(),
+) -> Vec<(usize, u64)> {
     let source = Box::new(Rounds::new(inputs, 6, || ()));
     let ports = match settings.lanes {
         1 => Ports::PerLane(vec![(source, Box::new(Swallow))]),
         _ => Ports::Shared(source, Box::new(Swallow)),
     };
-    let chain = behind(Watched::new(act), chain);
-    let work = move || run(&chain, &settings, ports, &Control::default()).expect("a run");
+    let deployment = behind(Watched::new(act), deployment);
+    let work = move || run(&deployment, &settings, ports, &Control::default()).expect("a run");
     let report = watching(|| in_time(work));
     assert!(report.part.packets.balanced());
     assert!(BATCHES.swap(0, Ordering::Relaxed) > 50, "lanes worked while it counted");
@@ -218,7 +223,7 @@ fn no_lane_asks_the_system_once_it_is_warm() {
     let alone = Settings { lanes: 1, ..tiny };
     let nothing: fn() = || ();
     for settings in [lavish, tiny, alone] {
-        let calls = calls(chain(&all_four(3)), settings, &inputs, nothing);
+        let calls = calls(deploy(&all_four(3)), settings, &inputs, nothing);
         assert_eq!(calls, [], "(number, how often) with {settings:?}");
     }
     let mut failed = Vec::new();
@@ -227,7 +232,7 @@ fn no_lane_asks_the_system_once_it_is_warm() {
     for form in FORMS.iter().chain(NARROW).chain(&[monitor_to_files(ipfix, csv)]) {
         let form = std::slice::from_ref(form);
         let inputs = traffic(form, Talk::new(59, 60, 1400).take(2000), 61, 10);
-        let calls = calls(chain_of(form), tiny, &inputs, nothing);
+        let calls = calls(deploy_forms(form), tiny, &inputs, nothing);
         if !calls.is_empty() {
             failed.push((form[0].name, calls));
         }
@@ -240,7 +245,7 @@ fn a_call_and_a_lock_would_be_seen() {
     let inputs = Traffic::new(53, 200, 10, 1400).take(5_000);
     let settings = Settings { lanes: 2, batch_packets: 64, ..Settings::default() };
     let asks: fn() = || drop(std::fs::metadata("/"));
-    assert!(!calls(chain(&all_four(3)), settings, &inputs, asks).is_empty());
+    assert!(!calls(deploy(&all_four(3)), settings, &inputs, asks).is_empty());
     let locks: fn() = || drop(LOCK.lock());
     let is_over = Arc::new(AtomicBool::new(false));
     let others = Arc::clone(&is_over);
@@ -251,7 +256,7 @@ fn a_call_and_a_lock_would_be_seen() {
             drop(kept);
         }
     });
-    let calls = calls(chain(&all_four(3)), settings, &inputs, locks);
+    let calls = calls(deploy(&all_four(3)), settings, &inputs, locks);
     is_over.store(true, Ordering::Relaxed);
     other.join().expect("a thread that ends");
     assert!(count_of(&calls, libc::SYS_futex) > 0, "{calls:?}");

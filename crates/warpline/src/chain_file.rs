@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Instance, PlanOptions, Settings};
+use warpline_engine::{Chain, Deployment, Instance, PlanOptions, Settings, Site};
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{
     Definition, Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText,
@@ -23,7 +23,7 @@ use crate::port_keys::PortKeys;
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
-    pub(crate) chain: Arc<Chain>,
+    pub(crate) deployment: Arc<Deployment>,
     pub(crate) settings: Settings,
     pub(crate) ports: PortKeys,
     /// By function, where the file has its table, or names it: `FILE:LINE:COLUMN`.
@@ -34,6 +34,12 @@ pub(crate) struct Loaded {
     pub(crate) left_out: Diagnostics,
     /// What they remarked of what they did not leave out.
     pub(crate) remarks: Diagnostics,
+}
+
+impl Loaded {
+    pub(crate) fn chain(&self) -> &Chain {
+        self.deployment.chain()
+    }
 }
 
 /// Functions that a chain may have.
@@ -141,8 +147,8 @@ impl<'a> File<'a> {
             let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
             };
-            if loaded.iter().any(|other| other.chain.name == chain.chain.name) {
-                let text = format!("two chains are called {:?}", chain.chain.name);
+            if loaded.iter().any(|other| other.chain().name == chain.chain().name) {
+                let text = format!("two chains are called {:?}", chain.chain().name);
                 mistakes.push(self.source.mistake(span.clone(), text));
             }
             loaded.push(chain);
@@ -242,18 +248,20 @@ impl<'a> File<'a> {
         let seed = core_keys::seed(&mut section);
         let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
         used.extend(own_names(table));
-        let (instances, resources) = self.instances(&names, table, seed, used, mistakes);
+        let (instances, sites, resources) = self.instances(&names, table, seed, used, mistakes);
         let files = self.files(&names);
         let steps = names.iter().map(|name| self.step(table, name)).collect();
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
-                let mut chain = chain.with_seed(seed);
-                chain.set_plan(PlanOptions { lanes: chain.lanes(settings.lanes), ..*plan });
-                chain.set_profile(profile.clone());
+                let chain = Arc::new(chain.with_seed(seed));
+                let lanes = chain.lanes(settings.lanes);
+                let mut deployment = Deployment::new(chain, sites);
+                deployment.set_plan(PlanOptions { lanes, ..*plan });
+                deployment.set_profile(profile.clone());
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
-                let chain = Arc::new(chain);
-                Some(Loaded { chain, settings, ports, steps, files, left_out, remarks })
+                let deployment = Arc::new(deployment);
+                Some(Loaded { deployment, settings, ports, steps, files, left_out, remarks })
             }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
@@ -295,7 +303,7 @@ impl<'a> File<'a> {
         files
     }
 
-    /// The instances called `names`, and what they were handed.
+    /// The instances called `names` with their sites, and what they were handed.
     fn instances(
         &self,
         names: &[String],
@@ -303,7 +311,7 @@ impl<'a> File<'a> {
         seed: Seed,
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
-    ) -> (Vec<Instance>, Resources) {
+    ) -> (Vec<Instance>, Vec<Site>, Resources) {
         let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
         let set = set.map(|(o, table)| (&o.source, table.get_ref()));
         let (source, at) = set
@@ -311,7 +319,7 @@ impl<'a> File<'a> {
             .find_map(|(source, table)| Some((source, table.get("functions")?.span())))
             .unwrap_or((self.source, 0..0));
         let mut resources = Resources::with_seed(seed);
-        let mut instances: Vec<Instance> = Vec::new();
+        let (mut instances, mut sites) = (Vec::new(), Vec::new());
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 let text = format!("{name:?} is in the chain twice");
@@ -322,9 +330,13 @@ impl<'a> File<'a> {
                 continue;
             }
             used.push(name.clone());
-            instances.extend(self.instance(name, (source, at.clone()), &mut resources, mistakes));
+            let built = self.instance(name, (source, at.clone()), &mut resources, mistakes);
+            if let Some((instance, site)) = built {
+                instances.push(instance);
+                sites.push(site);
+            }
         }
-        (instances, resources)
+        (instances, sites, resources)
     }
 
     fn instance(
@@ -333,7 +345,7 @@ impl<'a> File<'a> {
         (source, at): (&'a SourceText, Range<usize>),
         resources: &mut Resources,
         mistakes: &mut Diagnostics,
-    ) -> Option<Instance> {
+    ) -> Option<(Instance, Site)> {
         let empty = DeTable::new();
         let found =
             self.table.get_ref().get(name).filter(|_| !["chain", plan_keys::TABLE].contains(&name));
@@ -375,15 +387,8 @@ impl<'a> File<'a> {
             device_keys::read(&mut section, definition.has_kernels, self.options.device);
         let fingerprint = section.fingerprint();
         let function = Arc::from(function);
-        Some(Instance {
-            name: name.into(),
-            definition,
-            function,
-            own_stage,
-            launch_batches,
-            on_device,
-            fingerprint,
-        })
+        let instance = Instance { name: name.into(), definition, function, fingerprint };
+        Some((instance, Site { on_device, own_stage, launch_batches }))
     }
 
     fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {

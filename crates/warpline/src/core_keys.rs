@@ -32,7 +32,7 @@ pub(crate) fn refuse_taken(section: &mut Section<'_>, cores: &Cores, before: &[L
         |core: &u16| before.iter().find(|other| other.settings.cores.numbers().contains(core));
     let taken = cores.numbers().iter().find_map(|core| Some((core, named(core)?)));
     if let Some((core, other)) = taken {
-        let text = format!("`cores`: chain {:?} names core {core}, too", other.chain.name);
+        let text = format!("`cores`: chain {:?} names core {core}, too", other.chain().name);
         section.mistake("cores", text);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use warpline_device::{Description, Found, apart, find};
-use warpline_engine::{Chain, LaunchOptions, OnDevice, Streams};
+use warpline_engine::{Deployment, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
 /// Keys that only functions on devices have a use for.
@@ -38,11 +38,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 /// What to tell where `--device` names a device and no function has kernels for it.
 pub(crate) fn unused<'a>(
     device: Option<&str>,
-    chains: impl IntoIterator<Item = &'a Chain>,
+    deployments: impl IntoIterator<Item = &'a Deployment>,
 ) -> Option<String> {
     let device = device.filter(|name| *name != "cpu")?;
-    let mut instances = chains.into_iter().flat_map(|chain| &chain.instances);
-    (!instances.any(|instance| instance.on_device.is_some())).then(|| {
+    let mut sites = deployments.into_iter().flat_map(Deployment::sites);
+    (!sites.any(|site| site.on_device.is_some())).then(|| {
         format!(
             "warning: --device {device}: no function of the chain has kernels; all run on the CPU\n"
         )

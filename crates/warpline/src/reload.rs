@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use warpline_engine::sys::stand_back;
-use warpline_engine::{Chain, Control, Successor};
+use warpline_engine::{Control, Deployment, Successor};
 use warpline_nf::Diagnostics;
 
 use crate::chain_file::{LoadOptions, Loaded};
@@ -27,7 +27,7 @@ pub(crate) struct Origin<'a> {
 /// A chain that runs.
 pub(crate) struct Running<'a> {
     pub(crate) control: &'a Control,
-    pub(crate) chain: Arc<Chain>,
+    pub(crate) deployment: Arc<Deployment>,
     /// What was left out of the files that it was built of.
     pub(crate) left_out: Diagnostics,
 }
@@ -72,12 +72,12 @@ fn reload(
         if !running.control.reload(&successor) {
             continue;
         }
-        // The old chain is kept until no lane holds it, so that it is freed here and not there.
+        // This thread keeps the old deployment until no lane holds it, and frees it.
         while running.control.is_reloading() && !done.load(Ordering::Acquire) {
             thread::park_timeout(LOOK_EVERY / 10);
         }
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
-        running.chain = Arc::clone(successor.chain());
+        running.deployment = Arc::clone(successor.deployment());
         if !left_out.is_empty() {
             told += &format!("\nreload: left out, {} in all:\n{left_out}", left_out.count());
         }
@@ -94,14 +94,15 @@ fn succeed(
     chains: &[Running<'_>],
     loaded: Vec<Loaded>,
 ) -> Result<Vec<(Successor, Diagnostics)>, String> {
-    let mut loaded = loaded.into_iter().map(|loaded| (loaded.chain, loaded.left_out));
+    let mut loaded = loaded.into_iter().map(|loaded| (loaded.deployment, loaded.left_out));
     let (mut successors, mut refused) = (Vec::new(), Vec::new());
     for running in chains {
-        let new = loaded.next().filter(|(new, _)| new.name == running.chain.name);
+        let name = &running.deployment.chain().name;
+        let new = loaded.next().filter(|(new, _)| new.chain().name == *name);
         let (new, left_out) =
             new.ok_or("the chains of the file can't change while packets flow")?;
         let new = Arc::into_inner(new).ok_or("the chain is held elsewhere")?;
-        match Successor::new(&running.chain, new) {
+        match Successor::new(&running.deployment, new) {
             Ok(successor) => successors.push((successor, left_out)),
             Err(why) => refused.extend(why),
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use warpline_engine::stats::{EndedBy, FunctionStats, Part, Transfers};
-use warpline_engine::{Asked, Chain, HugePages, Instance, Report};
+use warpline_engine::{Asked, Deployment, HugePages, Instance, Report, Site};
 use warpline_nf::{Cell, Table};
 use warpline_packet::Malformed;
 
@@ -12,15 +12,16 @@ use crate::summary::duration;
 const SCHEMA: u32 = 1;
 
 /// The statistics of all chains of a process that took `seconds`.
-pub(crate) fn stats(chains: &[(&Chain, &Report)], seconds: f64) -> Value {
-    let chains: Vec<Value> = chains.iter().map(|(chain, report)| of_chain(chain, report)).collect();
+pub(crate) fn stats(chains: &[(&Deployment, &Report)], seconds: f64) -> Value {
+    let chains: Vec<Value> = chains.iter().map(|(one, report)| of_chain(one, report)).collect();
     json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains })
 }
 
-fn of_chain(chain: &Chain, report: &Report) -> Value {
+fn of_chain(deployment: &Deployment, report: &Report) -> Value {
+    let chain = deployment.chain();
     let part = &report.part;
     let functions: Vec<Value> =
-        chain.instances.iter().zip(&part.functions).map(|(i, f)| of_function(i, f)).collect();
+        deployment.instances().zip(&part.functions).map(|(one, f)| of_function(one, f)).collect();
     json!({
         "name": chain.name,
         "duration": duration(part),
@@ -118,7 +119,7 @@ fn latency(part: &Part) -> Value {
     })
 }
 
-fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
+fn of_function((instance, site): (&Instance, &Site), stats: &FunctionStats) -> Value {
     let drops = counts(instance.named_drops(&stats.drops));
     let malformed =
         Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
@@ -126,7 +127,7 @@ fn of_function(instance: &Instance, stats: &FunctionStats) -> Value {
     json!({
         "name": instance.name,
         "function": instance.definition.name,
-        "device": instance.device_id(),
+        "device": site.device_id(),
         "packets_in": stats.packets_in,
         "packets_out": stats.packets_out,
         "generated": stats.generated,

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Pending;
-use warpline_engine::{Chain, Control};
+use warpline_engine::{Control, Deployment};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long threads may take to end at once.
@@ -139,7 +139,7 @@ impl Stops {
 /// Looks after running chains until `done`: has them stop at a signal, and at once at a second one; tells what can't
 /// wait for the summary, draws the bar on a terminal. `give_up` ends the program where a thread doesn't end.
 pub(crate) fn watch(
-    chains: &[(Arc<Chain>, &Control)],
+    chains: &[(Arc<Deployment>, &Control)],
     stops: &Stops,
     done: &AtomicBool,
     tell: impl Fn(&str),
@@ -160,8 +160,8 @@ pub(crate) fn watch(
                 give_up(stops.first().unwrap_or(0));
             }
         }
-        for (chain, control) in chains {
-            let name = &chain.name;
+        for (deployment, control) in chains {
+            let name = &deployment.chain().name;
             for news in control.take_news() {
                 let tell = || tell(&format!("warning: chain {name:?}: {news}\n"));
                 bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));

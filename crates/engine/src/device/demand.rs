@@ -6,7 +6,7 @@ use warpline_device::Device;
 use warpline_packet::ALIGN;
 
 use super::lane_memory;
-use crate::{Chain, Settings};
+use crate::{Deployment, Settings};
 
 /// What chains ask of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,36 +47,38 @@ impl fmt::Display for Demand {
     }
 }
 
-/// What `chains`, run beside each other with their settings, ask of each device that they use.
-pub fn demands<'a>(chains: impl IntoIterator<Item = (&'a Chain, &'a Settings)>) -> Vec<Demand> {
+/// What `deployments`, run beside each other with their settings, ask of each device that they use.
+pub fn demands<'a>(
+    deployments: impl IntoIterator<Item = (&'a Deployment, &'a Settings)>,
+) -> Vec<Demand> {
     let mut all = Vec::new();
-    for (chain, settings) in chains {
-        demand(chain, &settings.fit(chain), &mut all);
+    for (deployment, settings) in deployments {
+        demand(deployment, &settings.fit(deployment), &mut all);
     }
     all
 }
 
-/// Adds what `chain` asks to `all`.
-fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
-    let layout = settings.arena(chain);
+/// Adds what `deployment` asks to `all`.
+fn demand(deployment: &Deployment, settings: &Settings, all: &mut Vec<Demand>) {
+    let layout = settings.arena(deployment);
     let lanes = settings.lanes as u64;
     let mut seen = Vec::new();
-    for stage in &chain.stages {
-        let Some(limits) = settings.launch_limits(chain, stage) else { continue };
-        let Some(on) = &chain.instances[stage.first].on_device else { continue };
-        let positions = stage.first..stage.first + stage.count;
-        let tables: usize = positions.map(|position| chain.kernel_tables_len(position)).sum();
-        let is_in_place = works_in_place(chain, settings, &*on.device);
+    for stage in deployment.stages() {
+        let Some(limits) = settings.launch_limits(deployment, stage) else { continue };
+        let Some(on) = deployment.on_device(stage) else { continue };
+        let each = stage.positions().map(|position| deployment.kernel_tables_len(position));
+        let tables: usize = each.sum();
+        let is_in_place = works_in_place(deployment, settings, &*on.device);
         // What there is for each lane, where it isn't in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
-        let own = settings.dimensions(chain, stage, &limits);
+        let own = settings.dimensions(deployment, stage, &limits);
         let launches = copies.saturating_mul(own.launches_len() as u64);
         let one = of(all, &*on.device);
         one.others = one.others.saturating_add(launches).saturating_add(tables as u64);
         // Its stages share a mirror.
         if !seen.contains(&one.device) {
             seen.push(one.device.clone());
-            one.chains.push(chain.name.clone());
+            one.chains.push(deployment.chain().name.clone());
             let mirrors = copies.saturating_mul(layout.memory_len() as u64);
             one.mirrors = one.mirrors.saturating_add(mirrors);
         }
@@ -84,10 +86,11 @@ fn demand(chain: &Chain, settings: &Settings, all: &mut Vec<Demand>) {
 }
 
 /// Whether `device` works in the memory of the chain's lanes in place: it does where it would in a little of it, and can have all.
-fn works_in_place(chain: &Chain, settings: &Settings, device: &dyn Device) -> bool {
+fn works_in_place(deployment: &Deployment, settings: &Settings, device: &dyn Device) -> bool {
     let about = device.description();
-    let len = settings.arena(chain).memory_len().saturating_add(settings.spare_len(chain)) as u64;
-    let little = || lane_memory(chain, ALIGN, ALIGN);
+    let len = settings.arena(deployment).memory_len().saturating_add(settings.spare_len(deployment))
+        as u64;
+    let little = || lane_memory(deployment, ALIGN, ALIGN);
     about.shares_host_memory
         && len <= about.buffer_max.min(u32::MAX.into())
         && little().is_some_and(|memory| memory.known_to(device).is_ok_and(|(_, is)| is))

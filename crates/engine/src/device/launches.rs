@@ -17,7 +17,7 @@ use crate::planned::takes_out_of_mirrors;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::versions::Versions;
-use crate::{Chain, Settings, StagePlan};
+use crate::{Deployment, Settings, StagePlan};
 
 /// How long a lane sleeps at most while a device works: completions are asked for.
 const POLL_EVERY: Duration = Duration::from_micros(50);
@@ -101,44 +101,42 @@ impl Launches {
     /// # Errors
     /// What the device says: it may have too little memory.
     pub(crate) fn open(
-        chain: &Chain,
+        deployment: &Deployment,
         settings: &Settings,
         stage: &StagePlan,
         on: &OnDevice,
         limits: &LaunchLimits,
         mirrors: &mut Mirrors<'_>,
     ) -> Result<Self, Failure> {
-        let positions = stage.first..stage.first + stage.count;
         let member = |position: usize| {
             let none = || Failure::Refused("its kernels are not loaded".into());
-            let loaded = Arc::clone(chain.loaded(position).ok_or_else(none)?);
-            let function = &*chain.instances[position].function;
+            let loaded = Arc::clone(deployment.loaded(position).ok_or_else(none)?);
+            let function = &*deployment.chain().instances[position].function;
             let writes = function.access().after_flagged.writes;
             let keeps_flagged = (writes & (FieldSet::FRAME | FieldSet::GEOMETRY)).is_empty();
             let takes_out = takes_out_of_mirrors(function);
             Ok(Member { position: position as u8, keeps_flagged, takes_out, loaded })
         };
-        let segment = positions.clone().map(member).collect::<Result<_, Failure>>()?;
-        let each = positions.clone().map(|at| chain.instances[at].function.kernel_access().writes);
+        let segment = stage.positions().map(member).collect::<Result<_, Failure>>()?;
+        let members = deployment.members(stage);
+        let each = members.iter().map(|one| one.function.kernel_access().writes);
         let writes = each.fold(FieldSet::EMPTY, |all, one| all | one);
         let batcher = Batcher::new(limits);
-        let dimensions = settings.dimensions(chain, stage, limits);
-        let names: Vec<&str> =
-            positions.map(|position| chain.instances[position].name.as_str()).collect();
+        let dimensions = settings.dimensions(deployment, stage, limits);
+        let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
         let mirror = mirrors.of(&*on.device)?;
-        let crossings = chain.crossings(stage).clone();
-        let fields = crossings.columns(settings.arena(chain).scratch_words);
-        let functions = chain.instances[stage.first..stage.first + stage.count].iter();
+        let crossings = deployment.crossings(stage).clone();
+        let fields = crossings.columns(settings.arena(deployment).scratch_words);
         let lengthened = match crossings.rooms_back {
-            true => Lengthened::by(functions.map(|one| &*one.function)),
+            true => Lengthened::by(members.iter().map(|one| &*one.function)),
             false => Lengthened::default(),
         };
-        let members = [chain.copier(stage), chain.carrier(stage), chain.unpacker(stage)];
-        let members = (segment, members.map(Option::<&_>::cloned));
+        let own = [deployment.copier(stage), deployment.carrier(stage), deployment.unpacker(stage)];
+        let own = (segment, own.map(Option::<&_>::cloned));
         let executor = Executor::new(
             on,
             mirror,
-            members,
+            own,
             writes,
             (crossings, fields, lengthened),
             (dimensions, settings.follows_versions),
@@ -160,7 +158,7 @@ impl Launches {
             names,
             failed: None,
             is_told: false,
-            mates: chain.loaded_on(&on.device.description().id),
+            mates: deployment.loaded_on(&on.device.description().id),
             is_retired: false,
         })
     }
@@ -440,16 +438,17 @@ impl Launches {
         (transfers, self.warning.into_iter().chain(self.failed.or(told)))
     }
 
-    /// Launches from here on are of the functions of `chain`; nothing is under way. Where one that shares the mirror is not on the device, no
-    /// launch is started any more: so what is in front of the reload finds all that it left there, and what comes behind it leaves nothing.
-    pub(crate) fn reload(&mut self, chain: &Chain) {
+    /// Later launches run the functions of `deployment`; no launch is under way. If one that shares
+    /// the mirror is not on the device, no launch starts any more. Packets from before the reload
+    /// then find all that they left there, and packets from after it leave nothing.
+    pub(crate) fn reload(&mut self, deployment: &Deployment) {
         for member in self.executor.segment_mut() {
-            if let Some(loaded) = chain.loaded(member.position.into()) {
+            if let Some(loaded) = deployment.loaded(member.position.into()) {
                 member.loaded = Arc::clone(loaded);
             }
         }
         let mut mates = self.mates.iter();
-        if !self.is_retired && !mates.all(|&position| chain.loaded(position).is_some()) {
+        if !self.is_retired && !mates.all(|&position| deployment.loaded(position).is_some()) {
             self.is_retired = true;
             self.failed.get_or_insert_with(|| {
                 format!(

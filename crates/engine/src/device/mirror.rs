@@ -8,14 +8,19 @@ use warpline_packet::{ALIGN, mirror_bit};
 use super::Crossings;
 use crate::planned::takes_out_of_mirrors;
 use crate::sys::lane_memory::LaneMemory;
-use crate::{Chain, Instance};
+use crate::{Deployment, Instance};
 
-/// Takes memory for a lane of `chain`: `arena_len` bytes, and `spare_len` behind them for launches in place. Of a device that makes such
-/// as it shares, or as its kernels reach where these carry frames, where the chain has one.
-pub(crate) fn lane_memory(chain: &Chain, arena_len: usize, spare_len: usize) -> Option<LaneMemory> {
-    let devices = chain.instances.iter().filter_map(|instance| instance.on_device.as_ref());
+/// Takes memory for a lane of `deployment`: `arena_len` bytes, and `spare_len` after them for
+/// launches in place. If one of its devices shares memory, or its kernels carry frames, the memory
+/// is made by that device.
+pub(crate) fn lane_memory(
+    deployment: &Deployment,
+    arena_len: usize,
+    spare_len: usize,
+) -> Option<LaneMemory> {
+    let devices = deployment.sites().iter().filter_map(|site| site.on_device.as_ref());
     let is_made_for =
-        |one: &&dyn Device| one.description().shares_host_memory || chain.has_carried(*one);
+        |one: &&dyn Device| one.description().shares_host_memory || deployment.has_carried(*one);
     let sharing = devices.map(|on| &*on.device).filter(is_made_for);
     LaneMemory::new(arena_len, spare_len, sharing)
 }

@@ -355,8 +355,8 @@ impl Desk {
     #[cold]
     pub(super) fn announce_reload(&mut self, control: &Control) -> bool {
         self.reloads = control.reloads.asked();
-        if let Some(chain) = control.reloads.chain() {
-            self.steering = chain.steering.clone();
+        if let Some(deployment) = control.reloads.deployment() {
+            self.steering = deployment.chain().steering.clone();
             self.start_announcement(Kind::Reload);
         }
         self.announce()

@@ -24,7 +24,7 @@ use warpline_packet::{Access, Batch, Field, FieldSet, Kind, ReadWrite, Verdict};
 
 use self::phases::Began;
 use self::record::{Place, Record};
-use crate::Chain;
+use crate::Deployment;
 
 pub(crate) use self::launch::Launched;
 pub use self::stale::{Followed, Reader, StaleRead};
@@ -89,12 +89,11 @@ const SENT: FieldSet = FieldSet::FRAME.union(FieldSet::of(&[
 ]));
 
 impl Versions {
-    /// Of a lane of `chain` whose mirrors are on these devices, by number.
-    pub(crate) fn new(chain: &Chain, mirrors: Vec<String>) -> Self {
-        let declared = chain
-            .instances
-            .iter()
-            .map(|one| Declared::new(&one.name, one.device_id(), &*one.function));
+    /// Of a lane of `deployment` whose mirrors are on these devices, by number.
+    pub(crate) fn new(deployment: &Deployment, mirrors: Vec<String>) -> Self {
+        let declared = deployment
+            .instances()
+            .map(|(one, site)| Declared::new(&one.name, site.device_id(), &*one.function));
         Self {
             functions: declared.collect(),
             mirrors,

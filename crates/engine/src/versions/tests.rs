@@ -10,12 +10,14 @@ use warpline_sched::Mode;
 use super::Reader;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, Kept};
-use crate::common::real::{forms, traffic, try_chain_on};
+use crate::common::real::{forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, run_ports};
 use crate::common::talk::Talk;
 use crate::device::{Crossings, RoomsThere};
 use crate::planned::crossings;
-use crate::{Chain, Control, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, StaleRead};
+use crate::{
+    Chain, Control, Deployment, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, StaleRead,
+};
 
 #[path = "../../tests/devices/placed.rs"]
 #[allow(dead_code)]
@@ -24,7 +26,7 @@ mod placed;
 use placed::{Wrapped, host};
 
 /// A chain of forms, those with `@` on a device that copies and those with `+` on another.
-fn chain_of(names: &[&str], plan: PlanOptions) -> Option<Chain> {
+fn deploy_names(names: &[&str], plan: PlanOptions) -> Option<Deployment> {
     let devices = [apart(&host()?), Wrapped::called(&apart(&host()?), "other")];
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
@@ -32,18 +34,19 @@ fn chain_of(names: &[&str], plan: PlanOptions) -> Option<Chain> {
         let device = Arc::clone(&devices[at]);
         Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
     };
-    let mut chain = try_chain_on(&forms(&bare), &[], on).unwrap_or_else(|why| panic!("{why}"));
-    chain.set_plan(plan);
-    Some(chain)
+    let mut deployment =
+        try_deploy_on(&forms(&bare), &[], on).unwrap_or_else(|why| panic!("{why}"));
+    deployment.set_plan(plan);
+    Some(deployment)
 }
 
 /// Changes what crosses for the chain's stages on devices, which are in order.
-fn change(chain: &mut Chain, mutate: impl Fn(&mut [&mut Crossings])) {
-    let mut all = crossings(chain, chain.plan());
-    let stages = chain.stages.iter().zip(&mut all);
-    let on_devices = stages.filter(|(stage, _)| chain.is_on_device(stage));
+fn change(deployment: &mut Deployment, mutate: impl Fn(&mut [&mut Crossings])) {
+    let mut all = crossings(deployment, deployment.plan());
+    let stages = deployment.stages().iter().zip(&mut all);
+    let on_devices = stages.filter(|(stage, _)| deployment.is_on_device(stage));
     mutate(&mut on_devices.map(|(_, own)| own).collect::<Vec<_>>());
-    chain.crossings = OnceLock::from(all);
+    deployment.crossings = OnceLock::from(all);
 }
 
 fn inputs(names: &[&str], packets: usize) -> Vec<Input> {
@@ -57,9 +60,15 @@ fn without(set: &mut FieldSet, field: Field) {
     *set = *set & !FieldSet::of(&[field]);
 }
 
-fn run(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
+fn run(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome {
     let settings = Settings { follows_versions: true, ..settings };
-    run_ports(chain, settings, Frames::new(inputs), Kept::default(), Arc::new(Control::default()))
+    run_ports(
+        deployment,
+        settings,
+        Frames::new(inputs),
+        Kept::default(),
+        Arc::new(Control::default()),
+    )
 }
 
 struct Mutant {
@@ -241,11 +250,11 @@ fn what_a_wrong_crossing_leaves_stale_is_named() {
         let inputs = inputs(mutant.names, 500);
         for batch_packets in [256, 7] {
             let settings = Settings { batch_packets, slabs: 6, ..Settings::default() };
-            let Some(right) = chain_of(mutant.names, mutant.plan) else { return };
+            let Some(right) = deploy_names(mutant.names, mutant.plan) else { return };
             let versions = run(right, settings, &inputs).report.part.versions;
             assert_eq!(versions.stale, None, "{:?} as planned", mutant.names);
             assert!(versions.looks > 0, "{:?}", mutant.names);
-            let mut wrong = chain_of(mutant.names, mutant.plan).expect("the same device");
+            let mut wrong = deploy_names(mutant.names, mutant.plan).expect("the same device");
             change(&mut wrong, mutant.mutate);
             let stale = run(wrong, settings, &inputs).report.part.versions.stale;
             let (position, phase, field, place) = mutant.found;
@@ -298,13 +307,16 @@ impl StateHalf for Forgetful {}
 fn a_frame_that_was_replaced_and_is_taken_for_a_mirrors_is_named() {
     let names = ["@digest-count", "firewall", "@digest-count"];
     let inputs = inputs(&names, 400);
-    let Some(mut chain) = chain_of(&names, ADAPTIVE) else { return };
+    let Some(first) = deploy_names(&names, ADAPTIVE) else { return };
     let before = ReadWrite::new(FieldSet::ALL, FieldSet::EMPTY);
     let access = Access { before, ..Access::run_only(ReadWrite::NONE) };
+    let mut chain = Chain::clone(first.chain());
     chain.instances[1].function = Arc::new(Forgets(access));
-    chain.set_plan(ADAPTIVE);
+    let mut deployment = Deployment::new(Arc::new(chain), first.sites().to_vec());
+    deployment.set_plan(ADAPTIVE);
     let settings = Settings { slabs: 6, ..Settings::default() };
-    let stale = run(chain, settings, &inputs).report.part.versions.stale.expect("a stale field");
+    let stale =
+        run(deployment, settings, &inputs).report.part.versions.stale.expect("a stale field");
     assert_eq!(found(&stale), (2, Reader::Run, "payload", APART), "{stale}");
     assert_eq!(stale.packet, 3, "{stale}");
 }

@@ -23,7 +23,7 @@ pub(crate) mod wire;
 
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Instance};
+use warpline_engine::{Chain, Deployment, Instance, Site};
 use warpline_nf::{Definition, Function};
 use warpline_packet::{Access, StateKey};
 
@@ -58,15 +58,16 @@ pub(crate) fn all_four(launch: usize) -> Vec<Spec> {
     vec![Spec::EmitAbsorb, NAT, Spec::ThreePhase { launch }, Spec::Grow]
 }
 
-/// A chain of `specs`.
-pub(crate) fn chain(specs: &[Spec]) -> Chain {
+/// A chain of `specs`, on the CPU.
+pub(crate) fn deploy(specs: &[Spec]) -> Deployment {
     let mut words = 0;
-    let instances: Vec<Instance> =
-        specs.iter().enumerate().map(|(place, spec)| instance(place, spec, &mut words)).collect();
-    Chain::new("test", instances, words).expect("a chain that can be built")
+    let built = specs.iter().enumerate().map(|(place, spec)| instance(place, spec, &mut words));
+    let (instances, sites) = built.unzip();
+    let chain = Chain::new("test", instances, words).expect("a chain that can be built");
+    Deployment::new(Arc::new(chain), sites)
 }
 
-fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
+fn instance(place: usize, spec: &Spec, words: &mut usize) -> (Instance, Site) {
     let mut word = || {
         *words += 1;
         warpline_packet::ScratchWord::new(*words - 1).expect("a scratch word")
@@ -92,15 +93,8 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> Instance {
         }
     };
     let name = format!("{place}-{spec:?}");
-    Instance {
-        name,
-        definition: &DEFINITION,
-        function,
-        own_stage: own,
-        launch_batches: launch,
-        on_device: None,
-        fingerprint: 0,
-    }
+    let site = Site { own_stage: own, launch_batches: launch, ..Site::default() };
+    (Instance { name, definition: &DEFINITION, function, fingerprint: 0 }, site)
 }
 
 /// What stands in a chain file is not tested here.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use toml::de::DeTable;
-use warpline_engine::{Chain, Instance, OnDevice, Settings};
+use warpline_engine::{Chain, Deployment, Instance, OnDevice, Settings, Site};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText};
@@ -32,33 +32,34 @@ pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
 
 /// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch
 /// are fused. Or why there is none: there are too few scratch words for all, say.
-pub(crate) fn try_chain_of(forms: &[Form], launches: &[usize]) -> Result<Chain, String> {
-    try_chain_on(forms, launches, |_| None)
+pub(crate) fn try_deploy(forms: &[Form], launches: &[usize]) -> Result<Deployment, String> {
+    try_deploy_on(forms, launches, |_| None)
 }
 
 /// The same; function `place` runs where `device` says, if it has kernels.
-pub(crate) fn try_chain_on(
+pub(crate) fn try_deploy_on(
     forms: &[Form],
     launches: &[usize],
     device: impl Fn(usize) -> Option<OnDevice>,
-) -> Result<Chain, String> {
+) -> Result<Deployment, String> {
     let mut resources = Resources::with_seed(SEED);
-    let mut instances = Vec::new();
+    let (mut instances, mut sites) = (Vec::new(), Vec::new());
     for (place, form) in forms.iter().enumerate() {
         let built = instance(place, form, &mut resources);
-        let mut instance = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
+        let instance = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
         let launch = launches.get(place).copied().unwrap_or(0);
-        (instance.own_stage, instance.launch_batches) = (launch > 0, launch.max(1));
-        instance.on_device = device(place).filter(|_| instance.function.kernels().is_some());
+        let on_device = device(place).filter(|_| instance.function.kernels().is_some());
+        sites.push(Site { on_device, own_stage: launch > 0, launch_batches: launch.max(1) });
         instances.push(instance);
     }
     let chain = Chain::new("real", instances, resources.scratch_words());
-    chain.map(|chain| chain.with_seed(SEED)).map_err(|why| why.to_string())
+    let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
+    Ok(Deployment::new(Arc::new(chain), sites))
 }
 
-/// A chain of `forms`, fused.
-pub(crate) fn chain_of(forms: &[Form]) -> Chain {
-    try_chain_of(forms, &[]).unwrap_or_else(|why| panic!("{why}"))
+/// A chain of `forms`, fused, on the CPU.
+pub(crate) fn deploy_forms(forms: &[Form]) -> Deployment {
+    try_deploy(forms, &[]).unwrap_or_else(|why| panic!("{why}"))
 }
 
 fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Instance, Diagnostics> {
@@ -76,9 +77,6 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
             name: format!("{place}-{}", form.name),
             definition,
             function: Arc::from(function),
-            own_stage: false,
-            launch_batches: 1,
-            on_device: None,
             fingerprint,
         }),
         _ => Err(mistakes),
@@ -100,7 +98,7 @@ pub(crate) fn sensor_to_files(form: &Form, [eve, fast, hits]: [&Path; 3], matche
 
 /// Runs a chain of `forms` over `inputs`, all of them, and checks what has to hold of every run.
 pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) -> Outcome {
-    run_whole(chain_of(forms), settings, inputs)
+    run_whole(deploy_forms(forms), settings, inputs)
 }
 
 /// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpline_engine::{Chain, Instance};
+use warpline_engine::{Chain, Deployment, Instance, Site};
 use warpline_io::{Frame, Next, Source, SourceError};
 use warpline_nf::Function;
 use warpline_packet::Instant;
@@ -58,18 +58,18 @@ impl Source for Rounds {
     }
 }
 
-/// `chain` behind `function`.
-pub(crate) fn behind(function: impl Function + 'static, chain: Chain) -> Chain {
-    let Chain { mut instances, scratch_words, .. } = chain;
+/// `deployment` with `function` as its first, on the CPU.
+pub(crate) fn behind(function: impl Function + 'static, deployment: Deployment) -> Deployment {
+    let Chain { mut instances, scratch_words, .. } = Chain::clone(deployment.chain());
+    let mut sites = deployment.sites().to_vec();
     let first = Instance {
         name: "first".into(),
         definition: &DEFINITION,
         function: Arc::new(function),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
         fingerprint: 0,
     };
     instances.insert(0, first);
-    Chain::new("counted", instances, scratch_words).expect("a chain")
+    sites.insert(0, Site::default());
+    let chain = Chain::new("counted", instances, scratch_words).expect("a chain");
+    Deployment::new(Arc::new(chain), sites)
 }

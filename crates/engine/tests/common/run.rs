@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use warpline_engine::{Chain, Control, Ports, Report, Settings, run};
+use warpline_engine::{Control, Deployment, Ports, Report, Settings, run};
 use warpline_nf::Table;
 
 use super::frames::{Input, flow_of};
 use super::ports::{Frames, Kept, Sent};
-use super::{Spec, chain};
+use super::{Spec, deploy};
 
 /// After so many seconds a run hangs; `SPINE_PATIENCE_S` says otherwise.
 const PATIENCE_S: u64 = 60;
@@ -102,7 +102,7 @@ pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// Runs a chain from `source` to `sink` and checks the balance.
 pub(crate) fn run_ports(
-    chain: Chain,
+    deployment: Deployment,
     settings: Settings,
     source: Frames,
     sink: Kept,
@@ -111,7 +111,7 @@ pub(crate) fn run_ports(
     let (sent, dropped) = (Arc::clone(&sink.sent), sink.dropped.clone().unwrap_or_default());
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));
-        run(&chain, &settings, ports, &control).expect("a chain that starts")
+        run(&deployment, &settings, ports, &control).expect("a chain that starts")
     });
     let sent = std::mem::take(&mut *sent.lock().expect("sent"));
     let dropped = std::mem::take(&mut *dropped.lock().expect("dropped"));
@@ -122,30 +122,34 @@ pub(crate) fn run_ports(
 
 /// Runs a chain of `specs` over `inputs`, all of them.
 pub(crate) fn run_specs(specs: &[Spec], settings: Settings, inputs: &[Input]) -> Outcome {
-    let outcome = run_whole(chain(specs), settings, inputs);
+    let outcome = run_whole(deploy(specs), settings, inputs);
     check_functions(&outcome, specs);
     outcome
 }
 
 /// Runs a chain over `inputs`, all of them.
-pub(crate) fn run_whole(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
-    run_into(chain, settings, inputs, Kept::default())
+pub(crate) fn run_whole(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome {
+    run_into(deployment, settings, inputs, Kept::default())
 }
 
 /// The same, with a sink that is shown what is dropped.
-pub(crate) fn run_showing_drops(mut chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
-    chain.show_drops();
+pub(crate) fn run_showing_drops(
+    mut deployment: Deployment,
+    settings: Settings,
+    inputs: &[Input],
+) -> Outcome {
+    deployment.show_drops();
     let sink = Kept { dropped: Some(Arc::default()), ..Kept::default() };
-    let outcome = run_into(chain, settings, inputs, sink);
+    let outcome = run_into(deployment, settings, inputs, sink);
     let packets = &outcome.report.part.packets;
     assert_eq!(outcome.dropped.len() as u64, packets.dropped + packets.malformed);
     outcome
 }
 
-fn run_into(chain: Chain, settings: Settings, inputs: &[Input], sink: Kept) -> Outcome {
+fn run_into(deployment: Deployment, settings: Settings, inputs: &[Input], sink: Kept) -> Outcome {
     let control = Arc::new(Control::default());
     let watched = Arc::clone(&control);
-    let outcome = run_ports(chain, settings, Frames::new(inputs), sink, control);
+    let outcome = run_ports(deployment, settings, Frames::new(inputs), sink, control);
     let packets = &outcome.report.part.packets;
     assert_eq!(packets.read, inputs.len() as u64);
     assert_eq!(packets.overload, 0, "a source that waits loses nothing (I4)");

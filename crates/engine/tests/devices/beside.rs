@@ -9,7 +9,7 @@ use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Summary, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{copies, devices, told};
@@ -72,9 +72,9 @@ pub(crate) fn check_pair(
     for lanes in [1, 2] {
         let [one, other] = [first, second].map(|device| &device.description().id);
         let what = format!("{CHAIN:?} on {one} and {other}, {lanes} lanes");
-        let chain = try_chain_on(forms, &[], on).expect("a chain");
+        let deployment = try_deploy_on(forms, &[], on).expect("a chain");
         let settings = Settings { lanes, batch_packets: 64, slabs: 4, ..Settings::default() };
-        let outcome = run_whole(chain, settings, inputs);
+        let outcome = run_whole(deployment, settings, inputs);
         assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
         let bytes = outcome.report.part.transfers.to_device_bytes;
         assert_eq!(bytes > 0, copies(first) || copies(second), "{what}");

@@ -14,8 +14,8 @@ use warpline_engine::{
 use crate::common::ports::{Frames, Kept};
 use crate::common::real::{forms, run_forms};
 use crate::common::run::{Outcome, assert_same, run_whole};
-use crate::crossings::{CHAINS, bare, chain_of, input_for, plans, with_errors_again};
-use crate::placed::{chain_on, copies, devices, told};
+use crate::crossings::{CHAINS, bare, deploy_names, input_for, plans, with_errors_again};
+use crate::placed::{copies, deploy_on, devices, told};
 use crate::same::PATIENCE;
 
 /// Launches that are made of the same batches in every run.
@@ -54,7 +54,7 @@ fn packets_are_those_of_copies_and_bytes_as_planned() {
                 };
                 let [copied, carried] = FramesBy::ALL.map(|frames_by| {
                     let plan = PlanOptions { frames_by, ..plan };
-                    run_whole(chain_of(names, device, launches, plan), settings, &inputs)
+                    run_whole(deploy_names(names, device, launches, plan), settings, &inputs)
                 });
                 let what = format!("{names:?} on {}, {plan:?}", device.description().id);
                 assert!(told(&carried).is_empty(), "{what}: {:?}", told(&carried));
@@ -96,7 +96,8 @@ fn packets_are_the_same_whatever_is_under_way_at_once() {
                 slabs: 6,
                 ..Settings::default()
             };
-            let outcome = run_whole(chain_of(&names, device, launches, plan), settings, &inputs);
+            let outcome =
+                run_whole(deploy_names(&names, device, launches, plan), settings, &inputs);
             let what = format!("{}, {plan:?}", device.description().id);
             assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
             assert_same(&reference, &outcome.summary(), &what);
@@ -113,7 +114,7 @@ fn in_place_nothing_is_carried() {
     for device in devices().iter().filter(|device| !copies(device)) {
         let plan = PlanOptions { frames_by: FramesBy::Kernels, ..PlanOptions::default() };
         let outcome =
-            run_whole(chain_of(&names, device, steady(), plan), Settings::default(), &inputs);
+            run_whole(deploy_names(&names, device, steady(), plan), Settings::default(), &inputs);
         assert_same(&reference, &outcome.summary(), &device.description().id);
         assert_eq!(outcome.report.part.transfers.to_device_bytes, 0);
     }
@@ -124,9 +125,9 @@ fn a_device_that_does_not_reach_the_host_is_told_at_the_start() {
     // It knows no region that its kernels reach.
     let device: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
     for frames_by in FramesBy::ALL {
-        let mut chain = chain_on(&forms(&["router-plain"]), &device, steady());
-        chain.set_plan(PlanOptions { frames_by, ..PlanOptions::default() });
-        let told = chain.try_frames();
+        let mut deployment = deploy_on(&forms(&["router-plain"]), &device, steady());
+        deployment.set_plan(PlanOptions { frames_by, ..PlanOptions::default() });
+        let told = deployment.try_frames();
         if frames_by == FramesBy::Copies {
             assert_eq!(told, Ok(()));
             continue;
@@ -135,7 +136,7 @@ fn a_device_that_does_not_reach_the_host_is_told_at_the_start() {
         assert_eq!(name, "0-router-plain");
         assert!(why.to_string().contains("fake does not reach the host's memory"), "{why}");
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
-        let refused = run(&chain, &Settings::default(), ports, &Control::default());
+        let refused = run(&deployment, &Settings::default(), ports, &Control::default());
         assert_eq!(refused.err(), told.err());
     }
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
+use warpline_engine::{
+    Deployment, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings, Streams,
+};
 use warpline_packet::LinkType;
 use warpline_sched::Mode;
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::{Talk, without_flows};
 use crate::failures::{launches, loading};
@@ -19,19 +21,19 @@ use crate::placed::{copies, devices, host, told};
 use crate::same::PATIENCE;
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
-pub(crate) fn chain_of(
+pub(crate) fn deploy_names(
     names: &[&str],
     device: &Arc<dyn Device>,
     launches: LaunchOptions,
     plan: PlanOptions,
-) -> Chain {
+) -> Deployment {
     let on = |place: usize| {
         let device = Arc::clone(device);
         names[place].starts_with('@').then_some(OnDevice { device, launches, is_required: true })
     };
-    let mut chain = try_chain_on(&bare(names), &[], on).unwrap_or_else(|why| panic!("{why}"));
-    chain.set_plan(plan);
-    chain
+    let mut deployment = try_deploy_on(&bare(names), &[], on).unwrap_or_else(|why| panic!("{why}"));
+    deployment.set_plan(plan);
+    deployment
 }
 
 pub(crate) fn bare(names: &[&str]) -> Vec<Form> {
@@ -94,7 +96,7 @@ fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
             // Others take longer to compile each.
             let each = if device.description().id.starts_with("host") { 1 } else { 4 };
             for (number, plan) in plans().enumerate().step_by(each) {
-                let chain = chain_of(names, device, default(), plan);
+                let deployment = deploy_names(names, device, default(), plan);
                 let batch_packets = [256, 7, 64][number % 3];
                 let settings = Settings {
                     lanes: 1 + number % 2,
@@ -102,7 +104,7 @@ fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
                     slabs: 6,
                     ..Settings::default()
                 };
-                let outcome = run_whole(chain, settings, &inputs);
+                let outcome = run_whole(deployment, settings, &inputs);
                 let what = format!("{names:?} on {}, {plan:?}", device.description().id);
                 assert_same(&reference, &outcome.summary(), &what);
             }
@@ -126,9 +128,9 @@ fn mirrors_live_through_any_order_of_completion() {
         let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), late));
         let frames_by = FramesBy::ALL[number % 2];
         let plan = PlanOptions { packet_len: 64, frames_by, ..adaptive() };
-        let chain = chain_of(names, &device, few, plan);
+        let deployment = deploy_names(names, &device, few, plan);
         let settings = Settings { batch_packets: 7, lanes: 1 + number % 2, ..Settings::default() };
-        let outcome = run_whole(chain, settings, &inputs);
+        let outcome = run_whole(deployment, settings, &inputs);
         assert_same(&reference, &outcome.summary(), &format!("{names:?}"));
         assert!(outcome.report.part.transfers.launches > 20, "{names:?}");
     }
@@ -137,7 +139,8 @@ fn mirrors_live_through_any_order_of_completion() {
 /// Bytes that crossed for the functions of a run, there and back, which are what was planned.
 fn moved(names: &[&str], plan: PlanOptions, inputs: &[Input]) -> Option<Vec<[u64; 2]>> {
     let device = apart(&host()?);
-    let outcome = run_whole(chain_of(names, &device, default(), plan), Settings::default(), inputs);
+    let outcome =
+        run_whole(deploy_names(names, &device, default(), plan), Settings::default(), inputs);
     assert!(told(&outcome).is_empty(), "{names:?}, {plan:?}: {:?}", told(&outcome));
     let functions = &outcome.report.part.functions;
     let of = functions.iter().map(|function| &function.transfers);
@@ -210,8 +213,8 @@ fn what_fails_where_only_fields_come_back_is_done_by_the_cpu() {
             let script = move |number| (number >= first).then(|| fault.clone());
             let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), script));
             let settings = Settings { batch_packets: 64, ..Settings::default() };
-            let chain = chain_of(names, &device, launches(), adaptive());
-            let outcome: Outcome = run_whole(chain, settings, &inputs);
+            let deployment = deploy_names(names, &device, launches(), adaptive());
+            let outcome: Outcome = run_whole(deployment, settings, &inputs);
             assert_same(&reference, &outcome.summary(), &format!("{names:?} from {first} on"));
             assert!(!told(&outcome).is_empty(), "{names:?} from {first} on");
         }

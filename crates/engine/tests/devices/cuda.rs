@@ -10,7 +10,7 @@ use crate::beside::{CHAIN, LAUNCHES, check_pair};
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, devices, told};
+use crate::placed::{deploy_on, devices, told};
 use crate::stub::Stubs;
 
 /// Set in the program that runs over the stubs, to the case.
@@ -51,7 +51,7 @@ fn unlocked_memory_is_reported() {
     let inputs = traffic(&forms, Talk::new(31, 40, 1400).take(400), 37, 15);
     let reference = run_forms(&forms, Settings::default(), &inputs).summary();
     let settings = Settings { lanes: 2, batch_packets: 64, slabs: 4, ..Settings::default() };
-    let outcome = run_whole(chain_on(&forms, &device, LAUNCHES), settings, &inputs);
+    let outcome = run_whole(deploy_on(&forms, &device, LAUNCHES), settings, &inputs);
     assert_same(&reference, &outcome.summary(), "copied without being locked");
     let told = told(&outcome);
     let is_meant =

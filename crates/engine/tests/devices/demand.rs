@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate};
-use warpline_engine::{Control, LaunchOptions, Ports, Settings, demands, run};
+use warpline_engine::{Chain, Control, Deployment, LaunchOptions, Ports, Settings, demands, run};
 use warpline_nf::{Function, Kernels};
 use warpline_packet::{Access, Batch};
 
 use crate::common::ports::{Frames, Kept};
 use crate::common::real::forms;
-use crate::placed::{chain_on, copies, devices};
+use crate::placed::{copies, deploy_on, devices};
 
 fn fake() -> Arc<dyn Device> {
     Arc::new(Fake::new(|_| Fate::done_after(0)))
@@ -21,11 +21,11 @@ fn fake() -> Arc<dyn Device> {
 #[test]
 fn chains_that_run_beside_each_other_ask_for_their_sum() {
     let device = fake();
-    let chain = |names: &[&str]| chain_on(&forms(names), &device, LaunchOptions::default());
-    let one = (chain(&["digest-count", "decompress", "digest-count"]), Settings::default());
-    let other = (chain(&["router-plain"]), Settings { lanes: 3, ..Settings::default() });
-    let of = |chains: &[&(warpline_engine::Chain, Settings)]| {
-        let all = demands(chains.iter().map(|(chain, settings)| (chain, settings)));
+    let deploy = |names: &[&str]| deploy_on(&forms(names), &device, LaunchOptions::default());
+    let one = (deploy(&["digest-count", "decompress", "digest-count"]), Settings::default());
+    let other = (deploy(&["router-plain"]), Settings { lanes: 3, ..Settings::default() });
+    let of = |deployments: &[&(Deployment, Settings)]| {
+        let all = demands(deployments.iter().map(|(deployment, settings)| (deployment, settings)));
         let [demand] = &all[..] else { panic!("{all:?}") };
         demand.clone()
     };
@@ -47,10 +47,10 @@ fn chains_that_run_beside_each_other_ask_for_their_sum() {
 #[test]
 fn a_device_that_works_in_place_is_asked_for_no_mirror() {
     for device in devices() {
-        let chain = chain_on(&forms(&["digest-count"]), &device, LaunchOptions::default());
-        let all = demands([(&chain, &Settings { lanes: 2, ..Settings::default() })]);
+        let deployment = deploy_on(&forms(&["digest-count"]), &device, LaunchOptions::default());
+        let all = demands([(&deployment, &Settings { lanes: 2, ..Settings::default() })]);
         let [demand] = &all[..] else { panic!("{all:?}") };
-        let tables = chain.instances[0].function.kernels().expect("kernels");
+        let tables = deployment.chain().instances[0].function.kernels().expect("kernels");
         let tables: u64 = tables.tables().iter().map(|table| table.bytes.len() as u64).sum();
         assert_eq!(demand.mirrors > 0, copies(&device), "{demand:?}");
         assert_eq!(demand.others > tables, copies(&device), "{demand:?}");
@@ -79,12 +79,14 @@ impl Function for Counting {
 
 #[test]
 fn tables_that_were_measured_are_not_built_again() {
-    let mut chain = chain_on(&forms(&["router-plain"]), &fake(), LaunchOptions::default());
+    let first = deploy_on(&forms(&["router-plain"]), &fake(), LaunchOptions::default());
+    let mut chain = Chain::clone(first.chain());
     let (inner, built) = (Arc::clone(&chain.instances[0].function), Arc::<AtomicU64>::default());
     chain.instances[0].function = Arc::new(Counting { inner, built: Arc::clone(&built) });
+    let deployment = Deployment::new(Arc::new(chain), first.sites().to_vec());
     let settings = Settings::default();
-    assert_eq!(demands([(&chain, &settings)]).len(), 1);
+    assert_eq!(demands([(&deployment, &settings)]).len(), 1);
     let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
-    run(&chain, &settings, ports, &Control::default()).expect("a chain that starts");
+    run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts");
     assert_eq!(built.load(Ordering::Relaxed), 1);
 }

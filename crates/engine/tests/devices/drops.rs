@@ -4,16 +4,16 @@ use warpline_engine::{LaunchOptions, Settings, Streams};
 
 use crate::common::dropped::{check_as_they_came, dropping};
 use crate::common::forms::Form;
-use crate::common::real::{chain_of, forms, traffic};
+use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::{assert_same, run_showing_drops};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, devices, has_kernels, told};
+use crate::placed::{deploy_on, devices, has_kernels, told};
 use crate::same::PATIENCE;
 
 fn same_on_devices(forms: &[Form]) {
     let names: Vec<_> = forms.iter().map(|form| form.name).collect();
     let inputs = traffic(forms, Talk::new(71, 60, 1400).take(3000), 73, 15);
-    let reference = run_showing_drops(chain_of(forms), Settings::default(), &inputs);
+    let reference = run_showing_drops(deploy_forms(forms), Settings::default(), &inputs);
     assert!(!reference.dropped.is_empty(), "{names:?}");
     if let [form] = forms {
         check_as_they_came(form, &inputs, &reference);
@@ -23,8 +23,8 @@ fn same_on_devices(forms: &[Form]) {
     for device in devices() {
         for (lanes, batch_packets, launches) in [(1, 256, default), (2, 16, small)] {
             let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
-            let chain = chain_on(forms, &device, launches);
-            let outcome = run_showing_drops(chain, settings, &inputs);
+            let deployment = deploy_on(forms, &device, launches);
+            let outcome = run_showing_drops(deployment, settings, &inputs);
             let id = &device.description().id;
             let what = format!("{names:?} on {id}, {settings:?}");
             assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));

@@ -16,10 +16,10 @@ use warpline_sched::Mode;
 use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, Kept};
-use crate::common::real::{chain_of, forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{deploy_forms, forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, copies, devices, host, told};
+use crate::placed::{copies, deploy_on, devices, host, told};
 
 /// Launches of one batch each, which are given up soon.
 pub(crate) fn launches() -> LaunchOptions {
@@ -56,10 +56,10 @@ fn run_faulty(
     let (first, fault) = (first + loading(forms) + u64::from(is_carried), fault.clone());
     let script = move |number| (number >= first).then(|| fault.clone());
     let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(device), script));
-    let mut chain = chain_on(forms, &device, launches());
+    let mut deployment = deploy_on(forms, &device, launches());
     // Whole frames: of fields alone nothing can be lost.
-    chain.set_plan(PlanOptions { mode: Mode::ShareAll, frames_by, ..PlanOptions::default() });
-    run_whole(chain, settings(), inputs)
+    deployment.set_plan(PlanOptions { mode: Mode::ShareAll, frames_by, ..PlanOptions::default() });
+    run_whole(deployment, settings(), inputs)
 }
 
 /// Every device, every fault, and from which work on.
@@ -86,8 +86,8 @@ pub(crate) fn loading_in_place(forms: &[Form]) -> u64 {
 }
 
 fn with_kernels(forms: &[Form]) -> Vec<Kernels> {
-    let chain = chain_of(forms);
-    chain.instances.iter().filter_map(|one| one.function.kernels()).collect()
+    let deployment = deploy_forms(forms);
+    deployment.chain().instances.iter().filter_map(|one| one.function.kernels()).collect()
 }
 
 /// What works are to suffer.
@@ -157,9 +157,9 @@ fn a_device_that_can_not_be_used_is_told_at_the_start() {
     let forms = forms(&["digest-count"]);
     let start_with = |device: Faulty, launches| {
         let device: Arc<dyn Device> = Arc::new(device);
-        let chain = chain_on(&forms, &device, launches);
+        let deployment = deploy_on(&forms, &device, launches);
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
-        run(&chain, &settings(), ports, &Control::default()).expect_err("it can't start")
+        run(&deployment, &settings(), ports, &Control::default()).expect_err("it can't start")
     };
     let start = |device| start_with(device, launches());
     let compile = Failure::Compile { log: "digest.cl:7: no".into() };
@@ -188,8 +188,8 @@ fn a_device_that_nobody_insists_on_is_left_for_the_cpu() {
         let (device, launches) = (Arc::clone(&device), launches());
         Some(OnDevice { device, launches, is_required: false })
     };
-    let chain = try_chain_on(&forms, &[], on).expect("a chain");
-    let outcome = run_whole(chain, settings(), &inputs);
+    let deployment = try_deploy_on(&forms, &[], on).expect("a chain");
+    let outcome = run_whole(deployment, settings(), &inputs);
     let reference = run_forms(&forms, settings(), &inputs);
     assert_same(&reference.summary(), &outcome.summary(), "on the CPU");
     let told = &outcome.report.part.warnings[0];

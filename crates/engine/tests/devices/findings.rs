@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
-use warpline_engine::{Chain, Instance, LaunchOptions, OnDevice, Settings};
+use warpline_engine::{Chain, Deployment, Instance, LaunchOptions, OnDevice, Settings, Site};
 use warpline_packet::{LaunchRows, ScratchWord, kernel_layout};
 use warpline_testkit::finder::{Finder, Lists};
 
@@ -21,7 +21,7 @@ use crate::same::PATIENCE;
 const ROOMS: [usize; 3] = [64, 4, 1];
 
 /// A chain of two finders, and what they meet.
-fn chain(room: usize, device: Option<&Arc<dyn Device>>, bytes: usize) -> (Chain, [Lists; 2]) {
+fn deploy(room: usize, device: Option<&Arc<dyn Device>>, bytes: usize) -> (Deployment, [Lists; 2]) {
     let has_graphs = device.is_some_and(|device| device.description().has_graphs);
     let graphs = has_graphs && bytes < 1 << 20;
     let launches = LaunchOptions { bytes, graphs, timeout: PATIENCE, ..LaunchOptions::default() };
@@ -32,17 +32,14 @@ fn chain(room: usize, device: Option<&Arc<dyn Device>>, bytes: usize) -> (Chain,
         name: format!("{place}-finder"),
         definition: &DEFINITION,
         function: Arc::new(finder),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: device.map(|device| OnDevice {
-            device: Arc::clone(device),
-            launches,
-            is_required: true,
-        }),
         fingerprint: 0,
     };
     let instances = both.into_iter().enumerate().map(instance).collect();
-    (Chain::new("finders", instances, 2).expect("a chain that can be built"), lists)
+    let chain = Chain::new("finders", instances, 2).expect("a chain that can be built");
+    let device = device.map(Arc::clone);
+    let on_device = device.map(|device| OnDevice { device, launches, is_required: true });
+    let sites = vec![Site { on_device, ..Site::default() }; 2];
+    (Deployment::new(Arc::new(chain), sites), lists)
 }
 
 fn inputs() -> Vec<Input> {
@@ -57,15 +54,15 @@ fn met(lists: &[Lists; 2]) -> [u64; 2] {
 #[test]
 fn findings_of_devices_are_those_of_the_cpu() {
     let inputs = inputs();
-    let reference = run_whole(chain(64, None, 1).0, Settings::default(), &inputs);
+    let reference = run_whole(deploy(64, None, 1).0, Settings::default(), &inputs);
     assert!(reference.counter(0, "found") > 1000 && reference.counter(1, "sum") > 0);
     for device in devices() {
         for (room, bytes, lanes, batch_packets) in
             ROOMS.into_iter().flat_map(|room| [(room, 1 << 20, 1, 256), (room, 9000, 3, 50)])
         {
-            let (chain, lists) = chain(room, Some(&device), bytes);
+            let (deployment, lists) = deploy(room, Some(&device), bytes);
             let settings = Settings { lanes, batch_packets, ..Settings::default() };
-            let outcome = run_whole(chain, settings, &inputs);
+            let outcome = run_whole(deployment, settings, &inputs);
             let what = format!("{}, {room}, {settings:?}", device.description().id);
             assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
             assert!(outcome.report.part.transfers.launches > 0, "{what}");
@@ -92,12 +89,12 @@ fn lie(word: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
 fn lists_that_are_not_there_are_refused() {
     let inputs = inputs();
     let settings = Settings { slabs: 2, ..Settings::default() };
-    let reference = run_whole(chain(4, None, 1).0, settings, &inputs);
+    let reference = run_whole(deploy(4, None, 1).0, settings, &inputs);
     let layout = kernel_layout();
     let words = layout.iter().find(|(name, _)| name == "COLUMN_SCRATCH").expect("a column").1;
     let fake = Fake::new(|_| Fate::done_after(0)).with_kernel("find_bytes", lie(words as usize));
     let device: Arc<dyn Device> = Arc::new(fake);
-    let outcome = run_whole(chain(4, Some(&device), 1 << 20).0, settings, &inputs);
+    let outcome = run_whole(deploy(4, Some(&device), 1 << 20).0, settings, &inputs);
     let told = told(&outcome);
     assert!(told.iter().any(|one| one.contains("findings are not among those")), "{told:?}");
     assert_same(&reference.summary(), &outcome.summary(), "a kernel that lies");

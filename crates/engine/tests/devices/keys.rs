@@ -9,7 +9,7 @@ use crate::common::real::{forms, traffic};
 use crate::common::run::run_whole;
 use crate::common::talk::Talk;
 use crate::failures::loading;
-use crate::placed::{Wrapped, chain_on, devices};
+use crate::placed::{Wrapped, deploy_on, devices};
 
 #[derive(Default)]
 struct Kept {
@@ -71,7 +71,7 @@ fn tables_are_zeroed_before_their_memory_is_given_back() {
         });
         let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
         run_whole(
-            chain_on(&forms, &device, LaunchOptions::default()),
+            deploy_on(&forms, &device, LaunchOptions::default()),
             Settings::default(),
             &inputs,
         );

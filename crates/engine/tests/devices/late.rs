@@ -11,7 +11,7 @@ use warpline_engine::{DEVICE_LOST, LaunchOptions, OnDevice, Settings};
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading, loading_in_place};
@@ -107,8 +107,8 @@ fn run_late(
         let device = Arc::clone(if place == 0 || is_alone { &device } else { behind });
         Some(OnDevice { device, launches, is_required: true })
     };
-    let chain = try_chain_on(forms, &[], on).expect("a chain");
-    let outcome = run_whole(chain, settings, inputs);
+    let deployment = try_deploy_on(forms, &[], on).expect("a chain");
+    let outcome = run_whole(deployment, settings, inputs);
     // Those that were given up begin about now.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(touched.load(Ordering::Relaxed), 0, "what was given up was used by others");

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure, apart};
-use warpline_engine::{Chain, DEVICE_LOST, FramesBy, OnDevice, PlanOptions, Settings, planned};
+use warpline_engine::{
+    DEVICE_LOST, Deployment, FramesBy, OnDevice, PlanOptions, Settings, planned,
+};
 use warpline_sched::Mode;
 
-use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::crossings::{bare, chain_of, default, input_for, with_errors_again};
+use crate::crossings::{bare, default, deploy_names, input_for, with_errors_again};
 use crate::failures::{launches, loading};
 use crate::placed::{copies, devices, host, told};
 
@@ -31,9 +33,9 @@ fn plan(mode: Mode, packet_len: u32, recoverable: bool) -> PlanOptions {
 }
 
 /// Whether the chain's plan leaves fields on a device.
-fn leaves(chain: &Chain) -> bool {
-    let problem = planned(chain, chain.plan()).problem;
-    let plan = problem.plan(chain.plan().mode).expect("links");
+fn leaves(deployment: &Deployment) -> bool {
+    let problem = planned(deployment, deployment.plan()).problem;
+    let plan = problem.plan(deployment.plan().mode).expect("links");
     plan.leftovers(&problem).iter().any(|left| !left.behind.is_empty())
 }
 
@@ -65,12 +67,12 @@ fn packets_that_leave_the_way_are_fetched() {
                 let is_apart = !device.description().shares_host_memory;
                 let frames_by = FramesBy::ALL[usize::from(is_apart) * number];
                 let plan = PlanOptions { frames_by, ..plan(mode, packet_len, false) };
-                let chain = chain_of(names, device, default(), plan);
-                left += usize::from(leaves(&chain));
+                let deployment = deploy_names(names, device, default(), plan);
+                left += usize::from(leaves(&deployment));
                 let batch_packets = [256, 7][number];
                 let settings =
                     Settings { lanes: 1 + number, batch_packets, slabs: 6, ..Settings::default() };
-                let outcome = run_whole(chain, settings, &inputs);
+                let outcome = run_whole(deployment, settings, &inputs);
                 let what = format!("{names:?} on {}, {mode:?}", device.description().id);
                 assert_same(&reference, &outcome.summary(), &what);
                 assert_planned(&outcome, &what);
@@ -109,7 +111,8 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
             let script = move |number| (number >= first).then(|| fault.clone());
             let device: Arc<dyn Device> = Arc::new(Faulty::new(apart(&host), script));
             let of = plan(Mode::Adaptive, packet_len, recoverable);
-            let outcome = run_whole(chain_of(names, &device, launches(), of), settings, &inputs);
+            let outcome =
+                run_whole(deploy_names(names, &device, launches(), of), settings, &inputs);
             let lost = lost(&outcome);
             assert!(outcome.report.part.packets.balanced(), "{what}");
             let mut expected = reference.sent.iter();
@@ -129,7 +132,7 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
 }
 
 /// A chain whose functions with `@` are on one device, those with `+` on another, and the others on the CPU.
-fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions) -> Chain {
+fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions) -> Deployment {
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
         let device = match names[place].as_bytes()[0] {
@@ -140,9 +143,10 @@ fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions
         let (device, launches) = (Arc::clone(device), launches());
         Some(OnDevice { device, launches, is_required: true })
     };
-    let mut chain = try_chain_on(&forms(&bare), &[], on).unwrap_or_else(|why| panic!("{why}"));
-    chain.set_plan(plan);
-    chain
+    let mut deployment =
+        try_deploy_on(&forms(&bare), &[], on).unwrap_or_else(|why| panic!("{why}"));
+    deployment.set_plan(plan);
+    deployment
 }
 
 /// Chains whose second device does something between two functions of the first: looks, changes, leaves quotes in ICMP errors to the CPU.
@@ -182,8 +186,8 @@ fn what_one_device_has_outlives_another() {
             let script =
                 move |number| first.is_some_and(|first| number >= first).then(|| refuse.clone());
             let faulty: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(other), script));
-            let chain = on_two(names, [&apart, &faulty], plan(mode, 1400, false));
-            let outcome = run_whole(chain, settings, &inputs);
+            let deployment = on_two(names, [&apart, &faulty], plan(mode, 1400, false));
+            let outcome = run_whole(deployment, settings, &inputs);
             let what = format!("{names:?}, {mode:?}, {} from {first:?} on", other.description().id);
             assert_same(&reference, &outcome.summary(), &what);
         }

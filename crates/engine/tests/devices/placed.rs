@@ -7,12 +7,12 @@ use warpline_device::{
     Buffer, Description, Failure, HostMemory, Module, Region, Source, Stream, apart,
     devices_for_tests,
 };
-use warpline_engine::{Chain, LaunchOptions, OnDevice};
+use warpline_engine::{Deployment, LaunchOptions, OnDevice};
 use warpline_functions::definition;
 
 use crate::common::forms::Form;
 use crate::common::ports::LAST_WORDS;
-use crate::common::real::try_chain_on;
+use crate::common::real::try_deploy_on;
 use crate::common::run::Outcome;
 
 /// Every device of this machine; one that shares the host's memory once more, as one that doesn't.
@@ -92,9 +92,13 @@ pub(crate) fn host() -> Option<Arc<dyn Device>> {
 }
 
 /// A chain of `forms`, each that has kernels on `device`.
-pub(crate) fn chain_on(forms: &[Form], device: &Arc<dyn Device>, launches: LaunchOptions) -> Chain {
+pub(crate) fn deploy_on(
+    forms: &[Form],
+    device: &Arc<dyn Device>,
+    launches: LaunchOptions,
+) -> Deployment {
     let on = |_| Some(OnDevice { device: Arc::clone(device), launches, is_required: true });
-    try_chain_on(forms, &[], on).unwrap_or_else(|why| panic!("{why}"))
+    try_deploy_on(forms, &[], on).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Whether the function of a form has kernels.

@@ -5,7 +5,7 @@ use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, planned};
 use warpline_packet::{Columns, Field, FieldSet, ReadWrite};
 use warpline_sched::{Mode, Plan, Problem, Way};
 
-use crate::common::real::{forms, try_chain_on};
+use crate::common::real::{forms, try_deploy_on};
 use crate::placed::{Wrapped, host};
 
 /// The problem of forms, those whose names begin with `@` on a device that copies, with `+` on another; frames of 1024 bytes.
@@ -21,9 +21,9 @@ fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
         };
         Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
     };
-    let chain = try_chain_on(&forms(&bare), &[], on).expect("a chain");
+    let deployment = try_deploy_on(&forms(&bare), &[], on).expect("a chain");
     let options = PlanOptions { packet_len: 1024, recoverable, ..PlanOptions::default() };
-    Some(planned(&chain, options).problem)
+    Some(planned(&deployment, options).problem)
 }
 
 /// The cheapest plan for it.
@@ -150,8 +150,9 @@ fn with_more_mirrors_than_a_mark_has_bits_nothing_stays_there_alone() {
             let device = Wrapped::called(&apart(&host), &format!("device-{place}"));
             Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
         };
-        let chain = try_chain_on(&forms(&vec!["router-plain"; count]), &[], on).expect("a chain");
-        let planned = planned(&chain, PlanOptions::default());
+        let deployment =
+            try_deploy_on(&forms(&vec!["router-plain"; count]), &[], on).expect("a chain");
+        let planned = planned(&deployment, PlanOptions::default());
         assert_eq!(planned.devices.len(), count);
         assert_eq!(planned.problem.is_recoverable, count == 9);
     }

@@ -8,7 +8,7 @@ use warpline_sched::Mode;
 
 use crate::common::frames::{Input, START_NANOS};
 use crate::common::run::run_whole;
-use crate::crossings::{chain_of, default};
+use crate::crossings::{default, deploy_names};
 use crate::placed::host;
 
 /// Bytes of all frames.
@@ -53,10 +53,10 @@ struct Step {
 /// The steps of a run, and how many packets they met. Each function is a stage's only one.
 fn steps(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<Step>> {
     let plan = PlanOptions { mode, packet_len: LEN as u32, ..PlanOptions::default() };
-    let chain = chain_of(names, &apart(&host()?), default(), plan);
-    let planned = planned(&chain, plan);
+    let deployment = deploy_names(names, &apart(&host()?), default(), plan);
+    let planned = planned(&deployment, plan);
     let made = planned.problem.plan(mode).expect("a link");
-    let outcome = run_whole(chain, Settings::default(), inputs);
+    let outcome = run_whole(deployment, Settings::default(), inputs);
     let functions = &outcome.report.part.functions;
     let of = |step: &warpline_sched::Step| {
         let position = planned.positions[step.function].start;

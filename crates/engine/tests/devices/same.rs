@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use warpline_device::Device;
-use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, Settings, Streams};
+use warpline_engine::{
+    Deployment, Instance, LaunchOptions, OnDevice, PlanOptions, Settings, Site, Streams,
+};
 use warpline_sched::Mode;
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW, SEAL_ESN_EDGE};
 use crate::common::frames::Input;
 use crate::common::random::config;
 use crate::common::real::{
-    chain_of, check_chain, check_shows, forms, run_forms, traffic, try_chain_on,
+    check_chain, check_shows, deploy_forms, forms, run_forms, traffic, try_deploy_on,
 };
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, copies, devices, has_kernels, told};
+use crate::placed::{copies, deploy_on, devices, has_kernels, told};
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -58,12 +60,12 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         if id.starts_with("opencl") { (names.concat().len() % 2, 2) } else { (0, 1) };
     let ways = ways(device.description().has_graphs).into_iter().skip(first).step_by(each);
     for (lanes, batch_packets, launches, plan) in ways {
-        let mut chain = chain_on(forms, device, launches);
-        chain.set_plan(plan);
+        let mut deployment = deploy_on(forms, device, launches);
+        deployment.set_plan(plan);
         let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
         let what =
             format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}, {plan:?}");
-        let outcome = run_whole(chain, settings, &inputs);
+        let outcome = run_whole(deployment, settings, &inputs);
         let part = &outcome.report.part;
         assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
         assert!(part.transfers.launches > 0, "{what}");
@@ -80,7 +82,8 @@ fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
 #[test]
 fn definitions_say_which_functions_have_kernels() {
     for form in FORMS.iter().chain(NARROW) {
-        let instance = &chain_of(&[*form]).instances[0];
+        let deployment = deploy_forms(&[*form]);
+        let instance = &deployment.chain().instances[0];
         let has_kernels = instance.function.kernels().is_some();
         assert_eq!(instance.definition.has_kernels, has_kernels, "{}", form.name);
     }
@@ -112,13 +115,41 @@ fn functions_that_follow_each_other_on_a_device_are_the_same() {
     }
 }
 
+/// One [`warpline_engine::Chain`] is shared by all deployments, also by one that runs on the CPU
+/// again after a device.
+#[test]
+fn one_chain_on_two_sites_sends_the_same_packets() {
+    let forms = forms(&["nat", "digest-count", "firewall", "router"]);
+    let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(2000), 73, 15);
+    let chain = Arc::clone(deploy_forms(&forms).chain());
+    let run = |sites: Vec<Site>| {
+        let deployment = Deployment::new(Arc::clone(&chain), sites);
+        run_whole(deployment, Settings::default(), &inputs)
+    };
+    let on_cpu = run(Vec::new());
+    assert_eq!(on_cpu.report.part.transfers.launches, 0);
+    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    for device in devices() {
+        let on = OnDevice { device: Arc::clone(&device), launches, is_required: true };
+        let site = |one: &Instance| Site {
+            on_device: one.definition.has_kernels.then(|| on.clone()),
+            ..Site::default()
+        };
+        let on_device = run(chain.instances.iter().map(site).collect());
+        let id = &device.description().id;
+        assert!(on_device.report.part.transfers.launches > 0, "{id}");
+        assert_same(&on_cpu.summary(), &on_device.summary(), id);
+        assert_same(&on_cpu.summary(), &run(Vec::new()).summary(), "on the CPU after the device");
+    }
+}
+
 /// Packets that are opened again, as another number, meet the functions behind on the CPU; all others meet them on the device.
 #[test]
 fn what_follows_packets_that_are_opened_again_is_the_same() {
     let [seal, open] = ESN;
     let sealed = |form: Form, count: usize| {
         let inputs = traffic(&[form], Talk::new(71, 60, 300).take(count), 73, 0);
-        run_whole(chain_of(&[form]), Settings::default(), &inputs).sent
+        run_whole(deploy_forms(&[form]), Settings::default(), &inputs).sent
     };
     let mut inputs: Vec<Input> = sealed(seal, 3).into_iter().map(Input::from).collect();
     inputs.extend(sealed(SEAL_ESN_EDGE, 700).into_iter().map(Input::from));
@@ -131,9 +162,9 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
     assert!(reference.counter(0, "reopened") == 0 && opened > 600, "{opened}");
     let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
     for device in devices() {
-        let chain = chain_on(&forms, &device, launches);
-        assert_eq!(chain.stages.len(), 1);
-        let outcome = run_whole(chain, Settings::default(), &inputs);
+        let deployment = deploy_on(&forms, &device, launches);
+        assert_eq!(deployment.stages().len(), 1);
+        let outcome = run_whole(deployment, Settings::default(), &inputs);
         let id = &device.description().id;
         assert!(told(&outcome).is_empty(), "{id}: {:?}", told(&outcome));
         assert!(outcome.report.part.transfers.launches > 0, "{id}");
@@ -164,13 +195,13 @@ fn stages_on_devices_with_small_batches_are_the_same() {
                 let device = if place % 3 == apart { &other } else { &host };
                 Some(OnDevice { device: Arc::clone(device), launches, is_required: true })
             };
-            let chain = try_chain_on(&forms, &[], on).expect("a chain");
+            let deployment = try_deploy_on(&forms, &[], on).expect("a chain");
             let settings = Settings { batch_packets, ..Settings::default() };
-            let fitted = settings.fit(&chain);
-            let need = fitted.memory(&chain);
+            let fitted = settings.fit(&deployment);
+            let need = fitted.memory(&deployment);
             assert!(need.fits() && need.batches + need.notes <= 1 << 30, "{need}, {fitted:?}");
             if streams == Streams::Count(5) {
-                let outcome = run_whole(chain, settings, &inputs);
+                let outcome = run_whole(deployment, settings, &inputs);
                 let what = format!("{launches:?}, {settings:?}, {apart}");
                 assert!(told(&outcome).is_empty(), "{what}");
                 assert_same(&reference.summary(), &outcome.summary(), &what);
@@ -216,13 +247,13 @@ proptest! {
             let launches = LaunchOptions { graphs, ..launches };
             Some(OnDevice { device, launches, is_required: true })
         };
-        let Ok(mut chain) = try_chain_on(&forms, &[], on) else { return Ok(()) };
-        chain.set_plan(PlanOptions { recoverable, ..plan(mode, packet_len) });
-        prop_assume!(chain.multiply() <= 8);
+        let Ok(mut deployment) = try_deploy_on(&forms, &[], on) else { return Ok(()) };
+        deployment.set_plan(PlanOptions { recoverable, ..plan(mode, packet_len) });
+        prop_assume!(deployment.chain().multiply() <= 8);
         let inputs = traffic(&forms, Talk::new(seed, 40, 900).take(count), seed, odd);
         let reference = run_forms(&forms, Settings::default(), &inputs);
         let settings = Settings { lanes, batch_packets: batch, ..Settings::default() };
-        let outcome = run_whole(chain, settings, &inputs);
+        let outcome = run_whole(deployment, settings, &inputs);
         let what = format!("{picks:?} {launches:?} {mode:?} {packet_len} {recoverable}");
         prop_assert!(told(&outcome).is_empty(), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);

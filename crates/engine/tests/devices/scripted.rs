@@ -15,7 +15,7 @@ use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{chain_on, told};
+use crate::placed::{deploy_on, told};
 
 /// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that says so.
 fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
@@ -46,7 +46,7 @@ fn run_scripted(
         fake = fake.with_kernel(name, leave_all(left));
     }
     let device: Arc<dyn Device> = Arc::new(fake.clone());
-    let chain = chain_on(forms, &device, launches);
+    let deployment = deploy_on(forms, &device, launches);
     let is_over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -55,7 +55,7 @@ fn run_scripted(
                 std::thread::sleep(Duration::from_micros(20));
             }
         });
-        let outcome = run_whole(chain, settings, &inputs);
+        let outcome = run_whole(deployment, settings, &inputs);
         is_over.store(true, Ordering::Relaxed);
         outcome
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
-use warpline_engine::{Chain, Control, Ports, Settings, Successor, run};
+use warpline_engine::{Chain, Control, Deployment, Ports, Settings, Successor, run};
 use warpline_io::{Next, Source, SourceError};
 
 use crate::common::ports::{Frames, Kept};
@@ -13,14 +13,14 @@ use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{Outcome, assert_same, check_balance, in_time};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
-use crate::placed::{chain_on, host};
+use crate::placed::{deploy_on, host};
 
 /// Waits in the middle until there is news, and then asks for a reload.
 struct Waiting {
     frames: Frames,
     control: Arc<Control>,
-    running: Arc<Chain>,
-    next: Option<Chain>,
+    running: Arc<Deployment>,
+    next: Option<Deployment>,
     news: Arc<Mutex<Vec<String>>>,
 }
 
@@ -56,9 +56,11 @@ fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloa
         let device: Arc<dyn Device> = Arc::new(Faulty::new(Arc::clone(&host), move |number| {
             (number >= first).then(|| lost.clone())
         }));
-        let running = Arc::new(chain_on(&forms, &device, launches()));
-        let mut next = chain_on(&forms, &device, launches());
-        next.instances[0].fingerprint ^= 1;
+        let running = Arc::new(deploy_on(&forms, &device, launches()));
+        let next = deploy_on(&forms, &device, launches());
+        let mut chain = Chain::clone(next.chain());
+        chain.instances[0].fingerprint ^= 1;
+        let next = Deployment::new(Arc::new(chain), next.sites().to_vec());
         let (control, news) = (Arc::new(Control::default()), Arc::default());
         let source = Waiting {
             frames: Frames::new(&inputs),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use warpline_device::{Device, apart};
-use warpline_engine::{Chain, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings};
+use warpline_engine::{Deployment, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings};
 use warpline_sched::Mode;
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::random::config;
-use crate::common::real::{forms, run_forms, traffic, try_chain_on};
+use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{Wrapped, has_kernels, host};
@@ -26,24 +26,34 @@ fn places() -> Option<[Option<Arc<dyn Device>>; 4]> {
 }
 
 /// A chain of `forms`, each at the place of its number in `at`.
-fn chain_at(forms: &[Form], at: &[usize], plan: PlanOptions) -> Option<Result<Chain, String>> {
+fn deploy_at(
+    forms: &[Form],
+    at: &[usize],
+    plan: PlanOptions,
+) -> Option<Result<Deployment, String>> {
     let places = places()?;
     let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
     let on = |place: usize| {
         let device = places[at[place]].clone()?;
         Some(OnDevice { device, launches, is_required: true })
     };
-    let chain = try_chain_on(forms, &[], on);
-    Some(chain.map(|mut chain| {
-        chain.set_plan(plan);
-        chain
+    let deployment = try_deploy_on(forms, &[], on);
+    Some(deployment.map(|mut deployment| {
+        deployment.set_plan(plan);
+        deployment
     }))
 }
 
 /// Runs the chain; no field is stale where it is read. Gives how many were looked at.
-fn looks(chain: Chain, settings: Settings, forms: &[Form], inputs: &[Input], what: &str) -> u64 {
+fn looks(
+    deployment: Deployment,
+    settings: Settings,
+    forms: &[Form],
+    inputs: &[Input],
+    what: &str,
+) -> u64 {
     let settings = Settings { follows_versions: true, slabs: 6, ..settings };
-    let outcome = run_whole(chain, settings, inputs);
+    let outcome = run_whole(deployment, settings, inputs);
     let versions = &outcome.report.part.versions;
     if let Some(stale) = &versions.stale {
         panic!("{what}: {stale}");
@@ -66,11 +76,11 @@ fn each_way(forms: &[Form], at: &[usize], inputs: &[Input]) {
     let names: Vec<&str> = forms.iter().map(|form| form.name).collect();
     for (mode, lanes, batch_packets, packet_len, frames_by) in WAYS {
         let plan = PlanOptions { mode, packet_len, frames_by, ..PlanOptions::default() };
-        let Some(chain) = chain_at(forms, at, plan) else { return };
+        let Some(deployment) = deploy_at(forms, at, plan) else { return };
         let what = format!("{names:?} at {at:?}, {plan:?}");
-        let chain = chain.unwrap_or_else(|why| panic!("{what}: {why}"));
+        let deployment = deployment.unwrap_or_else(|why| panic!("{what}: {why}"));
         let settings = Settings { lanes, batch_packets, ..Settings::default() };
-        assert!(looks(chain, settings, forms, inputs, &what) > 0, "{what}");
+        assert!(looks(deployment, settings, forms, inputs, &what) > 0, "{what}");
     }
 }
 
@@ -137,9 +147,9 @@ proptest! {
         batch_packets in 1usize..300,
         seed in any::<u64>(),
     ) {
-        let Some(Ok(chain)) = chain_at(&forms, &at, plan) else { return Ok(()) };
+        let Some(Ok(deployment)) = deploy_at(&forms, &at, plan) else { return Ok(()) };
         let inputs = traffic(&forms, Talk::new(seed, 40, 1400).take(300), seed, 15);
         let settings = Settings { lanes, batch_packets, ..Settings::default() };
-        looks(chain, settings, &forms, &inputs, &format!("{forms:?} at {at:?}, {plan:?}"));
+        looks(deployment, settings, &forms, &inputs, &format!("{forms:?} at {at:?}, {plan:?}"));
     }
 }

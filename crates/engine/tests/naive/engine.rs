@@ -72,7 +72,7 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     let chain = Chain::new("naive", instances, resources.scratch_words());
     let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
-    let outcome = run_whole(chain, settings, &inputs);
+    let outcome = run_whole(chain.into(), settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
     let mut tallies: Vec<Tally> = tallies.collect();
     for (place, tally) in tallies.iter_mut().enumerate() {
@@ -123,15 +123,7 @@ fn instance(
 }
 
 fn own(function: Arc<dyn Function>) -> Instance {
-    Instance {
-        name: String::new(),
-        definition: &DEFINITION,
-        function,
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
-        fingerprint: 0,
-    }
+    Instance { name: String::new(), definition: &DEFINITION, function, fingerprint: 0 }
 }
 
 fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_engine::{Chain, Control, Instance, Settings};
+use warpline_engine::{Chain, Control, Deployment, Instance, Settings, Site};
 use warpline_nf::{After, Before, Emit, Emits, Function, State, StateHalf, TICK_MADE_MAX};
 use warpline_packet::{
     Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Shard, StateKey,
@@ -139,11 +139,11 @@ fn run_in_stages(
 ) -> Outcome {
     let emits = |&(every_ms, made): &(u64, usize)| (every_ms, Emits::packets(made, 64));
     let functions: Vec<_> = functions.iter().map(emits).collect();
-    run_chain(greedy(&functions, apart), settings, inputs)
+    run_deployed(greedy(&functions, apart), settings, inputs)
 }
 
 /// A chain of functions that tick so often (in ms; 0 for never) and may make this.
-fn greedy(functions: &[(u64, Emits)], apart: bool) -> Chain {
+fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
     let instances = functions.iter().map(|&(every_ms, emits)| Instance {
         name: format!("{every_ms}"),
         definition: &DEFINITION,
@@ -156,18 +156,17 @@ fn greedy(functions: &[(u64, Emits)], apart: bool) -> Chain {
             tick: (every_ms > 0).then(|| Duration::from_millis(every_ms)),
             emits,
         }),
-        own_stage: apart,
-        launch_batches: 1,
-        on_device: None,
         fingerprint: 0,
     });
-    Chain::new("greedy", instances.collect(), 0).expect("a chain")
+    let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
+    let site = Site { own_stage: apart, ..Site::default() };
+    Deployment::new(Arc::new(chain), vec![site; functions.len()])
 }
 
-fn run_chain(chain: Chain, settings: Settings, inputs: &[Input]) -> Outcome {
+fn run_deployed(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome {
     let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
     let sink = Kept { slow: Duration::from_micros(100), ..Kept::default() };
-    run_ports(chain, settings, source, sink, control)
+    run_ports(deployment, settings, source, sink, control)
 }
 
 /// A packet a millisecond.
@@ -219,10 +218,10 @@ fn what_is_sent_back_meets_no_function_behind() {
     let functions =
         [(100, Emits::answers(2, 64)), (0, mixed), (100, Emits::packets(1, 64)), (0, Emits::NONE)];
     for (batch_packets, apart) in [(1, true), (1, false), (16, true), (1024, false)] {
-        let chain = greedy(&functions, apart);
-        assert_eq!(chain.multiply(), 1 + 2 + 3 + 2);
+        let deployment = greedy(&functions, apart);
+        assert_eq!(deployment.chain().multiply(), 1 + 2 + 3 + 2);
         let settings = Settings { batch_packets, ..Settings::default() };
-        let outcome = run_chain(chain, settings, &inputs);
+        let outcome = run_deployed(deployment, settings, &inputs);
         let made = |function| {
             let of = ["of-packets", "of-past", "answers"].map(|of| outcome.counter(function, of));
             (of[0] + of[1], of[2])

@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use warpline_engine::sys::allowed;
 use warpline_engine::{
-    CORE_MAX, Chain, Control, Instance, Ports, Settings, StartError, run, try_cores,
+    CORE_MAX, Chain, Control, Deployment, Instance, Ports, Settings, StartError, run, try_cores,
 };
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::Function;
@@ -15,7 +15,7 @@ use warpline_packet::{Access, Batch, ReadWrite};
 use crate::common::frames::Traffic;
 use crate::common::ports::{Frames, Kept};
 use crate::common::run::in_time;
-use crate::common::{DEFINITION, chain};
+use crate::common::{DEFINITION, deploy};
 
 /// The cores that threads could run on when they worked, by their names.
 #[derive(Clone, Default)]
@@ -66,23 +66,20 @@ impl Function for Watched<Access> {
     }
 }
 
-fn watched(places: &Places) -> Chain {
+fn watched(places: &Places) -> Deployment {
     let instance = Instance {
         name: "watched".into(),
         definition: &DEFINITION,
         function: Arc::new(Watched(Access::run_only(ReadWrite::NONE), places.clone())),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
         fingerprint: 0,
     };
-    Chain::new("test", vec![instance], 0).expect("a chain")
+    Chain::new("test", vec![instance], 0).expect("a chain").into()
 }
 
 /// Runs lanes on `cores`, with ports of their own or not; gives where which thread was.
 fn places(cores: &str, lanes: usize, per_lane: bool) -> BTreeMap<String, BTreeSet<String>> {
     let places = Places::default();
-    let chain = watched(&places);
+    let deployment = watched(&places);
     let inputs = Traffic::new(67, 200, 0, 200).take(if per_lane { 0 } else { 4000 });
     let port = |_| -> (Box<dyn Source>, Box<dyn Sink>) {
         let source = Watched(Frames::new(&inputs), places.clone());
@@ -96,7 +93,7 @@ fn places(cores: &str, lanes: usize, per_lane: bool) -> BTreeMap<String, BTreeSe
     };
     let cores = cores.parse().expect("a list");
     let settings = Settings { lanes, cores, batch_packets: 32, ..Settings::default() };
-    let report = in_time(move || run(&chain, &settings, ports, &Control::default()));
+    let report = in_time(move || run(&deployment, &settings, ports, &Control::default()));
     assert_eq!(report.expect("a run").cores, cores.first(lanes));
     places.0.lock().expect("places").clone()
 }
@@ -133,14 +130,14 @@ fn a_core_that_is_not_there_is_a_reason_not_to_start() {
             ..Settings::default()
         };
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
-        let run = in_time(move || run(&chain(&[]), &settings, ports, &Control::default()));
+        let run = in_time(move || run(&deploy(&[]), &settings, ports, &Control::default()));
         let Err(told) = run else { panic!("it started") };
-        assert_eq!(try_cores(&chain(&[]), &settings), Err(told.clone()));
+        assert_eq!(try_cores(&deploy(&[]), &settings), Err(told.clone()));
         let StartError::Core(its_lane, core, why) = &told else { panic!("{told}") };
         assert_eq!((*its_lane, *core), (lane, none));
         assert!(why.starts_with("there is no such core"), "{why}");
         // One that has no lane is not asked for.
         let fewer = Settings { lanes: lane, ..settings };
-        assert!(lane == 0 || try_cores(&chain(&[]), &fewer).is_ok());
+        assert!(lane == 0 || try_cores(&deploy(&[]), &fewer).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use warpline_engine::Settings;
 use crate::common::dropped::{check_as_they_came, dropping};
 use crate::common::forms::{ESN, Form};
 use crate::common::frames::Input;
-use crate::common::real::{chain_of, forms, traffic, try_chain_of};
+use crate::common::real::{deploy_forms, forms, traffic, try_deploy};
 use crate::common::run::{Outcome, assert_same, run_showing_drops, run_whole};
 use crate::common::talk::Talk;
 
@@ -15,17 +15,17 @@ fn same_everywhere(forms: &[Form], count: usize) -> Outcome {
 
 /// The same for these `inputs`.
 fn same_for(forms: &[Form], inputs: &[Input]) -> Outcome {
-    let reference = run_showing_drops(chain_of(forms), Settings::default(), inputs);
+    let reference = run_showing_drops(deploy_forms(forms), Settings::default(), inputs);
     let summary = reference.summary();
     let names: Vec<_> = forms.iter().map(|form| form.name).collect();
     for (lanes, batch_packets, launch) in [(1, 1, 0), (1, 1024, 0), (4, 64, 4), (2, 16, 1)] {
-        let chain = try_chain_of(forms, &vec![launch; forms.len()]).expect("a chain");
+        let deployment = try_deploy(forms, &vec![launch; forms.len()]).expect("a chain");
         let settings = Settings { lanes, batch_packets, ..Settings::default() };
-        let run = run_showing_drops(chain, settings, inputs);
+        let run = run_showing_drops(deployment, settings, inputs);
         assert_same(&summary, &run.summary(), &format!("{names:?}, {settings:?}, {launch}"));
     }
     // Whether anybody looks changes nothing else.
-    let unseen = run_whole(chain_of(forms), Settings::default(), inputs);
+    let unseen = run_whole(deploy_forms(forms), Settings::default(), inputs);
     assert!(unseen.sent == reference.sent, "{names:?}");
     if let [form] = forms {
         check_as_they_came(form, inputs, &reference);
@@ -58,7 +58,7 @@ fn packets_that_a_chain_drops_are_the_same_everywhere() {
 fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
     let [seal, open] = ESN;
     let inputs = traffic(&[seal], Talk::new(71, 60, 300).take(2000), 73, 0);
-    let sealed = run_whole(chain_of(&[seal]), Settings::default(), &inputs).sent;
+    let sealed = run_whole(deploy_forms(&[seal]), Settings::default(), &inputs).sent;
     let mut inputs: Vec<Input> = sealed.into_iter().map(Input::from).collect();
     for at in (10..inputs.len() - 100).step_by(150) {
         inputs[at..at + 90].rotate_left(1);

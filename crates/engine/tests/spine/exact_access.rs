@@ -15,7 +15,7 @@ use warpline_verify::exact::{Wrong, look};
 
 use crate::common::forms::{ESN, FORMS, Form, NARROW};
 use crate::common::frames::Input;
-use crate::common::real::{chain_of, traffic};
+use crate::common::real::{deploy_forms, traffic};
 use crate::common::talk::Talk;
 
 fn harness_input(input: &Input) -> warpline_verify::Input {
@@ -28,11 +28,11 @@ fn harness_input(input: &Input) -> warpline_verify::Input {
 }
 
 fn harness(form: &Form) -> Harness {
-    let chain = chain_of(&[*form]);
-    let function: Arc<dyn Function> = chain.instances[0].function.clone();
+    let deployment = deploy_forms(&[*form]);
+    let function: Arc<dyn Function> = deployment.chain().instances[0].function.clone();
     // Files of numbers that were used are opened here.
     let _ = function.report(&warpline_nf::Outputs::default()).expect("a report");
-    Harness::new(function, chain.scratch_words).with_seed(chain.seed())
+    Harness::new(function, deployment.chain().scratch_words).with_seed(deployment.chain().seed())
 }
 
 pub(super) fn inputs(forms: &[Form]) -> Vec<warpline_verify::Input> {

@@ -8,7 +8,7 @@ use warpline_engine::{Control, Settings};
 use crate::common::frames::{Input, Traffic};
 use crate::common::ports::{Frames, Kept};
 use crate::common::run::{assert_same, check_functions, lost_at_ingress, run_ports, run_specs};
-use crate::common::{Spec, all_four, chain, nat_like, replace};
+use crate::common::{Spec, all_four, deploy, nat_like, replace};
 
 fn tiny(lanes: usize, batch_packets: usize) -> Settings {
     Settings { lanes, batch_packets, queue_batches: 1, slabs: 2, ..Settings::default() }
@@ -97,7 +97,7 @@ fn hurried(inputs: &[Input], settings: Settings, idle_every: usize) -> (u64, u64
     (source.drops_when_full, source.idle_every) = (true, idle_every);
     let slow = Duration::from_millis(3);
     let sink = Kept { slow, ..Kept::default() };
-    let outcome = run_ports(chain(&specs), settings, source, sink, Arc::new(Control::default()));
+    let outcome = run_ports(deploy(&specs), settings, source, sink, Arc::new(Control::default()));
     let packets = &outcome.report.part.packets;
     assert_eq!(packets.read, inputs.len() as u64);
     assert_eq!(packets.overload, lost_at_ingress(&outcome), "lost before any work was spent");

@@ -9,8 +9,8 @@ use warpline_packet::Steering;
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::real::{
-    chain_of, check_chain, check_shows, forms, monitor_to_files, run_forms, sensor_to_files,
-    traffic, try_chain_of,
+    check_chain, check_shows, deploy_forms, forms, monitor_to_files, run_forms, sensor_to_files,
+    traffic, try_deploy,
 };
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -40,7 +40,7 @@ fn a_chain_of_every_function_can_be_built() {
     let forms = forms(&names);
     let functions: HashSet<_> = forms.iter().map(|form| form.function).collect();
     assert_eq!(functions.len(), FUNCTIONS.len());
-    assert!(chain_of(&forms).scratch_words > 16);
+    assert!(deploy_forms(&forms).chain().scratch_words > 16);
 }
 
 /// What `forms` is to show with 60 talkers, answers and odd frames.
@@ -62,8 +62,8 @@ fn same_everywhere(forms: &[Form], inputs: &[Input]) -> Outcome {
         assert_same(&summary, &run.summary(), &format!("{names:?}, lanes and batch {one:?}"));
     }
     for (launch, one) in [(1, (1, 256)), (4, (2, 64)), (7, (4, 16))] {
-        let chain = try_chain_of(forms, &vec![launch; forms.len()]).expect("a chain");
-        let run = run_whole(chain, settings(one), inputs);
+        let deployment = try_deploy(forms, &vec![launch; forms.len()]).expect("a chain");
+        let run = run_whole(deployment, settings(one), inputs);
         assert_same(&summary, &run.summary(), &format!("{names:?}, launches of {launch}, {one:?}"));
     }
     reference
@@ -82,7 +82,7 @@ fn alone(forms: &[Form]) {
 /// A chain on as many lanes as there are, or on one because its functions' keys disagree.
 fn together(names: &[&str], is_single: bool) {
     let forms = forms(names);
-    assert_eq!(chain_of(&forms).steering == Steering::Single, is_single, "{names:?}");
+    assert_eq!(deploy_forms(&forms).chain().steering == Steering::Single, is_single, "{names:?}");
     same_everywhere(&forms, &traffic_for(&forms));
 }
 
@@ -223,7 +223,7 @@ fn alerts_are_the_same_everywhere_whatever_matches() {
 fn matchers() -> &'static [&'static str] {
     let hyperscan =
         Form { table: "rules = 'sensor'\nmatcher = 'hyperscan'", ..forms(&["sensor"])[0] };
-    match try_chain_of(&[hyperscan], &[]) {
+    match try_deploy(&[hyperscan], &[]) {
         Ok(_) => &["compact", "hyperscan"],
         Err(_) => &["compact"],
     }

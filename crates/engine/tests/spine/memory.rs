@@ -1,7 +1,9 @@
 //! How much a lane takes: room for the worst case of what stages take, whatever the chain, never of all that might be under way.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
-use warpline_engine::{Chain, Instance, LANE_LEN_MAX, Settings};
+use warpline_engine::{Chain, Deployment, Instance, LANE_LEN_MAX, Settings, Site};
 use warpline_nf::{Emits, Function};
 use warpline_packet::{Access, Batch};
 
@@ -23,17 +25,20 @@ impl Function for Says {
 }
 
 /// A chain of functions that say these, each with the batches of its launches; 0 for one that is fused with its neighbours.
-fn chain(functions: &[(Emits, usize)], words: usize) -> Option<Chain> {
-    let instances = functions.iter().enumerate().map(|(place, &(emits, launch))| Instance {
+fn deploy(functions: &[(Emits, usize)], words: usize) -> Option<Deployment> {
+    let instances = functions.iter().enumerate().map(|(place, &(emits, _))| Instance {
         name: format!("{place}"),
         definition: &DEFINITION,
-        function: std::sync::Arc::new(Says(Access::default(), emits)),
-        own_stage: launch > 0,
-        launch_batches: launch.max(1),
-        on_device: None,
+        function: Arc::new(Says(Access::default(), emits)),
         fingerprint: 0,
     });
-    Chain::new("says", instances.collect(), words).ok()
+    let chain = Chain::new("says", instances.collect(), words).ok()?;
+    let sites = functions.iter().map(|&(_, launch)| Site {
+        own_stage: launch > 0,
+        launch_batches: launch.max(1),
+        ..Site::default()
+    });
+    Some(Deployment::new(Arc::new(chain), sites.collect()))
 }
 
 fn emits() -> impl Strategy<Value = Emits> {
@@ -77,9 +82,9 @@ proptest! {
         words in 0usize..17,
         asked in asked(),
     ) {
-        let Some(chain) = chain(&functions, words) else { return Ok(()) };
-        let settings = asked.fit(&chain);
-        let need = settings.memory(&chain);
+        let Some(deployment) = deploy(&functions, words) else { return Ok(()) };
+        let settings = asked.fit(&deployment);
+        let need = settings.memory(&deployment);
         prop_assert!(settings.batch_packets >= 1 && settings.batch_packets <= asked.batch_packets);
         prop_assert!(settings.batch_packets >= asked.batch_packets.min(16), "{settings:?}");
         prop_assert_eq!(need.packets, asked.slabs.max(2) << 20);
@@ -87,8 +92,8 @@ proptest! {
         let is_least = settings.batch_packets <= 16;
         prop_assert!(need.batches + need.notes <= 1 << 30 || is_least, "{}", need);
         prop_assert!(need.made <= 1 << 30 || is_least, "{}", need);
-        prop_assert!(!need.fits() || settings.arena(&chain).memory_len() <= LANE_LEN_MAX);
-        prop_assert_eq!(settings.fit(&chain), settings, "what fits is not fitted again");
+        prop_assert!(!need.fits() || settings.arena(&deployment).memory_len() <= LANE_LEN_MAX);
+        prop_assert_eq!(settings.fit(&deployment), settings, "what fits is not fitted again");
     }
 }
 
@@ -97,10 +102,10 @@ proptest! {
 fn what_is_sent_back_adds_up() {
     let settings = Settings::default();
     let of = |each: Emits, count: usize| {
-        let chain = chain(&vec![(each, 0); count], 0).expect("a chain");
-        let fitted = settings.fit(&chain);
+        let deployment = deploy(&vec![(each, 0); count], 0).expect("a chain");
+        let fitted = settings.fit(&deployment);
         assert_eq!(fitted.batch_packets, 256);
-        (fitted.slots(&chain), fitted.memory(&chain).made)
+        (fitted.slots(deployment.chain()), fitted.memory(&deployment).made)
     };
     for count in 0..=15 {
         assert_eq!(of(Emits::answers(1, 700), count).0, 256 * (1 + count));
@@ -116,12 +121,12 @@ fn chains_that_make_little_get_what_was_asked_for() {
     let icmp = Emits::packets(1, 700);
     let longer = Emits { replace_len_max: 2080, ..Emits::NONE };
     for functions in [&[][..], &[(Emits::NONE, 0); 5], &[(icmp, 0), (longer, 0), (icmp, 4)]] {
-        let chain = chain(functions, 8).expect("a chain");
+        let deployment = deploy(functions, 8).expect("a chain");
         for batch_packets in [1, 256, 1024] {
             let settings = Settings { batch_packets, ..Settings::default() };
-            let fitted = settings.fit(&chain);
+            let fitted = settings.fit(&deployment);
             assert_eq!((fitted.batch_packets, fitted.slabs), (batch_packets, 48));
-            assert!(fitted.memory(&chain).made <= 256 << 20, "{}", fitted.memory(&chain));
+            assert!(fitted.memory(&deployment).made <= 256 << 20, "{}", fitted.memory(&deployment));
         }
     }
 }

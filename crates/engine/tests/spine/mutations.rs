@@ -18,7 +18,7 @@ use warpline_verify::{Harness, Outcome};
 use super::exact_access::inputs;
 use crate::common::form_files::FILES;
 use crate::common::forms::{ESN, FORMS, Form, SEAL_ESN_EDGE, WIDE};
-use crate::common::real::chain_of;
+use crate::common::real::deploy_forms;
 
 /// A function that says less of itself than it does; no accessor checks it.
 struct Silent {
@@ -165,12 +165,12 @@ fn without(access: &Access, (part, field, is_written): Unit) -> Access {
 }
 
 fn silent(form: &Form, access: impl Fn(&Access) -> Access) -> Harness {
-    let chain = chain_of(&[*form]);
-    let inner = chain.instances[0].function.clone();
+    let deployment = deploy_forms(&[*form]);
+    let inner = deployment.chain().instances[0].function.clone();
     let _ = inner.report(&warpline_nf::Outputs::default()).expect("a report");
     let access = access(inner.access());
     let function: Arc<dyn Function> = Arc::new(Silent { inner, access });
-    Harness::new(function, chain.scratch_words).with_seed(chain.seed())
+    Harness::new(function, deployment.chain().scratch_words).with_seed(deployment.chain().seed())
 }
 
 /// The packets that `check --strict` makes for a function of this form, after those of conversations through it.
@@ -281,7 +281,7 @@ fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
     let forms = FORMS.iter().chain(WIDE).chain(&ESN).chain([&SEAL_ESN_EDGE]);
     for form in forms.filter(|form| functions.contains(&form.function)) {
         let inputs = exercised(form);
-        let access = *chain_of(&[*form]).instances[0].function.access();
+        let access = *deploy_forms(&[*form]).chain().instances[0].function.access();
         let seen = named.entry(form.function).or_default();
         for unit in units(&access) {
             if seen.contains(&unit) {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warpline_engine::{Control, Ports, Settings, lane_of, run};
+use warpline_engine::{Chain, Control, Deployment, Instance, Ports, Settings, lane_of, run};
 use warpline_io::{Sink, Source};
 use warpline_packet::{FlowHasher, Headers, Steering};
 
 use crate::common::frames::{Input, Traffic, flow_of};
 use crate::common::ports::{Frames, Kept, Sent};
 use crate::common::run::{Outcome, assert_same, check_balance, check_flows, in_time, run_specs};
-use crate::common::{NAT, Spec, chain, nat_like};
+use crate::common::{NAT, Spec, deploy, nat_like};
 
 fn settings(lanes: usize) -> Settings {
     Settings { lanes, batch_packets: 64, queue_batches: 2, slabs: 4, ..Settings::default() }
@@ -52,18 +52,18 @@ fn lanes_with_ports_of_their_own_give_every_flow_the_same() {
 }
 
 fn run_per_lane(specs: &[Spec], lanes: usize, inputs: &[Input]) -> Outcome {
-    let chain = chain(specs);
+    let deployment = deploy(specs);
     let sinks: Vec<Kept> = (0..lanes).map(|_| Kept::default()).collect();
     let sent: Vec<_> = sinks.iter().map(|sink| Arc::clone(&sink.sent)).collect();
     let ports = sinks.into_iter().enumerate().map(|(lane, sink)| {
-        let own = |i: &&Input| lane_of(shard_of(&chain.steering, i), lanes) == lane;
+        let own = |i: &&Input| lane_of(shard_of(&deployment.chain().steering, i), lanes) == lane;
         let inputs: Vec<Input> = inputs.iter().filter(own).cloned().collect();
         let source = Frames { idle_every: 100, ..Frames::new(&inputs) };
         (Box::new(source) as Box<dyn Source>, Box::new(sink) as Box<dyn Sink>)
     });
     let ports = Ports::PerLane(ports.collect());
     let report = in_time(move || {
-        run(&chain, &settings(lanes), ports, &Control::default()).expect("a start")
+        run(&deployment, &settings(lanes), ports, &Control::default()).expect("a start")
     });
     let mut all = Vec::new();
     sent.iter().for_each(|sent| all.append(&mut sent.lock().expect("sent")));
@@ -76,15 +76,16 @@ fn run_per_lane(specs: &[Spec], lanes: usize, inputs: &[Input]) -> Outcome {
 fn a_packet_on_the_wrong_lane_is_not_let_through_unseen() {
     let specs = [Spec::ThreePhase { launch: 1 }];
     let inputs = Traffic::new(41, 80, 0, 100).take(1000);
-    let chain = chain(&specs);
+    let deployment = deploy(&specs);
     let sinks = [Kept::default(), Kept::default()];
     let sent = sinks.clone().map(|sink| sink.sent);
     let ports = sinks.into_iter().map(|sink| {
         (Box::new(Frames::new(&inputs)) as Box<dyn Source>, Box::new(sink) as Box<dyn Sink>)
     });
     let ports = Ports::PerLane(ports.collect());
-    let report =
-        in_time(move || run(&chain, &settings(2), ports, &Control::default()).expect("a start"));
+    let report = in_time(move || {
+        run(&deployment, &settings(2), ports, &Control::default()).expect("a start")
+    });
     let packets = &report.part.packets;
     assert!(packets.balanced());
     assert_eq!((packets.read, report.part.overload["steering"]), (2000, 1000));
@@ -97,31 +98,31 @@ fn a_packet_on_the_wrong_lane_is_not_let_through_unseen() {
 fn keys_that_disagree_leave_one_lane_and_right_results() {
     let other = nat_like::inside_key(7);
     let inside = Spec::NatLike { bindings: 4096, inside: true };
-    let mut chain = chain(&[inside.clone(), Spec::EmitAbsorb, Spec::ThreePhase { launch: 4 }]);
+    let specs = [inside.clone(), Spec::EmitAbsorb, Spec::ThreePhase { launch: 4 }];
+    let deployment = deploy(&specs);
+    let mut chain = Chain::clone(deployment.chain());
     assert!(matches!(chain.steering, Steering::Own(_)));
     assert_eq!(chain.lanes(4), 4);
     let word = warpline_packet::ScratchWord::new(2).expect("a word");
     let second = nat_like::NatLike::new(4096, other, word);
-    chain.instances.push(warpline_engine::Instance {
+    chain.instances.push(Instance {
         name: "second".into(),
         definition: &crate::common::DEFINITION,
         function: Arc::new(second),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
         fingerprint: 0,
     });
-    let chain = warpline_engine::Chain::new("test", chain.instances, 3).expect("a chain");
+    let chain = Chain::new("test", chain.instances, 3).expect("a chain");
     assert_eq!(chain.steering, Steering::Single);
     let first = format!("0-{inside:?}");
     assert_eq!(chain.disagreement, Some([first, "second".to_owned()]));
     assert_eq!(chain.lanes(4), 1);
+    let chain = Arc::new(chain);
     let inputs = Traffic::new(43, 80, 10, 300).take(4000);
     let run = |batch_packets| {
         let settings = Settings { batch_packets, ..settings(4) };
         let (source, control) = (Frames::new(&inputs), Arc::new(Control::default()));
-        let chain = warpline_engine::Chain::new("test", clones(&chain), 3).expect("a chain");
-        crate::common::run::run_ports(chain, settings, source, Kept::default(), control)
+        let deployment = Deployment::new(Arc::clone(&chain), deployment.sites().to_vec());
+        crate::common::run::run_ports(deployment, settings, source, Kept::default(), control)
     };
     let (one, other) = (run(1), run(256));
     assert_eq!(other.report.lanes, 1);
@@ -129,15 +130,4 @@ fn keys_that_disagree_leave_one_lane_and_right_results() {
     check_flows(&other.sent);
     assert_eq!(other.counter(2, "mismatches"), 0);
     assert_eq!(other.report.part.functions[3].drops[nat_like::EXHAUSTED], 0);
-}
-
-/// The same functions again; their state is made anew for each run.
-fn clones(chain: &warpline_engine::Chain) -> Vec<warpline_engine::Instance> {
-    let clone = |instance: &warpline_engine::Instance| warpline_engine::Instance {
-        name: instance.name.clone(),
-        function: Arc::clone(&instance.function),
-        on_device: instance.on_device.clone(),
-        ..*instance
-    };
-    chain.instances.iter().map(clone).collect()
 }

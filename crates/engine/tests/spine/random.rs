@@ -8,7 +8,7 @@ use warpline_engine::Settings;
 use crate::common::frames::Traffic;
 use crate::common::random::config;
 use crate::common::run::{assert_same, run_specs};
-use crate::common::{Spec, chain};
+use crate::common::{Spec, deploy};
 
 const CASES: u32 = 40;
 
@@ -65,7 +65,7 @@ proptest! {
         (mut traffic, count) in (traffic(), 0usize..1500),
     ) {
         let inputs = traffic.take(count);
-        prop_assume!(chain(&specs).multiply() <= 9);
+        prop_assume!(deploy(&specs).chain().multiply() <= 9);
         let reference = run_specs(&specs, Settings { lanes: 1, ..one }, &inputs).summary();
         let run = run_specs(&specs, other, &inputs).summary();
         assert_same(&reference, &run, &format!("{other:?} instead of {one:?}"));

@@ -10,7 +10,7 @@ use super::random::{cases, settings};
 use crate::common::forms::{FORMS, Form, NARROW};
 use crate::common::frames::Input;
 use crate::common::random::config;
-use crate::common::real::{check_chain, traffic, try_chain_of};
+use crate::common::real::{check_chain, traffic, try_deploy};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 
@@ -21,7 +21,7 @@ fn chains() -> impl Strategy<Value = (Vec<Form>, Vec<usize>)> {
     let form = form.prop_map(|form| *form.expect("a form"));
     let launch = prop_oneof![2 => Just(0usize), 1 => 1usize..8];
     let fits = |(forms, launches): &(Vec<Form>, Vec<usize>)| {
-        try_chain_of(forms, launches).is_ok_and(|chain| chain.multiply() <= 8)
+        try_deploy(forms, launches).is_ok_and(|deployment| deployment.chain().multiply() <= 8)
     };
     (prop::collection::vec(form, 1..7), prop::collection::vec(launch, 6))
         .prop_filter("more than a chain holds", fits)
@@ -46,8 +46,8 @@ proptest! {
     ) {
         let inputs = traffic(&forms, inputs, seed, odd);
         let run = |launches: &[usize], settings| {
-            let chain = try_chain_of(&forms, launches).expect("a chain as before");
-            run_whole(chain, settings, &inputs)
+            let deployment = try_deploy(&forms, launches).expect("a chain as before");
+            run_whole(deployment, settings, &inputs)
         };
         let reference = run(&[], Settings::default());
         check_chain(&forms, &reference);

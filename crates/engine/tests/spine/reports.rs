@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use warpline_engine::{
-    Chain, Control, Instance, Ports, Report, Settings, StartError, Successor, run, run_to,
+    Chain, Control, Deployment, Instance, Ports, Report, Settings, Site, StartError, Successor,
+    run, run_to,
 };
 use warpline_io::{Next, NullSink, Sink, Source, SourceError};
 use warpline_nf::{Lines, Outputs};
@@ -12,32 +13,33 @@ use warpline_nf::{Lines, Outputs};
 use crate::common::frames::{Input, Traffic};
 use crate::common::noter::{Note, Noter, Notes};
 use crate::common::ports::{Frames, Kept, Sent};
-use crate::common::real::{chain_of, forms, traffic};
+use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::in_time;
 use crate::common::talk::Talk;
-use crate::common::{DEFINITION, NAT, Spec, chain};
+use crate::common::{DEFINITION, NAT, Spec, deploy};
 
 const SETTINGS: [(usize, usize); 6] = [(1, 1), (1, 256), (2, 1), (2, 256), (4, 256), (4, 1024)];
 
 /// A noter between two functions that make, absorb and drop packets.
-fn noting(noter: Noter, fingerprint: u64) -> Chain {
+fn noting(noter: Noter, fingerprint: u64) -> Deployment {
     among(&[Spec::EmitAbsorb, NAT], 1, noter, fingerprint)
 }
 
 /// A noter at `place` among functions.
-fn among(specs: &[Spec], place: usize, noter: Noter, fingerprint: u64) -> Chain {
-    let mut chain = chain(specs);
+fn among(specs: &[Spec], place: usize, noter: Noter, fingerprint: u64) -> Deployment {
+    let deployment = deploy(specs);
     let instance = Instance {
         name: "noter".into(),
         definition: &DEFINITION,
         function: Arc::new(noter),
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
         fingerprint,
     };
-    chain.instances.insert(place, instance);
-    Chain::new("test", chain.instances, chain.scratch_words).expect("a chain")
+    let Chain { mut instances, scratch_words, .. } = Chain::clone(deployment.chain());
+    let mut sites = deployment.sites().to_vec();
+    instances.insert(place, instance);
+    sites.insert(place, Site::default());
+    let chain = Chain::new("test", instances, scratch_words).expect("a chain");
+    Deployment::new(Arc::new(chain), sites)
 }
 
 fn settings((lanes, batch_packets): (usize, usize)) -> Settings {
@@ -48,11 +50,11 @@ fn settings((lanes, batch_packets): (usize, usize)) -> Settings {
 fn note(inputs: &[Input], settings: Settings, keep: bool) -> (Vec<Note>, Report) {
     let noter = Noter::new(1);
     let notes = Arc::clone(&noter.notes);
-    let (chain, source) = (noting(noter, 0), Frames::new(inputs));
+    let (deployment, source) = (noting(noter, 0), Frames::new(inputs));
     let report = in_time(move || {
         let sink: Box<dyn Sink> = if keep { Box::new(Kept::default()) } else { Box::new(NullSink) };
         let ports = Ports::Shared(Box::new(source), sink);
-        run(&chain, &settings, ports, &Control::default()).expect("a chain that starts")
+        run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts")
     });
     (std::mem::take(&mut *notes.lock().expect("notes")), report)
 }
@@ -90,13 +92,13 @@ fn notes_come_with_the_number_of_their_packet_whatever_ticks_there_are() {
     for one in SETTINGS {
         let noter = Noter::new(1);
         let notes = Arc::clone(&noter.notes);
-        let chain = among(&[], 0, noter, 0);
+        let deployment = among(&[], 0, noter, 0);
         let ports = Ports::Shared(
             Box::new(Frames::new(&Traffic::new(11, 60, 10, 600).take(4000))),
             Box::new(NullSink),
         );
         let settings = settings(one);
-        in_time(move || run(&chain, &settings, ports, &Control::default()).expect("a start"));
+        in_time(move || run(&deployment, &settings, ports, &Control::default()).expect("a start"));
         let (mut last, mut ticks) = (0, 0);
         for note in notes.lock().expect("notes").iter() {
             match *note {
@@ -132,13 +134,13 @@ impl std::io::Write for Paper {
 
 /// Lines of two functions with alerts about the same packets, ticks and the end.
 fn alerts(inputs: &[Input], settings: Settings) -> String {
-    let chain = chain_of(&forms(&["sensor", "sensor-of-words"]));
+    let deployment = deploy_forms(&forms(&["sensor", "sensor-of-words"]));
     let (paper, source) = (Paper::default(), Frames::new(inputs));
     let lines = Lines::new("paper", Box::new(paper.clone()));
     let outputs = Outputs::of_run(Some(Arc::new(lines)));
     in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::<Kept>::default());
-        run_to(&chain, &settings, ports, &outputs, &Control::default()).expect("a start")
+        run_to(&deployment, &settings, ports, &outputs, &Control::default()).expect("a start")
     });
     String::from_utf8(std::mem::take(&mut *paper.0.lock().expect("paper"))).expect("text")
 }
@@ -198,10 +200,10 @@ type Outcome = (Vec<Sent>, Vec<Note>, [Vec<u64>; 3]);
 fn reload(inputs: &[Input], settings: Settings) -> Outcome {
     let first = Noter::new(1);
     let notes: Notes = Arc::clone(&first.notes);
-    let (chain, control) = (noting(first, 0), Arc::new(Control::default()));
+    let (deployment, control) = (noting(first, 0), Arc::new(Control::default()));
     let later = |stamp| {
         let new = noting(Noter::new(stamp), 1 + u64::from(stamp));
-        Successor::new(&chain, new).expect("a chain that can follow")
+        Successor::new(&deployment, new).expect("a chain that can follow")
     };
     let successors = vec![(1000, later(0)), (1001, later(1)), (2500, later(2))];
     assert_eq!(successors[0].1.changed(), ["noter"]);
@@ -211,7 +213,7 @@ fn reload(inputs: &[Input], settings: Settings) -> Outcome {
     let sent: Arc<Mutex<Vec<Sent>>> = Arc::clone(&sink.sent);
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));
-        run(&chain, &settings, ports, &control).expect("a chain that starts")
+        run(&deployment, &settings, ports, &control).expect("a chain that starts")
     });
     assert!(report.part.packets.balanced() && !watched.is_reloading());
     let drops = [0, 1, 2].map(|place: usize| report.part.functions[place].drops.to_vec());
@@ -251,27 +253,26 @@ fn a_reload_is_at_one_place_of_the_input_and_state_goes_on() {
 #[test]
 fn what_can_t_change_is_refused_by_name() {
     let refused =
-        |new: Chain| Successor::new(&noting(Noter::new(1), 0), new).err().unwrap_or_default();
-    assert_eq!(refused(chain(&[NAT])), ["the chain's functions can't change while packets flow"]);
-    let mut staged = noting(Noter::new(1), 0);
-    staged.instances[0].own_stage = true;
-    let staged = Chain::new("test", staged.instances, staged.scratch_words).expect("a chain");
+        |new: Deployment| Successor::new(&noting(Noter::new(1), 0), new).err().unwrap_or_default();
+    assert_eq!(refused(deploy(&[NAT])), ["the chain's functions can't change while packets flow"]);
+    let chain = Arc::clone(noting(Noter::new(1), 0).chain());
+    let staged = Deployment::new(chain, vec![Site { own_stage: true, ..Site::default() }]);
     assert_eq!(refused(staged), ["the chain's stages can't change while packets flow"]);
-    let mut other = noting(Noter::new(1), 0);
+    let mut other = Chain::clone(noting(Noter::new(1), 0).chain());
     other.instances[2].fingerprint = 1;
     let name = &other.instances[2].name;
     let why = format!("[{name}]: it can't be changed while packets flow");
-    assert_eq!(refused(other), [why]);
+    assert_eq!(refused(other.into()), [why]);
     assert!(refused(noting(Noter::new(3), 3)).is_empty());
 }
 
 #[test]
 fn a_chain_that_ended_takes_no_reload_and_owes_none() {
-    let same = || Successor::new(&chain(&[NAT]), chain(&[NAT]));
+    let same = || Successor::new(&deploy(&[NAT]), deploy(&[NAT]));
     // What differs in nothing may follow, whatever it is.
     let same = same().expect("a chain that can follow");
     for lanes in [1, 2] {
-        let (control, chain) = (Arc::new(Control::default()), chain(&[NAT]));
+        let (control, deployment) = (Arc::new(Control::default()), deploy(&[NAT]));
         let ports = (0..lanes).map(|_| {
             let source: Box<dyn Source> = Box::new(Frames::new(&[]));
             (source, Box::new(NullSink) as Box<dyn Sink>)
@@ -280,7 +281,7 @@ fn a_chain_that_ended_takes_no_reload_and_owes_none() {
         assert!(control.reload(&same));
         let watched = Arc::clone(&control);
         in_time(move || {
-            run(&chain, &settings((lanes, 64)), ports, &control).expect("a chain that starts")
+            run(&deployment, &settings((lanes, 64)), ports, &control).expect("a chain that starts")
         });
         assert!(!watched.is_reloading() && !watched.reload(&same), "{lanes} lanes");
     }

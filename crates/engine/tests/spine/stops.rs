@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_engine::{Chain, Control, Instance, Ports, Settings, StartError, run};
+use warpline_engine::{Chain, Control, Deployment, Instance, Ports, Settings, StartError, run};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
@@ -12,7 +12,7 @@ use crate::common::frames::{Input, Traffic};
 use crate::common::ports::{Failure, Frames, Kept, LAST_WORDS};
 use crate::common::run::run_specs;
 use crate::common::run::{Outcome, assert_same, check_flows, check_functions, in_time, run_ports};
-use crate::common::{DEFINITION, all_four, chain};
+use crate::common::{DEFINITION, all_four, deploy};
 
 fn inputs() -> Vec<Input> {
     Traffic::new(31, 50, 5, 600).take(4000)
@@ -23,7 +23,7 @@ fn settings(lanes: usize) -> Settings {
 }
 
 fn with(lanes: usize, source: Frames, sink: Kept) -> Outcome {
-    run_ports(chain(&all_four(2)), settings(lanes), source, sink, Arc::new(Control::default()))
+    run_ports(deploy(&all_four(2)), settings(lanes), source, sink, Arc::new(Control::default()))
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_stop_drains_and_balances() {
         };
         let sink = Kept::default();
         let closed = Arc::clone(&sink.closed);
-        let outcome = run_ports(chain(&all_four(2)), settings(lanes), source, sink, control);
+        let outcome = run_ports(deploy(&all_four(2)), settings(lanes), source, sink, control);
         stopper.join().expect("the stopper");
         assert!(outcome.report.part.packets.sent > 0);
         check_functions(&outcome, &all_four(2));
@@ -58,7 +58,7 @@ fn a_stop_before_the_start_reads_nothing_and_closes_the_sink() {
     let sink = Kept::default();
     let closed = Arc::clone(&sink.closed);
     let outcome =
-        run_ports(chain(&all_four(1)), settings(2), Frames::new(&inputs()), sink, control);
+        run_ports(deploy(&all_four(1)), settings(2), Frames::new(&inputs()), sink, control);
     assert_eq!(outcome.report.part.packets.read, 0);
     assert_eq!(*closed.lock().expect("closed"), 1);
     assert_eq!(outcome.report.part.span_ns, None);
@@ -144,7 +144,7 @@ fn what_was_sent_is_handed_on_while_nothing_comes() {
                 true => Ports::PerLane(vec![(source, sink)]),
                 false => Ports::Shared(source, sink),
             };
-            run(&chain(&[]), &settings(1), ports, &Control::default()).expect("a start")
+            run(&deploy(&[]), &settings(1), ports, &Control::default()).expect("a start")
         });
         assert_eq!(report.part.packets.sent, 100);
     }
@@ -163,22 +163,15 @@ impl Function for Panics {
     }
 }
 
-fn panicking(batches: usize) -> Chain {
+fn panicking(batches: usize) -> Deployment {
     let access = Access::run_only(ReadWrite::NONE);
     let function = Arc::new(Panics(access, batches.into()));
-    let instance = Instance {
-        name: "panics".into(),
-        definition: &DEFINITION,
-        function,
-        own_stage: false,
-        launch_batches: 1,
-        on_device: None,
-        fingerprint: 0,
-    };
-    Chain::new("test", vec![instance], 0).expect("a chain")
+    let instance =
+        Instance { name: "panics".into(), definition: &DEFINITION, function, fingerprint: 0 };
+    Chain::new("test", vec![instance], 0).expect("a chain").into()
 }
 
-fn panic_of(chain: Chain, source: Frames, sink: Kept, per_lane: bool) -> String {
+fn panic_of(deployment: Deployment, source: Frames, sink: Kept, per_lane: bool) -> String {
     let panic = in_time(move || {
         let control = Control::default();
         let ports: (Box<dyn warpline_io::Source>, Box<dyn warpline_io::Sink>) =
@@ -186,7 +179,7 @@ fn panic_of(chain: Chain, source: Frames, sink: Kept, per_lane: bool) -> String 
         let ports =
             if per_lane { Ports::PerLane(vec![ports]) } else { Ports::Shared(ports.0, ports.1) };
         let settings = settings(if per_lane { 1 } else { 2 });
-        let run = || run(&chain, &settings, ports, &control);
+        let run = || run(&deployment, &settings, ports, &control);
         catch_unwind(AssertUnwindSafe(run)).expect_err("a panic")
     });
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -200,9 +193,9 @@ fn a_panic_gets_out_wherever_it_happens() {
         let text = panic_of(panicking(20), endless(), Kept::default(), per_lane);
         assert_eq!(text, "the function panics");
         let sink = Kept { fails: Some((50, Failure::Panic)), ..Kept::default() };
-        assert_eq!(panic_of(chain(&all_four(1)), endless(), sink, per_lane), "the sink panics");
+        assert_eq!(panic_of(deploy(&all_four(1)), endless(), sink, per_lane), "the sink panics");
         let source = Frames { panics_at: Some(3000), ..Frames::new(&inputs()) };
-        let text = panic_of(chain(&all_four(1)), source, Kept::default(), per_lane);
+        let text = panic_of(deploy(&all_four(1)), source, Kept::default(), per_lane);
         assert_eq!(text, "the source panics");
     }
 }
@@ -210,7 +203,7 @@ fn a_panic_gets_out_wherever_it_happens() {
 #[test]
 fn a_chain_that_cannot_start_says_why() {
     let control = Control::default();
-    let start = |settings: Settings, ports| run(&chain(&[]), &settings, ports, &control);
+    let start = |settings: Settings, ports| run(&deploy(&[]), &settings, ports, &control);
     let none = Ports::PerLane(Vec::new());
     assert_eq!(start(settings(1), none).expect_err("no port"), StartError::Ports);
     let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));

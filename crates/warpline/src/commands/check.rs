@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use warpline_engine::{
-    Asked, Chain, Demand, HugePages, Instance, LaneNeed, Settings, StartError, demands, try_cores,
-    try_huge_pages,
+    Asked, Chain, Demand, Deployment, HugePages, Instance, LaneNeed, Settings, StartError, demands,
+    try_cores, try_huge_pages,
 };
 use warpline_nf::{Diagnostic, Diagnostics, TableSize};
 use warpline_packet::{FieldSet, Steering};
@@ -51,7 +51,7 @@ fn check_all(
     let chains = super::load_file(path, options, needs_input)?;
     check_machine(chains.iter())?;
     let chains = places::check_ports(path, chains, strict.flatten())?;
-    let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.chain));
+    let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
     unused.iter().for_each(|told| super::run::tell(told));
     if form.is_json {
         let chains = chains.iter().map(|loaded| to_json(loaded, form));
@@ -60,7 +60,7 @@ fn check_all(
         return say_json(&format!("{all:#}"));
     }
     for loaded in &chains {
-        say(&describe(&loaded.chain, &loaded.settings))?;
+        say(&describe(&loaded.deployment, &loaded.settings))?;
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
@@ -81,19 +81,20 @@ fn check_all(
 pub(crate) fn check_machine<'a>(
     chains: impl Iterator<Item = &'a Loaded> + Clone,
 ) -> Result<(), Failure> {
-    for Loaded { chain, settings, .. } in chains.clone() {
-        try_cores(chain, settings).map_err(|why| {
-            let told = format!("chain {:?}: {why}", chain.name);
+    for Loaded { deployment, settings, .. } in chains.clone() {
+        let name = &deployment.chain().name;
+        try_cores(deployment, settings).map_err(|why| {
+            let told = format!("chain {name:?}: {why}");
             if why == StartError::Thread { Failure::Run(told) } else { Failure::Usage(told) }
         })?;
-        let told = |why| Failure::Usage(format!("chain {:?}: {why}", chain.name));
-        chain.try_frames().map_err(told)?;
-        let need = settings.fit(chain).memory(chain);
+        let told = |why| Failure::Usage(format!("chain {name:?}: {why}"));
+        deployment.try_frames().map_err(told)?;
+        let need = settings.fit(deployment).memory(deployment);
         if !need.fits() {
-            return Err(Failure::Usage(too_large(&chain.name, &need)));
+            return Err(Failure::Usage(too_large(name, &need)));
         }
     }
-    let all = demands(chains.map(|loaded| (&*loaded.chain, &loaded.settings)));
+    let all = demands(chains.map(|loaded| (&*loaded.deployment, &loaded.settings)));
     match all.iter().find(|demand| !demand.fits()) {
         Some(demand) => Err(Failure::Usage(too_much(demand))),
         None => Ok(()),
@@ -124,7 +125,7 @@ const SCHEMA: u32 = 1;
 
 /// What programs are told of a chain: its functions with what they were built of, and what was left out.
 fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
-    let chain = &loaded.chain;
+    let (chain, deployment) = (loaded.chain(), &loaded.deployment);
     let pages = if form.is_verbose { try_pages(loaded)? } else { None };
     let function = |instance: &Instance| {
         json!({
@@ -142,7 +143,7 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
     Ok(json!({
         "name": chain.name,
         "steering": chain.steering.name(),
-        "memory": memory(&loaded.settings.fit(chain).memory(chain)),
+        "memory": memory(&loaded.settings.fit(deployment).memory(deployment)),
         "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,
         "left_out": listed(&loaded.left_out),
@@ -152,9 +153,8 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
 
 /// Huge pages of a run's memory; `None` where the system does not report them.
 fn try_pages(loaded: &Loaded) -> Result<Option<HugePages>, Failure> {
-    let Loaded { chain, settings, .. } = loaded;
-    let told = |why| Failure::Run(format!("chain {:?}: {why}", chain.name));
-    try_huge_pages(chain, settings).map_err(told)
+    let told = |why| Failure::Run(format!("chain {:?}: {why}", loaded.chain().name));
+    try_huge_pages(&loaded.deployment, &loaded.settings).map_err(told)
 }
 
 fn pages_line(pages: Option<HugePages>) -> String {
@@ -241,7 +241,8 @@ fn listed(told: &Diagnostics) -> Value {
 }
 
 /// A chain as it was built: stages, steering, what each function touches.
-fn describe(chain: &Chain, settings: &Settings) -> String {
+fn describe(deployment: &Deployment, settings: &Settings) -> String {
+    let chain = deployment.chain();
     let mut text = format!("chain {:?} is fine\n", chain.name);
     match &chain.disagreement {
         None => text += &format!("  steering  {}\n", chain.steering.name()),
@@ -251,8 +252,8 @@ fn describe(chain: &Chain, settings: &Settings) -> String {
             );
         }
     }
-    let fitted = settings.fit(chain);
-    text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(chain));
+    let fitted = settings.fit(deployment);
+    text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(deployment));
     if fitted.batch_packets < settings.batch_packets {
         let (is, asked) = (fitted.batch_packets, settings.batch_packets);
         text +=
@@ -261,13 +262,15 @@ fn describe(chain: &Chain, settings: &Settings) -> String {
     if chain.instances.is_empty() {
         text += "  the chain is empty: packets pass as they are\n";
     }
-    for (number, stage) in chain.stages.iter().enumerate().filter(|(_, stage)| stage.count > 0) {
+    let stages = deployment.stages().iter().enumerate();
+    for (number, stage) in stages.filter(|(_, stage)| stage.count > 0) {
         text += &format!("  stage {}", number + 1);
         if stage.launch_batches > 1 {
             text += &format!(", {} batches together", stage.launch_batches);
         }
         text += "\n";
-        for instance in &chain.instances[stage.first..stage.first + stage.count] {
+        let sites = &deployment.sites()[stage.positions()];
+        for (instance, site) in deployment.members(stage).iter().zip(sites) {
             let access = instance.function.access();
             let phases = [&access.before, &access.run, &access.after, &access.after_flagged];
             let reads = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.reads);
@@ -276,7 +279,7 @@ fn describe(chain: &Chain, settings: &Settings) -> String {
                 "    {:<14} {} on {}\n",
                 instance.name,
                 instance.definition.name,
-                instance.device_id()
+                site.device_id()
             );
             text += &format!("      reads   {reads}\n      writes  {writes}\n");
             for (table, count) in tables(chain, instance) {

@@ -11,7 +11,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use warpline_engine::sys::leave;
-use warpline_engine::{Chain, Control, Cores, Ports, Report};
+use warpline_engine::{Control, Cores, Deployment, Ports, Report};
 use warpline_nf::config::plain;
 use warpline_nf::{Diagnostics, Outputs};
 
@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A chain that ran: as it was last, what was left out of its files then, and what it did.
 pub(super) struct Ran {
-    pub(super) chain: Arc<Chain>,
+    pub(super) deployment: Arc<Deployment>,
     pub(super) left_out: Diagnostics,
     pub(super) report: Report,
 }
@@ -58,12 +58,13 @@ pub(super) fn run(
     let done = AtomicBool::new(false);
     let running = |((loaded, ..), control): (&Ready, _)| Running {
         control,
-        chain: Arc::clone(&loaded.chain),
+        deployment: Arc::clone(&loaded.deployment),
         left_out: loaded.left_out.clone(),
     };
     let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
-    let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.chain), control);
-    let watched: Vec<(Arc<Chain>, &Control)> = ready.iter().zip(&controls).map(watched).collect();
+    let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.deployment), control);
+    let watched: Vec<(Arc<Deployment>, &Control)> =
+        ready.iter().zip(&controls).map(watched).collect();
     let (watched, flag, finish) = (&watched, &done, &finish);
     thread::scope(|scope| {
         // However this ends, those end that go on until it is done.
@@ -83,9 +84,11 @@ pub(super) fn run(
             // What is told in the end is told of the chains that ran last.
             Ok(last) => {
                 for running in last {
-                    let ran = chains.iter_mut().find(|ran| ran.chain.name == running.chain.name);
+                    let name = |deployment: &Deployment| deployment.chain().name.clone();
+                    let own = name(&running.deployment);
+                    let ran = chains.iter_mut().find(|ran| name(&ran.deployment) == own);
                     let Some(ran) = ran else { continue };
-                    (ran.chain, ran.left_out) = (running.chain, running.left_out);
+                    (ran.deployment, ran.left_out) = (running.deployment, running.left_out);
                 }
             }
             Err(_) => failures.push("the thread that reloads failed".into()),
@@ -133,12 +136,13 @@ fn run_chains<'scope>(
     let mut runs = Vec::with_capacity(ready.len());
     let (mut chains, mut failures) = (Vec::new(), Vec::new());
     for ((loaded, source, sink), control) in ready.into_iter().zip(controls) {
-        let name = loaded.chain.name.clone();
+        let name = loaded.chain().name.clone();
         let run = move || {
             let ports = Ports::Shared(source, sink);
-            let (chain, settings) = (&loaded.chain, &loaded.settings);
-            let report = warpline_engine::run_to(chain, settings, ports, outputs, control);
-            report.map(|report| Ran { chain: loaded.chain, left_out: loaded.left_out, report })
+            let (deployment, settings) = (&loaded.deployment, &loaded.settings);
+            let report = warpline_engine::run_to(deployment, settings, ports, outputs, control);
+            let (deployment, left_out) = (loaded.deployment, loaded.left_out);
+            report.map(|report| Ran { deployment, left_out, report })
         };
         match Builder::new().name("chain".into()).spawn_scoped(scope, run) {
             Ok(run) => runs.push((name, run)),
@@ -170,11 +174,12 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
 }
 
 /// What is known of chains that don't come to an end.
-fn unfinished(chains: &[(Arc<Chain>, &Control)], signal: u8) -> Outcome {
-    let report = |(chain, control): &(Arc<Chain>, &Control)| {
-        let part = control.unfinished(chain.instances.len());
+fn unfinished(chains: &[(Arc<Deployment>, &Control)], signal: u8) -> Outcome {
+    let report = |(deployment, control): &(Arc<Deployment>, &Control)| {
+        let part = control.unfinished(deployment.chain().instances.len());
         let report = Report { part, lanes: 0, cores: Cores::ANY, huge_pages: None };
-        Ran { chain: Arc::clone(chain), left_out: Diagnostics::default(), report }
+        let (deployment, left_out) = (Arc::clone(deployment), Diagnostics::default());
+        Ran { deployment, left_out, report }
     };
     let chains = chains.iter().map(report).collect();
     Outcome { chains, failures: Vec::new(), signal: Some(signal) }
@@ -187,7 +192,7 @@ fn leave_with(finished: Result<(), Failure>) -> ! {
 
 /// Keeps all threads but lanes off the cores that lanes run on: also those that building the chains and opening the ports started.
 fn leave_cores(ready: &[Ready]) {
-    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.chain).cores;
+    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.deployment).cores;
     let cores: Vec<u16> = ready.iter().map(of).flat_map(|cores| cores.numbers().to_vec()).collect();
     leave(&cores);
 }

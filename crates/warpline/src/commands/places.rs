@@ -206,7 +206,7 @@ fn files_of(
     loaded: &Loaded,
     of: impl Fn(&Instance) -> Vec<PathBuf>,
 ) -> impl Iterator<Item = (String, PathBuf)> {
-    loaded.chain.instances.iter().flat_map(move |instance| {
+    loaded.chain().instances.iter().flat_map(move |instance| {
         of(instance).into_iter().map(|path| (instance.name.clone(), path))
     })
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use warpline_engine::Chain;
+use warpline_engine::{Chain, Deployment};
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Definition, Lines, Outputs, SourceText};
@@ -52,10 +52,10 @@ pub(crate) fn run(
         ..Others::default()
     };
     places::check_files(&others, &planned)?;
-    let chains = planned.iter().map(|chain| &*chain.loaded.chain);
+    let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
     device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
     let in_vain =
-        arguments.alerts.is_some() && !planned.iter().any(|one| alerts(&one.loaded.chain));
+        arguments.alerts.is_some() && !planned.iter().any(|one| alerts(one.loaded.chain()));
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
@@ -103,9 +103,9 @@ fn plan_one(
     is_demo: bool,
 ) -> Result<Planned, Failure> {
     let here = Path::new("");
-    let name = loaded.chain.name.clone();
+    let name = loaded.chain().name.clone();
     if arguments.annotate {
-        Arc::get_mut(&mut loaded.chain).into_iter().for_each(Chain::show_drops);
+        Arc::get_mut(&mut loaded.deployment).into_iter().for_each(Deployment::show_drops);
     }
     let wrong = |what: &str, why: &str| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
     let input = match (&arguments.input, loaded.ports.input.take()) {
@@ -133,7 +133,7 @@ fn check_annotate(planned: &[Planned]) -> Result<(), Failure> {
         Some(chain) => Err(Failure::Usage(format!(
             "chain {:?}: --annotate: comments go into a pcapng file; give --output FILE.pcapng (or \
              .pcapng.gz, .pcapng.zst)",
-            chain.loaded.chain.name
+            chain.loaded.chain().name
         ))),
     }
 }
@@ -234,8 +234,8 @@ pub(super) fn named(input: &Input) -> String {
 fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Result<(), Failure> {
     let Outcome { chains, failures, signal } = outcome;
     let mut failures = failures.clone();
-    for Ran { chain, left_out, report } in chains {
-        tell(&summary::summary(chain, report, *signal));
+    for Ran { deployment, left_out, report } in chains {
+        tell(&summary::summary(deployment.chain(), report, *signal));
         let left_out = left_out.count();
         if left_out > 0 {
             tell(&format!(
@@ -244,14 +244,14 @@ fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Resu
         }
     }
     if let Some(file) = stats_file {
-        let chains: Vec<_> = chains.iter().map(|ran| (&*ran.chain, &ran.report)).collect();
+        let chains: Vec<_> = chains.iter().map(|ran| (&*ran.deployment, &ran.report)).collect();
         let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());
         if let Err(error) = write_json(file, &stats) {
             failures.push(format!("statistics: {}", plain(&error)));
         }
     }
-    for Ran { chain, report, .. } in chains {
-        let name = &chain.name;
+    for Ran { deployment, report, .. } in chains {
+        let name = &deployment.chain().name;
         failures.extend(report.part.errors.iter().map(|why| format!("chain {name:?}: {why}")));
         if !report.part.packets.balanced() {
             failures.push(format!("chain {name:?}: its packets don't balance"));

@@ -58,13 +58,13 @@ pub(super) fn strict(
             (None, None) => parsed(INPUT)?,
         };
         refuse_single(&input)?;
-        say(&format!("chain {:?}", loaded.chain.name))?;
+        say(&format!("chain {:?}", loaded.chain().name))?;
         let (packets, is_cut) = read(&input)?;
         if is_cut {
             say(&format!("  of the capture the first {} packets are looked at", packets.len()))?;
         }
         let hosts = hosts_of(path, loaded, &packets);
-        prove_access(&private, number, &loaded.chain, packets.clone(), &hosts)?;
+        prove_access(&private, number, loaded.chain(), packets.clone(), &hosts)?;
         let made = with_probes(packets, &hosts);
         let without = |name: &str| private.without_device(number, name, device);
         compare(loaded, alone, &made, &without)?;

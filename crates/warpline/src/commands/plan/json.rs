@@ -1,7 +1,7 @@
 //! A chain's plans as JSON: enough to check them with a model of one's own.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::{Chain, Planned};
+use warpline_engine::{Deployment, Planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, Step};
 
@@ -21,8 +21,8 @@ pub(super) fn all(chains: &[Loaded], traffic: Traffic) -> Result<String, Failure
 }
 
 fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
-    let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
-    let own = problem_of(chain, packet_len);
+    let (deployment, packet_len) = (&loaded.deployment, traffic.packet_len);
+    let own = problem_of(deployment, packet_len);
     let mut widths: Map<String, Value> = Field::ALL
         .iter()
         .map(|&field| (field.name().to_owned(), json!(own.problem.widths.of(field))))
@@ -35,13 +35,13 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         .iter()
         .enumerate()
         .map(|(number, function)| {
-            let members = &chain.instances[own.positions[number].clone()];
+            let members = &deployment.chain().instances[own.positions[number].clone()];
             let access = &own.declared[number];
             let whole = own.problem.whole(number);
             json!({
                 "name": function.name,
                 "members": members.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
-                "device": device_of(chain, &own, number),
+                "device": device_of(deployment, &own, number),
                 "copies": function.device.is_some(),
                 "before": declared(access.before),
                 "run": declared(access.run),
@@ -55,37 +55,37 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         .collect();
     let mut modes = Map::new();
     for mode in Mode::ALL {
-        modes.insert(mode.name().into(), plan_json(chain, &own, &made(&own, mode)?, traffic));
+        modes.insert(mode.name().into(), plan_json(deployment, &own, &made(&own, mode)?, traffic));
     }
     Ok(json!({
-        "name": chain.name,
+        "name": deployment.chain().name,
         "packet_len": packet_len,
         "gbps": traffic.gbps,
-        "links": links(chain, &own),
+        "links": links(deployment, &own),
         "widths": widths,
         "end_reads": names(own.problem.end_reads),
         "gathered": names(own.problem.gathered),
         "is_recoverable": own.problem.is_recoverable,
         "functions": functions,
-        "runs_as": chain.plan().mode.name(),
-        "frames_by": chain.plan().frames_by.name(),
+        "runs_as": deployment.plan().mode.name(),
+        "frames_by": deployment.plan().frames_by.name(),
         "modes": modes,
     }))
 }
 
 /// By device, what its link was taken to cost, in ns, and whether that was measured.
-fn links(chain: &Chain, own: &Planned) -> Map<String, Value> {
+fn links(deployment: &Deployment, own: &Planned) -> Map<String, Value> {
     let of = |(id, costs): (&String, &LinkCosts)| {
         let costs = json!({
             "to_device_ns_per_byte": costs.to_device_ns_per_byte,
             "to_host_ns_per_byte": costs.to_host_ns_per_byte,
             "traffic": costs.traffic,
             "transfer_ns": costs.transfer_ns,
-            "is_measured": chain.profile().link(id).is_some(),
+            "is_measured": deployment.profile().link(id).is_some(),
             "host_copy_ns_per_byte": costs.host_copy_ns_per_byte,
             "gather": fields_cost(&costs.gather),
             "put": fields_cost(&costs.put),
-            "is_host_measured": chain.profile().gather.is_some(),
+            "is_host_measured": deployment.profile().gather.is_some(),
             "device_copy_ns_per_byte": costs.device_copy_ns_per_byte,
             "whole_back_ns": costs.whole_back_ns,
         });
@@ -119,12 +119,12 @@ fn with_table(of_step: &Crossing) -> Value {
     told
 }
 
-fn plan_json(chain: &Chain, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {
+fn plan_json(deployment: &Deployment, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {
     let step = |step: &Step| {
         let [there, back] = traffic.shares(own, step);
         json!({
             "function": own.problem.functions[step.function].name,
-            "device": device_of(chain, own, step.function),
+            "device": device_of(deployment, own, step.function),
             "first_to_host": crossing(&step.first_to_host),
             "to_device": with_table(&step.to_device),
             "missing_to_device": crossing(&step.missing),

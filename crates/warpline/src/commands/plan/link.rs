@@ -1,6 +1,6 @@
 //! How much of a link a plan takes, at some rate of traffic, and what links were taken to cost.
 
-use warpline_engine::{Chain, Planned};
+use warpline_engine::{Deployment, Planned};
 use warpline_sched::{FieldCosts, LinkCosts, Plan, Step};
 
 /// Traffic of equal frames.
@@ -28,7 +28,7 @@ impl Traffic {
     }
 
     /// By device that the plan uses: what its link is taken to carry, where that is from, and the traffic that fills it.
-    pub(super) fn links(&self, chain: &Chain, own: &Planned, plan: &Plan) -> String {
+    pub(super) fn links(&self, deployment: &Deployment, own: &Planned, plan: &Plan) -> String {
         let of = |(number, id): (usize, &String)| {
             let steps = plan.steps.iter().filter(|step| step.device == number);
             let shares = steps.map(|step| self.shares(own, step));
@@ -36,7 +36,7 @@ impl Traffic {
                 shares.fold([0.0; 2], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
             let LinkCosts { to_device_ns_per_byte, to_host_ns_per_byte, traffic, .. } =
                 own.problem.links[number];
-            let from = origin(chain.profile().link(id).is_some());
+            let from = origin(deployment.profile().link(id).is_some());
             let mut text = format!(
                 "  link to {id}: {:.1} GB/s there and {:.1} back ({from}), taken to be {traffic:.1} times as slow by other copies",
                 1.0 / to_device_ns_per_byte,
@@ -48,7 +48,7 @@ impl Traffic {
             }
             text + "\n"
         };
-        own.devices.iter().enumerate().map(of).collect::<String>() + &host(chain, own)
+        own.devices.iter().enumerate().map(of).collect::<String>() + &host(deployment, own)
     }
 }
 
@@ -58,12 +58,12 @@ fn origin(is_measured: bool) -> &'static str {
 }
 
 /// What copies on the host are taken to cost.
-fn host(chain: &Chain, own: &Planned) -> String {
+fn host(deployment: &Deployment, own: &Planned) -> String {
     let Some(LinkCosts { gather, put, host_copy_ns_per_byte, .. }) = own.problem.links.first()
     else {
         return String::new();
     };
-    let from = origin(chain.profile().gather.is_some());
+    let from = origin(deployment.profile().gather.is_some());
     let of = |costs: &FieldCosts| {
         format!("{:.2} ns and {:.2} for each", costs.packet_ns, costs.field_ns)
     };

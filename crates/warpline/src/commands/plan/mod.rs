@@ -7,7 +7,7 @@ mod svg;
 use std::fs;
 use std::path::Path;
 
-use warpline_engine::{Chain, PlanOptions, Planned, planned};
+use warpline_engine::{Deployment, PlanOptions, Planned, planned};
 use warpline_nf::Definition;
 use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
@@ -34,7 +34,7 @@ pub(crate) fn plan(
     let set = Setting::of_set(&arguments.set);
     let chains = super::load_file(path, &LoadOptions { functions, set: &set, device }, false)?;
     // The same for all chains of a file.
-    let own = chains.first().map(|loaded| loaded.chain.plan()).unwrap_or_default();
+    let own = chains.first().map(|loaded| loaded.deployment.plan()).unwrap_or_default();
     let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;
     let packet_len = arguments.packet_len.unwrap_or(own.packet_len);
     let traffic = Traffic { packet_len, gbps: f64::from(arguments.gbps) };
@@ -73,8 +73,8 @@ fn named_field(name: &str) -> Result<Field, Failure> {
 }
 
 /// The problem that `run` has for frames of this length.
-fn problem_of(chain: &Chain, packet_len: u32) -> Planned {
-    planned(chain, PlanOptions { packet_len, ..chain.plan() })
+fn problem_of(deployment: &Deployment, packet_len: u32) -> Planned {
+    planned(deployment, PlanOptions { packet_len, ..deployment.plan() })
 }
 
 fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
@@ -82,25 +82,25 @@ fn made(planned: &Planned, mode: Mode) -> Result<Plan, Failure> {
 }
 
 /// The device that a function of the problem runs on.
-fn device_of<'a>(chain: &'a Chain, planned: &Planned, function: usize) -> &'a str {
-    chain.instances[planned.positions[function].start].device_id()
+fn device_of<'a>(deployment: &'a Deployment, planned: &Planned, function: usize) -> &'a str {
+    deployment.sites()[planned.positions[function].start].device_id()
 }
 
 /// The plan of a mode, step by step, and the totals of all modes.
 fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Failure> {
-    let (chain, packet_len) = (&loaded.chain, traffic.packet_len);
-    let at = |len| problem_of(chain, len);
+    let (deployment, packet_len) = (&loaded.deployment, traffic.packet_len);
+    let at = |len| problem_of(deployment, len);
     let own = at(packet_len);
     let plan = made(&own, mode)?;
     let mut text = format!(
         "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4) in rooms of {}\n",
-        chain.name,
+        deployment.chain().name,
         mode.name(),
         own.problem.widths.room
     );
     let functions = &own.problem.functions;
     for (position, function) in functions.iter().enumerate() {
-        let (name, device) = (&function.name, device_of(chain, &own, position));
+        let (name, device) = (&function.name, device_of(deployment, &own, position));
         text += &format!("  {name:<14} on {device}\n");
         if let Some(step) = plan.step(position) {
             text += &step_lines(step);
@@ -116,7 +116,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
         text += "  nothing crosses: every function works in the host's memory\n";
         return Ok(text);
     }
-    text += &format!("  whole frames go by {}\n", chain.plan().frames_by.name());
+    text += &format!("  whole frames go by {}\n", deployment.plan().frames_by.name());
     let kept = plan.kept(&own.problem);
     for position in 0..functions.len() {
         for since in 0..position {
@@ -130,9 +130,9 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
             }
         }
     }
-    text += &totals(&at, chain.plan().mode)?;
+    text += &totals(&at, deployment.plan().mode)?;
     text += &dearer(&own, &plan)?;
-    text += &traffic.links(chain, &own, &plan);
+    text += &traffic.links(deployment, &own, &plan);
     Ok(text)
 }
 
@@ -209,13 +209,14 @@ fn explained(
     mode: Mode,
     field: Field,
 ) -> Result<String, Failure> {
-    let chain = &loaded.chain;
-    let own = problem_of(chain, packet_len);
+    let deployment = &loaded.deployment;
+    let own = problem_of(deployment, packet_len);
     let plan = made(&own, mode)?;
     let name = |position: usize| own.problem.functions[position].name.as_str();
     let on =
         |device: Option<usize>| device.map_or("the host", |device| own.devices[device].as_str());
-    let mut text = format!("chain {:?}, {} plan: {}\n", chain.name, mode.name(), field.name());
+    let mut text =
+        format!("chain {:?}, {} plan: {}\n", deployment.chain().name, mode.name(), field.name());
     for event in plan.history(&own.problem, field) {
         text += &match event {
             Event::Needed { function, phase, device } => {

@@ -21,11 +21,11 @@ const THICK: f64 = 14.0;
 pub(super) fn draw(chains: &[Loaded], packet_len: u32, mode: Mode) -> Result<String, Failure> {
     let (mut body, mut top, mut width) = (String::new(), 0, 0);
     for loaded in chains {
-        let own = problem_of(&loaded.chain, packet_len);
+        let own = problem_of(&loaded.deployment, packet_len);
         let plan = made(&own, mode)?;
         let title = format!(
             "{}, {} plan, frames of {packet_len} bytes: {:.1} B a packet there, {:.1} back",
-            loaded.chain.name,
+            loaded.chain().name,
             mode.name(),
             plan.to_device_bytes(),
             plan.to_host_bytes()
@@ -68,7 +68,7 @@ fn lanes(body: &mut String, loaded: &Loaded, own: &Planned, plan: &Plan) {
             "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#eef\" stroke=\"#456\"/>",
             BOX.0, BOX.1
         );
-        let shown = format!("{} ({})", function.name, device_of(&loaded.chain, own, position));
+        let shown = format!("{} ({})", function.name, device_of(&loaded.deployment, own, position));
         text(body, (x + BOX.0 / 2, y + BOX.1 / 2 + 4), "middle", &shown);
         if let Some(step) = plan.step(position) {
             arrows(body, (x, y), step, own.problem.widths.room);

@@ -23,8 +23,8 @@ pub(super) fn compare(
     packets: &[Packet],
     without: &dyn Fn(&str) -> Option<Loaded>,
 ) -> Result<(), Failure> {
-    let on_devices = loaded.chain.instances.iter().filter(|one| one.on_device.is_some());
-    let names: Vec<&str> = on_devices.map(|one| one.name.as_str()).collect();
+    let on_devices = loaded.deployment.instances().filter(|(_, site)| site.on_device.is_some());
+    let names: Vec<&str> = on_devices.map(|(one, _)| one.name.as_str()).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(super) fn compare(
         return say(&format!(
             "  {} on devices, by the {} plan: the {} packets that the CPU alone sends; none of {looks} fields was stale where it was used",
             names.join(", "),
-            loaded.chain.plan().mode.name(),
+            loaded.deployment.plan().mode.name(),
             ours.hashes.len()
         ));
     }
@@ -140,7 +140,7 @@ fn ran_with(
     let source = Box::new(Memory { packets: packets.to_vec(), at: 0 });
     let (to, sent) = channel();
     let ports = Ports::Shared(source, Box::new(HashSink { to, keep, number: 0 }));
-    let report = run(&loaded.chain, &settings, ports, &Control::default())
+    let report = run(&loaded.deployment, &settings, ports, &Control::default())
         .map_err(|why| Failure::Run(why.to_string()))?;
     if let Some(why) = report.part.errors.first() {
         return Err(Failure::Run(why.clone()));

@@ -38,7 +38,7 @@ impl<'a> Private<'a> {
         path: &'a Path,
         options: LoadOptions<'a>,
     ) -> Result<Self, Failure> {
-        let instances = chains.iter().flat_map(|loaded| &loaded.chain.instances);
+        let instances = chains.iter().flat_map(|loaded| &loaded.chain().instances);
         let mut kept = Vec::new();
         for instance in instances {
             for file in instance.function.keeps() {
@@ -99,7 +99,7 @@ impl<'a> Private<'a> {
             return Ok(Arc::clone(&instance.function));
         }
         let chains = self.load(Some("cpu")).map_err(|why| why.why().to_owned())?;
-        let function = Arc::clone(&chains[chain].chain.instances[position].function);
+        let function = Arc::clone(&chains[chain].chain().instances[position].function);
         // It opens its copy.
         function.report(&Outputs::default())?;
         Ok(function)

@@ -1,0 +1,343 @@
+//! Where a chain runs: the site of each of its functions, the stages that they make, the bytes that
+//! cross to devices, and the kernels and tables that are loaded there.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use warpline_device::{Device, Failure};
+use warpline_nf::{Kernels, field_copies, packed_rows, room_copies};
+use warpline_packet::Binding;
+use warpline_sched::{Mode, Profile};
+
+use crate::cut::{StagePlan, cut};
+use crate::device::{self, Crossings, Loaded, OnDevice};
+use crate::planned::crossings;
+use crate::{Chain, FramesBy, Instance, PlanOptions, StartError};
+
+/// Where one function of a chain runs.
+#[derive(Clone)]
+pub struct Site {
+    /// Its device, if it isn't the CPU; the function has kernels then.
+    pub on_device: Option<OnDevice>,
+    /// Whether the function has a stage of its own, apart from its neighbours on the same device.
+    pub own_stage: bool,
+    /// Batches that go through its stage together; 1 unless the stage is its own.
+    pub launch_batches: usize,
+}
+
+impl Default for Site {
+    /// On the CPU, in a stage with its neighbours.
+    fn default() -> Self {
+        Self { on_device: None, own_stage: false, launch_batches: 1 }
+    }
+}
+
+impl Site {
+    /// The name of its device; `cpu` for the CPU.
+    pub fn device_id(&self) -> &str {
+        self.on_device.as_ref().map_or("cpu", |on| on.device.description().id.as_str())
+    }
+}
+
+/// A chain with the sites of its functions, ready to be run.
+pub struct Deployment {
+    chain: Arc<Chain>,
+    /// By function.
+    sites: Vec<Site>,
+    stages: Vec<StagePlan>,
+    /// See [`Deployment::show_drops`].
+    shows_drops: bool,
+    plan: PlanOptions,
+    /// Measurements of the machine, by which plans cost.
+    profile: Profile,
+    /// By stage, the bytes that cross for its launches; made at the first use.
+    pub(crate) crossings: OnceLock<Vec<Crossings>>,
+    /// By function, its kernels with their tables, kept until they are on its device.
+    kernels: Vec<Mutex<Option<Kernels>>>,
+    /// By function, its kernels and tables on its device.
+    loaded: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the first function of a stage, the kernels that copy single fields for the stage.
+    copiers: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the first function of a stage, the kernels that carry whole frames for the stage.
+    carriers: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the first function of a stage, the kernel that writes launches' tables from packed rows.
+    unpackers: Vec<OnceLock<Arc<Loaded>>>,
+    /// Set once [`Deployment::load`] was called.
+    was_loaded: OnceLock<()>,
+}
+
+impl Deployment {
+    /// Deploys `chain` on a site for each function, in order. Functions without one run on the CPU.
+    pub fn new(chain: Arc<Chain>, mut sites: Vec<Site>) -> Self {
+        sites.resize_with(chain.instances.len(), Site::default);
+        fn slots<T: Default>(sites: &[Site]) -> Vec<T> {
+            sites.iter().map(|_| T::default()).collect()
+        }
+        Self {
+            kernels: slots(&sites),
+            loaded: slots(&sites),
+            copiers: slots(&sites),
+            carriers: slots(&sites),
+            unpackers: slots(&sites),
+            was_loaded: OnceLock::new(),
+            stages: cut(&chain, &sites, false),
+            shows_drops: false,
+            plan: PlanOptions::default(),
+            profile: Profile::default(),
+            crossings: OnceLock::new(),
+            chain,
+            sites,
+        }
+    }
+
+    /// The same sites, of a chain with the same instances.
+    pub(crate) fn with_chain(self, chain: Arc<Chain>) -> Self {
+        Self { chain, ..self }
+    }
+
+    /// The chain.
+    pub fn chain(&self) -> &Arc<Chain> {
+        &self.chain
+    }
+
+    /// Where its functions run, by position.
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// Its functions with their sites, in order.
+    pub fn instances(&self) -> impl Iterator<Item = (&Instance, &Site)> {
+        self.chain.instances.iter().zip(&self.sites)
+    }
+
+    /// How it is cut into stages.
+    pub fn stages(&self) -> &[StagePlan] {
+        &self.stages
+    }
+
+    /// The functions of one of its stages.
+    pub fn members(&self, stage: &StagePlan) -> &[Instance] {
+        &self.chain.instances[stage.positions()]
+    }
+
+    /// Where one of its stages runs, if not on the CPU.
+    pub(crate) fn on_device(&self, stage: &StagePlan) -> Option<&OnDevice> {
+        self.sites.get(stage.first)?.on_device.as_ref()
+    }
+
+    /// Whether one of its stages is on a device.
+    pub(crate) fn is_on_device(&self, stage: &StagePlan) -> bool {
+        self.on_device(stage).is_some()
+    }
+
+    /// Restores each packet that a function drops to the frame that the function got. Sinks that
+    /// are shown dropped packets need that ([`warpline_io::Sink::wants_dropped`]), because
+    /// functions change frames and then drop them. Each frame is copied for each function, and
+    /// functions on a device don't share launches.
+    pub fn show_drops(&mut self) {
+        self.shows_drops = true;
+        self.cut();
+    }
+
+    /// Sets the plan by which fields cross to devices. With a plan for each function alone,
+    /// functions on a device don't share launches.
+    pub fn set_plan(&mut self, plan: PlanOptions) {
+        self.plan = plan;
+        self.cut();
+    }
+
+    /// The plan by which its fields cross.
+    pub fn plan(&self) -> PlanOptions {
+        self.plan
+    }
+
+    /// Sets the measurements of the machine that plans are made by.
+    pub fn set_profile(&mut self, profile: Profile) {
+        self.profile = profile;
+        self.crossings = OnceLock::new();
+    }
+
+    /// Measurements of the machine; empty without any.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn cut(&mut self) {
+        let apart = self.shows_drops || self.plan.mode == Mode::PerNf;
+        self.stages = cut(&self.chain, &self.sites, apart);
+        self.crossings = OnceLock::new();
+    }
+
+    /// The bytes that cross for the launches of one of its stages.
+    pub(crate) fn crossings(&self, stage: &StagePlan) -> &Crossings {
+        let all = self.crossings.get_or_init(|| crossings(self, self.plan));
+        let at = self.stages.iter().position(|own| own == stage);
+        at.and_then(|at| all.get(at)).expect("a stage of this deployment")
+    }
+
+    /// The kernels that copy single fields for a stage, if it needs any and its device has them.
+    pub(crate) fn copier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.copiers.get(stage.first)?.get()
+    }
+
+    /// The kernels that carry whole frames for a stage, where these and not copies do.
+    pub(crate) fn carrier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.carriers.get(stage.first)?.get()
+    }
+
+    /// The kernel that writes launches' tables from packed rows for a stage, if packets are copied.
+    pub(crate) fn unpacker(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
+        self.unpackers.get(stage.first)?.get()
+    }
+
+    /// Whether kernels carry whole frames for stages on `device`. Only devices with a memory of
+    /// their own need that.
+    pub(crate) fn has_carried(&self, device: &dyn Device) -> bool {
+        self.plan.frames_by == FramesBy::Kernels && !device.description().shares_host_memory
+    }
+
+    /// See [`Deployment::show_drops`].
+    pub(crate) fn shows_drops(&self) -> bool {
+        self.shows_drops
+    }
+
+    /// Compiles the functions that are on devices and copies their tables there, unless that is
+    /// done already. A device that `old` gave up is not used: its functions stay on the CPU.
+    ///
+    /// Gives a message for each function whose device fails and is not required.
+    ///
+    /// # Errors
+    /// The instance, and the reason of its device.
+    pub(crate) fn load(&self, old: Option<&Self>) -> Result<Vec<String>, (String, Failure)> {
+        let _ = self.was_loaded.set(());
+        let mut told = Vec::new();
+        let all = self.stages.iter().flat_map(|stage| stage.positions().map(move |at| (stage, at)));
+        for (stage, position) in all {
+            let (site, slot) = (&self.sites[position], &self.loaded[position]);
+            let (Some(on), None) = (&site.on_device, slot.get()) else { continue };
+            if old.is_some_and(|old| old.has_given_up(site.device_id())) {
+                continue;
+            }
+            let name = &self.chain.instances[position].name;
+            match self.load_one(on, stage, position) {
+                Ok(loaded) => {
+                    let _ = slot.set(Arc::new(loaded));
+                }
+                Err(why) if on.is_required => return Err((name.clone(), why)),
+                Err(why) => told.push(format!("{name} runs on the CPU: {why}")),
+            }
+        }
+        Ok(told)
+    }
+
+    /// Compiles function `position` of `stage` and copies its tables. The first of a stage also
+    /// loads the kernels of the stage.
+    fn load_one(
+        &self,
+        on: &OnDevice,
+        stage: &StagePlan,
+        position: usize,
+    ) -> Result<Loaded, Failure> {
+        let crossings = self.crossings(stage);
+        if let Some(copies) = crossings.copies(self.chain.scratch_words)
+            && self.copiers[stage.first].get().is_none()
+        {
+            let copier = device::load(&on.device, &field_copies(), &copies)?;
+            let _ = self.copiers[stage.first].set(Arc::new(copier));
+        }
+        if self.has_carried(&*on.device) && self.carriers[stage.first].get().is_none() {
+            device::reach(&*on.device)?;
+            if crossings.has_rooms() {
+                let carrier = device::load(&on.device, &room_copies(), &Binding::MIRROR)?;
+                let _ = self.carriers[stage.first].set(Arc::new(carrier));
+            }
+        }
+        let is_copied = !on.device.description().shares_host_memory;
+        if is_copied && self.unpackers[stage.first].get().is_none() {
+            let unpacker = device::load(&on.device, &packed_rows(), &Binding::MIRROR)?;
+            let _ = self.unpackers[stage.first].set(Arc::new(unpacker));
+        }
+        let kernels = self.kept_kernels(position).take();
+        let kernels = kernels.or_else(|| self.chain.instances[position].function.kernels());
+        let none = || Failure::Refused("it has no kernels".into());
+        let binding = crossings.binding(self.chain.scratch_words);
+        device::load(&on.device, &kernels.ok_or_else(none)?, &binding)
+    }
+
+    /// Bytes of the tables that kernels of function `position` read. The tables are built and
+    /// kept for [`Deployment::load`].
+    pub(crate) fn kernel_tables_len(&self, position: usize) -> usize {
+        let mut kept = self.kept_kernels(position);
+        if kept.is_none() {
+            *kept = self.chain.instances[position].function.kernels();
+        }
+        kept.iter().flat_map(Kernels::tables).map(|table| table.bytes.len()).sum()
+    }
+
+    fn kept_kernels(&self, position: usize) -> std::sync::MutexGuard<'_, Option<Kernels>> {
+        self.kernels[position].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernels and tables of function `position` on its device.
+    pub(crate) fn loaded(&self, position: usize) -> Option<&Arc<Loaded>> {
+        self.loaded.get(position)?.get()
+    }
+
+    /// Whether a lane has stopped using device `id`; for a deployment that runs or ran.
+    fn has_given_up(&self, id: &str) -> bool {
+        let mut all =
+            self.sites.iter().zip(&self.loaded).filter(|(site, _)| site.device_id() == id);
+        all.any(|(site, slot)| match slot.get() {
+            Some(loaded) => loaded.is_given_up(),
+            // A run doesn't start without it, so a reload left it out.
+            None => site.on_device.as_ref().is_some_and(|on| on.is_required),
+        })
+    }
+
+    /// Takes over the kernels and tables of function `position` from `old`, which has the same
+    /// function there.
+    pub(crate) fn keep_loaded(&mut self, old: &Self, position: usize) {
+        for (own, kept) in [
+            (&self.loaded, &old.loaded),
+            (&self.copiers, &old.copiers),
+            (&self.carriers, &old.carriers),
+            (&self.unpackers, &old.unpackers),
+        ] {
+            if let Some(loaded) = kept.get(position).and_then(OnceLock::get) {
+                let _ = own[position].set(Arc::clone(loaded));
+            }
+        }
+    }
+
+    /// The positions of functions that are loaded on device `id`.
+    pub(crate) fn loaded_on(&self, id: &str) -> Vec<usize> {
+        let is_own = |position: &usize| {
+            self.sites[*position].device_id() == id && self.loaded(*position).is_some()
+        };
+        (0..self.sites.len()).filter(is_own).collect()
+    }
+
+    /// Whether it runs or ran.
+    pub(crate) fn was_loaded(&self) -> bool {
+        self.was_loaded.get().is_some()
+    }
+
+    /// Tries whether the devices that it requires can carry whole frames as its plan says.
+    ///
+    /// # Errors
+    /// The first instance whose device can't, with the reason.
+    pub fn try_frames(&self) -> Result<(), StartError> {
+        let all = self.instances().filter_map(|(one, site)| Some((one, site.on_device.as_ref()?)));
+        let carried =
+            |(_, on): &(&Instance, &OnDevice)| on.is_required && self.has_carried(&*on.device);
+        all.filter(carried).try_for_each(|(one, on)| {
+            device::reach(&*on.device).map_err(|why| StartError::Device(one.name.clone(), why))
+        })
+    }
+}
+
+impl From<Chain> for Deployment {
+    /// With every function on the CPU.
+    fn from(chain: Chain) -> Self {
+        Self::new(Arc::new(chain), Vec::new())
+    }
+}
