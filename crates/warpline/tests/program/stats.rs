@@ -160,7 +160,7 @@ fn sum(counts: &Value) -> u64 {
 pub(crate) fn timeless(mut stats: Value) -> Value {
     stats["seconds"] = Value::Null;
     for chain in stats["chains"].as_array_mut().unwrap() {
-        for key in ["duration", "rate", "latency_us", "lanes"] {
+        for key in ["duration", "rate", "latency_us", "lanes", "huge_pages"] {
             chain[key] = Value::Null;
         }
         for function in chain["functions"].as_array_mut().unwrap() {
