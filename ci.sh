@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-ALL=(format lint test models doc words)
+ALL=(format lint test models doc words demo)
 
 format() { cargo fmt --all --check; }
 
@@ -37,6 +37,13 @@ words() {
         echo "unfinished places, above" >&2
         return 1
     fi
+}
+
+# The demo's capture must be the output of its script.
+demo() {
+    local python=python3
+    python3 -c 'import scapy' 2>/dev/null || python=/usr/bin/python3
+    "$python" tools/demo_capture.py --check
 }
 
 [ $# -gt 0 ] && steps=("$@") || steps=("${ALL[@]}")

@@ -66,7 +66,7 @@ impl Input {
             }
             Self::Stdin(_) => Ok(Box::new(CaptureReader::stdin().map_err(|error| told(&error))?)),
             Self::Generate(config) => Ok(Box::new(Generator::new((**config).clone()))),
-            Self::Demo => crate::demo::source().map_err(|e| told(&e)),
+            Self::Demo => Ok(Box::new(crate::demo::source().map_err(|error| told(&error))?)),
         }
     }
 

@@ -128,7 +128,7 @@ fn run() -> Option<(Demo, Vec<Dissected>, Vec<Dissected>)> {
     let demo = Demo::new();
     demo.warpline("run chain.toml").expect(0);
     let (before, after) = (dissect(&demo, "capture.pcap"), dissect(&demo, "out.pcap"));
-    assert!(before.len() == 13_087 && after.len() > 10_000);
+    assert!(before.len() == 10_901 && after.len() > 10_000);
     Some((demo, before, after))
 }
 
@@ -199,7 +199,7 @@ fn the_chain_rewrites_what_it_says_and_nothing_else() {
     }
     assert!(balanced.iter().all(|&packets| packets > 150), "{balanced:?}");
     assert!(compressed > 250, "{compressed}");
-    assert!(translated > 2000 && generated == 98, "{translated} translated, {generated} made");
+    assert!(translated > 1500 && generated == 98, "{translated} translated, {generated} made");
     assert!(
         !after
             .iter()
@@ -314,7 +314,7 @@ fn tshark_shows_comments() {
         text.lines().filter_map(|line| line.split_once('\t')).map(|(_, c)| c).collect();
     let dropped = comments.iter().filter(|comment| !comment.is_empty()).count();
     assert_eq!(comments.len(), before.len() + 98, "the router made 98");
-    assert_eq!(dropped, 810 + 72);
+    assert_eq!(dropped, 816 + 72);
     assert!(comments.contains(&"dropped by router: ttl-exceeded"));
     assert!(comments.contains(&"rejected by firewall: malformed: udp-length"));
     for ending in ["pcap.gz", "pcapng", "pcapng.gz", "pcap.zst", "pcapng.zst"] {

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use warpline_io::{PcapWriter, Sink};
+use warpline_io::{Next, PcapWriter, Sink, Source};
 use warpline_nf::config::plain;
 
 use super::say;
@@ -23,13 +23,16 @@ pub(crate) fn demo(folder: &Path) -> Result<(), Failure> {
         say(&path.display().to_string())?;
     }
     let path = folder.join(demo::CAPTURE);
-    let mut capture = PcapWriter::create(&path).map_err(|e| failed(&path, e.to_string()))?;
-    let summary = demo::capture::write(&mut capture).map_err(|e| failed(&path, e.to_string()))?;
-    Sink::close(&mut capture).map_err(|e| failed(&path, e.to_string()))?;
+    write_capture(&path).map_err(|why| failed(&path, why))?;
     say(&path.display().to_string())?;
-    let kinds: Vec<String> =
-        summary.rows().map(|(kind, count)| format!("{} {}", kind.name(), count.packets)).collect();
-    let total = summary.total();
-    say(&format!("  {} packets, {} bytes: {}", total.packets, total.bytes, kinds.join(", ")))?;
-    Ok(())
+    say(&format!("  {}", demo::SUMMARY))
+}
+
+fn write_capture(path: &Path) -> Result<(), String> {
+    let mut capture = PcapWriter::create(path).map_err(|e| e.to_string())?;
+    let mut source = demo::source().map_err(|e| e.to_string())?;
+    while let Next::Frame(frame) = source.next().map_err(|e| e.to_string())? {
+        capture.send(&frame).map_err(|e| e.to_string())?;
+    }
+    capture.finish().map_err(|e| e.to_string())
 }

@@ -1,12 +1,12 @@
-//! The demo capture: about 20 s of traffic of a small site, made by seeded code.
+//! The demo: a chain of every function, and a capture of about 20 s of traffic of a small site.
 //!
-//! [`capture::write`] makes it, the same bytes every time. It is for a chain of every function, and
-//! has something for each to do and to refuse. `Kind` lists what there is.
+//! `tools/demo_capture.py` makes the capture, the same bytes every time. Each function finds packets in it
+//! to work on and to refuse. `files/capture.txt` counts them by kind.
 //!
 //! # What is seen
 //!
 //! One Ethernet link in front of the chain, with what reaches the chain from either side. Frames
-//! go to the gateway's address whoever they come from; only ARP and LLDP go elsewhere.
+//! go to the gateway's address whoever they come from; only ARP goes elsewhere.
 //!
 //! Conversations are seen both ways, with one exception. What inside hosts send over IPv4 passes
 //! the NAT, and answers would have to be addressed to 203.0.113.1 and to the port that the NAT
@@ -14,7 +14,7 @@
 //! packets from inside, as they would be if the answers were there.
 //!
 //! The shop's clients send to its VIP, and its backends send to the clients: which backend a client
-//! gets follows from the balancer's file alone, and is written down beside these conversations.
+//! gets follows from the balancer's file alone. The script lists the choices.
 //!
 //! # Address plan
 //!
@@ -28,20 +28,19 @@
 //! | - web | 203.0.113.17 | | TCP 80 and 443 |
 //! | - name server | 203.0.113.18 | | UDP 53; answers of 3 kB in fragments |
 //! | - telephony | 203.0.113.19 | | UDP 16384-32767 (RTP), from the same ports |
-//! | - clock | 203.0.113.20 | | client only: UDP 123 to 123 of 192.0.2.240-243 |
+//! | - clock | 203.0.113.20 | | client only: UDP 123 to 123 of 192.0.2.240 and 198.51.100.240 |
 //! | - these four | 203.0.113.17-20 | | ICMP echo, some of it in fragments |
 //! | - file server | 203.0.113.21 | | TCP 80, for the branch office |
 //! | - shop | 203.0.113.24 | | a VIP, TCP 80; backends 203.0.113.25 and .26 at TCP 8080 |
 //! | branch office | 10.2.0.0/16 | leased line's router, 02:00:00:00:00:04 | not translated; two-way with the file server; the far end of the line decompresses |
 //! | Internet, IPv4 | 192.0.2.0/24, 198.51.100.0/24 | provider's router, 02:00:00:00:00:02 | clients of the DMZ below .130, servers for the inside from .150 on |
-//! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo; sends time exceeded |
+//! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo |
 //! | scanner | 198.51.100.140 | provider's | probes 203.0.113.17-30, TCP and UDP ports where nothing listens |
 //! | no route | 100.64.0.0/10, 2001:db8:dead::/48 | | so no default route, or these as unreachable |
-//! | switch | | 02:00:00:00:00:0a | LLDP |
 //!
 //! | traffic | how to tell it |
 //! |---|---|
-//! | from inside over IPv4 | to TCP 80 and 443, UDP 53, 123, 16384-32767, 33434-33442 (traceroute), 40404 (fragments), ICMP echo |
+//! | from inside over IPv4 | to TCP 80 and 443, UDP 53, 123, 16384-32767, 33434-33442 (traceroute), ICMP echo, some of it in fragments |
 //! | spoofed | from the provider's router; source in 10.1.0.0/16 and destination in the DMZ, or both in 2001:db8:1::/48 |
 //! | traceroute | UDP 33434-33442, 1 to 3 hops left: a third of them end at the router |
 //! | no route | TCP 443 and UDP 40404 to the addresses above |
@@ -57,27 +56,12 @@
 //!
 //! Not here: lost or repeated segments, congestion, neighbour discovery, SCTP, tunnels.
 
-pub(crate) mod capture;
-mod dns;
-mod frame;
-mod hosts;
-mod malformed;
-mod odd;
-mod rng;
-mod site;
-mod summary;
-mod tcp;
-mod tls;
-mod udp;
-mod web;
-
 #[cfg(test)]
 mod tests;
 
 use std::io::Cursor;
-use std::sync::{Arc, Mutex};
 
-use warpline_io::{CaptureReader, PcapWriter, Sink, SinkError, Source, SourceError};
+use warpline_io::{CaptureReader, SourceError};
 
 /// The demo's files, by name; the chain file is the first.
 pub(crate) const FILES: &[(&str, &str)] = &[
@@ -102,28 +86,11 @@ pub(crate) fn chain() -> (&'static str, &'static str) {
     ("the demo's chain.toml", FILES[0].1)
 }
 
+/// The packets of each kind in the capture.
+pub(crate) const SUMMARY: &str = include_str!("files/capture.txt");
+const COMPRESSED: &[u8] = include_bytes!("files/capture.pcap.zst");
+
 /// The demo capture as a source, from memory.
-pub(crate) fn source() -> Result<Box<dyn Source>, SourceError> {
-    let bytes = Arc::new(Mutex::new(Vec::new()));
-    let failed = |error: SinkError| SourceError::Format { offset: 0, what: error.to_string() };
-    let mut writer = PcapWriter::from_writer(Box::new(Shared(Arc::clone(&bytes))));
-    capture::write(&mut writer).map_err(failed)?;
-    writer.close().map_err(failed)?;
-    let bytes = std::mem::take(&mut *bytes.lock().unwrap_or_else(|broken| broken.into_inner()));
-    let len = bytes.len() as u64;
-    Ok(Box::new(CaptureReader::new(Box::new(Cursor::new(bytes)), Some(len))?))
-}
-
-/// Bytes that a writer leaves to whoever else has them.
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(|broken| broken.into_inner()).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+pub(crate) fn source() -> Result<CaptureReader, SourceError> {
+    CaptureReader::new(Box::new(Cursor::new(COMPRESSED)), Some(COMPRESSED.len() as u64))
 }
