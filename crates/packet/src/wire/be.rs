@@ -1,36 +1,55 @@
-//! Big-endian integers at a field's byte range, read and written.
+//! Values at a field's byte range, big-endian, read and written.
 
+use core::convert::identity;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 
-#[inline]
-pub(super) fn get16(data: &[u8], field: Range<usize>) -> u16 {
-    let mut bytes = [0; 2];
-    bytes.copy_from_slice(&data[field]);
-    u16::from_be_bytes(bytes)
+/// A value of a field of as many bytes.
+pub(super) trait Value: Sized {
+    fn get(data: &[u8], field: Range<usize>) -> Self;
+    fn set(self, data: &mut [u8], field: Range<usize>);
+}
+
+macro_rules! values {
+    ($($value:ty: $from:path, $to:path;)*) => {$(
+        impl Value for $value {
+            #[inline]
+            fn get(data: &[u8], field: Range<usize>) -> Self {
+                $from(get_array(data, field))
+            }
+
+            #[inline]
+            fn set(self, data: &mut [u8], field: Range<usize>) {
+                data[field].copy_from_slice(&$to(self));
+            }
+        }
+    )*};
+}
+
+values! {
+    u8: Self::from_be_bytes, Self::to_be_bytes;
+    u16: Self::from_be_bytes, Self::to_be_bytes;
+    u32: Self::from_be_bytes, Self::to_be_bytes;
+    [u8; 6]: identity, identity;
+    Ipv4Addr: Self::from_octets, octets_v4;
+    Ipv6Addr: Self::from_octets, octets_v6;
 }
 
 #[inline]
-pub(super) fn get32(data: &[u8], field: Range<usize>) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&data[field]);
-    u32::from_be_bytes(bytes)
+const fn octets_v4(address: Ipv4Addr) -> [u8; 4] {
+    address.octets()
 }
 
 #[inline]
-pub(super) fn get_array<const N: usize>(data: &[u8], field: Range<usize>) -> [u8; N] {
+const fn octets_v6(address: Ipv6Addr) -> [u8; 16] {
+    address.octets()
+}
+
+#[inline]
+fn get_array<const N: usize>(data: &[u8], field: Range<usize>) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&data[field]);
     bytes
-}
-
-#[inline]
-pub(super) fn set16(data: &mut [u8], field: Range<usize>, value: u16) {
-    data[field].copy_from_slice(&value.to_be_bytes());
-}
-
-#[inline]
-pub(super) fn set32(data: &mut [u8], field: Range<usize>, value: u32) {
-    data[field].copy_from_slice(&value.to_be_bytes());
 }
 
 /// The bytes from `start` up to `end`, or to where `data` ends if that is sooner; empty where

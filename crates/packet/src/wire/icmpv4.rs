@@ -1,29 +1,10 @@
 //! The ICMP header (RFC 792).
 
-use super::Malformed;
-use super::be::{clamped, clamped_mut, get16, set16};
+use super::be::{Value, clamped_mut};
 use super::checksum;
 
 /// Bytes of the header: every message of RFC 792 has at least these.
 pub const HEADER_LEN: usize = 8;
-
-/// Where each field is.
-pub mod field {
-    use core::ops::Range;
-
-    /// Type of message.
-    pub const TYPE: Range<usize> = 0..1;
-    /// Code, by type.
-    pub const CODE: Range<usize> = 1..2;
-    /// Checksum over header and data.
-    pub const CHECKSUM: Range<usize> = 2..4;
-    /// Identifier of an echo.
-    pub const IDENT: Range<usize> = 4..6;
-    /// Sequence number of an echo.
-    pub const SEQ: Range<usize> = 6..8;
-    /// The second word in errors: pointer, gateway or next-hop MTU.
-    pub const REST: Range<usize> = 4..8;
-}
 
 /// Types of messages.
 pub mod message {
@@ -50,70 +31,24 @@ pub mod message {
     }
 }
 
-/// A view of an ICMP message.
-#[derive(Clone, Copy, Debug)]
-pub struct Icmpv4<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of an ICMP message.
+    Icmpv4 in field, HEADER_LEN or IcmpTruncated;
+    /// Type of message (see `message`).
+    TYPE message_type / set_message_type: u8 = 0..1;
+    /// Code, by type.
+    CODE code / set_code: u8 = 1..2;
+    /// Checksum over header and data, as carried.
+    CHECKSUM checksum / set_checksum: u16 = 2..4;
+    /// Identifier, in an echo or its reply.
+    IDENT ident / set_ident: u16 = 4..6;
+    /// Sequence number, in an echo or its reply.
+    SEQ seq / set_seq: u16 = 6..8;
+    /// The second word in errors: pointer, gateway or next-hop MTU.
+    REST = 4..8;
 }
 
 impl<T: AsRef<[u8]>> Icmpv4<T> {
-    /// A view whose getters may panic where the header is cut.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Self { buffer }
-    }
-
-    /// A view of a message, the payload of an IP packet, or [`Malformed::IcmpTruncated`].
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
-        let message = Self::new_unchecked(buffer);
-        message.check_len()?;
-        Ok(message)
-    }
-
-    /// Checks that the header is there.
-    #[inline]
-    pub fn check_len(&self) -> Result<(), Malformed> {
-        let there = self.buffer.as_ref().len() >= HEADER_LEN;
-        if there { Ok(()) } else { Err(Malformed::IcmpTruncated) }
-    }
-
-    /// The bytes that it views.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
-    /// Type of message ([`message`]).
-    #[inline]
-    pub fn message_type(&self) -> u8 {
-        self.buffer.as_ref()[field::TYPE.start]
-    }
-
-    /// Code, by type.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.buffer.as_ref()[field::CODE.start]
-    }
-
-    /// Checksum, as carried.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Identifier, in an echo or its reply.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::IDENT)
-    }
-
-    /// Sequence number, in an echo or its reply.
-    #[inline]
-    pub fn seq(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::SEQ)
-    }
-
     /// Whether it is an error, which quotes a packet.
     #[inline]
     pub fn is_error(&self) -> bool {
@@ -131,50 +66,13 @@ impl<T: AsRef<[u8]>> Icmpv4<T> {
     pub fn verify_checksum(&self) -> bool {
         checksum::checksum(self.buffer.as_ref()) == 0
     }
-
-    /// What follows the header: an echo's data, or the packet that an error quotes.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        clamped(self.buffer.as_ref(), HEADER_LEN, usize::MAX)
-    }
 }
 
-/// Setters leave the checksum as it is.
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv4<T> {
-    /// Sets the type of message.
-    #[inline]
-    pub fn set_message_type(&mut self, message_type: u8) {
-        self.buffer.as_mut()[field::TYPE.start] = message_type;
-    }
-
-    /// Sets the code.
-    #[inline]
-    pub fn set_code(&mut self, code: u8) {
-        self.buffer.as_mut()[field::CODE.start] = code;
-    }
-
-    /// Sets the checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the identifier of an echo.
-    #[inline]
-    pub fn set_ident(&mut self, ident: u16) {
-        set16(self.buffer.as_mut(), field::IDENT, ident);
-    }
-
-    /// Sets the sequence number of an echo.
-    #[inline]
-    pub fn set_seq(&mut self, seq: u16) {
-        set16(self.buffer.as_mut(), field::SEQ, seq);
-    }
-
     /// Sets the second word, which in an error is not an echo's.
     #[inline]
     pub fn set_rest(&mut self, rest: u32) {
-        self.buffer.as_mut()[field::REST].copy_from_slice(&rest.to_be_bytes());
+        rest.set(self.buffer.as_mut(), field::REST);
     }
 
     /// Computes the checksum over the whole buffer and sets it.

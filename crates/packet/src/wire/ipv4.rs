@@ -1,6 +1,6 @@
 //! The IPv4 header (RFC 791), with its options.
 
-use super::be::{clamped, clamped_mut, get_array, get16, set16};
+use super::be::{clamped, clamped_mut};
 use super::checksum;
 use super::{Malformed, options::Options};
 use core::net::Ipv4Addr;
@@ -14,32 +14,6 @@ pub const DONT_FRAGMENT: u16 = 0x4000;
 pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// The fragment offset in the flags and fragment word, in units of 8 bytes.
 pub const OFFSET_MASK: u16 = 0x1fff;
-
-/// Where each field is.
-pub mod field {
-    use core::ops::Range;
-
-    /// Version (4 bits) and header length in 32-bit words (4 bits).
-    pub const VER_IHL: Range<usize> = 0..1;
-    /// Differentiated services (6 bits) and congestion notification (2 bits).
-    pub const DSCP_ECN: Range<usize> = 1..2;
-    /// Bytes of header and data.
-    pub const TOTAL_LEN: Range<usize> = 2..4;
-    /// Identification.
-    pub const IDENT: Range<usize> = 4..6;
-    /// Flags (3 bits) and fragment offset in units of 8 bytes (13 bits).
-    pub const FLAGS_FRAGMENT: Range<usize> = 6..8;
-    /// Time to live.
-    pub const TTL: Range<usize> = 8..9;
-    /// Protocol of the data.
-    pub const PROTOCOL: Range<usize> = 9..10;
-    /// Checksum of the header.
-    pub const CHECKSUM: Range<usize> = 10..12;
-    /// Source address.
-    pub const SRC_ADDR: Range<usize> = 12..16;
-    /// Destination address.
-    pub const DST_ADDR: Range<usize> = 16..20;
-}
 
 /// Types of options.
 pub mod option {
@@ -55,28 +29,33 @@ pub mod option {
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// A view of an IPv4 packet.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv4<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of an IPv4 packet.
+    Ipv4 in field;
+    /// Version (4 bits) and header length in 32-bit words (4 bits).
+    VER_IHL = 0..1;
+    /// Differentiated services (6 bits) and congestion notification (2 bits).
+    DSCP_ECN = 1..2;
+    /// Bytes of header and data, as the header has them; see `packet_len` for 0.
+    TOTAL_LEN total_len / set_total_len: u16 = 2..4;
+    /// Identification, which the fragments of a packet share.
+    IDENT ident / set_ident: u16 = 4..6;
+    /// Flags (3 bits) and fragment offset in units of 8 bytes (13 bits).
+    FLAGS_FRAGMENT flags_fragment / set_flags_fragment: u16 = 6..8;
+    /// Time to live.
+    TTL ttl / set_ttl: u8 = 8..9;
+    /// Protocol of the data (see `ip_protocol`).
+    PROTOCOL protocol / set_protocol: u8 = 9..10;
+    /// Checksum of the header, as carried.
+    CHECKSUM checksum / set_checksum: u16 = 10..12;
+    /// Source address.
+    SRC_ADDR src_addr / set_src_addr: Ipv4Addr = 12..16;
+    /// Destination address.
+    DST_ADDR dst_addr / set_dst_addr: Ipv4Addr = 16..20;
 }
 
 impl<T: AsRef<[u8]>> Ipv4<T> {
-    /// A view whose getters may panic where the header is cut or lies.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Self { buffer }
-    }
-
-    /// A view of a packet that is all there; bytes behind it (link padding) are left out.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
-        let packet = Self::new_unchecked(buffer);
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    /// Checks that the packet is all there and its lengths agree.
+    /// Checks that the packet is all there and its lengths agree; link padding may follow it.
     #[inline]
     pub fn check_len(&self) -> Result<(), Malformed> {
         self.check_within(self.buffer.as_ref().len())
@@ -115,12 +94,6 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         if self.header_len() < HEADER_LEN { Err(Malformed::Ipv4HeaderLen) } else { Ok(()) }
     }
 
-    /// The bytes that it views.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// Version, 4 if it is IPv4.
     #[inline]
     pub fn version(&self) -> u8 {
@@ -145,12 +118,6 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.byte(field::DSCP_ECN.start) & 3
     }
 
-    /// Bytes of header and data, as the header has them; see [`packet_len`](Self::packet_len) for 0.
-    #[inline]
-    pub fn total_len(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::TOTAL_LEN)
-    }
-
     /// Bytes of header and data of a packet that had `wire_len` bytes on the wire: the total length or,
     /// where that is 0, all of them. A capture taken before the network card cut the segment (TSO)
     /// has such headers.
@@ -160,18 +127,6 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
             0 => wire_len,
             total_len => total_len,
         }
-    }
-
-    /// Identification, which the fragments of a packet share.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::IDENT)
-    }
-
-    /// Flags and fragment offset, as the header has them.
-    #[inline]
-    pub fn flags_fragment(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::FLAGS_FRAGMENT)
     }
 
     /// Whether the packet may not be fragmented.
@@ -196,36 +151,6 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.flags_fragment() & (MORE_FRAGMENTS | OFFSET_MASK) != 0
-    }
-
-    /// Time to live.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.byte(field::TTL.start)
-    }
-
-    /// Protocol of the data ([`ip_protocol`](super::ip_protocol)).
-    #[inline]
-    pub fn protocol(&self) -> u8 {
-        self.byte(field::PROTOCOL.start)
-    }
-
-    /// Checksum of the header, as carried.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src_addr(&self) -> Ipv4Addr {
-        get_array(self.buffer.as_ref(), field::SRC_ADDR).into()
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst_addr(&self) -> Ipv4Addr {
-        get_array(self.buffer.as_ref(), field::DST_ADDR).into()
     }
 
     /// Whether the header's checksum is right.
@@ -265,54 +190,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
     #[inline]
     pub fn set_dscp_ecn(&mut self, value: u8) {
         self.buffer.as_mut()[field::DSCP_ECN.start] = value;
-    }
-
-    /// Sets the bytes of header and data.
-    #[inline]
-    pub fn set_total_len(&mut self, len: u16) {
-        set16(self.buffer.as_mut(), field::TOTAL_LEN, len);
-    }
-
-    /// Sets the identification.
-    #[inline]
-    pub fn set_ident(&mut self, ident: u16) {
-        set16(self.buffer.as_mut(), field::IDENT, ident);
-    }
-
-    /// Sets flags and fragment offset, as the header has them.
-    #[inline]
-    pub fn set_flags_fragment(&mut self, value: u16) {
-        set16(self.buffer.as_mut(), field::FLAGS_FRAGMENT, value);
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.buffer.as_mut()[field::TTL.start] = ttl;
-    }
-
-    /// Sets the protocol of the data.
-    #[inline]
-    pub fn set_protocol(&mut self, protocol: u8) {
-        self.buffer.as_mut()[field::PROTOCOL.start] = protocol;
-    }
-
-    /// Sets the header's checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src_addr(&mut self, address: Ipv4Addr) {
-        self.buffer.as_mut()[field::SRC_ADDR].copy_from_slice(&address.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst_addr(&mut self, address: Ipv4Addr) {
-        self.buffer.as_mut()[field::DST_ADDR].copy_from_slice(&address.octets());
     }
 
     /// Computes the header's checksum and sets it.

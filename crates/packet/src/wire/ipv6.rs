@@ -1,6 +1,6 @@
 //! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`].
 
-use super::be::{clamped, clamped_mut, get_array, get16, get32, set16, set32};
+use super::be::{Value, clamped, clamped_mut};
 use super::{Malformed, ip_protocol, ipv6_ext};
 use core::net::Ipv6Addr;
 
@@ -11,46 +11,25 @@ pub const HEADER_LEN: usize = 40;
 /// with its checksum.
 const PADDING_MAX: usize = 10;
 
-/// Where each field is.
-pub mod field {
-    use core::ops::Range;
-
+view! {
+    /// A view of an IPv6 packet.
+    Ipv6 in field;
     /// Version (4 bits), traffic class (8 bits), flow label (20 bits).
-    pub const VER_TC_FLOW: Range<usize> = 0..4;
-    /// Bytes behind this header, extension headers included.
-    pub const PAYLOAD_LEN: Range<usize> = 4..6;
-    /// What follows this header.
-    pub const NEXT_HEADER: Range<usize> = 6..7;
+    VER_TC_FLOW = 0..4;
+    /// Bytes after this header, extension headers included, as it has them; see `packet_len` for 0.
+    PAYLOAD_LEN payload_len / set_payload_len: u16 = 4..6;
+    /// What follows this header (see `ip_protocol`).
+    NEXT_HEADER next_header / set_next_header: u8 = 6..7;
     /// Hop limit.
-    pub const HOP_LIMIT: Range<usize> = 7..8;
+    HOP_LIMIT hop_limit / set_hop_limit: u8 = 7..8;
     /// Source address.
-    pub const SRC_ADDR: Range<usize> = 8..24;
+    SRC_ADDR src_addr / set_src_addr: Ipv6Addr = 8..24;
     /// Destination address.
-    pub const DST_ADDR: Range<usize> = 24..40;
-}
-
-/// A view of an IPv6 packet.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv6<T: AsRef<[u8]>> {
-    buffer: T,
+    DST_ADDR dst_addr / set_dst_addr: Ipv6Addr = 24..40;
 }
 
 impl<T: AsRef<[u8]>> Ipv6<T> {
-    /// A view whose getters may panic where the header is cut.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Self { buffer }
-    }
-
-    /// A view of a packet that is all there; bytes behind it (link padding) are left out.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
-        let packet = Self::new_unchecked(buffer);
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    /// Checks that the packet is all there.
+    /// Checks that the packet is all there; link padding may follow it.
     #[inline]
     pub fn check_len(&self) -> Result<(), Malformed> {
         self.check_within(self.buffer.as_ref().len())
@@ -75,12 +54,6 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         if self.version() != 6 { Err(Malformed::Ipv6Version) } else { Ok(()) }
     }
 
-    /// The bytes that it views.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// Version, 6 if it is IPv6.
     #[inline]
     pub fn version(&self) -> u8 {
@@ -97,13 +70,6 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
     #[inline]
     pub fn flow_label(&self) -> u32 {
         self.ver_tc_flow() & 0x000f_ffff
-    }
-
-    /// Bytes after this header, extension headers included, as it has them; see
-    /// [`packet_len`](Self::packet_len) for 0.
-    #[inline]
-    pub fn payload_len(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::PAYLOAD_LEN)
     }
 
     /// Bytes of this header and all that belongs to the packet after it. The packet had `wire_len` bytes
@@ -139,30 +105,6 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         value.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// What follows this header ([`ip_protocol`]).
-    #[inline]
-    pub fn next_header(&self) -> u8 {
-        self.buffer.as_ref()[field::NEXT_HEADER.start]
-    }
-
-    /// Hop limit.
-    #[inline]
-    pub fn hop_limit(&self) -> u8 {
-        self.buffer.as_ref()[field::HOP_LIMIT.start]
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src_addr(&self) -> Ipv6Addr {
-        get_array::<16>(self.buffer.as_ref(), field::SRC_ADDR).into()
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst_addr(&self) -> Ipv6Addr {
-        get_array::<16>(self.buffer.as_ref(), field::DST_ADDR).into()
-    }
-
     /// What follows this header, as much as belongs to the packet and the buffer has.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -195,7 +137,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
 
     #[inline]
     fn ver_tc_flow(&self) -> u32 {
-        get32(self.buffer.as_ref(), field::VER_TC_FLOW)
+        Value::get(self.buffer.as_ref(), field::VER_TC_FLOW)
     }
 }
 
@@ -203,38 +145,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
     /// Sets version 6, the traffic class and the flow label, of which the low 20 bits count.
     #[inline]
     pub fn set_class_and_flow(&mut self, traffic_class: u8, flow_label: u32) {
-        let word = 6 << 28 | u32::from(traffic_class) << 20 | flow_label & 0x000f_ffff;
-        set32(self.buffer.as_mut(), field::VER_TC_FLOW, word);
-    }
-
-    /// Sets the bytes behind this header.
-    #[inline]
-    pub fn set_payload_len(&mut self, len: u16) {
-        set16(self.buffer.as_mut(), field::PAYLOAD_LEN, len);
-    }
-
-    /// Sets what follows this header.
-    #[inline]
-    pub fn set_next_header(&mut self, protocol: u8) {
-        self.buffer.as_mut()[field::NEXT_HEADER.start] = protocol;
-    }
-
-    /// Sets the hop limit.
-    #[inline]
-    pub fn set_hop_limit(&mut self, hops: u8) {
-        self.buffer.as_mut()[field::HOP_LIMIT.start] = hops;
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src_addr(&mut self, address: Ipv6Addr) {
-        self.buffer.as_mut()[field::SRC_ADDR].copy_from_slice(&address.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst_addr(&mut self, address: Ipv6Addr) {
-        self.buffer.as_mut()[field::DST_ADDR].copy_from_slice(&address.octets());
+        let word = 6_u32 << 28 | u32::from(traffic_class) << 20 | flow_label & 0x000f_ffff;
+        word.set(self.buffer.as_mut(), field::VER_TC_FLOW);
     }
 
     /// What follows this header, to write.

@@ -3,7 +3,7 @@
 //! Hop-by-hop options, routing, fragment and destination options headers and AH are walked over;
 //! any other number, ESP and "no next header" too, ends the chain. Options inside are not read.
 
-use super::be::{get16, get32};
+use super::be::Value;
 use super::{Malformed, ip_protocol, ipv6};
 
 /// The most extension headers that a packet may have. RFC 8200 knows 7 places for them in its
@@ -149,7 +149,7 @@ fn header_len(protocol: u8, header: &[u8]) -> Result<usize, Malformed> {
 }
 
 fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malformed> {
-    let word = get16(header, field::OFFSET_FLAGS);
+    let word = u16::get(header, field::OFFSET_FLAGS);
     let offset = word & !7;
     // RFC 8200, 4.5: the payload length of the whole, which is the headers before the fragment
     // header and the data up to the end of this fragment, must not exceed 65,535.
@@ -158,7 +158,7 @@ fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malf
     if before + usize::from(offset) + data > usize::from(u16::MAX) {
         return Err(Malformed::FragmentBounds);
     }
-    Ok(Fragment { at, offset, more: word & 1 != 0, ident: get32(header, field::IDENT) })
+    Ok(Fragment { at, offset, more: word & 1 != 0, ident: Value::get(header, field::IDENT) })
 }
 
 /// What follows the fragment header of a later fragment is the middle of something.

@@ -22,6 +22,9 @@
 //! # Ok::<(), Malformed>(())
 //! ```
 
+#[macro_use]
+mod view;
+
 mod be;
 pub mod checksum;
 pub mod esp;

@@ -1,33 +1,11 @@
 //! The TCP header (RFC 9293), with its options.
 
-use super::be::{clamped, clamped_mut, get16, get32, set16, set32};
+use super::be::{Value, clamped, clamped_mut};
 use super::checksum;
 use super::{Malformed, options::Options};
 
 /// Bytes of the header without options.
 pub const HEADER_LEN: usize = 20;
-
-/// Where each field is.
-pub mod field {
-    use core::ops::Range;
-
-    /// Source port.
-    pub const SRC_PORT: Range<usize> = 0..2;
-    /// Destination port.
-    pub const DST_PORT: Range<usize> = 2..4;
-    /// Sequence number.
-    pub const SEQ: Range<usize> = 4..8;
-    /// Acknowledgment number.
-    pub const ACK: Range<usize> = 8..12;
-    /// Header length in 32-bit words (4 bits), reserved (3), flags (9).
-    pub const OFFSET_FLAGS: Range<usize> = 12..14;
-    /// Window.
-    pub const WINDOW: Range<usize> = 14..16;
-    /// Checksum over pseudo-header, header and data.
-    pub const CHECKSUM: Range<usize> = 16..18;
-    /// Urgent pointer.
-    pub const URGENT: Range<usize> = 18..20;
-}
 
 /// The flags, as bits of [`Tcp::flags`].
 pub mod flags {
@@ -67,27 +45,28 @@ pub mod option {
     pub const TIMESTAMPS: u8 = 8;
 }
 
-/// A view of a TCP segment.
-#[derive(Clone, Copy, Debug)]
-pub struct Tcp<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a TCP segment.
+    Tcp in field;
+    /// Source port.
+    SRC_PORT src_port / set_src_port: u16 = 0..2;
+    /// Destination port.
+    DST_PORT dst_port / set_dst_port: u16 = 2..4;
+    /// Sequence number.
+    SEQ seq / set_seq: u32 = 4..8;
+    /// Acknowledgment number, which counts where the flag `ACK` is set.
+    ACK ack / set_ack: u32 = 8..12;
+    /// Header length in 32-bit words (4 bits), reserved (3), flags (9).
+    OFFSET_FLAGS = 12..14;
+    /// Window, not scaled.
+    WINDOW window / set_window: u16 = 14..16;
+    /// Checksum over pseudo-header, header and data, as carried.
+    CHECKSUM checksum / set_checksum: u16 = 16..18;
+    /// Urgent pointer.
+    URGENT urgent / set_urgent: u16 = 18..20;
 }
 
 impl<T: AsRef<[u8]>> Tcp<T> {
-    /// A view whose getters may panic where the header is cut.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Self { buffer }
-    }
-
-    /// A view of a whole segment, the payload of an IP packet.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
-        let segment = Self::new_unchecked(buffer);
-        segment.check_len()?;
-        Ok(segment)
-    }
-
     /// Checks that the header is there and its length is true.
     #[inline]
     pub fn check_len(&self) -> Result<(), Malformed> {
@@ -109,36 +88,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         if header_len > len { Err(Malformed::TcpTruncated) } else { Ok(()) }
     }
 
-    /// The bytes that it views.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::SRC_PORT)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::DST_PORT)
-    }
-
-    /// Sequence number.
-    #[inline]
-    pub fn seq(&self) -> u32 {
-        get32(self.buffer.as_ref(), field::SEQ)
-    }
-
-    /// Acknowledgment number, which counts where [`flags::ACK`] is set.
-    #[inline]
-    pub fn ack(&self) -> u32 {
-        get32(self.buffer.as_ref(), field::ACK)
-    }
-
     /// Bytes of the header, options included.
     #[inline]
     pub fn header_len(&self) -> usize {
@@ -155,24 +104,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
     #[inline]
     pub fn has(&self, flags: u16) -> bool {
         self.flags() & flags == flags
-    }
-
-    /// Window, not scaled.
-    #[inline]
-    pub fn window(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::WINDOW)
-    }
-
-    /// Checksum, as carried.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Urgent pointer.
-    #[inline]
-    pub fn urgent(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::URGENT)
     }
 
     /// Sequence numbers that the segment takes: its data, and one each for SYN and FIN.
@@ -202,67 +133,24 @@ impl<T: AsRef<[u8]>> Tcp<T> {
 
     #[inline]
     fn offset_flags(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::OFFSET_FLAGS)
+        Value::get(self.buffer.as_ref(), field::OFFSET_FLAGS)
     }
 }
 
-/// Setters leave the checksum as it is.
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        set16(self.buffer.as_mut(), field::SRC_PORT, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        set16(self.buffer.as_mut(), field::DST_PORT, port);
-    }
-
-    /// Sets the sequence number.
-    #[inline]
-    pub fn set_seq(&mut self, seq: u32) {
-        set32(self.buffer.as_mut(), field::SEQ, seq);
-    }
-
-    /// Sets the acknowledgment number.
-    #[inline]
-    pub fn set_ack(&mut self, ack: u32) {
-        set32(self.buffer.as_mut(), field::ACK, ack);
-    }
-
     /// Sets the header's length in bytes, a multiple of 4 up to 60.
     #[inline]
     pub fn set_header_len(&mut self, len: usize) {
         let word = (len / 4) as u16 & 0x0f;
         let rest = self.offset_flags() & 0x0fff;
-        set16(self.buffer.as_mut(), field::OFFSET_FLAGS, word << 12 | rest);
+        (word << 12 | rest).set(self.buffer.as_mut(), field::OFFSET_FLAGS);
     }
 
     /// Sets exactly these flags; the reserved bits stay.
     #[inline]
     pub fn set_flags(&mut self, flags: u16) {
         let rest = self.offset_flags() & !flags::MASK;
-        set16(self.buffer.as_mut(), field::OFFSET_FLAGS, rest | flags & flags::MASK);
-    }
-
-    /// Sets the window.
-    #[inline]
-    pub fn set_window(&mut self, window: u16) {
-        set16(self.buffer.as_mut(), field::WINDOW, window);
-    }
-
-    /// Sets the checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the urgent pointer.
-    #[inline]
-    pub fn set_urgent(&mut self, urgent: u16) {
-        set16(self.buffer.as_mut(), field::URGENT, urgent);
+        (rest | flags & flags::MASK).set(self.buffer.as_mut(), field::OFFSET_FLAGS);
     }
 
     /// Computes the checksum over the whole buffer and sets it; `pseudo` is the sum of the

@@ -1,49 +1,28 @@
 //! The UDP header (RFC 768).
 
 use super::Malformed;
-use super::be::{clamped, clamped_mut, get16, set16};
+use super::be::{clamped, clamped_mut};
 use super::checksum;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
 
-/// Where each field is.
-pub mod field {
-    use core::ops::Range;
-
+view! {
+    /// A view of a UDP datagram.
+    Udp in field;
     /// Source port.
-    pub const SRC_PORT: Range<usize> = 0..2;
+    SRC_PORT src_port / set_src_port: u16 = 0..2;
     /// Destination port.
-    pub const DST_PORT: Range<usize> = 2..4;
+    DST_PORT dst_port / set_dst_port: u16 = 2..4;
     /// Bytes of header and data.
-    pub const LENGTH: Range<usize> = 4..6;
-    /// Checksum over pseudo-header, header and data; 0 says that there is none.
-    pub const CHECKSUM: Range<usize> = 6..8;
-}
-
-/// A view of a UDP datagram.
-#[derive(Clone, Copy, Debug)]
-pub struct Udp<T: AsRef<[u8]>> {
-    buffer: T,
+    LENGTH length / set_length: u16 = 4..6;
+    /// Checksum over pseudo-header, header and data, as carried; 0 says that there is none.
+    CHECKSUM checksum / set_checksum: u16 = 6..8;
 }
 
 impl<T: AsRef<[u8]>> Udp<T> {
-    /// A view whose getters may panic where the header is cut.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Self { buffer }
-    }
-
-    /// A view of a whole datagram, the payload of an IP packet. Of a first fragment, whose length
-    /// is that of the whole, check with [`check_within`](Self::check_within) instead.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Self, Malformed> {
-        let datagram = Self::new_unchecked(buffer);
-        datagram.check_len()?;
-        Ok(datagram)
-    }
-
-    /// Checks that the datagram is all there.
+    /// Checks that the datagram is all there. Of a first fragment, whose length is that of the whole, check
+    /// with [`check_within`](Self::check_within) instead.
     #[inline]
     pub fn check_len(&self) -> Result<(), Malformed> {
         self.check_within(self.buffer.as_ref().len())
@@ -61,36 +40,6 @@ impl<T: AsRef<[u8]>> Udp<T> {
         let is_jumbo = length == 0 && wire_len > usize::from(u16::MAX);
         let lies = (length < HEADER_LEN && !is_jumbo) || length > wire_len;
         if lies { Err(Malformed::UdpLength) } else { Ok(()) }
-    }
-
-    /// The bytes that it views.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::SRC_PORT)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::DST_PORT)
-    }
-
-    /// Bytes of header and data.
-    #[inline]
-    pub fn length(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::LENGTH)
-    }
-
-    /// Checksum, as carried; 0 says that there is none.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        get16(self.buffer.as_ref(), field::CHECKSUM)
     }
 
     /// Whether the checksum is right or there is none; `pseudo` is the sum of the pseudo-header.
@@ -118,32 +67,7 @@ impl<T: AsRef<[u8]>> Udp<T> {
     }
 }
 
-/// Setters leave the checksum as it is.
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        set16(self.buffer.as_mut(), field::SRC_PORT, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        set16(self.buffer.as_mut(), field::DST_PORT, port);
-    }
-
-    /// Sets the bytes of header and data.
-    #[inline]
-    pub fn set_length(&mut self, length: u16) {
-        set16(self.buffer.as_mut(), field::LENGTH, length);
-    }
-
-    /// Sets the checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        set16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
     /// Computes the checksum and sets it, 0xffff where it comes out as 0; `pseudo` is the sum of
     /// the pseudo-header.
     #[inline]
