@@ -24,25 +24,25 @@ pub const KEYS: [Key; 4] = [
         name: "icmp",
         allowed: "off | on",
         default: "off",
-        help: "on: tells senders of packets that it drops, by ICMP",
+        help: "on: sends ICMP errors to the senders of dropped packets",
     },
     Key {
         name: "icmp_src_v4",
         allowed: "an IPv4 address",
-        default: "none: no errors about IPv4",
-        help: "where ICMP errors come from",
+        default: "none: no IPv4 errors",
+        help: "the source address of ICMP errors",
     },
     Key {
         name: "icmp_src_v6",
         allowed: "an IPv6 address",
-        default: "none: no errors about IPv6",
-        help: "where ICMPv6 errors come from",
+        default: "none: no IPv6 errors",
+        help: "the source address of ICMPv6 errors",
     },
     Key {
         name: "icmp_rate_pps",
         allowed: "1 to 1000000",
         default: "100",
-        help: "ICMP errors a second in packet time, for each shard",
+        help: "ICMP errors per second of packet time, for each shard",
     },
 ];
 

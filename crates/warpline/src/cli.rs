@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -21,55 +21,55 @@ pub(crate) enum Command {
     /// Run a chain; without a chain file, the bundled demo
     #[command(after_help = EXIT_STATUS)]
     Run(Box<RunArguments>),
-    /// Parse and build everything a chain file names, run nothing
+    /// Parse and build everything that a chain file names; run nothing
     Check {
         /// The chain file
         chain: PathBuf,
-        /// Say it as JSON
+        /// Write JSON
         #[arg(long)]
         json: bool,
-        /// Say as well how much lies in huge pages; builds the state of all lanes for that
+        /// Also report memory in huge pages; builds the state of all lanes
         #[arg(short, long)]
         verbose: bool,
-        /// Run it over its input as well, to prove that functions read and write only what they declare, and devices what the CPU
-        /// would; writes what functions write
+        /// Also run the chain over its input, to verify that functions use only declared fields and that devices match the CPU;
+        /// writes the functions' files
         #[arg(long, conflicts_with = "json")]
         strict: bool,
-        /// Where the packets for --strict come from, if not from the chain file's input; made where there is none
+        /// Source of packets for --strict; default: the chain file's input, or generated packets
         #[arg(long, value_name = "SRC", requires = "strict")]
         input: Option<String>,
-        /// Check it as `run --device NAME` would have it
+        /// Check for `run --device NAME`
         #[arg(long, value_name = "NAME")]
         device: Option<String>,
         /// Set a key of a table
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Which fields of packets have to cross to devices and back, and what it costs; runs nothing
+    /// Show which fields are copied to devices and back, and the cost; run nothing
     Plan(PlanArguments),
-    /// The network functions: what each does, its keys, devices, fields, drop reasons
+    /// List the network functions, or show a function's manual, keys, devices, fields and drop reasons
     Functions {
         /// The function whose manual to show
         name: Option<String>,
     },
-    /// The devices of this machine: memory, units, driver, power, self-test, and why others are not there
+    /// List this machine's devices: memory, units, driver, power, self-test, and why others are missing
     Devices {
         /// Measure copies each way and both at once
         #[arg(long)]
         measure: bool,
-        /// Store what was measured in a file, for `profile` in a chain file's table `plan`
+        /// Save the measurements, for `profile` in a chain file's table `plan`
         #[arg(long, value_name = "FILE", requires = "measure")]
         profile: Option<PathBuf>,
-        /// Read power, memory in use and utilisation once a second until Ctrl-C, a line a device
+        /// Show power, used memory and utilisation once a second until Ctrl-C, one line per device
         #[arg(long, conflicts_with = "measure")]
         watch: bool,
-        /// Write one JSON object instead of text; with --watch, one a second, each on a line
+        /// Write one JSON object instead of text; with --watch, one line per second
         #[arg(long)]
         json: bool,
     },
-    /// Write the demo (chain, rules, routes, capture) into a folder, to try things on
+    /// Write the demo (chain, rules, routes, capture) into a folder
     Demo {
-        /// The folder, made if it is not there
+        /// The folder; created if missing
         folder: PathBuf,
     },
 }
@@ -77,35 +77,35 @@ pub(crate) enum Command {
 const EXIT_STATUS: &str = "\
 Exit status:
   0    done
-  1    the run failed, or its packets don't balance
-  2    something that you wrote is wrong, and nothing was run
-  130  Ctrl-C ended it, and all was written
-  143  SIGTERM ended it, and all was written";
+  1    the run failed, or packets are unaccounted for
+  2    the command line or a file has errors; nothing was run
+  130  Ctrl-C ended the run; all output was written
+  143  SIGTERM ended the run; all output was written";
 
-/// What `warpline plan` takes.
+/// The arguments of `warpline plan`.
 #[derive(Args)]
 pub(crate) struct PlanArguments {
     /// The chain file
     pub(crate) chain: PathBuf,
-    /// By which rule: adaptive, local, share_all or per_nf; the chain file's otherwise
+    /// Copy rule: adaptive, local, share_all or per_nf; default: the chain file's
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<String>,
-    /// Bytes of a frame, 42 to 65535; the chain file's otherwise
+    /// Bytes of a frame, 42 to 65535; default: the chain file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(42..=65_535))]
     pub(crate) packet_len: Option<u32>,
-    /// Gb/s of frames at which to say what share of a link each step takes, 1 to 10000
+    /// Gb/s of frames for the share of a link that each step takes, 1 to 10000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) gbps: u32,
-    /// Say it as JSON: the plans of all modes
+    /// Write JSON: the plans of all modes
     #[arg(long, conflicts_with_all = ["mode", "explain"])]
     pub(crate) json: bool,
-    /// Draw it into a file instead
+    /// Draw the plan into an SVG file instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "explain"])]
     pub(crate) svg: Option<PathBuf>,
     /// Follow one field through the chain
     #[arg(long, value_name = "FIELD")]
     pub(crate) explain: Option<String>,
-    /// Plan it as `run --device NAME` would have it
+    /// Plan for `run --device NAME`
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
     /// Set a key of a table
@@ -113,22 +113,22 @@ pub(crate) struct PlanArguments {
     pub(crate) set: Vec<String>,
 }
 
-/// What `warpline run` takes.
+/// The arguments of `warpline run`.
 #[derive(Args)]
 pub(crate) struct RunArguments {
     /// The chain file
     pub(crate) chain: Option<PathBuf>,
-    /// Where packets come from: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, - or
+    /// Source of packets: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, - or
     /// generate:KEY=VALUE,...
     #[arg(long, value_name = "SRC")]
     pub(crate) input: Option<String>,
-    /// Where packets go: FILE.pcap, FILE.pcapng, either with .gz or .zst, - (a pcap) or none
+    /// Destination of packets: FILE.pcap, FILE.pcapng, either with .gz or .zst, - (a pcap) or none
     #[arg(long, value_name = "DST")]
     pub(crate) output: Option<String>,
-    /// Write dropped packets as well, each with its reason as a comment; the output is pcapng
+    /// Also write dropped packets, each with its reason as a comment; the output must be pcapng
     #[arg(long)]
     pub(crate) annotate: bool,
-    /// Write alerts, one JSON object a line; - for standard output
+    /// Write alerts, one JSON object per line; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) alerts: Option<PathBuf>,
     /// Write statistics as JSON
@@ -137,7 +137,7 @@ pub(crate) struct RunArguments {
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,
-    /// The processor cores that lanes run on, one each, in this order: 2-5,8. As many lanes as cores, unless --lanes says
+    /// Processor cores of the lanes, one each, in this order: 2-5,8. Without --lanes, as many lanes as cores
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<String>,
     /// Run every function on this device

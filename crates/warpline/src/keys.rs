@@ -14,12 +14,7 @@ const fn key(
 /// Keys of `[chain]`.
 pub(crate) const CHAIN: &[Key] = &[
     key("name", "text of up to 128 bytes", "chain", "the chain's name in messages and statistics"),
-    key(
-        "functions",
-        "a list of names",
-        "required",
-        "the functions, in the order of the packets' way",
-    ),
+    key("functions", "a list of names", "required", "the functions, in processing order"),
     key("input", "a capture, - or generate:...", "required, or --input", "the source of packets"),
     key("output", "a capture, - or none", "none", "the destination of packets"),
     key("lanes", "1 to 64", "1, or the number of cores", "threads that run the functions' work"),
@@ -29,16 +24,16 @@ pub(crate) const CHAIN: &[Key] = &[
         "any",
         "processor cores of the lanes, one each, in this order",
     ),
-    key("seed", "0 to 2^53 - 1, or random", "0", "keys the hashes on which results depend"),
-    key("batch_packets", "1 to 1024", "256", "packets of a batch, at most"),
-    key("queue_batches", "1 to 1024", "8", "batches that wait between two threads, at most"),
+    key("seed", "0 to 2^53 - 1, or random", "0", "the key of all hashes that affect results"),
+    key("batch_packets", "1 to 1024", "256", "the most packets in a batch"),
+    key("queue_batches", "1 to 1024", "8", "the most batches queued between two threads"),
     key(
         "arena_mib",
         "1 to 2048",
         "48, or more if full queues need it",
-        "memory for packets, by lane",
+        "memory for packets, per lane",
     ),
-    key("tap", "a capture file", "none", "a capture of everything that came in"),
+    key("tap", "a capture file", "none", "a capture file of all received packets"),
     key(
         "impair",
         "KEY=VALUE,...",
@@ -55,10 +50,15 @@ pub(crate) const PLAN: &[Key] = &[
         "adaptive",
         "the rule by which fields are copied",
     ),
-    key("packet_len", "42 to 65535", "512", "the frame length of the plan, in bytes"),
+    key("packet_len", "42 to 65535", "512", "the frame length that the plan assumes, in bytes"),
     key("frames_by", "copies | kernels", "copies", "how whole frames are copied"),
     key("profile", "a file", "none", "speeds measured by `devices --measure --profile FILE`"),
-    key("recoverable", "true | false", "false", "keeps the host up to date after every launch"),
+    key(
+        "recoverable",
+        "true | false",
+        "false",
+        "true copies changed fields to the host after every launch",
+    ),
 ];
 
 /// Settings of `generate:KEY=VALUE,...`.
@@ -67,18 +67,23 @@ const GENERATOR: &[Key] = &[
     key("packets", "a whole number", "1000000, or none with `seconds`", "packets to generate"),
     key("seconds", "0 to 1e9", "none", "packet time to generate"),
     key("size", "bytes, up to 64 sizes joined by |, or imix", "imix", "lengths of frames"),
-    key("flows", "1 to 16777216", "1000", "flows that packets belong to"),
-    key("zipf", "0 to 10", "none: all alike", "exponent by which few flows have most packets"),
+    key("flows", "1 to 16777216", "1000", "the number of flows"),
+    key(
+        "zipf",
+        "0 to 10",
+        "none: uniform",
+        "exponent of the Zipf distribution of packets over flows",
+    ),
     key(
         "rate_gbps",
         "0.000001 to 10000",
         "none: as fast as possible",
-        "gigabits of frames a second of real time",
+        "gigabits of frames per second of real time",
     ),
     key("arrivals", "constant | poisson | onoff", "constant", "gaps between packets"),
-    key("seed", "a whole number", "1", "the seed of everything random"),
+    key("seed", "a whole number", "1", "the seed of the random numbers"),
     key("payload", "random | text | planted:PATTERN[@SHARE]", "random", "bytes after the headers"),
-    key("on_full", "wait | drop", "wait", "what happens when the chain is too slow"),
+    key("on_full", "wait | drop", "wait", "the action if the chain is too slow"),
     key("ip", "4 | 6 | mix", "4", "IP version"),
     key("protocol", "udp | tcp | mix", "udp", "transport protocol"),
 ];
@@ -88,14 +93,14 @@ const GENERATOR: &[Key] = &[
 const IMPAIR: &[Key] = &[
     key("drop", "0 to 1", "0", "share of frames that are lost"),
     key("corrupt", "0 to 1", "0", "share of frames with one random bit flipped"),
-    key("duplicate", "0 to 1", "0", "share of frames that come twice"),
+    key("duplicate", "0 to 1", "0", "share of frames that are duplicated"),
     key("truncate", "0 to 1", "0", "share of frames cut to `snap` bytes"),
     key("snap", "1 to 262144", "64", "bytes to which frames are cut"),
-    key("reorder", "0 to 1", "0", "share of frames that are held back"),
-    key("depth", "1 to 1024", "8", "later frames for which one is held back, at most"),
+    key("reorder", "0 to 1", "0", "share of frames that later frames overtake"),
+    key("depth", "1 to 1024", "8", "the most later frames that overtake a delayed frame"),
     key("delay_us", "0 to 60000000", "0", "microseconds added to every timestamp"),
-    key("jitter_us", "0 to 60000000", "0", "microseconds added at random, at most"),
-    key("seed", "a whole number", "1", "the seed of everything random"),
+    key("jitter_us", "0 to 60000000", "0", "the most microseconds added at random"),
+    key("seed", "a whole number", "1", "the seed of the random numbers"),
 ];
 
 /// The names of `keys`.
@@ -145,7 +150,7 @@ mod tests {
 
     fn reference() -> String {
         let mut text = String::from(
-            "# Keys\n\nMade from the definitions in the code; a test compares it. Paths are relative to the chain file.\n",
+            "# Keys\n\nGenerated from the definitions in the code; a test compares it. Paths are relative to the chain file.\n",
         );
         let mut section = |title: &str, keys: &[Key]| {
             text += &format!("\n## {title}\n\n{}", table(keys));

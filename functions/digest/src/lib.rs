@@ -38,31 +38,31 @@ const KEYS: &[Key] = &[
         name: "on_duplicate",
         allowed: "count | tag | drop",
         default: "count",
-        help: "what is done to a packet whose payload was seen before",
+        help: "the action for a packet whose payload was seen before",
     },
     Key {
         name: "tag_dscp",
         allowed: "0 to 63",
         default: "1",
-        help: "the DSCP that duplicates get; takes on_duplicate = \"tag\"",
+        help: "the DSCP of duplicates; requires on_duplicate = \"tag\"",
     },
     Key {
         name: "min_len",
         allowed: "1 to 65535",
         default: "64",
-        help: "payloads of fewer bytes are left alone",
+        help: "shorter payloads, in bytes, are not digested",
     },
     Key {
         name: "entries",
         allowed: "8 to 4194304",
         default: "65536",
-        help: "payloads that are remembered, 40 bytes each",
+        help: "the number of payloads remembered, 40 bytes each",
     },
     Key {
         name: "top",
         allowed: "0 to 10",
         default: "10",
-        help: "rows of the table of the summary",
+        help: "rows of the table in the summary",
     },
 ];
 

@@ -30,10 +30,13 @@ const fn key(name: &'static str, help: &'static str) -> Key {
 
 /// The keys of [`Checks::read`].
 pub(super) const KEYS: [Key; 8] = [
-    key("martian_source", "packets from loopbacks, groups, no address, IPv6 link-local ones"),
-    key("martian_destination", "packets to loopbacks, no address, IPv6 link-local ones"),
-    key("multicast", "packets to groups"),
-    key("link_broadcast", "packets for one host in frames for many"),
+    key(
+        "martian_source",
+        "packets from loopback, multicast, unspecified or IPv6 link-local addresses",
+    ),
+    key("martian_destination", "packets to loopback, unspecified or IPv6 link-local addresses"),
+    key("multicast", "packets to multicast addresses"),
+    key("link_broadcast", "packets to a single host in a broadcast or multicast frame"),
     key("bad_checksum", "IPv4 headers with a wrong checksum"),
     key("bad_options", "options that Linux refuses"),
     key("source_route", "packets with a source route"),

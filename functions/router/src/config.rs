@@ -29,18 +29,18 @@ pub(super) const KEYS: &[Key] = &{
             name: "routes",
             allowed: "a file",
             default: "required",
-            help: "`prefix next-hop` lines, what `ip route` prints, an MRT dump; also packed",
+            help: "`prefix next-hop` lines, output of `ip route`, or an MRT dump; optionally compressed",
         },
         Key {
             name: "neighbours",
             allowed: "a file",
-            default: "none: Ethernet addresses stay",
-            help: "`address mac` lines, or what `ip neigh` prints",
+            default: "none: Ethernet addresses are unchanged",
+            help: "`address mac` lines, or the output of `ip neigh`",
         },
         Key {
             name: "mac",
             allowed: "an Ethernet address",
-            default: "none: Ethernet addresses stay",
+            default: "none: Ethernet addresses are unchanged",
             help: "the router's own Ethernet address",
         },
         martian_source,
@@ -59,7 +59,7 @@ pub(super) const KEYS: &[Key] = &{
             name: "unsupported",
             allowed: "error | skip",
             default: "error",
-            help: "skip: drops what routes are for that the router can't do",
+            help: "unsupported routes: an error, or skip; then their packets are dropped",
         },
     ]
 };

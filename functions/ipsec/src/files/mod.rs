@@ -31,31 +31,31 @@ pub const KEYS: [Key; 5] = [
         name: "sas",
         allowed: "a file that only its owner may read",
         default: "required",
-        help: "SAs with their keys: TOML, or what `ip -s xfrm state` prints",
+        help: "SAs with their keys: TOML, or the output of `ip -s xfrm state`",
     },
     Key {
         name: "policies",
         allowed: "a file",
         default: "none",
-        help: "what is protected, bypassed, discarded: TOML, or what `ip -s xfrm policy` prints",
+        help: "policies (protect, bypass, discard): TOML, or the output of `ip -s xfrm policy`",
     },
     Key {
         name: "local",
         allowed: "a list of prefixes",
         default: "none",
-        help: "addresses of this gateway, which tell SAs that come in from those that go out",
+        help: "addresses of this gateway; they decide whether an SA is inbound or outbound",
     },
     Key {
         name: "insecure",
         allowed: "true | false",
         default: "false",
-        help: "true: SAs may do without authentication; for measurements",
+        help: "true allows SAs without authentication, for measurements",
     },
     Key {
         name: "unsupported",
         allowed: "error | skip",
         default: "error",
-        help: "skip: leaves out SAs of `ip xfrm state` that it can't do; their policies drop",
+        help: "unsupported SAs and policies: an error, or skip; then their policies drop",
     },
 ];
 
