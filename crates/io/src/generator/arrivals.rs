@@ -4,7 +4,6 @@
 
 use core::time::Duration;
 
-use super::math::ln;
 use super::rng::Rng;
 
 /// The process by which packets arrive.
@@ -75,7 +74,7 @@ impl Arrivals {
 /// An exponentially distributed number of mean 1.
 #[inline]
 fn exponential(rng: &mut Rng) -> f64 {
-    -ln(1.0 - rng.unit())
+    -libm::log(1.0 - rng.unit())
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 //! variates from monotone discrete distributions", 1996): constant time and memory for any n,
 //! where a table of shares would need 8 to 16 bytes a flow.
 
-use super::math::{exp, exp_slope, ln, ln_slope};
+use libm::{exp, log};
+
+use super::math::{exp_slope, ln_slope};
 use super::rng::Rng;
 
 /// A choice among `flows` numbers from 0.
@@ -82,13 +84,13 @@ impl Zipf {
 
     /// h(x) = x^-s.
     fn share(&self, x: f64) -> f64 {
-        exp(-self.exponent * ln(x))
+        exp(-self.exponent * log(x))
     }
 
     /// H(x) = (x^(1-s) - 1) / (1 - s), ln x where s is 1.
     fn integral(&self, x: f64) -> f64 {
-        let log = ln(x);
-        log * exp_slope((1.0 - self.exponent) * log)
+        let ln = log(x);
+        ln * exp_slope((1.0 - self.exponent) * ln)
     }
 
     /// The x at which H is `area`.
