@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::folder::{Folder, text_of};
 use crate::keys::{COMMON_KEYS, Key};
+use crate::similar::similar;
 use crate::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 /// A table as it stands in one text: the chain file, or a setting of the command line.
@@ -101,7 +102,10 @@ impl<'a> Section<'a> {
             for key in unknown.iter().take(LISTED_MAX) {
                 let text = format!("[{}] has no key `{}`", self.name, key.get_ref());
                 let mistake = layer.source.mistake(key.span(), text);
-                self.mistakes.push(mistake.help(format!("its keys: {}", known.join(", "))));
+                let meant = similar(key.get_ref(), known.iter().copied());
+                let meant =
+                    meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+                self.mistakes.push(mistake.help(format!("{meant}its keys: {}", known.join(", "))));
             }
             // To find the places of all would take the square of their number.
             self.mistakes.count_more(unknown.len().saturating_sub(LISTED_MAX));

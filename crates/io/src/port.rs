@@ -69,6 +69,11 @@ impl<'a> Burst<'a> {
         self.0.try_extend_from_slice(frames).is_ok()
     }
 
+    /// Keeps the first `count` frames.
+    pub fn truncate(&mut self, count: usize) {
+        self.0.truncate(count);
+    }
+
     /// The frames, to say something else of them.
     pub fn frames_mut(&mut self) -> &mut [Frame<'a>] {
         &mut self.0

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::chain_file::Setting;
 
@@ -28,7 +29,7 @@ pub(crate) enum Command {
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// Also report memory in huge pages; builds the state of all lanes
+        /// Show the fields of each function, and memory in huge pages; builds the state of all lanes
         #[arg(short, long)]
         verbose: bool,
         /// Also run the chain over its input, to verify that functions use only declared fields and that devices match the CPU;
@@ -67,6 +68,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print a completion script: source it, or save it where the shell looks
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, for `man -l -`
+    Man,
     /// Write the demo (chain, rules, routes, capture) into a folder
     Demo {
         /// The folder; created if missing
@@ -120,11 +128,20 @@ pub(crate) struct RunArguments {
     pub(crate) chain: Option<PathBuf>,
     /// Source of packets: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, - or
     /// generate:KEY=VALUE,...
-    #[arg(long, value_name = "SRC")]
+    #[arg(short = 'r', long, value_name = "SRC")]
     pub(crate) input: Option<String>,
     /// Destination of packets: FILE.pcap, FILE.pcapng, either with .gz or .zst, - (a pcap) or none
-    #[arg(long, value_name = "DST")]
+    #[arg(short = 'w', long, value_name = "DST")]
     pub(crate) output: Option<String>,
+    /// Stop after N packets of the input
+    #[arg(short, long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Show counters and tables of functions in the summary
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Show errors only: no summary and no progress
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     /// Also write dropped packets, each with its reason as a comment; the output must be pcapng
     #[arg(long)]
     pub(crate) annotate: bool,

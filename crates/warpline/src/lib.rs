@@ -119,6 +119,8 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         cli::Command::Devices { measure, json, profile, .. } => {
             commands::devices::devices(measure, json, profile.as_deref())
         }
+        cli::Command::Completions { shell } => commands::pages::completions(shell),
+        cli::Command::Man => commands::pages::man(),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
     ExitCode::from(exit_status(outcome))

@@ -1,4 +1,5 @@
-//! The summary of a run, for people.
+//! The summary of a run, for people: rates, packets by what became of them, drops by reason, alerts, and the functions' shares
+//! of the time. Counters and tables come with `--verbose`.
 
 use core::cmp::Reverse;
 
@@ -10,8 +11,13 @@ use warpline_packet::{Malformed, Seed};
 /// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
 const ROWS_MAX: usize = 20;
 
-/// What a run of `chain` came to, which the number of a signal perhaps ended.
-pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> String {
+/// The summary of a run of `chain`, which the signal of this number perhaps ended.
+pub(crate) fn summary(
+    chain: &Chain,
+    report: &Report,
+    signal: Option<u8>,
+    is_verbose: bool,
+) -> String {
     let part = &report.part;
     let mut text = headline(chain, report);
     text += &match (part.ended_by, signal) {
@@ -19,15 +25,15 @@ pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> Str
         (EndedBy::Error, _) => "  ended by an error\n".into(),
         _ => String::new(),
     };
-    text += &packets(part);
+    text += &packets(chain, part);
     text += &times(part);
     if !chain.instances.is_empty() {
-        text += &functions(chain, part);
+        text += &functions(chain, part, is_verbose);
     }
     if part.packets.sent > 0 && !part.latency.is_empty() {
         let at = |quantile| micros(part.latency.value_at_quantile(quantile));
         text += &format!(
-            "\n  latency from read to written, us: p50 {}  p95 {}  p99 {}  max {}\n",
+            "\n  latency (us)  p50 {}  p95 {}  p99 {}  max {}\n",
             at(0.50),
             at(0.95),
             at(0.99),
@@ -38,8 +44,7 @@ pub(crate) fn summary(chain: &Chain, report: &Report, signal: Option<u8>) -> Str
         text += &format!("  seed {}\n", chain.seed().number());
     }
     if let Some([first, second]) = &chain.disagreement {
-        text +=
-            &format!("  one lane only: [{first}] and [{second}] divide their state differently\n");
+        text += &format!("  one lane: [{first}] and [{second}] divide their state differently\n");
     }
     part.warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
     text
@@ -57,73 +62,103 @@ fn headline(chain: &Chain, report: &Report) -> String {
     let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
     let lanes = if report.lanes == 1 { "lane" } else { "lanes" };
     format!(
-        "{}: {} packets, {} in {:.3} s = {:.2} Gb/s, {:.3} Mpps, {} {lanes}\n",
+        "{}: {} packets, {:.3} Mpps, {:.2} Gb/s\n  {} in {seconds:.3} s, {} {lanes}\n",
         chain.name,
         grouped(part.packets.read),
-        bytes(part.bytes_read),
-        seconds,
-        rate(part.bytes_read as f64 * 8.0) / 1e9,
         rate(part.packets.read as f64) / 1e6,
+        rate(part.bytes_read as f64 * 8.0) / 1e9,
+        bytes(part.bytes_read),
         report.lanes,
     )
 }
 
-fn packets(part: &Part) -> String {
+/// Columns of a line, and those of names and numbers of packets.
+const LINE: usize = 80;
+const LABEL: usize = 12;
+const NUMBER: usize = 12;
+
+/// A number of packets under its name, and after it what it is made of, in as many lines as that takes.
+fn counted(name: &str, count: u64, parts: &[String]) -> String {
+    let mut text = format!("  {name:<LABEL$}{:>NUMBER$}", grouped(count));
+    let indent = " ".repeat(2 + LABEL + NUMBER + 2);
+    let mut column = text.len();
+    for (at, part) in parts.iter().enumerate() {
+        if at == 0 {
+            text += "  ";
+            column += 2;
+        } else if column + part.len() + 2 > LINE {
+            text += &format!(",\n{indent}");
+            column = indent.len();
+        } else {
+            text += ", ";
+            column += 2;
+        }
+        text += part;
+        column += part.len();
+    }
+    text + "\n"
+}
+
+fn packets(chain: &Chain, part: &Part) -> String {
     let p = &part.packets;
+    let stats = || chain.instances.iter().zip(&part.functions);
+    let drops = stats().flat_map(|(instance, stats)| {
+        let own = instance.named_drops(&stats.drops).filter(|(_, count)| *count > 0);
+        own.map(|(reason, count)| format!("{}: {reason} {}", instance.name, grouped(count)))
+    });
+    let lies = Malformed::ALL.iter().map(|what| {
+        let count: u64 = part.functions.iter().map(|own| own.malformed[*what as usize]).sum();
+        (what.name(), count)
+    });
+    let queues = part.overload.iter().map(|(queue, count)| (*queue, *count));
+    let output = if part.has_no_output { vec!["there is no output".into()] } else { Vec::new() };
     let mut text = String::from("\n");
-    for (name, count) in [
-        ("read", p.read),
-        ("generated", p.generated),
-        ("sent", p.sent),
-        ("dropped", p.dropped),
-        ("malformed", p.malformed),
-        ("absorbed", p.absorbed),
-        ("overload", p.overload),
-        ("unwritten", p.unwritten),
+    for (name, count, parts) in [
+        ("read", p.read, Vec::new()),
+        ("generated", p.generated, Vec::new()),
+        ("sent", p.sent, Vec::new()),
+        ("dropped", p.dropped, drops.collect()),
+        ("malformed", p.malformed, named(lies)),
+        ("absorbed", p.absorbed, output),
+        ("overload", p.overload, named(queues)),
+        ("unwritten", p.unwritten, Vec::new()),
     ] {
         if count > 0 || matches!(name, "read" | "sent" | "dropped") {
-            text += &format!("  {name:<10} {:>14}", grouped(count));
-            if name == "overload" {
-                let queues = part.overload.iter().filter(|(_, n)| **n > 0);
-                let queues: Vec<String> =
-                    queues.map(|(queue, n)| format!("{queue} {}", grouped(*n))).collect();
-                text += &format!("  at {}", queues.join(", "));
-            }
-            if name == "absorbed" && part.has_no_output {
-                text += "  (there is no output)";
-            }
-            text += "\n";
+            text += &counted(name, count, &parts);
         }
     }
+    for (instance, stats) in stats().filter(|(instance, _)| instance.function.alerts()) {
+        let alerts = stats.counters.iter().find(|(name, _)| **name == "alerts");
+        let count = alerts.map_or(0, |(_, count)| *count);
+        text += &counted("alerts", count, &[instance.name.clone()]);
+    }
     if !p.balanced() {
-        text += "  THE SUMS DON'T BALANCE\n";
+        text += "  packets are unaccounted for: the sums disagree\n";
     }
     text
+}
+
+/// Counts that are not zero, each after its name.
+fn named<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Vec<String> {
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.map(|(name, count)| format!("{name} {}", grouped(count))).collect()
 }
 
 /// Packets whose times lie far from the others'; nothing where there are none.
 fn times(part: &Part) -> String {
     let mut text = String::new();
     for (name, count, meaning) in [
-        (
-            "time-stray",
-            part.time.strays,
-            "packets whose own time no others confirm: state ages without it",
-        ),
-        (
-            "time-back",
-            part.time.steps_back,
-            "times that the capture's time went back: state ages on from there",
-        ),
+        ("time-stray", part.time.strays, "timestamps that the clock ignored"),
+        ("time-back", part.time.steps_back, "steps back in time"),
     ] {
         if count > 0 {
-            text += &format!("  {name:<10} {:>14}  {meaning}\n", grouped(count));
+            text += &counted(name, count, &[meaning.into()]);
         }
     }
     text
 }
 
-fn functions(chain: &Chain, part: &Part) -> String {
+fn functions(chain: &Chain, part: &Part, is_verbose: bool) -> String {
     let width = chain.instances.iter().map(|i| i.name.len()).max().unwrap_or(0).max(8);
     let busy: u64 = part.functions.iter().map(|f| f.busy_ns).sum();
     let mut text = format!(
@@ -139,6 +174,9 @@ fn functions(chain: &Chain, part: &Part) -> String {
             grouped(stats.packets_in),
             grouped(stats.packets_out),
         );
+        if !is_verbose {
+            continue;
+        }
         text += &about(&instance.function.about());
         text += &moved(&stats.transfers);
         text += &listed("dropped", instance.named_drops(&stats.drops));

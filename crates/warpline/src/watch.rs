@@ -144,8 +144,9 @@ pub(crate) fn watch(
     done: &AtomicBool,
     tell: impl Fn(&str),
     give_up: impl Fn(u8),
+    shows_progress: bool,
 ) {
-    let bar = std::io::stderr().is_terminal().then(bar);
+    let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
     let controls: Vec<&Control> = chains.iter().map(|(_, control)| *control).collect();
     let mut hurried = None;
     while !done.load(Ordering::Acquire) {
@@ -179,7 +180,8 @@ pub(crate) fn watch(
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(STEPS);
-    let template = "{bar:30} {percent:>3} %  {msg}  {elapsed_precise}";
+    // Narrower than 80 columns, so that it does not wrap.
+    let template = "{bar:20} {percent:>3} %  {msg}  {elapsed} left {eta}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -191,5 +193,7 @@ fn draw(bar: &ProgressBar, controls: &[&Control]) {
     let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     bar.set_position((share * STEPS as f64) as u64);
     let read: u64 = controls.iter().map(|control| control.read()).sum();
-    bar.set_message(format!("{} packets", crate::summary::grouped(read)));
+    let seconds = bar.elapsed().as_secs_f64().max(0.001);
+    let rate = read as f64 / seconds / 1e6;
+    bar.set_message(format!("{} packets {rate:.2} Mpps", crate::summary::grouped(read)));
 }

@@ -1,11 +1,13 @@
-//! Sources around sources: what passes is written down ([`Tap`]) or made worse ([`Impair`]).
+//! Sources around sources: [`Tap`] copies frames to a sink, [`Impair`] damages them, [`Limit`] ends after some.
 //!
 //! Each wraps any source, a boxed one too, and is one, so they stack in any order.
 
 mod impair;
+mod limit;
 mod tap;
 
 pub use self::impair::{Impair, ImpairConfig, ImpairCounts};
+pub use self::limit::Limit;
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 

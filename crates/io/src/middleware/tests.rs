@@ -318,6 +318,29 @@ fn a_tap_that_cannot_flush_says_so() {
 }
 
 #[test]
+fn a_limit_gives_the_first_frames() {
+    for count in [0, 1, 3, 9, 10, 11, u64::MAX] {
+        let expected = usize::try_from(count).unwrap_or(usize::MAX).min(10);
+        let all = drain(&mut Numbered::new(10, 20));
+        let mut limited = Limit::new(Box::new(Numbered::new(10, 20)), count);
+        assert_eq!(drain(&mut limited), all[..expected]);
+        assert!(matches!(limited.next(), Ok(Next::End)));
+        let settings = GeneratorConfig::parse("packets=100,size=64").unwrap();
+        let mut limited = Limit::new(Box::new(Generator::new(settings)), count);
+        let mut frames = 0;
+        loop {
+            let mut burst = Burst::new();
+            match limited.burst(&mut burst).unwrap() {
+                Given::End => break,
+                Given::Frames => frames += burst.frames().len() as u64,
+                Given::Idle(_) => {}
+            }
+        }
+        assert_eq!(frames, count.min(100));
+    }
+}
+
+#[test]
 fn a_dropped_tap_is_flushed() {
     let shelf = Shelf::default();
     let mut tap = Tap::new(Numbered::new(3, 20), Box::new(shelf.clone()));

@@ -60,7 +60,7 @@ fn check_all(
         return say_json(&format!("{all:#}"));
     }
     for loaded in &chains {
-        say(&describe(&loaded.deployment, &loaded.settings))?;
+        say(&describe(&loaded.deployment, &loaded.settings, form.is_verbose))?;
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
@@ -241,7 +241,7 @@ fn listed(told: &Diagnostics) -> Value {
 }
 
 /// A chain as it was built: stages, steering, what each function touches.
-fn describe(deployment: &Deployment, settings: &Settings) -> String {
+fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> String {
     let chain = deployment.chain();
     let mut text = format!("chain {:?} is fine\n", chain.name);
     match &chain.disagreement {
@@ -281,7 +281,9 @@ fn describe(deployment: &Deployment, settings: &Settings) -> String {
                 instance.definition.name,
                 site.device_id()
             );
-            text += &format!("      reads   {reads}\n      writes  {writes}\n");
+            if is_verbose {
+                text += &format!("      reads   {reads}\n      writes  {writes}\n");
+            }
             for (table, count) in tables(chain, instance) {
                 text += &format!("      table   {}\n", table_line(&table, count));
             }

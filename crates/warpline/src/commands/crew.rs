@@ -46,6 +46,7 @@ pub(super) fn run(
     ready: Vec<Ready>,
     outputs: &Outputs,
     (origin, signals): (&Origin<'_>, &Signals),
+    shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     leave_cores(&ready);
@@ -70,7 +71,8 @@ pub(super) fn run(
         // However this ends, those end that go on until it is done.
         let done = Done(flag);
         let give_up = move |signal| leave_with(finish(unfinished(watched, signal)));
-        start(scope, "watcher", move || watch::watch(watched, stops, flag, tell, give_up))?;
+        let watch = move || watch::watch(watched, stops, flag, tell, give_up, shows_progress);
+        start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, hangup, flag, tell);
         let reloader = start(scope, "reloader", serve)?;
         let (mut chains, mut failures) = run_chains(scope, ready, &controls, outputs);

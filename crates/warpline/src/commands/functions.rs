@@ -1,6 +1,6 @@
 //! `warpline functions`: the list, and each function's manual.
 
-use warpline_nf::config::COMMON_KEYS;
+use warpline_nf::config::{COMMON_KEYS, similar};
 use warpline_nf::{Definition, Key};
 
 use super::say;
@@ -16,8 +16,10 @@ pub(crate) fn functions(all: &[&Definition], name: Option<&str>) -> Result<(), F
     };
     let Some(definition) = all.iter().find(|definition| definition.name == name) else {
         let names: Vec<&str> = all.iter().map(|d| d.name).collect();
-        let text =
-            format!("there is no function called {name:?}\n  functions: {}", names.join(", "));
+        let meant = similar(name, names.iter().copied());
+        let meant = meant.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
+        let names = names.join(", ");
+        let text = format!("there is no function called {name:?}\n  {meant}functions: {names}");
         return Err(Failure::Usage(text));
     };
     say(&manual(definition))?;

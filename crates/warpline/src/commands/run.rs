@@ -2,12 +2,13 @@
 //! end or a signal stops them, and what was done is written whatever happened.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use warpline_engine::{Chain, Deployment};
+use warpline_io::middleware::Limit;
 use warpline_io::{Sink, Source};
 use warpline_nf::config::{Folder, plain};
 use warpline_nf::{Definition, Lines, Outputs, SourceText};
@@ -60,8 +61,8 @@ pub(crate) fn run(
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
-    crew::run(ready, &outputs, (&origin, signals), |outcome| {
-        let finished = finish(&outcome, lock(&stats).take(), started);
+    crew::run(ready, &outputs, (&origin, signals), !arguments.quiet, |outcome| {
+        let finished = finish(&outcome, lock(&stats).take(), started, arguments);
         if in_vain {
             tell("warning: --alerts: no function of the chain alerts\n");
         }
@@ -203,6 +204,10 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
         let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
         let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
+        let source: Box<dyn Source> = match arguments.count {
+            Some(count) => Box::new(Limit::new(source, count)),
+            None => source,
+        };
         let source = wrap(source, impair, pace, tap)
             .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
         let sink = chain.output.sink(files.take(output), names, arguments.annotate);
@@ -231,16 +236,22 @@ pub(super) fn named(input: &Input) -> String {
 }
 
 /// Tells what was done, and whether it failed.
-fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Result<(), Failure> {
+fn finish(
+    outcome: &Outcome,
+    stats_file: Option<File>,
+    started: Instant,
+    arguments: &RunArguments,
+) -> Result<(), Failure> {
     let Outcome { chains, failures, signal } = outcome;
     let mut failures = failures.clone();
     for Ran { deployment, left_out, report } in chains {
-        tell(&summary::summary(deployment.chain(), report, *signal));
+        if arguments.quiet {
+            continue;
+        }
+        tell_summary(&summary::summary(deployment.chain(), report, *signal, arguments.verbose));
         let left_out = left_out.count();
         if left_out > 0 {
-            tell(&format!(
-                "  left out: {left_out} lines that are not supported; `warpline check` lists them\n"
-            ));
+            tell(&format!("  skipped {left_out} unsupported lines; `warpline check` lists them\n"));
         }
     }
     if let Some(file) = stats_file {
@@ -262,6 +273,31 @@ fn finish(outcome: &Outcome, stats_file: Option<File>, started: Instant) -> Resu
         Some(signal) => Err(Failure::Signal(*signal)),
         None => Ok(()),
     }
+}
+
+/// Writes a summary to standard error; on a terminal the names of lost packets stand out.
+fn tell_summary(text: &str) {
+    let text = shown(&bounded(text)).into_owned();
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let text = if io::stderr().is_terminal() && !is_plain { painted(&text) } else { text };
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The headline in bold and lost packets in yellow, by escape sequences of ECMA-48.
+fn painted(text: &str) -> String {
+    let lost = ["dropped", "malformed", "overload", "unwritten", "warning:"];
+    let mut painted = String::with_capacity(text.len() + 64);
+    for (number, line) in text.lines().enumerate() {
+        let is_lost = line.split_whitespace().next().is_some_and(|word| lost.contains(&word));
+        painted += match number {
+            0 => "\u{1b}[1m",
+            _ if is_lost => "\u{1b}[33m",
+            _ => "",
+        };
+        painted += line;
+        painted += if number == 0 || is_lost { "\u{1b}[0m\n" } else { "\n" };
+    }
+    painted
 }
 
 /// Writes to standard error; nobody may be there to read it.

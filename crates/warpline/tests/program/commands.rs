@@ -46,7 +46,7 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     demo.warpline("run chain.toml").expect(0);
     let ended = demo.warpline("run --output bundled.pcap --stats s.json --alerts a.json").expect(0);
     assert!(ended.stdout.is_empty());
-    assert!(ended.stderr.starts_with("demo: 10,901 packets"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("demo: 10,901 packets, "), "{}", ended.stderr);
     // The file that the bundled chain names is not written unless it is asked for.
     assert!(demo.read("bundled.pcap") == demo.read("out.pcap"));
     assert!(demo.read("a.json").starts_with(b"{\"timestamp\":"), "its sensor alerts");
@@ -280,4 +280,58 @@ fn a_stop_does_not_wait_for_the_next_packet() {
     wait(child).expect(130);
     assert_eq!(stats::read(&demo, "s.json")["chains"][0]["packets"]["read"], 1);
     assert_eq!(pcap::parse(&demo.read("out.pcap")).1.len(), 1);
+}
+
+/// By default lines of 80 columns at most, and no counters or tables; all of them with -v, and nothing with -q.
+#[test]
+fn the_summary_is_as_long_as_asked() {
+    let demo = Demo::new();
+    let usual = demo.warpline("run chain.toml").expect(0).stderr;
+    assert!(usual.lines().all(|line| line.chars().count() <= 80), "{usual}");
+    assert!(!usual.contains("counted") && !usual.contains("top "), "{usual}");
+    assert!(usual.contains("firewall: default 526") && usual.contains("  alerts "), "{usual}");
+    let verbose = demo.warpline("run chain.toml -v").expect(0).stderr;
+    assert!(verbose.contains("counted") && verbose.contains("top flows"), "{verbose}");
+    assert_eq!(demo.warpline("run chain.toml -q").expect(0).stderr, "");
+    let both = demo.warpline("run chain.toml -q -v").expect(2).stderr;
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn a_run_can_stop_after_some_packets() {
+    let demo = Demo::new();
+    demo.warpline("run chain.toml -c 100 -r capture.pcap -w first.pcap --stats s.json").expect(0);
+    let stats = stats::read(&demo, "s.json");
+    assert_eq!(stats["chains"][0]["packets"]["read"], 100);
+    assert_eq!(stats["chains"][0]["ended"], "end of input");
+}
+
+#[test]
+fn completions_and_the_manual_page_have_every_option() {
+    let demo = Demo::new();
+    let man = String::from_utf8(demo.warpline("man").expect(0).stdout).unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = demo.warpline(&format!("completions {shell}")).expect(0).stdout;
+        let script = String::from_utf8(script).unwrap();
+        for option in ["annotate", "input", "lanes", "quiet", "packet-len", "strict"] {
+            assert!(script.contains(option), "{shell}: {option}");
+            assert!(man.contains(&option.replace('-', "\\-")), "{option}");
+        }
+    }
+    assert!(man.starts_with(".ie"), "{}", &man[..80]);
+    assert_eq!(demo.warpline("completions tcsh").expect(2).stdout, b"");
+}
+
+#[test]
+fn names_that_were_mistyped_get_a_suggestion() {
+    let demo = Demo::new();
+    demo.write(
+        "typo.toml",
+        "[chain]\nfunctions = [\"rooter\", \"nat\"]\n[nat]\ninsde = [\"10.0.0.0/8\"]\n",
+    );
+    let told = demo.warpline("check typo.toml").expect(2).stderr;
+    assert!(told.contains("did you mean \"router\"?"), "{told}");
+    assert!(told.contains("did you mean `inside`?"), "{told}");
+    let told = demo.warpline("functions firewal").expect(2).stderr;
+    assert!(told.contains("did you mean \"firewall\"?"), "{told}");
 }

@@ -267,7 +267,7 @@ fn without_library(site: &Site, arguments: &str) -> Ended {
 #[test]
 fn the_cipher_library_is_used_where_it_is() {
     let site = Site::with(CBC);
-    let run = "run seal.toml --output none --stats s.json --input generate:packets=100";
+    let run = "run seal.toml -v --output none --stats s.json --input generate:packets=100";
     let engine = |site: &Site| site.function("s.json")["tables"]["crypto"][0].clone();
     let ended = without_library(&site, &format!("{run} --set ipsec.crypto=ipsec-mb")).expect(2);
     assert!(
@@ -305,7 +305,7 @@ fn ten_thousand_sas_are_told_in_short() {
     }
     site.write_secret("out.sas", &sas);
     site.write("policies", rules + &policies(&["sa-00077"]));
-    let run = "run seal.toml --output none --stats s.json --input generate:packets=100000,flows=100000,size=64";
+    let run = "run seal.toml -v --output none --stats s.json --input generate:packets=100000,flows=100000,size=64";
     let ended = site.warpline(run).expect(0);
     let stats = site.function("s.json");
     let rows = stats["tables"]["sas"].as_array().unwrap();

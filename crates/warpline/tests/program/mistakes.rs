@@ -112,7 +112,9 @@ fn chain_files_with_one_mistake() {
         ("[chain]\nfunctions = []\n[nat]\n", &["bad.toml:3:2: [nat] is in no chain"]),
         (
             "[chain]\nfunctions = [\"nat\"]\n[nat]\nfunction = \"gnat\"\n",
-            &["bad.toml:4:12: there is no function called \"gnat\"; functions: "],
+            &[
+                "bad.toml:4:12: there is no function called \"gnat\"; did you mean \"nat\"? functions: ",
+            ],
         ),
         (
             "[[chain]]\nfunctions = []\n[[chain]]\nfunctions = []\n",

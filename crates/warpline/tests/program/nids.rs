@@ -84,9 +84,9 @@ fn what_becomes_of_rules_is_told_as_text_and_as_json() {
     for told in [line, "matcher ", "left out, 2 in all:\n", "rules:2:", "rules:5:"] {
         assert!(checked.contains(told), "{told:?} is missing from\n{checked}");
     }
-    let ended = demo.warpline("run ids.toml --stats s.json --alerts a.json").expect(0);
+    let ended = demo.warpline("run ids.toml -v --stats s.json --alerts a.json").expect(0);
     assert!(ended.stderr.contains(&format!("    rules      {line}\n")), "{}", ended.stderr);
-    assert!(ended.stderr.contains("left out: 2 lines"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("skipped 2 unsupported lines"), "{}", ended.stderr);
     assert!(!eve(&demo.read("a.json")).is_empty(), "the rest runs");
 
     let ended = demo.warpline("check ids.toml --json").expect(0);
@@ -259,7 +259,7 @@ fn a_pace_changes_no_decision_on_checksums() {
     assert!(alerts.iter().all(|some| *some == alerts[0]));
 }
 
-const ENDLESS: &str = "run ids.toml --lanes 2 --output none --stats s.json --alerts a.json \
+const ENDLESS: &str = "run ids.toml -v --lanes 2 --output none --stats s.json --alerts a.json \
      --input generate:packets=1000000000000,size=100,flows=100";
 
 const MARKS: &str =

@@ -156,7 +156,7 @@ fn sum(counts: &Value) -> u64 {
     counts.as_object().unwrap().values().map(whole).sum()
 }
 
-/// The same without what depends on the clock and on the number of lanes.
+/// The same without values that depend on the clock, on the number of lanes and on memory.
 pub(crate) fn timeless(mut stats: Value) -> Value {
     stats["seconds"] = Value::Null;
     for chain in stats["chains"].as_array_mut().unwrap() {

@@ -1,0 +1,31 @@
+//! Names that a user may have meant.
+
+/// The one of `names` that `typed` is most likely a mistake for, if one is close: at most one edit in three letters.
+pub fn similar<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let edits = |name: &'a str| (strsim::osa_distance(typed, name), name);
+    let closest = names.into_iter().filter(|name| name.len() <= 2 * typed.len()).map(edits);
+    let (count, name) = closest.min_by_key(|(count, _)| *count)?;
+    (count > 0 && 3 * count <= name.chars().count().max(3)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn close_names_are_found_and_others_not() {
+        let names = ["inside", "outside", "rules", "device"];
+        for (typed, expected) in [
+            ("insde", Some("inside")),
+            ("outsied", Some("outside")),
+            ("rule", Some("rules")),
+            ("devise", Some("device")),
+            ("x", None),
+            ("lanes", None),
+            ("inside", None),
+            ("", None),
+        ] {
+            assert_eq!(similar(typed, names), expected, "{typed:?}");
+        }
+    }
+}
