@@ -50,10 +50,10 @@ fn filter(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
             return Err(protocol.unsupported("a protocol mask other than 0x00 and 0xFF"));
         }
     };
-    if let Some(flags) = cursor.next() {
+    if let Some(flags) = cursor.next_word() {
         conditions(flags, rule)?;
     }
-    if let Some(more) = cursor.next() {
+    if let Some(more) = cursor.next_word() {
         return Err(more.wrong("a filter ends before this"));
     }
     check(rule, cursor)

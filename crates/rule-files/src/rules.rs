@@ -184,7 +184,7 @@ fn conditions(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
         bare = false;
     }
     let mut seen: Vec<&str> = Vec::new();
-    while let Some(word) = cursor.next() {
+    while let Some(word) = cursor.next_word() {
         if seen.contains(&word.text) {
             return Err(word.wrong("a rule has this once"));
         }
@@ -285,7 +285,7 @@ fn side(cursor: &mut Cursor<'_>) -> Result<Side, Trouble> {
     if let Some(word) = cursor.peek()
         && word.text == "port"
     {
-        cursor.next();
+        cursor.next_word();
         side.ports = cursor.list("a port", |word| range(word, "a port or range of ports"))?;
     }
     Ok(side)

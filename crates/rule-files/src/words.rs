@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next word.
-    pub fn next(&mut self) -> Option<Word<'a>> {
+    pub fn next_word(&mut self) -> Option<Word<'a>> {
         let word = self.peek()?;
         self.at = word.at + word.text.len();
         Some(word)
@@ -131,14 +131,15 @@ impl<'a> Cursor<'a> {
     pub fn take(&mut self, text: &str) -> bool {
         let found = self.peek().is_some_and(|word| word.text == text);
         if found {
-            self.next();
+            self.next_word();
         }
         found
     }
 
     /// The next word; the line's end is a mistake.
     pub fn need(&mut self, what: &str) -> Result<Word<'a>, Trouble> {
-        self.next().ok_or_else(|| self.end().wrong(format!("the line ends where {what} is due")))
+        self.next_word()
+            .ok_or_else(|| self.end().wrong(format!("the line ends where {what} is due")))
     }
 
     /// The place behind the last word.

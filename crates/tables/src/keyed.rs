@@ -15,7 +15,7 @@ pub struct HashKey(u64);
 
 impl HashKey {
     /// Another one for every table.
-    pub fn new() -> Self {
+    pub fn random() -> Self {
         Self(RandomState::new().hash_one(0_u8))
     }
 
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn collisions_are_of_one_key() {
         let of = |key: HashKey, n: u32| key.of([0x0a00_0000 + u128::from(n), 0xc612_0001], 17);
-        let keys = [HashKey(1), HashKey(0x1234_5678_9abc_def0), HashKey::new()];
+        let keys = [HashKey(1), HashKey(0x1234_5678_9abc_def0), HashKey::random()];
         let low = |key: HashKey, n: u32| of(key, n) & 0xff;
         let aimed: Vec<u32> = (0..200_000).filter(|&n| low(keys[0], n) == 7).collect();
         assert!((600..1000).contains(&aimed.len()), "{}", aimed.len());

@@ -33,7 +33,7 @@ impl Sources {
             slots: Vec::with_capacity(capacity),
             index: Index::new(capacity),
             free: NONE,
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
         })
     }
 

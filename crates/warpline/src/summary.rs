@@ -130,7 +130,7 @@ fn packets(chain: &Chain, part: &Part) -> String {
     for (instance, stats) in stats().filter(|(instance, _)| instance.function.alerts()) {
         let alerts = stats.counters.iter().find(|(name, _)| **name == "alerts");
         let count = alerts.map_or(0, |(_, count)| *count);
-        text += &counted("alerts", count, &[instance.name.clone()]);
+        text += &counted("alerts", count, std::slice::from_ref(&instance.name));
     }
     if !p.balanced() {
         text += "  packets are unaccounted for: the sums disagree\n";

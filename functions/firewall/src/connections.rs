@@ -112,7 +112,7 @@ impl Connections {
             timeouts,
             due: Instant::MAX,
             sources: Sources::new(capacity, per_source),
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
             count: Counts::default(),
         }
     }

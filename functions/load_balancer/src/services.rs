@@ -74,7 +74,7 @@ impl ServiceFile {
         let mut has_vip = false;
         for (number, text) in (1..).zip(source.text.lines()) {
             let mut cursor = Cursor::new(text.split('#').next().unwrap_or_default());
-            let Some(word) = cursor.next() else { continue };
+            let Some(word) = cursor.next_word() else { continue };
             let done = match word.text {
                 "vip" => file.vip(&mut cursor, number).inspect(|()| has_vip = true),
                 "backend" if has_vip => file.backend(&mut cursor, mode, number),
@@ -153,7 +153,7 @@ fn read_backend(
     let address = read_address(place)?;
     let mut backend = Backend { address, port: None, weight: 1, mac: None, keeps: true, line };
     let mut seen: Vec<&str> = Vec::new();
-    while let Some(word) = cursor.next() {
+    while let Some(word) = cursor.next_word() {
         if seen.contains(&word.text) {
             return Err(word.wrong("a backend has this once"));
         }
@@ -208,7 +208,7 @@ fn number(
 }
 
 fn end(cursor: &mut Cursor<'_>) -> Result<(), Trouble> {
-    match cursor.next() {
+    match cursor.next_word() {
         Some(word) => Err(word.wrong("the line goes on where it should end")),
         None => Ok(()),
     }

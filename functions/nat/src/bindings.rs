@@ -91,7 +91,7 @@ impl Bindings {
             by_inside: Index::new(capacity),
             by_outside: Index::new(capacity),
             late: Vec::with_capacity(LATE_MAX),
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
             ports: Ports::new(config.ports, shard, &config.outside, capacity),
             opening: 0,
             lists: [List::EMPTY; Class::COUNT],

@@ -96,7 +96,7 @@ impl Ports {
             first: range.first() + (shard.index() * block) as u16,
             block,
             blocks,
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
             index: Index::new(sets),
             sets: Vec::with_capacity(sets),
             free: Vec::with_capacity(sets),

@@ -47,7 +47,7 @@ impl Table {
         };
         Self {
             index: Index::new(places),
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
             entries: (0..places).map(entry).collect(),
             free: if places == 0 { NONE } else { 0 },
             orders: [Order { first: NONE, last: NONE }; 2],

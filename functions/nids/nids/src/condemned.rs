@@ -50,7 +50,7 @@ impl Condemned {
             capacity,
             oldest: 0,
             index: Index::new(capacity),
-            hash_key: HashKey::new(),
+            hash_key: HashKey::random(),
         }
     }
 

@@ -59,7 +59,7 @@ impl Form {
     pub(super) fn tables_len(&self, groups: &Groups) -> usize {
         let own_len = match self {
             Self::Automaton(cells_len) => *cells_len,
-            Self::Grams(tables) => tables.len(),
+            Self::Grams(tables) => tables.memory_len(),
         };
         own_len + 4 * groups.patterns().len() * groups.len() + FlatGroups::PORT_CLASSES_LEN
     }

@@ -106,7 +106,7 @@ impl GramTables {
     }
 
     /// Bytes of all tables.
-    pub fn len(&self) -> usize {
+    pub fn memory_len(&self) -> usize {
         let words = [&self.filter, &self.starts, &self.rows, &self.entries];
         let words: usize = words.iter().map(|words| 4 * words.len()).sum();
         let rest = self.rest.as_ref().map_or(0, |rest| rest.cells.len() + 4 * rest.outputs.len());
