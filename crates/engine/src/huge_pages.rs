@@ -20,7 +20,7 @@ pub struct Asked {
     pub huge: u64,
 }
 
-/// What a chain's lanes got.
+/// Huge pages of a chain's lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugePages {
     /// Tables of functions' state, and other large blocks.
@@ -60,7 +60,7 @@ pub fn try_huge_pages(
     Ok(huge_pages(&arenas))
 }
 
-/// What the system gave, with these arenas.
+/// Pages that the system gave, with these arenas.
 pub(crate) fn huge_pages(arenas: &[LaneMemory]) -> Option<HugePages> {
     let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
     let arenas: Vec<Range<u64>> = arenas.iter().map(LaneMemory::addresses).collect();

@@ -269,7 +269,7 @@ impl KernelsBuilder {
         self
     }
 
-    /// The steps that run, where not all steps of the text do.
+    /// The steps that run, if some steps of the text do not.
     #[must_use]
     pub fn running(mut self, steps: Vec<KernelStep>) -> Self {
         self.0.steps = steps;
@@ -321,7 +321,7 @@ impl fmt::Debug for KernelTable {
 impl Kernels {
     /// Kernels of `text`, which compilers call `name` in their logs; `steps` are all that it has.
     ///
-    /// The text runs as it stands, with the rights of the process: whoever writes it vouches that it keeps to the rules at
+    /// The text runs as it stands, with the rights of the process: its author vouches that it keeps to the rules at
     /// the top of this module, as for any other code of the function's crate.
     pub fn builder(
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The heads of kernels are made from the descriptions of what they take.
+//! The heads of kernels are made from the descriptions of their parameters.
 
 use super::*;
 

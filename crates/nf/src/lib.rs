@@ -1,4 +1,4 @@
-//! What a network function is: phases, access, what it may emit, its report, and its kernels.
+//! The interface of network functions: phases, access, emitted packets, reports, and kernels.
 //!
 //! [`Function`] is the interface. It knows no function.
 

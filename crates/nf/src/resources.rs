@@ -1,4 +1,4 @@
-//! What a chain hands out to the functions it is made of.
+//! Resources that a chain hands out to its functions.
 
 use warpline_config::{Diagnostic, Diagnostics};
 use warpline_packet::Seed;
@@ -46,7 +46,7 @@ impl Resources {
         self.notices.extend(left_out);
     }
 
-    /// What was left out so far.
+    /// Rules and lines left out so far.
     pub fn notices(&self) -> &Diagnostics {
         &self.notices
     }
@@ -56,7 +56,7 @@ impl Resources {
         self.remarks.extend(remarks);
     }
 
-    /// What was remarked so far.
+    /// Remarks so far.
     pub fn remarks(&self) -> &Diagnostics {
         &self.remarks
     }

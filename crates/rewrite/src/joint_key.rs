@@ -34,7 +34,7 @@ impl JointKey {
         StateKey::Own(OwnKey(Arc::new(self)))
     }
 
-    /// This key with what only `other` has; `None` where they differ or overlap.
+    /// This key with the parts that only `other` has; `None` if they differ or overlap.
     fn joined(&self, other: &Self) -> Option<Self> {
         let joined = Self {
             inside: one_of(&self.inside, &other.inside)?,
@@ -138,7 +138,7 @@ impl InsideKey {
     }
 }
 
-/// Addresses of services: those that clients send to, and those of the servers behind them.
+/// Addresses of services: those that clients send to, and those of their servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientKey(AddressBlocks);
 
@@ -192,7 +192,7 @@ fn client_or_inside(
         _ => return inside.shard(hasher, tuple),
     };
     let port = port.filter(|_| inside.outside.contains(client));
-    // The pair won't do for a port that is nobody's: it has the VIP one way and the backend the other.
+    // The pair won't do for an unused port: it has the VIP one way and the backend the other.
     port.and_then(|port| inside.shard_of_port(port))
         .unwrap_or_else(|| hasher.shard(hasher.address(client)))
 }
@@ -309,7 +309,7 @@ mod tests {
                 assert_eq!(u16::from(shard(&steering, outside, (service, 80))), number % 64);
             }
         }
-        // A port that is nobody's: both ways together all the same.
+        // An unused port: both ways together all the same.
         let nobody = (OUTSIDE, 80);
         let own = shard(&steering, nobody, (VIP, 80));
         assert!(BACKENDS.iter().all(|backend| shard(&steering, (backend, 80), nobody) == own));

@@ -1,6 +1,6 @@
 //! Protocols with ports or identifiers.
 
-/// What has ports, or identifiers, of its own.
+/// A protocol with ports, or identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP.

@@ -1,10 +1,10 @@
-//! What is read of a file of another firewall.
+//! The outcome of reading a file of another firewall.
 
 use warpline_config::Diagnostics;
 
 use crate::RegionRule;
 
-/// What a file of another firewall says.
+/// The rules of a file of another firewall, and its mistakes.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// Its rules, in order; the first match decides, and what none matches is dropped.

@@ -1,4 +1,4 @@
-//! Files that say what to do with packets: nftables, iptables, ClassBench, our own lines, and `ip neigh`.
+//! Files of rules for packets: nftables, iptables, ClassBench, our own lines, and `ip neigh`.
 //!
 //! Rules of other firewalls become [`RegionRule`]s: products of sets, first match first.
 

@@ -1,8 +1,8 @@
 //! Which kind of entry gives way in a full table.
 
-/// The kind of which there are most, the first of those of which there are as many; `None` where there are none.
+/// The most frequent kind; the first of equals, and `None` if there are no entries.
 /// Whatever floods a table is soon most of it and pushes out itself: no flood of one kind can take from another
-/// more than what that has above its even share.
+/// more than its excess over an even share.
 pub fn fullest<K: Copy>(kinds: impl IntoIterator<Item = (K, u32)>) -> Option<K> {
     let mut best = (None, 0);
     for (kind, count) in kinds {

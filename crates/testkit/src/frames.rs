@@ -53,7 +53,7 @@ pub struct Datagram {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// What it carries.
+    /// The transport header.
     pub body: Body,
     /// Bytes after the transport header.
     pub payload: Vec<u8>,

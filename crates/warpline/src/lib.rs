@@ -1,7 +1,7 @@
 //! `warpline`: service chains of network functions, from the command line.
 //!
 //! [`run_with`] is the whole program over a list of functions, so that a program with functions of its own
-//! is three lines. `cli` says what can be typed, `chain_file` what can be written, `commands` does it. Messages go to
+//! is three lines. `cli` has the options, `chain_file` reads chain files, `commands` does the work. Messages go to
 //! standard error and data to standard output. Exit status: 0 done, 1 the run failed or its packets
 //! don't balance, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
 //! (130 after Ctrl-C, 143 after SIGTERM) where that ended the run and all was written.
@@ -63,7 +63,7 @@ impl Failure {
         Self::Mistakes { heading: String::new(), list }
     }
 
-    /// What is wrong.
+    /// The message.
     fn why(&self) -> String {
         match self {
             Self::Run(why) | Self::Usage(why) => why.clone(),
@@ -147,7 +147,7 @@ fn not_parsed(why: &clap::Error) -> u8 {
     if why.use_stderr() { 2 } else { 0 }
 }
 
-/// What the program was built for and the processor doesn't have (see .cargo/config.toml).
+/// An instruction set that the program needs and the processor lacks (see .cargo/config.toml).
 #[cfg(target_arch = "x86_64")]
 fn missing_instructions() -> Option<&'static str> {
     let needs = cfg!(target_feature = "avx2");

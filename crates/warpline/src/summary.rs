@@ -1,4 +1,4 @@
-//! The summary of a run, for people: rates, packets by what became of them, drops by reason, alerts, and the functions' shares
+//! The summary of a run, for people: rates, packets by outcome, drops by reason, alerts, and the functions' shares
 //! of the time. Counters and tables come with `--verbose`.
 
 use core::cmp::Reverse;

@@ -60,13 +60,13 @@ impl Lengthening {
 }
 
 impl Kind {
-    /// Bytes that sealing adds behind the payload of an IP packet of `len` bytes: the least padding (RFC 4303, 2.4), trailer, ICV.
+    /// Bytes that sealing adds after the payload of an IP packet of `len` bytes: the least padding (RFC 4303, 2.4), trailer, ICV.
     fn tail_sealed(&self, len: usize) -> usize {
         let payload = len.saturating_sub(self.kept);
         (payload + TRAILER_LEN).next_multiple_of(self.block) - payload + self.icv
     }
 
-    /// Bytes that opening takes from the end of a sealed packet of `len` bytes. Its length does not say how much of that is padding:
+    /// Bytes that opening takes from the end of a sealed packet of `len` bytes. Its length leaves open how much of that is padding:
     /// where all lengths of payloads are equally likely, half of the most.
     fn tail_opened(&self, len: usize) -> usize {
         let rest = len.saturating_sub(self.kept + self.head);

@@ -1,4 +1,4 @@
-//! What is predicted of a run is what its plan has for the packets that were launched, whatever crosses in the end.
+//! The prediction of a run follows from its plan and the launched packets alone, whatever is copied in the end.
 
 use warpline_device::apart;
 use warpline_engine::stats::Transfers;
@@ -50,7 +50,7 @@ struct Step {
     counted: Transfers,
 }
 
-/// The steps of a run, and how many packets they met. Each function is a stage's only one.
+/// The steps of a run, and how many packets they had. Each function is a stage's only one.
 fn steps(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<Step>> {
     let plan = PlanOptions { mode, packet_len: LEN as u32, ..PlanOptions::default() };
     let deployment = deploy_names(names, &apart(&host()?), default(), plan);

@@ -42,7 +42,7 @@ fn texts_name_fields_and_not_their_places() {
     }
     assert!(all.len() > 24, "{all:?}");
     for path in all {
-        // What the macro of all heads is.
+        // The definition of the macro for all heads.
         let text = fs::read_to_string(&path).expect("a text");
         let text = text.replace("#define PACKET_KERNEL(name) HEAD_OF_##name", "");
         assert_eq!(mistake(&text), None, "{}", path.display());

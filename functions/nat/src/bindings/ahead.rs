@@ -15,7 +15,7 @@ pub(super) const LATE_MAX: usize = 16;
 /// Ports are asked for ahead in so many batches after one in which a binding was made.
 pub(super) const OPENING_BATCHES: u8 = 8;
 
-/// What a packet will be looked for by.
+/// The key by which a packet will be looked up.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Sought {
     /// The hash of its inside endpoint; where it may need a port, also the hash of the home address.

@@ -80,7 +80,7 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Of rules, each with what it is found by. `cache` is as for [`warpline_search::build`]. The error says why there is no
+    /// Of rules, each with its literal, if it has one. `cache` is as for [`warpline_search::build`]. The error says why there is no
     /// such matcher.
     pub fn new(
         rules: &[Rule],
