@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use warpline_io_error::plain;
 use zeroize::Zeroizing;
 
 use crate::diagnostic::may_have_keys;
@@ -154,14 +155,6 @@ fn read_pipe(mut file: File, len_max: u64) -> Result<Vec<u8>, String> {
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
 const PIPE_NAP: Duration = Duration::from_millis(2);
 const PIPE_CHUNK_LEN: usize = 1 << 16;
-
-/// An operating system's error without its number.
-pub fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
-}
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ mod section;
 mod similar;
 
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
-pub use folder::{FILE_LEN_MAX, Folder, plain, read_text};
+pub use folder::{FILE_LEN_MAX, Folder, read_text};
 pub use keys::{COMMON_KEYS, Key};
 pub use section::{Layer, Section};
 pub use similar::similar;

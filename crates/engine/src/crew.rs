@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 use crate::reports::Ended;
 use crate::sys::pin;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use warpline_io::{BURST_MAX, Burst, Frame, Sink, SinkError};
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 use warpline_packet::{Batch, Flags, Kind, Packet, Verdict, prefetch};
 
 use crate::clock::Clock;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::plain;
+use warpline_io_error::plain;
 
 /// What the reports of a run's functions write to together.
 #[derive(Clone, Default)]

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use warpline_io::CaptureFile;
 use warpline_io::middleware::ImpairConfig;
+use warpline_io_error::plain;
 use warpline_nf::Section;
-use warpline_nf::config::{Folder, plain};
+use warpline_nf::config::Folder;
 
 use crate::ports::{Input, Output};
 

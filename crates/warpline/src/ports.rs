@@ -9,7 +9,7 @@ use warpline_io::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
     PcapWriter, Sink, Source, SourceError,
 };
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 use crate::writes::{Place, Writes};
 

@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 /// Files that are opened for writing and still hold what they held.
 #[derive(Default)]

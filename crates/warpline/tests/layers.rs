@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// The crates from the lowest layer up. A crate depends on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
+    &["warpline-io-error"],
     &["warpline-config", "warpline-device", "warpline-native", "warpline-packet"],
     &["warpline-io", "warpline-rule-files", "warpline-sched", "warpline-search", "warpline-tables"],
     &["warpline-nf", "warpline-nids-rules"],

@@ -13,7 +13,7 @@ use super::csv;
 use super::hitters::Hitters;
 use super::ipfix::Encoder;
 use super::record::{FlowRecord, Form};
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 use warpline_nf::{Report, Table};
 
 /// Bytes of a message in a file.

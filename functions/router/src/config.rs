@@ -121,7 +121,7 @@ enum RouteFile {
 fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<RouteFile> {
     let (name, bytes) = section.file_bytes("routes")?;
     let unreadable = |section: &mut Section<'_>, error: &io::Error| {
-        let why = warpline_nf::config::plain(error);
+        let why = warpline_io_error::plain(error);
         section.mistake("routes", format!("can't read {name:?}: can't be unpacked: {why}"));
         None
     };

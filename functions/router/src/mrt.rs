@@ -143,7 +143,7 @@ impl<R: Read> Reader<'_, R> {
     }
 
     fn unreadable(&mut self, error: &std::io::Error) -> bool {
-        let why = warpline_nf::config::plain(error);
+        let why = warpline_io_error::plain(error);
         self.mistake(self.at, format!("the file can't be unpacked from about here on: {why}"));
         false
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use warpline_engine::sys::leave;
 use warpline_engine::{Control, Cores, Deployment, Ports, Report};
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 use warpline_nf::{Diagnostics, Outputs};
 
 use super::run::{Ready, tell};

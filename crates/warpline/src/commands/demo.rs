@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use warpline_io::{Next, PcapWriter, Sink, Source};
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 use super::say;
 use crate::{Failure, demo};

@@ -10,7 +10,7 @@ use warpline_device::{
 };
 
 use warpline_engine::gather_speeds;
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 use super::{say, say_json};
 use crate::{Failure, profile_file};

@@ -15,8 +15,9 @@ mod strict;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use warpline_io_error::plain;
 use warpline_nf::SourceText;
-use warpline_nf::config::{Folder, plain, read_text};
+use warpline_nf::config::{Folder, read_text};
 
 use crate::Failure;
 use crate::bounded::bounded;

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 use crate::Failure;
 use crate::cli::Arguments;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::Instance;
-use warpline_nf::config::{plain, read_text};
+use warpline_io_error::plain;
+use warpline_nf::config::read_text;
 use warpline_nf::{Diagnostic, SourceText};
 
 use super::{CHAIN_FILE_LEN_MAX, folder_of};

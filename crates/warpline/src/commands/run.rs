@@ -10,7 +10,8 @@ use std::time::Instant;
 use warpline_engine::{Chain, Deployment};
 use warpline_io::middleware::Limit;
 use warpline_io::{Sink, Source};
-use warpline_nf::config::{Folder, plain};
+use warpline_io_error::plain;
+use warpline_nf::config::Folder;
 use warpline_nf::{Definition, Lines, Outputs, SourceText};
 
 use super::crew::{self, Outcome, Ran};

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{Fingerprint, RECORDS_MAX};
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 
 const FIRST_LINE: &str = "warpline nonces 1";
 /// Longer than a file with [`RECORDS_MAX`] keys.

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use warpline_engine::{Deployment, PlanOptions, Planned, planned};
+use warpline_io_error::plain;
 use warpline_nf::Definition;
-use warpline_nf::config::plain;
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, Step, Way};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpline_engine::Instance;
-use warpline_nf::config::plain;
+use warpline_io_error::plain;
 use warpline_nf::{Function, Outputs};
 
 use crate::Failure;
