@@ -52,6 +52,7 @@ pub use device::{
 };
 pub use gather_speeds::gather_speeds;
 pub use huge_pages::{Asked, HugePages, try_huge_pages};
+pub use ingress::TimeCounts;
 pub use memory::{LANE_LEN_MAX, LaneNeed};
 pub use planned::{FramesBy, PlanOptions, Planned, planned};
 pub use reload::Successor;

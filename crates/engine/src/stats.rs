@@ -8,7 +8,7 @@ use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
 use crate::Followed;
-pub use crate::ingress::TimeCounts;
+use crate::ingress::TimeCounts;
 
 /// What ended a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
