@@ -97,8 +97,8 @@ impl Control {
         self.aborted.load(Ordering::Relaxed)
     }
 
-    /// What is known of a chain whose threads don't come back after [`Control::abort`].
-    pub fn unfinished(&self, functions: usize) -> Part {
+    /// The counts so far of a chain whose threads don't come back after [`Control::abort`].
+    pub(crate) fn unfinished(&self, functions: usize) -> Part {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let mut part = Part::new(functions);
         part.packets = Packets {

@@ -35,6 +35,7 @@ mod reach;
 mod reload;
 mod reports;
 mod run;
+mod run_all;
 mod settings;
 mod stage;
 pub mod stats;
@@ -57,6 +58,7 @@ pub use memory::{LANE_LEN_MAX, LaneNeed};
 pub use planned::{FramesBy, PlanOptions, Planned, planned};
 pub use reload::Successor;
 pub use run::{Ports, Report, StartError, run, run_to};
+pub use run_all::{Job, JobError, run_all};
 pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};

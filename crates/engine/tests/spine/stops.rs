@@ -4,8 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_engine::{Chain, Control, Deployment, Instance, Ports, Settings, StartError, run};
-use warpline_nf::Function;
+use warpline_engine::{
+    Chain, Control, Deployment, Instance, Job, JobError, Ports, Report, Settings, StartError, run,
+    run_all,
+};
+use warpline_nf::{Function, Outputs};
 use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::common::frames::{Input, Traffic};
@@ -209,4 +212,32 @@ fn a_chain_that_cannot_start_says_why() {
     let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
     let huge = Settings { slabs: 1 << 40, ..settings(1) };
     start(huge, ports).expect_err("an arena of an exabyte");
+}
+
+#[test]
+fn a_chain_that_fails_stops_no_other_beside_it() {
+    let controls: [Control; 4] = Default::default();
+    let shared = || Ports::Shared(Box::new(Frames::new(&inputs())), Box::new(Kept::default()));
+    let jobs = [
+        (deploy(&all_four(1)), shared()),
+        (panicking(3), shared()),
+        (deploy(&[]), Ports::PerLane(Vec::new())),
+        (deploy(&[]), shared()),
+    ];
+    let jobs = jobs.into_iter().zip(&controls).map(|((deployment, ports), control)| Job {
+        deployment: Arc::new(deployment),
+        settings: settings(1),
+        ports,
+        control,
+    });
+    let jobs = jobs.collect();
+    let ended = run_all(jobs, &Outputs::default());
+    let read = inputs().len() as u64;
+    let of = |ended: &Result<Report, JobError>| match ended {
+        Ok(report) => Ok(report.part.packets.read),
+        Err(why) => Err(why.clone()),
+    };
+    let failed = [Err(JobError::Panicked), Err(JobError::Start(StartError::Ports))];
+    let expected = [Ok(read), failed[0].clone(), failed[1].clone(), Ok(read)];
+    assert_eq!(ended.iter().map(of).collect::<Vec<_>>(), expected);
 }

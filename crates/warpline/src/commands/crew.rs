@@ -1,4 +1,4 @@
-//! The threads of `warpline run`: one for each chain, one that watches them, one that reloads.
+//! The threads of `warpline run` beside the chains': one that watches them, one that reloads.
 //!
 //! Whatever happens to one of them, the others come to an end: a thread that the system doesn't give, a panic, a signal
 //! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use warpline_engine::sys::leave;
-use warpline_engine::{Control, Cores, Deployment, Ports, Report};
+use warpline_engine::{Control, Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
 use warpline_nf::{Diagnostics, Outputs};
 
@@ -49,7 +48,6 @@ pub(super) fn run(
     shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    leave_cores(&ready);
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
     let Signals { stops, hangup } = signals;
     // One that came while the chains were built: they begin and end.
@@ -75,7 +73,7 @@ pub(super) fn run(
         start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, hangup, flag, tell);
         let reloader = start(scope, "reloader", serve)?;
-        let (mut chains, mut failures) = run_chains(scope, ready, &controls, outputs);
+        let (mut chains, mut failures) = run_chains(ready, &controls, outputs);
         done.set();
         let signal = stops.first();
         let Some(last) = joined_soon(reloader) else {
@@ -86,9 +84,8 @@ pub(super) fn run(
             // What is told in the end is told of the chains that ran last.
             Ok(last) => {
                 for running in last {
-                    let name = |deployment: &Deployment| deployment.chain().name.clone();
-                    let own = name(&running.deployment);
-                    let ran = chains.iter_mut().find(|ran| name(&ran.deployment) == own);
+                    let name = &running.deployment.chain().name;
+                    let ran = chains.iter_mut().find(|ran| ran.deployment.chain().name == *name);
                     let Some(ran) = ran else { continue };
                     (ran.deployment, ran.left_out) = (running.deployment, running.left_out);
                 }
@@ -128,35 +125,23 @@ fn no_thread(error: &io::Error) -> String {
     format!("the operating system gave no thread: {}", plain(error))
 }
 
-/// Runs the chains, each on a thread of its own, until all have ended.
-fn run_chains<'scope>(
-    scope: &'scope Scope<'scope, '_>,
+/// Runs the chains until all have ended.
+fn run_chains(
     ready: Vec<Ready>,
-    controls: &'scope [Control],
-    outputs: &'scope Outputs,
+    controls: &[Control],
+    outputs: &Outputs,
 ) -> (Vec<Ran>, Vec<String>) {
-    let mut runs = Vec::with_capacity(ready.len());
-    let (mut chains, mut failures) = (Vec::new(), Vec::new());
-    for ((loaded, source, sink), control) in ready.into_iter().zip(controls) {
-        let name = loaded.chain().name.clone();
-        let run = move || {
-            let ports = Ports::Shared(source, sink);
-            let (deployment, settings) = (&loaded.deployment, &loaded.settings);
-            let report = warpline_engine::run_to(deployment, settings, ports, outputs, control);
-            let (deployment, left_out) = (loaded.deployment, loaded.left_out);
-            report.map(|report| Ran { deployment, left_out, report })
-        };
-        match Builder::new().name("chain".into()).spawn_scoped(scope, run) {
-            Ok(run) => runs.push((name, run)),
-            Err(error) => failures.push(format!("chain {name:?}: {}", no_thread(&error))),
-        }
+    let (mut jobs, mut loaded) = (Vec::new(), Vec::new());
+    for ((own, source, sink), control) in ready.into_iter().zip(controls) {
+        let (deployment, settings) = (Arc::clone(&own.deployment), own.settings);
+        jobs.push(Job { deployment, settings, ports: Ports::Shared(source, sink), control });
+        loaded.push((own.deployment, own.left_out));
     }
-    for (name, run) in runs {
-        match run.join() {
-            Ok(Ok(ran)) => chains.push(ran),
-            Ok(Err(why)) => failures.push(format!("chain {name:?}: {why}")),
-            // What it was the thread told itself.
-            Err(_) => failures.push(format!("chain {name:?}: one of its threads failed")),
+    let (mut chains, mut failures) = (Vec::new(), Vec::new());
+    for ((deployment, left_out), report) in loaded.into_iter().zip(run_all(jobs, outputs)) {
+        match report {
+            Ok(report) => chains.push(Ran { deployment, left_out, report }),
+            Err(why) => failures.push(format!("chain {:?}: {why}", deployment.chain().name)),
         }
     }
     (chains, failures)
@@ -175,26 +160,17 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
     Some(thread.join())
 }
 
-/// What is known of chains that don't come to an end.
+/// The counts so far of chains whose threads don't end.
 fn unfinished(chains: &[(Arc<Deployment>, &Control)], signal: u8) -> Outcome {
-    let report = |(deployment, control): &(Arc<Deployment>, &Control)| {
-        let part = control.unfinished(deployment.chain().instances.len());
-        let report = Report { part, lanes: 0, cores: Cores::ANY, huge_pages: None };
-        let (deployment, left_out) = (Arc::clone(deployment), Diagnostics::default());
-        Ran { deployment, left_out, report }
+    let ran = |(deployment, control): &(Arc<Deployment>, &Control)| {
+        let report = Report::unfinished(deployment, control);
+        Ran { deployment: Arc::clone(deployment), left_out: Diagnostics::default(), report }
     };
-    let chains = chains.iter().map(report).collect();
+    let chains = chains.iter().map(ran).collect();
     Outcome { chains, failures: Vec::new(), signal: Some(signal) }
 }
 
 /// Ends the program, whatever its threads wait for.
 fn leave_with(finished: Result<(), Failure>) -> ! {
     process::exit(exit_status(finished).into())
-}
-
-/// Keeps all threads but lanes off the cores that lanes run on: also those that building the chains and opening the ports started.
-fn leave_cores(ready: &[Ready]) {
-    let of = |(loaded, ..): &Ready| loaded.settings.fit(&loaded.deployment).cores;
-    let cores: Vec<u16> = ready.iter().map(of).flat_map(|cores| cores.numbers().to_vec()).collect();
-    leave(&cores);
 }
