@@ -104,7 +104,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.batch.headers(self.index).protocol
     }
 
-    /// Whether any of these [`Flags`] was found.
+    /// Whether any of these [`Flags`](crate::Flags) was found.
     #[inline(always)]
     pub fn has(&self, bits: u16) -> bool {
         self.check(Field::Kind);
