@@ -237,7 +237,7 @@ impl<'a> Section<'a> {
     }
 
     /// The name and the bytes of each file of a list, a single name being a list of one. A file that is missing, can't
-    /// be read or is larger than [`FILE_LEN_MAX`] is a mistake.
+    /// be read or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn files_bytes(&mut self, key: &str) -> Vec<(&'a str, Vec<u8>)> {
         let mut files = Vec::new();
         self.each_string(key, |section, name, span| match section.folder.read_bytes(name) {
@@ -268,14 +268,14 @@ impl<'a> Section<'a> {
     }
 
     /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8 or
-    /// is larger than [`FILE_LEN_MAX`] is a mistake.
+    /// is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn file(&mut self, key: &str) -> Option<SourceText> {
         let (name, bytes) = self.file_bytes(key)?;
         self.text(key, name, bytes)
     }
 
     /// The name and the bytes of the file that `key` names. A file that is missing, can't be read or is
-    /// larger than [`FILE_LEN_MAX`] is a mistake.
+    /// larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn file_bytes(&mut self, key: &str) -> Option<(&'a str, Vec<u8>)> {
         let name = self.string(key)?;
         match self.folder.read_bytes(name) {

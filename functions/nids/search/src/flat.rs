@@ -18,9 +18,9 @@ pub struct Flat {
     /// This state and all behind it are accepting.
     pub accepting: usize,
     /// Three numbers for each accepting state: the first of the entries of what ends there, the one behind the last, and the
-    /// place of the next shorter suffix in which something ends, or [`NONE`].
+    /// place of the next shorter suffix in which something ends, or `NONE`, all ones.
     pub outputs: Vec<u32>,
-    /// Two numbers for each entry: bytes, and where they begin in `exact` or [`NOCASE`].
+    /// Two numbers for each entry: bytes, and where they begin in `exact` or `NOCASE`, all ones.
     pub entries: Vec<u32>,
     /// Bytes of the patterns whose case counts.
     pub exact: Vec<u8>,
