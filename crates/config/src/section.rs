@@ -122,7 +122,7 @@ impl<'a> Section<'a> {
     }
 
     fn wrong(&mut self, at: Range<usize>, key: &str, allowed: &str, found: &str) {
-        let text = format!("`{key}` takes {allowed}, not {found}");
+        let text = format!("`{key}` must be {allowed}, found {found}");
         if let Some((source, _)) = self.find(key) {
             self.mistakes.push(source.mistake(at, text).allowing(allowed));
         }
@@ -160,7 +160,7 @@ impl<'a> Section<'a> {
         if let Some(number) = whole(value.get_ref(), &range) {
             return number;
         }
-        self.wrong(value.span(), key, &allowed(&range), describe(value.get_ref()));
+        self.wrong(value.span(), key, &allowed(&range), &shown(value.get_ref()));
         default
     }
 
@@ -177,7 +177,7 @@ impl<'a> Section<'a> {
         let is_word = matches!(value.get_ref(), DeValue::String(text) if text.as_ref() == word);
         if number.is_none() && !is_word {
             let allowed = format!("{} or {word:?}", allowed(&range));
-            self.wrong(value.span(), key, &allowed, describe(value.get_ref()));
+            self.wrong(value.span(), key, &allowed, &shown(value.get_ref()));
         }
         number
     }
@@ -191,7 +191,7 @@ impl<'a> Section<'a> {
             return choice.clone();
         }
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-        self.wrong(value.span(), key, &names.join(" or "), describe(value.get_ref()));
+        self.wrong(value.span(), key, &names.join(" or "), &shown(value.get_ref()));
         default
     }
 
@@ -321,12 +321,12 @@ impl<'a> Section<'a> {
     pub fn output(&mut self, key: &str) -> Option<PathBuf> {
         let name = self.string(key)?;
         if name.is_empty() {
-            self.mistake(key, format!("`{key}` is empty: it takes the name of a file"));
+            self.mistake(key, format!("`{key}` is empty: it must be the name of a file"));
             return None;
         }
         if name == "-" {
             let told = format!(
-                "`{key}` takes the name of a file; standard output is for --output and --alerts"
+                "`{key}` must be the name of a file; standard output is for --output and --alerts"
             );
             self.mistake(key, told);
             return None;
@@ -358,15 +358,27 @@ fn allowed(range: &RangeInclusive<u64>) -> String {
 
 fn describe(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "this string",
-        DeValue::Integer(_) => "this number",
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a number",
         DeValue::Float(_) => "a fraction",
-        DeValue::Boolean(_) => "true or false",
+        DeValue::Boolean(_) => "a boolean",
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
 }
+
+/// A short value itself, or its kind. Keys of ciphers are longer, so that messages never show one.
+fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) if text.len() <= SHOWN_LEN_MAX => format!("{text:?}"),
+        DeValue::Integer(number) if number.as_str().len() <= SHOWN_LEN_MAX => number.to_string(),
+        other => describe(other).into(),
+    }
+}
+
+/// Bytes of a value in a message.
+const SHOWN_LEN_MAX: usize = 24;
 
 /// Adds a value, and not where it stands.
 fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
@@ -418,7 +430,7 @@ mod tests {
             section.folder = Folder::Bundled(&[]);
             assert_eq!(section.output("a"), Some(PathBuf::from("out.csv")));
         });
-        assert_eq!(told, ["2:5 `b` is empty: it takes the name of a file"]);
+        assert_eq!(told, ["2:5 `b` is empty: it must be the name of a file"]);
     }
 
     #[test]
@@ -437,11 +449,11 @@ mod tests {
         assert_eq!(
             told,
             [
-                "1:5 `a` takes a whole number from 1 to 65535, not this number",
-                "2:5 `b` takes true or false, not this string",
+                "1:5 `a` must be a whole number from 1 to 65535, found 70000",
+                "2:5 `b` must be true or false, found a string",
                 "3:18 `c`: \"10.0.0.1/8\": invalid IPv4 address syntax",
-                "3:32 `c` takes a list of strings, not this number",
-                "4:5 `d` takes \"one\" or \"two\", not this number",
+                "3:32 `c` must be a list of strings, found a number",
+                "4:5 `d` must be \"one\" or \"two\", found 1",
                 "1:1 [nat] needs `rules`: it has nothing to do",
                 "5:1 [nat] has no key `x`",
             ]

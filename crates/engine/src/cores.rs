@@ -105,7 +105,7 @@ impl fmt::Debug for Cores {
 impl fmt::Display for CoresError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("there is no core in it"),
+            Self::Empty => f.write_str("no core is listed"),
             Self::NotACore(part) => write!(f, "{part:?} is neither a core nor a range of cores"),
             Self::Beyond(number) => write!(f, "{number} is beyond {CORE_MAX}, the highest core"),
             Self::Backwards(first, last) => {
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn lists_that_are_none_say_why() {
         for (text, why) in [
-            ("", "there is no core in it"),
-            (" ", "there is no core in it"),
+            ("", "no core is listed"),
+            (" ", "no core is listed"),
             (",", "\"\" is neither a core nor a range of cores"),
             ("1,,2", "\"\" is neither"),
             ("1,", "\"\" is neither"),

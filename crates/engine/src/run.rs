@@ -83,7 +83,7 @@ impl fmt::Display for StartError {
             Self::Report(name, why) => write!(f, "[{name}]: {why}"),
             Self::Device(name, why) => write!(f, "[{name}]: {why}"),
             Self::Core(lane, core, why) => write!(f, "lane {lane} can't run on core {core}: {why}"),
-            Self::Thread => f.write_str("the operating system gave no thread"),
+            Self::Thread => f.write_str("cannot spawn thread"),
         }
     }
 }

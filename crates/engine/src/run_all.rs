@@ -38,7 +38,7 @@ impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(why) => why.fmt(f),
-            Self::Thread(why) => write!(f, "the operating system gave no thread: {why}"),
+            Self::Thread(why) => write!(f, "cannot spawn thread: {why}"),
             Self::Panicked => f.write_str("one of its threads failed"),
         }
     }

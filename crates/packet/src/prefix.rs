@@ -87,7 +87,7 @@ impl core::str::FromStr for Prefix {
         };
         let prefix = Self::new(address, len).ok_or("prefix length out of range")?;
         if prefix.address != address {
-            Err("address has bits set behind the prefix")
+            Err("address has bits set after the prefix length")
         } else {
             Ok(prefix)
         }

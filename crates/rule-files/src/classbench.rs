@@ -140,7 +140,7 @@ fn check(rule: &mut Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
         return Err(cursor.whole().unsupported("an IPv6 extension header as a protocol"));
     }
     if !rule.is_of(4) && !rule.is_of(6) {
-        return Err(cursor.whole().wrong("matches nothing: it asks for IPv4 and IPv6 at once"));
+        return Err(cursor.whole().wrong("matches nothing: it requires IPv4 and IPv6 at once"));
     }
     Ok(())
 }

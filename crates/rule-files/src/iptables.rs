@@ -201,7 +201,7 @@ impl Reader<'_> {
         // A chain goes before a target of its name.
         let is_chain = table.find(name.text).is_some();
         if is_silent(name) && !is_chain {
-            let notice = Some(name.wrong("nothing is written about packets; the rule is left out"));
+            let notice = Some(name.wrong("logging is not supported; the rule is skipped"));
             return Ok(Read { notice, ..nothing });
         }
         if PASSING.contains(&name.text) && !is_chain {
@@ -213,7 +213,7 @@ impl Reader<'_> {
         if let (Some(_), Then::Jump(_) | Then::Goto(_) | Then::Return) = (unsupported.peek(), then)
         {
             let Some(first) = unsupported.next() else { return Ok(nothing) };
-            return Err(first.help("a rule that leads elsewhere can't be left out"));
+            return Err(first.help("a rule that leads to another chain cannot be skipped"));
         }
         let is_whole = unsupported.peek().is_none();
         let help = if then == Then::Decide(Action::Accept) { LEFT_OUT } else { WIDENED };
@@ -252,8 +252,8 @@ impl Reader<'_> {
     }
 }
 
-pub(crate) const LEFT_OUT: &str = "unsupported = \"skip\" leaves the rule out";
-pub(crate) const WIDENED: &str = "unsupported = \"skip\" drops without asking for this";
+pub(crate) const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
+pub(crate) const WIDENED: &str = "unsupported = \"skip\" drops without this condition";
 
 fn is_silent(name: Word<'_>) -> bool {
     SILENT.contains(&name.text)

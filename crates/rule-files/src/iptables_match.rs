@@ -52,7 +52,7 @@ pub fn read<'a>(
         let negated = word.text == "!" && !word.quoted;
         let word = if negated { reader.need(word)? } else { word };
         if negated && UNNEGATED.contains(&word.text) {
-            return Err(word.wrong("there is no `!` of this"));
+            return Err(word.wrong("this cannot be negated with `!`"));
         }
         if let "-j" | "-g" | "--jump" | "--goto" = word.text {
             let options = std::mem::take(&mut reader.words).to_vec();
@@ -152,7 +152,7 @@ impl<'a> Reader<'a, '_> {
             Some(protocol) if protocols.contains(&protocol) => self.found.when.ported(),
             // Ports of other protocols are a mistake where `multiport` lists them.
             Some(_) if name.text == "multiport" => {}
-            _ => return Err(name.wrong("takes its protocol (`-p`) before it")),
+            _ => return Err(name.wrong("requires its protocol (`-p`) before it")),
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 Some(_) => return Err(part.wrong("an address of the other family")),
                 None => {
-                    let trouble = part.unsupported("a mask that is no prefix");
+                    let trouble = part.unsupported("a mask that is not a prefix");
                     self.found.unsupported.push(trouble);
                     return Ok(());
                 }
@@ -262,7 +262,7 @@ impl<'a> Reader<'a, '_> {
         negated: bool,
     ) -> Result<(), Trouble> {
         if self.protocol != Some(ip_protocol::TCP) {
-            return Err(word.wrong("takes `-p tcp` before it"));
+            return Err(word.wrong("requires `-p tcp` before it"));
         }
         self.found.when.ported();
         self.found.when.flags(|flags| (flags & mask == set) != negated);
@@ -274,7 +274,7 @@ impl<'a> Reader<'a, '_> {
         let value = self.need(word)?;
         let own = if self.version == 4 { ip_protocol::ICMP } else { ip_protocol::ICMPV6 };
         if self.protocol != Some(own) {
-            return Err(word.wrong("takes the protocol of ICMP before it"));
+            return Err(word.wrong("requires the protocol of ICMP before it"));
         }
         let all = NumberSet::range(0, u8::MAX.into());
         let (kind, code) = value.text.split_once('/').unwrap_or((value.text, ""));
@@ -317,7 +317,7 @@ impl<'a> Reader<'a, '_> {
             }
         }
         if !self.tracked {
-            let why = "takes established = true in the firewall's table";
+            let why = "requires established = true in the firewall's table";
             return Err(word.wrong(why));
         }
         self.found.when.states(States(if negated { States::ALL & !states } else { states }));

@@ -208,7 +208,9 @@ impl<'a, 'f> Reader<'a, 'f> {
                 });
             if met && drops && !bases.contains(&Some(saved)) {
                 let told = chain_told(chain.name);
-                self.mistake(format!("not supported: {told}, of hook {own}, has its say too"));
+                self.mistake(format!(
+                    "not supported: {told}, of hook {own}, also filters this hook"
+                ));
             }
         }
     }
@@ -269,7 +271,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             let told = format!("{}: not supported: {what}{more}", place(rule, Some(number)));
             if thens.iter().any(leads) {
-                self.mistake(format!("{told}, in a rule that leads elsewhere"));
+                self.mistake(format!("{told}, in a rule that leads to another chain"));
             } else {
                 let widened = thens.contains(&Then::Decide(Action::Drop));
                 let iptables = [super::iptables::LEFT_OUT, super::iptables::WIDENED];

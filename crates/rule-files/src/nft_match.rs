@@ -93,7 +93,7 @@ impl Conditions {
     ) -> Result<(), Fault> {
         match left {
             Left::State if !tracked => {
-                let why = "`ct state` takes established = true in the firewall's table";
+                let why = "`ct state` requires established = true in the firewall's table";
                 return Err(Fault::wrong(why));
             }
             Left::State if matches!(op, "==" | "!=") && is_several(right) => {

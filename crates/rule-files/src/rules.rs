@@ -230,7 +230,7 @@ fn action(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<Option<Trouble>,
 
 /// Words of other firewalls' languages are told as what isn't supported, the rest as mistakes.
 fn unknown(word: Word<'_>) -> Trouble {
-    let help = "a rule goes on with: from, to, type, code, flags";
+    let help = "next in a rule: from, to, type, code, flags";
     match word.text {
         "in" | "out" | "on" | "via" | "not" | "!" | "log" | "limit" | "state" | "vlan" | "mac"
         | "dscp" | "ttl" | "quick" | "keep" | "label" => {
@@ -359,7 +359,7 @@ fn message(cursor: &mut Cursor<'_>, word: Word<'_>, of: &[u8]) -> Result<Message
     let names = match of {
         [ip_protocol::ICMP] => TYPES_V4,
         [ip_protocol::ICMPV6] => TYPES_V6,
-        _ => return Err(word.wrong("`type` takes the protocol icmp or icmpv6, alone")),
+        _ => return Err(word.wrong("`type` requires the protocol icmp or icmpv6, alone")),
     };
     let one = |word: Word<'_>| match names.iter().find(|(name, _)| *name == word.text) {
         Some(&(_, number)) => Ok(number..=number),
@@ -373,7 +373,7 @@ fn message(cursor: &mut Cursor<'_>, word: Word<'_>, of: &[u8]) -> Result<Message
 
 fn codes(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &mut Rule) -> Result<(), Trouble> {
     let Some(message) = &mut rule.message else {
-        return Err(word.wrong("`code` takes `type` before it"));
+        return Err(word.wrong("`code` requires `type` before it"));
     };
     message.codes = cursor.list("a code", |word| range(word, "a code or range of codes"))?;
     Ok(())
@@ -390,7 +390,7 @@ pub(crate) const FLAGS: [(&str, u16); 6] = [
 
 fn flags(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &Rule) -> Result<SegmentFlags, Trouble> {
     if rule.protocols != [ip_protocol::TCP] {
-        return Err(word.wrong("`flags` takes the protocol tcp, alone"));
+        return Err(word.wrong("`flags` requires the protocol tcp, alone"));
     }
     let word = cursor.need("flags")?;
     let help = "`syn/syn,ack`: of syn and ack, syn alone is set; `none/syn`: syn is not set";
@@ -407,7 +407,7 @@ fn flags(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &Rule) -> Result<Segment
         return Err(wrong("flags are: fin, syn, rst, psh, ack, urg"));
     };
     if value & !mask != 0 {
-        return Err(wrong("a flag before the `/` that is not behind it"));
+        return Err(wrong("a flag before the `/` that is missing after it"));
     }
     Ok(SegmentFlags { value, mask })
 }
@@ -424,7 +424,7 @@ fn check(rule: &mut Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
         return Err(cursor.whole().wrong("ports take the protocol tcp, udp or any"));
     }
     if !rule.is_of(4) && !rule.is_of(6) {
-        let why = "matches nothing: it asks for IPv4 and IPv6 at once";
+        let why = "matches nothing: it requires IPv4 and IPv6 at once";
         return Err(cursor.whole().wrong(why));
     }
     Ok(())

@@ -176,7 +176,7 @@ impl<'a> File<'a> {
 
     fn chain_tables(&self, mistakes: &mut Diagnostics) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
         let Some(value) = self.table.get_ref().get("chain") else {
-            let mistake = self.source.whole("there is no [chain]");
+            let mistake = self.source.whole("[chain] is missing");
             mistakes.push(mistake.help("a chain file begins with [chain] and `functions = [...]`"));
             return Vec::new();
         };
@@ -229,7 +229,7 @@ impl<'a> File<'a> {
             slabs: number("arena_mib", 2048, default.slabs).max(2),
             ..default
         };
-        section.require("functions", "the functions that packets go through, in order");
+        section.require("functions", "the functions, in processing order");
         let mut names: Vec<String> = section.parsed_list("functions");
         if names.len() > FUNCTIONS_MAX {
             let told = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
@@ -367,7 +367,7 @@ impl<'a> File<'a> {
         let known = self.options.functions;
         let Some(&definition) = known.iter().find(|known| known.name == function) else {
             let names: Vec<&str> = known.iter().map(|known| known.name).collect();
-            let text = format!("there is no function called {function:?}");
+            let text = format!("unknown function {function:?}");
             let meant = similar(&function, names.iter().copied());
             let meant = meant.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
             let allowed = format!("{meant}functions: {}", names.join(", "));
@@ -382,7 +382,7 @@ impl<'a> File<'a> {
         let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
         let launch_batches = section.integer("launch_batches", 1..=64, 1) as usize;
         if launch_batches > 1 && !own_stage {
-            section.mistake("launch_batches", "`launch_batches` takes `stage = \"own\"`");
+            section.mistake("launch_batches", "`launch_batches` requires `stage = \"own\"`");
         }
         let function = (definition.build)(&mut section, resources)?;
         let on_device =

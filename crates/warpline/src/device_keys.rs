@@ -44,7 +44,7 @@ pub(crate) fn unused<'a>(
     let mut sites = deployments.into_iter().flat_map(Deployment::sites);
     (!sites.any(|site| site.on_device.is_some())).then(|| {
         format!(
-            "warning: --device {device}: no function of the chain has kernels; all run on the CPU\n"
+            "warning: --device {device}: no function in this chain has kernels; all run on the CPU\n"
         )
     })
 }
@@ -90,7 +90,7 @@ pub(crate) fn read(
     }
     if on.is_none() && own.unwrap_or("cpu") == "cpu" && forced.is_none() {
         for key in LAUNCH_KEYS.into_iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
-            section.mistake(key, format!("`{key}` takes a `device` other than \"cpu\""));
+            section.mistake(key, format!("`{key}` requires a `device` other than \"cpu\""));
         }
     }
     on

@@ -2,8 +2,8 @@
 //!
 //! [`run_with`] is the whole program over a list of functions, so that a program with functions of its own
 //! is three lines. `cli` has the options, `chain_file` reads chain files, `commands` does the work. Messages go to
-//! standard error and data to standard output. Exit status: 0 done, 1 the run failed or its packets
-//! don't balance, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
+//! standard error and data to standard output. Exit status: 0 done, 1 the run failed or packets
+//! are unaccounted for, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
 //! (130 after Ctrl-C, 143 after SIGTERM) where that ended the run and all was written.
 
 #![forbid(unsafe_code)]

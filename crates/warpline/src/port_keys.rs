@@ -46,7 +46,7 @@ impl PortKeys {
         let tap = section.string("tap").and_then(|name| {
             let path = folder.join(name);
             let file = match name {
-                "-" => Err(vec!["it takes the name of a file, and standard output is none".into()]),
+                "-" => Err(vec!["it must be the name of a file, not standard output".into()]),
                 _ => CaptureFile::of_name(&path).map_err(|why| vec![why.to_string()]),
             };
             read_port(section, "tap", file).map(|file| (path, file))

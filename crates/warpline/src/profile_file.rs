@@ -65,22 +65,20 @@ pub(crate) fn read(section: &mut Section<'_>) -> Profile {
 
 fn of_json(json: &Value) -> Result<Profile, String> {
     if json["schema"] != SCHEMA {
-        return Err(format!(
-            "it has no `schema` of {SCHEMA}: it is no profile, or one for another version"
-        ));
+        return Err(format!("`schema` is not {SCHEMA}: not a profile, or one of another version"));
     }
     let (there, here) = (json["cpu"].as_str(), cpu());
     if there != here.as_deref() {
         let [there, here] = [there, here.as_deref()].map(|name| name.unwrap_or("unknown"));
         return Err(format!(
-            "it is of another machine: the processor is {there:?} there and {here:?} here"
+            "it was measured on another machine: the processor is {there:?} there and {here:?} here"
         ));
     }
     let number = |value: &Value, name: &str| {
-        value[name].as_f64().ok_or_else(|| format!("`{name}` is no number, or not there"))
+        value[name].as_f64().ok_or_else(|| format!("`{name}` is missing or not a number"))
     };
     let mut links = Vec::new();
-    for device in json["devices"].as_array().ok_or("`devices` is no list")? {
+    for device in json["devices"].as_array().ok_or("`devices` is not a list")? {
         let text =
             |name: &str| device[name].as_str().ok_or_else(|| format!("a device has no `{name}`"));
         let id = text("id")?;
@@ -113,7 +111,7 @@ fn of_json(json: &Value) -> Result<Profile, String> {
     let profile = Profile { links, gather };
     match profile.is_sound() {
         true => Ok(profile),
-        false => Err("a rate is not 1 to 10^15 bytes a second, or a time not 0 to 1 s".into()),
+        false => Err("rates must be 1 to 10^15 bytes a second, times 0 to 1 s".into()),
     }
 }
 
@@ -125,7 +123,7 @@ fn check_is_here(id: &str, name: &str, uuid: Option<&str>) -> Result<(), String>
     }
     let uuid_of = |uuid: Option<&str>| uuid.map(|uuid| format!(" ({uuid})")).unwrap_or_default();
     Err(format!(
-        "it is of another machine: {id} is {:?}{} there and {:?}{} here",
+        "it was measured on another machine: {id} is {:?}{} there and {:?}{} here",
         name,
         uuid_of(uuid),
         here.name,
@@ -159,20 +157,20 @@ mod tests {
         let name = device_keys::description("host").map(|here| here.name.clone());
         let name = name.unwrap_or_else(|| "none".into());
         for (json, why) in [
-            (json!({}), "no `schema`"),
+            (json!({}), "`schema` is not"),
             (
                 json!({ "schema": SCHEMA, "cpu": "none such" }),
                 "another machine: the processor is \"none such\"",
             ),
-            (json!({ "schema": SCHEMA, "cpu": cpu() }), "`devices` is no list"),
+            (json!({ "schema": SCHEMA, "cpu": cpu() }), "`devices` is not a list"),
             (json!({ "schema": SCHEMA, "cpu": cpu(), "devices": [{}] }), "no `id`"),
             (
                 json!({ "schema": SCHEMA, "cpu": cpu(), "devices": [], "host": {} }),
-                "`gather_packet_s` is no number",
+                "`gather_packet_s` is missing or not a number",
             ),
-            (profile("0", &name), "a rate is not 1 to 10^15"),
-            (profile("1e-300", &name), "a rate is not 1 to 10^15"),
-            (profile("\"fast\"", &name), "`to_device_bytes_per_s` is no number"),
+            (profile("0", &name), "rates must be 1 to 10^15"),
+            (profile("1e-300", &name), "rates must be 1 to 10^15"),
+            (profile("\"fast\"", &name), "`to_device_bytes_per_s` is missing or not a number"),
         ] {
             let told = of_json(&json).unwrap_err();
             assert!(told.contains(why), "{json}: {told}");

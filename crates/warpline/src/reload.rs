@@ -46,7 +46,9 @@ pub(crate) fn serve<'a>(
         if asked.swap(false, Ordering::Relaxed) {
             match reload(origin, &mut chains, done) {
                 Ok(told) => tell(&format!("reload: {told}\n")),
-                Err(why) => tell(&format!("reload: {why}\nreload: what ran before goes on\n")),
+                Err(why) => {
+                    tell(&format!("reload: {why}\nreload: the previous version keeps running\n"))
+                }
             }
         }
         thread::park_timeout(LOOK_EVERY);
@@ -79,7 +81,7 @@ fn reload(
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
         running.deployment = Arc::clone(successor.deployment());
         if !left_out.is_empty() {
-            told += &format!("\nreload: left out, {} in all:\n{left_out}", left_out.count());
+            told += &format!("\nreload: skipped, {} in all:\n{left_out}", left_out.count());
         }
         running.left_out = left_out;
     }

@@ -133,7 +133,8 @@ fn packets(chain: &Chain, part: &Part) -> String {
         text += &counted("alerts", count, std::slice::from_ref(&instance.name));
     }
     if !p.balanced() {
-        text += "  packets are unaccounted for: the sums disagree\n";
+        let missing = (p.read + p.generated).abs_diff(p.ended() + p.in_flight);
+        text += &format!("  {} packets unaccounted for\n", grouped(missing));
     }
     text
 }

@@ -162,7 +162,7 @@ impl Function for Firewall {
             Some(_) => {
                 Err("its tracking of connections can't be changed while packets flow".into())
             }
-            None => Err("it takes the place of another function".into()),
+            None => Err("it replaces another function".into()),
         }
     }
 
@@ -277,7 +277,7 @@ fn refuse_without_tracking(section: &mut Section<'_>) {
     ]);
     for key in keys {
         if section.has(key) {
-            section.mistake(key, format!("`{key}` takes established = true"));
+            section.mistake(key, format!("`{key}` requires established = true"));
         }
     }
 }

@@ -90,11 +90,11 @@ pub(super) fn read(
     let set = match format {
         Format::Iptables => read_iptables(section, resources, skip, source, policy)?,
         Format::Nft => {
-            refuse(section, &["rules_v6"], "takes rules of iptables");
+            refuse(section, &["rules_v6"], "requires rules of iptables");
             read_nft(section, resources, skip, &source?, policy)?
         }
         _ => {
-            refuse(section, &["rules_v6", "chain"], "takes rules of iptables or nft");
+            refuse(section, &["rules_v6", "chain"], "requires rules of iptables or nft");
             let source = source?;
             let file = match format {
                 Format::ClassBench => parse_classbench(&source, action),
@@ -138,7 +138,7 @@ fn read_iptables(
     v4: Option<SourceText>,
     policy: Policy,
 ) -> Option<Built> {
-    refuse(section, &["default"], "is said by the chain's policy in these rules");
+    refuse(section, &["default"], "conflicts with the chain's policy in these rules");
     let chain = section.string("chain").unwrap_or("FORWARD");
     let v6 = if section.has("rules_v6") { section.file("rules_v6") } else { None };
     let mut rules = Vec::new();
@@ -157,7 +157,7 @@ fn read_nft(
     source: &SourceText,
     policy: Policy,
 ) -> Option<Built> {
-    refuse(section, &["default"], "is said by the chain's policy in these rules");
+    refuse(section, &["default"], "conflicts with the chain's policy in these rules");
     let chain = section.string("chain");
     let found = parse_nft(source, chain, policy.tracked);
     let rules = take(section, resources, skip, source, found);
@@ -204,7 +204,7 @@ fn refuse_established(section: &mut Section<'_>, source: &SourceText, rules: &[R
             text,
             at,
             "established".len(),
-            "`established` takes established = true in the firewall's table",
+            "`established` requires established = true in the firewall's table",
         );
         section.note(told);
     }

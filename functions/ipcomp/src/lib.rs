@@ -132,7 +132,7 @@ struct Ipcomp {
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    section.require("mode", "it has two ends: \"compress\" or \"decompress\"");
+    section.require("mode", "\"compress\" or \"decompress\"");
     let compresses = section.choice("mode", &[("compress", true), ("decompress", false)], true);
     let strange: &[&str] =
         if compresses { &["len_max"] } else { &["level", "min_len", "adaptive", "to"] };
@@ -155,7 +155,7 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
     if (3..256).contains(&cpi) {
         section.mistake(
             "cpi",
-            "`cpi` takes 2 or 256 to 65535: the others are reserved (RFC 3173, 3.3)",
+            "`cpi` must be 2 or 256 to 65535: the others are reserved (RFC 3173, 3.3)",
         );
     }
     let to = Destinations::read(section);

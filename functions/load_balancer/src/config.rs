@@ -215,7 +215,7 @@ fn check_mode(section: &mut Section<'_>, mode: Mode) {
     ];
     for (key, own, name) in of_modes {
         if own != mode && section.has(key) {
-            section.mistake(key, format!("`{key}` takes mode = {name:?}"));
+            section.mistake(key, format!("`{key}` requires mode = {name:?}"));
         }
     }
     if mode == Mode::Mac {

@@ -111,7 +111,7 @@ impl ServiceFile {
         let taken: Vec<u16> = own.flat_map(|service| service.ports.iter().copied()).collect();
         for (at, port) in ports.iter().enumerate() {
             if taken.contains(port) || ports[..at].contains(port) {
-                return Err(place.wrong(format!("port {port} of it is there twice")));
+                return Err(place.wrong(format!("port {port} is listed twice")));
             }
         }
         self.services.push(Service { address, protocol, ports, backends: Vec::new(), line });
@@ -171,8 +171,8 @@ fn read_backend(
             "port" => return Err(word.wrong("only with mode = \"dnat\"")),
             "mac" => return Err(word.wrong("only with mode = \"mac\"")),
             _ => {
-                let help = "a backend goes on with: port, weight, mac, drain, down";
-                return Err(word.wrong("nothing that a backend has").help(help));
+                let help = "options of a backend: port, weight, mac, drain, down";
+                return Err(word.wrong("not an option of a backend").help(help));
             }
         }
     }
@@ -209,7 +209,7 @@ fn number(
 
 fn end(cursor: &mut Cursor<'_>) -> Result<(), Trouble> {
     match cursor.next_word() {
-        Some(word) => Err(word.wrong("the line goes on where it should end")),
+        Some(word) => Err(word.wrong("unexpected word at the end of the line")),
         None => Ok(()),
     }
 }
@@ -253,8 +253,8 @@ mod tests {
             ("vip 192.0.2.1 tcp", "1:18 the line ends where a port is due"),
             ("vip 192.0.2.1 tcp 0", "1:19 `0`: not a port (1 to 65535)"),
             ("vip 192.0.2.1 tcp +1", "1:19 `+1`: not a port (1 to 65535)"),
-            ("vip 192.0.2.1 tcp 80,81,80", "1:5 `192.0.2.1`: port 80 of it is there twice"),
-            ("vip 192.0.2.1 tcp 80 81", "1:22 `81`: the line goes on where it should end"),
+            ("vip 192.0.2.1 tcp 80,81,80", "1:5 `192.0.2.1`: port 80 is listed twice"),
+            ("vip 192.0.2.1 tcp 80 81", "1:22 `81`: unexpected word at the end of the line"),
             (
                 "vip ::2 tcp 8\nbackend 1.2.3.4",
                 "2:9 `1.2.3.4`: it and its service are of different IP versions",
@@ -263,7 +263,7 @@ mod tests {
             ("vip ::2 tcp 8\nbackend ::3 weight 65536", "2:20 `65536`: not a weight (0 to 65535)"),
             ("vip ::2 tcp 8\nbackend ::3 mac 0:0:0:0:0:1", "2:13 `mac`: only with mode = \"mac\""),
             ("vip ::2 tcp 8\nbackend ::3 drain drain", "2:19 `drain`: a backend has this once"),
-            ("vip ::2 tcp 8\nbackend ::3 up", "2:13 `up`: nothing that a backend has"),
+            ("vip ::2 tcp 8\nbackend ::3 up", "2:13 `up`: not an option of a backend"),
             (
                 "vip ::2 tcp 8\nbackend ::3\nbackend ::3",
                 "3:9 `::3`: the service has it already, in line 2",

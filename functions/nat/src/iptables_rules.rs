@@ -12,8 +12,8 @@ use warpline_rule_files::iptables_match::{port_range, prefix};
 use warpline_rule_files::save_file::{self, SavedRule};
 use warpline_rule_files::words::{Trouble, Word};
 
-const WIDENED: &str = "unsupported = \"skip\" translates without asking for this";
-const LEFT_OUT: &str = "unsupported = \"skip\" leaves the rule out";
+const WIDENED: &str = "unsupported = \"skip\" translates without this condition";
+const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
 
 /// Reads the rules that translate sources.
 pub fn parse_iptables(source: &SourceText) -> NatRules {
@@ -85,7 +85,7 @@ fn is_source(word: Word<'_>) -> bool {
 
 fn sources(word: Word<'_>) -> Result<Vec<Prefix>, Trouble> {
     let one = |part| {
-        prefix(part)?.ok_or_else(|| part.wrong("a mask that is no prefix can't be translated"))
+        prefix(part)?.ok_or_else(|| part.wrong("a mask that is not a prefix can't be translated"))
     };
     word.split(',').map(one).collect()
 }

@@ -102,7 +102,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
     if !section.has("rules") {
         for key in ["format", "unsupported"] {
             if section.has(key) {
-                section.mistake(key, format!("`{key}` takes `rules`"));
+                section.mistake(key, format!("`{key}` requires `rules`"));
             }
         }
         return Said::default();
@@ -146,7 +146,7 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
     };
     let mut refuse = |key: &str, said: bool| {
         if said && section.has(key) {
-            section.mistake(key, format!("`{key}` is said by the rules"));
+            section.mistake(key, format!("`{key}` conflicts with `rules`"));
         }
     };
     refuse("inside", !found.any_source);

@@ -70,7 +70,7 @@ pub(super) fn build(
 ) -> Option<Box<dyn Function>> {
     let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
     let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
-    section.require("routes", "it has no table to look up without");
+    section.require("routes", "the route file");
     let mac = section.parsed::<Mac>("mac");
     if section.has("mac") != section.has("neighbours") {
         let (has, lacks) =
@@ -98,7 +98,7 @@ pub(super) fn build(
     if let Some(skipped) = routes.as_ref().map(|routes| routes.skipped).filter(|&n| n > 0) {
         let name = section.string("routes").unwrap_or_default();
         let told = format!(
-            "{skipped} routes are not supported: what they are for is dropped as `unsupported-route`"
+            "{skipped} routes are not supported: their packets are dropped as `unsupported-route`"
         );
         resources.notice(SourceText::new(name, "").whole(told));
     }

@@ -157,7 +157,7 @@ impl Function for Router {
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
         let Some(old) = (old as &dyn Any).downcast_ref::<Self>() else {
-            return Err("it takes the place of another function".into());
+            return Err("it replaces another function".into());
         };
         if old.icmp != self.icmp {
             return Err("its ICMP errors can't be changed while packets flow".into());

@@ -234,7 +234,7 @@ impl<R: Read> Reader<'_, R> {
             }
         }
         if !fields.is_empty() {
-            return Err((fields.at(), "the record goes on behind its last entry".into()));
+            return Err((fields.at(), "bytes after the last entry of the record".into()));
         }
         let Some((_, next_hop)) = best else {
             return Err((0, format!("{prefix} has no entry with a next hop")));

@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
     pub(super) fn part(&mut self, len: usize) -> Result<Self, Fault> {
         let Some((part, rest)) = self.bytes.split_at_checked(len) else {
             let left = self.bytes.len();
-            return Err((self.at, format!("{len} bytes are due here, {left} are left")));
+            return Err((self.at, format!("{len} bytes are required here, {left} are left")));
         };
         let at = self.at;
         (self.bytes, self.at) = (rest, at + len);

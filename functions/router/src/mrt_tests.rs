@@ -212,20 +212,20 @@ fn what_is_wrong_is_told_with_its_byte() {
         ),
         (
             dump(2, TEN, &[[fine.clone(), vec![1]].concat()]),
-            "byte 55: the record goes on behind its last entry",
+            "byte 55: bytes after the last entry of the record",
         ),
-        (dump(2, TEN, &[fine[..12].to_vec()]), "byte 48: 7 bytes are due here, 4 are left"),
+        (dump(2, TEN, &[fine[..12].to_vec()]), "byte 48: 7 bytes are required here, 4 are left"),
         (
             dump(2, TEN, &[entry(0, &[], &[&[0x40, 3, 3, 1, 2, 3]])]),
             "byte 51: a next hop of 3 bytes",
         ),
         (
             dump(2, TEN, &[entry(0, &[], &[&[0x40, 3]])]),
-            "byte 50: 1 bytes are due here, 0 are left",
+            "byte 50: 1 bytes are required here, 0 are left",
         ),
         (
             dump(2, TEN, &[entry(0, &[], &[&[0x40, 2, 2, 2, 9]])]),
-            "byte 53: 36 bytes are due here, 0 are left",
+            "byte 53: 36 bytes are required here, 0 are left",
         ),
         (early, "byte 12: a route before the table of peers"),
         (huge, "byte 0: a record of 4294967295 bytes; 16777216 at most"),

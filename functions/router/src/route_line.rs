@@ -61,7 +61,7 @@ pub(super) fn parse<'a>(
         _ if UNSUPPORTED_KINDS.contains(&first) => (Some(Target::Unsupported), words.next()),
         _ => (None, Some(first)),
     };
-    let place = place.ok_or_else(|| Fault::Wrong(first, format!("`{first}` of what prefix?")))?;
+    let place = place.ok_or_else(|| Fault::Wrong(first, format!("`{first}` needs a prefix")))?;
     let prefix = match place {
         "default" => None,
         _ => Some(

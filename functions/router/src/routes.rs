@@ -163,7 +163,7 @@ impl<'a> Reader<'a, '_> {
         };
         let at = offset(line.text, word);
         let told = self.source.in_line(line.number, line.text, at, word.len(), message);
-        (self.note)(told.help("unsupported = \"skip\" drops what such routes are for"));
+        (self.note)(told.help("unsupported = \"skip\" drops packets for such routes"));
     }
 
     fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {

@@ -322,7 +322,7 @@ fn every_mistake_of_a_route_file_is_told() {
     assert_eq!(
         told,
         [
-            "1:1 `10.0.0.1/8`: address has bits set behind the prefix",
+            "1:1 `10.0.0.1/8`: address has bits set after the prefix length",
             "2:1 `10.0.0.0/33`: prefix length out of range",
             "3:1 10.0.0.0/8 has no next hop",
             "4:1 `ten`: not an IPv4 or IPv6 address",
@@ -331,7 +331,7 @@ fn every_mistake_of_a_route_file_is_told() {
             "7:16 `x`: invalid IP address syntax",
             "8:29 `-1`: invalid digit found in string",
             "9:22 `colour` is not a word of a route",
-            "10:1 `blackhole` of what prefix?",
+            "10:1 `blackhole` needs a prefix",
             "11:1 `\u{fc}\u{fc}`: not an IPv4 or IPv6 address",
             "12:12 routes with `encap` are not supported",
             "13:1 `nexthop`: not an IPv4 or IPv6 address",

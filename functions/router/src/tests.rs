@@ -416,15 +416,12 @@ fn every_mistake_of_the_table_is_told() {
             "chain.toml:5:1 [router] has no key `x`",
             "chain.toml:2:14 `neighbours` needs `mac`: Ethernet addresses take both",
             "chain.toml:4:15 `icmp_src_v6`: \"192.0.2.1\": invalid IPv6 address syntax",
-            "routes:1:1 `10.0.0.1/8`: address has bits set behind the prefix",
+            "routes:1:1 `10.0.0.1/8`: address has bits set after the prefix length",
             "routes:2:1 10.0.0.0/8 has no next hop",
             "n:1:11 `02:00`: not an Ethernet address such as 02:00:00:00:00:01",
         ]
     );
-    assert_eq!(
-        told("")[0],
-        "chain.toml:1:1 [router] needs `routes`: it has no table to look up without"
-    );
+    assert_eq!(told("")[0], "chain.toml:1:1 [router] needs `routes`: the route file");
     assert!(told("routes = \"none\"\nmac = \"03:00:00:00:00:01\"\nicmp = \"on\"\n").len() == 4);
 }
 

@@ -262,8 +262,7 @@ impl Launches {
     /// of what the mirror alone has packets are lost.
     fn fetched(&mut self, slot: usize) -> Result<State, Failure> {
         let flights = &self.flying[slot].flights;
-        let broken =
-            |broken: Broken| Failure::Work(format!("what a kernel left makes no sense: {broken}"));
+        let broken = |broken: Broken| Failure::Work(format!("invalid kernel output: {broken}"));
         let found = self.executor.found(slot);
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
@@ -320,7 +319,7 @@ impl Launches {
     /// The lane uses the device no more.
     fn give_up(&mut self, why: String) {
         if self.executor.failed().is_none() {
-            self.failed = Some(format!("{} went on on the CPU: {why}", self.names));
+            self.failed = Some(format!("{} fell back to the CPU: {why}", self.names));
         }
         self.executor.fail(why);
     }
@@ -452,7 +451,7 @@ impl Launches {
             self.is_retired = true;
             self.failed.get_or_insert_with(|| {
                 format!(
-                    "{} went on on the CPU: what a reload brought is not on its device",
+                    "{} fell back to the CPU: the reloaded tables are not on its device",
                     self.names
                 )
             });

@@ -82,7 +82,7 @@ fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloa
         let news = news.lock().expect("news");
         assert_eq!(
             *news,
-            ["0-router-plain went on on the CPU: the device is lost: it fell off the bus"]
+            ["0-router-plain fell back to the CPU: the device is lost: it fell off the bus"]
         );
     }
 }

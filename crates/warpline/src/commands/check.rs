@@ -64,7 +64,7 @@ fn check_all(
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
-        for (told, what) in [(&loaded.left_out, "left out"), (&loaded.remarks, "remarks")] {
+        for (told, what) in [(&loaded.left_out, "skipped"), (&loaded.remarks, "remarks")] {
             if !told.is_empty() {
                 say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
             }

@@ -122,7 +122,7 @@ fn start<'scope, T: Send + 'scope>(
 }
 
 fn no_thread(error: &io::Error) -> String {
-    format!("the operating system gave no thread: {}", plain(error))
+    format!("cannot spawn thread: {}", plain(error))
 }
 
 /// Runs the chains until all have ended.

@@ -32,7 +32,7 @@ pub(crate) fn devices(measured: bool, json: bool, profile: Option<&Path>) -> Res
         found
             .missing
             .iter()
-            .try_for_each(|(kind, why)| say(&format!("{kind}: not there: {why}")))?;
+            .try_for_each(|(kind, why)| say(&format!("{kind}: not available: {why}")))?;
         say(&format!(
             "cpu energy: {}",
             cpu.as_ref().map_or_else(unknown, |_| "RAPL can be read".into())
@@ -42,7 +42,7 @@ pub(crate) fn devices(measured: bool, json: bool, profile: Option<&Path>) -> Res
         looked.iter().filter(|one| one.tested.is_err()).map(Looked::id).collect();
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Run(format!("not fit for work: {}", failed.join(", ")))),
+        false => Err(Failure::Run(format!("self-test failed: {}", failed.join(", ")))),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn functions(all: &[&Definition], name: Option<&str>) -> Result<(), F
         let meant = similar(name, names.iter().copied());
         let meant = meant.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
         let names = names.join(", ");
-        let text = format!("there is no function called {name:?}\n  {meant}functions: {names}");
+        let text = format!("unknown function {name:?}\n  {meant}functions: {names}");
         return Err(Failure::Usage(text));
     };
     say(&manual(definition))?;

@@ -26,7 +26,7 @@ pub(crate) fn watch(json: bool) -> Result<(), Failure> {
         found
             .missing
             .iter()
-            .try_for_each(|(kind, why)| say(&format!("{kind}: not there: {why}")))?;
+            .try_for_each(|(kind, why)| say(&format!("{kind}: not available: {why}")))?;
     }
     let started = Instant::now();
     let mut cpu = Cpu::open(started);

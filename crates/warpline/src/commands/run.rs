@@ -37,7 +37,8 @@ pub(crate) fn run(
     let beginning = signals.end_what_does_not_begin();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     if arguments.stats.as_deref() == Some(Path::new("-")) {
-        let told = "--stats takes the name of a file; standard output is for --output and --alerts";
+        let told =
+            "--stats must be the name of a file; standard output is for --output and --alerts";
         return Err(Failure::Usage(told.into()));
     }
     let set = arguments.settings();
@@ -65,7 +66,7 @@ pub(crate) fn run(
     crew::run(ready, &outputs, (&origin, signals), !arguments.quiet, |outcome| {
         let finished = finish(&outcome, lock(&stats).take(), started, arguments);
         if in_vain {
-            tell("warning: --alerts: no function of the chain alerts\n");
+            tell("warning: --alerts has no effect: no function in this chain raises alerts\n");
         }
         finished
     })
@@ -266,7 +267,7 @@ fn finish(
         let name = &deployment.chain().name;
         failures.extend(report.part.errors.iter().map(|why| format!("chain {name:?}: {why}")));
         if !report.part.packets.balanced() {
-            failures.push(format!("chain {name:?}: its packets don't balance"));
+            failures.push(format!("chain {name:?}: packets are unaccounted for"));
         }
     }
     match signal {

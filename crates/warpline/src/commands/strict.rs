@@ -162,15 +162,15 @@ fn prove_access(
 fn in_words(wrong: &Wrong, all: &[Packet], own: usize) -> String {
     let whose = |packet: usize| match (packet < own, all.get(packet)) {
         (false, Some(made)) => {
-            format!("packet {} of those made for it ({})", packet - own, shape(made))
+            format!("generated packet {} ({})", packet - own, shape(made))
         }
-        _ => format!("packet {packet} of those that come to it"),
+        _ => format!("received packet {packet}"),
     };
     let Undeclared { packet, phase, field, is_written } = match wrong {
         Wrong::Undeclared(what) => what,
         Wrong::Unrepeatable(packet) => {
             return format!(
-                "{}: another time something else comes of the same packets",
+                "{}: results differ between two runs over the same packets",
                 whose(*packet)
             );
         }
@@ -182,7 +182,7 @@ fn in_words(wrong: &Wrong, all: &[Packet], own: usize) -> String {
     };
     let (does, kind) = if *is_written { ("writes", "written") } else { ("depends on", "read") };
     format!(
-        "{}: `{phase}` {does} {}, which it does not declare as {kind}",
+        "{}: `{phase}` {does} {}, which is not declared as {kind}",
         whose(*packet),
         field.name()
     )
@@ -279,13 +279,16 @@ mod tests {
         };
         assert_eq!(
             told(Field::Timestamp, false),
-            "packet 7 of those that come to it: `before` depends on timestamp, which it does not declare as read"
+            "received packet 7: `before` depends on timestamp, which is not declared as read"
         );
         assert_eq!(
             told(Field::Scratch3, true),
-            "packet 7 of those that come to it: `before` writes scratch-3, which it does not declare as written"
+            "received packet 7: `before` writes scratch-3, which is not declared as written"
         );
-        assert!(in_words(&Wrong::Unrepeatable(7), &[], 9).starts_with("packet 7 of those"));
+        assert!(
+            in_words(&Wrong::Unrepeatable(7), &[], 9)
+                .starts_with("received packet 7: results differ")
+        );
     }
 
     #[test]

@@ -53,7 +53,11 @@ fn without_a_chain_file_the_bundled_demo_runs() {
     let silent = "run gateway.toml --alerts b.json";
     let ended = demo.warpline(silent).expect(0);
     assert_eq!(demo.read("b.json"), b"");
-    assert!(ended.stderr.ends_with("no function of the chain alerts\n"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.ends_with("no function in this chain raises alerts\n"),
+        "{}",
+        ended.stderr
+    );
     let stats = stats::read(&demo, "s.json");
     assert_eq!(stats["chains"][0]["name"], "demo");
     assert_eq!(stats["chains"][0]["packets"]["read"], DEMO_PACKETS);

@@ -56,10 +56,10 @@ fn what_can_not_be_asked_of_a_device_is_told() {
     };
     refused("--device abacus", "no device \"abacus\"");
     refused("--set router.device=abacus", "no device \"abacus\"");
-    let streams = "`streams` takes a whole number from 1 to 64 or \"auto\"";
+    let streams = "`streams` must be a whole number from 1 to 64 or \"auto\"";
     refused("--set router.streams=many", streams);
-    refused("--set router.launch_kib=64", "`launch_kib` takes a `device` other than \"cpu\"");
-    refused("--set router.graphs=true", "`graphs` takes a `device` other than \"cpu\"");
+    refused("--set router.launch_kib=64", "`launch_kib` requires a `device` other than \"cpu\"");
+    refused("--set router.graphs=true", "`graphs` requires a `device` other than \"cpu\"");
     if has_host(&demo) {
         refused("--device host --set router.graphs=true", "`graphs`: host has no graphs");
         refused("--set ipcomp.device=host", "the function has no kernels for \"host\"");

@@ -186,7 +186,7 @@ fn a_file_of_keys_that_others_may_read_is_refused() {
         site.chmod("out.sas", mode);
         for command in ["check seal.toml", "run seal.toml --input generate:packets=1"] {
             let ended = site.warpline(command).expect(2);
-            assert!(ended.stderr.contains("seal.toml:4:7: others may read or change"));
+            assert!(ended.stderr.contains("seal.toml:4:7: other users may read or change"));
             assert!(ended.stderr.contains("`chmod 600` it"), "{}", ended.stderr);
         }
     }
@@ -217,15 +217,15 @@ fn all_mistakes_in_files_of_keys_are_told_and_no_key() {
     for place in [
         "seal.toml: 10 mistakes",
         "out.sas:5:7: `src`: \"192.0.2.256\"",
-        "out.sas:7:8: `mode` takes \"tunnel\" or \"transport\"",
-        "out.sas:21:11: `enc_key` takes 0x and an even number of hexadecimal digits",
-        "out.sas:24:13: `direction` takes \"in\" or \"out\"",
-        "out.sas:25:7: `spi` takes a number from 256",
-        "out.sas:31:11: `enc_key`: aes-ctr takes a key of 16, 24 or 32 bytes and 4 of nonce",
+        "out.sas:7:8: `mode` must be \"tunnel\" or \"transport\"",
+        "out.sas:21:11: `enc_key` must be 0x and an even number of hexadecimal digits",
+        "out.sas:24:13: `direction` must be \"in\" or \"out\"",
+        "out.sas:25:7: `spi` must be a number from 256",
+        "out.sas:31:11: `enc_key`: aes-ctr requires a key of 16, 24 or 32 bytes and 4 of nonce",
         "out.sas:42:1: [sa] has no key `key`",
-        "out.sas:43:12: `auth_key` takes 0x and",
-        "policies:11:1: [policy] needs `src`: or `dst`",
-        "policies:12:10: `action` takes \"protect\" or",
+        "out.sas:43:12: `auth_key` must be 0x and",
+        "policies:11:1: [policy] needs `src`: a prefix",
+        "policies:12:10: `action` must be \"protect\" or",
     ] {
         assert!(run.stderr.contains(place), "{place}: {}", run.stderr);
     }
@@ -259,7 +259,7 @@ fn counter_modes_need_a_file_of_numbers() {
 /// A library that can't be loaded, in front of one that may be installed.
 fn without_library(site: &Site, arguments: &str) -> Ended {
     fs::create_dir_all(site.path("lib")).unwrap();
-    site.write("lib/libIPSec_MB.so.1", "this is no library");
+    site.write("lib/libIPSec_MB.so.1", "this is not a library");
     let path = site.path("lib").into_os_string();
     silent(wait(site.0.start_with(arguments, &[("LD_LIBRARY_PATH", &path)])))
 }

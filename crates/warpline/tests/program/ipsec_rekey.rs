@@ -48,7 +48,7 @@ impl Run {
 }
 
 const IN_PLACE: &str = "reload: [ipsec] in place";
-const GOES_ON: &str = "reload: what ran before goes on";
+const GOES_ON: &str = "reload: the previous version keeps running";
 
 fn one(direction: &str) -> String {
     sa("one", direction, 0x1001, CBC, 0)

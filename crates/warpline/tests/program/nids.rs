@@ -81,7 +81,7 @@ fn what_becomes_of_rules_is_told_as_text_and_as_json() {
     let line = "1 of 5 rules active; 1 need dns.*; 1 need http.*; 2 broken";
     let ended = demo.warpline("check ids.toml").expect(0);
     let checked = String::from_utf8(ended.stdout).unwrap();
-    for told in [line, "matcher ", "left out, 2 in all:\n", "rules:2:", "rules:5:"] {
+    for told in [line, "matcher ", "skipped, 2 in all:\n", "rules:2:", "rules:5:"] {
         assert!(checked.contains(told), "{told:?} is missing from\n{checked}");
     }
     let ended = demo.warpline("run ids.toml -v --stats s.json --alerts a.json").expect(0);
@@ -119,7 +119,7 @@ fn a_file_of_mistakes_is_counted_and_the_rest_runs() {
     let ended = demo.warpline("check ids.toml").expect(0);
     let told = String::from_utf8(ended.stdout).unwrap();
     assert!(told.contains("1 of 1,001 rules active; 1,000 broken"), "{told}");
-    assert!(told.contains("left out, 1000 in all:") && told.contains("... and 900 more"), "{told}");
+    assert!(told.contains("skipped, 1000 in all:") && told.contains("... and 900 more"), "{told}");
     let ended = demo.warpline("run ids.toml --alerts -").expect(0);
     assert!(!eve(&ended.stdout).is_empty());
 }
@@ -129,12 +129,12 @@ fn mistakes_in_the_table_are_told_with_their_place() {
     for (table, told) in [
         (
             "matcher = \"fast\"\n",
-            "`matcher` takes \"auto\" or \"hyperscan\" or \"dense\" or \"compact\"",
+            "`matcher` must be \"auto\" or \"hyperscan\" or \"dense\" or \"compact\"",
         ),
         ("threshold = \"nowhere\"\n", "can't read \"nowhere\""),
         ("snort_rules = [\"rules\", \"gone.rules\"]\n", "can't read \"gone.rules\""),
         ("eve = \"a.json\"\nhits = \"a.json\"\n", "`hits` and `eve` name the same file"),
-        ("payload = 5000\n", "`payload` takes a whole number from 0 to 2048"),
+        ("payload = 5000\n", "`payload` must be a whole number from 0 to 2048"),
         ("flow = 1\n", "[nids] has no key `flow`"),
     ] {
         let demo = with(LOGIN, table);
@@ -176,15 +176,15 @@ fn files_that_are_no_rules_are_refused() {
     let broken = format!("{rule}alert tcp any any ->\n");
     let other = format!("{rule}alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\n");
     let cases: [(&[u8], &str, &str); 11] = [
-        (&noise, "", "is no file of rules: no line of it is one"),
-        (&[&[0xff, 0xfe][..], &wide].concat(), "", "is no file of rules: it is text in UTF-16"),
-        (&wide, "", "is no file of rules: it is full of zero bytes"),
-        (&[0x1f, 0x8b, 8, 0, 9], "", "is no file of rules: it is compressed; `gunzip` it"),
-        (b"", "", "there is not one rule in these files"),
-        (b"# alert\n", "", "there is not one rule in these files"),
-        (b"hello\n", "", "`hello` is no action"),
+        (&noise, "", "is not a file of rules: no line is a rule"),
+        (&[&[0xff, 0xfe][..], &wide].concat(), "", "is not a file of rules: it is text in UTF-16"),
+        (&wide, "", "is not a file of rules: it is full of zero bytes"),
+        (&[0x1f, 0x8b, 8, 0, 9], "", "is not a file of rules: it is compressed; `gunzip` it"),
+        (b"", "", "these files contain no rules"),
+        (b"# alert\n", "", "these files contain no rules"),
+        (b"hello\n", "", "`hello` is not an action"),
         (broken.as_bytes(), "strict = true\n", "rules:2:"),
-        (other.as_bytes(), "rules_min = 2\n", "1 rules are active, and 2 have to be"),
+        (other.as_bytes(), "rules_min = 2\n", "1 rules are active, fewer than 2"),
         (broken.as_bytes(), "", ""),
         (other.as_bytes(), "strict = true\nrules_min = 1\n", ""),
     ];
@@ -204,7 +204,7 @@ fn files_that_are_no_rules_are_refused() {
     wait_until_running(&demo, &child, 1);
     demo.write("rules", &noise);
     signal(&child, "HUP");
-    while lines.recv_timeout(LIMIT).unwrap() != "reload: what ran before goes on" {}
+    while lines.recv_timeout(LIMIT).unwrap() != "reload: the previous version keeps running" {}
     signal(&child, "INT");
     wait(child).expect(130);
 }
@@ -220,7 +220,7 @@ fn what_became_of_rules() {
     let told = String::from_utf8(demo.warpline("check ids.toml").expect(0).stdout).unwrap();
     let line = "1 of 3 rules active; 1 need http.*; 1 broken; 1 of no known class";
     assert!(told.contains(line), "{told}");
-    assert!(told.contains("  left out, 1 in all:\nrules:3:"), "{told}");
+    assert!(told.contains("  skipped, 1 in all:\nrules:3:"), "{told}");
     assert!(told.contains("  remarks, 1 in all:\nrules:1:54: no class is called `mine`"), "{told}");
 }
 
@@ -282,13 +282,13 @@ fn rules_change_while_packets_flow() {
     assert_eq!(reload(MARKED), "reload: [nids] in place");
     // A rule that is wrong is told with its place, and the rest takes the place of what ran.
     assert_eq!(reload(&format!("{MARKED}alert ip any any\n")), "reload: [nids] in place");
-    assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: left out, 1 in all:");
+    assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: skipped, 1 in all:");
     assert!(lines.recv_timeout(LIMIT).unwrap().starts_with("rules:2:"));
     // Of a chain file that is wrong, nothing takes the place of what runs.
     demo.write("ids.toml", CHAIN.replace("[nids]\n", "[nids]\nwindow_kib = 1\n"));
     signal(&child, "HUP");
     let told = || lines.recv_timeout(LIMIT).unwrap();
-    while told() != "reload: what ran before goes on" {}
+    while told() != "reload: the previous version keeps running" {}
     signal(&child, "INT");
     wait(child).expect(130);
     let summary: Vec<String> = lines.iter().collect();

@@ -271,7 +271,7 @@ fn a_plan_is_told_in_words() {
         ("plan chain.toml --explain colour", "no such field; eth-dst"),
         ("plan chain.toml --packet-len 20", "20 is not in 42..=65535"),
         ("plan nowhere.toml", "nowhere.toml"),
-        ("check chain.toml --set router.in_place=false", "takes a `device` other than \"cpu\""),
+        ("check chain.toml --set router.in_place=false", "requires a `device` other than \"cpu\""),
     ] {
         let ended = demo.warpline(asked).expect(2);
         assert!(ended.stderr.contains(why), "{asked}: {}", ended.stderr);
@@ -330,7 +330,10 @@ fn plans_go_by_what_was_measured() {
     demo.write("other.json", profile.replace(json["cpu"].as_str().unwrap(), "Another CPU"));
     demo.write("torn.json", &profile[..profile.len() / 2]);
     for (file, why) in [
-        ("other.json", "it is of another machine: the processor is \"Another CPU\" there"),
+        (
+            "other.json",
+            "it was measured on another machine: the processor is \"Another CPU\" there",
+        ),
         ("torn.json", "torn.json, line"),
         ("none.json", "can't read \"none.json\""),
     ] {
@@ -444,8 +447,8 @@ fn mistakes_in_a_plan_table_are_told() {
         ("[plan]\nframes_by = \"mail\"\n", "\"copies\" or \"kernels\""),
         ("[plan]\nspeed = 1\n", "[plan] has no key `speed`"),
         ("[plan]\npacket_len = 41\n", "packet_len"),
-        ("[plan]\nrecoverable = \"yes\"\n", "`recoverable` takes true or false, not this string"),
-        ("[plan]\nrecoverable = 1\n", "`recoverable` takes true or false"),
+        ("[plan]\nrecoverable = \"yes\"\n", "`recoverable` must be true or false, found a string"),
+        ("[plan]\nrecoverable = 1\n", "`recoverable` must be true or false"),
         ("[plan]\nrecover = true\n", "[plan] has no key `recover`"),
         ("[[plan]]\nmode = \"local\"\n", "`plan` is a table"),
     ] {

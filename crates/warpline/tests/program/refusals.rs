@@ -70,7 +70,7 @@ fn check_refuses_what_run_refuses() {
         (one(&format!("{input}output = \"folder.pcap/\"\n")), "4:10", "is a directory"),
         (one("input = \"empty.pcap\"\n"), "3:9", "empty.pcap: at byte 0: the input is empty"),
         (one("input = \"gone.pcap\"\n"), "3:9", "no such file"),
-        (one(&format!("{input}tap = \"-\"\n")), "4:7", "standard output is none"),
+        (one(&format!("{input}tap = \"-\"\n")), "4:7", "not standard output"),
         (one(input) + "eve = \"-\"\n", "6:7", "standard output is for --output and --alerts"),
         (
             one(input) + "eve = \"in.pcap\"\n",
@@ -128,7 +128,7 @@ fn check_refuses_what_run_refuses() {
     );
     for command in ["check ids.toml --device host", "run ids.toml --device host"] {
         let told = demo.warpline(command).expect(0).stderr;
-        assert!(told.contains("--device host: no function of the chain has kernels"), "{told}");
+        assert!(told.contains("--device host: no function in this chain has kernels"), "{told}");
     }
     assert!(
         demo.warpline("run ids.toml --stats -").expect(2).stderr.contains("--stats takes the name")
@@ -161,7 +161,7 @@ fn a_refused_run_touches_nothing() {
         ("--cores 1023", "chain \"demo\": lane 0 can't run on core 1023: there is no such core"),
         ("--lanes 2 --cores 0", "--lanes:1:11: `lanes` asks for 2, and `cores` names 1"),
         ("--set chain.cores=\"0\" --lanes 2", "--lanes:1:11: `lanes` asks for 2"),
-        ("--set chain.cores=0", "--set:1:11: `cores` takes a string, not this number"),
+        ("--set chain.cores=0", "--set:1:11: `cores` must be a string, found a number"),
         ("--device cuda:99", "no device \"cuda:99\""),
         ("--device", "a value is required for '--device"),
         ("--colour red", "unexpected argument '--colour'"),
@@ -209,17 +209,20 @@ fn a_refused_run_touches_nothing() {
         ("--set .bindings=1", "not of the form TABLE.KEY=VALUE"),
         ("--set ips.rules=x", "--set: [ips] is in no chain"),
         ("--set nat.colour=red", "--set:1:1: [nat] has no key `colour`"),
-        ("--set nat.bindings=63", "--set:1:14: `bindings` takes a whole number from 64 to 4194304"),
-        ("--set nat.bindings=99999999999999999999", "`bindings` takes a whole number"),
-        ("--set nat.inside=[1]", "`inside` takes a list of strings"),
-        ("--set chain.lanes=0", "--set:1:11: `lanes` takes a whole number from 1 to 64"),
+        (
+            "--set nat.bindings=63",
+            "--set:1:14: `bindings` must be a whole number from 64 to 4194304",
+        ),
+        ("--set nat.bindings=99999999999999999999", "`bindings` must be a whole number"),
+        ("--set nat.inside=[1]", "`inside` must be a list of strings"),
+        ("--set chain.lanes=0", "--set:1:11: `lanes` must be a whole number from 1 to 64"),
         ("--set chain.functions=[\"nat\",\"nat\"]", "\"nat\" is in the chain twice"),
         (
             "--set router.routes=missing.txt",
             "can't read \"missing.txt\": no such file or directory",
         ),
         ("--set ipcomp.device=cuda:0", "the function has no kernels for \"cuda:0\""),
-        ("--set nat.launch_batches=2", "`launch_batches` takes `stage = \"own\"`"),
+        ("--set nat.launch_batches=2", "`launch_batches` requires `stage = \"own\"`"),
     ] {
         let ended = demo.warpline(&format!("{all} {options}")).expect(2);
         assert!(ended.stderr.starts_with("error: "), "{options}: {}", ended.stderr);

@@ -92,7 +92,7 @@ fn what_is_wrong_is_told_and_what_ran_goes_on() {
     let run = started(&demo, "");
     let mut told = vec![reload(&demo, "rules", "accept from any\ndrop form any to any\n", &run)];
     told.extend(run.1.recv_timeout(LIMIT));
-    while told.last().is_some_and(|line| line != "reload: what ran before goes on") {
+    while told.last().is_some_and(|line| line != "reload: the previous version keeps running") {
         told.extend(run.1.recv_timeout(LIMIT));
     }
     assert!(told[0].starts_with("reload: chain.toml: "), "{told:?}");
@@ -101,7 +101,7 @@ fn what_is_wrong_is_told_and_what_ran_goes_on() {
     let nat = CHAIN.replace("203.0.113.9", "203.0.113.10");
     let told = reload(&demo, "chain.toml", &nat, &run);
     assert_eq!(told, "reload: [nat]: it can't be changed while packets flow");
-    assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: what ran before goes on");
+    assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: the previous version keeps running");
     signal(&run.0, "INT");
     wait(run.0).expect(130);
     let stats = stats::read(&demo, "s.json");

@@ -43,22 +43,22 @@ fn every_mistake_of_a_file_is_told() {
         "a.rules:2:1 `permit`: not an action",
         "a.rules:3:7 a rule without conditions",
         "a.rules:4:8 `tcpp`: not a protocol, nor `established`, `from` or `to`",
-        "a.rules:5:15 `10.0.0.1/8`: address has bits set behind the prefix",
+        "a.rules:5:15 `10.0.0.1/8`: address has bits set after the prefix length",
         "a.rules:6:22 `70000`: not a port or range of ports (0 to 65535)",
         "a.rules:7:22 `5-4`: the range ends before it begins",
         "a.rules:8:18 `echo-requests`: not a type (0 to 255)",
-        "a.rules:9:12 `type`: `type` takes the protocol icmp or icmpv6, alone",
-        "a.rules:10:18 `syn/ack`: a flag before the `/` that is not behind it",
+        "a.rules:9:12 `type`: `type` requires the protocol icmp or icmpv6, alone",
+        "a.rules:10:18 `syn/ack`: a flag before the `/` that is missing after it",
         "a.rules:11:21 `from`: a rule has this once",
         "a.rules:12:16 the line ends where an address is due",
         "a.rules:13:24 `,`: an address is missing here",
         "a.rules:14:1 ports take the protocol tcp, udp or any",
-        "a.rules:15:1 matches nothing: it asks for IPv4 and IPv6 at once",
+        "a.rules:15:1 matches nothing: it requires IPv4 and IPv6 at once",
         "a.rules:16:28 `please`: not a condition",
         "a.rules:17:1 `reject`: not supported: no such action",
         "a.rules:18:17 `!10.0.0.1`: not supported: no negation",
         "a.rules:19:21 `in`: not supported: no such condition",
-        "a.rules:20:8 `established` takes established = true in the firewall's table",
+        "a.rules:20:8 `established` requires established = true in the firewall's table",
     ];
     assert_eq!(told, expected);
 }
@@ -160,7 +160,7 @@ fn files_that_are_missing_or_wrong_are_told() {
     assert!(told("rules = \"none\"").contains("can't read \"none\""));
     assert!(told("rules = \"binary\"").contains("not UTF-8"));
     assert!(told("rules = \".\"").contains("it is a folder"));
-    assert!(told("rules = \"none\"\nudp_s = 5").contains("`udp_s` takes established = true"));
+    assert!(told("rules = \"none\"\nudp_s = 5").contains("`udp_s` requires established = true"));
     assert!(told("rules = \"none\"\nrule = 5").contains("has no key `rule`"));
 }
 

@@ -158,11 +158,11 @@ fn every_mistake_is_told_with_its_place() {
         [
             "13:4 `NONE`: the table has no such chain",
             "14:1 `-I`: iptables-save prints no such line",
-            "6:15 `10.0.0.1/8`: address has bits set behind the prefix",
+            "6:15 `10.0.0.1/8`: address has bits set after the prefix length",
             "7:15 `NOWHERE`: no such target",
             "8:12 `--dport`: ports take `-p tcp` or `-p udp` before them",
             "9:27 `99999`: not a port or a range of ports (0 to 65535)",
-            "11:21 `--state`: takes established = true in the firewall's table",
+            "11:21 `--state`: requires established = true in the firewall's table",
             "12:33 `\"open`: the quotes are not closed",
             "15:15 `2001:db8::1`: an address of the other family",
             "16:19 `-p`: a rule ends before this",
@@ -407,7 +407,7 @@ fn every_condition_can_be_turned_around() {
     }
     for rule in ["! -j ACCEPT", "! -m tcp -j ACCEPT", "-m comment ! --comment x -j ACCEPT"] {
         let told = mistakes(&format!("-A FORWARD {rule}"), "");
-        assert!(told[0].contains("there is no `!` of this"), "{told:?}");
+        assert!(told[0].contains("this cannot be negated with `!`"), "{told:?}");
     }
 }
 

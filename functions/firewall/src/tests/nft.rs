@@ -187,8 +187,8 @@ fn every_mistake_is_told_with_its_place() {
         "handle 9, statement 1: no set `none`",
         "handle 10: no chain `nowhere` to go to",
         "handle 11, statement 1: not supported: teleport",
-        "handle 12, statement 1: `ct state` takes established = true",
-        "handle 13, statement 1: not supported: meta iifname, in a rule that leads elsewhere",
+        "handle 12, statement 1: `ct state` requires established = true",
+        "handle 13, statement 1: not supported: meta iifname, in a rule that leads to another chain",
         "handle 14, statement 1: not supported: a target of iptables",
         "handle 15, statement 1: a range that ends before it begins",
         "handle 17, statement 1: not supported: queue",
@@ -231,7 +231,7 @@ fn every_mistake_is_told_with_its_place() {
     for to in [json!({"jump": {"target": "far"}}), map] {
         assert!(behind(to)[0].contains("of hook postrouting"), "a drop behind a jump");
     }
-    assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, has its say too"));
+    assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, also filters this hook"));
 }
 
 #[test]

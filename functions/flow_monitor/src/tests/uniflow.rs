@@ -122,5 +122,5 @@ fn messages_have_templates_of_their_own_and_right_numbers() {
 fn the_form_is_one_of_two() {
     assert_eq!(mistakes("export = \"uniflow\""), [""; 0]);
     let told = mistakes("export = \"both\"");
-    assert!(told.len() == 1 && told[0].contains("`export` takes"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("`export` must be"), "{told:?}");
 }

@@ -70,7 +70,7 @@ struct Rules {
 /// Reads [`KEYS`] and the files that they name. `None` after mistakes, which are noted: all of them that are in the
 /// files, or where each file reads by itself, all between the two.
 pub fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Database> {
-    section.require("sas", "who may talk to whom, with the keys");
+    section.require("sas", "the file of security associations");
     let mut rules = Rules {
         local: section.parsed_list("local"),
         insecure: section.boolean("insecure", false),

@@ -201,7 +201,7 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
         }
         if sa.auth == Auth::None && sa.cipher != Cipher::Gcm && !rules.insecure {
             let name = &sa.name;
-            told.push(format!("SA {name} has no authentication, which takes insecure = true"));
+            told.push(format!("SA {name} has no authentication, which requires insecure = true"));
         }
         if sa.mode == Mode::Transport
             && sa.selectors.iter().any(|own| own.src.address().is_ipv4() != sa.src.is_ipv4())
@@ -326,7 +326,7 @@ impl<'a> Sas<'a> {
         let sa = &self.entries[at].sa;
         let of_v4 = policy.selector.src.address().is_ipv4();
         if !self.is_out(at) {
-            let told = format!("SA {} is for packets that come in and protects none", sa.name);
+            let told = format!("SA {} is inbound and cannot protect packets", sa.name);
             source.mistake(section, policy.at.clone(), told);
         } else if sa.mode == Mode::Transport && of_v4 != sa.src.is_ipv4() {
             let told = format!("SA {} in transport mode is of another IP version", sa.name);
@@ -348,14 +348,15 @@ impl<'a> Sas<'a> {
     ) {
         let at = policy.at.clone();
         let Does::Named(names) = &policy.does else {
-            let told =
-                source.told(at, "no SA fits the policy's template: what it matches is dropped");
+            let told = source
+                .told(at, "no SA fits the policy's template: packets that it matches are dropped");
             source.unsupported(section, resources, told);
             return;
         };
         let listed = names.join(", ");
         if names.iter().any(|name| self.left_out.contains(name)) {
-            let told = format!("its SA was left out ({listed}): what it matches is dropped");
+            let told =
+                format!("its SA was skipped ({listed}): packets that it matches are dropped");
             let told = source.told(at, told);
             source.unsupported(section, resources, told);
         } else {

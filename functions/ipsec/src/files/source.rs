@@ -38,7 +38,7 @@ pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Opt
         }
         if is_secret && meta.is_file() && meta.permissions().mode() & 0o077 != 0 {
             let told =
-                format!("others may read or change {path:?}, which has keys: `chmod 600` it");
+                format!("other users may read or change {path:?}, which has keys: `chmod 600` it");
             section.mistake(key, told);
             return None;
         }

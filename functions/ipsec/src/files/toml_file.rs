@@ -31,7 +31,7 @@ pub(super) fn read(
             source.show(&text, unread(&text));
             let at = error.span().unwrap_or_default();
             let why = scrubbed(error.message().lines().next().unwrap_or_default());
-            source.mistake(section, at, format!("neither TOML nor what `ip xfrm` prints: {why}"));
+            source.mistake(section, at, format!("neither TOML nor output of `ip xfrm`: {why}"));
             return;
         }
     };
@@ -82,7 +82,7 @@ pub(super) fn tables<'a>(
 ) -> Vec<Table<'a>> {
     let Some(value) = table.get(key) else { return Vec::new() };
     let mut wrong = |at: &Spanned<DeValue<'_>>| {
-        mistakes.push(shown.mistake(at.span(), format!("`{key}` takes a list of tables")));
+        mistakes.push(shown.mistake(at.span(), format!("`{key}` must be a list of tables")));
     };
     let DeValue::Array(items) = value.get_ref() else {
         wrong(value);
@@ -109,7 +109,7 @@ pub(super) fn table<'a>(
     if let DeValue::Table(table) = value.get_ref() {
         return Some((table, value.span()));
     }
-    mistakes.push(shown.mistake(value.span(), format!("`{key}` takes a table")));
+    mistakes.push(shown.mistake(value.span(), format!("`{key}` must be a table")));
     None
 }
 
@@ -200,7 +200,8 @@ fn port_range(
     }
     let read = ports(&text_of(section, table, key)?);
     if read.is_none() {
-        section.mistake(key, format!("`{key}` takes a number from 0 to 65535, or two: \"1-1023\""));
+        section
+            .mistake(key, format!("`{key}` must be a number from 0 to 65535, or two: \"1-1023\""));
     }
     read
 }
@@ -212,7 +213,7 @@ pub(super) const SELECTOR_KEYS: [&str; 5] = ["src", "dst", "protocol", "src_port
 pub(super) fn selector(section: &mut Section<'_>, table: &DeTable<'_>) -> Option<Selector> {
     let (src, dst) = (section.parsed::<Prefix>("src"), section.parsed::<Prefix>("dst"));
     if !section.has("src") && !section.has("dst") {
-        section.require("src", "or `dst`, or both: prefixes");
+        section.require("src", "a prefix; `dst` may take its place");
     }
     let protocol = match text_of(section, table, "protocol") {
         None if section.has("protocol") => None,
@@ -220,7 +221,7 @@ pub(super) fn selector(section: &mut Section<'_>, table: &DeTable<'_>) -> Option
         Some(text) => {
             let read = protocol(&text);
             if read.is_none() {
-                let told = "`protocol` takes a name, such as tcp, a number from 0 to 255, or any";
+                let told = "`protocol` must be a name, such as tcp, a number from 0 to 255, or any";
                 section.mistake("protocol", told);
             }
             read

@@ -43,16 +43,16 @@ fn does(section: &mut Section<'_>) -> Option<Does> {
     match action? {
         Action::Protect if names.is_empty() => {
             if !section.has("sa") {
-                section.require("sa", "the name of the SA that protects, or a list of names");
+                section.require("sa", "the name of the protecting SA, or a list of names");
             } else {
-                section.mistake("sa", "`sa` takes the name of an SA, or a list of names");
+                section.mistake("sa", "`sa` must be the name of an SA, or a list of names");
             }
             None
         }
         Action::Protect => Some(Does::Named(names)),
         other => {
             if section.has("sa") {
-                section.mistake("sa", "`sa` takes action = \"protect\"");
+                section.mistake("sa", "`sa` requires action = \"protect\"");
             }
             Some(if other == Action::Bypass { Does::Bypass } else { Does::Discard })
         }

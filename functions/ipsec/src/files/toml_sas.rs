@@ -131,13 +131,13 @@ fn sa(shown: &SourceText, item: &Table<'_>, mistakes: &mut Diagnostics) -> Optio
 }
 
 fn name(section: &mut Section<'_>) -> Option<String> {
-    section.require("name", "counters and messages call it so");
+    section.require("name", "the name in counters and messages");
     let name = section.string("name")?;
     let fits = (1..=NAME_LEN_MAX).contains(&name.chars().count());
     // A name that could be a key by mistake would be shown.
     let fits = fits && scrubbed(name) == name;
     if !fits || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        let told = format!("`name` takes 1 to {NAME_LEN_MAX} characters without blanks");
+        let told = format!("`name` must be 1 to {NAME_LEN_MAX} characters without blanks");
         section.mistake("name", told);
         return None;
     }
@@ -157,7 +157,7 @@ fn spi(section: &mut Section<'_>, own: &DeTable<'_>) -> Option<u32> {
     let spi = spi.filter(|spi| *spi >= 256);
     if spi.is_none() {
         // RFC 4303, 2.1.
-        section.mistake("spi", "`spi` takes a number from 256 to 4294967295, or as \"0x...\"");
+        section.mistake("spi", "`spi` must be a number from 256 to 4294967295, or as \"0x...\"");
     }
     spi
 }
@@ -166,7 +166,7 @@ fn address(section: &mut Section<'_>, key: &str) -> Option<IpAddr> {
     section.require(key, "the address of an end of the SA");
     let address = section.parsed::<IpAddr>(key)?;
     if address.is_multicast() || address.is_unspecified() {
-        section.mistake(key, format!("`{key}` takes the address of one host"));
+        section.mistake(key, format!("`{key}` must be the address of one host"));
         return None;
     }
     Some(address)
@@ -216,7 +216,7 @@ fn secret(section: &mut Section<'_>, key: &str) -> Option<Secret> {
 fn replay_window(section: &mut Section<'_>) -> u32 {
     let window = section.integer("replay_window", 0..=4096, 64) as u32;
     if (1..32).contains(&window) {
-        section.mistake("replay_window", "`replay_window` takes 0, or 32 to 4096");
+        section.mistake("replay_window", "`replay_window` must be 0, or 32 to 4096");
     }
     window
 }

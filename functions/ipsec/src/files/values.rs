@@ -10,7 +10,7 @@ use crate::sa::{Secret, Selector};
 
 /// Reads `0x` and an even number of hexadecimal digits. The error doesn't show them.
 pub(super) fn key(text: &str) -> Result<Secret, &'static str> {
-    const WRONG: &str = "takes 0x and an even number of hexadecimal digits";
+    const WRONG: &str = "must be 0x and an even number of hexadecimal digits";
     let digits = text.strip_prefix("0x").ok_or(WRONG)?.as_bytes();
     if digits.len() % 2 != 0 || digits.len() > 1024 {
         return Err(WRONG);
@@ -26,15 +26,18 @@ pub(super) fn key(text: &str) -> Result<Secret, &'static str> {
 /// Whether a cipher takes a key of `len` bytes; otherwise what it takes.
 pub(super) fn check_cipher_key(cipher: Cipher, len: usize) -> Result<(), &'static str> {
     let (fits, takes) = match cipher {
-        Cipher::Null => (len == 0, "null takes no key"),
-        Cipher::Cbc => (matches!(len, 16 | 24 | 32), "aes-cbc takes a key of 16, 24 or 32 bytes"),
+        Cipher::Null => (len == 0, "null must have no key"),
+        Cipher::Cbc => {
+            (matches!(len, 16 | 24 | 32), "aes-cbc requires a key of 16, 24 or 32 bytes")
+        }
         Cipher::Ctr => (
             matches!(len, 20 | 28 | 36),
-            "aes-ctr takes a key of 16, 24 or 32 bytes and 4 of nonce",
+            "aes-ctr requires a key of 16, 24 or 32 bytes and 4 of nonce",
         ),
-        Cipher::Gcm => {
-            (matches!(len, 20 | 28 | 36), "aes-gcm takes a key of 16, 24 or 32 bytes and 4 of salt")
-        }
+        Cipher::Gcm => (
+            matches!(len, 20 | 28 | 36),
+            "aes-gcm requires a key of 16, 24 or 32 bytes and 4 of salt",
+        ),
     };
     if fits { Ok(()) } else { Err(takes) }
 }
@@ -42,9 +45,9 @@ pub(super) fn check_cipher_key(cipher: Cipher, len: usize) -> Result<(), &'stati
 /// The same for an authentication.
 pub(super) fn check_auth_key(auth: Auth, len: usize) -> Result<(), &'static str> {
     let (fits, takes) = match auth {
-        Auth::None => (len == 0, "without authentication there is no key for it"),
-        Auth::Sha1 => (len == 20, "hmac-sha1-96 takes a key of 20 bytes"),
-        Auth::Sha256 => (len == 32, "hmac-sha2-256-128 takes a key of 32 bytes"),
+        Auth::None => (len == 0, "a key requires authentication"),
+        Auth::Sha1 => (len == 20, "hmac-sha1-96 requires a key of 20 bytes"),
+        Auth::Sha256 => (len == 32, "hmac-sha2-256-128 requires a key of 32 bytes"),
     };
     if fits { Ok(()) } else { Err(takes) }
 }

@@ -83,7 +83,11 @@ impl<'a> Words<'a> {
     /// Takes `text`, which must come next.
     pub(super) fn expect(&mut self, text: &str) -> Result<(), Trouble> {
         let word = self.need()?;
-        if word.text == text { Ok(()) } else { Err(word.wrong("not what `ip xfrm` prints here")) }
+        if word.text == text {
+            Ok(())
+        } else {
+            Err(word.wrong("unexpected in output of `ip xfrm`"))
+        }
     }
 
     /// A number, in whichever form; what follows it in parentheses is left out.
@@ -182,7 +186,7 @@ pub(super) struct Id {
 pub(super) fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
     let proto = line.need()?;
     if proto.text != "esp" {
-        return Err(proto.unsupported("of the IPsec protocols there is esp"));
+        return Err(proto.unsupported("IPsec protocols other than esp"));
     }
     let mut word = line.need()?;
     let mut spi = 0;
@@ -191,7 +195,7 @@ pub(super) fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
         word = line.need()?;
     }
     if word.text != "reqid" {
-        return Err(word.wrong("not what `ip xfrm` prints here"));
+        return Err(word.wrong("unexpected in output of `ip xfrm`"));
     }
     let reqid = line.number()?;
     line.expect("mode")?;
@@ -199,7 +203,7 @@ pub(super) fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
     let mode = match word.text {
         "tunnel" => Mode::Tunnel,
         "transport" => Mode::Transport,
-        _ => return Err(word.unsupported("of the modes there are tunnel and transport")),
+        _ => return Err(word.unsupported("modes other than tunnel and transport")),
     };
     Ok(Id { spi, reqid, mode })
 }
@@ -231,7 +235,7 @@ pub(super) fn selector(line: &mut Words<'_>) -> Result<(Selector, Vec<Trouble>),
                 if !matches!(selector.protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6)) =>
             {
                 line.need()?;
-                unsupported.push(word.unsupported("types of ICMP and ICMPv6 alone"));
+                unsupported.push(word.unsupported("types of protocols other than ICMP and ICMPv6"));
             }
             "type" => selector.src_ports = one(line)?,
             "code" => selector.dst_ports = one(line)?,
@@ -243,9 +247,10 @@ pub(super) fn selector(line: &mut Words<'_>) -> Result<(Selector, Vec<Trouble>),
             }
             "dev" | "key" => {
                 line.need()?;
-                unsupported.push(word.unsupported("selectors are addresses, protocol and ports"));
+                unsupported
+                    .push(word.unsupported("selectors beyond addresses, protocol and ports"));
             }
-            _ => unsupported.push(word.unsupported("nothing that a selector has")),
+            _ => unsupported.push(word.unsupported("unknown word in a selector")),
         }
     }
     if let Err(why) = check_ports(&selector) {
@@ -296,7 +301,7 @@ impl Times {
                 self.part = match word.text {
                     "config:" => Part::Config,
                     "current:" => Part::Current,
-                    _ => return Err(word.wrong("not what `ip xfrm` prints here")),
+                    _ => return Err(word.wrong("unexpected in output of `ip xfrm`")),
                 };
             }
             (Part::Config, "limit:") => {

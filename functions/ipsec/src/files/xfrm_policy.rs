@@ -112,14 +112,14 @@ impl Policy {
             "level" => {
                 let level = line.need()?;
                 if level.text != "required" {
-                    return Err(level.unsupported("an SA that isn't there can't be done without"));
+                    return Err(level.unsupported("optional templates"));
                 }
             }
             "enc-mask" | "lastused" => {}
-            "mark" | "output-mark" => return Err(first.unsupported("packets have no marks here")),
-            "if_id" => return Err(first.unsupported("packets have no xfrm interface here")),
-            "crypto" => return Err(first.unsupported("what a network card does")),
-            _ => return Err(first.unsupported("nothing that a policy has here")),
+            "mark" | "output-mark" => return Err(first.unsupported("marks")),
+            "if_id" => return Err(first.unsupported("xfrm interfaces")),
+            "crypto" => return Err(first.unsupported("offload to a network card")),
+            _ => return Err(first.unsupported("unknown word in a policy")),
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Policy {
                     self.blocks = match action.text {
                         "allow" => false,
                         "block" => true,
-                        _ => return Err(action.unsupported("actions are allow and block")),
+                        _ => return Err(action.unsupported("actions other than allow and block")),
                     };
                 }
                 "priority" => self.priority = line.number()?,
@@ -146,13 +146,13 @@ impl Policy {
                 "ptype" => {
                     let kind = line.need()?;
                     if kind.text != "main" {
-                        return Err(kind.unsupported("there are policies of the type main"));
+                        return Err(kind.unsupported("policies of a type other than main"));
                     }
                 }
                 // Which of the kernel's own packets it is for as well.
                 "flag" | "localok" | "icmp" => {}
                 text if text.starts_with("(0x") => {}
-                _ => return Err(word.unsupported("nothing that a policy has here")),
+                _ => return Err(word.unsupported("unknown word in a policy")),
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ impl State {
         self.ends = Some([src, dst]);
         let place = line.whole();
         if [src, dst].iter().any(|end| end.is_unspecified() || end.is_multicast()) {
-            return Err(place.unsupported("both ends are single hosts"));
+            return Err(place.unsupported("ends that are not single hosts"));
         }
         if src.is_ipv4() != dst.is_ipv4() {
             return Err(place.wrong("its ends are of different IP versions"));
@@ -135,15 +135,15 @@ impl State {
                 self.direction = Some(match word.text {
                     "in" => Direction::In,
                     "out" => Direction::Out,
-                    _ => return Err(word.unsupported("directions are in and out")),
+                    _ => return Err(word.unsupported("directions other than in and out")),
                 });
             }
             "stats:" => self.part = Part::Stats,
             "lastused" => {}
-            "mark" | "output-mark" => return Err(first.unsupported("packets have no marks here")),
-            "if_id" => return Err(first.unsupported("packets have no xfrm interface here")),
-            "crypto" => return Err(first.unsupported("what a network card does")),
-            _ => return Err(first.unsupported("nothing that an SA has here")),
+            "mark" | "output-mark" => return Err(first.unsupported("marks")),
+            "if_id" => return Err(first.unsupported("xfrm interfaces")),
+            "crypto" => return Err(first.unsupported("offload to a network card")),
+            _ => return Err(first.unsupported("unknown word in an SA")),
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl State {
             ("digest_null", _) => Auth::None,
             _ => {
                 return Err(
-                    name.unsupported("there are hmac(sha1) of 96 bits and hmac(sha256) of 128")
+                    name.unsupported("other than hmac(sha1) of 96 bits and hmac(sha256) of 128")
                 );
             }
         };
@@ -217,7 +217,7 @@ impl State {
             "ecb(cipher_null)" | "cipher_null" => Cipher::Null,
             _ => {
                 return Err(
-                    name.unsupported("there are cbc(aes), rfc3686(ctr(aes)) and ecb(cipher_null)")
+                    name.unsupported("other than cbc(aes), rfc3686(ctr(aes)) and ecb(cipher_null)")
                 );
             }
         };
@@ -229,7 +229,7 @@ impl State {
         let (key, place) = key(line, name)?;
         let bits: u32 = line.number()?;
         if name.text != "rfc4106(gcm(aes))" || bits != 128 {
-            return Err(name.unsupported("there is rfc4106(gcm(aes)) of 128 bits"));
+            return Err(name.unsupported("other than rfc4106(gcm(aes)) of 128 bits"));
         }
         self.cipher(Cipher::Gcm, key, place)
     }
@@ -247,7 +247,7 @@ impl State {
             return line.expect("context:");
         }
         if word.text != "context:" {
-            return Err(word.wrong("not what `ip xfrm` prints here"));
+            return Err(word.wrong("unexpected in output of `ip xfrm`"));
         }
         line.expect("seq")?;
         let received: u32 = line.number()?;
@@ -340,7 +340,7 @@ fn encap(line: &mut Words<'_>) -> Result<Encap, Trouble> {
     line.expect("type")?;
     let kind = line.need()?;
     if kind.text != "espinudp" {
-        return Err(kind.unsupported("there is espinudp"));
+        return Err(kind.unsupported("encapsulation other than espinudp"));
     }
     line.expect("sport")?;
     let src_port = line.number()?;

@@ -118,7 +118,7 @@ fn read(path: &Path) -> Result<Records, String> {
     let mut file = File::open(path).map_err(|error| unreadable(&error))?;
     let mode = file.metadata().map_err(|error| unreadable(&error))?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err("others than its owner may read or write it: `chmod 600` it".into());
+        return Err("other users may read or write it: `chmod 600` it".into());
     }
     let mut bytes = Vec::new();
     let read = (&mut file).take(LEN_MAX + 1).read_to_end(&mut bytes);

@@ -29,11 +29,9 @@ fn mistakes_are_told_with_their_place() {
         (
             "table_size = 2",
             plain,
-            &[
-                "chain.toml:2:14 `table_size` takes a whole number from 3 to 5000011, not this number",
-            ],
+            &["chain.toml:2:14 `table_size` must be a whole number from 3 to 5000011, found 2"],
         ),
-        ("mac = \"2:0:0:0:0:9\"", plain, &["chain.toml:2:7 `mac` takes mode = \"mac\""]),
+        ("mac = \"2:0:0:0:0:9\"", plain, &["chain.toml:2:7 `mac` requires mode = \"mac\""]),
         (
             "tunnel_src_v4 = \"1.2.3\"\nmode = \"ipip\"",
             plain,
@@ -42,7 +40,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "mode = \"nat\"",
             plain,
-            &["chain.toml:2:8 `mode` takes \"dnat\" or \"ipip\" or \"mac\", not this string"],
+            &["chain.toml:2:8 `mode` must be \"dnat\" or \"ipip\" or \"mac\", found \"nat\""],
         ),
         (
             "addresses = \"10.0.0.0/31\"",

@@ -42,12 +42,12 @@ fn mistakes_are_all_told() {
         "10.1.2.3/32 in `outside` overlaps 10.0.0.0/8 in `inside`",
         "`outside` has 203.0.113.7/32 and 203.0.113.0/24, which overlap",
         "`ports`: \"1-9\": fewer than 64 ports",
-        "`mapping` takes",
-        "`bindings` takes",
-        "`udp_timeout_s` takes a whole number from 120 to",
-        "`tcp_established_timeout_s` takes a whole number from 7440 to",
-        "`tcp_transitory_timeout_s` takes a whole number from 240 to",
-        "`icmp_timeout_s` takes a whole number from 60 to",
+        "`mapping` must be",
+        "`bindings` must be",
+        "`udp_timeout_s` must be a whole number from 120 to",
+        "`tcp_established_timeout_s` must be a whole number from 7440 to",
+        "`tcp_transitory_timeout_s` must be a whole number from 240 to",
+        "`icmp_timeout_s` must be a whole number from 60 to",
     ];
     assert_eq!(told.len(), expected.len(), "{told:#?}");
     for (told, expected) in told.iter().zip(expected) {

@@ -88,7 +88,7 @@ fn what_is_wrong_or_not_supported_is_told() {
         ("-A POSTROUTING -j elsewhere", "5:19 `elsewhere`: no such target"),
         (
             "-A POSTROUTING -s 10.0.0.1/8 -j MASQUERADE",
-            "5:19 `10.0.0.1/8`: address has bits set behind the prefix",
+            "5:19 `10.0.0.1/8`: address has bits set after the prefix length",
         ),
         (
             "-A POSTROUTING -s 10.0.0.0/8 -o eth0 -j MASQUERADE",
@@ -159,9 +159,9 @@ fn rules_take_the_place_of_keys() {
     assert_eq!(built(masquerade, outside), Ok(0));
     assert_eq!(built(any, both), Ok(0));
     let told = |rules: &str, keys: &str| built(rules, keys).unwrap_err();
-    assert_eq!(told(snat, "ports = \"1024-9999\""), ["`ports` is said by the rules"]);
-    assert_eq!(told(snat, outside), ["`outside` is said by the rules"]);
-    assert_eq!(told(masquerade, both), ["`inside` is said by the rules"]);
+    assert_eq!(told(snat, "ports = \"1024-9999\""), ["`ports` conflicts with `rules`"]);
+    assert_eq!(told(snat, outside), ["`outside` conflicts with `rules`"]);
+    assert_eq!(told(masquerade, both), ["`inside` conflicts with `rules`"]);
     assert_eq!(told(masquerade, ""), ["[nat] needs `outside`: the addresses to translate to"]);
     assert_eq!(told("", ""), ["has no rule that translates sources"]);
     let overlap = "-A POSTROUTING -s 203.0.113.0/24 -j SNAT --to-source 203.0.113.1";

@@ -103,7 +103,7 @@ pub fn matcher_of(
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let (tables, about) = load::tables(section, resources)?;
     let Some([word]) = resources.scratch() else {
-        section.mistake("function", "the chain has no scratch word left for what a scan finds");
+        section.mistake("function", "the chain has no scratch word left for the scan results");
         return None;
     };
     let mut access = ACCESS;

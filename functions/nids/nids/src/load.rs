@@ -73,7 +73,7 @@ pub(super) fn tables(
     }
     let active = set.rules.len();
     if active < rules_min {
-        let asked = format!("{active} rules are active, and {rules_min} have to be: {set}");
+        let asked = format!("{active} rules are active, fewer than {rules_min}: {set}");
         section.mistake("rules_min", asked);
     }
     if section.is_broken() {
@@ -107,7 +107,7 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     let key = |dialect| if dialect == Dialect::Suricata { "rules" } else { "snort_rules" };
     for RuleFile { name, bytes, dialect } in &files {
         if let Some(what) = not_text(bytes) {
-            section.mistake(key(*dialect), format!("{name:?} is no file of rules: {what}"));
+            section.mistake(key(*dialect), format!("{name:?} is not a file of rules: {what}"));
         }
     }
     if section.is_broken() {
@@ -117,12 +117,12 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     for (file, first) in &set.strange {
         let RuleFile { name, dialect, .. } = &files[*file];
         section
-            .mistake(key(*dialect), format!("{name:?} is no file of rules: no line of it is one"));
+            .mistake(key(*dialect), format!("{name:?} is not a file of rules: no line is a rule"));
         section.note(first.clone());
     }
     if set.count() == 0 && !section.is_broken() && !files.is_empty() {
         let named = if section.has("rules") { "rules" } else { "snort_rules" };
-        section.mistake(named, "there is not one rule in these files");
+        section.mistake(named, "these files contain no rules");
     }
     set
 }

@@ -58,7 +58,7 @@ fn once(setting: &Setting<'_>, said: &mut bool, number: &mut u32, min: u32) -> R
 /// Refuses an option that was there before.
 pub(super) fn not_twice(setting: &Setting<'_>, said: &mut bool) -> Read<()> {
     if core::mem::replace(said, true) {
-        return Err(setting.name.broken(format!("`{}` stands here twice", setting.key)));
+        return Err(setting.name.broken(format!("`{}` is repeated", setting.key)));
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ fn priority(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     let (is_negated, value, _) = setting.negatable()?;
     let priority = value.trim().decimal::<u8>().ok().filter(|p| *p > 0 && !is_negated);
     let Some(priority) = priority else {
-        return Err(value.expected(format!("`{}` is no priority", value.text), "1 to 255"));
+        return Err(value.expected(format!("`{}` is not a priority", value.text), "1 to 255"));
     };
     let before = draft.said.priority.then_some(draft.about.priority);
     draft.about.priority = before.map_or(priority, |before| before.min(priority));
@@ -119,7 +119,7 @@ fn reference(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>
     let value = setting.value()?;
     let Some((system, id)) = value.split_once(",").filter(|(s, i)| !s.is_empty() && !i.is_empty())
     else {
-        return Err(value.expected("this is no reference", "a system, a comma, an identifier"));
+        return Err(value.expected("this is not a reference", "a system, a comma, an identifier"));
     };
     if !context.configs.knows_reference(system.text)
         && context.missing_references.insert(system.text.into())
@@ -153,7 +153,7 @@ fn target(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
         "src_ip" => Target::Source,
         "dest_ip" => Target::Destination,
         other => {
-            return Err(value.expected(format!("`{other}` is no target"), "src_ip or dest_ip"));
+            return Err(value.expected(format!("`{other}` is not a target"), "src_ip or dest_ip"));
         }
     });
     Ok(())

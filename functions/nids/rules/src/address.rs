@@ -87,7 +87,7 @@ impl Space for Ports {
         }
         let port = |piece: Piece<'_>| {
             let number = piece.decimal::<u16>();
-            number.map_err(|_| piece.expected(format!("`{}` is no port", piece.text), PORT_HELP))
+            number.map_err(|_| piece.expected(format!("`{}` is not a port", piece.text), PORT_HELP))
         };
         let (min, max) = match piece.split_once(":") {
             Some((min, max)) if !(min.is_empty() && max.is_empty()) => (
@@ -135,7 +135,9 @@ fn range<T: Step + FromStr>(
 ) -> Read<(T, T)> {
     let address = |piece: Piece<'_>| {
         let found = piece.text.parse::<T>();
-        found.map_err(|_| piece.expected(format!("`{}` is no address", piece.text), ADDRESS_HELP))
+        found.map_err(|_| {
+            piece.expected(format!("`{}` is not an address", piece.text), ADDRESS_HELP)
+        })
     };
     if let Some((base, mask)) = piece.split_once("/") {
         return Ok(network(address(base)?, prefix_len(mask, bits)?));
@@ -163,7 +165,7 @@ fn prefix_len(mask: Piece<'_>, bits: u8) -> Read<u8> {
     }
     let len = mask.decimal::<u8>().ok().filter(|len| *len <= bits);
     len.ok_or_else(|| {
-        mask.expected(format!("`{}` is no length of a prefix", mask.text), format!("0 to {bits}"))
+        mask.expected(format!("`{}` is not a prefix length", mask.text), format!("0 to {bits}"))
     })
 }
 

@@ -69,7 +69,7 @@ impl Form {
             "dce" => return Err(Refusal::Held(Need::Protocol("dcerpc".into()))),
             _ => return Ok(false),
         }
-        if value.is_empty() { Ok(true) } else { Err(value.broken("unexpected behind this word")) }
+        if value.is_empty() { Ok(true) } else { Err(value.broken("unexpected after this word")) }
     }
 
     /// The encoding, with `default` as the base of text.
@@ -86,7 +86,7 @@ impl Form {
 }
 
 fn no_mask(value: Piece<'_>) -> Refusal {
-    value.expected("this is no mask", "a number above 0 of at most 32 bits, as 0xff00")
+    value.expected("this is not a mask", "a number above 0 of at most 32 bits, as 0xff00")
 }
 
 /// How many bytes a number has. With none it is 0, or as text as long as its digits go on.
@@ -159,7 +159,7 @@ fn compared_with(value: Piece<'_>, draft: &Draft) -> Read<Value> {
         Some(digits) => digits.any_base().map(|n| n.wrapping_neg()),
         None => value.any_base(),
     };
-    let no_number = || value.expected("this is no number", "a number of at most 64 bits");
+    let no_number = || value.expected("this is not a number", "a number of at most 64 bits");
     number.map(|n| Value::Number(n as i64)).ok_or_else(no_number)
 }
 
@@ -179,7 +179,7 @@ fn compare(operator: Piece<'_>) -> Read<(bool, Compare)> {
         "^" => Compare::Xor,
         other => {
             let help = "< <= = >= > & ^, perhaps with ! before it";
-            return Err(operator.expected(format!("`{other}` is no comparison"), help));
+            return Err(operator.expected(format!("`{other}` is not a comparison"), help));
         }
     };
     Ok((is_negated, compare))
@@ -306,7 +306,7 @@ fn byte_math(setting: &Setting<'_>, draft: &mut Draft) -> Read<PayloadTest> {
             _ => return Err(unknown(setting, word, form)),
         };
         if field.replace(value).is_some() {
-            return Err(word.broken(format!("`{}` stands here twice", key.text)));
+            return Err(word.broken(format!("`{}` is repeated", key.text)));
         }
     }
     let missing = |name: &str| whole.expected(format!("`{name}` is missing"), form);
@@ -349,7 +349,9 @@ fn math_operator(piece: Piece<'_>) -> Read<MathOperator> {
         "/" => MathOperator::Div,
         "<<" => MathOperator::ShiftLeft,
         ">>" => MathOperator::ShiftRight,
-        other => return Err(piece.expected(format!("`{other}` is no operator"), "+ - * / << >>")),
+        other => {
+            return Err(piece.expected(format!("`{other}` is not an operator"), "+ - * / << >>"));
+        }
     })
 }
 

@@ -46,7 +46,7 @@ impl Configs {
     pub fn read_classification(&mut self, file: &SourceText, mistakes: &mut Diagnostics) {
         each_line(file, mistakes, |line| {
             let form = "config classification: name,description,priority";
-            let wrong = || line.expected("this is no class", form);
+            let wrong = || line.expected("this is not a class", form);
             let value =
                 line.strip("config").and_then(|l| l.strip("classification")).ok_or_else(wrong)?;
             let value = value.strip(":").ok_or_else(wrong)?;
@@ -55,7 +55,7 @@ impl Configs {
             let comma = rest.text.rfind(',').ok_or_else(wrong)?;
             let priority = rest.behind(comma + 1).trim();
             let Some(priority) = priority.decimal::<u8>().ok().filter(|p| *p > 0) else {
-                return Err(priority.expected("this is no priority", "1 to 255"));
+                return Err(priority.expected("this is not a priority", "1 to 255"));
             };
             let description = shown(rest.part(0..comma).trim().text).into();
             let class = Class { description, priority };
@@ -67,7 +67,7 @@ impl Configs {
     /// Reads a `reference.config`, lines of `config reference: system url`. The first of a name counts.
     pub fn read_reference(&mut self, file: &SourceText, mistakes: &mut Diagnostics) {
         each_line(file, mistakes, |line| {
-            let wrong = || line.expected("this is no reference", "config reference: system url");
+            let wrong = || line.expected("this is not a reference", "config reference: system url");
             let value =
                 line.strip("config").and_then(|l| l.strip("reference")).ok_or_else(wrong)?;
             let (system, url) = value.strip(":").ok_or_else(wrong)?.word();

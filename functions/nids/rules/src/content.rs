@@ -108,7 +108,7 @@ fn hex(text: Piece<'_>, bytes: &mut Vec<u8>) -> Read<()> {
         let Some(digit) = c.to_digit(16) else {
             let place = text.part(at..at + c.len_utf8());
             return Err(
-                place.expected(format!("`{c}` is no digit"), "bytes in hexadecimal: |0d 0a|")
+                place.expected(format!("`{c}` is not a digit"), "bytes in hexadecimal: |0d 0a|")
             );
         };
         match high.take() {
@@ -149,7 +149,7 @@ fn bare(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
 }
 
 fn twice(setting: &Setting<'_>) -> Refusal {
-    setting.name.broken(format!("`{}` stands here twice for one content", setting.key))
+    setting.name.broken(format!("`{}` is repeated for one content", setting.key))
 }
 
 /// Whether a place can be given to a content that is the fast pattern.
@@ -215,7 +215,7 @@ fn offset(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
 fn relative<'d>(setting: &Setting<'_>, draft: &'d mut Draft) -> Read<&'d mut Content> {
     if follows_fast_pattern_only(draft) {
         // Unless it is in another buffer.
-        let message = format!("`{}` behind a content with fast_pattern:only", setting.key);
+        let message = format!("`{}` after a content with fast_pattern:only", setting.key);
         draft.doubt(setting.name.broken(message));
     }
     let content = draft.last_content(setting)?;
@@ -278,7 +278,7 @@ fn fast_pattern(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     content.fast_pattern = Some(pattern);
     if is_other {
         // Each buffer has its own.
-        draft.doubt(setting.name.broken("`fast_pattern` stands here twice"));
+        draft.doubt(setting.name.broken("`fast_pattern` is repeated"));
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ fn fast_pattern(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
 fn part(value: Piece<'_>, len: usize) -> Read<FastPattern> {
     let help = "only, or where a part starts, a comma, and how long it is";
     let Some((start, length)) = value.split_once(",") else {
-        return Err(value.expected(format!("`{}` is no part of a content", value.text), help));
+        return Err(value.expected(format!("`{}` is not part of a content", value.text), help));
     };
     let (start, length) = (start.decimal::<u16>()?, length.decimal::<u16>()?);
     if length == 0 || usize::from(start) + usize::from(length) > len {

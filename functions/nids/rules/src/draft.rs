@@ -70,7 +70,7 @@ impl<'c> Context<'c> {
     /// The name that `piece` is.
     pub(super) fn name(&mut self, kind: NameKind, piece: Piece<'_>) -> Read<Name> {
         if piece.is_empty() || piece.text.contains(char::is_whitespace) {
-            return Err(piece.expected("this is no name", "one word"));
+            return Err(piece.expected("this is not a name", "one word"));
         }
         let name = hash(kind, piece.text);
         match self.names.get(&name) {
@@ -223,7 +223,7 @@ impl Draft {
     pub(super) fn slot(&mut self, name: Piece<'_>, is_math: bool) -> Read<u8> {
         let starts = name.text.starts_with(|c: char| c.is_ascii_alphabetic());
         if !starts || name.text.contains(|c: char| c.is_whitespace()) {
-            return Err(name.expected("this is no name", "one word that starts with a letter"));
+            return Err(name.expected("this is not a name", "one word that starts with a letter"));
         }
         let slot = u8::try_from(self.slots.len()).map_err(|_| name.broken("too many names"))?;
         self.slots.push((name.text.into(), is_math));

@@ -130,7 +130,7 @@ fn flowint(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) 
     let name = context.name(NameKind::FlowInt, name)?;
     let number = pieces.next();
     if let Some(more) = pieces.next() {
-        return Err(more.expected("unexpected behind the number", form));
+        return Err(more.expected("unexpected after the number", form));
     }
     if let "isset" | "notset" | "isnotset" = operator.text {
         let test = FlowTest::Int { name, span: None, is_set: operator.text == "isset" };
@@ -167,7 +167,7 @@ fn compared(operator: Piece<'_>, text: Piece<'_>, number: u32) -> Read<Span<u32>
         ">" => (number.checked_add(1).ok_or_else(never)?, u32::MAX),
         other => {
             let help = "< <= = != >= >";
-            return Err(operator.expected(format!("`{other}` is no comparison"), help));
+            return Err(operator.expected(format!("`{other}` is not a comparison"), help));
         }
     };
     Ok(Span { min, max, is_negated: operator.starts_with('!') })
@@ -193,10 +193,10 @@ fn xbits(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) ->
                 let seconds = seconds.ok_or_else(|| value.expected("no time", "1 second or more"));
                 expire_s.replace(seconds?).is_some()
             }
-            _ => return Err(piece.expected(format!("`{}` has no place here", word.text), form)),
+            _ => return Err(piece.expected(format!("`{}` is not allowed here", word.text), form)),
         };
         if is_second {
-            return Err(piece.broken(format!("`{}` stands here twice", word.text)));
+            return Err(piece.broken(format!("`{}` is repeated", word.text)));
         }
     }
     let track = track.ok_or_else(|| whole.expected("`track` is missing", form))?;
@@ -236,7 +236,9 @@ fn stream_size(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     let whole = setting.value()?;
     let pieces: Vec<_> = whole.list().collect();
     let [side, operator, number] = pieces[..] else {
-        return Err(whole.expected("this is no size", "server, client, both or either, <, number"));
+        return Err(
+            whole.expected("this is not a size", "server, client, both or either, <, number")
+        );
     };
     let side = match side.text {
         "client" => Side::Client,
@@ -245,7 +247,7 @@ fn stream_size(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
         "either" => Side::Either,
         other => {
             let help = "server, client, both, either";
-            return Err(side.expected(format!("`{other}` is no side"), help));
+            return Err(side.expected(format!("`{other}` is not a side"), help));
         }
     };
     let bytes = compared(operator, number, number.decimal()?)?;

@@ -184,7 +184,7 @@ fn items(group: Piece<'_>) -> Read<Vec<Piece<'_>>> {
                 if depth == 0 && !(rest.is_empty() || rest.starts_with(',')) {
                     return Err(group
                         .behind(at + 1)
-                        .expected("unexpected behind `]`", "`,` or the end"));
+                        .expected("unexpected after `]`", "`,` or the end"));
                 }
             }
             b',' if depth == 0 => {

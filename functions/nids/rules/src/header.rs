@@ -87,7 +87,7 @@ fn action(piece: Piece<'_>, draft: &mut Draft) -> Read<Action> {
         "rejectboth" => Action::Reject(Rejected::Both),
         "config" | "accept" if !is_snort => held_action(piece, draft),
         "log" | "activate" | "dynamic" if is_snort => held_action(piece, draft),
-        other => return Err(piece.expected(format!("`{other}` is no action"), ACTIONS)),
+        other => return Err(piece.expected(format!("`{other}` is not an action"), ACTIONS)),
     })
 }
 
@@ -125,7 +125,7 @@ fn protocol(piece: Piece<'_>, draft: &mut Draft) -> Read<Option<Protocol>> {
 }
 
 fn no_protocol(piece: Piece<'_>) -> Refusal {
-    piece.expected(format!("`{}` is no protocol", piece.text), PROTOCOLS)
+    piece.expected(format!("`{}` is not a protocol", piece.text), PROTOCOLS)
 }
 
 fn direction(arrow: Piece<'_>, draft: &mut Draft) -> Read<bool> {
@@ -136,6 +136,6 @@ fn direction(arrow: Piece<'_>, draft: &mut Draft) -> Read<bool> {
             draft.need(Need::Value("direction =>".into()));
             Ok(false)
         }
-        other => Err(arrow.expected(format!("`{other}` is no direction"), "-> or <>")),
+        other => Err(arrow.expected(format!("`{other}` is not a direction"), "-> or <>")),
     }
 }

@@ -50,13 +50,13 @@ impl Piece<'_> {
             .filter(|n| (min..=max).contains(n))
             .ok_or_else(|| {
                 let help = format!("a number from {min} to {max}");
-                self.expected(format!("`{}` is no such number", self.text), help)
+                self.expected(format!("`{}` is not a number in range", self.text), help)
             })
     }
 
     fn no_number<T: Number>(self) -> Refusal {
         let help = format!("a number from 0 to {}", T::MAX.into());
-        self.expected(format!("`{}` is no such number", self.text), help)
+        self.expected(format!("`{}` is not a number in range", self.text), help)
     }
 
     /// A number with its unit: 2kb is 2048.

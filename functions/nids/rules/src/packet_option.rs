@@ -52,7 +52,7 @@ fn icmp<T: number::Number>(setting: &Setting<'_>, draft: &Draft) -> Read<Span<T>
 
 fn dsize(setting: &Setting<'_>, draft: &mut Draft) -> Read<PacketTest> {
     if draft.said.dsize.is_some() {
-        return Err(setting.name.broken("`dsize` stands here twice"));
+        return Err(setting.name.broken("`dsize` is repeated"));
     }
     let span: Span<u16> = span(setting, draft)?;
     let max = if span.is_negated { u16::MAX } else { span.max };
@@ -71,7 +71,7 @@ fn tos(setting: &Setting<'_>) -> Read<Span<u8>> {
         Some(_) => None,
         None => value.decimal().ok(),
     };
-    let tos = tos.ok_or_else(|| value.expected("this is no tos", "0 to 255, or x00 to xff"))?;
+    let tos = tos.ok_or_else(|| value.expected("this is not a tos", "0 to 255, or x00 to xff"))?;
     Ok(Span { min: tos, max: tos, is_negated })
 }
 
@@ -93,7 +93,7 @@ fn ip_option(setting: &Setting<'_>) -> Read<Option<u8>> {
         "rtralt" => 148,
         other => {
             let help = "rr, eol, nop, ts, sec, esec, lsrr, ssrr, satid, qs, rtralt, cipso, any";
-            return Err(value.expected(format!("`{other}` is no option of IP"), help));
+            return Err(value.expected(format!("`{other}` is not an IP option"), help));
         }
     }))
 }
@@ -110,9 +110,9 @@ fn bits(value: Piece<'_>, bit: impl Fn(char) -> Option<u8>, help: &str) -> Read<
             '=' => BitsHow::Exactly,
             c => {
                 let bit =
-                    bit(c).ok_or_else(|| place.expected(format!("`{c}` is no flag"), help))?;
+                    bit(c).ok_or_else(|| place.expected(format!("`{c}` is not a flag"), help))?;
                 if bits & bit != 0 {
-                    return Err(place.broken(format!("`{c}` stands here twice")));
+                    return Err(place.broken(format!("`{c}` is repeated")));
                 }
                 bits |= bit;
                 continue;
@@ -259,5 +259,5 @@ fn protocol(piece: Piece<'_>) -> Read<u8> {
 }
 
 fn no_protocol(piece: Piece<'_>) -> Refusal {
-    piece.expected(format!("`{}` is no protocol", piece.text), "0 to 255, or a name as icmp")
+    piece.expected(format!("`{}` is not a protocol", piece.text), "0 to 255, or a name as icmp")
 }

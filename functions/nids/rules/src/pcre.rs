@@ -15,7 +15,7 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
 fn pcre(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     let (is_negated, value, _) = setting.negatable()?;
     let (value, captures) = without_captures(value);
-    let wrong = || value.expected("this is no expression", "/expression/flags");
+    let wrong = || value.expected("this is not an expression", "/expression/flags");
     let start = value.text.find('/').ok_or_else(wrong)?;
     let end = last_slash(value.text).filter(|end| *end > start).ok_or_else(wrong)?;
     if start > 0 {
@@ -91,7 +91,7 @@ fn flag(flag: char, place: Piece<'_>, pcre: &mut Pcre, draft: &mut Draft) -> Rea
         other => match buffer(other) {
             Some(buffer) => draft.need(Need::Buffer(buffer.into())),
             None => {
-                let message = format!("`{flag}` is no flag");
+                let message = format!("`{flag}` is not a flag");
                 return Err(place.expected(message, "ismxAEGRBO, or a buffer's: UIPQHDMCKSYVWZ"));
             }
         },

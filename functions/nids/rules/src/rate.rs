@@ -67,7 +67,7 @@ impl<'a> Words<'a> {
                 return Err(name.broken(format!("`{}` needs a value", name.text)));
             }
             if pairs[..i].iter().any(|(other, _)| other.text == name.text) {
-                return Err(name.broken(format!("`{}` stands here twice", name.text)));
+                return Err(name.broken(format!("`{}` is repeated", name.text)));
             }
         }
         Ok(Self { whole, pairs })
@@ -86,7 +86,7 @@ impl<'a> Words<'a> {
         match self.pairs.iter().find(|(name, _)| !names.contains(&name.text)) {
             None => Ok(()),
             Some((name, _)) => {
-                Err(name.expected(format!("`{}` has no place here", name.text), names.join(", ")))
+                Err(name.expected(format!("`{}` is not allowed here", name.text), names.join(", ")))
             }
         }
     }
@@ -103,7 +103,7 @@ pub(super) fn threshold(words: &Words<'_>) -> Read<Threshold> {
         "backoff" => return backoff(words),
         other => {
             let help = "limit, threshold, both, backoff";
-            return Err(kind.expected(format!("`{other}` is no type"), help));
+            return Err(kind.expected(format!("`{other}` is not a type"), help));
         }
     };
     if let Some(multiplier) = words.find("multiplier") {
@@ -123,8 +123,9 @@ fn backoff(words: &Words<'_>) -> Read<Threshold> {
     let number = |name, min: u32| {
         let value = words.get(name)?;
         let number = value.decimal::<u32>().ok().filter(|n| (min..65536).contains(n));
-        number
-            .ok_or_else(|| value.expected(format!("this is no {name}"), format!("{min} to 65535")))
+        number.ok_or_else(|| {
+            value.expected(format!("this is not a valid {name}"), format!("{min} to 65535"))
+        })
     };
     let rate = Rate { track: Track::Flow, count: number("count", 1)?, seconds: 0 };
     Ok(Threshold { how: ThresholdHow::Backoff { multiplier: number("multiplier", 2)? }, rate })

@@ -12,7 +12,7 @@ pub(super) fn check(value: Piece<'_>) -> Read<()> {
     for requirement in value.list().filter(|r| !r.is_empty()) {
         let (name, rest) = requirement.word();
         let is_met = match name.text {
-            "version" if has_version => return Err(name.broken("the version stands here twice")),
+            "version" if has_version => return Err(name.broken("the version is repeated")),
             "version" => {
                 has_version = true;
                 version(rest)?
@@ -61,7 +61,7 @@ fn operator(rest: Piece<'_>) -> Read<(Compared, Piece<'_>)> {
 
 fn numbers(version: Piece<'_>) -> Read<[u8; 3]> {
     let mut numbers = [0; 3];
-    let no_version = || version.expected("this is no version", "1 to 3 numbers, as in 8.0.1");
+    let no_version = || version.expected("this is not a version", "1 to 3 numbers, as in 8.0.1");
     let mut parts = version.text.split('-').next().unwrap_or_default().split('.');
     for (number, part) in numbers.iter_mut().zip(&mut parts) {
         *number = part.parse().map_err(|_| no_version())?;

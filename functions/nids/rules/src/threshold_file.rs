@@ -95,7 +95,7 @@ impl ThresholdFile {
                 }
                 other => {
                     let help = "threshold, event_filter, rate_filter, suppress";
-                    return Err(kind.expected(format!("`{other}` can't be done here"), help));
+                    return Err(kind.expected(format!("`{other}` is not supported"), help));
                 }
             }
             Ok(())
@@ -130,7 +130,9 @@ fn rate_filter(rest: Piece<'_>) -> Read<RateFilter> {
         "reject" => Action::Reject(Rejected::Source),
         other => {
             let help = "alert, pass, drop, reject";
-            return Err(action.expected(format!("`{other}` is no action of a rate filter"), help));
+            return Err(
+                action.expected(format!("`{other}` is not an action of a rate filter"), help)
+            );
         }
     };
     let rate = rate::rate(&words)?;

@@ -20,7 +20,7 @@ fn very_long_files_are_read_in_little_memory() {
         (3, "`;` is missing"),
         (4, "`depth` needs a `content` before it"),
         (5, "the rule is too long"),
-        (6, "`70000` is no port"),
+        (6, "`70000` is not a port"),
     ];
     assert_eq!(told, expected);
     drop(text);

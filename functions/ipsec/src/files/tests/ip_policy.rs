@@ -90,53 +90,53 @@ const POLICY_WRONG: &[(&str, &str, &str)] = &[
     (
         "\tdir out",
         "\tdir out action 7 priority 1",
-        "-10:17 `7`: not supported: actions are allow and block",
+        "-10:17 `7`: not supported: actions other than allow and block",
     ),
     (
         "\tdir out",
         "\tdir out priority 1 ptype sub",
-        "-10:27 `sub`: not supported: there are policies of the type main",
+        "-10:27 `sub`: not supported: policies of a type other than main",
     ),
     ("\tdir out", "\tdir across priority 1", "10:6 `across`: directions are in, out and fwd"),
     (
         "\ttmpl src 192.0.2.1 dst",
         "\ttmpl src 192.0.2.1 dst 192.0.2.2\n\tmark 0x1/0xff ",
-        "-12:2 `mark`: not supported: packets have no marks here",
+        "-12:2 `mark`: not supported: marks",
     ),
     (
         "\ttmpl src 192.0.2.1 dst",
         "\tif_id 0x1\n\ttmpl src 192.0.2.1 dst 192.0.2.2",
-        "-11:2 `if_id`: not supported: packets have no xfrm interface here",
+        "-11:2 `if_id`: not supported: xfrm interfaces",
     ),
     (
         "\ttmpl src 192.0.2.1 dst",
         "\ttmpl src 192.0.2.1 dst 192.0.2.2\n\t\tproto comp reqid 1 mode tunnel\n\ttmpl src 0.0.0.0 dst 0.0.0.0",
-        "-12:9 `comp`: not supported: of the IPsec protocols there is esp|-13:2 `tmpl`: not supported: more than one template",
+        "-12:9 `comp`: not supported: IPsec protocols other than esp|-13:2 `tmpl`: not supported: more than one template",
     ),
     (
         "\ttmpl src 192.0.2.1 dst",
         "\ttmpl src 192.0.2.1 dst 192.0.2.3",
-        "-9:1 no SA fits the policy's template: what it matches is dropped",
+        "-9:1 no SA fits the policy's template: packets that it matches are dropped",
     ),
     (
         "\t\tproto esp spi",
         "\t\tproto esp spi 0x00001000 reqid 1 mode tunnel\n\t\tlevel use ",
-        "-13:9 `use`: not supported: an SA that isn't there can't be done without",
+        "-13:9 `use`: not supported: optional templates",
     ),
     (
         "\t\tproto esp spi",
         "\t\tproto esp spi 0x00001001 reqid 1 mode tunnel",
-        "-9:1 no SA fits the policy's template: what it matches is dropped",
+        "-9:1 no SA fits the policy's template: packets that it matches are dropped",
     ),
     (
         "\t\tproto esp spi",
         "\t\tproto esp reqid 2 mode tunnel",
-        "-9:1 no SA fits the policy's template: what it matches is dropped",
+        "-9:1 no SA fits the policy's template: packets that it matches are dropped",
     ),
     (
         "\t\tproto esp spi",
         "\t\tproto esp reqid 1 mode transport",
-        "-9:1 no SA fits the policy's template: what it matches is dropped",
+        "-9:1 no SA fits the policy's template: packets that it matches are dropped",
     ),
     ("\t\tproto esp spi", "", "9:1 `src`: the policy has half a template"),
 ];
@@ -173,15 +173,14 @@ fn a_policy_of_an_sa_that_is_left_out_drops() {
     assert_eq!(
         found.notices,
         [
-            "sas:21:2 `mark`: not supported: packets have no marks here",
-            "policies:9:1 no SA fits the policy's template: what it matches is dropped",
+            "sas:21:2 `mark`: not supported: marks",
+            "policies:9:1 no SA fits the policy's template: packets that it matches are dropped",
         ]
     );
     assert_eq!(found.database.unwrap().policies[1].action, Action::Discard);
     let policy = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\nsa = [\"0x00001000@192.0.2.2\"]\n";
     let found = read_texts(&text, Some(policy), "local = \"192.0.2.1\"\nunsupported = \"skip\"");
-    let told =
-        "policies:1:1 its SA was left out (0x00001000@192.0.2.2): what it matches is dropped";
+    let told = "policies:1:1 its SA was skipped (0x00001000@192.0.2.2): packets that it matches are dropped";
     assert_eq!(found.notices[1], told);
     assert_eq!(found.database.unwrap().policies[0].action, Action::Discard);
 }
@@ -236,7 +235,7 @@ src 192.0.2.1/32 dst 192.0.2.2/32 uid 0
     let database = good(read_texts(&text, Some(policies), "local = \"192.0.2.1\""));
     assert_eq!(database.policies[0].action, Action::Protect(1));
     let other = policies.replace("192.0.2.2/32", "192.0.2.3/32");
-    let told = "policies:1:1 no SA fits the policy's template: what it matches is dropped";
+    let told = "policies:1:1 no SA fits the policy's template: packets that it matches are dropped";
     assert_eq!(read_texts(&text, Some(&other), "local = \"192.0.2.1\"").mistakes, [told]);
 }
 

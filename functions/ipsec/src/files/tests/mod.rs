@@ -86,7 +86,7 @@ fn key_files_are_for_their_owner_alone() {
         let found = read_in(Folder::Disk(&folder), table);
         let path = folder.join("sas");
         let told = format!(
-            "chain.toml:1:7 others may read or change {path:?}, which has keys: `chmod 600` it"
+            "chain.toml:1:7 other users may read or change {path:?}, which has keys: `chmod 600` it"
         );
         let told = if reads { Vec::new() } else { vec![told] };
         assert_eq!(found.mistakes, told, "{mode:o}");
@@ -108,9 +108,9 @@ fn the_table_itself() {
     assert_eq!(
         found.mistakes,
         [
-            "chain.toml:1:1 [ipsec] needs `sas`: who may talk to whom, with the keys",
+            "chain.toml:1:1 [ipsec] needs `sas`: the file of security associations",
             "chain.toml:1:10 `local`: \"x\": not an IPv4 or IPv6 address",
-            "chain.toml:2:15 `unsupported` takes \"error\" or \"skip\", not this number",
+            "chain.toml:2:15 `unsupported` must be \"error\" or \"skip\", found 1",
         ]
     );
 }

@@ -41,26 +41,26 @@ action = "discard"
         ),
         (
             "dst = \"::/0\"\naction = \"protect\"",
-            "1:1 [policy] needs `sa`: the name of the SA that protects, or a list of names",
+            "1:1 [policy] needs `sa`: the name of the protecting SA, or a list of names",
         ),
         (
             "dst = \"::/0\"\naction = \"protect\"\nsa = []",
-            "4:6 `sa` takes the name of an SA, or a list of names",
+            "4:6 `sa` must be the name of an SA, or a list of names",
         ),
         (
             "dst = \"::/0\"\naction = \"bypass\"\nsa = \"new\"",
-            "4:6 `sa` takes action = \"protect\"",
+            "4:6 `sa` requires action = \"protect\"",
         ),
         ("dst = \"::/0\"\naction = \"protect\"\nsa = \"b\"", "1:1 no SA is called b"),
         (
             "dst = \"::/0\"\naction = \"protect\"\nsa = \"in\"",
-            "1:1 SA in is for packets that come in and protects none",
+            "1:1 SA in is inbound and cannot protect packets",
         ),
         (
             "dst = \"::/0\"\naction = \"allow\"",
-            "3:10 `action` takes \"protect\" or \"bypass\" or \"discard\", not this string",
+            "3:10 `action` must be \"protect\" or \"bypass\" or \"discard\", found \"allow\"",
         ),
-        ("action = \"bypass\"", "1:1 [policy] needs `src`: or `dst`, or both: prefixes"),
+        ("action = \"bypass\"", "1:1 [policy] needs `src`: a prefix; `dst` may take its place"),
     ];
     for (text, told) in wrong {
         let found = read_texts(&sas.concat(), Some(&format!("[[policy]]\n{text}\n")), "");

@@ -130,63 +130,57 @@ fn key_lengths() {
 
 /// A line that a good table is given, or has changed, and what is told of it.
 const WRONG: &[(&str, &str)] = &[
-    ("name = \"a b\"", "`name` takes 1 to 64 characters without blanks"),
+    ("name = \"a b\"", "`name` must be 1 to 64 characters without blanks"),
     (
         "name = \"0x5ec2e70405060708090a0b0c0d0e0f\"",
-        "`name` takes 1 to 64 characters without blanks",
+        "`name` must be 1 to 64 characters without blanks",
     ),
-    ("name = \"\"", "`name` takes 1 to 64 characters without blanks"),
-    ("direction = \"fwd\"", "`direction` takes \"in\" or \"out\", not this string"),
-    ("spi = 255", "`spi` takes a number from 256 to 4294967295, or as \"0x...\""),
-    ("spi = \"0x+100\"", "`spi` takes a number from 256 to 4294967295, or as \"0x...\""),
-    ("spi = 4294967296", "`spi` takes a number from 256 to 4294967295, or as \"0x...\""),
+    ("name = \"\"", "`name` must be 1 to 64 characters without blanks"),
+    ("direction = \"fwd\"", "`direction` must be \"in\" or \"out\", found \"fwd\""),
+    ("spi = 255", "`spi` must be a number from 256 to 4294967295, or as \"0x...\""),
+    ("spi = \"0x+100\"", "`spi` must be a number from 256 to 4294967295, or as \"0x...\""),
+    ("spi = 4294967296", "`spi` must be a number from 256 to 4294967295, or as \"0x...\""),
     ("src = \"192.0.2\"", "`src`: \"192.0.2\": invalid IP address syntax"),
-    ("dst = \"ff02::1\"", "`dst` takes the address of one host"),
+    ("dst = \"ff02::1\"", "`dst` must be the address of one host"),
     ("dst = \"2001:db8::2\"", "`src` and `dst` are of different IP versions"),
-    ("mode = \"beet\"", "`mode` takes \"tunnel\" or \"transport\", not this string"),
+    ("mode = \"beet\"", "`mode` must be \"tunnel\" or \"transport\", found \"beet\""),
     (
         "cipher = \"3des\"",
-        "`cipher` takes \"aes-cbc\" or \"aes-ctr\" or \"aes-gcm\" or \"null\", not this string",
+        "`cipher` must be \"aes-cbc\" or \"aes-ctr\" or \"aes-gcm\" or \"null\", found \"3des\"",
     ),
     (
         "enc_key = \"0x5ec2e7\"",
-        "`enc_key`: aes-gcm takes a key of 16, 24 or 32 bytes and 4 of salt",
+        "`enc_key`: aes-gcm requires a key of 16, 24 or 32 bytes and 4 of salt",
     ),
-    ("enc_key = \"0x5ec2e\"", "`enc_key` takes 0x and an even number of hexadecimal digits"),
-    ("enc_key = \"5ec2e7xyzzy\"", "`enc_key` takes 0x and an even number of hexadecimal digits"),
-    ("enc_key = [ \"0x5ec2e7\" ]", "`enc_key` takes a string, not a list"),
+    ("enc_key = \"0x5ec2e\"", "`enc_key` must be 0x and an even number of hexadecimal digits"),
+    ("enc_key = \"5ec2e7xyzzy\"", "`enc_key` must be 0x and an even number of hexadecimal digits"),
+    ("enc_key = [ \"0x5ec2e7\" ]", "`enc_key` must be a string, found a list"),
     ("auth = \"hmac-sha1-96\"", "aes-gcm authenticates by itself: `auth` is \"none\" or absent"),
-    ("auth_key = \"0x5ec2e7\"", "`auth_key`: without authentication there is no key for it"),
+    ("auth_key = \"0x5ec2e7\"", "`auth_key`: a key requires authentication"),
     ("auth_kee = \"0x5ec2e7\"", "[sa] has no key `auth_kee`"),
-    ("esn = 1", "`esn` takes true or false, not this number"),
-    ("replay_window = 31", "`replay_window` takes 0, or 32 to 4096"),
-    (
-        "replay_window = 4097",
-        "`replay_window` takes a whole number from 0 to 4096, not this number",
-    ),
-    ("encap = 4500", "`encap` takes a table"),
-    (
-        "encap = { src_port = 0 }",
-        "`src_port` takes a whole number from 1 to 65535, not this number",
-    ),
+    ("esn = 1", "`esn` must be true or false, found a number"),
+    ("replay_window = 31", "`replay_window` must be 0, or 32 to 4096"),
+    ("replay_window = 4097", "`replay_window` must be a whole number from 0 to 4096, found 4097"),
+    ("encap = 4500", "`encap` must be a table"),
+    ("encap = { src_port = 0 }", "`src_port` must be a whole number from 1 to 65535, found 0"),
     ("encap = { port = 1 }", "[encap] has no key `port`"),
-    ("selectors = [ 5 ]", "`selectors` takes a list of tables"),
-    ("selectors = [ {} ]", "[selectors] needs `src`: or `dst`, or both: prefixes"),
+    ("selectors = [ 5 ]", "`selectors` must be a list of tables"),
+    ("selectors = [ {} ]", "[selectors] needs `src`: a prefix; `dst` may take its place"),
     (
         "selectors = [ { src = \"10.0.0.0/8\", dst = \"::/0\" } ]",
         "`src` and `dst` are of different IP versions",
     ),
     (
         "selectors = [ { src = \"10.0.0.1/8\" } ]",
-        "`src`: \"10.0.0.1/8\": address has bits set behind the prefix",
+        "`src`: \"10.0.0.1/8\": address has bits set after the prefix length",
     ),
     (
         "selectors = [ { src = \"::/0\", protocol = \"tpc\" } ]",
-        "`protocol` takes a name, such as tcp, a number from 0 to 255, or any",
+        "`protocol` must be a name, such as tcp, a number from 0 to 255, or any",
     ),
     (
         "selectors = [ { src = \"::/0\", protocol = 6, src_ports = \"9-1\" } ]",
-        "`src_ports` takes a number from 0 to 65535, or two: \"1-1023\"",
+        "`src_ports` must be a number from 0 to 65535, or two: \"1-1023\"",
     ),
     (
         "selectors = [ { src = \"::/0\", dst_ports = 80 } ]",
@@ -199,17 +193,17 @@ const WRONG: &[(&str, &str)] = &[
     ("lifetime = { firm = {} }", "[lifetime] has no key `firm`"),
     (
         "lifetime = { hard = { bytes = 0 } }",
-        "`bytes` takes a whole number from 1 to 18446744073709551615, not this number",
+        "`bytes` must be a whole number from 1 to 18446744073709551615, found 0",
     ),
     (
         "sequence = 4294967296",
-        "`sequence` takes a whole number from 0 to 4294967295, not this number",
+        "`sequence` must be a whole number from 0 to 4294967295, found 4294967296",
     ),
-    ("dscp = 64", "`dscp` takes a whole number from 0 to 63, not this number"),
-    ("dscp = \"ef\"", "`dscp` takes \"copy\", not this string"),
-    ("df = true", "`df` takes \"copy\" or \"set\" or \"clear\", not true or false"),
-    ("hops = 0", "`hops` takes a whole number from 1 to 255, not this number"),
-    ("mtu = 575", "`mtu` takes a whole number from 576 to 65535, not this number"),
+    ("dscp = 64", "`dscp` must be a whole number from 0 to 63, found 64"),
+    ("dscp = \"ef\"", "`dscp` must be \"copy\", found \"ef\""),
+    ("df = true", "`df` must be \"copy\" or \"set\" or \"clear\", found a boolean"),
+    ("hops = 0", "`hops` must be a whole number from 1 to 255, found 0"),
+    ("mtu = 575", "`mtu` must be a whole number from 576 to 65535, found 575"),
 ];
 
 #[test]
@@ -234,7 +228,7 @@ fn wrong_values() {
 fn what_is_missing() {
     let found = read_texts("[[sa]]\nesn = true\n", None, "");
     let needed = [
-        "`name`: counters and messages call it so",
+        "`name`: the name in counters and messages",
         "`spi`: the number that packets carry",
         "`src`: the address of an end of the SA",
         "`dst`: the address of an end of the SA",
@@ -271,7 +265,7 @@ fn no_key_is_quoted() {
     }
     let found = read_texts("[[sa]]\nspi = = 5\n", None, "");
     assert!(
-        found.mistakes[0].starts_with("sas:2:7 neither TOML nor what `ip xfrm` prints: "),
+        found.mistakes[0].starts_with("sas:2:7 neither TOML nor output of `ip xfrm`: "),
         "{}",
         found.shown
     );
@@ -322,7 +316,7 @@ fn directions() {
 fn without_authentication() {
     let rest = format!("cipher = \"aes-cbc\"\nenc_key = \"{}\"\nauth = \"none\"", hex(16, 0));
     let text = sa("a", 256, "in", &rest);
-    let told = "sas:1:1 SA a has no authentication, which takes insecure = true";
+    let told = "sas:1:1 SA a has no authentication, which requires insecure = true";
     assert_eq!(read_texts(&text, None, "").mistakes, [told]);
     good(read_texts(&text, None, "insecure = true"));
 }
