@@ -185,6 +185,10 @@ pub struct Transfers {
     pub predicted_to_device_bytes: u64,
     /// The same back; `fetched_bytes` and `besides_to_host_bytes` are not among them.
     pub predicted_to_host_bytes: u64,
+    /// Of the bytes back those of whole frames that returned by the plan.
+    pub rooms_to_host_bytes: u64,
+    /// The plan's estimate of these, by the lengths that functions are expected to give frames.
+    pub predicted_rooms_to_host_bytes: u64,
     /// Bytes that launches have besides packets' own: shapes of packed rows, columns of rows that could not be packed, and rows that
     /// align a table.
     pub besides_to_device_bytes: u64,
@@ -227,6 +231,20 @@ impl Transfers {
         })
     }
 
+    /// The same without whole frames that return: how long those are depends on the traffic, not on the plan.
+    pub(crate) fn follow_the_plan(&self) -> bool {
+        let without = |sum: u64, rooms: u64| sum.saturating_sub(rooms);
+        let own = Self {
+            to_host_bytes: without(self.to_host_bytes, self.rooms_to_host_bytes),
+            predicted_to_host_bytes: without(
+                self.predicted_to_host_bytes,
+                self.predicted_rooms_to_host_bytes,
+            ),
+            ..*self
+        };
+        own.are_as_predicted()
+    }
+
     /// Bytes to devices and back of packets that went the plan's way.
     pub fn on_the_way(&self) -> [u64; 2] {
         let off = [
@@ -243,6 +261,8 @@ impl Transfers {
         self.frames_to_host_bytes += other.frames_to_host_bytes;
         self.predicted_to_device_bytes += other.predicted_to_device_bytes;
         self.predicted_to_host_bytes += other.predicted_to_host_bytes;
+        self.rooms_to_host_bytes += other.rooms_to_host_bytes;
+        self.predicted_rooms_to_host_bytes += other.predicted_rooms_to_host_bytes;
         self.besides_to_device_bytes += other.besides_to_device_bytes;
         self.besides_to_host_bytes += other.besides_to_host_bytes;
         self.missing_bytes += other.missing_bytes;

@@ -433,7 +433,7 @@ impl Launches {
             }
             told
         };
-        let told = (!transfers.are_as_predicted()).then(differs);
+        let told = (!transfers.follow_the_plan()).then(differs);
         (transfers, self.warning.into_iter().chain(self.failed.or(told)))
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Predicted {
     pub(super) missing: u64,
     /// To the host, of packets that go the plan's way.
     pub(super) back: u64,
+    /// The whole frames among these, as long as the functions are expected to make them.
+    rooms_back: u64,
     /// To the host besides, of packets that are expected to be fetched.
     pub(super) fetched: u64,
     /// Of what launches have besides packets' own.
@@ -79,6 +81,7 @@ impl Predicted {
         sum.frames_to_host_bytes += fields_back;
         sum.predicted_to_device_bytes += self.there;
         sum.predicted_to_host_bytes += self.back;
+        sum.predicted_rooms_to_host_bytes += self.rooms_back;
         sum.besides_to_device_bytes += self.besides[0];
         sum.besides_to_host_bytes += self.besides[1];
         sum.predicted_missing_bytes += self.missing;
@@ -129,6 +132,7 @@ impl Prediction {
             let fields: u64 = own.map(|(width, _)| width).sum();
             (fields, way.row * laid.packets as f64, if way.has_rooms { frames } else { 0 })
         });
+        let rooms_back = ways[1].2;
         let [there, back] =
             ways.map(|(fields, row, rooms)| fields * laid.packets as u64 + row as u64 + rooms);
         let filling = (laid.rows - laid.packets) as u64;
@@ -138,7 +142,15 @@ impl Prediction {
         });
         let missing = (self.missing_share * frames[0] as f64) as u64;
         let fetched = (self.fetched_share * rooms as f64) as u64;
-        Predicted { there, missing, back, fetched, besides, lacks_some: self.lacks_some }
+        Predicted {
+            there,
+            missing,
+            back,
+            rooms_back,
+            fetched,
+            besides,
+            lacks_some: self.lacks_some,
+        }
     }
     fn frames_there(batch: &Batch, extent: Extent) -> u64 {
         let bytes = match extent {

@@ -64,6 +64,7 @@ impl Executor {
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
+        self.transfers.rooms_to_host_bytes += back;
         Ok(())
     }
 
@@ -91,6 +92,7 @@ impl Executor {
         let [there, back] = self.submit(on, (lot, Has::All), work, [0, carried])?;
         self.transfers.besides_to_device_bytes += there;
         self.transfers.frames_to_host_bytes += back;
+        self.transfers.rooms_to_host_bytes += back;
         Ok(())
     }
 
@@ -135,6 +137,7 @@ impl Executor {
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
+        self.transfers.rooms_to_host_bytes += back;
         self.transfers.fetched_bytes += back;
         Ok(true)
     }
