@@ -91,7 +91,7 @@ pub(crate) fn check_machine<'a>(
         deployment.try_frames().map_err(told)?;
         let need = settings.fit(deployment).memory(deployment);
         if !need.fits() {
-            return Err(Failure::Usage(too_large(name, &need)));
+            return Err(Failure::Usage(too_large(deployment.chain(), &need)));
         }
     }
     let all = demands(chains.map(|loaded| (&*loaded.deployment, &loaded.settings)));
@@ -101,11 +101,20 @@ pub(crate) fn check_machine<'a>(
     }
 }
 
-/// What a lane of a chain would take, and what would help.
-fn too_large(name: &str, need: &LaneNeed) -> String {
+/// The memory of a lane that is too large, and keys that make it smaller.
+fn too_large(chain: &Chain, need: &LaneNeed) -> String {
+    let made = chain.instances.iter().map(|instance| {
+        let emits = instance.function.emits();
+        (emits.len_max.max(emits.replace_len_max), &instance.name)
+    });
+    let longest = made.max_by_key(|(len, _)| *len).filter(|(len, _)| *len > 0);
+    let longest = longest.map_or_else(String::new, |(len, name)| {
+        format!("; so do shorter frames made by [{name}], now up to {len} bytes")
+    });
     format!(
-        "chain {name:?}: {}; this one takes {need}\n  a smaller `arena_mib`, `batch_packets` or `launch_kib`, fewer `streams`, shorter \
-         `reassembly_len` or `payload` take less",
+        "chain {:?}: {}; this one takes {need}\n  a smaller `arena_mib`, `batch_packets` or `launch_kib` and fewer \
+         `streams` take less{longest}",
+        chain.name,
         LaneNeed::BOUND
     )
 }

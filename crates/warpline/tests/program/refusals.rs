@@ -131,7 +131,10 @@ fn check_refuses_what_run_refuses() {
         assert!(told.contains("--device host: no function in this chain has kernels"), "{told}");
     }
     assert!(
-        demo.warpline("run ids.toml --stats -").expect(2).stderr.contains("--stats must be the name")
+        demo.warpline("run ids.toml --stats -")
+            .expect(2)
+            .stderr
+            .contains("--stats must be the name")
     );
 }
 
