@@ -5,11 +5,12 @@
 //!
 //! ```no_run
 //! use warpline_verify::{Harness, Input, build};
-//! let router = warpline_functions::definition("router").expect("a function of that name");
+//! # fn example(router: &warpline_nf::Definition) {
 //! let (function, scratch_words) = build(router, "routes = \"routes.txt\"", ".".as_ref());
 //! let mut harness = Harness::new(function, scratch_words);
 //! let out = harness.process(&[Input::at(0, &[0; 60])]);
 //! assert_eq!(out.len(), 1);
+//! # }
 //! ```
 
 #![forbid(unsafe_code)]

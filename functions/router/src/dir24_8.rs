@@ -6,7 +6,7 @@
 //! entries of one width ([`Entry`]); [`super::Fib4`] takes the narrower one that fits.
 //!
 //! ```
-//! use warpline_nf::router::Dir24_8;
+//! use warpline_router::Dir24_8;
 //! let mut fib = Dir24_8::<u16>::new(&[(0x0a00_0000, 8, 1), (0x0a01_0000, 16, 2)]).unwrap();
 //! assert_eq!(fib.lookup(0x0a01_0203), 2);
 //! fib.remove(0x0a01_0000, 16);

@@ -8,7 +8,7 @@
 //! A bulk look-up walks 64 addresses level by level, so that their loads don't wait for each other.
 //!
 //! ```
-//! use warpline_nf::router::Poptrie;
+//! use warpline_router::Poptrie;
 //! let fib = Poptrie::new(&[(0x2001_0db8 << 96, 32, 1), (0x2001_0db8_0001 << 80, 48, 2)]);
 //! assert_eq!(fib.lookup(0x2001_0db8_0001 << 80), 2);
 //! assert_eq!(fib.lookup(0x2001_0db8_0002 << 80), 1);
