@@ -28,26 +28,19 @@ impl Steering {
             return Ok(Self::Single);
         }
         let mut found: Vec<(&String, &StateKey)> = Vec::new();
+        let mut joint: Option<OwnKey> = None;
         for (name, key) in keys.iter().filter(|(_, key)| *key != StateKey::None) {
             if let Some((other, _)) = found.iter().find(|(_, own)| !own.agrees(key)) {
                 return Err([(*other).clone(), name.clone()]);
             }
+            if let StateKey::Own(key) = key {
+                let own = joint.as_ref().map_or_else(|| Some(key.clone()), |own| own.combine(key));
+                let Some(own) = own else { return Err([found[0].0.clone(), name.clone()]) };
+                joint = Some(own);
+            }
             found.push((name, key));
         }
-        let mut own: Option<OwnKey> = None;
-        for (name, key) in found {
-            let StateKey::Own(key) = key else { continue };
-            let joined = own.as_ref().map_or_else(|| Some(key.clone()), |own| own.combine(key));
-            let Some(joined) = joined else {
-                let (first, _) = keys
-                    .iter()
-                    .find(|(_, key)| matches!(key, StateKey::Own(_)))
-                    .unwrap_or_else(|| unreachable!("one came before"));
-                return Err([first.clone(), name.clone()]);
-            };
-            own = Some(joined);
-        }
-        Ok(own.map_or(Self::AddressPair, Self::Own))
+        Ok(joint.map_or(Self::AddressPair, Self::Own))
     }
 
     /// The key that serves a function by itself.
