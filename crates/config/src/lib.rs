@@ -14,4 +14,4 @@ pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_decepti
 pub use folder::{FILE_LEN_MAX, Folder, read_text};
 pub use keys::{COMMON_KEYS, Key};
 pub use section::{Layer, Section};
-pub use similar::similar;
+pub use similar::did_you_mean;

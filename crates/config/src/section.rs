@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::folder::{Folder, text_of};
 use crate::keys::{COMMON_KEYS, Key};
-use crate::similar::similar;
+use crate::similar::did_you_mean;
 use crate::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 /// A table as it stands in one text: the chain file, or a setting of the command line.
@@ -102,9 +102,7 @@ impl<'a> Section<'a> {
             for key in unknown.iter().take(LISTED_MAX) {
                 let text = format!("[{}] has no key `{}`", self.name, key.get_ref());
                 let mistake = layer.source.mistake(key.span(), text);
-                let meant = similar(key.get_ref(), known.iter().copied());
-                let meant =
-                    meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+                let meant = did_you_mean(key.get_ref(), known.iter().copied());
                 self.mistakes.push(mistake.help(format!("{meant}its keys: {}", known.join(", "))));
             }
             // To find the places of all would take the square of their number.

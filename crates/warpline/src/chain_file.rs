@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Deployment, Instance, PlanOptions, Settings, Site};
-use warpline_nf::config::{Folder, Layer, similar};
+use warpline_nf::config::{Folder, Layer, did_you_mean};
 use warpline_nf::{
     Definition, Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText,
 };
@@ -368,8 +368,7 @@ impl<'a> File<'a> {
         let Some(&definition) = known.iter().find(|known| known.name == function) else {
             let names: Vec<&str> = known.iter().map(|known| known.name).collect();
             let text = format!("unknown function {function:?}");
-            let meant = similar(&function, names.iter().copied());
-            let meant = meant.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
+            let meant = did_you_mean(&function, names.iter().copied());
             let allowed = format!("{meant}functions: {}", names.join(", "));
             if section.has("function") {
                 section.mistake("function", format!("{text}; {allowed}"));

@@ -1,6 +1,6 @@
 //! `warpline functions`: the list, and each function's manual.
 
-use warpline_nf::config::{COMMON_KEYS, similar};
+use warpline_nf::config::{COMMON_KEYS, did_you_mean};
 use warpline_nf::{Definition, Key};
 
 use super::say;
@@ -16,8 +16,7 @@ pub(crate) fn functions(all: &[&Definition], name: Option<&str>) -> Result<(), F
     };
     let Some(definition) = all.iter().find(|definition| definition.name == name) else {
         let names: Vec<&str> = all.iter().map(|d| d.name).collect();
-        let meant = similar(name, names.iter().copied());
-        let meant = meant.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
+        let meant = did_you_mean(name, names.iter().copied());
         let names = names.join(", ");
         let text = format!("unknown function {name:?}\n  {meant}functions: {names}");
         return Err(Failure::Usage(text));

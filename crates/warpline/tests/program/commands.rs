@@ -335,7 +335,7 @@ fn names_that_were_mistyped_get_a_suggestion() {
     );
     let told = demo.warpline("check typo.toml").expect(2).stderr;
     assert!(told.contains("did you mean \"router\"?"), "{told}");
-    assert!(told.contains("did you mean `inside`?"), "{told}");
+    assert!(told.contains("did you mean \"inside\"?"), "{told}");
     let told = demo.warpline("functions firewal").expect(2).stderr;
     assert!(told.contains("did you mean \"firewall\"?"), "{told}");
 }
