@@ -1,7 +1,7 @@
 //! Rules of `nft -j list ruleset`: the base chain that forwards, and the chains it leads to.
 //!
-//! The document has no lines of its own, so a mistake is told by table, chain, the rule's handle and the
-//! number of the statement. What is not supported fails closed, as in the reader of iptables.
+//! The document has no lines of its own, so a mistake names table, chain, the rule's handle and the number of the
+//! statement. Unsupported rules fail closed, as in the reader of iptables.
 
 use std::collections::HashMap;
 

@@ -61,48 +61,6 @@ pub(crate) const PLAN: &[Key] = &[
     ),
 ];
 
-/// Settings of `generate:KEY=VALUE,...`.
-#[cfg(test)]
-const GENERATOR: &[Key] = &[
-    key("packets", "a whole number", "1000000, or none with `seconds`", "packets to generate"),
-    key("seconds", "0 to 1e9", "none", "packet time to generate"),
-    key("size", "bytes, up to 64 sizes joined by |, or imix", "imix", "lengths of frames"),
-    key("flows", "1 to 16777216", "1000", "the number of flows"),
-    key(
-        "zipf",
-        "0 to 10",
-        "none: uniform",
-        "exponent of the Zipf distribution of packets over flows",
-    ),
-    key(
-        "rate_gbps",
-        "0.000001 to 10000",
-        "none: as fast as possible",
-        "gigabits of frames per second of real time",
-    ),
-    key("arrivals", "constant | poisson | onoff", "constant", "gaps between packets"),
-    key("seed", "a whole number", "1", "the seed of the random numbers"),
-    key("payload", "random | text | planted:PATTERN[@SHARE]", "random", "bytes after the headers"),
-    key("on_full", "wait | drop", "wait", "the action if the chain is too slow"),
-    key("ip", "4 | 6 | mix", "4", "IP version"),
-    key("protocol", "udp | tcp | mix", "udp", "transport protocol"),
-];
-
-/// Settings of `impair`.
-#[cfg(test)]
-const IMPAIR: &[Key] = &[
-    key("drop", "0 to 1", "0", "share of frames that are lost"),
-    key("corrupt", "0 to 1", "0", "share of frames with one random bit flipped"),
-    key("duplicate", "0 to 1", "0", "share of frames that are duplicated"),
-    key("truncate", "0 to 1", "0", "share of frames cut to `snap` bytes"),
-    key("snap", "1 to 262144", "64", "bytes to which frames are cut"),
-    key("reorder", "0 to 1", "0", "share of frames that later frames overtake"),
-    key("depth", "1 to 1024", "8", "the most later frames that overtake a delayed frame"),
-    key("delay_us", "0 to 60000000", "0", "microseconds added to every timestamp"),
-    key("jitter_us", "0 to 60000000", "0", "the most microseconds added at random"),
-    key("seed", "a whole number", "1", "the seed of the random numbers"),
-];
-
 /// The names of `keys`.
 pub(crate) fn names(keys: &'static [Key]) -> Vec<&'static str> {
     keys.iter().map(|key| key.name).collect()
@@ -118,6 +76,51 @@ mod tests {
     use warpline_nf::config::COMMON_KEYS;
 
     use super::*;
+
+    /// Settings of `generate:KEY=VALUE,...`.
+    const GENERATOR: &[Key] = &[
+        key("packets", "a whole number", "1000000, or none with `seconds`", "packets to generate"),
+        key("seconds", "0 to 1e9", "none", "packet time to generate"),
+        key("size", "bytes, up to 64 sizes joined by |, or imix", "imix", "lengths of frames"),
+        key("flows", "1 to 16777216", "1000", "the number of flows"),
+        key(
+            "zipf",
+            "0 to 10",
+            "none: uniform",
+            "exponent of the Zipf distribution of packets over flows",
+        ),
+        key(
+            "rate_gbps",
+            "0.000001 to 10000",
+            "none: as fast as possible",
+            "gigabits of frames per second of real time",
+        ),
+        key("arrivals", "constant | poisson | onoff", "constant", "gaps between packets"),
+        key("seed", "a whole number", "1", "the seed of the random numbers"),
+        key(
+            "payload",
+            "random | text | planted:PATTERN[@SHARE]",
+            "random",
+            "bytes after the headers",
+        ),
+        key("on_full", "wait | drop", "wait", "the action if the chain is too slow"),
+        key("ip", "4 | 6 | mix", "4", "IP version"),
+        key("protocol", "udp | tcp | mix", "udp", "transport protocol"),
+    ];
+
+    /// Settings of `impair`.
+    const IMPAIR: &[Key] = &[
+        key("drop", "0 to 1", "0", "share of frames that are lost"),
+        key("corrupt", "0 to 1", "0", "share of frames with one random bit flipped"),
+        key("duplicate", "0 to 1", "0", "share of frames that are duplicated"),
+        key("truncate", "0 to 1", "0", "share of frames cut to `snap` bytes"),
+        key("snap", "1 to 262144", "64", "bytes to which frames are cut"),
+        key("reorder", "0 to 1", "0", "share of frames that later frames overtake"),
+        key("depth", "1 to 1024", "8", "the most later frames that overtake a delayed frame"),
+        key("delay_us", "0 to 60000000", "0", "microseconds added to every timestamp"),
+        key("jitter_us", "0 to 60000000", "0", "the most microseconds added at random"),
+        key("seed", "a whole number", "1", "the seed of the random numbers"),
+    ];
 
     /// The names that a parser lists where it refuses one.
     fn listed(problems: Vec<impl ToString>) -> Vec<String> {
