@@ -1,9 +1,9 @@
-//! What `random_chains` measures: bytes a packet that plans move over random chains of our functions, beside the least that single fields
-//! would take.
+//! What `random_chains` measures: bytes a packet that plans move over random chains of our
+//! functions, beside the least that single fields would take.
 //!
-//! The *field-wise minimum* is the plan with the fewest bytes where every field crosses by itself in its own width, payloads too, and
-//! launches have no table. No device can do with less; ours also sends a row of a table for each
-//! packet, and with a whole frame the bytes around it.
+//! The *field-wise minimum* is the plan with the fewest bytes where every field crosses by itself
+//! in its own width, payloads too, and launches have no table. No device can do with less; ours
+//! also sends a row of a table for each packet, and with a whole frame the bytes around it.
 
 use std::sync::Arc;
 
@@ -181,8 +181,8 @@ impl Figures {
 /// Sums in another order differ by less.
 const LEAST: f64 = 1e-6;
 
-/// Whether each plan with fewer of these bytes than `adaptive` costs more time, by the model, than its bytes save, and `plan` has a line for
-/// such.
+/// Whether each plan with fewer of these bytes than `adaptive` costs more time, by the model, than
+/// its bytes save, and `plan` has a line for such.
 fn is_explained(problem: &Problem, modes: &[f64]) -> bool {
     let plan = problem.plan(Mode::Adaptive).expect("links of all devices");
     let fewer = |at: &usize| modes[0] > modes[*at] + LEAST;

@@ -1,8 +1,10 @@
-//! How long the host takes to gather fields of frames into columns and to put them back, by field and by packets of a batch: the source of
-//! `gather`, `put` and `host_copy_ns_per_byte` in `LinkCosts::PCIE_4`.
+//! How long the host takes to gather fields of frames into columns and to put them back, by field
+//! and by packets of a batch: the source of `gather`, `put` and `host_copy_ns_per_byte` in
+//! `LinkCosts::PCIE_4`.
 //!
-//! `field_gather [--device ID] [--rounds N]`. Columns lie in the memory that the device's launches have their tables in. Frames hold TCP in
-//! IPv4 and are in the caches, as ingress leaves them. Each figure is the least of the rounds, as other load makes all of them longer.
+//! `field_gather [--device ID] [--rounds N]`. Columns lie in the memory that the device's launches
+//! have their tables in. Frames hold TCP in IPv4 and are in the caches, as ingress leaves them.
+//! Each figure is the least of the rounds, as other load makes all of them longer.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -137,7 +139,8 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// The times of a packet and of each of its fields, from those of single fields on average and of all together.
+/// The times of a packet and of each of its fields, from those of single fields on average and of
+/// all together.
 fn model(singles: &[f64], all: f64) -> [f64; 2] {
     let count = singles.len() as f64;
     let one = singles.iter().sum::<f64>() / count;

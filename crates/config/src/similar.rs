@@ -1,11 +1,13 @@
 //! Names that a user may have meant.
 
-/// A question for the name that a user may have meant, to begin a list of all `names`; empty if none is close.
+/// A question for the name that a user may have meant, to begin a list of all `names`; empty if
+/// none is close.
 pub fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     similar(typed, names).map_or_else(String::new, |name| format!("did you mean {name:?}? "))
 }
 
-/// The one of `names` that `typed` is most likely a mistake for, if one is close: at most one edit in three letters.
+/// The one of `names` that `typed` is most likely a mistake for, if one is close: at most one edit
+/// in three letters.
 fn similar<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let edits = |name: &'a str| (strsim::osa_distance(typed, name), name);
     let closest = names.into_iter().filter(|name| name.len() <= 2 * typed.len()).map(edits);

@@ -56,7 +56,8 @@ pub(crate) struct Lengthened {
     by_len: Vec<[i32; 2]>,
 }
 
-/// Lengths that have an entry each. Longer frames have that of a length with the same rest by [`PERIOD`].
+/// Lengths that have an entry each. Longer frames have that of a length with the same rest by
+/// [`PERIOD`].
 const LENS: usize = 2048;
 
 /// What ciphers add depends on the rest of a length by their block, which divides this.

@@ -46,9 +46,9 @@ impl fmt::Display for JobError {
 
 impl std::error::Error for JobError {}
 
-/// Runs all `jobs` until the last has ended, and gives their reports in the same order. A chain that
-/// fails stops no other. Their functions write to `outputs` together. All threads of the process but
-/// lanes leave the cores that lanes run on.
+/// Runs all `jobs` until the last has ended, and gives their reports in the same order. A chain
+/// that fails stops no other. Their functions write to `outputs` together. All threads of the
+/// process but lanes leave the cores that lanes run on.
 pub fn run_all(jobs: Vec<Job<'_>>, outputs: &Outputs) -> Vec<Result<Report, JobError>> {
     leave(&cores_of(&jobs));
     thread::scope(|scope| {

@@ -18,7 +18,8 @@ impl Resources {
         Self { seed, ..Self::default() }
     }
 
-    /// What hashes are keyed by that a result depends on: which entry makes room, which port is taken.
+    /// What hashes are keyed by that a result depends on: which entry makes room, which port is
+    /// taken.
     pub fn seed(&self) -> Seed {
         self.seed
     }

@@ -10,8 +10,8 @@ thread_local! {
     static IS_WANTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Builds something whose memory is filled from its start on and seldom to its end, or whose look-ups a bench shows to be
-/// faster in small pages.
+/// Builds something whose memory is filled from its start on and seldom to its end, or whose
+/// look-ups a bench shows to be faster in small pages.
 pub fn in_small_pages<R>(build: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {

@@ -1,5 +1,5 @@
-//! The keys by which functions' state may be divided: each function names one, and a chain derives its
-//! [`crate::Steering`] from them.
+//! The keys by which functions' state may be divided: each function names one, and a chain derives
+//! its [`crate::Steering`] from them.
 
 use core::any::Any;
 use core::fmt::Debug;
@@ -14,8 +14,8 @@ use crate::steering::Tuple;
 pub enum StateKey {
     /// There is no state, or any division will do.
     None,
-    /// Both directions of a flow meet: the unordered pair of addresses serves it, and so does any key
-    /// under which a tuple and its reverse fall together.
+    /// Both directions of a flow meet: the unordered pair of addresses serves it, and so does any
+    /// key under which a tuple and its reverse fall together.
     AddressPair,
     /// A function's own.
     Own(OwnKey),
@@ -28,7 +28,8 @@ pub trait Division: Any + Debug + Send + Sync {
     /// Its name in `warpline check`.
     fn name(&self) -> &'static str;
 
-    /// The shard of a frame with these headers, of which `tuple` was read; `None` where the pair of addresses decides.
+    /// The shard of a frame with these headers, of which `tuple` was read; `None` where the pair of
+    /// addresses decides.
     fn shard(
         &self,
         hasher: &FlowHasher,

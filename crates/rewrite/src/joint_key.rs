@@ -8,8 +8,9 @@ use warpline_packet::{
     AddressBlocks, Division, FlowHasher, Headers, OwnKey, Prefix, SHARDS, StateKey, Tuple,
 };
 
-/// Divides by the inside address, or the block of an outside port, where addresses are translated; by the client's address where
-/// services are balanced. One key serves a chain with both whose addresses are apart.
+/// Divides by the inside address, or the block of an outside port, where addresses are translated;
+/// by the client's address where services are balanced. One key serves a chain with both whose
+/// addresses are apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JointKey {
     /// The translator's part.
@@ -123,7 +124,8 @@ impl InsideKey {
         match (self.inside.contains(src), self.inside.contains(dst)) {
             (true, false) => return hasher.shard(hasher.address(src)),
             (false, true) => return hasher.shard(hasher.address(dst)),
-            // Nothing is translated between two that are inside, but others may keep state of both directions.
+            // Nothing is translated between two that are inside, but others may keep state of both
+            // directions.
             (true, true) => return hasher.shard(tuple.pair),
             (false, false) => {}
         }
@@ -153,8 +155,8 @@ impl ClientKey {
         self.0.contains(address)
     }
 
-    /// By the one address that is not a service's; by both where both are or neither is. A tuple and its
-    /// reverse fall together.
+    /// By the one address that is not a service's; by both where both are or neither is. A tuple
+    /// and its reverse fall together.
     fn shard(&self, hasher: &FlowHasher, tuple: &Tuple) -> u8 {
         if tuple.version == 0 {
             return hasher.shard(tuple.pair);
@@ -174,8 +176,9 @@ impl ClientKey {
 }
 
 /// For balancers and translators in one chain whose addresses are apart. A client stays where the
-/// translator has its state: one that is inside goes by its address, an outside one by the block of its
-/// port. Both directions of a client's packets fall together, whichever server has the other end.
+/// translator has its state: one that is inside goes by its address, an outside one by the block of
+/// its port. Both directions of a client's packets fall together, whichever server has the other
+/// end.
 fn client_or_inside(
     services: &ClientKey,
     inside: &InsideKey,
@@ -255,7 +258,8 @@ mod tests {
         steering.steer(&FlowHasher::SEED_0, &frame, &headers).shard
     }
 
-    /// The translator lets them pass, but other functions of the chain keep state of both directions.
+    /// The translator lets them pass, but other functions of the chain keep state of both
+    /// directions.
     #[test]
     fn both_directions_between_inside_hosts_fall_together() {
         let steering = Steering::serving(JointKey::of_translator(inside_key()).state_key());

@@ -1,4 +1,5 @@
-//! Packets rewritten: addresses and ports with their checksums, the packets that ICMP errors quote, and ICMP errors.
+//! Packets rewritten: addresses and ports with their checksums, the packets that ICMP errors quote,
+//! and ICMP errors.
 
 #![forbid(unsafe_code)]
 

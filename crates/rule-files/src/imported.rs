@@ -11,8 +11,8 @@ pub struct Imported {
     pub rules: Vec<RegionRule>,
     /// What doesn't read, or can't be left out.
     pub mistakes: Diagnostics,
-    /// Rules that ask for what there isn't: those that accept were left out, those that drop do so without
-    /// asking.
+    /// Rules that ask for what there isn't: those that accept were left out, those that drop do so
+    /// without asking.
     pub unsupported: Diagnostics,
     /// What does nothing here, and needs nothing.
     pub notices: Diagnostics,

@@ -1,4 +1,5 @@
-//! The kind of a packet as a number: protocol, TCP flags or ICMP type and code, and whether it is part of a connection.
+//! The kind of a packet as a number: protocol, TCP flags or ICMP type and code, and whether it is
+//! part of a connection.
 
 /// In the place of a port: the packet has none.
 pub const NO_PORT: u32 = 1 << 16;

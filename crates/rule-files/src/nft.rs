@@ -1,7 +1,7 @@
 //! Rules of `nft -j list ruleset`: the base chain that forwards, and the chains it leads to.
 //!
-//! The document has no lines of its own, so a mistake names table, chain, the rule's handle and the number of the
-//! statement. Unsupported rules fail closed, as in the reader of iptables.
+//! The document has no lines of its own, so a mistake names table, chain, the rule's handle and the
+//! number of the statement. Unsupported rules fail closed, as in the reader of iptables.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,8 @@ fn name<'a>(object: &'a Value, field: &str) -> Name<'a> {
     (text(object, "family"), text(object, "table"), text(object, field))
 }
 
-/// Reads the rules that packets meet in the base chain called `chain`, or in that of the hook `forward`.
+/// Reads the rules that packets meet in the base chain called `chain`, or in that of the hook
+/// `forward`.
 pub fn parse_nft(source: &SourceText, chain: Option<&str>, tracked: bool) -> Imported {
     let mut found = Imported::default();
     match parse(source) {
@@ -318,7 +319,8 @@ fn is_jumping(rule: &Value) -> bool {
     list(rule.get("expr")).iter().any(|statement| has_verdict(statement, &["jump", "goto"]))
 }
 
-/// Whether a statement is one of these verdicts, or a map of some to them; no deeper than JSON was read.
+/// Whether a statement is one of these verdicts, or a map of some to them; no deeper than JSON was
+/// read.
 fn has_verdict(value: &Value, verdicts: &[&str]) -> bool {
     match value {
         Value::Array(items) => items.iter().any(|item| has_verdict(item, verdicts)),

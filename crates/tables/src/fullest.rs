@@ -1,7 +1,7 @@
 //! Which kind of entry gives way in a full table.
 
-/// The most frequent kind; the first of equals, and `None` if there are no entries.
-/// Whatever floods a table is soon most of it and pushes out itself: no flood of one kind can take from another
+/// The most frequent kind; the first of equals, and `None` if there are no entries. Whatever floods
+/// a table is soon most of it and pushes out itself: no flood of one kind can take from another
 /// more than its excess over an even share.
 pub fn fullest<K: Copy>(kinds: impl IntoIterator<Item = (K, u32)>) -> Option<K> {
     let mut best = (None, 0);

@@ -1,4 +1,5 @@
-//! Tables that functions share: a keyed index of flows, fair shares of a full table, and a packet classifier.
+//! Tables that functions share: a keyed index of flows, fair shares of a full table, and a packet
+//! classifier.
 
 #![forbid(unsafe_code)]
 

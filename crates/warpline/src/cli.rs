@@ -29,11 +29,12 @@ pub(crate) enum Command {
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// Show the fields of each function, and memory in huge pages; builds the state of all lanes
+        /// Show the fields of each function, and memory in huge pages; builds the state of all
+        /// lanes
         #[arg(short, long)]
         verbose: bool,
-        /// Also run the chain over its input, to verify that functions use only declared fields and that devices match the CPU;
-        /// writes the functions' files
+        /// Also run the chain over its input, to verify that functions use only declared fields and
+        /// that devices match the CPU; writes the functions' files
         #[arg(long, conflicts_with = "json")]
         strict: bool,
         /// Source of packets for --strict; default: the chain file's input, or generated packets
@@ -48,12 +49,14 @@ pub(crate) enum Command {
     },
     /// Show which fields are copied to devices and back, and the cost; run nothing
     Plan(PlanArguments),
-    /// List the network functions, or show a function's manual, keys, devices, fields and drop reasons
+    /// List the network functions, or show a function's manual, keys, devices, fields and drop
+    /// reasons
     Functions {
         /// The function whose manual to show
         name: Option<String>,
     },
-    /// List this machine's devices: memory, units, driver, power, self-test, and why others are missing
+    /// List this machine's devices: memory, units, driver, power, self-test, and why others are
+    /// missing
     Devices {
         /// Measure copies each way and both at once
         #[arg(long)]
@@ -154,7 +157,8 @@ pub(crate) struct RunArguments {
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,
-    /// Processor cores of the lanes, one each, in this order: 2-5,8. Without --lanes, as many lanes as cores
+    /// Processor cores of the lanes, one each, in this order: 2-5,8. Without --lanes, as many lanes
+    /// as cores
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<String>,
     /// Run every function on this device

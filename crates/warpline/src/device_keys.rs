@@ -1,4 +1,5 @@
-//! Where a function is to run, as its table and the command line say: `device` and the keys about launches.
+//! Where a function is to run, as its table and the command line say: `device` and the keys about
+//! launches.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -49,7 +50,8 @@ pub(crate) fn unused<'a>(
     })
 }
 
-/// Where a function is to run; `None` is the CPU. `forced` is what the command line says for all functions.
+/// Where a function is to run; `None` is the CPU. `forced` is what the command line says for all
+/// functions.
 pub(crate) fn read(
     section: &mut Section<'_>,
     has_kernels: bool,

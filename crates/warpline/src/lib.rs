@@ -1,10 +1,11 @@
 //! `warpline`: service chains of network functions, from the command line.
 //!
-//! [`run_with`] is the whole program over a list of functions, so that a program with functions of its own
-//! is three lines. `cli` has the options, `chain_file` reads chain files, `commands` does the work. Messages go to
-//! standard error and data to standard output. Exit status: 0 done, 1 the run failed or packets
-//! are unaccounted for, 2 the command line, the chain file or a file that it names is wrong, 128 and a signal's number
-//! (130 after Ctrl-C, 143 after SIGTERM) where that ended the run and all was written.
+//! [`run_with`] is the whole program over a list of functions, so that a program with functions of
+//! its own is three lines. `cli` has the options, `chain_file` reads chain files, `commands` does
+//! the work. Messages go to standard error and data to standard output. Exit status: 0 done, 1 the
+//! run failed or packets are unaccounted for, 2 the command line, the chain file or a file that it
+//! names is wrong, 128 and a signal's number (130 after Ctrl-C, 143 after SIGTERM) where that ended
+//! the run and all was written.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +52,8 @@ pub(crate) enum Failure {
     Mistakes { heading: String, list: Diagnostics },
     /// An exit status whose reason is printed already.
     Told(u8),
-    /// A signal of this number ended the run, which failed in nothing: exit status 128 and the number.
+    /// A signal of this number ended the run, which failed in nothing: exit status 128 and the
+    /// number.
     Signal(u8),
 }
 
@@ -85,8 +87,8 @@ impl Failure {
     }
 }
 
-/// Runs the program with the arguments of its command line. Chain files may name `functions`; of two with one name the
-/// first counts. The program's own are `warpline_functions::FUNCTIONS`.
+/// Runs the program with the arguments of its command line. Chain files may name `functions`; of
+/// two with one name the first counts. The program's own are `warpline_functions::FUNCTIONS`.
 ///
 /// It takes over the process: signals, messages, and the allocator, which is this crate's.
 pub fn run_with(functions: &[&'static Definition]) -> ExitCode {

@@ -1,4 +1,5 @@
-//! The program with the function in a chain: on the CPU, on a device, and as `check --strict` sees it.
+//! The program with the function in a chain: on the CPU, on a device, and as `check --strict` sees
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

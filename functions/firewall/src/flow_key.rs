@@ -46,8 +46,8 @@ impl FlowKey {
         (self.version, u128::from(upper) << 64 | u128::from(lower))
     }
 
-    /// The key of an ICMP echo, and whether the end that asks is the low one: two ends that ask each other by the
-    /// same identifier have two connections.
+    /// The key of an ICMP echo, and whether the end that asks is the low one: two ends that ask
+    /// each other by the same identifier have two connections.
     pub(super) fn of_echo(
         version: u8,
         protocol: u8,

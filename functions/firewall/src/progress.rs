@@ -38,8 +38,8 @@ pub(super) const KINDS: usize = 9;
 pub(super) const TIMEOUTS: usize = 8;
 
 impl Kind {
-    /// Those that give way to a new connection, with the counter's name. Linux, too, first lets go of those that
-    /// aren't "assured"; an ICMP echo never is.
+    /// Those that give way to a new connection, with the counter's name. Linux, too, first lets go
+    /// of those that aren't "assured"; an ICMP echo never is.
     pub(super) const YIELDING: [(Self, &'static str); 6] = [
         (Self::Closed, "evicted_closed"),
         (Self::HalfOpen, "evicted_half_open"),

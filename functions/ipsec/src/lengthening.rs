@@ -1,4 +1,5 @@
-//! By how many bytes SAs make frames longer where they seal and shorter where they open, as plans expect it.
+//! By how many bytes SAs make frames longer where they seal and shorter where they open, as plans
+//! expect it.
 
 use warpline_packet::wire::{ethernet, ipv4};
 
@@ -60,14 +61,16 @@ impl Lengthening {
 }
 
 impl Kind {
-    /// Bytes that sealing adds after the payload of an IP packet of `len` bytes: the least padding (RFC 4303, 2.4), trailer, ICV.
+    /// Bytes that sealing adds after the payload of an IP packet of `len` bytes: the least padding
+    /// (RFC 4303, 2.4), trailer, ICV.
     fn tail_sealed(&self, len: usize) -> usize {
         let payload = len.saturating_sub(self.kept);
         (payload + TRAILER_LEN).next_multiple_of(self.block) - payload + self.icv
     }
 
-    /// Bytes that opening takes from the end of a sealed packet of `len` bytes. Its length leaves open how much of that is padding:
-    /// where all lengths of payloads are equally likely, half of the most.
+    /// Bytes that opening takes from the end of a sealed packet of `len` bytes. Its length leaves
+    /// open how much of that is padding: where all lengths of payloads are equally likely, half of
+    /// the most.
     fn tail_opened(&self, len: usize) -> usize {
         let rest = len.saturating_sub(self.kept + self.head);
         let text = rest.saturating_sub(self.icv) / self.block * self.block;

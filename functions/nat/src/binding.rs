@@ -232,7 +232,8 @@ impl Binding {
         }
     }
 
-    /// Whether the first remote is `remote` and remembered longer than `now`; in the words that lie here.
+    /// Whether the first remote is `remote` and remembered longer than `now`; in the words that lie
+    /// here.
     #[inline]
     pub(super) fn sends_first_to(&self, upper: Option<&Upper>, remote: Endpoint, now: u64) -> bool {
         (self.first, self.first_port) == (remote.address as u32, remote.port)

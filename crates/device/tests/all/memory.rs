@@ -118,7 +118,8 @@ pub(crate) fn host_memory_in_place(device: &dyn Device) {
     assert_eq!(words(&done.work.pieces[1]), want);
 }
 
-/// Of a region the kernel gets the first byte, and the work the piece that it writes; the rest is the program's meanwhile.
+/// Of a region the kernel gets the first byte, and the work the piece that it writes; the rest is
+/// the program's meanwhile.
 pub(crate) fn region_in_place(device: &dyn Device) {
     let module = device.compile(&source()).expect("it compiles");
     let mut stream = device.stream().expect("a stream");
@@ -149,7 +150,8 @@ pub(crate) fn region_in_place(device: &dyn Device) {
     assert!(ours.iter().all(|&byte| byte == 0x22));
 }
 
-/// The same of a region that kernels reach, whatever made its memory, and of one that the device does not know.
+/// The same of a region that kernels reach, whatever made its memory, and of one that the device
+/// does not know.
 pub(crate) fn region_mapped(device: &dyn Device) {
     let made = [in_place_piece(device, 4096), device.host_memory(4096).expect("memory")];
     for piece in made {

@@ -91,7 +91,8 @@ impl Predicted {
 }
 
 impl Prediction {
-    /// Of `crossings`, whose fields have the columns `fields`, for functions that make frames longer so.
+    /// Of `crossings`, whose fields have the columns `fields`, for functions that make frames
+    /// longer so.
     pub(super) fn of(crossings: &Crossings, fields: &Binding, lengthened: Lengthened) -> Self {
         let way = |set: FieldSet, row, has_rooms| {
             let width = |version| {
@@ -112,7 +113,8 @@ impl Prediction {
         }
     }
 
-    /// For a launch whose table lies so. Fields of an IP version have columns where any packet is of it.
+    /// For a launch whose table lies so. Fields of an IP version have columns where any packet is
+    /// of it.
     pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid, extent: Extent) -> Predicted {
         let mut is_there = [false; 3];
         let (mut rooms, mut frames) = (0, [0; 2]);

@@ -20,7 +20,8 @@ pub(super) struct Slot {
     pub(super) position: u8,
     function: Arc<dyn Function>,
     access: Access,
-    /// Whether its state is the first on this core to look into frames, and not in the order in which they lie.
+    /// Whether its state is the first on this core to look into frames, and not in the order in
+    /// which they lie.
     asks_for_frames: bool,
     pub(super) states: States,
     has_before: bool,
@@ -109,8 +110,8 @@ impl Slot {
         flight.batch.take_settled();
     }
 
-    /// The rest of a turn. A device did what it `left` in the table's copy and found; the CPU does the rest, and all if there is no such
-    /// copy.
+    /// The rest of a turn. A device did what it `left` in the table's copy and found; the CPU does
+    /// the rest, and all if there is no such copy.
     pub(super) fn finish(
         &mut self,
         flight: &mut Flight,
@@ -210,7 +211,8 @@ impl Slot {
         }
     }
 
-    /// Whether the function hears of this tick: a chain's ticks are as short as any function asks for.
+    /// Whether the function hears of this tick: a chain's ticks are as short as any function asks
+    /// for.
     fn is_tick_due(&mut self, now: Instant) -> bool {
         let due = self.tick.filter(|_| now >= self.tick_due);
         if let Some(every) = due {

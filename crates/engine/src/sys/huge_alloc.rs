@@ -1,9 +1,10 @@
 //! An allocator that asks for huge pages where an allocation is large.
 //!
-//! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at every
-//! look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this asks for
-//! every allocation of at least `HUGE_MIN` bytes, unless its thread [wants small pages](wants_small_pages).
-//! It takes blocks of shards' tables from [`shard_regions`]. All else is the system's allocator.
+//! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at
+//! every look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this
+//! asks for every allocation of at least `HUGE_MIN` bytes, unless its thread [wants small
+//! pages](wants_small_pages). It takes blocks of shards' tables from [`shard_regions`]. All else is
+//! the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -19,8 +20,8 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugeAlloc;
 
-// SAFETY: every block comes from `System` or from a region, as long and aligned as the caller's layout, and goes back there;
-// `madvise` changes no content.
+// SAFETY: every block comes from `System` or from a region, as long and aligned as the caller's
+// layout, and goes back there; `madvise` changes no content.
 unsafe impl GlobalAlloc for HugeAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if let Some(block) = shard_regions::take(layout) {
@@ -52,7 +53,8 @@ fn is_huge(size: usize) -> bool {
     size >= HUGE_MIN && !wants_small_pages()
 }
 
-/// Asks for huge pages within `block` where it is large; a refusal costs speed only. Notes where there is no block.
+/// Asks for huge pages within `block` where it is large; a refusal costs speed only. Notes where
+/// there is no block.
 ///
 /// # Safety
 /// `block` is null or the start of `size` allocated bytes.

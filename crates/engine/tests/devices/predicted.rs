@@ -1,4 +1,5 @@
-//! The prediction of a run follows from its plan and the launched packets alone, whatever is copied in the end.
+//! The prediction of a run follows from its plan and the launched packets alone, whatever is copied
+//! in the end.
 
 use warpline_device::apart;
 use warpline_engine::stats::Transfers;
@@ -19,7 +20,8 @@ const IPV4: u16 = 0x0800;
 /// For experiments (IEEE 802, 12.2): no function knows it.
 const NO_IP: u16 = 0x88b5;
 
-/// Frames of this type. Where that is IPv4, they hold UDP without checksums, from a translator's inside to a service.
+/// Frames of this type. Where that is IPv4, they hold UDP without checksums, from a translator's
+/// inside to a service.
 fn frames(ethertype: u16) -> Vec<Input> {
     let mut bytes = vec![0; LEN];
     bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());

@@ -1,4 +1,5 @@
-//! Kernel texts name fields by their accessors: none says where a field lies in a header, or what a kernel takes.
+//! Kernel texts name fields by their accessors: none says where a field lies in a header, or what a
+//! kernel takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Slopes of logarithm and exponential.
 //!
-//! The standard library calls the platform's functions, and their last bit differs between systems. `libm`
-//! has one text for all, so packets and timestamps are the same everywhere.
+//! The standard library calls the platform's functions, and their last bit differs between systems.
+//! `libm` has one text for all, so packets and timestamps are the same everywhere.
 
 /// (e^t - 1) / t, continued to 1 at 0.
 #[inline]

@@ -1,4 +1,5 @@
-//! Sources around sources: [`Tap`] copies frames to a sink, [`Impair`] damages them, [`Limit`] ends after some.
+//! Sources around sources: [`Tap`] copies frames to a sink, [`Impair`] damages them, [`Limit`] ends
+//! after some.
 //!
 //! Each wraps any source, a boxed one too, and is one, so they stack in any order.
 

@@ -50,7 +50,8 @@ pub fn frame_extent(room_len: usize, start: usize, len: usize) -> Range<usize> {
     (start - start % EDGE).min(end)..end
 }
 
-/// Where a frame lies that was at `frame` of its room and got so many bytes at head and tail; fewer where they are below 0.
+/// Where a frame lies that was at `frame` of its room and got so many bytes at head and tail; fewer
+/// where they are below 0.
 pub fn lengthened(room_len: usize, frame: Range<usize>, [head, tail]: [i32; 2]) -> Range<usize> {
     let (start, end) = (frame.start as i64 - i64::from(head), frame.end as i64 + i64::from(tail));
     let end = end.clamp(0, room_len as i64);
@@ -58,7 +59,8 @@ pub fn lengthened(room_len: usize, frame: Range<usize>, [head, tail]: [i32; 2]) 
 }
 
 /// Bytes that cross of each of many rooms of equal length, where the frame with its edges takes
-/// `extent_len`. A device copies one range faster than rows that leave out less than a thirty-second.
+/// `extent_len`. A device copies one range faster than rows that leave out less than a
+/// thirty-second.
 pub fn crossing_width(room_len: usize, extent_len: usize) -> usize {
     if room_len.saturating_sub(extent_len) * 32 < room_len { room_len } else { extent_len }
 }
@@ -185,8 +187,8 @@ impl Batch {
         sum
     }
 
-    /// Bytes of [`Batch::stretches_back`] of all, if kernels make a frame of `len` bytes longer by `lengthens(len)`, at head and
-    /// tail.
+    /// Bytes of [`Batch::stretches_back`] of all, if kernels make a frame of `len` bytes longer by
+    /// `lengthens(len)`, at head and tail.
     pub fn frames_back_len(&self, lengthens: impl Fn(usize) -> [i32; 2]) -> usize {
         let extent = |row| {
             let (own, room) = (self.extent(row), self.table.room(row).len());

@@ -1,4 +1,5 @@
-//! Properties of a packet that lie in the columns of its batch: lengths, places of headers, times, verdict.
+//! Properties of a packet that lie in the columns of its batch: lengths, places of headers, times,
+//! verdict.
 
 use core::ops::Deref;
 

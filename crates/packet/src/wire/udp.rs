@@ -21,8 +21,8 @@ view! {
 }
 
 impl<T: AsRef<[u8]>> Udp<T> {
-    /// Checks that the datagram is all there. Of a first fragment, whose length is that of the whole, check
-    /// with [`check_within`](Self::check_within) instead.
+    /// Checks that the datagram is all there. Of a first fragment, whose length is that of the
+    /// whole, check with [`check_within`](Self::check_within) instead.
     #[inline]
     pub fn check_len(&self) -> Result<(), Malformed> {
         self.check_within(self.buffer.as_ref().len())

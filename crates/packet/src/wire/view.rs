@@ -2,8 +2,9 @@
 
 /// Defines a view and, in a module of their own, the places of its fields.
 ///
-/// A row has a field's name, its getter and setter where it has them, and its bytes. A view that names a
-/// header length and an error has a header of that length alone: it gets `check_len` and `payload`.
+/// A row has a field's name, its getter and setter where it has them, and its bytes. A view that
+/// names a header length and an error has a header of that length alone: it gets `check_len` and
+/// `payload`.
 macro_rules! view {
     (
         #[$view_doc:meta]

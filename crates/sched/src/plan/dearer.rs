@@ -2,7 +2,8 @@
 
 use super::{Misfit, Mode, Plan, Problem};
 
-/// A plan that moves fewer bytes than the one that was chosen, and costs no less. All are a packet's.
+/// A plan that moves fewer bytes than the one that was chosen, and costs no less. All are a
+/// packet's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dearer {
     /// By which rule it is made.
@@ -16,7 +17,8 @@ pub struct Dearer {
 }
 
 impl Problem {
-    /// Of the plans of other rules that of `mode`, where it moves fewer bytes than `plan` and is not cheaper.
+    /// Of the plans of other rules that of `mode`, where it moves fewer bytes than `plan` and is
+    /// not cheaper.
     ///
     /// # Errors
     /// As for [`Problem::plan`].

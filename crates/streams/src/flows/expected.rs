@@ -1,8 +1,9 @@
-//! What most packets are, in few steps: the next segment or acknowledgement of an established connection, or one more packet of another flow.
+//! What most packets are, in few steps: the next segment or acknowledgement of an established
+//! connection, or one more packet of another flow.
 //!
-//! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990): a few comparisons say that
-//! nothing begins, ends, waits, overlaps or is lost, and then what [`Flows::try_take`] would do is to copy the payload
-//! and move three numbers.
+//! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990): a few
+//! comparisons say that nothing begins, ends, waits, overlaps or is lost, and then what
+//! [`Flows::try_take`] would do is to copy the payload and move three numbers.
 
 use warpline_packet::wire::tcp::flags::{ACK, PSH};
 
@@ -13,7 +14,8 @@ use super::outcome::{Direction, Place, Stream, Tracked};
 use super::segment::{FlowPacket, Segment};
 use super::{Flows, NO_FLOW, count, is_established};
 
-/// [`Tracked`] of a packet that was as expected, in fewer words: it began nothing, and nothing waits that could be given up.
+/// [`Tracked`] of a packet that was as expected, in fewer words: it began nothing, and nothing
+/// waits that could be given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// As in [`Tracked`].
@@ -33,8 +35,8 @@ pub struct Grew {
     pub from: u64,
     /// Where they end.
     pub to: u64,
-    /// The last three bytes before them and their first five, as one number; `None` where there are fewer than four or eight, or
-    /// they don't lie together.
+    /// The last three bytes before them and their first five, as one number; `None` where there are
+    /// fewer than four or eight, or they don't lie together.
     pub seam: Option<u64>,
 }
 
@@ -52,8 +54,8 @@ impl From<Expected> for Tracked {
 }
 
 impl Tracked {
-    /// The same of a packet that was not as expected, where it left the streams of its flow as they were
-    /// and was not its direction's first.
+    /// The same of a packet that was not as expected, where it left the streams of its flow as they
+    /// were and was not its direction's first.
     #[inline]
     pub fn unchanged(&self) -> Option<Expected> {
         let &Self { place, direction, is_established, is_first_of_direction, .. } = self;
@@ -65,7 +67,8 @@ impl Tracked {
 }
 
 impl<V: Default + Clone> Flows<V> {
-    /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and nothing was done.
+    /// [`Flows::try_take`] of a packet that is as expected. `None`: it may be otherwise, and
+    /// nothing was done.
     #[inline]
     pub fn take_expected(&mut self, packet: &FlowPacket<'_>) -> Option<Expected> {
         if packet.is_error {

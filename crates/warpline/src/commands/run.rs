@@ -1,5 +1,5 @@
-//! `warpline run`: everything is parsed, built and opened first; then the chains run until their inputs
-//! end or a signal stops them, and what was done is written whatever happened.
+//! `warpline run`: everything is parsed, built and opened first; then the chains run until their
+//! inputs end or a signal stops them, and what was done is written whatever happened.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

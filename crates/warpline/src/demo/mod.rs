@@ -1,7 +1,7 @@
 //! The demo: a chain of every function, and a capture of about 20 s of traffic of a small site.
 //!
-//! `tools/demo_capture.py` makes the capture, the same bytes every time. Each function finds packets in it
-//! to work on and to refuse. `files/capture.txt` counts them by kind.
+//! `tools/demo_capture.py` makes the capture, the same bytes every time. Each function finds
+//! packets in it to work on and to refuse. `files/capture.txt` counts them by kind.
 //!
 //! # What is seen
 //!

@@ -286,7 +286,8 @@ fn a_stop_does_not_wait_for_the_next_packet() {
     assert_eq!(pcap::parse(&demo.read("out.pcap")).1.len(), 1);
 }
 
-/// By default lines of 80 columns at most, and no counters or tables; all of them with -v, and nothing with -q.
+/// By default lines of 80 columns at most, and no counters or tables; all of them with -v, and
+/// nothing with -q.
 #[test]
 fn the_summary_is_as_long_as_asked() {
     let demo = Demo::new();

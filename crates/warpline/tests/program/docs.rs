@@ -25,7 +25,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands of a page's `sh` blocks. `make run` builds and writes the demo; here the demo is enough.
+/// The commands of a page's `sh` blocks. `make run` builds and writes the demo; here the demo is
+/// enough.
 fn commands(page: &str) -> String {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let all: Vec<String> = blocks.map(|block| format!("{block}\n")).collect();

@@ -1,9 +1,9 @@
 //! Memory that a batch will need, asked for before the work on it begins.
 //!
 //! A look-up reads a slot of an index and then the binding there. A packet of a new flow finds the
-//! slot empty, and needs a port: a slot of the ports' index, a set and its bitmap. The binding's slot
-//! by outside endpoint is known only with its port. So that slot is asked for when the binding is
-//! made, and filled a batch later, or before anything reads or changes that index.
+//! slot empty, and needs a port: a slot of the ports' index, a set and its bitmap. The binding's
+//! slot by outside endpoint is known only with its port. So that slot is asked for when the binding
+//! is made, and filled a batch later, or before anything reads or changes that index.
 
 use warpline_packet::prefetch;
 
@@ -18,7 +18,8 @@ pub(super) const OPENING_BATCHES: u8 = 8;
 /// The key by which a packet will be looked up.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Sought {
-    /// The hash of its inside endpoint; where it may need a port, also the hash of the home address.
+    /// The hash of its inside endpoint; where it may need a port, also the hash of the home
+    /// address.
     Inside(u32, Option<u32>),
     /// The hash of its outside endpoint.
     Outside(u32),

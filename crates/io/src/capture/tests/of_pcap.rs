@@ -48,8 +48,8 @@ fn pcap_fields() {
     check("lengths", &file.bytes, &expected, None, "");
 }
 
-/// libpcap's `sf-pcap.c`: "The captured and on-the-wire lengths are swapped" in files of versions before 2.3
-/// and of 543.0; in those of 2.3 where the captured one would be the longer.
+/// libpcap's `sf-pcap.c`: "The captured and on-the-wire lengths are swapped" in files of versions
+/// before 2.3 and of 543.0; in those of 2.3 where the captured one would be the longer.
 #[test]
 fn pcap_of_older_versions() {
     for (major, minor, is_swapped) in [

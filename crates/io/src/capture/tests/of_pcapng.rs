@@ -128,7 +128,8 @@ fn any_number_of_interfaces() {
     }
 }
 
-/// Packets of interfaces beyond those that are kept are counted; one without a description is damage.
+/// Packets of interfaces beyond those that are kept are counted; one without a description is
+/// damage.
 #[test]
 fn interfaces_beyond_what_is_kept() {
     let mut file = PcapngFile::new(false);

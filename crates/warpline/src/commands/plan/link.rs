@@ -13,7 +13,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Shares of a link's two directions, there and back, that a step takes. Above 1 the link is too slow.
+    /// Shares of a link's two directions, there and back, that a step takes. Above 1 the link is
+    /// too slow.
     pub(super) fn shares(&self, own: &Planned, step: &Step) -> [f64; 2] {
         let link = &own.problem.links[step.device];
         [
@@ -27,7 +28,8 @@ impl Traffic {
         bytes * ns_per_byte * self.gbps / (8.0 * f64::from(self.packet_len))
     }
 
-    /// By device that the plan uses: what its link is taken to carry, where that is from, and the traffic that fills it.
+    /// By device that the plan uses: what its link is taken to carry, where that is from, and the
+    /// traffic that fills it.
     pub(super) fn links(&self, deployment: &Deployment, own: &Planned, plan: &Plan) -> String {
         let of = |(number, id): (usize, &String)| {
             let steps = plan.steps.iter().filter(|step| step.device == number);

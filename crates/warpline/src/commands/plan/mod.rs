@@ -1,4 +1,5 @@
-//! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules there are, and what it costs.
+//! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules
+//! there are, and what it costs.
 
 mod json;
 mod link;

@@ -24,8 +24,8 @@ src ::/0 dst ::/0
 \tsocket out priority 0 ptype main 
 ";
 
-/// Priorities, and among equals the oldest first, which is printed last. Seen in a kernel 6 with two policies `dir out`
-/// that match one packet: the first that was added decides.
+/// Priorities, and among equals the oldest first, which is printed last. Seen in a kernel 6 with
+/// two policies `dir out` that match one packet: the first that was added decides.
 #[test]
 fn the_order_of_policies() {
     let line = |net: u8, dir: &str, priority: u32| {
