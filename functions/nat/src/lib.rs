@@ -18,7 +18,7 @@ mod remotes;
 mod rules;
 mod shard;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use core::time::Duration;
 use std::sync::Arc;
