@@ -1,8 +1,8 @@
-//! Access: the fields a function reads and writes, phase by phase, declared before any packet flows.
+//! Access: the fields that each phase of a function reads and writes, declared before any packet
+//! flows.
 //!
-//! In a debug build a batch checks every accessor against the phase it is in
-//! ([`crate::Batch::set_phase`]), so that a wrong declaration fails the function's own tests, by the names of function,
-//! phase and field.
+//! In a debug build a batch checks every accessor against its phase ([`crate::Batch::set_phase`]).
+//! A wrong declaration fails the function's own tests and names function, phase and field.
 
 #[cfg(debug_assertions)]
 use crate::Field;

@@ -1,4 +1,4 @@
-//! Accessors against declarations: each fails by function, phase and field where it touches what was not declared.
+//! Accessors against declarations: an undeclared access fails with function, phase and field.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

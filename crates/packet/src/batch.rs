@@ -1,8 +1,8 @@
 //! The batch: up to 1024 packets that travel together, with everything known about them in columns.
 //!
 //! A batch is moved from stage to stage and never shared. Its packets are reached through
-//! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
-//! are in ingress order, those that a function made right behind their cause.
+//! [`Batch::packet`] and [`Batch::packet_mut`]. Dropped packets stay in place and are skipped.
+//! Packets are in ingress order, and made packets come right after their cause.
 
 use core::iter;
 

@@ -1,7 +1,9 @@
-//! Which columns of packets' tables a device has to have, which it may leave changed, and where they lie in a launch's table.
+//! The columns of packets' tables that a device needs, those it may change, and their positions in
+//! a launch's table.
 //!
-//! A table is an array a column, in the order of `columns!` (`arena/columns.rs`): what only the host needs, what kernels read, what they
-//! write, and scratch words. So what goes to a device is mostly one stretch of bytes, and what comes back another.
+//! A table is an array per column, in the order of `columns!` (`arena/columns.rs`). First come
+//! columns for the host only, then those that kernels read, those they write, and scratch words. So
+//! mostly one range of bytes goes to a device, and another comes back.
 
 use core::fmt;
 use core::ops::Range;

@@ -1,8 +1,8 @@
 //! The one table of fields: every named part of a packet and of its metadata.
 //!
-//! A [`Field`] is a bit of a [`FieldSet`]. The table says where the field lies ([`Place`]), in terms
-//! of the byte ranges of [`crate::wire`]; accessors, access sets and kernel headers are made from it,
-//! so that no offset is typed twice.
+//! A [`Field`] is a bit of a [`FieldSet`]. The table states the position of each field ([`Place`]),
+//! in terms of the byte ranges of [`crate::wire`]. Accessors, access sets and kernel headers are
+//! made from it, so no offset is written twice.
 //!
 //! ```
 //! use warpline_packet::{Field, FieldSet};

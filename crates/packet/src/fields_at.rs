@@ -1,4 +1,4 @@
-//! Where fields lie in a frame, found from the table of fields, apart from the accessors.
+//! The bytes of fields in a frame, found from the table of fields without the accessors.
 
 use std::ops::Range;
 

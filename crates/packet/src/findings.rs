@@ -1,8 +1,9 @@
-//! Findings: what a function's pure work found in packets, of which there is more than a scratch word holds.
+//! Findings: lists that a function's `run` found in packets, too long for a scratch word.
 //!
-//! `run` keeps a list of numbers for a packet and leaves where it is in a scratch word; `after` reads it. The room is taken once
-//! and bounded: what finds none is found again by `after`. Kernels keep lists in room that a launch has ([`FoundLists`]); each batch takes over those of
-//! its packets.
+//! `run` stores a list of numbers for a packet and its position in a scratch word, and `after`
+//! reads it. The room is taken once and bounded: if a list does not fit, `after` searches again.
+//! Kernels store lists in room of the launch ([`FoundLists`]), and each batch copies those of its
+//! packets.
 
 use crate::Field;
 

@@ -1,4 +1,4 @@
-//! What ingress found about a packet, one bit each.
+//! Facts that ingress found about a packet, one bit each.
 
 /// A set of findings.
 #[repr(transparent)]

@@ -1,7 +1,7 @@
 //! Hashes that name flows and choose shards: 32-bit, symmetric, keyed, and cheap on any device.
 //!
-//! [`FlowHasher`] is keyed by a chain's [`Seed`], so that a sender who doesn't know it can't choose addresses that share
-//! a shard. [`mix32`] has no key: it is for what nobody else chooses.
+//! The chain's [`Seed`] keys [`FlowHasher`]. A sender who doesn't know it can't choose addresses
+//! that share a shard. [`mix32`] has no key, for inputs that no sender chooses.
 
 use core::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! Frames as they were when a function got them, for those who want to see what it dropped: a function may change a frame
-//! and then find that it has to drop it.
+//! Frames as a function got them, for sinks that show dropped packets: a function may change a
+//! frame before it drops it.
 
 use crate::arena::{VerdictOf, WireLen};
 use crate::{Batch, Headers, Verdict};

@@ -1,24 +1,30 @@
-//! The text by which kernels reach fields of frames: accessors, made of the table of fields and of where each field lies.
+//! Generates the accessors by which kernels reach fields, from the table of fields and the binding
+//! of each field.
 //!
-//! A field is *bound*: to the frame, which lies in the mirror, or to a column of the launch's table, of which each packet has a
-//! row. A row holds the field's bytes as the header has them, from its first byte on. Where the two versions of IP differ in
-//! a field's width each has a column, so that no packet's row is wider than its field. Columns follow the table's scratch words.
-//! Kernels name fields and don't know which it is. Of a number they have
+//! A field is *bound* either to the frame in the mirror or to a column of the launch's table, with
+//! a row per packet. A row holds the field's bytes as the header has them, from its first byte on.
+//! If the IP versions differ in a field's width, each has a column, so no packet's row is wider
+//! than its field. These columns follow the table's scratch words. Kernels name fields and don't
+//! know which binding applies. For a number they have
 //!
 //! ```c
-//! u32 ttl_v4(Fields f);                              // the packet's own
+//! u32 ttl_v4(Fields f);                         // the packet's own
 //! void set_ttl_v4(Fields f, u32 value);
-//! u32 ttl_v4_at(const GLOBAL u8 *header);            // that of a header which the kernel found or makes in a frame
+//! u32 ttl_v4_at(const GLOBAL u8 *header);       // of a header that the kernel found or makes
 //! void set_ttl_v4_at(GLOBAL u8 *header, u32 value);
-//! u32 ttl_v4_in(const u32 *words, u32 header);       // that of a header so many bytes behind words of the item's own
+//! u32 ttl_v4_in(const u32 *words, u32 header);  // of the header at that byte of `words`
 //! ```
 //!
-//! and of wider fields the first byte's place: to read by `dst_addr_v6(f)`, `dst_addr_v6_at(header)` and
-//! `payload(f)`, to write by `dst_addr_v6_to_write(f)` and so on. The header's name ends the accessor's where a
-//! field lies in several. A field that the frame lacks must not be asked for. A function has accessors of the fields that it declares for its kernels, no others ([`Declared`]).
+//! and for wider fields the address of the first byte. They read it with `dst_addr_v6(f)`,
+//! `dst_addr_v6_at(header)` and `payload(f)`, and write it with `dst_addr_v6_to_write(f)` and so
+//! on. If several headers have the field, the accessor's name ends with the header's. A kernel must
+//! not ask for a field that the frame lacks. A function gets accessors of the fields it declares
+//! for its kernels, and no others ([`Declared`]).
 //!
-//! A field in a column has no `_at`: a text that makes headers of its own in frames would leave the column behind, so compilers refuse
-//! it. Such a function has its fields in the mirror. `Fields` and what the text is built on are in `kernels/packet.h` of `warpline-nf`.
+//! A field in a column has no `_at`, so a text with it does not compile. Such a text makes headers
+//! of its own in frames, and the column would keep the old value. Functions like that have their
+//! fields in the mirror. `Fields` and the basis of the text are in `kernels/packet.h` of
+//! `warpline-nf`.
 
 use core::fmt::Write as _;
 use core::ops::Range;

@@ -1,11 +1,13 @@
-//! The table of a launch: a row for each packet of its batches that was still forwarded, one behind the other, whichever batch it is of.
+//! The table of a launch: a row for each packet of its batches that is still forwarded, across all
+//! batches.
 //!
-//! It has the columns of a batch's table (`arena/columns.rs`), and behind them those of fields that cross by themselves
-//! ([`crate::Binding`]). A column begins where the bytes that a row has before it, times the launch's rows, end. So what a device needs
-//! of all packets of a launch is one stretch of bytes mostly, and what it writes another ([`Columns::stretches`]), without a byte of a packet
-//! that is none of its business.
+//! It has the columns of a batch's table (`arena/columns.rs`), then those of fields that cross by
+//! themselves ([`crate::Binding`]). A column starts at the bytes that a row has before it, times
+//! the launch's rows. So a device mostly needs one range of bytes and writes another
+//! ([`Columns::stretches`]). Packets outside the launch have no bytes in them.
 //!
-//! [`LaunchRows`] says which packet has which row. It is filled once a launch, and what comes back is taken by it.
+//! [`LaunchRows`] maps packets to rows. It is filled once per launch, and the results are taken
+//! back by it.
 
 use core::ops::Range;
 

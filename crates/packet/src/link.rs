@@ -1,4 +1,4 @@
-//! The link layer a frame was captured on.
+//! The link layer on which a frame was captured.
 
 use crate::wire::{ethertype, sll};
 

@@ -1,4 +1,4 @@
-//! What a batch's table says of a packet besides its frame, field by field as a number: for checks that look behind the accessors.
+//! The metadata of a packet, field by field as a number, for checks that bypass the accessors.
 
 use crate::arena::{
     Captured, DroppedBy, Flagged, FlowHash, HeadersOf, Ingress, Interface, Link, NextHop, ReasonOf,

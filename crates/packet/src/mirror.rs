@@ -1,10 +1,13 @@
-//! A batch and its copy on a device: which bytes go there, which packets are there, and what is taken back ([`Returned`]).
+//! A batch and its copy on a device: which bytes cross, which packets are there, and what is taken
+//! back ([`Returned`]).
 //!
-//! A device's mirror has an arena's size and layout, so that one offset names a packet on both sides. What comes back
-//! of a launch's table is not written over those of its batches: it lies beside them, *returned*, and is taken column by column as far as the
-//! function said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
+//! A device's mirror has an arena's size and layout, so one offset names a packet on both sides.
+//! The table of a launch comes back beside those of its batches: it is *returned*. The batch takes
+//! only the columns that the function declares as written, and only after checks. So no device can
+//! make a frame extend beyond its room.
 //!
-//! A device may leave a packet alone, from some function of its segment on ([`Batch::hold_done`]). The CPU then does what was left.
+//! A device may leave a packet to the CPU, from some function of its segment on
+//! ([`Batch::hold_done`]). The CPU then does the rest.
 
 mod left;
 mod returned;

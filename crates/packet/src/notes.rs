@@ -1,7 +1,7 @@
-//! Notes: what functions have to say of packets to whoever looks over all of them behind the lanes.
+//! Notes: messages of functions about packets, for a report over all lanes.
 //!
-//! A note is a few bytes in a form that its function knows, with the number of the packet that it is about.
-//! Notes travel with the batch of that packet, in memory that is taken once.
+//! A note is a few bytes in a format of its function, with the number of its packet. Notes travel
+//! with the batch of that packet, in memory that is taken once.
 
 /// Most bytes of a note.
 pub const NOTE_LEN_MAX: usize = 4096;

@@ -1,6 +1,6 @@
-//! One packet of a batch, to write: what [`crate::Packet`] reads and more.
+//! One packet of a batch, for writing: everything that [`crate::Packet`] reads, and more.
 //!
-//! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
+//! Writing a field that the packet doesn't have does nothing. This type also sets verdicts.
 
 use crate::arena::{DroppedBy, Flagged, Link, Mirrored, NextHop, ReasonOf, VerdictOf};
 use crate::wire::{ethernet, ipv4, ipv6};

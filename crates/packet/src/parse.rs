@@ -1,9 +1,10 @@
-//! What ingress finds out about a frame, once, while its header is in the cache.
+//! Parses a frame once, at ingress, while its header is in the cache.
 //!
 //! [`Headers::parse`] walks link, IP and transport headers and checks every length that later
-//! accessors rely on: by what the views of [`wire`](crate::wire) check, so that a quoted, inner or
-//! reassembled packet is judged as one that comes in. What it finds becomes columns of the batch. A frame whose headers lie is not
-//! refused here: it is marked [`Malformed`] and each function's manual says what it does with it.
+//! accessors rely on. It uses the checks of the views of [`wire`](crate::wire), so quoted, inner
+//! and reassembled packets are judged like received ones. The results become columns of the batch.
+//! A frame with a wrong header is not refused here. It is marked [`Malformed`], and each function's
+//! manual states what it does with it.
 
 mod usual;
 

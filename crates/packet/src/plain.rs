@@ -1,7 +1,8 @@
-//! Runs of plain packets: whole IPv4 in Ethernet that all go on, worked on without asking each.
+//! Runs of plain packets: whole IPv4 in Ethernet that all continue, processed without checking
+//! each.
 //!
-//! Nearly all traffic is plain. A function that rewrites headers can take a run of such packets through
-//! these loops, which read each column once, and everything else through [`crate::PacketMut`].
+//! Nearly all traffic is plain. A function that rewrites headers can process a run of such packets
+//! with these loops, which read each column once, and everything else through [`crate::PacketMut`].
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Address blocks, as routes, rules and tables of translation name them.
+//! Address prefixes of routes, rules and translation tables.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

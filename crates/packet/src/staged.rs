@@ -1,7 +1,9 @@
-//! Fields of frames in columns of their own ([`Binding`]), as a device gets them without frames: gathered from frames, and put back.
+//! Fields of frames in columns of their own ([`Binding`]), for devices without the frames: gathered
+//! from frames, and put back.
 //!
-//! Columns lie behind those of the launch's table; where a field lies in its frame is found as for the accessors. Frames that
-//! follow each other mostly have their headers in the same places, which are found once then.
+//! These columns follow those of the launch's table. Positions in frames are found as for the
+//! accessors. Consecutive frames mostly have their headers in the same places, which are then found
+//! once.
 
 use core::ops::Range;
 

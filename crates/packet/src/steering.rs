@@ -1,9 +1,10 @@
 //! Steering: the ingress key that sends every packet of a piece of state to the same shard.
 //!
-//! Each function of a chain names the key by which its state may be divided ([`StateKey`]); the chain
-//! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric address
-//! pair: later fragments have it too, and ICMP errors are steered by the packet they quote. Keys are
-//! computed from the frame as it came in, and hashed with the chain's seed ([`FlowHasher`]).
+//! Each function of a chain names the key that may divide its state ([`StateKey`]). The chain
+//! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric
+//! address pair: later fragments have it too, and ICMP errors are steered by the packet they quote.
+//! Keys are computed from the frame as it came in, and hashed with the chain's seed
+//! ([`FlowHasher`]).
 
 use crate::hash::{FlowHasher, PairHash};
 use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};

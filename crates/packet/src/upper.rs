@@ -1,5 +1,5 @@
-//! Where what an IP packet carries begins, behind the headers that are read on its way: where compression and
-//! encryption put their own.
+//! The start of an IP packet's content, after its headers: where compression and encryption insert
+//! their own.
 
 use crate::wire::{ip_protocol, ipv4, ipv6, ipv6_ext};
 use crate::{Field, FieldSet, Packet};

@@ -1,18 +1,21 @@
-//! The launch batcher: collects batches into launches for a device, and keeps their order (the packet buffer and the
-//! stream pool of the GPU IDS framework, section 4, without its CPU thread's wait; Simmer's batch_size).
+//! The launch batcher: collects batches into launches for a device and keeps their order. It
+//! follows the packet buffer and stream pool of the GPU IDS framework (section 4) and Simmer's
+//! batch_size. Unlike in the framework, no CPU thread waits.
 //!
-//! A launch is closed when it is full (the next batch would go over `bytes_max`, `packets_max` or `batches_max`, or
-//! one is reached), by [`Batcher::handle_flush`], or when its oldest packet waited for `delay_max_ns`. A full
-//! launch waits for a stream as it is. One that is due with every stream busy stays open: to close it would not
-//! make it leave earlier, and it may take more until it can. So launches become larger, not more, when the device
-//! falls behind.
+//! A launch is closed when it is full: the next batch would exceed `bytes_max`, `packets_max` or
+//! `batches_max`, or one is reached. [`Batcher::handle_flush`] closes it too, and so does a wait of
+//! `delay_max_ns` by its oldest packet. A full launch waits for a stream as it is. A launch that is
+//! due while every stream is busy stays open. Closing it would not start it earlier, and it can
+//! take more until then. So launches become larger, not more numerous, when the device falls
+//! behind.
 //!
-//! Nothing is dropped: batches are taken while [`Batcher::has_room`] says so. When that says no, and a stream is
-//! free, the launch that is forming goes as it is; a caller without room never waits for a launch that waits for
-//! the caller.
+//! No batch is dropped: the caller hands one over only while [`Batcher::has_room`] is true. When it
+//! is false and a stream is free, the forming launch starts as it is. So a caller without room
+//! never waits for a launch that waits for the caller.
 //!
-//! The caller keeps batches in a queue, in the order in which it handed them over, and takes as many from its front
-//! as a launch says. What it needs until the launch is released it keeps in an array by [`Launch::slot`].
+//! The caller keeps batches in a queue, in the order it handed them over, and takes as many from
+//! the front as a launch names. It keeps its data of a launch in an array by [`Launch::slot`] until
+//! the release.
 //!
 //! ```
 //! use warpline_sched::{Batcher, LaunchLimits, Load};

@@ -1,39 +1,44 @@
-//! The synchronisation plan: which fields of packets cross to which device and back, at which function of a chain
-//! (`AdaptChain`, section IV; its tables I and II with the conditions that they leave out).
+//! The synchronisation plan: which fields of packets cross to which device and back, at which
+//! function of a chain. It follows `AdaptChain`, section IV, tables I and II, with the conditions
+//! they omit.
 //!
-//! The host's memory and each device's mirror hold a packet; a field is *current* where its last value is. A function on
-//! a device makes one [`Step`]: what crosses to the device before its kernel, and what crosses to the host behind it.
-//! Functions on the host copy nothing, so each step brings what the host needs until the next one.
+//! The host's memory and each device's mirror hold a packet, and a field is *current* where its
+//! last value is. A function on a device makes one [`Step`]: the crossings to the device before its
+//! kernel, and those to the host after it. Functions on the host copy nothing, so each step brings
+//! the fields that the host needs until the next one.
 //!
 //! To the device, where `needs` is what the kernel reads or writes in part:
 //!
 //! | way | when | copied | mirror |
 //! |---|---|---|---|
-//! | needed fields | mirror in use | what of `needs` is not current there | in use |
-//! | all stale fields | mirror in use | what of the frame or of `needs` is not current there | in use |
+//! | needed fields | mirror in use | stale fields of `needs` | in use |
+//! | all stale fields | mirror in use | stale fields of the frame or of `needs` | in use |
 //! | whole frame | the host has all of it, or gets it first from mirrors | the frame | in use |
 //! | direct | mirror not in use | `needs` | not in use |
 //!
-//! To the host, of what is current on the device alone:
+//! To the host, of the fields current on the device alone:
 //!
 //! | way | when | copied | mirror |
 //! |---|---|---|---|
-//! | needed fields | mirror in use | what is needed elsewhere before the next function there | in use |
-//! | all stale fields | mirror in use | all that anyone will need | given up |
+//! | needed fields | mirror in use | fields needed elsewhere before its next function | in use |
+//! | all stale fields | mirror in use | all fields that will be needed | given up |
 //! | whole frame | the device has all of it | the frame | in use, or given up |
-//! | direct | mirror not in use | what the kernel wrote | not in use |
+//! | direct | mirror not in use | fields that the kernel wrote | not in use |
 //!
-//! Metadata are columns of a launch's table, which is that launch's own: what kernels need of it goes there with each, what they
-//! wrote comes back with each, and nothing of it stays on the device. So these are current on the host between any two functions, and
-//! cost the same in all plans.
+//! Metadata are columns of a launch's own table. The columns that kernels need cross with each
+//! launch, and those they wrote come back with it. None stays on the device. So metadata are
+//! current on the host between any two functions, and cost the same in all plans.
 //!
-//! Where a plan need not be *recoverable* ([`Problem::is_recoverable`]) fields stay current in a mirror alone until somebody else needs
-//! them. Any packet may have to be fetched from there, as a kernel left it to the host or flagged it. So there are two rules, which hold behind
-//! every phase (`State::can_fetch`): one mirror at most has fields that the host lacks, and it lacks none itself that can't be gathered. Then
-//! the whole room comes from the mirror, and the host's newer fields are put back over it.
+//! If a plan need not be *recoverable* ([`Problem::is_recoverable`]), fields stay current in a
+//! mirror alone until they are needed elsewhere. Any packet may have to be fetched from there,
+//! because a kernel left it to the host or flagged it. So two rules hold after every phase
+//! (`State::can_fetch`). At most one mirror has fields that the host lacks. That mirror also has
+//! every field that can't be gathered. Then the whole room comes from the mirror, and the host's
+//! newer fields are put back over it.
 //!
-//! [`Problem::plan`] gives the cheapest plan of these, or the plan of an older system ([`Mode`]). A plan is a shortest
-//! path: what is current where after a function is a node, the choice of ways an edge.
+//! [`Problem::plan`] gives the cheapest of these plans, or the plan of an older system ([`Mode`]).
+//! A plan is a shortest path: the sets of current places after a function are nodes, and the ways
+//! to cross are edges.
 
 mod baselines;
 mod cost;

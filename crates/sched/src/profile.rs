@@ -1,5 +1,5 @@
-//! A profile: what was measured on a machine, of which decisions make costs. What a profile lacks keeps its default, and
-//! says so.
+//! A profile: measurements of a machine, from which plans take their costs. A missing value keeps
+//! its default, and is marked as such.
 
 use crate::{FieldCosts, LinkCosts};
 

@@ -1,10 +1,11 @@
-//! How many launches to have in flight: as many as was said, or found by measuring.
+//! How many launches are in flight: a fixed number, or one found by measuring.
 //!
-//! What a device gains by launches that overlap depends on the device, the kernels and the sizes (vGPU study, section
-//! IV; gpu.md's copies and kernels that share a link): so each number, doubled from one to the most, is tried for
-//! some launches, and the fewest is kept with which the device does hardly less than with any other. After a while
-//! all are tried again, since traffic changes. Only a device that falls behind is measured. One that does not is let
-//! have the number that was kept last, at first the most: there is nothing to gain but delay.
+//! The gain of overlapping launches depends on the device, the kernels and the sizes (vGPU study,
+//! section IV). Copies and kernels may also share a link. So each number, doubled from one to the
+//! maximum, is tried for some launches. The smallest number that is hardly slower than the best is
+//! kept. After a while all are tried again, since traffic changes. Only a device that falls behind
+//! is measured. Any other keeps the last number, at first the maximum: there only the delay
+//! matters.
 //!
 //! ```
 //! use warpline_sched::StreamCount;

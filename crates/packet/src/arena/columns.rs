@@ -1,7 +1,8 @@
-//! The columns of a table: what a row has, and where it lies.
+//! The columns of a table: their types and positions.
 //!
-//! Safety: tables reach a column's values by its type and by the bytes before it. Both come from the one list in
-//! `columns!` here, which sums up the widths, so that no two columns overlap and all together are [`ROW_LEN`] long.
+//! Safety: tables reach a column's values by its type and by the bytes before it. Both come from
+//! the one list in `columns!` here, which sums up the widths. So no two columns overlap, and all
+//! together have [`ROW_LEN`] bytes.
 
 #![allow(unsafe_code)]
 

@@ -1,8 +1,10 @@
 //! The frames that a table's rows name, each in its room.
 //!
-//! Safety: a row's room is its own, as the placer keeps, and lies in a slab that the table is counted with, so that nobody else gets it before
-//! the table is cleared. The columns that name rooms are written by the placer and by `merge` alone; those that say
-//! where in its room a frame lies change here only to what lies in it. So a frame is reached like its row: through `&` and `&mut` of the table.
+//! Safety: the placer guarantees that a room belongs to one row. It is in a slab that counts this
+//! table, so it is not handed out again before the table is cleared. Only the placer and `merge`
+//! write the columns that name rooms. The columns with a frame's position change here only, and
+//! only to values within the room. So a frame is reached like its row: through `&` and `&mut` of
+//! the table.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How an arena divides its memory, and why one can't be made or is full.
+//! How an arena divides its memory, and the errors if it cannot be made or is full.
 
 use core::fmt;
 

@@ -1,7 +1,8 @@
 //! The bytes of an arena: memory that it is given.
 //!
-//! Safety: whoever implements [`Memory`] promises what it says, and the arena relies on nothing else. [`HeapMemory`]
-//! keeps the promise with one allocation that nobody else knows, at one address until it is dropped.
+//! Safety: an implementation of [`Memory`] promises what the trait states, and the arena relies on
+//! nothing else. [`HeapMemory`] keeps the promise with one allocation of its own, at one address
+//! until it is dropped.
 
 #![allow(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! To take the rows of another table in, in ingress order.
+//! Takes in the rows of another table, in ingress order.
 //!
-//! Safety: rows move with their rooms: what is copied is whole rows, from below the other table's length to below this one's, in columns that both have. The other
-//! table forgets its rows and gives its pieces of slabs to this one, so that each room still belongs to one row.
+//! Safety: rows move with their rooms. Whole rows are copied, from below the other table's length
+//! to below this one's, in columns that both have. The other table drops its rows and gives its
+//! pieces of slabs to this one, so each room still belongs to one row.
 
 #![allow(unsafe_code)]
 

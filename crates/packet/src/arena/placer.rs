@@ -1,8 +1,10 @@
-//! A placer: it copies frames into slabs, each into a room of its own, and fills a table with their rows.
+//! A placer: it copies frames into slabs, each into a room of its own, and fills a table with their
+//! rows.
 //!
-//! Safety: this file keeps that a room is handed to one row only. A placer hands out the bytes of a slab from the front on, each
-//! once, and starts a slab anew only when [`Slabs`] says that no table has a piece of it; no two placers of an arena have a slab in common, and a table
-//! that gets a room is counted with its slab before anybody can ask. Rooms end where their slab does, or before.
+//! Safety: this file guarantees that a room belongs to one row only. A placer hands out the bytes
+//! of a slab in order, each once. It starts a slab anew only when [`Slabs`] finds that no table has
+//! a piece of it. No two placers of an arena share a slab, and a table that gets a room is counted
+//! with its slab before anyone can ask. Rooms end within their slab.
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,7 @@
-//! New rows of a table: what they say besides where their frames lie.
+//! New rows of a table: their values besides the places of their frames.
 //!
-//! Safety: rows are written behind the last one, where a column has memory for more; any bytes are values of a column.
+//! Safety: rows are written after the last one, where every column has memory for more. Any bytes
+//! are valid values of a column.
 
 #![allow(unsafe_code)]
 

@@ -1,10 +1,11 @@
-//! Who uses which slab: the one thing of an arena that threads share.
+//! The users of each slab, the one thing of an arena that threads share.
 //!
-//! A slab is counted by the placer that fills it and by every table with a piece of it, and is free at zero.
+//! A slab counts the placer that fills it and every table with a piece of it, and is free at zero.
 //!
-//! Safety: the other files hand the bytes of a slab out again when its count says so. What this file keeps for them: whoever finds
-//! that a slab is free, or nobody's but its placer's, sees all that was done to it before it was given back, because to give
-//! back releases and to find acquires. It touches no byte of the arena itself.
+//! Safety: the other files reuse the bytes of a slab according to its count. This file guarantees
+//! the order. Giving back releases and checking acquires. So whoever finds a slab free, or used by
+//! its own placer alone, sees everything done to it before it was given back. This file touches no
+//! byte of the arena.
 
 #![allow(unsafe_code)]
 

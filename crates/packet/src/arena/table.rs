@@ -1,8 +1,9 @@
 //! A table of descriptors: its rows, column by column.
 //!
-//! Safety: a table has memory of the arena that no other table has (the layout gives each a place), zeroed when it was made, and is
-//! reached through `&` and `&mut` of the value alone, which is moved and never copied. Rows below its length are reached, and
-//! every column has memory for more than there are. The frames that rows name are in `frames.rs`.
+//! Safety: a table has memory of the arena that no other table has (the layout gives each its own),
+//! zeroed when it was made. It is reached through `&` and `&mut` of the value alone, which is moved
+//! and never copied. Only rows below its length are reached, and every column has memory for more.
+//! The frames that rows name are in `frames.rs`.
 
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Packets of which a device left something to the CPU: which they are, and how they are fetched where the device's mirror alone has
-//! something of them.
+//! Packets that a device left to the CPU. They are fetched if the device's mirror alone has some of
+//! their fields.
 
 use core::ops::Range;
 

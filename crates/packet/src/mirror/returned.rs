@@ -1,4 +1,5 @@
-//! What a device left of a launch's table: whether it makes sense, and what a batch takes of it, function by function.
+//! A launch's table as a device left it: the checks, and the columns that a batch takes, function
+//! by function.
 
 use core::fmt;
 use core::ops::Range;

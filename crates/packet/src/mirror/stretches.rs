@@ -1,5 +1,5 @@
-//! Where frames of a batch lie for copies: stretches of memory with the rooms of many packets, and
-//! in rooms of equal length only the bytes around frames ([`Stretch`]).
+//! The bytes of a batch's frames for copies: ranges of memory with the rooms of many packets. In
+//! rooms of equal length only the bytes around frames cross ([`Stretch`]).
 
 use core::ops::Range;
 

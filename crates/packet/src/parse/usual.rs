@@ -1,4 +1,5 @@
-//! What nearly every frame is, found in one look: TCP, UDP or ESP in IPv4 behind Ethernet, with nothing between.
+//! The fast path for nearly every frame: TCP, UDP or ESP directly in IPv4 without options, in
+//! Ethernet.
 
 use super::Headers;
 use crate::Flags;

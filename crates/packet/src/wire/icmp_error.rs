@@ -1,9 +1,10 @@
 //! ICMP errors, built whole: IP header, ICMP header, and the start of the packet at fault.
 //!
-//! The builders write into memory that they are given and refuse (`None`) where the standards
-//! forbid an error. What only the caller can know they don't check: whether the frame came as a
-//! link-layer broadcast, whether the destination is a subnet's broadcast address, and how many
-//! errors were sent lately (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)).
+//! The builders write into memory from the caller and return `None` where the standards forbid an
+//! error. The caller must check three facts itself:
+//! - whether the frame came as a link-layer broadcast;
+//! - whether the destination is a subnet's broadcast address;
+//! - how many errors were sent lately (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)).
 
 use super::{Icmpv4, Icmpv6, Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use core::net::{Ipv4Addr, Ipv6Addr};

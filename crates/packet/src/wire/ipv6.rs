@@ -1,4 +1,4 @@
-//! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`].
+//! The IPv6 header (RFC 8200). [`ipv6_ext`] walks the headers after it.
 
 use super::be::{Value, clamped, clamped_mut};
 use super::{Malformed, ip_protocol, ipv6_ext};

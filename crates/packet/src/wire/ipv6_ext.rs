@@ -1,7 +1,7 @@
-//! The walk over IPv6 extension headers (RFC 8200, 4; RFC 4302 for AH) to what they carry.
+//! The walk over IPv6 extension headers (RFC 8200, 4; RFC 4302 for AH) to the upper-layer header.
 //!
-//! Hop-by-hop options, routing, fragment and destination options headers and AH are walked over;
-//! any other number, ESP and "no next header" too, ends the chain. Options inside are not read.
+//! It walks over hop-by-hop options, routing, fragment and destination options headers and AH. Any
+//! other number ends the chain, including ESP and "no next header". Options inside are not read.
 
 use super::be::Value;
 use super::{Malformed, ip_protocol, ipv6};

@@ -1,4 +1,4 @@
-//! Why bytes are not the packet that they claim to be.
+//! The reasons why bytes are not the packet they claim to be.
 
 use core::fmt;
 

@@ -1,5 +1,6 @@
 //! The headers of Linux cooked captures: version 1 (`LINKTYPE_LINUX_SLL`) and version 2
-//! (`LINKTYPE_LINUX_SLL2`). They stand where a capture on all devices has no common link header.
+//! (`LINKTYPE_LINUX_SLL2`). Captures on all devices have them, since there is no common link
+//! header.
 
 use super::be::Value;
 

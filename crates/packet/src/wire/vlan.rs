@@ -1,7 +1,7 @@
 //! VLAN tags: 802.1Q, and the outer tag of 802.1ad ("QinQ"), which has the same form.
 //!
-//! The view begins behind the EtherType that announced the tag, so it is the tag control
-//! information and the EtherType of what the tag covers.
+//! The view begins after the EtherType that announced the tag. It has the tag control information
+//! and the EtherType of the tagged content.
 
 /// Bytes of a tag.
 pub const HEADER_LEN: usize = 4;

@@ -1,4 +1,4 @@
-//! Launches from being given out to being released: at most so many in flight, a watchdog for each, order.
+//! Launches from start to release: the limit in flight, the watchdog, and the order.
 
 use std::collections::VecDeque;
 

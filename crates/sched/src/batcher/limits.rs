@@ -1,4 +1,4 @@
-//! How large launches are, how long packets wait for one, and how much may be under way.
+//! Limits: the size of launches, how long packets wait for one, and how many are in flight.
 
 /// Bounds of a [`Batcher`](super::Batcher). What is 0 counts as 1, but for the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

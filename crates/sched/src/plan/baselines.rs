@@ -1,5 +1,6 @@
-//! The plans of older systems, of the same steps: what `adaptive` is compared with, and what a run can be told to do. Where a step of
-//! theirs would leave fields on a device such that no step goes further on, they give the mirror up.
+//! The plans of older systems, made of the same steps, for comparison with `adaptive` and for runs.
+//! They give the mirror up if their step would leave fields on a device so that no later step is
+//! possible.
 
 use warpline_packet::FieldSet;
 

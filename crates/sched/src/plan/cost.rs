@@ -1,4 +1,5 @@
-//! What fields weigh, and what it costs to move them (`AdaptChain`, section IV-A: C_P, C_H, C_D and the penalty α).
+//! The sizes of fields and the cost of moving them (`AdaptChain`, section IV-A: C_P, C_H, C_D and
+//! the penalty α).
 
 use warpline_packet::{Binding, Field, FieldSet, Place};
 

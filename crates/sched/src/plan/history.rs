@@ -1,4 +1,5 @@
-//! A plan told again, event by event: where each field is current and since when. What `plan` explains is taken from here.
+//! A plan as a list of events: where each field is current and since when. `plan --explain` prints
+//! them.
 
 use warpline_packet::{Field, FieldSet};
 

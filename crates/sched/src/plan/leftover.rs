@@ -1,5 +1,5 @@
-//! What of packets stays in a mirror alone, as whoever carries out a plan has to know it: to fetch packets that leave the plan's way, and
-//! to know which are lost with a device.
+//! The fields that stay in a mirror alone. Launches need them to fetch packets that leave the
+//! plan's way, and to know which packets are lost with a device.
 
 use warpline_packet::FieldSet;
 

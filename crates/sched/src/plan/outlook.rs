@@ -1,4 +1,5 @@
-//! What is still to come at each position of a chain: which fields anyone will need, and which will be needed elsewhere first.
+//! The future at each position of a chain: which fields will be needed, and which are needed
+//! elsewhere first.
 
 use warpline_packet::FieldSet;
 

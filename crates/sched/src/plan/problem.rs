@@ -1,4 +1,5 @@
-//! What a plan is made for: a chain with what its functions touch and where they run, what fields weigh, what links cost.
+//! The input of a plan: the functions with their access and devices, the sizes of fields, and the
+//! costs of links.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The cheapest plan: a shortest path through the states that can be reached, function by function.
+//! Finds the cheapest plan: a shortest path through the reachable states, function by function.
 
 use std::cmp::Ordering::Equal;
 

@@ -1,4 +1,4 @@
-//! What is current where between two functions, and what one step makes of it.
+//! Which fields are current where between two functions, and how a step changes that.
 
 use warpline_packet::FieldSet;
 

@@ -1,4 +1,4 @@
-//! Devices that gain by overlap, don't, or lose by it, in virtual time.
+//! Devices that gain from overlap, don't gain, or lose, in virtual time.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Ingress and views say the same of every packet: a frame that comes in is judged as one that is quoted,
-//! inside another, or put together.
+//! Ingress and views agree on every packet: a received frame is judged like one that is quoted,
+//! inside another, or reassembled.
 
 use super::super::*;
 use crate::{Headers, LinkType};

@@ -1,4 +1,4 @@
-//! Packets written by hand, right and wrong.
+//! Packets written by hand, valid and malformed.
 
 use super::super::*;
 

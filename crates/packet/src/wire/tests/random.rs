@@ -1,4 +1,4 @@
-//! Random bytes: whatever passes a check can be read without a panic.
+//! Random bytes: everything that passes a check can be read without a panic.
 
 use super::super::icmp_error::{Icmpv4Error, Icmpv6Error, MAX_LEN_V6, icmpv4_error, icmpv6_error};
 use super::super::*;

@@ -1,5 +1,5 @@
-//! Every plan that the tables allow, one after the other: what the search has to agree with. Keeps for each field who has it, and
-//! looks nothing up in the search's own states.
+//! Enumerates every plan that the tables allow; the search must agree. It records for each field
+//! which memories have it, and shares no state with the search.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Chains of the paper, with what it says that its functions touch, and helpers to write others.
+//! The chains of the paper with the fields it lists for their functions, and helpers to write
+//! others.
 
 use warpline_packet::{Field, FieldSet};
 

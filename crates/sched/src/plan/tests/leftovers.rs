@@ -1,4 +1,5 @@
-//! What may stay in a mirror alone, and what must not: small chains, each with one rule to show.
+//! Fields that may stay in a mirror alone, and those that must not: small chains, one for each
+//! rule.
 
 use warpline_packet::{Field, FieldSet};
 

@@ -1,4 +1,5 @@
-//! Random chains: the search finds what brute force finds, is no worse than a baseline, and no plan of any mode reads what is stale.
+//! Random chains: the search agrees with brute force, is never worse than a baseline, and no plan
+//! of any mode reads a stale field.
 
 use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};

@@ -1,8 +1,10 @@
-//! Whether a plan ever has anyone read what is stale. Written from what copies mean, not from how plans are made: every field has a
-//! version in each memory, which grows when it is written and crosses when it is copied.
+//! Checks whether a plan reads a stale field. It is written from the meaning of copies, not from
+//! how plans are made. Every field has a version in each memory, which grows with a write and
+//! crosses with a copy.
 //!
-//! Besides the packet that goes the plan's way there are those that leave it: one that a kernel leaves to the host, one that it flags.
-//! And at every moment any packet may have to be fetched from a mirror that has something newer than the host.
+//! It follows the packet of the plan and two that leave its way. A kernel leaves one to the host
+//! and flags the other. At every moment any packet may have to be fetched from a mirror that has
+//! something newer than the host.
 
 use warpline_packet::{Field, FieldSet};
 
