@@ -57,7 +57,7 @@ use crate::StreamCount;
 pub use forming::{Closed, Launch, LaunchId, Load};
 pub use limits::LaunchLimits;
 
-/// Collects batches into launches; the crate says how it is driven. Nothing is allocated after
+/// Collects batches into launches; see the crate for how to drive it. Allocates nothing after
 /// [`Batcher::new`].
 #[derive(Debug)]
 pub struct Batcher {
@@ -147,16 +147,16 @@ impl Batcher {
         }
     }
 
-    /// Closes what is forming, because what comes next must not overtake it: a tick, a reload, the end. All has come
-    /// through when [`Batcher::is_empty`] says so.
+    /// Closes the forming launch, because the next event must not overtake it: a tick, a reload,
+    /// the end. Everything has left when [`Batcher::is_empty`] is true.
     pub fn handle_flush(&mut self) {
         if self.forming.batches > 0 {
             self.close(Closed::Flushed);
         }
     }
 
-    /// A launch is complete, or was given up and done by other means: its stream is free. Says false, and does
-    /// nothing, if it isn't in flight.
+    /// A launch is complete, or was given up and done by other means: its stream is free. Returns
+    /// false and does nothing if the launch isn't in flight.
     pub fn handle_done(&mut self, id: LaunchId, now_ns: u64) -> bool {
         let done = self.flights.complete(id);
         if let Some(launch) = &done {
@@ -165,7 +165,7 @@ impl Batcher {
         done.is_some()
     }
 
-    /// A launch goes on with a second work on its stream, for which the watchdog gives it as long again.
+    /// A launch continues with a second work on its stream; the watchdog starts anew.
     pub fn handle_next_work(&mut self, id: LaunchId, now_ns: u64) {
         self.flights.watch(id, now_ns.saturating_add(self.limits.timeout_ns));
     }
@@ -188,8 +188,8 @@ impl Batcher {
         Some(launch)
     }
 
-    /// A launch that was given out `timeout_ns` ago or earlier and isn't done; each is named once. It stays in
-    /// flight until [`Batcher::handle_done`].
+    /// A launch that started at least `timeout_ns` ago and isn't done. Each is returned once and
+    /// stays in flight until [`Batcher::handle_done`].
     pub fn poll_expired(&mut self, now_ns: u64) -> Option<Launch> {
         self.flights.expire(now_ns)
     }
@@ -202,8 +202,8 @@ impl Batcher {
         Some(launch)
     }
 
-    /// When to poll again if nothing happens before: for a launch that is due then, or for the watchdog. It is 0
-    /// while there is something to poll already.
+    /// When to poll again if nothing happens before: the time when a launch is due, or the
+    /// watchdog's. It is 0 while there is something to poll already.
     pub fn poll_timeout(&self) -> Option<u64> {
         let next_ns = match self.has_stream() {
             _ if self.flights.has_release() => 0,

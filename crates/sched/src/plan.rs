@@ -65,12 +65,14 @@ pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes}
 pub enum Mode {
     /// The cheapest of all plans (`AdaptChain`).
     Adaptive,
-    /// Each function takes what is cheapest for itself: no copy is made early for a later one (`AdaptChain` without global
-    /// optimisation, section III-A 3).
+    /// Each function takes its own cheapest way, without early copies for later functions
+    /// (`AdaptChain` without global optimisation, section III-A 3).
     Local,
-    /// Consecutive functions on a device share whole frames, which come back behind the last of them (`Gaviss`).
+    /// Consecutive functions on a device share whole frames, which come back after the last of them
+    /// (`Gaviss`).
     ShareAll,
-    /// Each function has the fields that it reads copied to the device and what it wrote copied back (`G-NET`).
+    /// For each function, the fields that it reads are copied to the device and the fields that it
+    /// wrote are copied back (`G-NET`).
     PerNf,
 }
 
@@ -102,8 +104,8 @@ pub enum Way {
     Nothing,
     /// Fields, gathered one by one on one side and put in their places on the other.
     Fields,
-    /// Fields, gathered; the kernel reads and writes them where they are gathered, there is no frame. To a device also where the
-    /// kernel needs no field of the frame.
+    /// Fields, gathered. The kernel reads and writes them there, without a frame. Also the way to a
+    /// device whose kernel needs no field of the frame.
     Direct,
     /// The whole frame, as it lies in its room.
     Frame,
@@ -121,13 +123,13 @@ impl Way {
     }
 }
 
-/// What crosses in one direction at one step.
+/// The crossings in one direction at one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
     /// How its part of the frame does.
     pub way: Way,
-    /// The fields: of the frame, and metadata, which cross with the launch's table. With [`Way::Frame`] all of the frame's are among
-    /// them.
+    /// The fields: of the frame, and metadata, which cross with the launch's table. With
+    /// [`Way::Frame`] they include all fields of the frame.
     pub fields: FieldSet,
     /// Bytes a packet, `row_bytes` among them.
     pub bytes: f64,
@@ -135,24 +137,26 @@ pub struct Crossing {
     pub row_bytes: f64,
 }
 
-/// What crosses for one function on a device with a memory of its own.
+/// The crossings for one function on a device with a memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The function's position in the chain.
     pub function: usize,
     /// Its device, as [`PlannedFunction::device`] names it.
     pub device: usize,
-    /// From mirrors to the host before anything else: what the host lacks of a frame that crosses whole.
+    /// From mirrors to the host before anything else: the fields that the host lacks of a frame
+    /// that crosses whole.
     pub first_to_host: Crossing,
     /// To the device, before the kernel.
     pub to_device: Crossing,
-    /// To the device besides, whole: packets whose frames the function before it there flagged and changed on the host, so that the
-    /// mirror has them no more; `bytes` is an average over all packets.
+    /// To the device besides, whole: packets that the previous function there flagged and whose
+    /// frames changed on the host, so the mirror has the old ones. `bytes` is an average over all
+    /// packets.
     pub missing: Crossing,
-    /// To the host, behind the kernel.
+    /// To the host, after the kernel.
     pub to_host: Crossing,
-    /// To the host besides, of flagged packets alone, whole: those of which `after` needs what the host lacks. `fields` are what it lacks,
-    /// `bytes` is an average over all packets.
+    /// To the host besides, whole: flagged packets for which `after` needs fields that the host
+    /// lacks. `fields` are those, `bytes` is an average over all packets.
     pub flagged: Crossing,
     /// Whether the device's mirror has the packet from here on.
     pub mirror_after: bool,
@@ -175,7 +179,7 @@ impl Step {
 pub struct Plan {
     /// In the order of the chain.
     pub steps: Vec<Step>,
-    /// What it costs, in ns a packet.
+    /// Its cost, in ns per packet.
     pub cost_ns: f64,
 }
 
@@ -190,7 +194,8 @@ impl Plan {
         self.steps.iter().map(Step::to_host_bytes).sum()
     }
 
-    /// What of its cost is bytes on links, in ns a packet; the rest is gathering, putting in place and waiting.
+    /// The cost of bytes on links, in ns per packet. The rest is gathering, putting in place and
+    /// waiting.
     pub fn link_ns(&self, problem: &Problem) -> f64 {
         let of = |step: &Step| {
             problem.links[step.device].link_ns(step.to_device_bytes(), step.to_host_bytes())

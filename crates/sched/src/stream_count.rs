@@ -27,7 +27,7 @@ const KEPT: u32 = 256;
 /// A number that gives less than the best by no more than one in so many is as good.
 const LIKE: u64 = 20;
 
-/// How many launches to have in flight; the module says how it is found.
+/// How many launches are in flight; see the module.
 #[derive(Debug)]
 pub struct StreamCount {
     count: usize,
@@ -82,7 +82,7 @@ impl StreamCount {
         }
     }
 
-    /// A stream is free and no launch waits for it: what is measured says nothing of the device.
+    /// A stream is free and no launch waits for it, so the measurement is not about the device.
     pub fn handle_idle(&mut self) {
         let Some(tuning) = &mut self.tuning else { return };
         tuning.window = Window::default();
@@ -118,7 +118,7 @@ impl Tuning {
     }
 }
 
-/// Launches done one behind the other by a device that had always more to do.
+/// Consecutive launches by a device that always had more to do.
 #[derive(Debug, Default)]
 struct Window {
     /// Launches done that began before the number was what it is.

@@ -132,7 +132,7 @@ impl Plan {
     }
 }
 
-/// What a phase does to fields, where it runs.
+/// The effect of a phase on fields, where it runs.
 fn phase(
     tell: &mut dyn FnMut(FieldSet, Event),
     (function, phase, device): (usize, &'static str, Option<usize>),

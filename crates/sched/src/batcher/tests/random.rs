@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// What a launch has to be, before it counts as given.
+    /// Checks a launch before it counts as given.
     fn judge(&self, launch: &Launch) {
         let range = self.launched..self.launched + launch.batches;
         let own = &self.loads[range.clone()];

@@ -14,7 +14,7 @@ pub(super) const TUPLE: FieldSet = FieldSet::of(&[
     Field::SrcPort,
     Field::DstPort,
 ]);
-/// What an address translator rewrites.
+/// The fields that an address translator rewrites.
 pub(super) const ENDPOINTS: FieldSet =
     FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
 
@@ -37,7 +37,8 @@ fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
     PlannedFunction::run_only(name, device, Touch { needs, writes })
 }
 
-/// A chain of the paper's functions, those whose names begin with `@` on the device; frames of `len` bytes.
+/// A chain of the paper's functions for frames of `len` bytes. Those whose names begin with `@` are
+/// on the device.
 pub(super) fn paper(names: &[&str], len: u32) -> Problem {
     let of = |name: &&str| match name.strip_prefix('@') {
         Some(name) => of_paper(name, Some(0)),

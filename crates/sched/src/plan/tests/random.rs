@@ -143,7 +143,8 @@ fn few() -> impl Strategy<Value = FieldSet> {
         .prop_map(|fields| FieldSet::of(&fields))
 }
 
-/// Two mirrors in use from the first functions on, and functions that touch little, so that much can stay where it is.
+/// Two mirrors in use from the first functions on, and functions that touch few fields, so that
+/// many can stay where they are.
 fn crowded() -> impl Strategy<Value = Problem> {
     let touch =
         || (few(), few()).prop_map(|(needs, writes)| Touch { needs: needs | writes, writes });
