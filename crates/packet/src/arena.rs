@@ -47,7 +47,7 @@ pub use prefetch::{prefetch, prefetch_all};
 pub(crate) use rows::Row;
 pub use table::Table;
 
-/// What an arena is made of: the tables, and the two placers that fill them.
+/// The parts of an arena: the tables, and the two placers that fill them.
 pub struct Arena {
     /// Places packets from outside.
     pub ingress: Placer,

@@ -40,7 +40,7 @@ pub use declared::Declared;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     columns: Vec<StagedColumn>,
-    /// What goes from columns to frames, and from frames to columns, in kernels that do that alone.
+    /// Fields that kernels for copying move from columns to frames, and from frames to columns.
     put: FieldSet,
     take: FieldSet,
 }
@@ -77,8 +77,8 @@ impl Binding {
     pub const MIRROR: Self =
         Self { columns: Vec::new(), put: FieldSet::EMPTY, take: FieldSet::EMPTY };
 
-    /// With these fields in columns behind those of a table with so many scratch words. `None` where one has no place of its own in a
-    /// header.
+    /// With these fields in columns after those of a table with this many scratch words. `None` if
+    /// one has no position of its own in a header.
     pub fn staged(fields: FieldSet, scratch_words: usize) -> Option<Self> {
         let mut before = ROW_LEN + 4 * scratch_words;
         let mut columns = Vec::new();
@@ -98,8 +98,9 @@ impl Binding {
         Some(Self { columns, ..Self::MIRROR })
     }
 
-    /// The same for kernels that copy: `put_fields_of(p, f)` has the fields `put` of packet `p` go from their columns to its frame,
-    /// `take_fields_of(p, f)` the fields `take` from its frame to their columns.
+    /// The same for kernels that copy: `put_fields_of(p, f)` copies the fields `put` of packet `p`
+    /// from their columns to its frame, `take_fields_of(p, f)` the fields `take` from its frame to
+    /// their columns.
     #[must_use]
     pub fn with_copies(self, put: FieldSet, take: FieldSet) -> Self {
         Self { put, take, ..self }
@@ -120,8 +121,9 @@ impl Binding {
         self.columns.iter().map(|column| column.width).sum()
     }
 
-    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which the columns of `fields` lie, as few stretches as it can:
-    /// those of an IP version only where `has` says that a packet is of it.
+    /// Visits the bytes of a launch's table that the columns of `fields` have, in as few ranges as
+    /// possible. Columns have `rows` rows. Columns of an IP version count only if `has` returns
+    /// true for it.
     pub fn stretches(
         &self,
         fields: FieldSet,
@@ -176,7 +178,8 @@ pub fn kernel_fields(binding: &Binding, declared: &Declared<'_>) -> String {
     text
 }
 
-/// Bytes that an accessor gives to read stay so: C compilers only warn where a text hands them on to be written.
+/// Bytes from a reading accessor stay constant. C compilers only warn if a text passes them on to
+/// be written.
 const CONST_IS_KEPT: &str = "\
 #if defined(__clang__)
 #pragma clang diagnostic error \"-Wincompatible-pointer-types-discards-qualifiers\"
@@ -312,7 +315,8 @@ impl Accessor {
     }
 }
 
-/// The function by which `fields` go between their columns and a packet's frame: `put_fields_of` or `take_fields_of`.
+/// The function that copies `fields` between their columns and a packet's frame: `put_fields_of` or
+/// `take_fields_of`.
 fn write_copies(text: &mut String, way: &str, fields: FieldSet, binding: &Binding) {
     let _ = writeln!(text, "FUNCTION void {way}_fields_of(Packet p, Fields f)\n{{");
     for &field in Field::ALL.iter().filter(|&&field| fields.contains(field)) {
@@ -412,7 +416,7 @@ mod tests {
     use super::*;
     use crate::ReadWrite;
 
-    /// Scratch words in front of columns.
+    /// Scratch words before the columns.
     const WORDS: usize = 2;
     const ALL: Declared<'_> =
         Declared { function: "all", access: ReadWrite::new(FieldSet::ALL, FieldSet::ALL) };

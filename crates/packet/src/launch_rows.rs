@@ -113,7 +113,8 @@ impl LaunchRows {
 }
 
 impl<'a> BatchRows<'a> {
-    /// Stretches of at most `len` packets: their rows in the batch's table, and the first one's row in the launch's.
+    /// Runs of at most `len` packets: their rows in the batch's table, and the first one's row in
+    /// the launch's.
     pub(crate) fn stretches(self, len: usize) -> impl Iterator<Item = (Range<usize>, usize)> + 'a {
         self.runs.iter().flat_map(move |run| {
             let (row, count, at) = (usize::from(run.row), usize::from(run.len), run.at as usize);
@@ -130,7 +131,7 @@ impl<'a> BatchRows<'a> {
 }
 
 impl Batch {
-    /// Copies `columns` of those of its packets that are in `rows` to where they lie in `to`, the launch's table.
+    /// Copies `columns` of the packets in `rows` to their places in `to`, the launch's table.
     pub fn copy_columns(&self, columns: Columns, rows: BatchRows<'_>, to: &mut [u8]) {
         for (before, width) in columns.iter() {
             for (own, at) in rows.stretches(usize::MAX) {

@@ -63,7 +63,8 @@ impl RowPacker {
         self.last = ([0; 4], 0);
     }
 
-    /// Packs the packets of `batch` that are in `rows`, into `to`. Returns whether they fit; otherwise the launch can't be packed.
+    /// Packs the packets of `batch` that are in `rows`, into `to`. Returns whether they fit;
+    /// otherwise the launch can't be packed.
     pub fn pack(&mut self, batch: &Batch, rows: BatchRows<'_>, to: &mut [u8]) -> bool {
         rows.each().all(|(row, at)| {
             let cell = to.get_mut(at * PACKED_ROW_LEN..).and_then(<[u8]>::first_chunk_mut);

@@ -46,7 +46,7 @@ macro_rules! readers {
 }
 
 readers! {
-    /// Ethernet type behind the addresses.
+    /// Ethernet type after the addresses.
     eth_type set_eth_type EthType u16;
     /// Tag control information of the outermost VLAN tag.
     vlan_tci set_vlan_tci VlanTci u16;

@@ -36,7 +36,8 @@ struct Place {
 }
 
 impl Place {
-    /// Copies the field of frames that follow each other to its column, from row `at` on. A frame that lacks it leaves its cell.
+    /// Copies the field of consecutive frames to its column, from row `at` on. A frame that lacks
+    /// it leaves its cell.
     fn gather(&self, frames: &[&[u8]], at: usize, to: &mut [u8]) {
         match self.len {
             1 => self.gather_each::<1>(frames, at, to),
@@ -125,8 +126,8 @@ impl Places {
 }
 
 impl Batch {
-    /// Copies `fields` of the frames of packets that are in `rows` to their columns in `to`, the launch's table. What a frame
-    /// lacks stays as it is there.
+    /// Copies `fields` of the frames of packets in `rows` to their columns in `to`, the launch's
+    /// table. Cells of fields that a frame lacks stay as they are.
     pub fn gather(&self, binding: &Binding, fields: FieldSet, rows: BatchRows<'_>, to: &mut [u8]) {
         let mut places = Places::new(rows.rows);
         for (own, at) in rows.stretches(BLOCK) {
@@ -164,8 +165,8 @@ impl Batch {
             .map(|version| version == 0 || headers.iter().any(|headers| headers.version == version))
     }
 
-    /// Copies `fields` from their columns in `from`, the launch's table as a device left it, to the frames of packets that are in `rows`
-    /// and still forwarded.
+    /// Copies `fields` from their columns in `from`, the launch's table as a device left it, to the
+    /// frames of packets that are in `rows` and still forwarded.
     pub fn scatter(
         &mut self,
         binding: &Binding,

@@ -14,7 +14,7 @@ pub const MAX_LEN_V4: usize = 576;
 /// The most bytes of an ICMPv6 error: the least MTU of IPv6 (RFC 4443, 2.4 (c)).
 pub const MAX_LEN_V6: usize = 1280;
 
-/// Time to live or hop limit of an error, and of what else hosts send by default.
+/// Time to live or hop limit of an error, the usual default of hosts.
 const HOPS: u8 = 64;
 /// RFC 1812, 4.3.2.5: precedence 6, internetwork control.
 const CONTROL: u8 = 6 << 5;
@@ -181,7 +181,7 @@ fn permits_error_v4(packet: &Ipv4<&[u8]>) -> bool {
     if dst.is_multicast() || dst.is_broadcast() || packet.fragment_offset() != 0 {
         return false;
     }
-    // "An ICMP error message". Without a type it can't be told.
+    // "An ICMP error message". Without a type it can't be recognized.
     packet.protocol() != ip_protocol::ICMP
         || packet.payload().first().is_some_and(|&kind| !icmpv4::message::is_error(kind))
 }

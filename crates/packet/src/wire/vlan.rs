@@ -11,7 +11,7 @@ view! {
     Vlan in field, HEADER_LEN or VlanTruncated;
     /// Tag control information, all 16 bits.
     TCI tci / set_tci: u16 = 0..2;
-    /// EtherType of what follows.
+    /// EtherType of the next header.
     ETHERTYPE ethertype / set_ethertype: u16 = 2..4;
 }
 
@@ -36,7 +36,7 @@ impl<T: AsRef<[u8]>> Vlan<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
-    /// Sets the VLAN identifier, of which the low 12 bits count.
+    /// Sets the VLAN identifier to the low 12 bits.
     #[inline]
     pub fn set_vid(&mut self, vid: u16) {
         self.set_tci(self.tci() & 0xf000 | vid & 0x0fff);

@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// The strategy must reach behind the checks, or the tests above say nothing.
+/// The strategy must pass the checks, or the tests above prove nothing.
 #[test]
 fn random_bytes_do_pass_the_checks() {
     use proptest::strategy::ValueTree;
