@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Control, Deployment, Instance, OnDevice, Ports, Settings, Site, run};
+use warpline_engine::{
+    Chain, Control, Deployment, Instance, OnDevice, Place, Ports, Settings, Site, run,
+};
 use warpline_functions::definition;
 use warpline_io::{NullSink, Sink, Source};
 use warpline_nf::{Function, Resources};
@@ -56,6 +58,7 @@ pub fn deploy_members(name: &str, members: &[Member<'_>], folder: &Path) -> Depl
             definition,
             function: Arc::from(function),
             fingerprint: 0,
+            place: Place::Only,
         }
     };
     let instances = members.iter().map(instance).collect();

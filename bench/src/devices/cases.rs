@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpline_engine::{Chain, Deployment, Instance, OnDevice, Site};
+use warpline_engine::{Chain, Deployment, Instance, OnDevice, Place, Site};
 use warpline_functions::definition;
 use warpline_nf::{Definition, Function};
 use warpline_packet::hash::mix32;
@@ -164,6 +164,7 @@ impl Cases {
                 definition: case.definition(),
                 function: Arc::from(function),
                 fingerprint: 0,
+                place: Place::Only,
             }
         };
         let instances = (0..count).map(instance).collect();

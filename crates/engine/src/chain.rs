@@ -1,10 +1,10 @@
-//! A service chain: its functions in order, and the ingress key that steers packets. A
+//! A service chain, built: its functions in order, with the one key that steers it. A
 //! [`crate::Deployment`] adds where they run.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{Definition, Function, Growth};
+use warpline_nf::{Definition, Function, Growth, Passage};
 use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 
 use crate::device::{DEVICE_LOST, DEVICE_LOST_NAME};
@@ -13,7 +13,7 @@ use crate::reach::Reach;
 /// A function of a chain under its own name.
 #[derive(Clone)]
 pub struct Instance {
-    /// The name of its table in the chain file.
+    /// The name of its table in the chain file; of two places with `:1` or `:2` behind it.
     pub name: String,
     /// What is known of its function.
     pub definition: &'static Definition,
@@ -21,9 +21,33 @@ pub struct Instance {
     pub function: Arc<dyn Function>,
     /// What it was built of, as a hash: one built of the same is the same.
     pub fingerprint: u64,
+    /// Which of its places in the chain this is.
+    pub place: Place,
+}
+
+/// One of the places at which an instance stands in a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The only one.
+    #[default]
+    Only,
+    /// The first of two: destinations are rewritten here, packets opened.
+    First,
+    /// The second of two: sources are rewritten here, packets sealed. Answers pass it.
+    Second,
 }
 
 impl Instance {
+    /// The name of its table in the chain file.
+    pub fn table(&self) -> &str {
+        let number = match self.place {
+            Place::Only => "",
+            Place::First => ":1",
+            Place::Second => ":2",
+        };
+        self.name.strip_suffix(number).unwrap_or(&self.name)
+    }
+
     /// What it dropped, by the names of the reasons; what devices lost only where they did.
     pub fn named_drops(
         &self,
@@ -137,6 +161,23 @@ impl Chain {
             }
         }
         new
+    }
+
+    /// How packets that the function at `position` makes pass the rest of the chain.
+    pub(crate) fn passage(&self, position: usize) -> Passage {
+        let mut passage = Passage::default();
+        for (own, instance) in self.instances.iter().enumerate().take(position + 1) {
+            let words = instance.function.change_words();
+            let Some(first) = words.first() else { continue };
+            let is_same = |other: &Instance| other.function.change_words().first() == Some(first);
+            let last = self.instances.iter().rposition(is_same).unwrap_or(own);
+            if last > position && !passage.inherited.contains(first) {
+                passage.inherited.extend_from_slice(words);
+            } else if last < position && last == own {
+                passage.closed.push(*first);
+            }
+        }
+        passage
     }
 
     /// Bytes of the room of a frame of `len` bytes.

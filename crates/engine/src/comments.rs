@@ -1,5 +1,5 @@
-//! Comments for sinks that show dropped packets. They are built once per run, so that nothing is
-//! formatted per packet.
+//! What is said of packets that are not sent, for a sink that shows them: made once a run, so that
+//! nothing is formatted for each packet.
 
 use warpline_packet::{Malformed, Packet, Verdict};
 

@@ -1,4 +1,4 @@
-//! The threads of a run: started one by one, joined together.
+//! The threads of a run: started one by one, and waited for together.
 
 use std::io;
 use std::sync::mpsc::sync_channel;

@@ -1,9 +1,9 @@
-//! Divides a chain into stages.
+//! How a chain is cut into stages.
 
 use std::ops::Range;
 
 use crate::device::{self, OnDevice};
-use crate::{Chain, Site};
+use crate::{Chain, Place, Site};
 
 /// Instances between two queues: by default as many as follow each other on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +48,15 @@ pub(crate) fn cut(chain: &Chain, sites: &[Site], apart: bool) -> Vec<StagePlan> 
 fn can_join(chain: &Chain, sites: &[Site], stage: &StagePlan, apart: bool) -> bool {
     let next = stage.positions().end;
     let (function, site) = (&*chain.instances[next].function, &sites[next]);
+    let takes_answers = |position: usize| chain.instances[position].place == Place::Second;
     let options = |on: &OnDevice| (on.launches, on.is_required);
     let runs_on = |one: &Site| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
     let can_follow = |position: usize| {
         let (own, own_site) = (&*chain.instances[position].function, &sites[position]);
         runs_on(own_site) == runs_on(site)
             && (own_site.on_device.is_none() || !apart && device::can_follow(own, function))
+            // Answers have rows in launches of second places only.
+            && (own_site.on_device.is_none() || takes_answers(position) == takes_answers(next))
     };
     !site.own_stage
         && stage.positions().all(|position| !sites[position].own_stage && can_follow(position))

@@ -1,4 +1,4 @@
-//! The bytes of whole frames that cross, as functions make frames longer and shorter.
+//! How many bytes cross with whole frames, as functions make these longer and shorter on their way.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The waiting of a thread without work: it spins, yields, then sleeps for increasing times.
+//! What a thread does that found no work: spin a little, yield, then sleep ever longer.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! A chain in the form that the synchronisation plan needs, and the plan in the form that launches
-//! need.
+//! A chain as the synchronisation plan sees it, and what the plan has its launches do.
 
 use std::ops::Range;
 

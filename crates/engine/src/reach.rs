@@ -1,18 +1,16 @@
 //! How many packets a batch may become on its way, function by function.
 //!
-//! A function that gets `p` packets may make `p * per_packet` more ([`Emits::per_packet`]), and
-//! each becomes a row of the batch. `p * forward_per_packet` of them continue to the next function
-//! with the `p`. The others skip all remaining functions. The rows are thus a sum along the chain,
-//! `p + p * per_packet + ...`, where only packets that continue increase `p`.
+//! With `p` packets before a function it may make `p * per_packet` ([`Emits::per_packet`]), which are rows of the batch
+//! from there on. `p * forward_per_packet` of them go on with the `p` to the next function; the others are sent past the rest. So the rows
+//! are a sum along the chain (a second place gets all of them), `p + p * per_packet + ...`, in which `p` grows only by what goes on.
 //!
-//! A batch of packets starts with the packets it was filled with. The batch of a tick or of the end
-//! starts with none. There each function that makes packets may make [`TICK_PACKETS`] more. These
-//! continue if the function lets any continue.
+//! A batch of packets begins with those that it was filled with. A tick's batch, or the last one, begins with none, and each
+//! function that makes packets may make [`TICK_PACKETS`] besides, which go on where it has any go on.
 
 use warpline_nf::{Emits, TICK_MADE_MAX, TICK_NOTES_MAX};
 use warpline_packet::SHARDS;
 
-use crate::Chain;
+use crate::{Chain, Instance, Place};
 
 /// Packets that a tick's batch may hold of what one function makes in every shard.
 const TICK_PACKETS: usize = SHARDS * TICK_MADE_MAX;
@@ -46,25 +44,25 @@ impl Reach {
     /// Of a batch that begins with `first` packets, of which each function may make `timed`, with `timed_notes`, besides those for
     /// packets.
     fn from(chain: &Chain, first: usize, timed: usize, timed_notes: usize) -> Self {
-        let mut packets = first;
-        let turn = |emits: Emits| {
+        let (mut packets, mut rows) = (first, first);
+        let turn = |one: &Instance| {
+            let emits = one.function.emits();
+            let packets_in = if one.place == Place::Second { rows } else { packets };
             let timed = if emits.per_packet > 0 { timed } else { 0 };
-            let made = |each: usize, timed| packets.saturating_mul(each).saturating_add(timed);
+            let made = |each: usize, timed| packets_in.saturating_mul(each).saturating_add(timed);
             let turn = Turn {
                 emits,
-                packets,
+                packets: packets_in,
                 made: made(emits.per_packet, timed),
                 notes: made(emits.notes_per_packet, timed_notes),
             };
+            rows = rows.saturating_add(turn.made);
             if emits.forward_per_packet > 0 {
                 packets = packets.saturating_add(made(emits.forward_per_packet, timed));
             }
             turn
         };
-        Self {
-            first,
-            turns: chain.instances.iter().map(|one| one.function.emits()).map(turn).collect(),
-        }
+        Self { first, turns: chain.instances.iter().map(turn).collect() }
     }
 
     /// Rows that the batch may have at the end.

@@ -1,4 +1,4 @@
-//! The dimensions of the engine. All memory is taken when a chain starts; nothing grows later.
+//! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
 
 use warpline_nf::Growth;
 use warpline_packet::{

@@ -2,7 +2,8 @@
 //! it, and notes for its report.
 
 use warpline_packet::{
-    Arrival, Batch, Flags, FlowHasher, Headers, Instant, LinkType, Note, Placer, Shard, Steering,
+    Arrival, Batch, Flags, FlowHasher, Headers, Instant, LinkType, Note, Packet, Placer,
+    ScratchWord, Shard, Steering,
 };
 
 use crate::Emits;
@@ -11,6 +12,19 @@ use crate::Emits;
 pub const TICK_MADE_MAX: usize = 4;
 /// Notes that one tick, or the end of the input, may cause in one shard of a function.
 pub const TICK_NOTES_MAX: usize = 64;
+
+/// How packets that a function makes pass the rest of its chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Words of functions with a second place still to come. A made packet has those of its cause.
+    pub inherited: Vec<ScratchWord>,
+    /// The first words of functions that changed the cause and have no place to come. Where one is
+    /// not 0, an answer would show what that function hides, so none is made.
+    pub closed: Vec<ScratchWord>,
+}
+
+/// The passage of a function by itself.
+static OPEN: Passage = Passage { inherited: Vec::new(), closed: Vec::new() };
 
 /// A packet of a batch that may cause others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +55,7 @@ pub struct Emit<'a> {
     placer: &'a mut Placer,
     hasher: &'a FlowHasher,
     emits: Emits,
+    passage: &'a Passage,
     shard: Shard,
     /// The packets at hand, in ingress order.
     causes: &'a mut [Cause],
@@ -69,7 +84,7 @@ impl<'a> Emit<'a> {
         shard: Shard,
         causes: &'a mut [Cause],
     ) -> Self {
-        Self { batch, placer, hasher, emits, shard, causes, tick: None }
+        Self { batch, placer, hasher, emits, passage: &OPEN, shard, causes, tick: None }
     }
 
     /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
@@ -83,7 +98,7 @@ impl<'a> Emit<'a> {
         shard: Shard,
     ) -> Self {
         let tick = Some(Tick { ingress, captured: None, made: 0, noted: 0 });
-        Self { batch, placer, hasher, emits, shard, causes: &mut [], tick }
+        Self { batch, placer, hasher, emits, passage: &OPEN, shard, causes: &mut [], tick }
     }
 
     /// Says that the packet behind the tick was captured at `captured`.
@@ -113,15 +128,52 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Makes a packet of `bytes`, on the link of `cause`, that goes on to the next function. Says
-    /// whether it was made; where not, the function counts that under a name of its own.
-    pub fn forward(&mut self, cause: &Arrival, bytes: &[u8]) -> bool {
-        self.make(cause, bytes, true).is_some()
+    /// Made packets pass the rest of the chain as `passage` says.
+    #[must_use]
+    pub fn passing(self, passage: &'a Passage) -> Self {
+        Self { passage, ..self }
     }
 
-    /// Makes a packet of `bytes`, on the link of `cause`, that is sent past the functions that remain.
-    pub fn send_back(&mut self, cause: &Arrival, bytes: &[u8]) -> bool {
-        let made = self.make(cause, bytes, false);
+    /// Makes a packet of `bytes`, on the link of `cause`, for the next function. It takes the
+    /// translation of its cause. Says whether it was made; where not, the function counts that under
+    /// a name of its own.
+    pub fn forward(&mut self, cause: &Packet<'_>, bytes: &[u8]) -> bool {
+        let made = self.make(&cause.arrival(), bytes, true);
+        if let Some(index) = made {
+            self.batch.inherit(index, cause, &self.passage.inherited);
+        }
+        made.is_some()
+    }
+
+    /// Makes a packet of `bytes`, on the link of `cause`, for the sender of `cause`. Second places
+    /// that remain undo in it what their first places did to `cause`. None is made where
+    /// [`Self::is_closed`].
+    pub fn send_back(&mut self, cause: &Packet<'_>, bytes: &[u8]) -> bool {
+        if self.is_closed(cause) {
+            return false;
+        }
+        let made = self.make(&cause.arrival(), bytes, false);
+        if let Some(index) = made {
+            self.batch.inherit(index, cause, &self.passage.inherited);
+            self.batch.packet_mut(index).send_back();
+        }
+        made.is_some()
+    }
+
+    /// Whether a function that changed `cause` has no place to come that would undo the change in
+    /// an answer.
+    pub fn is_closed(&self, cause: &Packet<'_>) -> bool {
+        cause.has_any(&self.passage.closed)
+    }
+
+    /// At a tick, makes a packet of `bytes` for the next function.
+    pub fn forward_at_tick(&mut self, origin: &Arrival, bytes: &[u8]) -> bool {
+        self.tick.is_some() && self.make(origin, bytes, true).is_some()
+    }
+
+    /// At a tick, makes a packet of `bytes` that is sent past the functions that remain.
+    pub fn send_at_tick(&mut self, origin: &Arrival, bytes: &[u8]) -> bool {
+        let made = if self.tick.is_some() { self.make(origin, bytes, false) } else { None };
         if let Some(index) = made {
             self.batch.packet_mut(index).send_back();
         }

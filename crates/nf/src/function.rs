@@ -8,7 +8,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use warpline_packet::{Access, Batch, Instant, ReadWrite, Shard, StateKey};
+use warpline_packet::{Access, Batch, Instant, ReadWrite, ScratchWord, Shard, StateKey};
 
 use crate::{About, Emit, Kernels, Outputs, Report, Sampler, TableSize};
 
@@ -47,6 +47,17 @@ pub trait Function: Any + Send + Sync {
     fn state(&self, shard: Shard) -> State {
         let _ = shard;
         State::NONE
+    }
+
+    /// The scratch words that say how it changes a packet for which an answer must undo the change.
+    /// The first of them is 0 in other packets. Both places of an instance give the same words.
+    fn change_words(&self) -> &[ScratchWord] {
+        &[]
+    }
+
+    /// How it treats addresses and conversations, from which follows where it may stand.
+    fn traits(&self) -> Traits {
+        Traits::NONE
     }
 
     /// Bytes by which it may grow a frame.
@@ -116,6 +127,29 @@ pub trait Function: Any + Send + Sync {
     fn tick(&self) -> Option<Duration> {
         None
     }
+}
+
+/// How a function treats addresses and conversations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// It gives packets of one direction other destinations, and those of the other direction other
+    /// sources.
+    pub translates: bool,
+    /// It keeps state of conversations and drops packets that belong to none, so it must see both
+    /// directions under the same addresses.
+    pub tracks: bool,
+    /// It chooses the way of packets by their destination.
+    pub routes: bool,
+    /// It looks into payloads.
+    pub inspects: bool,
+    /// It deciphers packets.
+    pub deciphers: bool,
+}
+
+impl Traits {
+    /// None of all that.
+    pub const NONE: Self =
+        Self { translates: false, tracks: false, routes: false, inspects: false, deciphers: false };
 }
 
 /// Bytes by which a frame may grow where it lies. Every packet's room is larger by them; what only few need is asked

@@ -1,6 +1,6 @@
 //! The interface of network functions: phases, access, emitted packets, reports, and kernels.
 //!
-//! Start at [`Function`]. This crate knows no single function.
+//! [`Function`] is the interface. It knows no function.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,8 @@ mod tables;
 use warpline_packet::Access;
 
 pub use about::About;
-pub use emit::{Cause, Emit, TICK_MADE_MAX, TICK_NOTES_MAX};
-pub use function::{After, Before, Emits, Function, Growth, State, StateHalf};
+pub use emit::{Cause, Emit, Passage, TICK_MADE_MAX, TICK_NOTES_MAX};
+pub use function::{After, Before, Emits, Function, Growth, State, StateHalf, Traits};
 pub use kernels::{
     Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
     packed_rows, room_copies,
@@ -51,4 +51,11 @@ pub struct Definition {
     pub access: Access,
     /// Builds an instance. `None` only when mistakes were noted in the section.
     pub build: fn(&mut Section<'_>, &mut Resources) -> Option<Box<dyn Function>>,
+    /// Builds an instance for two places of a chain, the first and the second; `None` for a function
+    /// that has one place only.
+    pub build_pair: Option<BuildPair>,
 }
+
+/// Builds the functions of an instance's first and second place, which share tables and scratch
+/// words. `None` only when mistakes were noted in the section.
+pub type BuildPair = fn(&mut Section<'_>, &mut Resources) -> Option<[Box<dyn Function>; 2]>;

@@ -1,4 +1,4 @@
-//! Sets of addresses, such as inside networks and services.
+//! Sets of addresses: who is inside, who is a service.
 
 use core::net::IpAddr;
 

@@ -1,8 +1,8 @@
 //! The batch: up to 1024 packets that travel together, with everything known about them in columns.
 //!
 //! A batch is moved from stage to stage and never shared. Its packets are reached through
-//! [`Batch::packet`] and [`Batch::packet_mut`]. Dropped packets stay in place and are skipped.
-//! Packets are in ingress order, and made packets come right after their cause.
+//! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
+//! are in ingress order, those that a function made right behind their cause.
 
 use core::iter;
 
@@ -17,18 +17,18 @@ pub const BATCH_MAX: usize = 1024;
 /// Packets of a batch unless the chain says otherwise.
 pub const BATCH_DEFAULT: usize = 256;
 
-/// The content of a batch.
+/// What a batch carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Packets.
     #[default]
     Packets,
-    /// The time, at the same place of the input on every lane. Timers run here, so that the packets
-    /// they make do not depend on lanes and batches.
+    /// The time, at one and the same place of the input on every lane: timers are handled here, so
+    /// that what they make does not depend on lanes and batches.
     Tick {
         /// The time that functions go by.
         now: Instant,
-        /// The timestamp of the next packet, before the clock changed it.
+        /// The own time of the packet in front of which it comes.
         captured: Instant,
     },
     /// Functions were built anew and take their places here; which ones is the engine's to know.
@@ -37,7 +37,7 @@ pub enum Kind {
     Finish,
 }
 
-/// Facts that a source and ingress know about a frame besides its bytes.
+/// What a source and the ingress know of a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its time, made monotone: what functions go by.
@@ -48,7 +48,7 @@ pub struct Arrival {
     pub ingress: u64,
     /// Its length on the wire in bytes.
     pub wire_len: u32,
-    /// The type of its first header.
+    /// What its first header is.
     pub link: LinkType,
     /// The interface it came in on.
     pub interface: u16,
@@ -88,6 +88,8 @@ pub struct Batch {
     pub(crate) settled: u32,
     /// Whether a packet was flagged since a function's turn began.
     pub(crate) has_flagged: bool,
+    /// Whether a packet was sent back since the batch was cleared.
+    pub(crate) has_answers: bool,
     notes: Notes,
     findings: Findings,
     #[cfg(debug_assertions)]
@@ -105,6 +107,7 @@ impl Batch {
             function: 0,
             settled: 0,
             has_flagged: false,
+            has_answers: false,
             notes: Notes::default(),
             findings: Findings::default(),
             #[cfg(debug_assertions)]
@@ -122,7 +125,7 @@ impl Batch {
         self.findings = Findings::with_capacity(numbers);
     }
 
-    /// The findings of the current function.
+    /// What the function whose turn it is found in its packets.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -169,7 +172,7 @@ impl Batch {
         self.kind == Kind::Packets && self.len() < packets
     }
 
-    /// Its content.
+    /// What it carries.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -198,7 +201,7 @@ impl Batch {
         self.opened = nanos;
     }
 
-    /// Places a frame after the others; `headers` are those of `bytes`. Returns its index.
+    /// Places a frame behind the others; `headers` are those of `bytes`. Gives its index.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -212,8 +215,8 @@ impl Batch {
         Ok(self.len() - 1)
     }
 
-    /// Like [`Batch::push`], for several consecutive frames. Places as many as fit at once, at
-    /// least one if there is any, and returns their number.
+    /// As [`Batch::push`], for many frames one behind another: places as many as find room at once, at least one where there is
+    /// any, and says how many.
     #[inline(always)]
     pub fn place<'a>(
         &mut self,
@@ -224,21 +227,19 @@ impl Batch {
         placer.place(&mut self.table, frames.map(row))
     }
 
-    /// Finds out whether all packets are alike, so that functions may process many of them at once.
-    /// Call it when all were placed.
+    /// Looks whether all packets are alike, so that functions may work on many of them at once. To be called when all were placed.
     pub fn compare(&mut self) {
         self.table.compare();
     }
 
-    /// Gives packet `index` the frame `bytes` in a new room, with the chain's head- and tailroom.
-    /// Finds its headers; all other columns stay. Returns whether there was room; otherwise nothing
-    /// changed.
+    /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Finds its headers; the
+    /// packet keeps all else that it is. Returns whether there was room; otherwise nothing changed.
     ///
-    /// No mirror has the new frame: the row's room crosses whole at the next launch. So a phase
-    /// that replaces frames doesn't declare their fields as written, and no plan pays for it.
+    /// No mirror has the new frame: the row's room crosses whole at the next launch. So a phase that replaces frames doesn't
+    /// declare their fields as written, and no plan pays for it.
     #[must_use]
     pub fn replace(&mut self, index: usize, bytes: &[u8], placer: &mut Placer) -> bool {
-        // Bytes that the capture cut off stay cut off.
+        // What the capture cut off stays cut off.
         let cut =
             self.table.column(WireLen)[index].saturating_sub(self.table.frame_len(index) as u32);
         let fits = placer.replace(&mut self.table, index, bytes).is_ok();
@@ -256,19 +257,20 @@ impl Batch {
         self.table.set_unalike();
         let mut rows = self.table.frames_mut(index..index + 1, HeadersOf);
         let Some((frame, headers)) = rows.next() else { return };
-        let made = headers.flags.has(Flags::GENERATED);
+        let origin = headers.flags.0 & Flags::ORIGIN;
         // In place, as ingress does.
         *headers = Headers::default();
         headers.find(frame, link, wire_len);
-        if made {
-            headers.flags.set(Flags::GENERATED);
-        }
+        headers.flags.set(origin);
     }
 
     #[inline(always)]
     pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
         self.table.set_unalike();
-        self.table.column_mut(HeadersOf)[row] = *headers;
+        let own = &mut self.table.column_mut(HeadersOf)[row];
+        let origin = own.flags.0 & Flags::ORIGIN;
+        *own = *headers;
+        own.flags.set(origin);
     }
 
     /// Packet `index`; panics where there is none.
@@ -320,8 +322,8 @@ impl Batch {
         (0..self.len()).filter(|&i| self.is_forward(i)).map(|i| Packet::new(self, i))
     }
 
-    /// Prefetches the first reads of a function for every packet that continues: its header column
-    /// and its frame's first cache line, in memory order. Waits for none.
+    /// Asks the processor for what a function reads first of every packet that still goes to the next: what is known of its headers,
+    /// and its frame's first cache line. In the order in which they lie; waits for none.
     pub fn fetch_frames(&self) {
         for index in (0..self.len()).filter(|&index| self.is_forward(index)) {
             prefetch(self.headers(index));
@@ -353,9 +355,8 @@ impl Batch {
         self.table.scratch_mut(word.0.into())
     }
 
-    /// The frames of packets `picks`, in ascending order, for writing all at once: for work that
-    /// proceeds in several packets together. It ends before a pick that is no packet or is not
-    /// larger than the one before.
+    /// The frames of packets `picks`, which grow from one to the next, to write, all at once: for work that
+    /// goes on in several packets together. It ends before a pick that is no packet or doesn't grow.
     pub fn frames_mut(
         &mut self,
         picks: impl Iterator<Item = usize> + Clone,
@@ -391,16 +392,51 @@ impl Batch {
         ends.copy_from_slice(&next[..crate::SHARDS]);
     }
 
-    /// Takes every packet of `made`, each placed after its cause; `order` is room to sort them in.
-    /// Returns whether they fit; otherwise `made` keeps them.
+    /// Takes every packet of `made`, each behind its cause; `order` is room to sort them in. Says
+    /// whether they fit; where not, `made` keeps them.
     pub fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
         let fits = self.table.merge(&mut made.table, order);
         if fits {
             let noted = self.notes.take(&mut made.notes);
             debug_assert!(noted, "a batch has room for all that its functions may note");
             self.settled += core::mem::take(&mut made.settled);
+            self.has_answers |= core::mem::take(&mut made.has_answers);
         }
         fits
+    }
+
+    /// Gives packet `index` the values that `words` have in `cause`.
+    pub fn inherit(&mut self, index: usize, cause: &Packet<'_>, words: &[ScratchWord]) {
+        for word in words {
+            let Some(&value) = cause.batch.table.scratch(word.0.into()).get(cause.index) else {
+                continue;
+            };
+            if let Some(own) = self.table.scratch_mut(word.0.into()).get_mut(index) {
+                *own = value;
+            }
+        }
+    }
+
+    /// Makes answers `Forward` for the turn of a function at its second place.
+    pub fn resume_answers(&mut self) {
+        if !self.has_answers {
+            return;
+        }
+        let (answer, forward) = (Verdict::Return as u8, Verdict::Forward as u8);
+        let verdicts = self.table.column_mut(VerdictOf).iter_mut();
+        verdicts.filter(|verdict| **verdict == answer).for_each(|verdict| *verdict = forward);
+    }
+
+    /// Ends what [`Self::resume_answers`] began.
+    pub fn suspend_answers(&mut self) {
+        if !self.has_answers {
+            return;
+        }
+        for index in 0..self.len() {
+            if self.is_forward(index) && self.flags(index).has(Flags::ANSWER) {
+                self.table.column_mut(VerdictOf)[index] = Verdict::Return as u8;
+            }
+        }
     }
 
     /// Forgets its packets and gives their memory back.
@@ -411,12 +447,13 @@ impl Batch {
         self.opened = 0;
         self.settled = 0;
         self.has_flagged = false;
+        self.has_answers = false;
         self.notes.clear();
         self.leave_phase();
     }
 
-    /// Sets the function whose verdicts follow, by its position in the chain. Flags of the previous
-    /// function are cleared.
+    /// Names the function whose verdicts follow, by its position in the chain; flags of the one before
+    /// mean nothing to it.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
         self.findings.clear();
@@ -497,7 +534,7 @@ impl Batch {
         let _ = (index, field);
     }
 
-    /// The parsed headers of packet `index`.
+    /// What is known of the headers of packet `index`.
     #[inline(always)]
     pub(crate) fn headers(&self, index: usize) -> &Headers {
         &self.table.column(HeadersOf)[index]

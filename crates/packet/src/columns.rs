@@ -1,9 +1,7 @@
-//! The columns of packets' tables that a device needs, those it may change, and their positions in
-//! a launch's table.
+//! Which columns of packets' tables a device has to have, which it may leave changed, and where they lie in a launch's table.
 //!
-//! A table is an array per column, in the order of `columns!` (`arena/columns.rs`). First come
-//! columns for the host only, then those that kernels read, those they write, and scratch words. So
-//! mostly one range of bytes goes to a device, and another comes back.
+//! A table is an array a column, in the order of `columns!` (`arena/columns.rs`): what only the host needs, what kernels read, what they
+//! write, and scratch words. So what goes to a device is mostly one stretch of bytes, and what comes back another.
 
 use core::fmt;
 use core::ops::Range;
@@ -14,12 +12,11 @@ use crate::arena::{
 };
 use crate::{Field, FieldSet, ReadWrite, SCRATCH_WORDS, Table};
 
-/// A set of columns, one bit each, followed by scratch words.
+/// A set of columns, one bit each, and scratch words behind them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns(u64);
 
-/// Columns that every kernel reads: places of frame and headers, and whether the kernel has to
-/// process the packet.
+/// What every kernel looks at: where the frame and its headers lie, and whether the packet is its business.
 const ALWAYS_READ: Columns = Columns::EMPTY
     .and(ROOM)
     .and(START)
@@ -43,7 +40,7 @@ const PACKED: Columns = ALWAYS_READ
     .with(DroppedBy)
     .with(Flagged);
 
-/// Columns that a kernel may write for any packet.
+/// What a kernel may say of any packet.
 const ALWAYS_WRITTEN: Columns =
     Columns::EMPTY.with(VerdictOf).with(ReasonOf).with(DroppedBy).with(Left);
 
@@ -53,8 +50,7 @@ const GAP: usize = 4;
 impl Columns {
     const EMPTY: Self = Self(0);
 
-    /// Columns needed on the device before kernels with this access run. Written ones are included,
-    /// since kernels may leave the old value.
+    /// What has to be there before kernels with this access work. What they write is, as they may leave it as it was.
     pub fn read_by(access: ReadWrite) -> Self {
         let all = access.reads | access.writes;
         let own = ALWAYS_READ.union(Self::of(all));
@@ -62,20 +58,18 @@ impl Columns {
         if all.contains(Field::Start) { own.and(ROOM_LEN) } else { own }
     }
 
-    /// Additional columns for kernels that copy rooms: the ends of rooms, and with `leaves_out` the
-    /// mirrors that have each packet.
+    /// What kernels need besides that copy rooms: where those end, and, where they leave out the packets of mirrors, which have them.
     pub fn of_rooms(leaves_out: bool) -> Self {
         let rooms = Self::EMPTY.and(ROOM).and(ROOM_LEN);
         if leaves_out { rooms.with(Mirrored) } else { rooms }
     }
 
-    /// Columns to take back from kernels that write these fields.
+    /// What has to be taken back of kernels that write these fields.
     pub fn written_by(writes: FieldSet) -> Self {
         ALWAYS_WRITTEN.union(Self::of(writes))
     }
 
-    /// The columns of fields; fields of frames have none. A verdict is written whole or not at all,
-    /// so its old value is not needed.
+    /// Where fields lie; those of frames lie in none. Verdicts are written whole or not at all, and so needn't be there before.
     pub fn of(fields: FieldSet) -> Self {
         fields.iter().fold(Self::EMPTY, |all, field| match field {
             Field::Start => all.and(START),
@@ -161,10 +155,10 @@ impl fmt::Debug for Columns {
 }
 
 impl Columns {
-    /// Visits the bytes of a launch's table that these columns have, in as few ranges as possible.
-    /// Columns have `rows` rows. Ranges may include other columns.
+    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which these columns lie, as few stretches as it can. There may
+    /// be others in them.
     pub fn stretches(self, rows: usize, mut visit: impl FnMut(Range<usize>)) {
-        // The bytes of a row before the first column and after the last.
+        // The bytes of a row before the first column and behind the last.
         let mut open: Option<(usize, usize)> = None;
         for (before, width) in self.iter() {
             open = match open {
@@ -189,8 +183,7 @@ mod tests {
 
     const SLOTS: usize = 64;
 
-    /// Two batches with `packets` packets each in tables with two scratch words. Every byte of a
-    /// row identifies the packet.
+    /// Two batches with `packets` packets each in tables with two scratch words, every byte of whose rows says whose it is.
     fn batches(packets: usize) -> [Batch; 2] {
         let layout = ArenaLayout {
             slabs: 1,
@@ -262,8 +255,7 @@ mod tests {
         }
     }
 
-    /// The host decides where rooms are, whatever kernels write: the copies back never include
-    /// those columns.
+    /// Where rooms lie the host says, whatever kernels write: a copy of those columns is never among what comes back.
     #[test]
     fn rooms_never_come_back() {
         let writes = Field::ALL.iter().copied().filter(|field| !FieldSet::FRAME.contains(*field));
@@ -291,8 +283,7 @@ mod tests {
         assert_eq!([false, true].map(|leaves_out| len(Columns::of_rooms(leaves_out))), [4, 5]);
     }
 
-    /// Exactly the forwarded packets of two batches, by the bits of two numbers, are adjacent in
-    /// the launch's table.
+    /// What of two batches is forwarded, by the bits of two numbers, lies side by side in the launch's table, and nothing else does.
     #[test]
     fn a_launch_has_the_columns_of_what_is_forwarded_and_nothing_else() {
         for round in 0..1u64 << 9 {

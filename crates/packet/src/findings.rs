@@ -1,14 +1,13 @@
-//! Findings: lists that a function's `run` found in packets, too long for a scratch word.
+//! Findings: what a function's pure work found in packets, of which there is more than a scratch word holds.
 //!
-//! `run` stores a list of numbers for a packet and its position in a scratch word, and `after`
-//! reads it. The room is taken once and bounded: if a list does not fit, `after` searches again.
-//! Kernels store lists in room of the launch ([`FoundLists`]), and each batch copies those of its
-//! packets.
+//! `run` keeps a list of numbers for a packet and leaves where it is in a scratch word; `after` reads it. The room is taken once
+//! and bounded: what finds none is found again by `after`. Kernels keep lists in room that a launch has ([`FoundLists`]); each batch takes over those of
+//! its packets.
 
 use crate::Field;
 
-/// The lists that kernels stored for the packets of a launch (`kernels/findings.h` of
-/// `warpline-nf`), and the word in which each packet has the position of its own.
+/// The lists that kernels kept for the packets of a launch (`kernels/findings.h` of `warpline-nf`), and the word in which each packet says where
+/// its own is.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundLists<'a> {
     bytes: &'a [u8],
@@ -17,8 +16,8 @@ pub struct FoundLists<'a> {
 }
 
 impl<'a> FoundLists<'a> {
-    /// Bytes before the numbers: how many numbers were taken, including those without room, and
-    /// whether any list had no room. Zeroes while there are none.
+    /// Bytes in front of the numbers: how many of them were taken, also such as there was no room for, and whether
+    /// there was none for some list. Zeroes where nothing is kept yet.
     pub const HEAD_LEN: usize = 8;
 
     /// Lists as a device left them.
@@ -32,8 +31,7 @@ impl<'a> FoundLists<'a> {
         Self::HEAD_LEN + 4 * taken as usize
     }
 
-    /// The list under `word`, with numbers in the machine's byte order; `None` if it is not within
-    /// the numbers taken.
+    /// The list under `word`, which lies in what was taken, its numbers in the machine's order; `None` where it doesn't.
     pub fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
         let (head, numbers) = self.bytes.split_at_checked(Self::HEAD_LEN)?;
         let (numbers, _) = numbers.as_chunks::<4>();
@@ -59,10 +57,10 @@ pub struct Findings {
 
 /// What stands in a scratch word for "nothing was found": so that the word's first value says it.
 const NOTHING: u32 = 0;
-/// The stored findings of a packet.
+/// What was kept of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
-    /// These numbers; empty if nothing was found.
+    /// These numbers; none where nothing was found.
     Numbers(&'a [u32]),
     /// More than there was room for.
     NoRoom,
@@ -72,7 +70,7 @@ impl Findings {
     /// What stands in a scratch word for "there was no room": a list of more than is kept.
     pub const NO_ROOM: u32 = u32::MAX;
 
-    /// Room for `numbers` numbers; each list takes one more for its length.
+    /// Room for `numbers` numbers, of which each list takes one for its length.
     pub fn with_capacity(numbers: usize) -> Self {
         Self { numbers: Vec::with_capacity(numbers.min(Self::NO_ROOM as usize)) }
     }
@@ -96,8 +94,7 @@ impl Findings {
         word
     }
 
-    /// Copies the list that a device stored under the checked `word`. Returns the packet's new
-    /// word.
+    /// Keeps what a device kept under `word`, which makes sense there. Gives what the packet's word has to be here.
     pub(crate) fn keep_of(&mut self, found: &FoundLists<'_>, word: u32) -> u32 {
         match found.list(word) {
             Some(list) => self.keep_all(list.iter().map(|number| u32::from_ne_bytes(*number))),
@@ -106,7 +103,7 @@ impl Findings {
         }
     }
 
-    /// The list stored under `word`.
+    /// What was kept under `word`.
     pub fn get(&self, word: u32) -> Found<'_> {
         if word == NOTHING {
             return Found::Numbers(&[]);
@@ -140,7 +137,7 @@ mod tests {
         for word in [0, 1, 4, Findings::NO_ROOM] {
             assert!(lists.makes_sense(word), "{word}");
         }
-        // Inside a list, beyond the numbers taken, and beyond the end.
+        // Behind a length beyond the end, in what was not taken, and where nothing lies.
         for word in [2, 5, 6, 8, 9, u32::MAX - 1] {
             assert!(!lists.makes_sense(word), "{word}");
         }

@@ -1,4 +1,4 @@
-//! Facts that ingress found about a packet, one bit each.
+//! What ingress found about a packet, one bit each.
 
 /// A set of findings.
 #[repr(transparent)]
@@ -20,9 +20,12 @@ impl Flags {
     pub const TRANSPORT: u16 = 1 << 5;
     /// Made by a function of the chain.
     pub const GENERATED: u16 = 1 << 6;
-    /// The capture cut the frame before the end of its IP header, or before the type of that
-    /// header.
+    /// The capture cut the frame before the end of its IP header, or before it says whether it has one.
     pub const IP_CUT: u16 = 1 << 7;
+    /// Made by a function of the chain for the sender of another packet.
+    pub const ANSWER: u16 = 1 << 8;
+    /// Flags that say who made a packet. They stay when its headers are found anew.
+    pub const ORIGIN: u16 = Self::GENERATED | Self::ANSWER;
 
     /// Whether any of `bits` is in the set.
     #[inline(always)]

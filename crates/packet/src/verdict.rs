@@ -1,4 +1,4 @@
-//! Verdicts, drop reasons and shards.
+//! How a packet leaves a function, and how much of the state is whose.
 
 use core::fmt;
 
@@ -9,7 +9,8 @@ pub enum Verdict {
     /// Goes on to the next function, and is sent after the last.
     #[default]
     Forward = 0,
-    /// Is sent, past the functions that remain: an answer to the sender.
+    /// Is sent as an answer to the sender of its cause. It skips the functions that remain, but for
+    /// second places.
     Return = 1,
     /// Was dropped by a function, for a named reason.
     Dropped = 2,

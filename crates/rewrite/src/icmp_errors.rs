@@ -114,7 +114,7 @@ impl Errors {
         // Only what could be sent takes a token.
         if !self.bucket.take(packet.timestamp()) {
             self.limited += 1;
-        } else if emit.send_back(&packet.arrival(), &self.frame[..len]) {
+        } else if emit.send_back(packet, &self.frame[..len]) {
             self.sent += 1;
         } else {
             self.withheld += 1;

@@ -22,6 +22,7 @@ pub const DEFINITION: Definition = Definition {
     drops: &["low-ttl"],
     access: ACCESS,
     build,
+    build_pair: None,
 };
 
 /// The place of `low-ttl` in the list of drop reasons.

@@ -31,6 +31,7 @@ pub const DEFINITION: Definition = Definition {
     drops: &["duplicate"],
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
     build,
+    build_pair: None,
 };
 
 const KEYS: &[Key] = &[

@@ -25,7 +25,9 @@ use warpline_packet::{
 use self::connections::Connections;
 use self::progress::TIMEOUTS;
 use self::tracker::{Standing, Tracker};
-use warpline_nf::{Definition, Function, Kernels, Key, Resources, Section, State, TableSize};
+use warpline_nf::{
+    Definition, Function, Kernels, Key, Resources, Section, State, TableSize, Traits,
+};
 use warpline_rule_files::Action;
 
 pub use self::rule_set::{Decision, Policy, RuleSet};
@@ -52,6 +54,7 @@ pub const DEFINITION: Definition = Definition {
     ],
     access: TRACKED,
     build: |section, resources| Some(Box::new(Firewall::build(section, resources)?)),
+    build_pair: None,
 };
 
 const RULE: Reason = Reason(0);
@@ -141,6 +144,10 @@ impl Function for Firewall {
 
     fn state_key(&self) -> StateKey {
         if self.tracking.is_some() { StateKey::AddressPair } else { StateKey::None }
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { tracks: self.tracking.is_some(), ..Traits::NONE }
     }
 
     fn state(&self, shard: Shard) -> State {

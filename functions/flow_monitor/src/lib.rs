@@ -1,4 +1,4 @@
-//! The network function `flow_monitor`: flow records. The function's manual follows.
+//! Flow records of what goes by. The manual of the function follows.
 //!
 #![doc = include_str!("manual.md")]
 #![forbid(unsafe_code)]
@@ -47,6 +47,7 @@ pub const DEFINITION: Definition = Definition {
     drops: &[],
     access: ACCESS,
     build,
+    build_pair: None,
 };
 
 /// What a flow's endpoints are read from.

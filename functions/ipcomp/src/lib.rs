@@ -33,6 +33,7 @@ pub const DEFINITION: Definition = Definition {
     drops: &["malformed", "unknown-cpi", "bad-deflate", "too-big"],
     access: ACCESS,
     build,
+    build_pair: None,
 };
 
 mod reason {

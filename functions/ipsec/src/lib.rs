@@ -15,7 +15,7 @@ use warpline_packet::{
 
 use warpline_nf::{
     Definition, Diagnostic, Diagnostics, Emits, Function, Growth, Kernels, Key, Outputs, Report,
-    Resources, Section, State, TableSize,
+    Resources, Section, State, TableSize, Traits,
 };
 use warpline_rewrite::icmp_errors;
 
@@ -82,6 +82,7 @@ pub const DEFINITION: Definition = Definition {
     ],
     access: access::of((FieldSet::EMPTY, FieldSet::EMPTY), true, true, 0.0),
     build,
+    build_pair: None,
 };
 
 /// Places in [`DEFINITION`]'s drops.
@@ -379,6 +380,10 @@ impl Function for Ipsec {
 
     fn kernels(&self) -> Option<Kernels> {
         Some(kernels::kernels(self).declaring(self.kernel_access()))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { deciphers: true, ..Traits::NONE }
     }
 
     fn state_key(&self) -> StateKey {

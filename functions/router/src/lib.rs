@@ -10,7 +10,7 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
 };
 
-use warpline_nf::{Definition, Emits, Function, Kernels, State};
+use warpline_nf::{Definition, Emits, Function, Kernels, State, Traits};
 use warpline_rewrite::icmp_errors::{self, Errors};
 
 mod checks;
@@ -47,6 +47,7 @@ pub const DEFINITION: Definition = Definition {
     drops: DROPS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
     build: config::build,
+    build_pair: None,
 };
 
 const DROPS: &[&str] = &[
@@ -148,6 +149,10 @@ impl Function for Router {
         let ReadWrite { reads, writes } = self.access.run;
         let left = LEFT.union(FieldSet::of(&[Field::L4Offset, Field::PayloadOffset]));
         ReadWrite::new(reads & !left, writes)
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { routes: true, ..Traits::NONE }
     }
 
     fn state(&self, _: Shard) -> State {

@@ -1,4 +1,4 @@
-//! The memory that chains need on their devices.
+//! How much memory chains ask of their devices.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The memory of a launch until it is released: the table of its packets, and their findings.
+//! What each launch has of its own until it is released: the table of its packets, and what is found in them.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The bytes that a plan predicts for a launch, counted beside those it moved.
+//! What a plan says that a launch moves, counted beside what it moved.
 
 use warpline_packet::{Batch, Binding, FieldSet};
 

@@ -1,4 +1,4 @@
-//! Numbers frames, gives them times, and hands them to the lanes that have their state.
+//! Where frames are numbered, timed and handed to the lanes that hold their state.
 
 use std::time::Duration;
 

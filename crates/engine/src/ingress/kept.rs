@@ -1,4 +1,4 @@
-//! Copies of frames that cannot continue yet, because no lane has room or their time is undecided.
+//! Frames that a source gave and that can't go on yet, as no lane has room or their time is not decided: copied, in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Compares the clock with a model written from its manual, and with a table of cases.
+//! The clock against a model written from its manual, and a table of clocks.
 
 use proptest::prelude::*;
 use warpline_packet::LinkType;

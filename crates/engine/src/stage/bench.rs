@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use warpline_nf::{Cause, Emit, Emits};
+use warpline_nf::{Cause, Emit, Emits, Passage};
 use warpline_packet::{Batch, KeptRows, SHARDS, Shard};
 
 use super::Rooms;
@@ -80,13 +80,14 @@ impl Bench {
     pub(super) fn of<'a>(
         &'a mut self,
         shard: Shard,
-        emits: Emits,
+        (emits, passage): (Emits, &'a Passage),
         rooms: &'a mut Rooms,
     ) -> (&'a [u16], Emit<'a>) {
         let range = range_of(&self.ends, shard);
         let causes = self.causes.get_mut(range.clone()).unwrap_or(&mut []);
         let Rooms { placer, hasher, .. } = rooms;
-        (&self.picks[range], Emit::new(&mut self.made, placer, hasher, emits, shard, causes))
+        let emit = Emit::new(&mut self.made, placer, hasher, emits, shard, causes);
+        (&self.picks[range], emit.passing(passage))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{Before, Emit, Emits, Function};
+use warpline_nf::{Before, Emit, Emits, Function, Passage};
 use warpline_packet::{
     Access, Allowed, Field, FieldSet, FoundLists, Instant, Kind, Phase, Returned, Shard,
 };
@@ -13,7 +13,7 @@ use crate::reports::States;
 use crate::stats::FunctionStats;
 use crate::sys::{gather, naming};
 use crate::versions::Reader;
-use crate::{Chain, Instance};
+use crate::{Chain, Instance, Place};
 
 /// A function on one lane.
 pub(super) struct Slot {
@@ -27,6 +27,10 @@ pub(super) struct Slot {
     has_before: bool,
     has_after: bool,
     emits: Emits,
+    /// How packets that it makes pass the rest of the chain.
+    passage: Passage,
+    /// Whether this is an instance's second place, which answers pass.
+    takes_answers: bool,
     tick: Option<Duration>,
     /// Its next tick, at the earliest.
     tick_due: Instant,
@@ -58,6 +62,8 @@ impl Slot {
             has_before,
             has_after: states.iter().any(|(_, state)| state.after.is_some()),
             emits: function.emits(),
+            passage: chain.passage(position),
+            takes_answers: chain.instances[position].place == Place::Second,
             tick: function.tick(),
             tick_due: Instant::ZERO,
             function,
@@ -108,6 +114,9 @@ impl Slot {
         flight.batch.enter(self.position);
         flight.bench.made.enter(self.position);
         flight.batch.take_settled();
+        if self.takes_answers {
+            flight.batch.resume_answers();
+        }
     }
 
     /// The rest of a turn. A device did what it `left` in the table's copy and found; the CPU does
@@ -177,7 +186,7 @@ impl Slot {
             if let Some(before) = &mut state.before
                 && flight.bench.has(*shard)
             {
-                let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
+                let (picks, mut emit) = flight.bench.of(*shard, (self.emits, &self.passage), rooms);
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
@@ -198,7 +207,8 @@ impl Slot {
                 if let Some(after) = &mut state.after
                     && flight.bench.has(*shard)
                 {
-                    let (picks, mut emit) = flight.bench.of(*shard, self.emits, rooms);
+                    let (picks, mut emit) =
+                        flight.bench.of(*shard, (self.emits, &self.passage), rooms);
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }
@@ -257,6 +267,9 @@ impl Slot {
             debug_assert!(fits, "a batch has slots for all that its chain may make of it");
         }
         flight.bench.made.clear();
+        if self.takes_answers {
+            flight.batch.suspend_answers();
+        }
     }
 
     pub(super) fn reload(&mut self, chain: &Chain) {

@@ -1,4 +1,4 @@
-//! Low priority for threads that work beside lanes.
+//! A thread's place behind those that move packets.
 
 /// Puts the calling thread behind all others when cores are short: for work that may take its time beside
 /// lanes, such as building tables. Says whether the system agreed.

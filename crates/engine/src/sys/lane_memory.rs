@@ -1,5 +1,4 @@
-//! The memory of a lane's packets, as the lane and devices see it, and the rights to parts of it
-//! that a launch holds.
+//! The memory of a lane's packets, as the lane and devices know it, and the rights to parts of it that go with a launch.
 
 use core::ops::Range;
 use core::ptr::NonNull;

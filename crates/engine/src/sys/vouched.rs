@@ -1,5 +1,4 @@
-//! Makes sources and calls of functions' kernels, and vouches for them. Kernel tests include this
-//! file too.
+//! The kernels of functions, vouched for. Their tests have this file, too.
 
 use warpline_device::{
     Argument, Buffer, Header, Kernel, KernelCall, KernelSpec, Parameter, Source,

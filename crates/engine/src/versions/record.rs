@@ -1,4 +1,4 @@
-//! The places where each field of one packet has its newest value.
+//! Where the fields of one packet are as they were last written.
 
 use warpline_packet::{Field, FieldSet};
 

@@ -1,5 +1,4 @@
-//! Chains with one wrong crossing each. The check must name the stale field by packet, function,
-//! phase and field.
+//! Chains whose crossings are wrong by one thing each: the stale field is named by packet, function, phase and field.
 
 use std::sync::{Arc, OnceLock};
 

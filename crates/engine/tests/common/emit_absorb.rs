@@ -19,8 +19,8 @@ use core::time::Duration;
 
 use warpline_nf::{After, Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{
-    Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Reason, Shard, StateKey,
-    Verdict,
+    Access, Arrival, Batch, FieldSet, Instant, LinkType, Packet, ReadWrite, Reason, Shard,
+    StateKey, Verdict,
 };
 
 use super::fnv;
@@ -98,15 +98,27 @@ impl Made {
         len + mark.len()
     }
 
-    fn forward(&mut self, cause: &Arrival, len: usize, emit: &mut Emit<'_>) {
+    fn forward(&mut self, cause: &Packet<'_>, len: usize, emit: &mut Emit<'_>) {
         let made = emit.forward(cause, &self.bytes[..len]);
         self.forward += u64::from(made);
         self.refused += u64::from(!made);
     }
 
-    fn send_back(&mut self, cause: &Arrival, len: usize, emit: &mut Emit<'_>) {
+    fn send_back(&mut self, cause: &Packet<'_>, len: usize, emit: &mut Emit<'_>) {
         let made = emit.send_back(cause, &self.bytes[..len]);
         self.returned += u64::from(made);
+        self.refused += u64::from(!made);
+    }
+
+    fn at_tick(&mut self, origin: &Arrival, len: usize, back: bool, emit: &mut Emit<'_>) {
+        let bytes = &self.bytes[..len];
+        let made = if back {
+            emit.send_at_tick(origin, bytes)
+        } else {
+            emit.forward_at_tick(origin, bytes)
+        };
+        self.forward += u64::from(made && !back);
+        self.returned += u64::from(made && back);
         self.refused += u64::from(!made);
     }
 
@@ -139,7 +151,7 @@ impl Default for Kept {
 impl Keeper {
     fn packet(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) {
         let packet = batch.packet(index);
-        let (cause, frame) = (packet.arrival(), packet.frame());
+        let frame = packet.frame();
         match fnv(frame) % 8 {
             0 if self.kept.len.is_none() => {
                 let len = frame.len().min(KEPT_LEN_MAX);
@@ -154,22 +166,22 @@ impl Keeper {
                 let own = frame.len().min(KEPT_LEN_MAX);
                 self.made.bytes[..own].copy_from_slice(&frame[..own]);
                 self.made.bytes[own..own + kept].copy_from_slice(&self.kept.bytes[..kept]);
-                self.made.forward(&cause, own + kept, emit);
+                self.made.forward(&packet, own + kept, emit);
                 batch.packet_mut(index).absorb();
             }
             2 => {
                 let len = self.made.copy(frame, b"back");
-                self.made.send_back(&cause, len, emit);
+                self.made.send_back(&packet, len, emit);
             }
             3 => {
                 let len = self.made.copy(frame, b"copy-1");
-                self.made.forward(&cause, len, emit);
+                self.made.forward(&packet, len, emit);
                 self.made.bytes[len - 1] = b'2';
-                self.made.forward(&cause, len, emit);
+                self.made.forward(&packet, len, emit);
             }
             6 => {
                 let len = self.made.copy(frame, b"both-1");
-                self.made.forward(&cause, len, emit);
+                self.made.forward(&packet, len, emit);
             }
             _ => {}
         }
@@ -180,7 +192,7 @@ impl Keeper {
         let Some(len) = self.kept.len.take() else { return };
         let Some(cause) = emit.tick_arrival(now, LinkType::ETHERNET) else { return };
         self.made.bytes[..len].copy_from_slice(&self.kept.bytes[..len]);
-        self.made.forward(&cause, len, emit);
+        self.made.at_tick(&cause, len, false, emit);
     }
 }
 
@@ -221,20 +233,20 @@ impl Answerer {
         if packet.verdict() != Verdict::Forward {
             return;
         }
-        let (cause, frame) = (packet.arrival(), packet.frame());
+        let frame = packet.frame();
         match fnv(frame) % 8 {
             4 => {
                 let len = self.made.copy(frame, b"after");
-                self.made.forward(&cause, len, emit);
+                self.made.forward(&packet, len, emit);
             }
             5 => {
                 let len = self.made.copy(frame, b"answer");
-                self.made.send_back(&cause, len, emit);
+                self.made.send_back(&packet, len, emit);
                 batch.packet_mut(index).drop(Reason(0));
             }
             6 => {
                 let len = self.made.copy(frame, b"both-2");
-                self.made.forward(&cause, len, emit);
+                self.made.forward(&packet, len, emit);
             }
             _ => {}
         }
@@ -247,11 +259,7 @@ impl Answerer {
         }
         let len = self.made.copy(&[self.shard.index() as u8; 20], &self.seen.to_be_bytes());
         self.seen = 0;
-        if back {
-            self.made.send_back(&cause, len, emit);
-        } else {
-            self.made.forward(&cause, len, emit);
-        }
+        self.made.at_tick(&cause, len, back, emit);
     }
 }
 

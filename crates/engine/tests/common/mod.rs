@@ -23,7 +23,7 @@ pub(crate) mod wire;
 
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Deployment, Instance, Site};
+use warpline_engine::{Chain, Deployment, Instance, Place, Site};
 use warpline_nf::{Definition, Function};
 use warpline_packet::{Access, StateKey};
 
@@ -94,7 +94,7 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> (Instance, Site) {
     };
     let name = format!("{place}-{spec:?}");
     let site = Site { own_stage: own, launch_batches: launch, ..Site::default() };
-    (Instance { name, definition: &DEFINITION, function, fingerprint: 0 }, site)
+    (Instance { name, definition: &DEFINITION, function, fingerprint: 0, place: Place::Only }, site)
 }
 
 /// What stands in a chain file is not tested here.
@@ -107,6 +107,7 @@ pub(crate) static DEFINITION: Definition = Definition {
     drops: &["first", "second"],
     access: Access::run_only(warpline_packet::ReadWrite::NONE),
     build: |_, _| None,
+    build_pair: None,
 };
 
 /// FNV-1a of some bytes: what the functions' rules go by.

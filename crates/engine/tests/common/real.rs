@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use toml::de::DeTable;
-use warpline_engine::{Chain, Deployment, Instance, OnDevice, Settings, Site};
+use warpline_engine::{Chain, Deployment, Instance, OnDevice, Place, Settings, Site};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Resources, Section, SourceText};
@@ -78,6 +78,7 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
             definition,
             function: Arc::from(function),
             fingerprint,
+            place: Place::Only,
         }),
         _ => Err(mistakes),
     }

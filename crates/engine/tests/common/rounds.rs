@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpline_engine::{Chain, Deployment, Instance, Site};
+use warpline_engine::{Chain, Deployment, Instance, Place, Site};
 use warpline_io::{Frame, Next, Source, SourceError};
 use warpline_nf::Function;
 use warpline_packet::Instant;
@@ -67,6 +67,7 @@ pub(crate) fn behind(function: impl Function + 'static, deployment: Deployment) 
         definition: &DEFINITION,
         function: Arc::new(function),
         fingerprint: 0,
+        place: Place::Only,
     };
     instances.insert(0, first);
     sites.insert(0, Site::default());

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 
 use warpline_device::Device;
 use warpline_device::fake::{Fake, Fate, Value};
-use warpline_engine::{Chain, Deployment, Instance, LaunchOptions, OnDevice, Settings, Site};
+use warpline_engine::{
+    Chain, Deployment, Instance, LaunchOptions, OnDevice, Place, Settings, Site,
+};
 use warpline_packet::{LaunchRows, ScratchWord, kernel_layout};
 use warpline_testkit::finder::{Finder, Lists};
 
@@ -33,6 +35,7 @@ fn deploy(room: usize, device: Option<&Arc<dyn Device>>, bytes: usize) -> (Deplo
         definition: &DEFINITION,
         function: Arc::new(finder),
         fingerprint: 0,
+        place: Place::Only,
     };
     let instances = both.into_iter().enumerate().map(instance).collect();
     let chain = Chain::new("finders", instances, 2).expect("a chain that can be built");

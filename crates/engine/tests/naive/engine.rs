@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toml::de::DeTable;
-use warpline_engine::{Chain, Instance, Settings};
+use warpline_engine::{Chain, Instance, Place, Settings};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Function, Resources, Section, SourceText};
@@ -123,7 +123,13 @@ fn instance(
 }
 
 fn own(function: Arc<dyn Function>) -> Instance {
-    Instance { name: String::new(), definition: &DEFINITION, function, fingerprint: 0 }
+    Instance {
+        name: String::new(),
+        definition: &DEFINITION,
+        function,
+        fingerprint: 0,
+        place: Place::Only,
+    }
 }
 
 fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {

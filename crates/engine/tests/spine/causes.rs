@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_engine::{Chain, Control, Deployment, Instance, Settings, Site};
+use warpline_engine::{Chain, Control, Deployment, Instance, Place, Settings, Site};
 use warpline_nf::{After, Before, Emit, Emits, Function, State, StateHalf, TICK_MADE_MAX};
 use warpline_packet::{
     Access, Arrival, Batch, FieldSet, Instant, LinkType, ReadWrite, Shard, StateKey,
@@ -66,11 +66,11 @@ impl Half {
             self.now = now;
         }
         if let Some(past) = self.past {
-            self.of_past += u64::from(emit.forward(&past, b"past"));
+            self.of_past += u64::from(emit.forward_at_tick(&past, b"past"));
         }
         // Twice over, so that a count that starts anew with each cause shows.
         for &pick in picks.iter().chain(picks) {
-            let cause = batch.packet(usize::from(pick)).arrival();
+            let cause = batch.packet(usize::from(pick));
             self.of_packets += (0..5).filter(|_| emit.forward(&cause, b"made")).count() as u64;
             let answers = if self.answers_too { 0..5 } else { 0..0 };
             self.answers += answers.filter(|_| emit.send_back(&cause, b"back")).count() as u64;
@@ -86,8 +86,8 @@ impl Half {
         self.backward += u64::from(now < self.now);
         let now = emit.tick_arrival(now, LinkType::ETHERNET).expect("a tick");
         for cause in [self.past, Some(now)].into_iter().flatten().cycle().take(10) {
-            let made = emit.forward(&cause, b"tick");
-            let answered = self.answers_too && emit.send_back(&cause, b"tick");
+            let made = emit.forward_at_tick(&cause, b"tick");
+            let answered = self.answers_too && emit.send_at_tick(&cause, b"tick");
             self.of_ticks += u64::from(made) + u64::from(answered);
         }
     }
@@ -157,6 +157,7 @@ fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
             emits,
         }),
         fingerprint: 0,
+        place: Place::Only,
     });
     let chain = Chain::new("greedy", instances.collect(), 0).expect("a chain");
     let site = Site { own_stage: apart, ..Site::default() };

@@ -6,7 +6,8 @@ use std::{fs, thread};
 
 use warpline_engine::sys::allowed;
 use warpline_engine::{
-    CORE_MAX, Chain, Control, Deployment, Instance, Ports, Settings, StartError, run, try_cores,
+    CORE_MAX, Chain, Control, Deployment, Instance, Place, Ports, Settings, StartError, run,
+    try_cores,
 };
 use warpline_io::{Frame, Next, Sink, SinkError, Source, SourceError};
 use warpline_nf::Function;
@@ -72,6 +73,7 @@ fn watched(places: &Places) -> Deployment {
         definition: &DEFINITION,
         function: Arc::new(Watched(Access::run_only(ReadWrite::NONE), places.clone())),
         fingerprint: 0,
+        place: Place::Only,
     };
     Chain::new("test", vec![instance], 0).expect("a chain").into()
 }

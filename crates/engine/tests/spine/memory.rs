@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use warpline_engine::{Chain, Deployment, Instance, LANE_LEN_MAX, Settings, Site};
+use warpline_engine::{Chain, Deployment, Instance, LANE_LEN_MAX, Place, Settings, Site};
 use warpline_nf::{Emits, Function};
 use warpline_packet::{Access, Batch};
 
@@ -31,6 +31,7 @@ fn deploy(functions: &[(Emits, usize)], words: usize) -> Option<Deployment> {
         definition: &DEFINITION,
         function: Arc::new(Says(Access::default(), emits)),
         fingerprint: 0,
+        place: Place::Only,
     });
     let chain = Chain::new("says", instances.collect(), words).ok()?;
     let sites = functions.iter().map(|&(_, launch)| Site {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warpline_engine::{Chain, Control, Deployment, Instance, Ports, Settings, lane_of, run};
+use warpline_engine::{Chain, Control, Deployment, Instance, Place, Ports, Settings, lane_of, run};
 use warpline_io::{Sink, Source};
 use warpline_packet::{FlowHasher, Headers, Steering};
 
@@ -110,6 +110,7 @@ fn keys_that_disagree_leave_one_lane_and_right_results() {
         definition: &crate::common::DEFINITION,
         function: Arc::new(second),
         fingerprint: 0,
+        place: Place::Only,
     });
     let chain = Chain::new("test", chain.instances, 3).expect("a chain");
     assert_eq!(chain.steering, Steering::Single);

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use warpline_engine::{
-    Chain, Control, Deployment, Instance, Ports, Report, Settings, Site, StartError, Successor,
-    run, run_to,
+    Chain, Control, Deployment, Instance, Place, Ports, Report, Settings, Site, StartError,
+    Successor, run, run_to,
 };
 use warpline_io::{Next, NullSink, Sink, Source, SourceError};
 use warpline_nf::{Lines, Outputs};
@@ -33,6 +33,7 @@ fn among(specs: &[Spec], place: usize, noter: Noter, fingerprint: u64) -> Deploy
         definition: &DEFINITION,
         function: Arc::new(noter),
         fingerprint,
+        place: Place::Only,
     };
     let Chain { mut instances, scratch_words, .. } = Chain::clone(deployment.chain());
     let mut sites = deployment.sites().to_vec();

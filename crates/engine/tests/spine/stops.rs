@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_engine::{
-    Chain, Control, Deployment, Instance, Job, JobError, Ports, Report, Settings, StartError, run,
-    run_all,
+    Chain, Control, Deployment, Instance, Job, JobError, Place, Ports, Report, Settings,
+    StartError, run, run_all,
 };
 use warpline_nf::{Function, Outputs};
 use warpline_packet::{Access, Batch, ReadWrite};
@@ -169,8 +169,13 @@ impl Function for Panics {
 fn panicking(batches: usize) -> Deployment {
     let access = Access::run_only(ReadWrite::NONE);
     let function = Arc::new(Panics(access, batches.into()));
-    let instance =
-        Instance { name: "panics".into(), definition: &DEFINITION, function, fingerprint: 0 };
+    let instance = Instance {
+        name: "panics".into(),
+        definition: &DEFINITION,
+        function,
+        fingerprint: 0,
+        place: Place::Only,
+    };
     Chain::new("test", vec![instance], 0).expect("a chain").into()
 }
 

@@ -1,6 +1,6 @@
-//! Prefetches memory.
+//! To ask the processor for memory before it is read.
 //!
-//! Safety: the memory is not read, so any address is allowed.
+//! Safety: what is asked for is not read: any address will do.
 
 #![allow(unsafe_code)]
 

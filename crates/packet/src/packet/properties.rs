@@ -1,4 +1,4 @@
-//! Properties of a packet in the columns of its batch: lengths, positions of headers, times,
+//! Properties of a packet that lie in the columns of its batch: lengths, places of headers, times,
 //! verdict.
 
 use core::ops::Deref;
@@ -203,6 +203,12 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     pub fn settled_by(&self) -> u8 {
         self.check(Field::Verdict);
         self.batch.table.column(DroppedBy)[self.index]
+    }
+
+    /// Whether any of `words` is not 0.
+    pub fn has_any(&self, words: &[ScratchWord]) -> bool {
+        let value = |word: &ScratchWord| self.batch.table.scratch(word.0.into()).get(self.index);
+        words.iter().filter_map(value).any(|&value| value != 0)
     }
 
     /// What ingress knows of it, for a packet that it causes. Shard and flow hash are 0: the made

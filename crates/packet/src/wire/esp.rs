@@ -1,4 +1,4 @@
-//! The ESP header (RFC 4303): the cleartext part of an encrypted packet.
+//! The ESP header (RFC 4303): what of an encrypted packet is in the clear.
 
 use super::be::clamped_mut;
 

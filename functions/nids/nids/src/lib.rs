@@ -1,4 +1,4 @@
-//! The network function `nids`: intrusion detection by rules. The function's manual follows.
+//! Intrusion detection by rules. The manual of the function follows.
 //!
 #![doc = include_str!("manual.md")]
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ use self::shard::NidsShard;
 use self::tables::Tables;
 use warpline_nf::{
     About, Definition, Emits, Function, Kernels, Outputs, Report, Resources, Sampler, Section,
-    State, TableSize,
+    State, TableSize, Traits,
 };
 
 /// The function's manual.
@@ -55,6 +55,7 @@ pub const DEFINITION: Definition = Definition {
     drops: shard::DROPS,
     access: ACCESS,
     build,
+    build_pair: None,
 };
 
 const SCANNED: FieldSet =
@@ -123,6 +124,10 @@ impl Function for Nids {
 
     fn kernels(&self) -> Option<Kernels> {
         Some(kernels::kernels(self)?.declaring(self.kernel_access()))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { inspects: true, ..Traits::NONE }
     }
 
     fn state_key(&self) -> StateKey {

@@ -49,7 +49,7 @@ impl Rejecter {
     /// Tells whom is to be told that `packet` was rejected: at most two packets of at most [`FRAME_LEN_MAX`] bytes.
     /// The source's is sent back, the destination's goes on to the next function.
     pub fn reject(&mut self, packet: &Packet<'_>, whom: Rejected, emit: &mut Emit<'_>) {
-        let (headers, arrival) = (packet.headers(), packet.arrival());
+        let headers = packet.headers();
         let (to_source, to_destination) = match whom {
             Rejected::Source => (true, false),
             Rejected::Destination => (false, true),
@@ -58,11 +58,11 @@ impl Rejecter {
         let subject = Subject { frame: packet.frame(), headers: &headers, link: packet.link() };
         let mut told = false;
         if to_source && let Some(len) = subject.reset_to_source(&mut self.frame) {
-            told = emit.send_back(&arrival, &self.frame[..len]);
+            told = emit.send_back(packet, &self.frame[..len]);
             self.resets += u64::from(told);
         } else if to_source && let Some(len) = subject.unreachable(&mut self.frame) {
             if self.bucket.take(packet.timestamp()) {
-                told = emit.send_back(&arrival, &self.frame[..len]);
+                told = emit.send_back(packet, &self.frame[..len]);
                 self.unreachables += u64::from(told);
             } else {
                 self.limited += 1;
@@ -70,7 +70,7 @@ impl Rejecter {
             }
         }
         if to_destination && let Some(len) = subject.reset_to_destination(&mut self.frame) {
-            let is_made = emit.forward(&arrival, &self.frame[..len]);
+            let is_made = emit.forward(packet, &self.frame[..len]);
             self.resets += u64::from(is_made);
             told |= is_made;
         }
