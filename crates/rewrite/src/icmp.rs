@@ -69,6 +69,15 @@ pub fn is_echo(version: u8, kind: u8) -> bool {
     }
 }
 
+/// Whether a packet of this protocol is an ICMP error of its version.
+pub fn is_error(version: u8, protocol: u8, kind: u8) -> bool {
+    match (version, protocol) {
+        (4, ip_protocol::ICMP) => icmpv4::message::is_error(kind),
+        (6, ip_protocol::ICMPV6) => icmpv6::message::is_error(kind),
+        _ => false,
+    }
+}
+
 /// Whether an ICMP message is an echo request.
 pub fn is_echo_request(version: u8, kind: u8) -> bool {
     match version {

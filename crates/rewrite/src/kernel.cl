@@ -96,6 +96,14 @@ PACKET_KERNEL(translate)
         Packet p = packet_at(arena, packets, packet_rows, index());
         if (!is_ours(p)) continue;
         u32 action = tag_of(p), port = port_of(p), version = ip_version(p);
+#if IS_SECOND
+        /* The tag above all actions says that an answer undoes what the first place did to its cause. */
+        if (header_flags(p) & FLAG_ANSWER) {
+            if (action > ACTIONS) leave(p, place);
+            continue;
+        }
+        if (action == ACTION_SOURCE && (header_flags(p) & FLAG_LATER_FRAGMENT)) action = ACTION_SOURCE_ADDRESS;
+#endif
         if (action == 0 || action > ACTIONS || (version != 4 && version != 6)) continue;
         Fields f = fields_of(p);
         if (!is_within(p, version, action != ACTION_SOURCE_ADDRESS) || needs_payload(f, action, version, port)) {

@@ -22,8 +22,18 @@ pub fn words_of(words: &Words) -> Vec<(&'static str, u64)> {
 
 /// `has_echoes`: the identifiers of echoes are written, too.
 pub fn kernels(words: &Words, has_echoes: bool) -> Kernels {
+    kernels_at(words, has_echoes, false)
+}
+
+/// The same for the second place of a translator with two, which leaves answers to the CPU.
+pub fn second_kernels(words: &Words, has_echoes: bool) -> Kernels {
+    kernels_at(words, has_echoes, true)
+}
+
+fn kernels_at(words: &Words, has_echoes: bool, is_second: bool) -> Kernels {
     let mut defines = words_of(words);
     defines.push(("HAS_ECHOES", has_echoes.into()));
+    defines.push(("IS_SECOND", is_second.into()));
     defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
     defines.push(("ACTIONS", ACTIONS.len() as u64));
     defines.extend(NUMBERS.map(|(name, number)| (name, number as u64)));

@@ -8,10 +8,12 @@ pub mod icmp;
 pub mod icmp_errors;
 mod joint_key;
 pub mod kernels;
+pub mod places;
 mod protocol;
 pub mod translate;
 
 pub use addresses::{Endpoint, PortRange};
 pub use joint_key::{ClientKey, InsideKey, JointKey};
+pub use places::{PlaceWords, SecondPlace};
 pub use protocol::Protocol;
 pub use translate::{Action, Rewrite, Words};

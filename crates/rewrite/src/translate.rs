@@ -3,10 +3,10 @@
 //! Checksums are updated by RFC 1624, never computed over the payload.
 
 use warpline_packet::wire::{checksum, ip_protocol};
-use warpline_packet::{Batch, FieldSet, PacketMut, ScratchWord};
+use warpline_packet::{Batch, FieldSet, Flags, PacketMut, ScratchWord};
 
 use crate::Endpoint;
-use crate::icmp;
+use crate::{icmp, places};
 use warpline_nf::{Resources, Section};
 
 /// What is rewritten.
@@ -27,8 +27,12 @@ pub enum Action {
 const ACTIONS: [Action; 5] =
     [Action::Source, Action::Destination, Action::SourceAddress, Action::ErrorOut, Action::ErrorIn];
 
+/// The tag of a packet that is rewritten at the first place. The words of the second hold where it
+/// was sent to.
+pub(crate) const UNDO: u16 = ACTIONS.len() as u16 + 1;
+
 impl Action {
-    fn is_source(self) -> bool {
+    pub(crate) fn is_source(self) -> bool {
         matches!(self, Self::Source | Self::SourceAddress | Self::ErrorOut)
     }
 }
@@ -88,8 +92,7 @@ impl Words {
     #[inline]
     fn get(&self, packet: &PacketMut<'_>) -> Option<Rewrite> {
         let (tag, to) = self.take(packet);
-        let action = *ACTIONS.get(usize::from(tag).checked_sub(1)?)?;
-        Some(Rewrite { action, to })
+        Some(Rewrite { action: action_of(tag)?, to })
     }
 
     /// Writes what the words carry: an endpoint, and a tag that is not 0.
@@ -113,6 +116,38 @@ impl Words {
         }
         (head as u16, Endpoint { address, port: (head >> 16) as u16 })
     }
+}
+
+#[inline]
+fn action_of(tag: u16) -> Option<Action> {
+    ACTIONS.get(usize::from(tag).checked_sub(1)?).copied()
+}
+
+/// Rewrites a packet at the second place. Says whether an answer could be made to hide what the
+/// first place did to its cause.
+#[inline]
+pub(crate) fn apply_second(packet: &mut PacketMut<'_>, words: &Words) -> bool {
+    let (tag, to) = words.take(packet);
+    if tag == 0 {
+        return true;
+    }
+    if packet.has(Flags::ANSWER) {
+        return tag != UNDO || undo(packet, to);
+    }
+    if let Some(action) = action_of(tag) {
+        // A fragment that was made of the packet since has no ports.
+        let is_part = action == Action::Source && packet.has(Flags::LATER_FRAGMENT);
+        let action = if is_part { Action::SourceAddress } else { action };
+        apply(packet, &Rewrite { action, to });
+    }
+    true
+}
+
+#[cold]
+fn undo(packet: &mut PacketMut<'_>, to: Endpoint) -> bool {
+    let undoing = places::undoing(packet, to);
+    undoing.iter().for_each(|rewrite| apply(packet, rewrite));
+    undoing.is_some()
 }
 
 /// Rewrites every packet that has something in its words.

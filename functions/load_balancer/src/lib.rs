@@ -21,16 +21,20 @@ use core::any::Any;
 use core::time::Duration;
 use std::sync::Arc;
 
-use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
+};
 
 pub use config::Mode;
 pub use services::{Backend, SERVICES_MAX, Service, ServiceFile, VIPS_MAX};
 
 use config::Config;
 use shard::BalancerShard;
-use warpline_nf::{Definition, Function, Growth, Kernels, Resources, Section, State, TableSize};
-use warpline_rewrite::JointKey;
-use warpline_rewrite::translate::{self, Words};
+use warpline_nf::{
+    Definition, Function, Growth, Kernels, Resources, Section, State, TableSize, Traits,
+};
+use warpline_rewrite::translate;
+use warpline_rewrite::{JointKey, PlaceWords, SecondPlace};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -45,6 +49,7 @@ pub const DEFINITION: Definition = Definition {
     drops: Refusal::NAMES,
     access: access(RUN_DNAT),
     build,
+    build_pair: Some(build_pair),
 };
 
 /// Why a packet is dropped; its number is its place in [`Refusal::NAMES`].
@@ -133,23 +138,65 @@ const RUN_MAC: ReadWrite =
 /// How often connections that expired are taken out where no packet comes that would.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Where an instance stands in its chain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// At its only place.
+    Only,
+    /// At the first of two, which chooses backends and rewrites destinations.
+    First,
+    /// At the second of two, which puts packets into others or gives them Ethernet addresses. With
+    /// DNAT that place is a [`SecondPlace`].
+    Second,
+}
+
 struct LoadBalancer {
     config: Arc<Config>,
-    words: Words,
+    at: At,
+    words: PlaceWords,
     access: Access,
 }
 
+impl LoadBalancer {
+    fn new(config: &Arc<Config>, words: PlaceWords, at: At) -> Self {
+        let run = match config.fixed.mode {
+            Mode::Dnat => RUN_DNAT,
+            _ if at == At::First => ReadWrite::NONE,
+            Mode::Ipip => RUN_IPIP,
+            Mode::Mac => RUN_MAC,
+        };
+        let mut access = access(run);
+        access.before.writes = access.before.writes | words.fields();
+        if run != ReadWrite::NONE {
+            access.run.reads = access.run.reads | words.first().fields();
+        }
+        if at == At::Second {
+            access.before = ReadWrite::NONE;
+        }
+        Self { config: Arc::clone(config), at, words, access }
+    }
+}
+
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    let config = config::read(section)?;
-    let words = Words::from(resources, config.has_v6, section)?;
-    let mut access = access(match config.fixed.mode {
-        Mode::Dnat => RUN_DNAT,
-        Mode::Ipip => RUN_IPIP,
-        Mode::Mac => RUN_MAC,
-    });
-    access.before.writes = access.before.writes | words.fields();
-    access.run.reads = access.run.reads | words.fields();
-    Some(Box::new(LoadBalancer { config: Arc::new(config), words, access }))
+    let config = Arc::new(config::read(section)?);
+    let words = PlaceWords::one(resources, config.has_v6, section)?;
+    Some(Box::new(LoadBalancer::new(&config, words, At::Only)))
+}
+
+fn build_pair(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<[Box<dyn Function>; 2]> {
+    let config = Arc::new(config::read(section)?);
+    if config.fixed.mode != Mode::Dnat {
+        let words = PlaceWords::one(resources, config.has_v6, section)?;
+        let place = |at| LoadBalancer::new(&config, words.clone(), at);
+        return Some([Box::new(place(At::First)), Box::new(place(At::Second))]);
+    }
+    let words = PlaceWords::two(resources, config.has_v6, section)?;
+    let bad_quote = Reason(Refusal::BadQuote as u8);
+    let second = SecondPlace::new(words.clone(), RUN_DNAT, false, bad_quote);
+    Some([Box::new(LoadBalancer::new(&config, words, At::First)), Box::new(second)])
 }
 
 impl Function for LoadBalancer {
@@ -158,15 +205,21 @@ impl Function for LoadBalancer {
     }
 
     fn run(&self, batch: &mut Batch) {
+        let words = self.words.first();
         match self.config.fixed.mode {
-            Mode::Dnat => translate::run(batch, &self.words),
-            Mode::Ipip => encap::tunnel(batch, &self.words, self.config.source),
-            Mode::Mac => encap::readdress(batch, &self.words, self.config.mac),
+            Mode::Dnat => translate::run(batch, words),
+            _ if self.at == At::First => {}
+            Mode::Ipip => encap::tunnel(batch, words, self.config.source),
+            Mode::Mac => encap::readdress(batch, words, self.config.mac),
         }
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(&self.config, &self.words).declaring(self.kernel_access()))
+        if self.at == At::First && self.config.fixed.mode != Mode::Dnat {
+            return None;
+        }
+        let kernels = kernels::kernels(&self.config, self.words.first());
+        Some(kernels.declaring(self.kernel_access()))
     }
 
     fn kernel_access(&self) -> ReadWrite {
@@ -179,17 +232,37 @@ impl Function for LoadBalancer {
     /// Only DNAT sees what comes back, from another address than the client sent to.
     fn state_key(&self) -> StateKey {
         match &self.config.key {
+            _ if self.at == At::Second => StateKey::None,
             Some(key) => JointKey::of_balancer(key.clone()).state_key(),
             None => StateKey::AddressPair,
         }
     }
 
     fn state(&self, shard: Shard) -> State {
-        State::before(BalancerShard::new(&self.config, self.words, shard))
+        match self.at {
+            At::Second => State::NONE,
+            At::Only | At::First => {
+                State::before(BalancerShard::new(&self.config, self.words.clone(), shard))
+            }
+        }
+    }
+
+    /// A packet that got another Ethernet address shows nothing of it in a quote.
+    fn change_words(&self) -> &[ScratchWord] {
+        match self.config.fixed.mode {
+            Mode::Mac => &[],
+            Mode::Dnat | Mode::Ipip => self.words.change_words(),
+        }
+    }
+
+    fn traits(&self) -> Traits {
+        let translates = self.config.fixed.mode == Mode::Dnat;
+        Traits { translates, ..Traits::NONE }
     }
 
     fn growth(&self) -> Growth {
         match self.config.fixed.mode {
+            _ if self.at == At::First => Growth::NONE,
             Mode::Ipip => Growth { head: encap::outer_len(6), tail: 0 },
             Mode::Dnat | Mode::Mac => Growth::NONE,
         }
@@ -197,6 +270,7 @@ impl Function for LoadBalancer {
 
     fn lengthens(&self, _: usize) -> [i32; 2] {
         match self.config.fixed.mode {
+            _ if self.at == At::First => [0; 2],
             Mode::Ipip => [encap::outer_len(4) as i32, 0],
             Mode::Dnat | Mode::Mac => [0; 2],
         }
@@ -222,10 +296,13 @@ impl Function for LoadBalancer {
     }
 
     fn tables(&self) -> Vec<TableSize> {
-        vec![TableSize::divided("connections", self.config.fixed.connections)]
+        match self.at {
+            At::Second => Vec::new(),
+            _ => vec![TableSize::divided("connections", self.config.fixed.connections)],
+        }
     }
 
     fn tick(&self) -> Option<Duration> {
-        Some(TICK)
+        (self.at != At::Second).then_some(TICK)
     }
 }

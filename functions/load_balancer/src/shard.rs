@@ -11,9 +11,10 @@ use super::config::{Config, Mode, NoVip};
 use super::flow::{Flow, is_whole};
 use super::{LoadBalancer, Refusal, encap};
 use warpline_nf::{Before, Emit, Function, StateHalf};
+use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::Quote;
-use warpline_rewrite::translate::{Action, Rewrite, Words};
+use warpline_rewrite::translate::{Action, Rewrite};
 
 /// Connections that a tick takes out at most, so that none takes long.
 const RECLAIMED_MAX: usize = 4096;
@@ -24,7 +25,7 @@ const GLANCES: usize = 32;
 /// The state of one shard.
 pub(super) struct BalancerShard {
     balance: Balance,
-    words: Words,
+    words: PlaceWords,
     counts: Counts,
 }
 
@@ -69,7 +70,7 @@ impl Counts {
 }
 
 impl BalancerShard {
-    pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
+    pub(super) fn new(config: &Arc<Config>, words: PlaceWords, shard: Shard) -> Self {
         Self { balance: Balance::new(config, shard), words, counts: Counts::default() }
     }
 
@@ -231,13 +232,13 @@ impl BalancerShard {
             (Mode::Ipip, &Step::ToBackend(target, _)) => {
                 let target = directory.target(target);
                 encap::check(packet, target.version)?;
-                self.words.put(packet, target.version.into(), target.at);
+                self.words.first().put(packet, target.version.into(), target.at);
             }
             (Mode::Mac, &Step::ToBackend(target, _)) => {
                 if packet.link() != LinkType::ETHERNET {
                     return Err(Refusal::Link);
                 }
-                encap::note_mac(packet, &self.words, directory.target(target).mac);
+                encap::note_mac(packet, self.words.first(), directory.target(target).mac);
             }
         }
         Ok(())

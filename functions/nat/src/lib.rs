@@ -23,7 +23,9 @@ mod tests;
 use core::time::Duration;
 use std::sync::Arc;
 
-use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard, StateKey};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
+};
 
 pub use iptables_rules::parse_iptables;
 pub use nft_rules::parse_nft;
@@ -32,8 +34,8 @@ pub use warpline_rewrite::PortRange;
 
 use config::Config;
 use shard::NatShard;
-use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize};
-use warpline_rewrite::{JointKey, Words, kernels, translate};
+use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize, Traits};
+use warpline_rewrite::{JointKey, PlaceWords, SecondPlace, kernels, translate};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -48,6 +50,7 @@ pub const DEFINITION: Definition = Definition {
     drops: Refusal::NAMES,
     access: ACCESS,
     build,
+    build_pair: Some(build_pair),
 };
 
 /// Why a packet is dropped; its number is its place in [`Refusal::NAMES`].
@@ -129,19 +132,37 @@ const ACCESS: Access = Access {
 /// How often expired bindings are taken out where no packet comes that would.
 const TICK: Duration = Duration::from_secs(1);
 
+/// The only place, or the first of two.
 struct Nat {
     config: Arc<Config>,
-    words: Words,
+    words: PlaceWords,
     access: Access,
+}
+
+impl Nat {
+    fn new(config: Config, words: PlaceWords) -> Self {
+        let mut access = ACCESS;
+        access.before.writes = access.before.writes | words.fields();
+        access.run.reads = access.run.reads | words.first().fields();
+        Self { config: Arc::new(config), words, access }
+    }
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let config = config::read(section, resources)?;
-    let words = Words::from(resources, config.has_v6, section)?;
-    let mut access = ACCESS;
-    access.before.writes = access.before.writes | words.fields();
-    access.run.reads = access.run.reads | words.fields();
-    Some(Box::new(Nat { config: Arc::new(config), words, access }))
+    let words = PlaceWords::one(resources, config.has_v6, section)?;
+    Some(Box::new(Nat::new(config, words)))
+}
+
+fn build_pair(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<[Box<dyn Function>; 2]> {
+    let config = config::read(section, resources)?;
+    let words = PlaceWords::two(resources, config.has_v6, section)?;
+    let bad_quote = Reason(Refusal::BadQuote as u8);
+    let second = SecondPlace::new(words.clone(), ACCESS.run, true, bad_quote);
+    Some([Box::new(Nat::new(config, words)), Box::new(second)])
 }
 
 impl Function for Nat {
@@ -150,11 +171,11 @@ impl Function for Nat {
     }
 
     fn run(&self, batch: &mut Batch) {
-        translate::run(batch, &self.words);
+        translate::run(batch, self.words.first());
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        Some(kernels::kernels(&self.words, true).declaring(self.kernel_access()))
+        Some(kernels::kernels(self.words.first(), true).declaring(self.kernel_access()))
     }
 
     fn kernel_access(&self) -> ReadWrite {
@@ -166,7 +187,15 @@ impl Function for Nat {
     }
 
     fn state(&self, shard: Shard) -> State {
-        State::before(NatShard::new(&self.config, self.words, shard))
+        State::before(NatShard::new(&self.config, self.words.clone(), shard))
+    }
+
+    fn change_words(&self) -> &[ScratchWord] {
+        self.words.change_words()
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { translates: true, ..Traits::NONE }
     }
 
     fn tables(&self) -> Vec<TableSize> {

@@ -16,9 +16,10 @@ use super::key::Key;
 use super::remotes::{SegmentTimes, Way};
 use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
+use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::Quote;
-use warpline_rewrite::translate::{Action, Rewrite, Words};
+use warpline_rewrite::translate::{Action, Rewrite};
 
 /// So many bindings of a shard stay in a near cache, though all shards have as many.
 const NEAR: usize = 64;
@@ -29,7 +30,7 @@ const ASKED_MAX: usize = 128;
 /// The state of one shard.
 pub(super) struct NatShard {
     config: Arc<Config>,
-    words: Words,
+    words: PlaceWords,
     bindings: Bindings,
     fragments: Fragments,
     counts: Counts,
@@ -55,7 +56,7 @@ enum Course {
 }
 
 impl NatShard {
-    pub(super) fn new(config: &Arc<Config>, words: Words, shard: Shard) -> Self {
+    pub(super) fn new(config: &Arc<Config>, words: PlaceWords, shard: Shard) -> Self {
         Self {
             bindings: Bindings::new(config, shard),
             fragments: Fragments::new(shard, config.fragment_key),
