@@ -1,6 +1,6 @@
-//! Configuration: TOML tables as typed values, and diagnostics with positions.
+//! Configuration: TOML tables as typed values, and diagnostics that name their place.
 //!
-//! A [`Section`] is one table of a chain file. This crate knows no packets and no functions.
+//! A [`Section`] is one table of a chain file. It knows nothing of packets or functions.
 
 #![forbid(unsafe_code)]
 

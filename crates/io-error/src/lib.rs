@@ -1,4 +1,4 @@
-//! The text of a system error in messages.
+//! The text of an operating system's error, as messages show it.
 
 #![forbid(unsafe_code)]
 

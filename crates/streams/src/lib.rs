@@ -1,4 +1,5 @@
-//! Reassembly: TCP streams ([`flows`]) and fragmented datagrams ([`reassembly`]).
+//! What hosts put together again: TCP streams ([`flows`]) and fragmented datagrams
+//! ([`reassembly`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Frames and functions that several crates' tests share.
+//! What tests share: frames made by hand, and functions that exist for tests only.
 
 #![forbid(unsafe_code)]
 

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Deployment, Instance, PlanOptions, Settings, Site};
+use warpline_engine::{Chain, Deployment, Instance, Place, PlanOptions, Settings, Site};
 use warpline_nf::config::{Folder, Layer, did_you_mean};
 use warpline_nf::{
-    Definition, Diagnostic, Diagnostics, LISTED_MAX, Resources, Section, SourceText,
+    Definition, Diagnostic, Diagnostics, Function, LISTED_MAX, Resources, Section, SourceText,
 };
 
 use warpline_packet::Seed;
 use warpline_sched::Profile;
 
+use crate::chain_order;
 use crate::core_keys;
 use crate::device_keys;
 use crate::keys;
@@ -125,6 +126,52 @@ fn parse_override(setting: &Setting, mistakes: &mut Diagnostics) -> Option<Overr
     let quoted = || format!("{key} = {}", serde_json::Value::String(value.into()));
     let body = if DeTable::parse(&plain).is_ok() { plain } else { quoted() };
     Some(Override { table: table.into(), source: SourceText::new(*option, body) })
+}
+
+/// A name of the list of functions.
+struct Named<'a, 'n> {
+    name: &'n str,
+    /// How often the list has it.
+    mentions: usize,
+    source: &'a SourceText,
+    at: Range<usize>,
+}
+
+/// The list of functions of a chain, where there is one.
+struct FunctionList<'a> {
+    source: &'a SourceText,
+    list: Option<&'a Spanned<DeValue<'a>>>,
+}
+
+impl FunctionList<'_> {
+    fn whole(&self) -> Range<usize> {
+        self.list.map_or(0..0, Spanned::span)
+    }
+
+    /// Where entry `index` stands.
+    fn entry(&self, index: usize) -> Range<usize> {
+        let entries = self.list.and_then(|list| list.get_ref().as_array());
+        entries.and_then(|all| all.get(index)).map_or(self.whole(), Spanned::span)
+    }
+}
+
+/// A function that the list has more than twice.
+fn too_many_places(source: &SourceText, at: Range<usize>, name: &str) -> Diagnostic {
+    let mistake = source.mistake(at, format!("{name:?} has more than two places in the chain"));
+    mistake.help(second_instance(name))
+}
+
+/// A function that the list has twice and that has no second place.
+fn one_place(source: &SourceText, at: Range<usize>, name: &str, function: &str) -> Diagnostic {
+    let text = format!("{name:?} is in the chain twice, and `{function}` has one place only");
+    source.mistake(at, text).help(second_instance(name))
+}
+
+fn second_instance(name: &str) -> String {
+    format!(
+        "for another instance write another name, {:?}, and [{name}-2] with `function = {name:?}`",
+        format!("{name}-2")
+    )
 }
 
 struct File<'a> {
@@ -312,40 +359,72 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> (Vec<Instance>, Vec<Site>, Resources) {
-        let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
-        let set = set.map(|(o, table)| (&o.source, table.get_ref()));
-        let (source, at) = set
-            .chain([(self.source, chain)])
-            .find_map(|(source, table)| Some((source, table.get("functions")?.span())))
-            .unwrap_or((self.source, 0..0));
+        let list = self.function_list(chain);
         let mut resources = Resources::with_seed(seed);
         let (mut instances, mut sites) = (Vec::new(), Vec::new());
+        // Second places whose turn has not come.
+        let mut second_places: Vec<(Instance, Site)> = Vec::new();
         for (place, name) in names.iter().enumerate() {
-            if names[..place].contains(name) {
-                let text = format!("{name:?} is in the chain twice");
-                let mistake = source.mistake(at.clone(), text);
-                mistakes.push(mistake.help(
-                    "an entry is an instance: give the second a name and a table of its own, with `function = ...`",
-                ));
-                continue;
+            let at = list.entry(place);
+            match names[..place].iter().filter(|own| *own == name).count() {
+                0 => {
+                    used.push(name.clone());
+                    let mentions = names.iter().filter(|own| *own == name).count();
+                    let named = Named { name, mentions, source: list.source, at };
+                    for built in self.instance(&named, &mut resources, mistakes) {
+                        if built.0.place == Place::Second {
+                            second_places.push(built);
+                            continue;
+                        }
+                        instances.push(built.0);
+                        sites.push(built.1);
+                    }
+                }
+                1 => {
+                    let is_own = |(one, _): &(Instance, Site)| one.table() == name;
+                    if let Some(own) = second_places.iter().position(is_own) {
+                        let (instance, site) = second_places.swap_remove(own);
+                        instances.push(instance);
+                        sites.push(site);
+                    }
+                }
+                _ => mistakes.push(too_many_places(list.source, at, name)),
             }
-            used.push(name.clone());
-            let built = self.instance(name, (source, at.clone()), &mut resources, mistakes);
-            if let Some((instance, site)) = built {
-                instances.push(instance);
-                sites.push(site);
+        }
+        if instances.len() == names.len() {
+            for objection in chain_order::objections(&instances) {
+                let mistake = list.source.mistake(list.whole(), objection.text);
+                mistakes.push(mistake.help(objection.help));
             }
+            let mut remarks = Diagnostics::default();
+            for remark in chain_order::remarks(&instances) {
+                remarks.push(list.source.mistake(list.whole(), remark));
+            }
+            resources.remarks_of(&remarks);
         }
         (instances, sites, resources)
     }
 
+    /// The list of functions of `chain`, or that which the command line sets.
+    fn function_list(&self, chain: &'a DeTable<'a>) -> FunctionList<'a> {
+        let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
+        let set = set.map(|(o, table)| (&o.source, table.get_ref()));
+        let mut lists = set.chain([(self.source, chain)]);
+        let found = lists.find_map(|(source, table)| Some((source, table.get("functions")?)));
+        match found {
+            Some((source, list)) => FunctionList { source, list: Some(list) },
+            None => FunctionList { source: self.source, list: None },
+        }
+    }
+
+    /// The instance of a name, or both of its places.
     fn instance(
         &self,
-        name: &str,
-        (source, at): (&'a SourceText, Range<usize>),
+        named: &Named<'a, '_>,
         resources: &mut Resources,
         mistakes: &mut Diagnostics,
-    ) -> Option<(Instance, Site)> {
+    ) -> Vec<(Instance, Site)> {
+        let &Named { name, mentions, source, ref at } = named;
         let empty = DeTable::new();
         let found =
             self.table.get_ref().get(name).filter(|_| !["chain", plan_keys::TABLE].contains(&name));
@@ -353,7 +432,7 @@ impl<'a> File<'a> {
             Some((DeValue::Table(table), span)) => (table, span),
             Some((_, span)) => {
                 mistakes.push(self.source.mistake(span, format!("`{name}` is a table")));
-                return None;
+                return Vec::new();
             }
             None => (&empty, at.clone()),
         };
@@ -373,9 +452,9 @@ impl<'a> File<'a> {
             if section.has("function") {
                 section.mistake("function", format!("{text}; {allowed}"));
             } else {
-                section.note(source.mistake(at, text).help(allowed));
+                section.note(source.mistake(at.clone(), text).help(allowed));
             }
-            return None;
+            return Vec::new();
         };
         section.refuse_unknown(definition.keys);
         let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
@@ -383,13 +462,33 @@ impl<'a> File<'a> {
         if launch_batches > 1 && !own_stage {
             section.mistake("launch_batches", "`launch_batches` requires `stage = \"own\"`");
         }
-        let function = (definition.build)(&mut section, resources)?;
+        let built = match (mentions, definition.build_pair) {
+            (0 | 1, _) => (definition.build)(&mut section, resources)
+                .map(|function| vec![(Place::Only, function)]),
+            (_, Some(build_pair)) => build_pair(&mut section, resources)
+                .map(|[first, second]| vec![(Place::First, first), (Place::Second, second)]),
+            (_, None) => {
+                section.note(one_place(source, at.clone(), name, definition.name));
+                None
+            }
+        };
+        let Some(functions) = built else { return Vec::new() };
         let on_device =
             device_keys::read(&mut section, definition.has_kernels, self.options.device);
         let fingerprint = section.fingerprint();
-        let function = Arc::from(function);
-        let instance = Instance { name: name.into(), definition, function, fingerprint };
-        Some((instance, Site { on_device, own_stage, launch_batches }))
+        let instance = |(place, function): (Place, Box<dyn Function>)| {
+            let name = match place {
+                Place::Only => name.to_owned(),
+                Place::First => format!("{name}:1"),
+                Place::Second => format!("{name}:2"),
+            };
+            // A place without kernels runs on the CPU.
+            let on_device = on_device.clone().filter(|_| function.kernels().is_some());
+            let function = Arc::from(function);
+            let instance = Instance { name, definition, function, fingerprint, place };
+            (instance, Site { on_device, own_stage, launch_batches })
+        };
+        functions.into_iter().map(instance).collect()
     }
 
     fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {

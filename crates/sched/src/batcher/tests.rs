@@ -1,4 +1,4 @@
-//! Each rule alone, in virtual time.
+//! Each rule by itself, in virtual time.
 
 mod random;
 

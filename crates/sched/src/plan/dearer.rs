@@ -1,4 +1,4 @@
-//! Explains why a plan that moves fewer bytes costs more.
+//! Why a plan that moves fewer bytes is not the cheaper one.
 
 use super::{Misfit, Mode, Plan, Problem};
 

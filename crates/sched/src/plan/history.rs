@@ -1,5 +1,4 @@
-//! A plan as a list of events: where each field is current and since when. `plan --explain` prints
-//! them.
+//! A plan told again, event by event: where each field is current and since when. What `plan` explains is taken from here.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -132,7 +131,7 @@ impl Plan {
     }
 }
 
-/// The effect of a phase on fields, where it runs.
+/// What a phase does to fields, where it runs.
 fn phase(
     tell: &mut dyn FnMut(FieldSet, Event),
     (function, phase, device): (usize, &'static str, Option<usize>),

@@ -1,5 +1,4 @@
-//! The input of a plan: the functions with their access and devices, the sizes of fields, and the
-//! costs of links.
+//! What a plan is made for: a chain with what its functions touch and where they run, what fields weigh, what links cost.
 
 use std::fmt;
 
@@ -7,8 +6,7 @@ use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 
 use super::{LinkCosts, Widths};
 
-/// The fields that a phase needs to be current where it runs, and those it leaves current only
-/// there.
+/// What a phase needs to be current where it runs, and what it leaves current there alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
     /// Fields that it reads, or may leave as they were.
@@ -21,9 +19,9 @@ impl Touch {
     /// Nothing.
     pub const NONE: Self = Self { needs: FieldSet::EMPTY, writes: FieldSet::EMPTY };
 
-    /// From the declaration of a phase. A written field is needed too, since the phase may leave
-    /// the old value in some packets. If the frame's start or its headers move, all of the frame is
-    /// written: values at old positions are meaningless at new ones.
+    /// Of what a phase declares. A field that is written is needed too: the phase may leave it as it was in some packets.
+    /// Where the frame's start or its headers move, all of the frame is written: what lay at the old places is
+    /// nothing at the new ones.
     pub fn of(declared: ReadWrite) -> Self {
         let moves = FieldSet::of(&[Field::Start, Field::L3Offset]);
         let is_moved = !(declared.writes & moves).is_empty();
@@ -66,23 +64,20 @@ pub struct WholeBytes {
 pub struct PlannedFunction {
     /// The instance's name.
     pub name: String,
-    /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device
-    /// that shares its memory.
+    /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device that shares its memory.
     pub device: Option<usize>,
     /// What `before` touches, on the host.
     pub before: Touch,
     /// What `run` touches, on its device.
     pub run: Touch,
-    /// Fields of the frame that the host reads or writes when it does the work of `run` for packets
-    /// that the kernel left. The host has them, or fetches such a packet whole from the mirror that
-    /// `run` uses.
+    /// Fields of the frame that the host reads or writes where it does the work of `run` for packets that the kernel leaves to it.
+    /// It has them, or fetches such a packet whole from the mirror of the function's device, where `run` uses that.
     pub fallback: FieldSet,
     /// Of the table of its launches. Of functions on the host nothing crosses.
     pub row: RowBytes,
     /// What `after` touches of every packet, on the host.
     pub after: Touch,
-    /// The additional access of `after` to flagged packets, on the host. Fields that it writes
-    /// count as needed, since other packets keep theirs.
+    /// What `after` touches besides of flagged packets, on the host. It needs what it writes: the other packets keep theirs.
     pub after_flagged: Touch,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f64,
@@ -123,20 +118,19 @@ impl PlannedFunction {
         }
     }
 
-    /// The expected share of packets whose frames the host changes after the kernel, because they
-    /// were flagged.
+    /// The expected share of packets whose frames the host changes behind its kernel, as they were flagged.
     pub fn changed_share(&self) -> f64 {
         let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
         if changes.is_empty() { 0.0 } else { self.flagged_share }
     }
 
-    /// Fields of the frame needed before the kernel, by it or by the host in its place.
+    /// What somebody needs in front of its kernel of what the frame was before: the kernel, or the host in its place.
     pub(super) fn run_needs(&self) -> FieldSet {
         let fallback = if self.device.is_some() { self.fallback } else { FieldSet::EMPTY };
         self.run.needs | fallback & FieldSet::FRAME
     }
 
-    /// The host's phases before a step: all of a function that is not on a device.
+    /// What the host does in front of a step: all of a function that is not on a device.
     pub(super) fn host_first(&self) -> Vec<(&'static str, Touch)> {
         match self.device {
             Some(_) => vec![("before", self.before)],
@@ -149,7 +143,7 @@ impl PlannedFunction {
     }
 }
 
-/// The input of a plan.
+/// What a plan is made for.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// In the order of the chain.
@@ -158,22 +152,19 @@ pub struct Problem {
     pub links: Vec<LinkCosts>,
     /// What fields weigh.
     pub widths: Widths,
-    /// Fields of a packet that are read after the chain, on the host.
+    /// What is read of a packet behind the chain, on the host.
     pub end_reads: FieldSet,
     /// Fields of frames that can cross one by one; the others cross with whole frames.
     pub gathered: FieldSet,
-    /// Whether the host has all needed fields after every step, so that a lost device costs no
-    /// packet. If not, each packet can be fetched: a mirror that alone has some of the frame lacks
-    /// only fields that can be gathered.
+    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet. Where it
+    /// doesn't, each packet can be fetched: a mirror that alone has some of the frame lacks nothing that can't be gathered.
     pub is_recoverable: bool,
-    /// Whether a step may first bring fields from mirrors to the host, to send the whole frame
-    /// ([`super::Step::first_to_host`]).
+    /// Whether a step may first bring fields from mirrors to the host, to send the whole frame ([`super::Step::first_to_host`]).
     pub fetches_first: bool,
 }
 
 impl Problem {
-    /// The fields that a sink reads: the frame, its position, its fate. Scratch words end with the
-    /// chain.
+    /// What a sink reads: the frame, where it lies, what became of it. Scratch words end with the chain.
     pub fn sink_reads() -> FieldSet {
         use Field::{Flagged, FlowHash, Ingress, NextHop, Shard, Timestamp, Verdict};
         let of_packet = [Verdict, NextHop, Timestamp, Ingress, FlowHash, Shard, Flagged];

@@ -105,7 +105,7 @@ pub(crate) fn check_machine<'a>(
 fn too_large(chain: &Chain, need: &LaneNeed) -> String {
     let made = chain.instances.iter().map(|instance| {
         let emits = instance.function.emits();
-        (emits.len_max.max(emits.replace_len_max), &instance.name)
+        (emits.len_max.max(emits.replace_len_max), instance.table())
     });
     let longest = made.max_by_key(|(len, _)| *len).filter(|(len, _)| *len > 0);
     let longest = longest.map_or_else(String::new, |(len, name)| {

@@ -103,24 +103,24 @@ fn keys_are_set_from_the_command_line() {
     let lanes = |stats: &Value| stats["chains"][0]["lanes"].as_u64();
     type Count<'a> = Box<dyn Fn(&Value) -> Option<u64> + 'a>;
     let cases: Vec<(&str, Count<'_>, u64)> = vec![
-        ("", Box::new(dropped(2, "rule")), 80),
-        ("--set firewall.default=accept", Box::new(dropped(2, "default")), 0),
-        ("--set firewall.default=\"accept\"", Box::new(dropped(2, "default")), 0),
-        ("--set firewall.rules=all.rules", Box::new(dropped(2, "rule")), 0),
-        ("--set firewall.non_ip=accept", Box::new(dropped(7, "non-ip")), 70),
+        ("", Box::new(dropped(4, "rule")), 80),
+        ("--set firewall.default=accept", Box::new(dropped(4, "default")), 0),
+        ("--set firewall.default=\"accept\"", Box::new(dropped(4, "default")), 0),
+        ("--set firewall.rules=all.rules", Box::new(dropped(4, "rule")), 0),
+        ("--set firewall.non_ip=accept", Box::new(dropped(6, "non-ip")), 70),
         (
             "--set nat.inside=[\"10.2.0.0/16\",\"10.3.0.0/16\"]",
-            Box::new(dropped(4, "table-full")),
+            Box::new(dropped(0, "table-full")),
             0,
         ),
-        ("--set nat.bindings=64", Box::new(counted(4, "evicted_udp")), 1),
+        ("--set nat.bindings=64", Box::new(counted(0, "evicted_udp")), 1),
         ("--set router.icmp=off", Box::new(|s| s["chains"][0]["packets"]["generated"].as_u64()), 0),
         (
             "--set chain.functions=[]",
             Box::new(|s| s["chains"][0]["packets"]["absorbed"].as_u64()),
             DEMO_PACKETS,
         ),
-        ("--set chain.functions=[\"nat\",\"firewall\",\"router\"]", Box::new(lanes), 1),
+        ("--set chain.functions=[\"nat\",\"firewall\",\"router\",\"nat\"]", Box::new(lanes), 1),
         ("--set chain.lanes=3", Box::new(lanes), 3),
         ("--set chain.lanes=3 --lanes 2", Box::new(lanes), 2),
         (

@@ -219,7 +219,10 @@ fn a_refused_run_touches_nothing() {
         ("--set nat.bindings=99999999999999999999", "`bindings` must be a whole number"),
         ("--set nat.inside=[1]", "`inside` must be a list of strings"),
         ("--set chain.lanes=0", "--set:1:11: `lanes` must be a whole number from 1 to 64"),
-        ("--set chain.functions=[\"nat\",\"nat\"]", "\"nat\" is in the chain twice"),
+        (
+            "--set chain.functions=[\"nat\",\"nat\",\"nat\"]",
+            "\"nat\" has more than two places in the chain",
+        ),
         (
             "--set router.routes=missing.txt",
             "can't read \"missing.txt\": no such file or directory",

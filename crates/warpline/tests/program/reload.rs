@@ -14,7 +14,7 @@ use crate::stats::whole;
 const ENDLESS: &str = "run chain.toml --lanes 2 --output none --stats s.json \
      --input generate:packets=1000000000000,size=100,flows=100";
 
-const CHAIN: &str = "[chain]\nfunctions = [\"firewall\", \"router\", \"nat\"]\n\
+const CHAIN: &str = "[chain]\nfunctions = [\"nat\", \"firewall\", \"router\", \"nat\"]\n\
     [firewall]\nrules = \"rules\"\nestablished = true\n[router]\nroutes = \"routes\"\n\
     [nat]\ninside = [\"192.168.0.0/16\"]\noutside = [\"203.0.113.9\"]\n";
 

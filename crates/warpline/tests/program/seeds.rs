@@ -5,7 +5,7 @@ use crate::harness::{Demo, wait};
 use crate::stats;
 
 /// Ports are handed out by shard and by hash, and the largest flows make room: all depends on the seed.
-const CHAIN: &str = "[chain]\nfunctions = [\"firewall\", \"nat\", \"flow_monitor\"]\n\
+const CHAIN: &str = "[chain]\nfunctions = [\"nat\", \"firewall\", \"flow_monitor\", \"nat\"]\n\
     [firewall]\nrules = \"rules\"\nestablished = true\nconnections = 640\n\
     [nat]\ninside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.9\"]\nbindings = 640\n\
     [flow_monitor]\ncsv = \"flows.csv\"\nflows = 640\n";

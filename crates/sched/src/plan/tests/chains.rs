@@ -1,5 +1,4 @@
-//! The chains of the paper with the fields it lists for their functions, and helpers to write
-//! others.
+//! Chains of the paper, with what it says that its functions touch, and helpers to write others.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -14,7 +13,7 @@ pub(super) const TUPLE: FieldSet = FieldSet::of(&[
     Field::SrcPort,
     Field::DstPort,
 ]);
-/// The fields that an address translator rewrites.
+/// What an address translator rewrites.
 pub(super) const ENDPOINTS: FieldSet =
     FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
 
@@ -37,8 +36,7 @@ fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
     PlannedFunction::run_only(name, device, Touch { needs, writes })
 }
 
-/// A chain of the paper's functions for frames of `len` bytes. Those whose names begin with `@` are
-/// on the device.
+/// A chain of the paper's functions, those whose names begin with `@` on the device; frames of `len` bytes.
 pub(super) fn paper(names: &[&str], len: u32) -> Problem {
     let of = |name: &&str| match name.strip_prefix('@') {
         Some(name) => of_paper(name, Some(0)),

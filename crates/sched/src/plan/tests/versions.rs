@@ -1,10 +1,8 @@
-//! Checks whether a plan reads a stale field. It is written from the meaning of copies, not from
-//! how plans are made. Every field has a version in each memory, which grows with a write and
-//! crosses with a copy.
+//! Whether a plan ever has anyone read what is stale. Written from what copies mean, not from how plans are made: every field has a
+//! version in each memory, which grows when it is written and crosses when it is copied.
 //!
-//! It follows the packet of the plan and two that leave its way. A kernel leaves one to the host
-//! and flags the other. At every moment any packet may have to be fetched from a mirror that has
-//! something newer than the host.
+//! Besides the packet that goes the plan's way there are those that leave it: one that a kernel leaves to the host, one that it flags.
+//! And at every moment any packet may have to be fetched from a mirror that has something newer than the host.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -18,7 +16,7 @@ type Versions = [u32; FIELDS];
 struct Memories {
     newest: Versions,
     host: Versions,
-    /// The versions in a mirror, a launch's table or the buffers of a direct kernel, if any.
+    /// What a mirror, a launch's table or the buffers of a direct kernel hold, if anything.
     devices: Vec<[Option<u32>; FIELDS]>,
     /// Which devices have a mirror in use.
     mirrors: Vec<bool>,
@@ -58,8 +56,8 @@ impl Memories {
         Ok(())
     }
 
-    /// The device's fields go to the host, whether they are newer or not. Fields outside `live` are
-    /// not read any more and may be older than the host's.
+    /// What a device has goes to the host, whether it is new or not; what nobody reads any more, as it is not in `live`, may be older
+    /// than the host's.
     fn bring_back(
         &mut self,
         device: usize,
@@ -91,13 +89,13 @@ impl Memories {
         Ok(())
     }
 
-    /// The fields of `live` that are newer than the host's.
+    /// What of `live` is newer than what the host has.
     fn lacks(&self, live: FieldSet) -> FieldSet {
         let is_stale = |field: &Field| self.host[bit(*field)] != self.newest[bit(*field)];
         live.iter().filter(is_stale).collect()
     }
 
-    /// The needed fields of the frame for which a mirror has newer values than the host.
+    /// What of the frame a mirror has newer than the host, of what is needed.
     fn alone(&self, device: usize, live: FieldSet) -> FieldSet {
         let own = &self.devices[device];
         let is_alone = |field: &Field| {
@@ -109,16 +107,15 @@ impl Memories {
         (live & FieldSet::FRAME).iter().filter(is_alone).collect()
     }
 
-    /// The needed fields of the frame for which the host has newer values than a mirror.
+    /// What of the frame the host has newer than a mirror, of what is needed.
     fn newer_here(&self, device: usize, live: FieldSet) -> FieldSet {
         let own = &self.devices[device];
         let is_newer = |field: &Field| own[bit(*field)] != Some(self.newest[bit(*field)]);
         (live & FieldSet::FRAME).iter().filter(is_newer).collect()
     }
 
-    /// Fetches a packet: the whole room from the one mirror with the fields that the host lacks,
-    /// then the host's newer fields put back over it. Returns the host's versions and the mirror,
-    /// or nothing if the host lacks no field of `live`.
+    /// A packet that is fetched: the whole room from the one mirror that has what the host lacks, and the fields put back over it of which
+    /// the host's are newer. The host's versions then, and the mirror; nothing happens where the host lacks nothing of `live`.
     fn fetched(
         &self,
         problem: &Problem,
@@ -153,8 +150,7 @@ impl Memories {
     }
 }
 
-/// The fields read from phase `first` of function `position` on. Phases are `before`, `run`,
-/// `after`, and `after` of flagged packets.
+/// What is read from phase `first` of function `position` on, phases being `before`, `run`, `after`, and `after` of flagged packets.
 fn needed(problem: &Problem, position: usize, first: usize) -> FieldSet {
     let mut all = problem.end_reads;
     for (at, function) in problem.functions.iter().enumerate().skip(position) {
@@ -275,8 +271,7 @@ fn left(
     }
 }
 
-/// A flagged packet is fetched if the plan requires it, and `after` then runs on it, apart from all
-/// others.
+/// A flagged packet: it is fetched where the plan says so, and then `after`, apart from all others.
 fn flagged(
     problem: &Problem,
     at: &mut Memories,

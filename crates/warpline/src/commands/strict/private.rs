@@ -43,10 +43,10 @@ impl<'a> Private<'a> {
         for instance in instances {
             for file in instance.function.keeps() {
                 if !instance.definition.keys.iter().any(|key| key.name == KEY) {
-                    let told = format!("[{}]: --strict would use up {file:?}", instance.name);
+                    let told = format!("[{}]: --strict would use up {file:?}", instance.table());
                     return Err(Failure::Usage(told));
                 }
-                kept.push((instance.name.clone(), file));
+                kept.push((instance.table().to_owned(), file));
             }
         }
         let folder = match kept.is_empty() {

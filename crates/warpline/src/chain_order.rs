@@ -1,0 +1,87 @@
+//! Orders of functions that can't work, with the order to write instead.
+
+use warpline_engine::{Instance, Place};
+use warpline_nf::Traits;
+
+/// Why an order of functions can't work.
+pub(crate) struct Objection {
+    pub(crate) text: String,
+    pub(crate) help: String,
+}
+
+/// A function of a chain, as its order is judged.
+struct Member<'a> {
+    /// The name of its table.
+    name: &'a str,
+    traits: Traits,
+    place: Place,
+}
+
+fn members(instances: &[Instance]) -> Vec<Member<'_>> {
+    let member = |one: &Instance| (one.function.traits(), one.place);
+    let named = instances.iter().map(|one| (one.table(), member(one)));
+    named.map(|(name, (traits, place))| Member { name, traits, place }).collect()
+}
+
+/// What stands in the way of packets in both directions.
+pub(crate) fn objections(instances: &[Instance]) -> Vec<Objection> {
+    let all = members(instances);
+    let help = format!("write functions = {}", better(&all));
+    let object = |text: String| Objection { text, help: help.clone() };
+    let mut found = Vec::new();
+    for (at, own) in all.iter().enumerate() {
+        for (other_at, other) in all.iter().enumerate().filter(|(_, other)| other.traits.translates)
+        {
+            let (name, translator) = (own.name, other.name);
+            if own.traits.tracks
+                && !is_between(&all, at, translator)
+                && other.place != Place::Second
+            {
+                found.push(object(format!(
+                    "`{name}` tracks connections and sees answers under other addresses than \
+                     requests, because it isn't between two places of `{translator}`"
+                )));
+            }
+            if own.traits.routes && other_at > at && other.place != Place::Second {
+                found.push(object(format!(
+                    "`{name}` routes packets before `{translator}` restores their destination"
+                )));
+            }
+        }
+    }
+    found
+}
+
+/// Whether position `at` is after the first and before the second place of `name`.
+fn is_between(all: &[Member<'_>], at: usize, name: &str) -> bool {
+    let is = |one: &Member<'_>, place| one.name == name && one.place == place;
+    all[..at].iter().any(|one| is(one, Place::First))
+        && all[at..].iter().any(|one| is(one, Place::Second))
+}
+
+/// The list with two places for each translator, all other functions between them.
+fn better(all: &[Member<'_>]) -> String {
+    let translators: Vec<&str> = all
+        .iter()
+        .filter(|one| one.traits.translates && one.place != Place::Second)
+        .map(|one| one.name)
+        .collect();
+    let others = all.iter().map(|one| one.name).filter(|name| !translators.contains(name));
+    let back = translators.iter().rev().copied();
+    let names: Vec<&str> = translators.iter().copied().chain(others).chain(back).collect();
+    format!("{names:?}")
+}
+
+/// What works, though perhaps not as meant.
+pub(crate) fn remarks(instances: &[Instance]) -> Vec<String> {
+    let all = members(instances);
+    let deciphers = |one: &Member<'_>| one.traits.deciphers && one.place != Place::Second;
+    let Some(last) = all.iter().rposition(deciphers) else { return Vec::new() };
+    let before = all[..last].iter().filter(|one| one.traits.inspects || one.traits.tracks);
+    before
+        .map(|one| {
+            let (name, cipher) = (one.name, all[last].name);
+            format!("`{name}` sees packets before `{cipher}` deciphers them")
+        })
+        .collect()
+}
