@@ -23,8 +23,8 @@ pub struct Control {
     news: Mutex<News>,
 }
 
-/// Packets after which a busy thread tells how many it had: each time takes the line of memory that all threads look at
-/// from them.
+/// Packets after which a busy thread publishes its count. Each time it takes the shared cache line
+/// away from the other threads.
 pub(crate) const TELL_EVERY: u64 = 16_384;
 
 /// What became of packets so far, as [`Packets`] has it.
@@ -38,7 +38,7 @@ struct Settled {
     unwritten: AtomicU64,
 }
 
-/// What an operator should hear of at once; at most one of each stage and lane.
+/// Messages for the operator that cannot wait; at most one of each stage and lane.
 #[derive(Default)]
 struct News {
     all: Vec<String>,
@@ -57,8 +57,8 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Puts `successor` in the place of the chain that runs, behind what was read so far. Says whether it
-    /// will be: not while another is under way, nor when the chain has ended.
+    /// Replaces the running chain with `successor`, after everything read so far. Returns false
+    /// while another reload is in progress, and after the chain has ended.
     pub fn reload(&self, successor: &Successor) -> bool {
         self.reloads.ask(successor)
     }
@@ -68,8 +68,8 @@ impl Control {
         self.reloads.is_pending()
     }
 
-    /// What an operator should hear of at once: that a function no longer runs where it was put. Each is given once; all are among
-    /// the warnings of the report, too.
+    /// Messages for the operator that cannot wait: a function no longer runs where it was put. Each
+    /// is returned once; all are among the warnings of the report, too.
     pub fn take_news(&self) -> Vec<String> {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = news.all[news.given..].to_vec();
@@ -85,8 +85,8 @@ impl Control {
         }
     }
 
-    /// Ends the chain at once: packets on their way are not drained. A thread that waits in a call of the operating
-    /// system ends when that returns.
+    /// Ends the chain at once: packets on their way are not drained. A thread that waits in a
+    /// system call ends when the call returns.
     pub fn abort(&self) {
         self.aborted.store(true, Ordering::Relaxed);
         self.fail();

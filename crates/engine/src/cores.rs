@@ -6,13 +6,14 @@ use std::str::FromStr;
 
 use crate::LANES_MAX;
 
-/// The highest number that a core may have: systems with more cores than that are not asked for them.
+/// The highest number of a core. Systems with more cores are not asked for them.
 pub const CORE_MAX: u16 = 1023;
 
-/// The cores of a chain's lanes, in the order of the lanes; empty where lanes run wherever the system puts them.
+/// The cores of a chain's lanes, in the order of the lanes; empty if the system chooses.
 ///
-/// It reads a list of numbers and ranges that go up, no core twice, and keeps the order: with `4,2` lane 0 runs on core 4. Of
-/// a longer list the first [`LANES_MAX`] are kept, because there are no more lanes.
+/// It parses a list of numbers and ascending ranges, no core twice, and keeps the order: with `4,2`
+/// lane 0 runs on core 4. Of a longer list the first [`LANES_MAX`] are kept, because there are no
+/// more lanes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Cores {
     count: usize,

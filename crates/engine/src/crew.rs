@@ -88,7 +88,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         Ok(())
     }
 
-    /// Waits for all and adds what they left; a panic goes on here.
+    /// Joins all threads and adds up their results; a panic continues here.
     pub(crate) fn join(self, ended: &mut Ended) {
         for worker in self.workers {
             match worker.join() {

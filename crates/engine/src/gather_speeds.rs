@@ -15,11 +15,13 @@ const ONE: [Field; 1] = [Field::SrcPort];
 const NARROW: [Field; 4] = [Field::Ttl, Field::SrcPort, Field::DstPort, Field::IpChecksum];
 const WIDE: [Field; 4] = [Field::EthDst, Field::EthSrc, Field::SrcAddr, Field::DstAddr];
 
-/// Times that a batch is gathered for one measurement, and measurements of which the median counts, after one that does not.
+/// Times that a batch is gathered for one measurement, and the number of measurements. The median
+/// counts, after one warm-up.
 const REPEATS: usize = 200;
 const ROUNDS: usize = 9;
 
-/// Gathers fields of a batch of UDP packets that the caches hold, as ingress leaves them, and puts them back. `None` where there is no memory for it.
+/// Gathers fields of a batch of UDP packets that are in the caches, as after ingress, and puts them
+/// back. `None` without memory.
 pub fn gather_speeds() -> Option<GatherSpeeds> {
     let layout = ArenaLayout { slabs: 2, tables: 1, slots: BATCH_DEFAULT, ..ArenaLayout::NONE };
     let mut arena = Arena::new(Box::new(HeapMemory::new(layout.memory_len())?), &layout).ok()?;

@@ -7,7 +7,8 @@ const SPINS: u32 = 16;
 const YIELDS: u32 = 48;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
-/// Of a thread that slept this often in a row, a second or more: to wake up costs more than the sleep.
+/// Sleeps in a row after which a thread sleeps longer, a second or more of waiting: waking up costs
+/// more than the sleep.
 const LONG: u32 = 1000;
 const SLEEP_LONG: Duration = Duration::from_millis(5);
 

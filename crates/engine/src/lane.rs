@@ -70,8 +70,8 @@ impl Lane {
         }
     }
 
-    /// One breath: every stage, from the last to the first, takes what waits before it as far as there
-    /// is room behind it. Says whether any did.
+    /// One round: every stage, from the last to the first, takes its waiting input as far as there
+    /// is room downstream. Returns whether any did.
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
         for stage in (0..self.stages.len()).rev() {
@@ -99,8 +99,8 @@ impl Lane {
         launches.map(|launches| launches.rest_at_most(now)).min().unwrap_or(Duration::MAX)
     }
 
-    /// Looks after the launches of a stage on a device, and lets go on what is done. There is room behind it for all that
-    /// it has.
+    /// Polls the launches of a stage on a device, and passes finished ones on. There is room
+    /// downstream for all that it has.
     fn advance(&mut self, stage: usize, control: &Control) -> bool {
         let own = &mut self.stages[stage];
         let Some(launches) = &mut own.launches else { return false };
@@ -144,7 +144,7 @@ impl Lane {
         self.finished
     }
 
-    /// Whether `stage` may take a batch. Where that waits for what devices have under way, they don't wait for more.
+    /// Whether `stage` may take a batch. If that waits for launches, these stop waiting for more.
     fn may_take(&mut self, stage: usize) -> bool {
         if !self.has_room_behind(stage) {
             return false;
@@ -181,8 +181,8 @@ impl Lane {
         room >= held + self.stages[stage].launch_batches
     }
 
-    /// Whether `stage` may take another batch besides `taken`: what its functions and those behind it place has to find room,
-    /// whatever comes. Else it waits for slabs to return.
+    /// Whether `stage` may take another batch besides `taken`: in the worst case everything that it
+    /// and later stages place must fit. Otherwise it waits for slabs to return.
     fn has_slabs(&self, stage: usize, taken: usize) -> bool {
         let StageRoom { each, free, .. } = self.stage_rooms[stage];
         each == 0 || self.rooms.placer.has_free(free + self.promised + taken * each)
@@ -246,7 +246,7 @@ impl Lane {
         }
     }
 
-    /// What its functions did, and their state.
+    /// The counts of its functions, and their state.
     pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
         let mut ended = Ended::new(chain.instances.len());
         if let Some(versions) = self.rooms.versions.take() {

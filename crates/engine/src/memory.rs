@@ -22,21 +22,22 @@ use crate::{Chain, Deployment, Settings, StagePlan};
 
 /// Slabs for what functions place, unless one batch needs more.
 pub(crate) const EMIT_SLABS_MAX: usize = 512;
-/// Most bytes of a lane's packets with their tables, as offsets have 32 bits; and of its batches and launches.
+/// Most bytes of a lane's packets with their tables, since offsets have 32 bits. The same limit
+/// holds for its batches and launches.
 pub const LANE_LEN_MAX: usize = u32::MAX as usize;
 
-/// What a stage may place for one batch.
+/// The slabs that a stage may fill for one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StageRoom {
     /// Slabs that it may fill at worst; 0 where its functions place nothing.
     pub(crate) each: usize,
-    /// Slabs that have to be free before it takes one: its own, and those of all stages behind it.
+    /// Slabs that must be free before it takes one: its own, and those of all later stages.
     pub(crate) free: usize,
     /// Slabs of them that it may fill after its work on a device.
     pub(crate) promised: usize,
 }
 
-/// What a chain's functions may place.
+/// The slabs that a chain's functions may fill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// By stage.
@@ -93,7 +94,7 @@ impl Settings {
             let own = if on_device { room.promised } else { room.each };
             wanted = wanted.saturating_add(own.saturating_mul(held));
         }
-        // What a device may still use when it fails is not used again.
+        // Memory that a device may still use when it fails is not used again.
         let in_place = self.in_place(deployment).map(|(_, limits)| limits.waiting_batches_max);
         let lost = in_place.fold(0, usize::saturating_add).saturating_mul(all).min(EMIT_SLABS_MAX);
         let slabs = wanted.min(EMIT_SLABS_MAX).max(all.saturating_add(1)).saturating_add(lost);
@@ -123,8 +124,8 @@ impl Settings {
         }
     }
 
-    /// Bytes of a lane that are touched while its queues are full of long packets. The rest is reserved
-    /// for packets that functions may make, and gets its pages when they make them.
+    /// Bytes of a lane that are touched while its queues are full of long packets. The rest is
+    /// reserved for packets that functions may make, and gets its pages when they make them.
     fn in_use(&self, deployment: &Deployment) -> usize {
         let queues = deployment.stages().len() + 1;
         let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
@@ -140,8 +141,9 @@ impl Settings {
     }
 }
 
-/// What `stage` may place for one batch: for each of its functions so many rooms as it may make packets, as long as the
-/// longest of these, and as many for frames in the place of others as it may get packets.
+/// The slabs that `stage` may fill for one batch. A function counts as many rooms as it may make
+/// packets, each as long as its longest. If it replaces frames, it counts one more for each packet
+/// it may get.
 fn stage_room(chain: &Chain, stage: &StagePlan, reach: &[Reach; 2]) -> StageRoom {
     let Growth { head, tail } = chain.growth();
     let around = frame_start(head).saturating_add(tail);
@@ -175,8 +177,8 @@ pub struct LaneNeed {
     pub made: usize,
     /// For batches: tables of packets, findings.
     pub batches: usize,
-    /// Addresses for all notes that the functions may make of all batches. They get memory page by page,
-    /// when notes are made.
+    /// Address space for all notes of all batches. It gets memory page by page, when notes are
+    /// made.
     pub notes: usize,
     /// For launches of devices.
     pub launches: usize,
@@ -214,8 +216,8 @@ impl LaneNeed {
         self.in_use.saturating_mul(self.lanes)
     }
 
-    /// Whether a lane can have that: its packets with their tables can be named, and batches and launches take no more than
-    /// [`LANE_LEN_MAX`] either.
+    /// Whether a lane can have that: 32-bit offsets reach its packets and tables, and batches and
+    /// launches take at most [`LANE_LEN_MAX`] too.
     pub fn fits(&self) -> bool {
         let besides = [self.batches, self.notes, self.launches].into_iter();
         let besides = besides.fold(0, usize::saturating_add);

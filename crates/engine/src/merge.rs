@@ -17,7 +17,7 @@ use crate::reports::{Ended, Reports};
 use crate::stats::{EndedBy, Packets, Part};
 use crate::{Chain, Control};
 
-/// Reasons that are told why a frame did not suit the sink.
+/// The most reasons reported for frames that did not suit the sink.
 const UNSUITABLE_TOLD_MAX: usize = 16;
 
 /// A lane as the merge sees it.
@@ -49,7 +49,7 @@ impl Head {
 pub(crate) struct Merge {
     sink: Box<dyn Sink>,
     wants_frames: bool,
-    /// What the sink is told of packets that are not sent, where it wants to see them.
+    /// The comments on packets that are not sent, if the sink shows them.
     comments: Option<Comments>,
     exits: Vec<Exit>,
     /// The number that is sent next.
@@ -62,7 +62,7 @@ pub(crate) struct Merge {
     sink_open: bool,
     /// Whether the sink may hold frames that it did not hand on.
     unflushed: bool,
-    /// Why frames did not suit the sink, as far as that was told.
+    /// The reasons reported so far for frames that did not suit the sink.
     unsuitable: Vec<&'static str>,
     reports: Reports,
     /// Room for a tick: its batches, and its packets by shard, lane and place.
@@ -70,7 +70,7 @@ pub(crate) struct Merge {
     turns: Vec<(u8, usize, usize)>,
     clock: Clock,
     part: Part,
-    /// Packets that ended and were not told of, and what was told.
+    /// Packets that ended and are not published yet, and the published counts.
     untold: u64,
     told: Packets,
 }
@@ -112,7 +112,7 @@ impl Merge {
         }
     }
 
-    /// Has the names of `chain` at hand, for a sink that wants to be told of drops.
+    /// Prepares the names of `chain` for a sink that shows drops.
     pub(crate) fn naming(mut self, chain: &Chain) -> Self {
         self.comments = self.sink.wants_dropped().then(|| Comments::new(chain));
         self
@@ -141,7 +141,7 @@ impl Merge {
         !self.sink_open
     }
 
-    /// Nothing comes for a while: whoever reads the output gets what was sent.
+    /// The input pauses: flushes the output, so that readers get what was sent.
     pub(crate) fn rest(&mut self) {
         self.reports.rest();
         if std::mem::take(&mut self.unflushed)
@@ -183,7 +183,8 @@ impl Merge {
         self.send_announced(control)
     }
 
-    /// Sends the packets of `lane`'s head batch that are next in order; says whether there were any.
+    /// Sends the packets of `lane`'s head batch that are next in order; returns whether there were
+    /// any.
     fn send_run(&mut self, lane: usize) -> bool {
         let Some(mut head) = self.exits[lane].head.take() else { return false };
         if self.exits.len() == 1 && !self.wants_frames {

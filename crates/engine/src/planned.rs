@@ -18,8 +18,8 @@ pub struct PlanOptions {
     pub mode: Mode,
     /// Bytes of the frames that the plan is made for.
     pub packet_len: u32,
-    /// Whether the host has all that anyone will need behind every launch, so that a lost device costs no packet that was not being
-    /// copied.
+    /// Whether the host has all needed fields after every launch, so that a lost device costs only
+    /// packets that were being copied.
     pub recoverable: bool,
     /// What carries whole frames.
     pub frames_by: FramesBy,
@@ -33,7 +33,8 @@ pub enum FramesBy {
     /// The device's copies, one for each stretch of rooms.
     #[default]
     Copies,
-    /// Kernels, which read and write the host's memory over the bus: one call for all packets of a launch.
+    /// Kernels, which read and write the host's memory over the bus: one call for all packets of a
+    /// launch.
     Kernels,
 }
 
@@ -68,7 +69,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// What a plan is made for, and the devices that it numbers.
+/// The input of a plan, and the devices that it numbers.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// See there. Functions on a device that share launches are one.
@@ -81,7 +82,8 @@ pub struct Planned {
     pub devices: Vec<String>,
 }
 
-/// Mirrors that a packet's mark has bits for: of a chain with more devices nothing may stay there alone.
+/// The mirrors for which a packet has mark bits. With more devices nothing may stay in a mirror
+/// alone.
 const MARKED_MIRRORS: usize = 8;
 
 /// The problem of `deployment` by these options, for frames that hold UDP in IPv4; whatever their
@@ -129,10 +131,11 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
     Planned { problem, positions, declared, devices }
 }
 
-/// Bytes of what is found in a packet that come back with the table.
+/// Bytes of findings per packet that come back with the table.
 const FOUND_LEN: f64 = 4.0;
 
-/// Whether functions of the chain are on different devices, those among them that share the host's memory.
+/// Whether functions of the chain are on different devices, including those that share the host's
+/// memory.
 fn has_several_devices(deployment: &Deployment) -> bool {
     let sites = deployment.sites();
     let ids = || sites.iter().filter(|site| site.on_device.is_some()).map(Site::device_id);
@@ -176,10 +179,12 @@ fn function_of(
     (function, access)
 }
 
-/// What a function touches: on a device what its kernels do. A packet that `before` drops is in no launch, so that the host has what `after`
-/// looks at of it already in front. On the host a payload that only `run` writes, and kernels don't, it writes in
-/// few packets. Mirrors keep the payloads of all others; of those few no mirror has anything then
-/// ([`warpline_packet::PacketMut::payload_mut`]), and so the host must have all of their frames before.
+/// The access of a function, on a device that of its kernels. A packet that `before` drops is in no
+/// launch, so the host already has the fields that `after` reads.
+///
+/// On the host, a payload that `run` writes and kernels don't is written in few packets. Mirrors
+/// keep the payloads of all others. No mirror has those few any more
+/// ([`warpline_packet::PacketMut::payload_mut`]), so the host must have all of their frames before.
 fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     let access = *function.access();
     if is_on_device {
@@ -197,8 +202,9 @@ fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     Access { run, ..access }
 }
 
-/// Whether the CPU, where it does a function's work for a device, may change more of a packet than the function's kernels change of all
-/// packets. No mirror has such a packet any more; else each other device's mirror has what the plan says.
+/// Whether the CPU, doing a function's work for a device, may change more of a packet than the
+/// function's kernels change. No mirror has such a packet any more. Otherwise each other device's
+/// mirror has the fields in the plan.
 pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
     let (access, kernels) = (function.access(), function.kernel_access());
     let shape = FieldSet::FRAME | FieldSet::GEOMETRY;
@@ -206,7 +212,7 @@ pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
     !(more & shape).is_empty()
 }
 
-/// What a function touches that does nothing.
+/// The access of a function that does nothing.
 const NOTHING: Access = Access::run_only(ReadWrite::NONE);
 
 /// What two functions touch that share launches: nothing happens on the host between them.

@@ -9,10 +9,10 @@ use warpline_packet::Batch;
 /// A queue that threads share.
 pub(crate) type Queue = Arc<BatchQueue>;
 
-/// See the module. Where a tick of packet time closes batches that hold few packets, as many of them may wait as keep the
-/// next thread at work while this one sleeps.
+/// See the module. When ticks of packet time close batches with few packets, it holds enough of
+/// them to keep the next thread busy while this one sleeps.
 pub(crate) struct BatchQueue {
-    /// Boxed, as a batch with its columns' places is longer than what is copied at each hand-over without being felt.
+    /// Boxed, since a batch with its columns' places is too long to copy at each hand-over.
     batches: ArrayQueue<Box<Batch>>,
     /// Packets that wait.
     packets: AtomicUsize,
@@ -25,7 +25,7 @@ impl BatchQueue {
         Self::holding(batches, usize::MAX)
     }
 
-    /// For `batches` batches, one at least, while there are less than `packets_max` packets in them.
+    /// For `batches` batches, at least one, while they have less than `packets_max` packets.
     pub(crate) fn holding(batches: usize, packets_max: usize) -> Self {
         let batches = ArrayQueue::new(batches.max(1));
         Self { batches, packets: AtomicUsize::new(0), packets_max }
@@ -44,7 +44,7 @@ impl BatchQueue {
         self.batches.len()
     }
 
-    /// Puts a batch behind the others, or gives it back where there are as many as it holds.
+    /// Adds a batch at the end, or returns it if the queue is full.
     pub(crate) fn push(&self, batch: Box<Batch>) -> Result<(), Box<Batch>> {
         let packets = batch.len();
         // Before it can be taken out again.

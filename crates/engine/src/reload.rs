@@ -98,7 +98,7 @@ impl Successor {
     }
 }
 
-/// What was asked of a running chain, and how far it is.
+/// The reloads requested of a running chain, and their progress.
 #[derive(Default)]
 pub(crate) struct Reloads {
     /// Grows by one with each.
@@ -136,7 +136,7 @@ impl Reloads {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chain starts whose lanes end in so many outputs; one that was asked for before waits for all.
+    /// A chain starts whose lanes end in this many outputs; an earlier request waits for all.
     pub(crate) fn start(&self, outputs: usize) {
         let mut course = self.course();
         course.outputs = Some(outputs);
@@ -145,7 +145,7 @@ impl Reloads {
         }
     }
 
-    /// Asks for one; says whether none was under way and the chain has not ended.
+    /// Requests one; returns whether none was in progress and the chain has not ended.
     pub(crate) fn ask(&self, successor: &Successor) -> bool {
         let mut course = self.course();
         if course.pending.is_some() || course.outputs == Some(0) {

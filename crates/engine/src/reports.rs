@@ -10,9 +10,9 @@ use crate::{Chain, StartError};
 /// State of a function on one lane, shard by shard.
 pub(crate) type States = Vec<(Shard, State)>;
 
-/// What a thread leaves when it ends.
+/// The results of a thread when it ends.
 pub(crate) struct Ended {
-    /// What it counted.
+    /// Its counts.
     pub(crate) part: Part,
     /// State by function of the chain, where the thread was a lane's.
     pub(crate) states: Vec<States>,
@@ -88,8 +88,9 @@ impl Reports {
         self.by_function.iter().position(Option::is_some)
     }
 
-    /// Gives the notes of `batch`, which are sorted, from number `at` on, that are about packets below
-    /// `end`; `announced` numbers before theirs were no packets'. Says where the next are.
+    /// Gives the reports the sorted notes of `batch` from index `at` on that are about packets
+    /// below `end`. `announced` numbers before theirs were no packets'. Returns the index of the
+    /// next note.
     pub(crate) fn take(&mut self, batch: &Batch, mut at: usize, end: u64, announced: u64) -> usize {
         let own = u64::from(batch.kind() == Kind::Packets);
         while let Some(Note { ingress, function, bytes, .. }) =

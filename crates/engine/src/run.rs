@@ -109,7 +109,7 @@ pub fn run(
     run_to(deployment, settings, ports, &Outputs::default(), control)
 }
 
-/// [`run`], with what its functions' reports write to with those of other chains.
+/// [`run`] with outputs that the reports of several chains share.
 pub fn run_to(
     deployment: &Deployment,
     settings: &Settings,

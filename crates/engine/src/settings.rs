@@ -25,10 +25,11 @@ pub struct Settings {
     pub queue_batches: usize,
     /// Slabs of 1 MiB for packets from outside, per lane.
     pub slabs: usize,
-    /// Whether each lane reads and sends itself, so that hardly more than one batch is under way: few are
-    /// used, and stay in the cache. Set by the engine.
+    /// Whether each lane reads and sends itself, so that hardly more than one batch is in use. Few
+    /// are then used, and stay in the cache. Set by the engine.
     pub alone: bool,
-    /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run takes many times as long then.
+    /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run then takes
+    /// many times as long.
     pub follows_versions: bool,
 }
 
@@ -65,7 +66,8 @@ const HELD_MAX_MAKING: usize = 32;
 const DEVICE_SLABS_MAX: usize = 1024;
 /// Bytes of the tables that a launch has of its own.
 const LAUNCH_TABLES_LEN: usize = 64 << 20;
-/// Bytes that a lane's batches take together, and those that hold what functions make, where fewer do.
+/// The most bytes of a lane's batches together, and of those for made packets, unless a minimum
+/// needs more.
 const BATCHES_LEN_MAX: usize = 512 << 20;
 /// Most of either.
 const BATCHES_MAX: usize = 12 << 10;
@@ -82,7 +84,8 @@ impl Settings {
         let lanes = deployment.chain().lanes(self.lanes.clamp(1, LANES_MAX));
         let batch_packets = self.batch_packets.clamp(1, BATCH_MAX);
         let mut own = Self { lanes, cores: self.cores.first(lanes), batch_packets, ..*self };
-        // What packets may become at worst counts by packets: batches are smaller where that is much.
+        // The worst case of made packets grows with the packets of a batch, so batches are smaller
+        // if it is large.
         while own.batch_packets > BATCH_LEAST && !own.is_moderate(deployment) {
             own.batch_packets = (own.batch_packets / 2).max(BATCH_LEAST);
         }
@@ -93,8 +96,9 @@ impl Settings {
         Self { queue_batches, slabs, ..own }
     }
 
-    /// Batches of a lane: what its queues and stages hold, and those being filled and sent; fewer where they would take too
-    /// much memory. Batches always get to the end of a lane, however few there are: what finds none waits.
+    /// Batches of a lane: those in its queues and stages, and those being filled and sent. There
+    /// are fewer if they would take too much memory. Batches always get to the end of a lane,
+    /// however few there are: a stage without one waits.
     pub fn batches(&self, deployment: &Deployment) -> usize {
         let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
         let between_stages = deployment.stages().len().saturating_sub(1);
@@ -144,13 +148,13 @@ impl Settings {
             && self.batch_len(deployment.chain()).saturating_mul(least) <= BATCHES_LEN_MAX
     }
 
-    /// Batches that wait before a lane at most, and behind it, where they are not full.
+    /// The most batches that wait before a lane, and after it, if they are not full.
     pub(crate) fn ends_batches(&self) -> usize {
         if self.alone { self.queue_batches } else { self.queue_batches.max(SPARSE_BATCHES) }
     }
 
-    /// Batches that hold what functions make while stages work: those on the CPU work one after the other, those on devices
-    /// all at once, as far as there is memory. What finds none waits.
+    /// Batches for packets made while stages work: those on the CPU work one after the other, those
+    /// on devices all at once, as far as there is memory. A stage without one waits.
     pub fn made_batches(&self, deployment: &Deployment) -> usize {
         let on_devices = |stage: &StagePlan| {
             self.launch_limits(deployment, stage).map_or(0, |limits| limits.waiting_batches_max)
@@ -219,7 +223,8 @@ impl Settings {
         stages.filter_map(|stage| Some((stage, self.launch_limits(deployment, stage)?)))
     }
 
-    /// Bytes of a lane's memory behind its arena: what launches need of their own on devices that work in place.
+    /// Bytes of a lane's memory after its arena: the launches' own memory on devices that work in
+    /// place.
     pub(crate) fn spare_len(&self, deployment: &Deployment) -> usize {
         let own = |(stage, limits)| self.dimensions(deployment, stage, &limits).launches_len();
         self.in_place(deployment).map(own).sum()
@@ -250,7 +255,8 @@ impl Settings {
         deployment.stages().iter().filter_map(own).fold(0, usize::saturating_add)
     }
 
-    /// Slabs for the packets of launches that are given up, from rooms that a device may still read in place.
+    /// Slabs for the packets of launches that are given up, from rooms that a device may still read
+    /// in place.
     pub(crate) fn refuge_slabs(&self, deployment: &Deployment) -> usize {
         let reads_frames = |stage: &StagePlan| {
             let own = deployment.members(stage);

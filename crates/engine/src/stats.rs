@@ -20,7 +20,7 @@ pub enum EndedBy {
     Stop,
     /// Who read the output went away.
     Output,
-    /// Something failed: [`Part::errors`] say what.
+    /// Something failed, see [`Part::errors`].
     Error,
 }
 
@@ -41,7 +41,7 @@ pub struct Packets {
     pub malformed: u64,
     /// Found no room at a named queue.
     pub overload: u64,
-    /// Kept from the output: it took them and failed before it wrote them, had failed or closed before, or has no form for them.
+    /// Not written: the output failed or closed before it wrote them, or has no form for them.
     pub unwritten: u64,
     /// Neither of these yet: none, after a drained stop.
     pub in_flight: u64,
@@ -72,7 +72,7 @@ impl Packets {
     }
 }
 
-/// What a function did, on one lane or all.
+/// The counts of a function, on one lane or all.
 #[derive(Clone, Debug)]
 pub struct FunctionStats {
     /// Packets that were `Forward` when its turn came.
@@ -89,13 +89,13 @@ pub struct FunctionStats {
     pub generated: u64,
     /// Nanoseconds it worked.
     pub busy_ns: u64,
-    /// Those of them in front of a device's work; 0 of a function on the CPU.
+    /// The part of it before a device's work; 0 for a function on the CPU.
     pub before_ns: u64,
     /// Its own counters.
     pub counters: BTreeMap<&'static str, u64>,
     /// Tables of its report.
     pub tables: Vec<Table>,
-    /// What crossed for the launches of which it is the first function.
+    /// The bytes that crossed for the launches of which it is the first function.
     pub transfers: Transfers,
 }
 
@@ -169,19 +169,19 @@ pub(crate) fn latency_histogram() -> Histogram<u64> {
     bounds.unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits")))
 }
 
-/// What went to devices and came back.
+/// Bytes to devices and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Bytes copied to devices.
     pub to_device_bytes: u64,
     /// Bytes copied back.
     pub to_host_bytes: u64,
-    /// Those of them that are of frames, whole or by field; the others are tables and what was found.
+    /// The part of them that is frames, whole or by field. The rest is tables and findings.
     pub frames_to_device_bytes: u64,
     /// The same back.
     pub frames_to_host_bytes: u64,
-    /// Bytes that the plan has for packets that go its way: by packet, with frames as long as they were. `missing_bytes` and
-    /// `besides_to_device_bytes` are not among them.
+    /// Bytes that the plan predicts for packets that follow it: by packet, with frames as long as
+    /// they were. `missing_bytes` and `besides_to_device_bytes` are not included.
     pub predicted_to_device_bytes: u64,
     /// The same back; `fetched_bytes` and `besides_to_host_bytes` are not among them.
     pub predicted_to_host_bytes: u64,
@@ -189,18 +189,19 @@ pub struct Transfers {
     pub rooms_to_host_bytes: u64,
     /// The plan's estimate of these, by the lengths that functions are expected to give frames.
     pub predicted_rooms_to_host_bytes: u64,
-    /// Bytes that launches have besides packets' own: shapes of packed rows, columns of rows that could not be packed, and rows that
-    /// align a table.
+    /// Bytes of launches besides their packets: shapes of packed rows, columns of rows that could
+    /// not be packed, and rows that align a table.
     pub besides_to_device_bytes: u64,
     /// The same back, and findings beyond a number for each packet.
     pub besides_to_host_bytes: u64,
-    /// Of the bytes to devices those of packets that a device's memory had and has no more, or never had: functions flagged and
-    /// changed them, made them or gave them another frame, or their work was done on the CPU.
+    /// The part of the bytes to devices for packets that the device's memory lacked. Functions
+    /// flagged and changed them, made them or replaced their frames, or their work was done on the
+    /// CPU.
     pub missing_bytes: u64,
     /// The plan's estimate of these, by the share of packets that functions expect to flag.
     pub predicted_missing_bytes: u64,
-    /// Of the bytes to the host those of packets of which a device's memory alone had something, and that were fetched as a kernel left
-    /// them to the CPU, or flagged them.
+    /// The part of the bytes to the host for packets of which the device's memory alone had some
+    /// fields. They were fetched because a kernel left them to the CPU or flagged them.
     pub fetched_bytes: u64,
     /// The plan's estimate of these, by the same share.
     pub predicted_fetched_bytes: u64,
@@ -210,12 +211,12 @@ pub struct Transfers {
     pub streams: u64,
 }
 
-/// By how much of what was predicted bytes may differ before that is told, as 1 in so many.
+/// The deviation from the prediction that is reported, as 1 in so many.
 const DEVIATION_SHARE: u64 = 50;
 
 impl Transfers {
-    /// Whether bytes of packets on the plan's way are within 2 % of the predicted ones, and packets off it took no more than expected.
-    /// That these took fewer is no deviation.
+    /// Whether the bytes of packets that follow the plan are within 2 % of the prediction, and the
+    /// others took no more than expected. Fewer bytes for these are no deviation.
     pub fn are_as_predicted(&self) -> bool {
         let both = [
             (self.on_the_way()[0], self.predicted_to_device_bytes),
@@ -231,7 +232,8 @@ impl Transfers {
         })
     }
 
-    /// The same without whole frames that return: how long those are depends on the traffic, not on the plan.
+    /// The same without whole frames that return: their length depends on the traffic, not on the
+    /// plan.
     pub(crate) fn follow_the_plan(&self) -> bool {
         let without = |sum: u64, rooms: u64| sum.saturating_sub(rooms);
         let own = Self {
@@ -274,7 +276,7 @@ impl Transfers {
     }
 }
 
-/// What one thread counted of a chain; threads' parts add up to the chain's.
+/// The counts of one thread of a chain; the threads' parts add up to the chain's.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Packets.
@@ -287,17 +289,18 @@ pub struct Part {
     pub overload: BTreeMap<&'static str, u64>,
     /// By function, in the chain's order.
     pub functions: Vec<FunctionStats>,
-    /// What went to devices and came back.
+    /// Bytes to devices and back.
     pub transfers: Transfers,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
     pub latency: Histogram<u64>,
-    /// What was met of times far from the clock.
+    /// Counts of times far from the clock.
     pub time: TimeCounts,
-    /// What the operator should know.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
     /// What ended the run early.
     pub errors: Vec<String>,
-    /// The outcome of following versions of fields, where that was asked ([`crate::Settings::follows_versions`]).
+    /// The outcome of following versions of fields, if that was requested
+    /// ([`crate::Settings::follows_versions`]).
     pub versions: Followed,
     /// Whether what came to the end of the chain was not sent anywhere.
     pub has_no_output: bool,
@@ -391,7 +394,8 @@ mod tests {
             Transfers { to_device_bytes, ..predicted }.are_as_predicted()
         };
         assert!(is(1030, 0, 0) && is(1070, 0, 0) && !is(1029, 0, 0) && !is(1071, 0, 0));
-        // Packets off the way count by themselves: fewer of them than expected is no deviation, more is one.
+        // Packets off the plan's way count apart: fewer of them than expected is no deviation, more
+        // is one.
         assert!(is(1150, 100, 100) && is(1050, 0, 100) && is(1170, 120, 100));
         assert!(!is(1171, 121, 100) && !is(1150, 0, 100));
     }

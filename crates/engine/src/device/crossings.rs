@@ -8,7 +8,8 @@ use warpline_sched::{Crossing, Leftover, Problem, Step, Way};
 pub(crate) enum RoomsThere {
     /// Of all.
     All,
-    /// Of those that the mirror doesn't have, as functions made them, or their work was done on the CPU.
+    /// Rooms of packets that the mirror lacks, because functions made them or their work was done
+    /// on the CPU.
     Missing,
     /// Of none: kernels need no frame.
     None,
@@ -27,18 +28,19 @@ pub(crate) struct Crossings {
     /// Fields of frames that go to the device by themselves, and those that come back so.
     pub(crate) there: FieldSet,
     pub(crate) back: FieldSet,
-    /// Metadata that its kernels read and write. They are columns of a launch's table, whatever the plan.
+    /// Metadata that its kernels read and write. They are columns of a launch's table, whatever the
+    /// plan.
     pub(crate) metadata: ReadWrite,
     /// Whether the mirror has the packets from here on, for launches behind.
     pub(crate) keeps_mirror: bool,
-    /// Whether in front of the launch the mirror alone has something of packets that are there.
+    /// Whether the mirror alone has some fields of packets before the launch.
     pub(crate) relies_on_mirror: bool,
-    /// What the mirror alone has behind the launch.
+    /// The fields that the mirror alone has after the launch.
     pub(crate) left_there: LeftThere,
 }
 
-/// What of packets a mirror alone has behind a launch. Packets that a kernel left to the CPU, or that the host may change as they were
-/// flagged, are fetched from there.
+/// The fields of packets that a mirror alone has after a launch. Packets that a kernel left to the
+/// CPU, or that the host may change because they were flagged, are fetched from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LeftThere {
     /// Fields of frames.
@@ -52,7 +54,8 @@ pub(crate) struct LeftThere {
 }
 
 impl Crossings {
-    /// Whole rooms there, and back where frames are written: what always does for kernels with this access.
+    /// Whole rooms to the device, and back if frames are written: crossings that suit any kernels
+    /// with this access.
     pub(crate) fn whole(kernels: ReadWrite) -> Self {
         Self {
             rooms_there: RoomsThere::All,
@@ -68,8 +71,9 @@ impl Crossings {
         }
     }
 
-    /// The crossings of a plan's step for `problem`, and the fields that stay on its device after it.
-    /// `is_mirrored`: the device's mirror is in use before it. Its kernels have the access `kernels`.
+    /// The crossings of a plan's step for `problem`, and the fields that stay on its device after
+    /// it. `is_mirrored`: the device's mirror is in use before it. Its kernels have the access
+    /// `kernels`.
     pub(crate) fn of(
         (step, left): (&Step, &Leftover),
         problem: &Problem,
@@ -129,7 +133,8 @@ impl Crossings {
         Binding::staged(self.left_there.newer_here, 0).map_or(0, |columns| columns.row_len())
     }
 
-    /// The columns for the kernels that copy fields between them and the mirror; none where there is nothing to copy.
+    /// The columns for the kernels that copy fields between columns and the mirror; none if there
+    /// is nothing to copy.
     pub(crate) fn copies(&self, scratch_words: usize) -> Option<Binding> {
         let has_some = !(self.there | self.back).is_empty() && !self.is_direct();
         has_some.then(|| self.columns(scratch_words).with_copies(self.there, self.back))

@@ -17,14 +17,14 @@ pub struct Demand {
     pub memory: u64,
     /// The names of the chains.
     pub chains: Vec<String>,
-    /// Bytes of the mirrors of all lanes; of those whose memory it works in in place there are none.
+    /// Bytes of the mirrors of all lanes; lanes whose memory it uses in place have none.
     pub mirrors: u64,
-    /// Bytes of the functions' tables and of what launches need besides.
+    /// Bytes of the functions' tables and of launches.
     pub others: u64,
 }
 
 impl Demand {
-    /// Whether the mirrors take at most half of the device's memory, and all of it there is room for.
+    /// Whether the mirrors take at most half of the device's memory, and everything fits.
     pub fn fits(&self) -> bool {
         self.memory == 0
             || (self.mirrors <= self.memory / 2
@@ -85,7 +85,8 @@ fn demand(deployment: &Deployment, settings: &Settings, all: &mut Vec<Demand>) {
     }
 }
 
-/// Whether `device` works in the memory of the chain's lanes in place: it does where it would in a little of it, and can have all.
+/// Whether `device` works in place in the memory of the chain's lanes: a small test region works,
+/// and it can have all of the memory.
 fn works_in_place(deployment: &Deployment, settings: &Settings, device: &dyn Device) -> bool {
     let about = device.description();
     let len = settings.arena(deployment).memory_len().saturating_add(settings.spare_len(deployment))

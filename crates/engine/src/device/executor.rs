@@ -56,11 +56,13 @@ pub(crate) struct Executor {
     writes: FieldSet,
     /// Whether copies take whole rooms.
     extent: Extent,
-    /// What of frames crosses, the columns in which fields do, and the kernels that put them into frames and take them from there.
+    /// The parts of frames that cross, the columns of single fields, and the kernels that copy
+    /// between columns and frames.
     crossings: Crossings,
     fields: Binding,
     copier: Option<Arc<Loaded>>,
-    /// The kernels that carry whole frames, where these and not copies do, and the arena as they reach it.
+    /// The kernels that carry whole frames, if these are not copied, and the arena as they reach
+    /// it.
     carrier: Option<(Arc<Loaded>, Region)>,
     /// The kernel that writes a launch's table from packed rows.
     unpacker: Option<Arc<Loaded>>,
@@ -75,11 +77,12 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// For `segment`, whose functions write the fields `writes`, on the device of `on`, where `mirror` is. `fields` are the columns of
-    /// `crossings`, and `lengthened` is what the functions are expected to make of frames' lengths.
+    /// For `segment`, whose functions write the fields `writes`, on the device of `on`, where
+    /// `mirror` is. `fields` are the columns of `crossings`, and `lengthened` is how the functions
+    /// are expected to change frames' lengths.
     ///
     /// # Errors
-    /// What the device says: it may have too little memory.
+    /// The device's: it may have too little memory.
     pub(crate) fn new(
         on: &OnDevice,
         mirror: Mirror,
@@ -130,7 +133,8 @@ impl Executor {
         self.mirror.failed.get().map(String::as_str)
     }
 
-    /// Starts nothing on the lane's mirror from here on, by any stage: what was given up may still use it.
+    /// Starts nothing more on the lane's mirror, by any stage: a work that was given up may still
+    /// use it.
     pub(crate) fn fail(&self, why: String) {
         let _ = self.mirror.failed.set(why);
         self.segment.iter().for_each(|member| member.loaded.set_given_up());
@@ -146,15 +150,17 @@ impl Executor {
         self.segment.last().map_or(0, |member| member.position)
     }
 
-    /// Drops the packets of a batch of which the mirror alone has something, as nothing is done there any more. Says whether there were such.
+    /// Drops the packets of a batch for which the mirror alone has some fields, since nothing runs
+    /// there any more. Returns whether there were any.
     pub(crate) fn lose_mirrored(&self, batch: &mut Batch) -> bool {
         self.crossings.relies_on_mirror
             && !self.is_in_place()
             && batch.lose_mirrored(self.mirror.number, DEVICE_LOST)
     }
 
-    /// Notes in a batch of a launch that is done which packets launches behind find in the mirror. Those that the host changes, as they were
-    /// flagged, are in no mirror any more, whosever it is; nor are those that were fetched.
+    /// Marks in a batch of a finished launch which packets later launches find in the mirror.
+    /// Packets that the host changes because they were flagged are in no mirror any more, and
+    /// neither are fetched ones.
     pub(crate) fn note_mirrored(&self, batch: &mut Batch) {
         let Some(last) = self.segment.last() else { return };
         let fetches_flagged = self.crossings.left_there.fetches_flagged;
@@ -193,11 +199,11 @@ impl Executor {
         &mut self.segment
     }
 
-    /// Starts the first work of a launch, with what `lot` has. The batches are left alone until it is done or given up. Says whether
-    /// there was anything to do.
+    /// Starts the first work of a launch, with the memory of `lot`. The batches must not be
+    /// accessed until it is done or given up. Returns whether there was anything to do.
     ///
     /// # Errors
-    /// What the device says; then nothing is under way.
+    /// The device's; then nothing is in flight.
     pub(crate) fn start(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
         let on = self.idle()?;
         let none = || Failure::Refused("the launch before it has its memory".into());
@@ -229,8 +235,8 @@ impl Executor {
         Ok(true)
     }
 
-    /// What kernels do with packets that are copied to the mirror, with what is copied before and behind. Gives the bytes of frames among
-    /// these.
+    /// Adds the kernels' work on packets that are copied to the mirror, with the copies before and
+    /// after. Returns the bytes of frames among these.
     fn add_copied(
         &self,
         work: &mut Work,
@@ -327,8 +333,8 @@ impl Executor {
         self.by.row_len() * self.lots[lot].rows.rows()
     }
 
-    /// Lends rooms of the packets to `work`: all, for it to work in them in place, or those that it is to copy to the mirror. Gives
-    /// their bytes.
+    /// Lends rooms of the packets to `work`: all of them for work in place, otherwise those that it
+    /// copies to the mirror. Returns their bytes.
     fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
         let which = match self.crossings.rooms_there {
             _ if self.is_in_place() => (Lent::All, Extent::Rooms),
@@ -374,12 +380,13 @@ impl Executor {
         }
     }
 
-    /// What the device left of batch `index` of the launch of `lot`.
+    /// The device's output for batch `index` of the launch of `lot`.
     pub(crate) fn returned(&self, lot: usize, index: usize) -> Returned<'_> {
         self.lots[lot].returned(index)
     }
 
-    /// What kernels found in the packets of the launch of `lot`, where the segment's function keeps such: it is alone there.
+    /// The findings of kernels in the packets of the launch of `lot`. A function with findings is
+    /// alone in its segment.
     pub(crate) fn found(&self, lot: usize) -> Option<FoundLists<'_>> {
         let word = self.segment.iter().find_map(|member| member.loaded.findings)?;
         Some(FoundLists::new(self.lots[lot].findings.as_deref()?, word))
@@ -434,7 +441,8 @@ fn found_len(room: u32) -> usize {
     FoundLists::HEAD_LEN + 4 * room as usize
 }
 
-/// Bytes of findings that come back with the table of `count` packets: a number for each. Mostly nothing is found in most.
+/// Bytes of findings that come back with the table of `count` packets: a number for each. Most
+/// packets of most launches have none.
 fn first_found_len(count: usize) -> usize {
     FoundLists::HEAD_LEN + 4 * count
 }

@@ -30,12 +30,12 @@ pub(crate) struct Launches {
     waiting: VecDeque<Flight>,
     /// Launches that were given out and not released, by the slot that the batcher gave them.
     flying: Vec<Flying>,
-    /// What the segment's functions write.
+    /// Fields that the segment's functions write.
     writes: FieldSet,
     sync: bool,
     /// Names of the segment's functions.
     names: String,
-    /// What is to be told of its device, where it failed at this stage.
+    /// The message about its device, if it failed at this stage.
     failed: Option<String>,
     is_told: bool,
     /// A warning about its device, and whether it was reported.
@@ -57,7 +57,7 @@ struct Flying {
 enum State {
     /// Kernels are under way.
     Running,
-    /// What was found in packets is on its way back.
+    /// Findings are on their way back.
     Fetching,
     /// All frames are on their way back.
     CopyingBack,
@@ -76,7 +76,7 @@ pub(crate) enum How {
         /// Somebody may still read their memory.
         is_used: bool,
     },
-    /// What its packets hold is not known.
+    /// The contents of its packets are unknown.
     Lost {
         /// Somebody may still write to their memory.
         is_used: bool,
@@ -99,7 +99,7 @@ impl Launches {
     /// For `stage`, whose functions are loaded, of the lane that has `mirrors`.
     ///
     /// # Errors
-    /// What the device says: it may have too little memory.
+    /// The device's: it may have too little memory.
     pub(crate) fn open(
         deployment: &Deployment,
         settings: &Settings,
@@ -241,16 +241,18 @@ impl Launches {
         }
     }
 
-    /// What becomes of a launch whose kernels did not end well, where `is_used` says whether they may still be at work.
+    /// The outcome of a launch whose kernels failed; `is_used` means that they may still be
+    /// running.
     fn without_kernels(&self, is_used: bool) -> How {
         match self.executor.spoils_frames() {
             true => How::Lost { is_used },
-            // Copies are the mirror's, of which nobody takes anything any more.
+            // Copies are the mirror's, and nothing more is taken from it.
             false => How::OnCpu { is_used: is_used && self.executor.is_in_place() },
         }
     }
 
-    /// The kernels of a launch are done: brings the rest of what they found back, or goes on. On an error nothing of the host's was written.
+    /// The kernels of a launch are done: fetches the rest of their findings, or continues. On an
+    /// error nothing was written on the host.
     fn ran(&mut self, slot: usize) -> Result<State, Failure> {
         match self.executor.fetch_found(slot)? {
             true => Ok(State::Fetching),
@@ -258,8 +260,8 @@ impl Launches {
         }
     }
 
-    /// All that kernels left beside frames is here: looks at it, and has frames copied back. On an error nothing of the host's was written;
-    /// of what the mirror alone has packets are lost.
+    /// All output except frames has arrived: checks it, and starts copying frames back. On an error
+    /// nothing was written on the host, and packets with fields only in the mirror are lost.
     fn fetched(&mut self, slot: usize) -> Result<State, Failure> {
         let flights = &self.flying[slot].flights;
         let broken = |broken: Broken| Failure::Work(format!("invalid kernel output: {broken}"));
@@ -324,7 +326,7 @@ impl Launches {
         self.executor.fail(why);
     }
 
-    /// What is to be told of its device; once.
+    /// The message about its device; once.
     pub(crate) fn take_news(&mut self) -> Option<String> {
         if !std::mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
             return self.warning.clone();
@@ -347,12 +349,13 @@ impl Launches {
         Some(Finished { flights: std::mem::take(&mut one.flights), how, slot })
     }
 
-    /// What the device left of batch `index` of a launch, where it did it.
+    /// The device's output for batch `index` of a launch, if the device did it.
     pub(crate) fn returned(&self, finished: &Finished, index: usize) -> Option<Returned<'_>> {
         (finished.how == How::Done).then(|| self.executor.returned(finished.slot, index))
     }
 
-    /// Takes what a launch that the device did left of batch `index` besides its table: fields of frames, and what functions left to the CPU.
+    /// Takes the output of a launch for batch `index` besides its table: fields of frames, and the
+    /// packets left to the CPU.
     pub(crate) fn accept(
         &self,
         finished: &Finished,
@@ -377,8 +380,8 @@ impl Launches {
         self.executor.note_mirrored(batch);
     }
 
-    /// Drops the packets of a batch whose work the device does not do and of which its memory alone has something. Says whether there were
-    /// such.
+    /// Drops the packets of a batch if the device does not do their work and its memory alone has
+    /// some of their fields. Returns whether there were any.
     pub(crate) fn lose_mirrored(&self, batch: &mut Batch) -> bool {
         self.executor.lose_mirrored(batch)
     }
@@ -388,12 +391,12 @@ impl Launches {
         self.executor.kept_mirrors()
     }
 
-    /// What was found in the packets of a launch that the device did.
+    /// The findings in the packets of a launch that the device did.
     pub(crate) fn found(&self, finished: &Finished) -> Option<FoundLists<'_>> {
         self.executor.found(finished.slot).filter(|_| finished.how == How::Done)
     }
 
-    /// A finished launch went on.
+    /// Takes back the memory of a finished launch.
     pub(crate) fn recycle(&mut self, finished: Finished) {
         self.flying[finished.slot].flights = finished.flights;
     }
@@ -407,7 +410,8 @@ impl Launches {
         if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
     }
 
-    /// What was copied, and what is to be told of the device: where it failed at this stage, or other bytes crossed than planned.
+    /// The bytes that were copied, and messages about the device: it failed at this stage, or other
+    /// bytes crossed than planned.
     pub(crate) fn finish(self) -> (Transfers, impl Iterator<Item = String>) {
         let streams = self.batcher.streams() as u64;
         let transfers = Transfers { streams, ..self.executor.transfers };

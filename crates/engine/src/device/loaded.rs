@@ -12,7 +12,8 @@ use warpline_packet::{Binding, Field, FieldSet};
 
 use crate::sys::vouched::{self, Given};
 
-/// See the module. Shared by all lanes. Tables may hold keys: they are zeroed before their memory is given back.
+/// See the module. Shared by all lanes. Tables may hold keys, so they are zeroed before their
+/// memory is freed.
 pub(crate) struct Loaded {
     device: Arc<dyn Device>,
     /// The kernels in their order.
@@ -21,7 +22,7 @@ pub(crate) struct Loaded {
     parameters: Vec<KernelParameter>,
     /// The word by which packets say where their findings are, where they keep some.
     pub(crate) findings: Option<Field>,
-    /// What they read besides packets.
+    /// The tables that they read besides packets.
     pub(crate) tables: Vec<Buffer>,
     /// Whether a lane uses them no more, as their device failed.
     given_up: AtomicBool,
@@ -51,8 +52,8 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
-    /// On a device that was given up no work would end. CUDA's zeroes memory itself before it frees it;
-    /// other devices keep it until the program ends.
+    /// On a device that was given up no work would end. CUDA zeroes memory itself before it frees
+    /// it; other devices keep it until the program ends.
     fn drop(&mut self) {
         if !self.is_given_up() {
             let _ = self.zero_tables();
@@ -82,7 +83,7 @@ const ZEROES_LEN: usize = 1 << 20;
 /// For how long that may take altogether.
 const ZERO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the kernels of a launch are given, whichever function's they are.
+/// The arguments for the kernels of a launch, the same for all functions.
 #[derive(Clone, Debug)]
 pub(crate) struct LaunchData {
     pub(crate) arena: Argument,
@@ -100,7 +101,7 @@ pub(crate) struct LaunchData {
     pub(crate) without: u8,
 }
 
-/// A kernel with what a call of it depends on.
+/// A kernel, and the properties that a call depends on.
 pub(crate) struct LoadedKernel {
     pub(crate) kernel: Kernel,
     group: u32,
@@ -118,10 +119,10 @@ impl LoadedKernel {
 /// For how long a step of loading may take before it is given up.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Compiles a function's text for fields that lie where `binding` says, and copies its tables.
+/// Compiles a function's text for the fields' places in `binding`, and copies its tables.
 ///
 /// # Errors
-/// What the device says, or that it doesn't end.
+/// The device's, or that it doesn't end.
 pub(crate) fn load(
     device: &Arc<dyn Device>,
     kernels: &Kernels,
@@ -151,8 +152,8 @@ pub(crate) fn load(
     Ok(loaded)
 }
 
-/// Runs every kernel once without a packet: some compilers do the rest of their work at the first launch, which is not to be
-/// while packets wait.
+/// Runs every kernel once without packets. Some compilers finish their work at the first launch,
+/// and packets should not wait for that.
 fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> Result<(), Failure> {
     let memory = || device.allocate(64);
     let (mirror, host, table, findings) = (memory()?, memory()?, memory()?, memory()?);
@@ -201,13 +202,15 @@ fn finish(stream: &mut dyn Stream, work: Work, timeout: Duration) -> Result<Work
     }
 }
 
-/// Whether `second` may run behind `first` on a device before the CPU has done what is behind `first`: it asks for nothing
-/// in front of it, and neither sees what the other's phases do. Packets that `first` flags don't go on there (`flag` in
-/// `kernels/packet.h`), so what is done to them alone does not matter, unless they are many.
+/// Whether `second` may run after `first` on a device before the CPU has done `after` of `first`.
+/// It must have no `before`, and neither may see the effects of the other's phases. Packets that
+/// `first` flags leave the segment (`flag` in `kernels/packet.h`). So effects on them alone don't
+/// matter, unless they are many.
 pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
     let (one, two) = (first.access(), second.access());
     let own = two.run.reads | two.run.writes;
-    // Verdicts and flags say whose they are. What is done to a packet that `first` drops in the end is not taken.
+    // Verdicts and flags name their function. Changes to a packet that `first` finally drops are
+    // not taken.
     let marks = FieldSet::of(&[Field::Verdict, Field::Flagged]);
     two.before.is_none()
         && first.emits().per_packet == 0

@@ -33,8 +33,8 @@ pub(crate) struct Dimensions {
 }
 
 impl Dimensions {
-    /// Of a stage with these launches in arenas of `layout`, that has so many bytes of each packet in `columns`, of which its functions
-    /// keep so many `findings`, and so many bytes are `kept` while it is fetched.
+    /// For a stage with these launches in arenas of `layout`. Each packet has this many bytes in
+    /// `columns` and this many `findings`; this many bytes are `kept` while it is fetched.
     pub(crate) fn new(
         limits: &LaunchLimits,
         layout: &ArenaLayout,
@@ -90,10 +90,10 @@ impl Dimensions {
 
 /// See the module.
 pub(super) struct Lot {
-    /// The table: as it was when the launch began, then as the device left it. A stream that was given up may use it while
-    /// the batches' own go on. Not here while a stream has it.
+    /// The table: as it was when the launch began, then as the device left it. A stream that was
+    /// given up may use it while the batches' own tables are in use. `None` while a stream has it.
     pub(super) table: Option<Piece>,
-    /// What is found, where a function keeps such. Not here while a stream has it.
+    /// The findings, if a function has any. `None` while a stream has them.
     pub(super) findings: Option<Piece>,
     pub(super) there: There,
     /// Which packets have which rows of the table.
@@ -108,7 +108,7 @@ pub(super) struct Lot {
     packer: Option<(Box<RowPacker>, Columns)>,
     /// Where packed rows follow the table, if this launch has such: they hold the other columns.
     pub(super) packed: Option<Range<usize>>,
-    /// What the host has newer of packets that are fetched, while they are.
+    /// The host's newer fields of packets while these are fetched.
     pub(super) kept: Vec<u8>,
     /// Copies and kernels of the launch, where versions of fields are followed.
     pub(super) acts: Option<Vec<Act>>,
@@ -130,7 +130,7 @@ impl Lot {
     /// On `device`, where `mirror` is.
     ///
     /// # Errors
-    /// What the device says: it may have too little memory.
+    /// The device's: it may have too little memory.
     pub(super) fn new(
         device: &dyn Device,
         mirror: &Mirror,
@@ -184,8 +184,9 @@ impl Lot {
         })
     }
 
-    /// Writes the launch's table: the columns that kernels read, for packets that are still forwarded, and those that `gather` adds. Clears
-    /// earlier findings. Returns the number of packets; `None` while a stream has the memory.
+    /// Writes the launch's table: the columns that kernels read, for packets that are still
+    /// forwarded, and those that `gather` adds. Clears earlier findings. Returns the number of
+    /// packets; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
         flights: &[Flight],
@@ -218,7 +219,8 @@ impl Lot {
         Some(self.rows.count())
     }
 
-    /// Packs the rows after the table, where they may be, fit, and take fewer bytes than the columns that they stand for.
+    /// Packs the rows after the table, if that is allowed, they fit, and they take fewer bytes than
+    /// their columns.
     fn pack(&mut self, flights: &[Flight]) -> Option<Range<usize>> {
         let ((packer, _), table) = (self.packer.as_mut()?, self.table.as_mut()?);
         let rows = self.rows.rows();
@@ -242,7 +244,7 @@ impl Lot {
         }
     }
 
-    /// What the device left of batch `index`.
+    /// The device's output for batch `index`.
     pub(super) fn returned(&self, index: usize) -> Returned<'_> {
         Returned::new(self.table.as_deref().unwrap_or(&[]), self.rows.of(index))
     }

@@ -48,7 +48,8 @@ pub(super) fn reached(region: &Region, device: &dyn Device) -> Result<Region, Fa
     region.is_mapped().then(|| region.clone()).ok_or_else(|| Failure::Refused(none()))
 }
 
-/// A lane's memory as one device knows it, and the copy there. What lies at an offset of one lies there in the other.
+/// A lane's memory as one device sees it, and the copy there. An offset names the same packet in
+/// both.
 #[derive(Clone)]
 pub(crate) struct Mirror {
     pub(crate) memory: LaneMemory,
@@ -76,7 +77,7 @@ impl<'a> Mirrors<'a> {
     /// The one on `device`.
     ///
     /// # Errors
-    /// What the device says: it may have too little memory.
+    /// The device's: it may have too little memory.
     pub(crate) fn of(&mut self, device: &dyn Device) -> Result<Mirror, Failure> {
         let about = device.description();
         if let Some((_, mirror)) = self.by_device.iter().find(|(own, _)| *own == about.id) {
@@ -100,7 +101,8 @@ impl<'a> Mirrors<'a> {
         copies.map(|(device, _)| device.as_str())
     }
 
-    /// The bits of mirrors that keep their packets where the CPU does the work of `members`, which were to run on `device`.
+    /// The bits of mirrors that keep their packets when the CPU does the work of `members`, which
+    /// should run on `device`.
     pub(crate) fn kept_without(&self, device: &dyn Device, members: &[Instance]) -> u8 {
         let about = device.description();
         let takes_out = |one: &Instance| takes_out_of_mirrors(&*one.function);
@@ -111,8 +113,9 @@ impl<'a> Mirrors<'a> {
         !own.map_or(0, |(_, mirror)| mirror_bit(mirror.number))
     }
 
-    /// A stage that `crossings` are for, with function `name` first, is not on `device`. Where it relies on what stages in front of it leave
-    /// there, these don't start anything there either; what is to be told of that.
+    /// The stage of `crossings`, whose first function is `name`, is not on `device`. If it relies
+    /// on fields that earlier stages leave there, these don't start anything there either. Returns
+    /// the message about that.
     pub(crate) fn leave(
         &self,
         crossings: &Crossings,

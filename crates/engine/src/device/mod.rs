@@ -44,7 +44,8 @@ pub struct OnDevice {
     pub device: Arc<dyn Device>,
     /// How launches are made; of a segment those of its first function.
     pub launches: LaunchOptions,
-    /// Whether the chain can't start where the device can't be used; the function runs on the CPU otherwise.
+    /// Whether the chain can't start if the device can't be used. Otherwise the function then runs
+    /// on the CPU.
     pub is_required: bool,
 }
 
@@ -52,7 +53,7 @@ impl OnDevice {
     /// A stream for launches.
     ///
     /// # Errors
-    /// What the device says; it may have no graphs.
+    /// The device's; it may have no graphs.
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         match self.launches.graphs {
             true => self.device.graph_stream(),
@@ -72,7 +73,8 @@ pub struct LaunchOptions {
     pub streams: Streams,
     /// The lane waits for each launch: how systems without streams work.
     pub sync: bool,
-    /// Each launch goes to the device as one graph, for devices that have them ([`warpline_device::Description::has_graphs`]).
+    /// Whether each launch goes to the device as one graph, if the device has them
+    /// ([`warpline_device::Description::has_graphs`]).
     pub graphs: bool,
     /// A launch that takes longer is given up, and the device with it.
     pub timeout: Duration,
@@ -88,7 +90,8 @@ pub enum Streams {
 }
 
 impl Streams {
-    /// Most streams that measuring tries: each has buffers of its own, and a device does not do more at once.
+    /// The most streams that measuring tries: each has buffers of its own, and a device does not do
+    /// more at once.
     pub const MEASURED_MAX: usize = 8;
 
     /// How many there are at most.
@@ -113,8 +116,8 @@ impl Default for LaunchOptions {
     }
 }
 
-/// Why a packet was dropped whose only current copy was on a device that failed. The last of the reasons that a function
-/// may name; no function's list is as long.
+/// The drop reason of packets whose only current copy was on a failed device. It is the last of the
+/// reasons that a function may name; no function's list is as long.
 pub const DEVICE_LOST: Reason = Reason(REASONS_MAX as u8 - 1);
 /// Its name.
 pub const DEVICE_LOST_NAME: &str = "device-lost";

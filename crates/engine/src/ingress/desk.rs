@@ -17,10 +17,10 @@ use crate::{Chain, Control, Settings, lane_of};
 const OVERLOAD_QUEUE: &str = "ingress";
 /// The queue that frames are lost at which a lane's own source gave to the wrong lane.
 const STEERING_QUEUE: &str = "steering";
-/// How long frames wait for others that tell whether their time is to be believed, where the source has none for now.
+/// How long frames wait for the packets that vote on their time, if the source pauses.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
-/// Something that every lane is told at the same place of the input.
+/// An announcement to every lane, at the same place of the input.
 struct Announcement {
     kind: Kind,
     ingress: u64,
@@ -38,12 +38,12 @@ pub(super) struct Desk {
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
-    /// What the frames' own times come to.
+    /// The clock of packets' timestamps.
     pub(super) time: PacketClock,
     /// The number of the input that is next.
     pub(super) ingress: u64,
     announcement: Option<Announcement>,
-    /// What was found out about the frames of a burst.
+    /// The headers, shards and lanes of a burst's frames.
     found: Box<[Found; BURST_MAX]>,
     /// The times that functions go by, with them.
     times: Box<[Instant; BURST_MAX]>,
@@ -101,7 +101,7 @@ impl Desk {
         Step::Idle(Duration::from_millis(1))
     }
 
-    /// Hands over every open batch; says whether there was room for all.
+    /// Hands over every open batch; returns whether there was room for all.
     pub(super) fn flush(&mut self) -> bool {
         let mut all = true;
         for feed in &mut self.feeds {
@@ -159,8 +159,8 @@ impl Desk {
         self.hold(undecided);
         let bytes = self.find(frames);
         self.part.bytes_read += bytes as u64;
-        // A frame that is too long for a slab would wait for room forever. Sources give at most `FRAME_LEN_MAX` bytes a burst; where
-        // one gave more, its frames are kept, and cut there.
+        // A frame that is too long for a slab would wait for room forever. Sources give at most
+        // `FRAME_LEN_MAX` bytes a burst. If one gives more, its frames are kept, and cut there.
         let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(frames) };
         self.keep(frames, taken);
         taken == frames.len()
@@ -187,8 +187,8 @@ impl Desk {
         }
     }
 
-    /// Takes in the frames that are held, as far as their times are decided; `is_all` says that no others follow. Says
-    /// whether there was room for all of these.
+    /// Takes in held frames whose times are decided; `is_all` means that no others follow. Returns
+    /// whether there was room for all of them.
     #[inline(never)]
     fn take_held(&mut self, is_all: bool) -> bool {
         while !self.held.is_empty() {
@@ -213,8 +213,8 @@ impl Desk {
         true
     }
 
-    /// Takes the frames in that found no room before, as far as they find some now; says whether none is
-    /// left.
+    /// Takes in the frames that found no room before, as far as there is some now. Returns whether
+    /// none is left.
     #[inline(never)]
     pub(super) fn take_kept(&mut self) -> bool {
         if self.kept.is_empty() {
@@ -235,14 +235,14 @@ impl Desk {
         self.kept.is_empty()
     }
 
-    /// Takes in frames that [`Desk::find`] has seen, and says how many: those that follow found no room and
-    /// have to wait. Where the source can't wait, they are counted lost instead.
+    /// Takes in frames that [`Desk::find`] has seen, and returns their number: those that follow
+    /// found no room and have to wait. If the source can't wait, they are counted as lost instead.
     fn take(&mut self, frames: &[Frame<'_>]) -> usize {
         let mut at = 0;
         while let Some(found) = self.found[..frames.len()].get(at) {
             let lane = found.lane;
             if !self.is_own(found) {
-                // Its state is on another lane: nobody here may let it through.
+                // Its state is on another lane, so no function here may let it through.
                 self.part.overloaded(STEERING_QUEUE, 1);
                 at += 1;
                 continue;
@@ -270,8 +270,8 @@ impl Desk {
         frames.len()
     }
 
-    /// Finds the headers and the lane of a burst's frames, and gives the bytes of these. It is not one loop with timing or placing
-    /// them: each fills the registers.
+    /// Finds the headers and lanes of a burst's frames, and returns their bytes. It is a loop of
+    /// its own because timing and placing need all registers too.
     #[inline(never)]
     fn find(&mut self, frames: &[Frame<'_>]) -> usize {
         let (hasher, found) = (self.hasher, &mut self.found[..frames.len()]);
@@ -295,8 +295,8 @@ impl Desk {
         bytes
     }
 
-    /// The end of the frames from `at` on that go to one lane without a tick before any of them; `at`
-    /// itself where one was begun to be told that comes first.
+    /// The end of the frames from `at` on that go to one lane without a tick before any of them.
+    /// Returns `at` itself if an announcement was started that comes first.
     fn run_end(&mut self, frames: &[Frame<'_>], at: usize) -> usize {
         let mut end = frames.len();
         if self.feeds.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
@@ -338,7 +338,8 @@ impl Desk {
         }
     }
 
-    /// Tells the lanes what is to be told, each behind what it got so far. Says whether all know.
+    /// Sends the announcement to the lanes, each after everything it got so far. Returns whether
+    /// all have it.
     pub(super) fn announce(&mut self) -> bool {
         let Some(announcement) = &mut self.announcement else { return true };
         while let Some(feed) = self.feeds.get_mut(announcement.next_lane) {

@@ -12,7 +12,8 @@ use crate::queue::Queue;
 pub(crate) struct Feed {
     placer: Placer,
     pool: Queue,
-    /// What came back from the pool: the last first, so that few are used while few are under way.
+    /// Batches that came back from the pool. The last is used first, so that few are in use while
+    /// few are needed.
     #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
     idle: Vec<Box<Batch>>,
     queue: Queue,
@@ -30,8 +31,8 @@ impl Feed {
         Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets }
     }
 
-    /// Hands the open batch to the lane; says whether there was room, or nothing to hand over. One
-    /// that has nothing yet stays.
+    /// Hands the open batch to the lane; returns whether there was room, or nothing to hand over.
+    /// An empty one stays open.
     pub(super) fn flush(&mut self) -> bool {
         let Some(batch) = &mut self.open else { return true };
         batch.compare();
@@ -46,8 +47,8 @@ impl Feed {
         self.open.is_none()
     }
 
-    /// Puts frames in open batches, and hands over those that are full; with what was found out about each, and the time
-    /// that functions go by. Says how many found room.
+    /// Puts frames in open batches, and hands over those that are full. Each frame comes with its
+    /// parsed headers and its time for functions. Returns how many found room.
     #[inline(always)]
     pub(super) fn place(
         &mut self,
@@ -94,7 +95,7 @@ impl Feed {
         true
     }
 
-    /// A batch that nobody uses.
+    /// An idle batch.
     fn take_idle(&mut self) -> Option<Box<Batch>> {
         while let Some(batch) = self.pool.pop() {
             self.idle.push(batch);
@@ -102,7 +103,8 @@ impl Feed {
         self.idle.pop()
     }
 
-    /// Hands over a batch that says `kind`, behind what the lane got so far; says whether there was room.
+    /// Hands over a batch of `kind`, after everything the lane got so far; returns whether there
+    /// was room.
     pub(super) fn announce(&mut self, kind: Kind, ingress: u64, clock: &Clock) -> bool {
         if !self.flush() {
             return false;
@@ -117,7 +119,7 @@ impl Feed {
     }
 }
 
-/// What is found out about a frame before it is placed.
+/// The results of parsing and steering a frame, before it is placed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Found {
     pub(super) headers: Headers,
@@ -135,7 +137,7 @@ impl Found {
         self.steered = steering.steer(hasher, frame.bytes, &self.headers);
     }
 
-    /// What is known of the frame besides its bytes, as number `ingress` of the input, at `timestamp`.
+    /// The columns of the frame as number `ingress` of the input, at `timestamp`.
     #[inline(always)]
     fn arrival(&self, frame: &Frame<'_>, timestamp: Instant, ingress: u64) -> Arrival {
         Arrival {

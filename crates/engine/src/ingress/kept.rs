@@ -13,7 +13,7 @@ pub(super) struct Kept {
     heads: VecDeque<Head>,
 }
 
-/// What a source said of a kept frame, and where its bytes are.
+/// The source's facts about a kept frame, and the place of its bytes.
 struct Head {
     bytes: Range<usize>,
     timestamp: Instant,
@@ -37,7 +37,7 @@ impl Kept {
         self.heads.len()
     }
 
-    /// Keeps a frame and the time that functions go by, with it; a frame that is too long for a slab is cut.
+    /// Keeps a frame and its time for functions. A frame that is too long for a slab is cut.
     pub(super) fn keep(&mut self, frame: &Frame<'_>, now: Instant) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)]);

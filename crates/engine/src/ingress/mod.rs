@@ -28,7 +28,7 @@ use crate::{Chain, Control, Settings};
 /// Bursts of the source taken before anything else gets its turn.
 const BURSTS: usize = 8;
 
-/// What a call of [`Ingress::step`] came to.
+/// The outcome of a call of [`Ingress::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Something was done; call again.
@@ -43,7 +43,7 @@ pub(crate) enum Step {
 pub(crate) struct Ingress {
     source: Box<dyn Source>,
     desk: Desk,
-    /// Packets read that were told of.
+    /// Packets read that were published.
     told: u64,
 }
 
@@ -60,7 +60,8 @@ impl Ingress {
         Self { source, desk, told: 0 }
     }
 
-    /// Moves frames from the source to the lanes, as many as are there and find room, up to a burst.
+    /// Moves frames from the source to the lanes, as many as are available and find room, up to a
+    /// burst.
     pub(crate) fn step(&mut self, control: &Control) -> Step {
         let read = self.desk.part.packets.read;
         let number = self.desk.ingress;
@@ -81,7 +82,7 @@ impl Ingress {
         }
     }
 
-    /// What it counted, with the source's last words.
+    /// Its counts, with the source's final messages.
     pub(crate) fn finish(mut self) -> Part {
         self.desk.part.errors.extend(self.source.finish());
         self.desk.part.warnings.extend(self.source.warnings());

@@ -14,20 +14,22 @@ use core::time::Duration;
 use warpline_io::Frame;
 use warpline_packet::Instant;
 
-/// How far the next packet's time may lie from the clock without being asked about: less than anything is kept by default.
+/// How far the next packet's time may be from the clock without a vote: less than any default
+/// timeout.
 pub(super) const BOUND: Duration = Duration::from_secs(10);
 const NEAR: u64 = BOUND.as_nanos() as u64;
 /// How many of the packets behind one that lies farther are asked; an odd number.
 pub(super) const WITNESSES: usize = 15;
-/// The gap that is believed at the end of the input, where nobody is left to ask.
+/// The gap that is accepted at the end of the input, where no packets are left to vote.
 const BELIEVED: Duration = Duration::from_secs(24 * 3600);
-/// The latest that a clock starts at, in the year 2116: whatever the first packet says, the clock can go on from there.
+/// The latest start of a clock, in the year 2116: whatever the first packet's time is, the clock
+/// can continue from there.
 const START_MAX: u64 = 1 << 62;
-/// A gap moves the clock by at most this part of the time left until the last moment there is (two years, today), so that
-/// no number of gaps gets there.
+/// A gap moves the clock by at most this part of the time left until the last representable moment
+/// (two years, today). So no number of gaps gets there.
 const GAP_SHARE: u64 = 256;
 
-/// What was met of times far from the clock.
+/// Counts of times far from the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeCounts {
     /// Packets that were not believed, and got the clock's time.
@@ -49,7 +51,7 @@ impl TimeCounts {
 /// The clock of one input.
 #[derive(Default)]
 pub(super) struct PacketClock {
-    /// What functions are told, in nanoseconds.
+    /// The time for functions, in nanoseconds.
     now: u64,
     /// The own time of the packet that moved it last.
     own: u64,
@@ -61,7 +63,8 @@ pub(super) struct PacketClock {
 }
 
 impl PacketClock {
-    /// Gives frames their `times`, in order, as far as that is decided; says of how many. `is_all` says that none follow these.
+    /// Gives frames their `times`, in order, as far as they are decided; returns how many. `is_all`
+    /// means that no more follow.
     #[inline]
     pub(super) fn time(
         &mut self,
@@ -81,7 +84,7 @@ impl PacketClock {
         }
     }
 
-    /// Gives frames their times as long as each is near the one before; says how many.
+    /// Gives frames their times while each is near the one before; returns how many.
     #[inline(always)]
     fn follow(&mut self, frames: &[Frame<'_>], times: &mut [Instant]) -> usize {
         // Each frame adds `NEAR` at most: neither sum can overflow.
@@ -111,7 +114,8 @@ impl PacketClock {
         count
     }
 
-    /// The last of frames' own `times` where none is behind the one before it or far ahead, as in nearly all bursts.
+    /// The last of frames' own `times`, if none is before its predecessor or far ahead, as in
+    /// nearly all bursts.
     #[inline(always)]
     fn ahead(&self, times: &[Instant]) -> Option<u64> {
         let (mut last, mut any) = (self.own, 0);
@@ -119,12 +123,12 @@ impl PacketClock {
             let at = time.as_nanos();
             (last, any) = (at, any | at.wrapping_sub(last));
         }
-        // A distance beyond `NEAR` stays beyond it with others ored to it. Where small ones together look far, frames are
-        // timed one by one.
+        // A distance beyond `NEAR` stays beyond it with others ored to it. If small ones together
+        // look far, frames are timed one by one.
         (any <= NEAR).then_some(last)
     }
 
-    /// Makes the next frame's own time the one that functions are told; `None` where it isn't near.
+    /// Converts the next frame's own time to the time for functions; `None` if it isn't near.
     #[inline(always)]
     fn step_near(&mut self, time: &mut Instant) -> Option<()> {
         let at = time.as_nanos();
@@ -138,7 +142,8 @@ impl PacketClock {
         Some(())
     }
 
-    /// Decides of a packet whose time `own` is far from the clock's, by those `behind` it; says whether it could.
+    /// Decides on a packet whose time `own` is far from the clock's, by those `behind` it; returns
+    /// whether it could.
     #[cold]
     #[inline(never)]
     fn judge(&mut self, own: u64, behind: &[Frame<'_>], is_all: bool) -> bool {
@@ -193,8 +198,8 @@ impl PacketClock {
         (self.own, self.since) = (own, 1);
     }
 
-    /// If `own` takes up the time before the last step back, how far the clock has to move for it. Two interfaces whose
-    /// clocks differ may give packets by turns; no time passes when they switch.
+    /// How far the clock has to move if `own` continues the time before the last step back. Two
+    /// interfaces whose clocks differ may alternate; no time passes when they switch.
     fn back_to_left(&self, own: u64) -> Option<u64> {
         let (left_own, left_now) = self.left?;
         let passed = i128::from(own) - i128::from(left_own);

@@ -22,7 +22,7 @@ fn frames(times: &[u64]) -> Vec<Frame<'static>> {
     times.iter().map(of).collect()
 }
 
-/// What the clock tells of each, where they are given in pieces of so many; those that are undecided are given again.
+/// The clock's time for each, in pieces of this length. Undecided ones are passed again.
 fn told(times: &[u64], piece: usize) -> (Vec<u64>, TimeCounts) {
     let (frames, mut clock) = (frames(times), PacketClock::default());
     let mut told = Vec::new();
@@ -39,7 +39,8 @@ fn told(times: &[u64], piece: usize) -> (Vec<u64>, TimeCounts) {
     (told, clock.counts)
 }
 
-/// The same from the manual: packet by packet, with all of the input at hand, in numbers that can't overflow.
+/// The same from the manual: packet by packet, with all of the input at hand, in numbers that can't
+/// overflow.
 fn model(times: &[u64]) -> (Vec<u64>, TimeCounts) {
     let times: Vec<i128> = times.iter().map(|&time| i128::from(time)).collect();
     let second = i128::from(SECOND);
@@ -96,7 +97,7 @@ fn run(from: u64, count: u64) -> impl Iterator<Item = u64> {
 struct Case {
     name: &'static str,
     times: Vec<u64>,
-    /// What the clock comes to in the end, by how much more than where it began.
+    /// How far the clock has moved from its start.
     passed: u64,
     /// Strays, gaps, steps back.
     counts: [u64; 3],

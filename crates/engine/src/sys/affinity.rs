@@ -16,21 +16,21 @@ pub(crate) fn pin(core: u16) -> io::Result<()> {
     set(CALLING, &[core])
 }
 
-/// The cores that the calling thread may run on, in ascending order; none where the system doesn't say, as one with more than
-/// 1024 cores.
+/// The cores that the calling thread may run on, in ascending order. Empty if the system doesn't
+/// report them, as with more than 1024 cores.
 pub fn allowed() -> Vec<u16> {
     get(CALLING)
 }
 
-/// Keeps all threads of the process off `cores`, those that there are and those that they start, except for lanes that are put on a
-/// core. A thread to which no other core is left of those that it had keeps all.
+/// Keeps all threads of the process, and threads that they start later, off `cores`. Lanes that are
+/// put on a core are the exception. A thread that would have no core left keeps the ones it has.
 pub fn leave(cores: &[u16]) {
     if cores.is_empty() {
         return;
     }
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
-    // Where /proc is not there, the calling one at least.
+    // Without /proc, at least the calling one.
     for thread in threads.chain([CALLING]) {
         if let Some(rest) = rest(get(thread), cores) {
             // A thread that has ended meanwhile is on no core.
@@ -39,7 +39,7 @@ pub fn leave(cores: &[u16]) {
     }
 }
 
-/// What is left of `had` without `cores`, if that is something else and not nothing.
+/// The cores of `had` without `cores`; `None` if that is no change or nothing is left.
 fn rest(had: Vec<u16>, cores: &[u16]) -> Option<Vec<u16>> {
     let count = had.len();
     let rest: Vec<u16> = had.into_iter().filter(|core| !cores.contains(core)).collect();
@@ -55,7 +55,7 @@ fn set(thread: pid_t, cores: &[u16]) -> io::Result<()> {
         // SAFETY: the mask is whole; one beyond its end would be a panic.
         unsafe { CPU_SET(usize::from(*core), &mut mask) };
     }
-    // SAFETY: the system reads a whole mask, of the length that it is told.
+    // SAFETY: the system reads a whole mask, of the length passed with it.
     match unsafe { libc::sched_setaffinity(thread, size_of::<cpu_set_t>(), &mask) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -64,7 +64,7 @@ fn set(thread: pid_t, cores: &[u16]) -> io::Result<()> {
 
 fn get(thread: pid_t) -> Vec<u16> {
     let mut mask = no_cores();
-    // SAFETY: the system writes to a whole mask, not beyond the length that it is told.
+    // SAFETY: the system writes to a whole mask, not beyond the length passed with it.
     let outcome = unsafe { libc::sched_getaffinity(thread, size_of::<cpu_set_t>(), &mut mask) };
     // SAFETY: the mask is whole, and holds a bit for each of these.
     let is_set = |core: &u16| unsafe { CPU_ISSET(usize::from(*core), &mask) };

@@ -1,7 +1,7 @@
 //! A thread's place behind those that move packets.
 
-/// Puts the calling thread behind all others when cores are short: for work that may take its time beside
-/// lanes, such as building tables. Says whether the system agreed.
+/// Gives the calling thread the lowest priority, for work beside lanes that may take its time, such
+/// as building tables. Returns whether the system agreed.
 pub fn stand_back() -> bool {
     const LEAST: i32 = 19;
     // SAFETY: a system call with numbers alone; on Linux 0 is the calling thread.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use warpline_device::{Device, Failure, HostMemory, Piece, Region};
 use warpline_packet::{ALIGN, Batch, FieldSet, HeapMemory, LeftPackets, Memory, Returned, Stretch};
 
-/// Memory that an arena is made of and that devices may be told of, and behind the arena what launches have of their own where a
-/// device works in it in place.
+/// Memory for an arena, which devices can register. After the arena come the launches' own parts,
+/// if a device works in place.
 #[derive(Clone)]
 pub(crate) struct LaneMemory {
     all: Arc<dyn HostMemory>,
@@ -24,7 +24,8 @@ const PAGE: usize = 4096;
 /// Memory from the system.
 struct Heap(HeapMemory);
 
-// SAFETY: the heap's memory stays where it is while the value lives, and is zeroed at the start, so initialised.
+// SAFETY: the heap's memory stays at its address while the value lives. It is zeroed at the start,
+// so initialised.
 unsafe impl HostMemory for Heap {
     fn base(&self) -> NonNull<u8> {
         self.0.base()
@@ -35,8 +36,9 @@ unsafe impl HostMemory for Heap {
 }
 
 impl LaneMemory {
-    /// Takes `arena_len` bytes and `spare_len` behind them, if 32 bits can name all of them: of the first of `devices` that makes
-    /// memory to be shared, or of the system. `None` where there are none.
+    /// Takes `arena_len` bytes and `spare_len` after them, if 32-bit offsets reach all of them.
+    /// They come from the first of `devices` that makes shared memory, or from the system. `None`
+    /// without memory.
     pub(crate) fn new<'a>(
         arena_len: usize,
         spare_len: usize,
@@ -49,10 +51,10 @@ impl LaneMemory {
         Some(Self { all, arena_len, spare: Arc::new(AtomicUsize::new(arena_len)) })
     }
 
-    /// All of it as `device` knows it, and whether kernels there work in it in place.
+    /// All of it as `device` sees it, and whether kernels there work in it in place.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's.
     pub(crate) fn known_to(&self, device: &dyn Device) -> Result<(Region, bool), Failure> {
         let region = device.register(Arc::clone(&self.all))?;
         let shares = device.description().shares_host_memory;
@@ -66,12 +68,14 @@ impl LaneMemory {
         start..start + self.arena_len as u64
     }
 
-    /// Writes to the first `len` bytes, so that the system backs them; does nothing once others have the memory.
+    /// Writes to the first `len` bytes, so that the system backs them. Does nothing once the memory
+    /// is shared.
     pub(crate) fn touch(&mut self, len: usize) {
         let Some(own) = Arc::get_mut(&mut self.all) else { return };
         let base = own.base();
         for at in (0..len.min(self.arena_len)).step_by(PAGE) {
-            // SAFETY: `at` lies in the memory, and this is the only copy: no arena lies here, nor does anyone read it.
+            // SAFETY: `at` is within the memory, and this is the only copy of the handle: no arena
+            // is here, and no other code reads it.
             unsafe { base.add(at).write_volatile(0) };
         }
     }
@@ -81,13 +85,13 @@ impl LaneMemory {
         self.arena_len
     }
 
-    /// Whether anything lies behind the arena.
+    /// Whether there is memory after the arena.
     fn has_spare(&self) -> bool {
         self.all.len() > self.arena_len
     }
 
-    /// The right to `len` bytes behind the arena that nobody had yet, in `region`, which is all of this memory. `None` where there are no
-    /// more.
+    /// The right to the next `len` unassigned bytes after the arena, in `region`, which is all of
+    /// this memory. `None` if there are no more.
     pub(crate) fn spare(&self, region: &Region, len: usize) -> Option<Piece> {
         let len = len.next_multiple_of(ALIGN);
         let at = self.spare.fetch_add(len, Ordering::Relaxed);
@@ -97,8 +101,9 @@ impl LaneMemory {
     }
 }
 
-// SAFETY: the memory stays where it is while any copy lives, and is on a boundary of 64 bytes. One copy becomes an arena, of the
-// first bytes; from the others come pieces only: of what lies behind, and by the function below each for what the holder of a batch lends.
+// SAFETY: the memory stays at its address while any copy lives, on a boundary of 64 bytes. One copy
+// becomes an arena, of the first bytes. From the others come pieces only: of the bytes after the
+// arena, and, by the function below, of rooms that the holder of a batch lends.
 unsafe impl Memory for LaneMemory {
     fn base(&self) -> NonNull<u8> {
         self.all.base()
@@ -141,10 +146,12 @@ pub(crate) fn lend_rooms(
     let mut all = true;
     let lend = |stretch: Stretch| {
         let span = stretch.bytes.clone();
-        // SAFETY: rooms are their batch's alone, spans hold nothing else, and no two share a byte; the caller leaves
-        // the batch alone. What a stream that was given up may still write, or read in place, is nobody's from then on: packets
-        // are moved out of it or lost, and it is never used again (`Batch::move_out`, `Batch::abandon`). Only a copy, by a kernel too, may be made
-        // late of rooms that are used again; frames may hold anything, and what comes of them goes to a mirror that nobody uses any more.
+        // SAFETY: rooms are their batch's alone, spans have nothing else, and no two share a byte;
+        // the caller does not access the batch. A stream that was given up may still write to
+        // rooms, or read them in place. Those are used by nothing else from then on: packets are
+        // moved out of them or lost, and they are never reused (`Batch::move_out`,
+        // `Batch::abandon`). Only a copy, also by a kernel, may read late from rooms that are
+        // reused. Any bytes are valid frames, and the copy goes to a mirror that is no longer used.
         match unsafe { region.piece(span) } {
             Some(piece) => take(piece, stretch),
             None => all = false,

@@ -36,8 +36,8 @@ static FAILED_ON: AtomicI32 = AtomicI32::new(0);
 /// From here on a program that runs out of memory prints a message and ends with status 1.
 pub fn end_when_out_of_memory() {
     let handler: extern "C" fn(libc::c_int) = aborted;
-    // SAFETY: the action is all zero but for what is set, which is an action; the handler makes calls only that signals may
-    // interrupt (write, _exit, raise, gettid).
+    // SAFETY: the action is all zero except for the fields set here, which is a valid action. The
+    // handler makes only calls that are allowed in signal handlers (write, _exit, raise, gettid).
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;
@@ -59,8 +59,8 @@ fn this_thread() -> i32 {
 }
 
 extern "C" fn aborted(signal: libc::c_int) {
-    // SAFETY: the parts of the message are as long as that, the purpose's text lives while `naming` runs, and the calls
-    // may be made in a handler.
+    // SAFETY: the parts of the message have the given lengths, the purpose's text lives while
+    // `naming` runs, and the calls are allowed in a handler.
     unsafe {
         if FAILED_ON.load(Ordering::Relaxed) == this_thread() {
             let (purpose, len) = PURPOSE.get();

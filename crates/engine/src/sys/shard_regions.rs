@@ -88,8 +88,8 @@ thread_local! {
         const { Cell::new(Open { region: None, next: 0, end: 0, is_gathering: false }) };
 }
 
-/// Builds something whose tables are read at random: its blocks come from regions of huge pages. Calls don't nest. Where [`super::HugeAlloc`]
-/// is not the program's allocator, that changes nothing.
+/// Builds something whose tables are read at random: its blocks come from regions of huge pages.
+/// Calls don't nest. This has no effect unless [`super::HugeAlloc`] is the program's allocator.
 pub fn gather<R>(build: impl FnOnce() -> R) -> R {
     struct Gathering;
     impl Drop for Gathering {
@@ -154,7 +154,8 @@ fn give_back(block: usize) -> bool {
 fn map() -> Option<usize> {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory; what is unmapped lies in it and outside the region, which nothing uses yet.
+    // SAFETY: the mapping is new. The unmapped parts are within it and outside the region, which is
+    // unused so far.
     unsafe {
         let all = libc::mmap(ptr::null_mut(), REGION_LEN + HUGE_PAGE, access, kind, -1, 0);
         if all == libc::MAP_FAILED {

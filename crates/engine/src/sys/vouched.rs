@@ -18,8 +18,8 @@ pub fn source(kernels: &Kernels, binding: &Binding) -> Source {
     let header = |one: KernelHeader| Header { name: one.name, text: one.text };
     let specs: Vec<KernelSpec> = kernels.steps().iter().map(spec).collect();
     let headers: Vec<Header> = kernels.headers(binding).into_iter().map(header).collect();
-    // SAFETY: the heads in the text are made of the parameters of which the descriptions are made, and texts of functions, which one
-    // crate alone makes, have nothing that runs when they are loaded.
+    // SAFETY: the heads in the text and the descriptions are made from the same parameters. Only
+    // one crate makes the texts of functions, and they have nothing that runs when they are loaded.
     let source = unsafe { Source::vouched(kernels.name(), kernels.text(), headers, specs) };
     let own = kernels.defines().iter().map(|&(name, value)| (name.to_owned(), value));
     let all = kernel_layout().into_iter().chain(own);
@@ -41,7 +41,7 @@ fn kind_of(parameter: KernelParameter) -> Parameter {
     }
 }
 
-/// What a call gives the kernels of a function.
+/// The arguments of a call of a function's kernels.
 #[derive(Debug)]
 pub struct Given<'a> {
     /// The mirror.
@@ -65,8 +65,8 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The arguments of kernels that take `parameters`. Where they keep findings and are given no room, or reach the host's arena and
-    /// are given none, devices refuse them.
+    /// The arguments of kernels that take `parameters`. Devices refuse kernels with findings but no
+    /// room for them, and kernels that reach the host's arena but get none.
     pub fn arguments(&self, parameters: &[KernelParameter]) -> Vec<Argument> {
         let argument = |parameter: &KernelParameter| match *parameter {
             KernelParameter::Arena => self.arena.clone(),
@@ -88,10 +88,11 @@ impl Given<'_> {
 
 /// A call of a kernel with the arguments that `device::executor` makes, and the tests of kernels.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the mirror has the arena's layout; the launch's table has a row for each packet, of all columns that the text was compiled
-    // for, and names rooms in the mirror; the function's tables are its own, and findings have the room that is said. With these a
-    // function's kernels stay within them, and end. In place the rooms are those that the work was lent: all are its pieces. So are those of
-    // the host's arena that kernels copy: the table names no others, and where they lie in it the host has just said, or says again in front of
-    // the kernel that writes them.
+    // SAFETY: the mirror has the arena's layout. The launch's table has a row for each packet, with
+    // all columns that the text was compiled for, and names rooms in the mirror. The function's
+    // tables are its own, and findings have the stated room. With these a function's kernels stay
+    // within them, and end. In place, the rooms are those lent to the work: all are its pieces. So
+    // are the rooms of the host's arena that kernels copy. The table names no others, and the host
+    // has just written their places in it, or writes them again before the kernel that writes them.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

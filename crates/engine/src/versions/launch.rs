@@ -76,7 +76,8 @@ impl Versions {
         self.taken(batch, rows.filter(|&row| batch.is_forward(row)), fields);
     }
 
-    /// The lane takes `fields` from a launch's table for packets for which kernels of the function at `position` ran.
+    /// The lane takes `fields` from a launch's table for packets for which kernels of the function
+    /// at `position` ran.
     pub(crate) fn accepted(
         &mut self,
         batch: &Batch,
@@ -99,7 +100,8 @@ impl Versions {
     }
 }
 
-/// Carries a copy of a launch over to a packet's record. `kept` is what of the host's was put aside.
+/// Applies a copy of a launch to a packet's record. `kept` are the host's fields that were put
+/// aside.
 fn copied(
     record: &mut Record,
     launch: &Launched<'_>,

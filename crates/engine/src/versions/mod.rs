@@ -42,7 +42,7 @@ pub(crate) struct Versions {
     followed: Followed,
 }
 
-/// Where a packet's room begins; its number besides where the room is empty, as that of an empty frame is.
+/// Start of a packet's room. An empty room, as of an empty frame, also needs the packet's number.
 pub(crate) type Key = (usize, Option<u64>);
 
 /// A function's declarations.
@@ -63,7 +63,8 @@ impl Declared {
         Self { name: name.into(), device: device.into(), access, kernels, rare }
     }
 
-    /// Fields of a packet that a phase on the host touches, and those of them that it writes in few packets.
+    /// Fields of a packet that a phase on the host accesses, and those of them that it writes in
+    /// few packets.
     fn of(&self, phase: Reader, is_flagged: bool) -> (ReadWrite, FieldSet) {
         match phase {
             Reader::Before => (self.access.before, FieldSet::EMPTY),

@@ -22,14 +22,15 @@ impl Followed {
     }
 }
 
-/// A phase read a field where it was stale. Of two, the smaller one happened to an earlier packet, or earlier on the packet's way.
+/// A phase read a stale field. Of two, the smaller one affects an earlier packet, or an earlier
+/// phase of the same packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaleRead {
-    /// The packet's number in the chain's input, from 0; of a packet that a function made, that of its cause.
+    /// The packet's number in the chain's input, from 0; for a made packet, that of its cause.
     pub packet: u64,
     /// Whether a function made the packet.
     pub is_made: bool,
-    /// The position in the chain of the function whose turn it was; the chain's length where it was the output's.
+    /// The position in the chain of the current function; the chain's length for the output.
     pub position: usize,
     /// Its phase.
     pub phase: Reader,

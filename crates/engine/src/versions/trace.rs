@@ -65,7 +65,7 @@ impl Copied {
     }
 }
 
-/// Fields whose columns lie in some bytes of a launch's table: for packets of IPv4, of IPv6, and others.
+/// Fields with columns in some bytes of a launch's table: for packets of IPv4, of IPv6, and others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InTable([FieldSet; 3]);
 
@@ -79,7 +79,8 @@ impl InTable {
         }]
     }
 
-    /// Those in `bytes` of a table whose columns have `rows` rows; fields of frames lie as `binding` says.
+    /// Those in `bytes` of a table whose columns have `rows` rows, with the fields' places in
+    /// `binding`.
     fn within(bytes: &Range<usize>, rows: usize, binding: &Binding) -> Self {
         let holds = |before: usize, width: usize| {
             bytes.start <= before * rows && (before + width) * rows <= bytes.end

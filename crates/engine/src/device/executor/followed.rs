@@ -9,7 +9,8 @@ use crate::versions::Launched;
 use crate::versions::trace::{Act, Known};
 
 impl Executor {
-    /// Notes what `steps`, which a stream is given for the launch of `lot`, do to fields, where that is followed.
+    /// Records the effect on fields of `steps`, which a stream gets for the launch of `lot`, if
+    /// versions are followed.
     pub(super) fn follow(&mut self, lot: usize, steps: &[Step]) {
         if self.lots[lot].acts.is_some() {
             let read = self.known(lot).read(steps);

@@ -14,8 +14,8 @@ use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
 use crate::versions::trace::Act;
 
 impl Executor {
-    /// Starts the work that brings back what more was found in the packets of the launch of `lot` than the first work brought. Says whether
-    /// there is such.
+    /// Starts the work that brings back the findings of the launch of `lot` that the first work did
+    /// not bring. Returns whether there are any.
     ///
     /// # Errors
     /// As for `start`.
@@ -68,7 +68,8 @@ impl Executor {
         Ok(())
     }
 
-    /// The same by a kernel. Where rooms lie it is told anew by the host: nothing that kernels may have made of the table names memory here.
+    /// The same by a kernel. The host sends the places of rooms again, so no memory is named by a
+    /// table that kernels may have changed.
     fn push_back(&mut self, on: usize, lot: usize, flights: &[Flight]) -> Result<(), Failure> {
         let data = self.data(lot, self.lots[lot].rows.count())?;
         let mut work = std::mem::take(&mut self.streams[on].spare);
@@ -96,17 +97,18 @@ impl Executor {
         Ok(())
     }
 
-    /// The packets of batch `index` that are fetched from the mirror, as something is left to the CPU of them and the mirror alone has
-    /// something of them.
+    /// The packets of batch `index` to fetch from the mirror: they are left to the CPU, and the
+    /// mirror alone has some of their fields.
     fn fetched(&self, lot: usize, index: usize) -> LeftPackets<'_> {
         let with_flagged = self.crossings.left_there.fetches_flagged;
         LeftPackets::new(self.returned(lot, index), self.last_position(), with_flagged)
     }
 
-    /// Starts the work that fetches such packets, of the launch of `lot`. Says whether there are any.
+    /// Starts the work that fetches such packets of the launch of `lot`. Returns whether there are
+    /// any.
     ///
     /// # Errors
-    /// As for `start`, and that the mirror was given up: then nothing may stay there.
+    /// As for `start`. Also if the mirror was given up: then nothing may stay there.
     pub(crate) fn fetch_left(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
         let newer = self.crossings.left_there.newer_here;
         let Some(mirror) = self.mirror.copy.clone().filter(|_| self.leaves_fields_there()) else {
@@ -142,7 +144,7 @@ impl Executor {
         Ok(true)
     }
 
-    /// What was fetched is here: puts back over it what the host had newer.
+    /// The fetched frames have arrived: puts back the fields for which the host had newer values.
     pub(crate) fn restore_newer(&mut self, lot: usize, flights: &mut [Flight]) {
         let newer = self.crossings.left_there.newer_here;
         self.lots[lot].acts.iter_mut().for_each(|acts| acts.push(Act::Restored(newer)));
@@ -152,7 +154,7 @@ impl Executor {
         }
     }
 
-    /// Whether the mirror alone has something of packets behind a launch.
+    /// Whether the mirror alone has some fields of packets after a launch.
     fn leaves_fields_there(&self) -> bool {
         !self.crossings.left_there.fields.is_empty() && !self.is_in_place()
     }

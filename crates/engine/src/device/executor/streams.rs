@@ -19,7 +19,7 @@ impl LaunchStream {
     /// An idle one.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's.
     pub(super) fn open(on: &OnDevice) -> Result<Self, Failure> {
         Ok(Self { stream: Some(on.stream()?), busy_with: None, spare: Work::default() })
     }
@@ -35,7 +35,7 @@ pub(super) enum Has {
     Nothing,
 }
 
-/// What the kernels of a work carry, in bytes there and back, where they carry no rooms.
+/// The bytes that kernels of a work carry in each direction, if they carry no rooms.
 pub(super) const NONE_CARRIED: [u64; 2] = [0; 2];
 
 impl Executor {
@@ -92,7 +92,8 @@ impl Executor {
         None
     }
 
-    /// Puts its own pieces of a work that is over back, drops what was lent, and keeps the rest for the next.
+    /// Takes back the launch's own pieces of a finished work, drops the lent ones, and keeps the
+    /// rest for the next work.
     fn take_back(&mut self, on: usize, mut work: Work) {
         let own = &mut self.streams[on];
         work.steps.clear();
@@ -110,7 +111,8 @@ impl Executor {
         own.spare = work;
     }
 
-    /// Gives the stream up that has work of `lot`, with what it has: it may never be done.
+    /// Gives up the stream with the work of `lot`, and everything it holds: the work may never be
+    /// done.
     pub(crate) fn give_up(&mut self, lot: usize) {
         for own in &mut self.streams {
             if own.busy_with.is_some_and(|(own, _)| own == lot) {

@@ -28,7 +28,8 @@ impl Executor {
         Laid { packets, rows, columns: [there, back] }
     }
 
-    /// The packed rows of the launch of `lot`, where it has such, and the kernel that writes its table from them.
+    /// Adds the packed rows of the launch of `lot`, if any, and the kernel that writes its table
+    /// from them.
     pub(super) fn add_packed(&self, work: &mut Work, lot: usize, on: &LaunchData) {
         let own = &self.lots[lot];
         let (There::Copied { packed, .. }, Some(unpacker)) = (&own.there, &self.unpacker) else {
@@ -41,8 +42,8 @@ impl Executor {
         work.steps.push(Step::Call(unpacker.call(&unpacker.kernels[0], &on, 0)));
     }
 
-    /// Copies columns of the launch's table, and those of fields of frames, between the launch's own memory and where its kernels find them.
-    /// Gives the bytes of the latter.
+    /// Copies columns of the launch's table, and those of fields of frames, between the launch's
+    /// own memory and the memory of its kernels. Returns the bytes of the latter.
     pub(super) fn copy_table(
         &self,
         work: &mut Work,
