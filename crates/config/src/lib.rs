@@ -1,6 +1,6 @@
-//! Configuration: TOML tables as typed values, and diagnostics that name their place.
+//! Configuration: TOML tables as typed values, and diagnostics with positions.
 //!
-//! A [`Section`] is one table of a chain file. It knows nothing of packets or functions.
+//! A [`Section`] is one table of a chain file. This crate knows no packets and no functions.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,13 @@
-//! Where a kernel can run: the host reference device, OpenCL, CUDA. Knows nothing of packets.
+//! Devices that run kernels: the host reference device, OpenCL and CUDA. This crate knows no
+//! packets.
 //!
-//! A [`Device`] compiles a [`Source`], allocates [`Buffer`]s and opens [`Stream`]s. A stream takes [`Work`] (copies and
-//! calls of kernels in order, with the host memory that they use) and gives it back when it is done. Submitting never waits,
-//! completions are polled, and all that can go wrong is a [`Failure`].
+//! A [`Device`] compiles a [`Source`], allocates [`Buffer`]s and opens [`Stream`]s. A stream takes
+//! [`Work`]: copies and kernel calls in order, with the host memory they use. It returns the work
+//! when it is done. Submitting never waits, the caller polls for completions, and every error is a
+//! [`Failure`].
 //!
-//! No library, driver or compiler is needed to build; one that is absent is a [`Missing`] with its reason. All `unsafe`
-//! lies in `sys/`.
+//! The build needs no library, driver or compiler. A missing one is a [`Missing`] with its reason.
+//! All `unsafe` code is in `sys/`.
 
 #![deny(unsafe_code)]
 

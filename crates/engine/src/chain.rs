@@ -1,4 +1,4 @@
-//! A service chain, built: its functions in order, with the one key that steers it. A
+//! A service chain: its functions in order, and the ingress key that steers packets. A
 //! [`crate::Deployment`] adds where they run.
 
 use std::sync::Arc;

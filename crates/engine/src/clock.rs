@@ -1,4 +1,4 @@
-//! The host's monotonic clock, for latency and busy time only: no decision about a packet reads it.
+//! The host's monotonic clock, for latency and busy time only. No decision about a packet reads it.
 
 use std::time::Instant;
 

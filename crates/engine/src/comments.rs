@@ -1,5 +1,5 @@
-//! What is said of packets that are not sent, for a sink that shows them: made once a run, so that
-//! nothing is formatted for each packet.
+//! Comments for sinks that show dropped packets. They are built once per run, so that nothing is
+//! formatted per packet.
 
 use warpline_packet::{Malformed, Packet, Verdict};
 

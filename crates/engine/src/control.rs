@@ -1,4 +1,4 @@
-//! What threads outside a running chain may read and ask of it.
+//! State that threads outside a running chain can read, and requests they can make.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The cores that lanes run on, written as Linux writes lists of them: `2-5,8`.
+//! The cores of lanes, in Linux's list format: `2-5,8`.
 
 use std::fmt;
 use std::mem::replace;

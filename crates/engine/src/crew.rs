@@ -1,4 +1,4 @@
-//! The threads of a run: started one by one, and waited for together.
+//! The threads of a run: started one by one, joined together.
 
 use std::io;
 use std::sync::mpsc::sync_channel;

@@ -1,4 +1,4 @@
-//! How a chain is cut into stages.
+//! Divides a chain into stages.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Where a chain runs: the site of each of its functions, the stages that they make, the bytes that
-//! cross to devices, and the kernels and tables that are loaded there.
+//! A chain with the sites of its functions. Its stages, the bytes that cross to devices, and the
+//! loaded kernels and tables follow from the sites.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

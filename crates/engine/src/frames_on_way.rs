@@ -1,4 +1,4 @@
-//! How many bytes cross with whole frames, as functions make these longer and shorter on their way.
+//! The bytes of whole frames that cross, as functions make frames longer and shorter.
 
 use core::ops::Range;
 

@@ -1,5 +1,5 @@
-//! How long the host takes to bring single fields of packets together, and to put them back in their places, measured: a cost of plans
-//! that send fields.
+//! Measures how long the host takes to gather single fields of packets and to put them back. Plans
+//! that send fields have these costs.
 
 use std::hint::black_box;
 use std::time;

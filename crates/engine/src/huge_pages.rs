@@ -1,9 +1,9 @@
-//! How much of a run's memory lies in huge pages, as Linux reports it for this process.
+//! Counts how much of a run's memory is in huge pages, as Linux reports it for this process.
 //!
-//! The program asks for huge pages behind large tables ([`crate::sys::HugeAlloc`]); the system may
-//! give small ones. `/proc/self/smaps` lists the mappings: those that asked have the flag `hg`. One
-//! that overlaps a lane's arena counts as the arena's, every other as tables'. Tables are those of
-//! the whole process.
+//! The program requests huge pages for large tables ([`crate::sys::HugeAlloc`]), and the system may
+//! grant small ones. `/proc/self/smaps` lists the mappings, and those with a request have the flag
+//! `hg`. A mapping that overlaps a lane's arena counts as the arena's, every other one as tables'.
+//! Tables are those of the whole process.
 
 use std::ops::Range;
 

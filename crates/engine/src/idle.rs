@@ -1,4 +1,4 @@
-//! What a thread does that found no work: spin a little, yield, then sleep ever longer.
+//! The waiting of a thread without work: it spins, yields, then sleeps for increasing times.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its whole loop.
+//! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its loop.
 
 use std::collections::VecDeque;
 use std::time::Duration;

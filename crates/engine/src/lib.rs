@@ -1,8 +1,8 @@
 //! The running system: lanes, stages, steering, merge and statistics.
 //!
-//! A [`Chain`] is built of functions, and a [`Deployment`] says where they run. [`run()`] moves
-//! packets from a source through its lanes to a sink and gives a [`Report`]. The loop of a lane is
-//! `Lane::breathe` in `lane.rs`; follow it from there.
+//! A [`Chain`] is made of functions, and a [`Deployment`] states where they run. [`run()`] moves
+//! packets from a source through lanes to a sink and returns a [`Report`]. To read the code, start
+//! at `Lane::breathe` in `lane.rs`.
 
 #![deny(unsafe_code)]
 

@@ -1,15 +1,17 @@
-//! How much memory a lane takes, and how much of it functions may fill.
+//! The memory of a lane, and how much of it functions may fill.
 //!
-//! What a function makes, and the frames it puts in the place of others, lie in slabs of their own. These come back when
-//! their batches have left. A stage takes a batch only while slabs are free for the worst that it and every stage behind it
-//! may make of that batch ([`Placed`]); until then it waits. So what is started can be finished, and stages behind have
-//! what they need. The last one waits only for the sender, so there is no deadlock. For batches on a device, the slabs that
-//! they may still fill are promised ahead.
+//! Packets that functions make, and frames that replace others, are in separate slabs. These become
+//! free when their batches leave. A stage takes a batch only while there are free slabs for the
+//! worst case of that batch in this and all later stages ([`Placed`]). So every batch that starts
+//! can finish. The last stage waits only for the sender, so there is no deadlock. For batches on a
+//! device, the slabs they may still fill are promised ahead.
 //!
-//! What a stage may make of a batch is summed up function by function (`reach.rs` says how many packets of a batch may get to each): so many
-//! rooms as it may make packets, each as long as its longest, and as many for frames in the place of others as it may get packets. All of
-//! a stage together, in whole slabs, is what the stage may fill ([`StageRoom::each`]); the sum over it and the stages behind it has to be
-//! free. So the room is for the worst case of one batch in each stage, not of all batches on their way.
+//! The worst case of a stage is summed up function by function. `reach.rs` has the number of
+//! packets that may reach each function. A function that makes packets counts a room of the
+//! greatest length for each. One that replaces frames counts a room for each packet it may get. The
+//! sum of a stage, in whole slabs, is [`StageRoom::each`]. The sum over this and all later stages
+//! must be free. The room is for the worst case of one batch in each stage, not of all batches on
+//! their way.
 
 use std::fmt;
 

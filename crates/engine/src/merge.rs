@@ -1,7 +1,8 @@
-//! The merge: brings what the lanes finished back into ingress order and gives it to the sink.
+//! The merge: restores ingress order over all lanes and hands packets to the sink.
 //!
-//! Every number of the input arrives exactly once, on one lane, dropped packets too; a tick's and the end's
-//! arrive once on every lane. So the merge knows what is next and never waits for a lane that has nothing.
+//! Every number of the input arrives exactly once, on one lane, even for dropped packets. The
+//! number of a tick or of the end arrives once on every lane. So the merge always knows the next
+//! number and never waits for an idle lane.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! A chain as the synchronisation plan sees it, and what the plan has its launches do.
+//! A chain in the form that the synchronisation plan needs, and the plan in the form that launches
+//! need.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! A bounded queue of batches between two threads: so many full ones, or more that are not full.
+//! A bounded queue of batches between two threads. It holds a number of full batches, or more that
+//! are not full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,11 +1,14 @@
 //! How many packets a batch may become on its way, function by function.
 //!
-//! With `p` packets before a function it may make `p * per_packet` ([`Emits::per_packet`]), which are rows of the batch
-//! from there on. `p * forward_per_packet` of them go on with the `p` to the next function; the others are sent past the rest. So the rows
-//! are a sum along the chain (a second place gets all of them), `p + p * per_packet + ...`, in which `p` grows only by what goes on.
+//! A function that gets `p` packets may make `p * per_packet` more ([`Emits::per_packet`]), and
+//! each becomes a row of the batch. `p * forward_per_packet` of them continue to the next function
+//! with the `p`. The others skip all remaining functions except second places, which get all. The
+//! rows are thus a sum along the chain, `p + p * per_packet + ...`, where only packets that continue
+//! increase `p`.
 //!
-//! A batch of packets begins with those that it was filled with. A tick's batch, or the last one, begins with none, and each
-//! function that makes packets may make [`TICK_PACKETS`] besides, which go on where it has any go on.
+//! A batch of packets starts with the packets it was filled with. The batch of a tick or of the end
+//! starts with none. There each function that makes packets may make [`TICK_PACKETS`] more. These
+//! continue if the function lets any continue.
 
 use warpline_nf::{Emits, TICK_MADE_MAX, TICK_NOTES_MAX};
 use warpline_packet::SHARDS;

@@ -1,10 +1,10 @@
-//! Reload: a deployment built anew replaces the one that runs, between two batches and at the same
+//! Reload: a newly built deployment replaces the running one, between two batches and at the same
 //! packet of the input on every lane.
 //!
 //! The caller builds the new deployment beside the old one and makes a [`Successor`] of both, which
-//! refuses changes that can't be made. The engine announces it like a tick; each lane hands its
-//! state over when it comes by. The caller keeps the old deployment until
-//! [`crate::Control::is_reloading`] is false, so that no lane has to free a table.
+//! refuses impossible changes. The engine announces it like a tick, and each lane hands its state
+//! over at that point. The caller keeps the old deployment until [`crate::Control::is_reloading`]
+//! is false, so that no lane has to free a table.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

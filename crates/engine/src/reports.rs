@@ -1,5 +1,5 @@
-//! The reports of a chain's functions: they get the functions' notes in the order of the input, and at the
-//! end what each shard's state still holds.
+//! The reports of a chain's functions. They get notes in the order of the input, and at the end the
+//! rest from the state of each shard.
 
 use warpline_nf::{Outputs, Report, State};
 use warpline_packet::{Batch, Kind, Note, Shard};

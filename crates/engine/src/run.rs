@@ -1,7 +1,7 @@
-//! Runs a deployed chain: one thread that reads, one a lane, one that sends, until the source ends
-//! or [`Control::stop`] is called.
+//! Runs a deployed chain: one thread reads, one works for each lane, and one sends, until the
+//! source ends or [`Control::stop`] is called.
 //!
-//! Where each lane has a source and a sink of its own (a NIC's queues, packets in memory), the lane's thread
+//! If each lane has its own source and sink (a NIC's queues, packets in memory), the lane's thread
 //! does all three and nothing crosses threads.
 
 use std::fmt;

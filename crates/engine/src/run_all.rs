@@ -1,4 +1,4 @@
-//! Several chains side by side, each on a thread of its own, until all have ended.
+//! Runs several chains side by side, each on a thread of its own, until all have ended.
 
 use std::fmt;
 use std::sync::Arc;

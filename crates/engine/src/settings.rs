@@ -1,4 +1,4 @@
-//! How the engine is dimensioned. Everything is taken when a chain starts; nothing grows later.
+//! The dimensions of the engine. All memory is taken when a chain starts; nothing grows later.
 
 use warpline_nf::Growth;
 use warpline_packet::{

@@ -1,5 +1,5 @@
-//! What is counted: by function, by lane, by chain. Counting is adding to plain integers; each thread
-//! has its own and the sums are made when it ends.
+//! Counters by function, lane and chain. Each thread adds to its own plain integers, and they are
+//! summed up when it ends.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The functions that the program comes with: the one place that names them all.
+//! The functions that the program ships, the only place that names them all.
 
 #![forbid(unsafe_code)]
 

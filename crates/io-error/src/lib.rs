@@ -1,4 +1,4 @@
-//! The text of an operating system's error, as messages show it.
+//! The text of a system error in messages.
 
 #![forbid(unsafe_code)]
 

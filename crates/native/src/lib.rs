@@ -1,10 +1,10 @@
-//! Safe fronts of native libraries that are loaded at run time. None of them is needed to build; one that is
-//! absent, or of a version that was not checked, is a [`Missing`] with its reason.
+//! Safe interfaces to native libraries loaded at run time. The build needs none of them. A missing
+//! library, or one of an untested version, is a [`Missing`] with its reason.
 //!
-//! The exception is PCRE2 ([`regex`]): its C source comes with the crate `pcre2-sys` and is built in, unless the system
-//! has it, so that it is never missing.
+//! PCRE2 ([`regex`]) is the exception: its C source comes with the crate `pcre2-sys` and is built
+//! in unless the system has it. So it is never missing.
 //!
-//! All `unsafe` lies in `sys/`, a file for each library.
+//! All `unsafe` code is in `sys/`, in one file or folder for each library.
 
 use core::fmt;
 

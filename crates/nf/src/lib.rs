@@ -1,6 +1,6 @@
 //! The interface of network functions: phases, access, emitted packets, reports, and kernels.
 //!
-//! [`Function`] is the interface. It knows no function.
+//! Start at [`Function`]. This crate knows no single function.
 
 #![forbid(unsafe_code)]
 

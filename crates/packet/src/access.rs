@@ -1,8 +1,8 @@
-//! Access: the fields a function reads and writes, phase by phase, declared before any packet flows.
+//! Access: the fields that each phase of a function reads and writes, declared before any packet
+//! flows.
 //!
-//! In a debug build a batch checks every accessor against the phase it is in
-//! ([`crate::Batch::set_phase`]), so that a wrong declaration fails the function's own tests, by the names of function,
-//! phase and field.
+//! In a debug build a batch checks every accessor against its phase ([`crate::Batch::set_phase`]).
+//! A wrong declaration fails the function's own tests and names function, phase and field.
 
 #[cfg(debug_assertions)]
 use crate::Field;
@@ -69,7 +69,8 @@ impl Access {
         Allowed { function, phase, all, flagged }
     }
 
-    /// Whether `before` looks into frames: it does so shard by shard, in no order that a processor guesses.
+    /// Whether `before` reads frames: it does so shard by shard, in an order that defeats the
+    /// processor's prefetcher.
     pub fn looks_before(&self) -> bool {
         !(self.before.reads & FieldSet::FRAME).is_empty()
     }
@@ -78,7 +79,7 @@ impl Access {
 /// A phase of a function's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// On the CPU, with the state, in front of `run`.
+    /// On the CPU, with the state, before `run`.
     Before,
     /// Pure; on the CPU or on a device.
     Run,
@@ -86,7 +87,7 @@ pub enum Phase {
     After,
 }
 
-/// What a phase of a function may touch.
+/// The access that a phase of a function is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     function: &'static str,

@@ -1,4 +1,4 @@
-//! Accessors against declarations: each fails by function, phase and field where it touches what was not declared.
+//! Accessors against declarations: an undeclared access fails with function, phase and field.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,7 +18,7 @@ const LAYOUT: ArenaLayout = ArenaLayout {
     tailroom: 32,
 };
 
-/// Two packets of TCP over IPv4, of which the second is flagged.
+/// Two packets of TCP over IPv4, the second one flagged.
 fn batch() -> (Batch, Placer) {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend([0x45, 0, 0, 44, 0, 0, 0, 0, 9, 6, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
@@ -46,7 +46,7 @@ fn batch() -> (Batch, Placer) {
 
 fn see<T>(_: T) {}
 
-/// What a function may do to a packet, and the fields of which each has to be declared for it.
+/// An access of a function to a packet, and the fields that must all be declared for it.
 type Deed = (&'static [Field], fn(&mut PacketMut<'_>));
 
 const SOME: FieldSet = FieldSet::of(&[Field::DstAddr, Field::Payload]);
@@ -116,7 +116,7 @@ fn word() -> ScratchWord {
     ScratchWord::new(0).expect("a word")
 }
 
-/// What a deed in `phase` on packet `index` is told to be, under this access.
+/// The violation reported for a deed in `phase` on packet `index` under this access, if any.
 fn told(access: &Access, phase: Phase, index: usize, deed: Deed) -> Option<String> {
     let (mut batch, _) = batch();
     batch.set_phase(access.of(phase, "liar"));
@@ -125,7 +125,8 @@ fn told(access: &Access, phase: Phase, index: usize, deed: Deed) -> Option<Strin
     Some(panicked.downcast_ref::<String>().expect("a message").clone())
 }
 
-/// An access of which all is declared but `field`, in each phase, and for flagged packets all where `of_flagged`.
+/// An access that declares everything except `field`, in each phase, and everything for flagged
+/// packets if `of_flagged`.
 fn lies(field: Field, in_writes: bool, of_flagged: bool) -> Access {
     let rest = FieldSet::ALL & !FieldSet::of(&[field]);
     let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
@@ -165,7 +166,8 @@ fn what_is_declared_is_no_lie() {
     }
 }
 
-/// What `after` declares of flagged packets alone, it may not do to others, and no other phase may do it.
+/// Access that `after` declares for flagged packets alone is forbidden for others and in other
+/// phases.
 #[test]
 fn what_is_of_flagged_packets_is_of_no_other() {
     for (in_writes, deeds) in [(false, READS), (true, WRITES)] {

@@ -1,4 +1,4 @@
-//! Sets of addresses: who is inside, who is a service.
+//! Sets of addresses, such as inside networks and services.
 
 use core::net::IpAddr;
 

@@ -1,20 +1,24 @@
-//! The arena: one lane's packets in memory it was given. Only its files have `unsafe` in this crate.
+//! The arena: one lane's packets in memory it was given. Only its files have `unsafe` code in this
+//! crate.
 //!
-//! A [`Memory`] is divided once, when the chain is built: first the tables of descriptors (structure
-//! of arrays, no pointers), then slabs of 1 MiB. A [`Placer`] copies frames into its current slab, 64 B
-//! aligned, each in a *room* that nobody else gets; the descriptor that names the room lives in a
-//! [`Table`], which is moved, never shared. A row may be given another room; nobody gets the old one before the
-//! table is cleared. A slab is free again when the last table with a piece
-//! of it is cleared; that count is the only thing that threads share.
+//! A [`Memory`] is divided once, when the chain is built: first the tables of descriptors
+//! (structure of arrays, no pointers), then slabs of 1 MiB. A [`Placer`] copies frames into its
+//! current slab, 64 B aligned, each into a *room* of its own. The descriptor that names the room is
+//! in a [`Table`], which is moved, never shared. A row may get another room; its old one is not
+//! reused before the table is cleared. A slab is free again when the last table with a piece of it
+//! is cleared. That count is the only thing that threads share.
 //!
-//! Safety rests on three facts. Each file says at its head what it relies on and what it keeps of them:
+//! Safety rests on four facts. The head of each file states which of them it relies on and which it
+//! guarantees:
 //!
-//! - a room is handed to one row only (`placer.rs`, by the counts of `slabs.rs`; `merge.rs` where rows move);
-//! - the columns that name rooms are written by the placer and by `merge` only, and always within the slab; where a frame lies in
-//!   its room is written in `frames.rs`, and always within the room;
-//! - a table's rows (`table.rs`) and rooms (`frames.rs`) are reached through `&` and `&mut` of the table alone.
+//! - a room belongs to one row only (`placer.rs`, by the counts of `slabs.rs`; `merge.rs` where
+//!   rows move);
+//! - only the placer and `merge` write the columns that name rooms, always within the slab;
+//! - only `frames.rs` changes where a frame is in its room, always within the room;
+//! - a table's rows (`table.rs`) and rooms (`frames.rs`) are reached through `&` and `&mut` of the
+//!   table alone.
 //!
-//! How long things are is summed up in `layout.rs`, and where columns lie in `columns.rs`.
+//! Sizes are computed in `layout.rs`, positions of columns in `columns.rs`.
 
 mod columns;
 mod frames;
@@ -43,7 +47,7 @@ pub use prefetch::{prefetch, prefetch_all};
 pub(crate) use rows::Row;
 pub use table::Table;
 
-/// What an arena is made of: the tables, and the two placers that fill them.
+/// The parts of an arena: the tables, and the two placers that fill them.
 pub struct Arena {
     /// Places packets from outside.
     pub ingress: Placer,

@@ -1,8 +1,8 @@
 //! The batch: up to 1024 packets that travel together, with everything known about them in columns.
 //!
 //! A batch is moved from stage to stage and never shared. Its packets are reached through
-//! [`Batch::packet`] and [`Batch::packet_mut`]; dropped packets stay in place and are skipped. Packets
-//! are in ingress order, those that a function made right behind their cause.
+//! [`Batch::packet`] and [`Batch::packet_mut`]. Dropped packets stay in place and are skipped.
+//! Packets are in ingress order, and made packets come right after their cause.
 
 use core::iter;
 
@@ -17,18 +17,18 @@ pub const BATCH_MAX: usize = 1024;
 /// Packets of a batch unless the chain says otherwise.
 pub const BATCH_DEFAULT: usize = 256;
 
-/// What a batch carries.
+/// The content of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Packets.
     #[default]
     Packets,
-    /// The time, at one and the same place of the input on every lane: timers are handled here, so
-    /// that what they make does not depend on lanes and batches.
+    /// The time, at the same place of the input on every lane. Timers run here, so that the packets
+    /// they make do not depend on lanes and batches.
     Tick {
         /// The time that functions go by.
         now: Instant,
-        /// The own time of the packet in front of which it comes.
+        /// The timestamp of the next packet, before the clock changed it.
         captured: Instant,
     },
     /// Functions were built anew and take their places here; which ones is the engine's to know.
@@ -37,7 +37,7 @@ pub enum Kind {
     Finish,
 }
 
-/// What a source and the ingress know of a frame besides its bytes.
+/// Facts that a source and ingress know about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its time, made monotone: what functions go by.
@@ -48,7 +48,7 @@ pub struct Arrival {
     pub ingress: u64,
     /// Its length on the wire in bytes.
     pub wire_len: u32,
-    /// What its first header is.
+    /// The type of its first header.
     pub link: LinkType,
     /// The interface it came in on.
     pub interface: u16,
@@ -125,7 +125,7 @@ impl Batch {
         self.findings = Findings::with_capacity(numbers);
     }
 
-    /// What the function whose turn it is found in its packets.
+    /// The findings of the current function.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -172,7 +172,7 @@ impl Batch {
         self.kind == Kind::Packets && self.len() < packets
     }
 
-    /// What it carries.
+    /// Its content.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -201,7 +201,7 @@ impl Batch {
         self.opened = nanos;
     }
 
-    /// Places a frame behind the others; `headers` are those of `bytes`. Gives its index.
+    /// Places a frame after the others; `headers` are those of `bytes`. Returns its index.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -215,8 +215,8 @@ impl Batch {
         Ok(self.len() - 1)
     }
 
-    /// As [`Batch::push`], for many frames one behind another: places as many as find room at once, at least one where there is
-    /// any, and says how many.
+    /// Like [`Batch::push`], for several consecutive frames. Places as many as fit at once, at
+    /// least one if there is any, and returns their number.
     #[inline(always)]
     pub fn place<'a>(
         &mut self,
@@ -227,19 +227,21 @@ impl Batch {
         placer.place(&mut self.table, frames.map(row))
     }
 
-    /// Looks whether all packets are alike, so that functions may work on many of them at once. To be called when all were placed.
+    /// Finds out whether all packets are alike, so that functions may process many of them at once.
+    /// Call it when all were placed.
     pub fn compare(&mut self) {
         self.table.compare();
     }
 
-    /// Gives packet `index` the frame `bytes` in a room of its own, and what chains add around frames besides. Finds its headers; the
-    /// packet keeps all else that it is. Returns whether there was room; otherwise nothing changed.
+    /// Gives packet `index` the frame `bytes` in a new room, with the chain's head- and tailroom.
+    /// Finds its headers; all other columns stay. Returns whether there was room; otherwise nothing
+    /// changed.
     ///
-    /// No mirror has the new frame: the row's room crosses whole at the next launch. So a phase that replaces frames doesn't
-    /// declare their fields as written, and no plan pays for it.
+    /// No mirror has the new frame: the row's room crosses whole at the next launch. So a phase
+    /// that replaces frames doesn't declare their fields as written, and no plan pays for it.
     #[must_use]
     pub fn replace(&mut self, index: usize, bytes: &[u8], placer: &mut Placer) -> bool {
-        // What the capture cut off stays cut off.
+        // Bytes that the capture cut off stay cut off.
         let cut =
             self.table.column(WireLen)[index].saturating_sub(self.table.frame_len(index) as u32);
         let fits = placer.replace(&mut self.table, index, bytes).is_ok();
@@ -322,8 +324,8 @@ impl Batch {
         (0..self.len()).filter(|&i| self.is_forward(i)).map(|i| Packet::new(self, i))
     }
 
-    /// Asks the processor for what a function reads first of every packet that still goes to the next: what is known of its headers,
-    /// and its frame's first cache line. In the order in which they lie; waits for none.
+    /// Prefetches the first reads of a function for every packet that continues: its header column
+    /// and its frame's first cache line, in memory order. Waits for none.
     pub fn fetch_frames(&self) {
         for index in (0..self.len()).filter(|&index| self.is_forward(index)) {
             prefetch(self.headers(index));
@@ -355,8 +357,9 @@ impl Batch {
         self.table.scratch_mut(word.0.into())
     }
 
-    /// The frames of packets `picks`, which grow from one to the next, to write, all at once: for work that
-    /// goes on in several packets together. It ends before a pick that is no packet or doesn't grow.
+    /// The frames of packets `picks`, in ascending order, for writing all at once: for work that
+    /// proceeds in several packets together. It ends before a pick that is no packet or is not
+    /// larger than the one before.
     pub fn frames_mut(
         &mut self,
         picks: impl Iterator<Item = usize> + Clone,
@@ -392,8 +395,8 @@ impl Batch {
         ends.copy_from_slice(&next[..crate::SHARDS]);
     }
 
-    /// Takes every packet of `made`, each behind its cause; `order` is room to sort them in. Says
-    /// whether they fit; where not, `made` keeps them.
+    /// Takes every packet of `made`, each placed after its cause; `order` is room to sort them in.
+    /// Returns whether they fit; otherwise `made` keeps them.
     pub fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
         let fits = self.table.merge(&mut made.table, order);
         if fits {
@@ -452,8 +455,8 @@ impl Batch {
         self.leave_phase();
     }
 
-    /// Names the function whose verdicts follow, by its position in the chain; flags of the one before
-    /// mean nothing to it.
+    /// Sets the function whose verdicts follow, by its position in the chain. Flags of the previous
+    /// function are cleared.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
         self.findings.clear();
@@ -534,7 +537,7 @@ impl Batch {
         let _ = (index, field);
     }
 
-    /// What is known of the headers of packet `index`.
+    /// The parsed headers of packet `index`.
     #[inline(always)]
     pub(crate) fn headers(&self, index: usize) -> &Headers {
         &self.table.column(HeadersOf)[index]

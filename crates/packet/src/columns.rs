@@ -1,7 +1,9 @@
-//! Which columns of packets' tables a device has to have, which it may leave changed, and where they lie in a launch's table.
+//! The columns of packets' tables that a device needs, those it may change, and their positions in
+//! a launch's table.
 //!
-//! A table is an array a column, in the order of `columns!` (`arena/columns.rs`): what only the host needs, what kernels read, what they
-//! write, and scratch words. So what goes to a device is mostly one stretch of bytes, and what comes back another.
+//! A table is an array per column, in the order of `columns!` (`arena/columns.rs`). First come
+//! columns for the host only, then those that kernels read, those they write, and scratch words. So
+//! mostly one range of bytes goes to a device, and another comes back.
 
 use core::fmt;
 use core::ops::Range;
@@ -12,11 +14,12 @@ use crate::arena::{
 };
 use crate::{Field, FieldSet, ReadWrite, SCRATCH_WORDS, Table};
 
-/// A set of columns, one bit each, and scratch words behind them.
+/// A set of columns, one bit each, followed by scratch words.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns(u64);
 
-/// What every kernel looks at: where the frame and its headers lie, and whether the packet is its business.
+/// Columns that every kernel reads: places of frame and headers, and whether the kernel has to
+/// process the packet.
 const ALWAYS_READ: Columns = Columns::EMPTY
     .and(ROOM)
     .and(START)
@@ -40,7 +43,7 @@ const PACKED: Columns = ALWAYS_READ
     .with(DroppedBy)
     .with(Flagged);
 
-/// What a kernel may say of any packet.
+/// Columns that a kernel may write for any packet.
 const ALWAYS_WRITTEN: Columns =
     Columns::EMPTY.with(VerdictOf).with(ReasonOf).with(DroppedBy).with(Left);
 
@@ -50,7 +53,8 @@ const GAP: usize = 4;
 impl Columns {
     const EMPTY: Self = Self(0);
 
-    /// What has to be there before kernels with this access work. What they write is, as they may leave it as it was.
+    /// Columns needed on the device before kernels with this access run. Written ones are included,
+    /// since kernels may leave the old value.
     pub fn read_by(access: ReadWrite) -> Self {
         let all = access.reads | access.writes;
         let own = ALWAYS_READ.union(Self::of(all));
@@ -58,18 +62,20 @@ impl Columns {
         if all.contains(Field::Start) { own.and(ROOM_LEN) } else { own }
     }
 
-    /// What kernels need besides that copy rooms: where those end, and, where they leave out the packets of mirrors, which have them.
+    /// Additional columns for kernels that copy rooms: the ends of rooms, and with `leaves_out` the
+    /// mirrors that have each packet.
     pub fn of_rooms(leaves_out: bool) -> Self {
         let rooms = Self::EMPTY.and(ROOM).and(ROOM_LEN);
         if leaves_out { rooms.with(Mirrored) } else { rooms }
     }
 
-    /// What has to be taken back of kernels that write these fields.
+    /// Columns to take back from kernels that write these fields.
     pub fn written_by(writes: FieldSet) -> Self {
         ALWAYS_WRITTEN.union(Self::of(writes))
     }
 
-    /// Where fields lie; those of frames lie in none. Verdicts are written whole or not at all, and so needn't be there before.
+    /// The columns of fields; fields of frames have none. A verdict is written whole or not at all,
+    /// so its old value is not needed.
     pub fn of(fields: FieldSet) -> Self {
         fields.iter().fold(Self::EMPTY, |all, field| match field {
             Field::Start => all.and(START),
@@ -155,10 +161,10 @@ impl fmt::Debug for Columns {
 }
 
 impl Columns {
-    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which these columns lie, as few stretches as it can. There may
-    /// be others in them.
+    /// Visits the bytes of a launch's table that these columns have, in as few ranges as possible.
+    /// Columns have `rows` rows. Ranges may include other columns.
     pub fn stretches(self, rows: usize, mut visit: impl FnMut(Range<usize>)) {
-        // The bytes of a row before the first column and behind the last.
+        // The bytes of a row before the first column and after the last.
         let mut open: Option<(usize, usize)> = None;
         for (before, width) in self.iter() {
             open = match open {
@@ -183,7 +189,8 @@ mod tests {
 
     const SLOTS: usize = 64;
 
-    /// Two batches with `packets` packets each in tables with two scratch words, every byte of whose rows says whose it is.
+    /// Two batches with `packets` packets each in tables with two scratch words. Every byte of a
+    /// row identifies the packet.
     fn batches(packets: usize) -> [Batch; 2] {
         let layout = ArenaLayout {
             slabs: 1,
@@ -255,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Where rooms lie the host says, whatever kernels write: a copy of those columns is never among what comes back.
+    /// The host decides where rooms are, whatever kernels write: the copies back never include
+    /// those columns.
     #[test]
     fn rooms_never_come_back() {
         let writes = Field::ALL.iter().copied().filter(|field| !FieldSet::FRAME.contains(*field));
@@ -283,7 +291,8 @@ mod tests {
         assert_eq!([false, true].map(|leaves_out| len(Columns::of_rooms(leaves_out))), [4, 5]);
     }
 
-    /// What of two batches is forwarded, by the bits of two numbers, lies side by side in the launch's table, and nothing else does.
+    /// Exactly the forwarded packets of two batches, by the bits of two numbers, are adjacent in
+    /// the launch's table.
     #[test]
     fn a_launch_has_the_columns_of_what_is_forwarded_and_nothing_else() {
         for round in 0..1u64 << 9 {

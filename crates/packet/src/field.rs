@@ -1,8 +1,8 @@
 //! The one table of fields: every named part of a packet and of its metadata.
 //!
-//! A [`Field`] is a bit of a [`FieldSet`]. The table says where the field lies ([`Place`]), in terms
-//! of the byte ranges of [`crate::wire`]; accessors, access sets and kernel headers are made from it,
-//! so that no offset is typed twice.
+//! A [`Field`] is a bit of a [`FieldSet`]. The table states the position of each field ([`Place`]),
+//! in terms of the byte ranges of [`crate::wire`]. Accessors, access sets and kernel headers are
+//! made from it, so no offset is written twice.
 //!
 //! ```
 //! use warpline_packet::{Field, FieldSet};
@@ -108,7 +108,7 @@ fields! {
     EthDst "eth-dst" Place::Link(span(ethernet::field::DST));
     /// Ethernet source address.
     EthSrc "eth-src" Place::Link(span(ethernet::field::SRC));
-    /// Ethernet type behind the addresses (of the outermost tag where there is one).
+    /// Ethernet type after the addresses (of the outermost tag, if any).
     EthType "eth-type" Place::Link(span(ethernet::field::ETHERTYPE));
     /// Tag control information of the outermost VLAN tag.
     VlanTci "vlan-tci" Place::Link(Span {
@@ -187,7 +187,7 @@ fields! {
     L4Offset "l4-offset" Place::Column(2);
     /// Where the payload starts in the frame, and where the IP packet ends.
     PayloadOffset "payload-offset" Place::Column(6);
-    /// What was found at ingress: IP version, transport protocol, flags, link type, malformed.
+    /// Facts found at ingress: IP version, transport protocol, flags, link type, malformed.
     Kind "kind" Place::Column(7);
     /// The packet's time, monotone at ingress, in nanoseconds.
     Timestamp "timestamp" Place::Column(8);
@@ -310,7 +310,7 @@ impl FieldSet {
     pub const HEADERS: Self =
         Self::of(&[Field::L3Offset, Field::L4Offset, Field::PayloadOffset, Field::Kind]);
 
-    /// What is behind the IP headers, up to the end of the packet: transport header and payload.
+    /// The bytes after the IP headers, up to the end of the packet: transport header and payload.
     pub const CARRIED: Self =
         Self((1 << (Field::Payload as u32 + 1)) - (1 << Field::SrcPort as u32));
     /// What headers are found by: [`crate::Headers::parse`] looks at nothing else.

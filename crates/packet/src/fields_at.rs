@@ -1,12 +1,12 @@
-//! Where fields lie in a frame, found from the table of fields, apart from the accessors.
+//! The bytes of fields in a frame, found from the table of fields without the accessors.
 
 use std::ops::Range;
 
 use crate::wire::ip_protocol;
 use crate::{Field, FieldSet, Flags, Headers, LinkType, Place, Span};
 
-/// The bytes of `field` in a frame of `len` bytes with these headers. What lies in the frame and is no other field is
-/// [`Field::Remainder`], but for the byte that says the length of an IPv4 header.
+/// The bytes of `field` in a frame of `len` bytes with these headers. [`Field::Remainder`] is every
+/// byte of the frame that no other field has, except the length byte of an IPv4 header.
 pub fn places(field: Field, headers: &Headers, link: LinkType, len: usize) -> Vec<Range<usize>> {
     if field == Field::Remainder {
         return remainder(headers, link, len);
@@ -62,8 +62,8 @@ fn remainder(headers: &Headers, link: LinkType, len: usize) -> Vec<Range<usize>>
     all.filter(|(_, fields)| fields.contains(Field::Remainder)).map(|(at, _)| at..at + 1).collect()
 }
 
-/// The fields of which each byte of a frame of `len` bytes with these headers is one: of one field, but where headers lie, and of
-/// none the byte that says the length of an IPv4 header.
+/// The field of each byte of a frame of `len` bytes with these headers. Each byte has one field,
+/// except where headers overlap, and the length byte of an IPv4 header, which has none.
 pub fn fields_at(headers: &Headers, link: LinkType, len: usize) -> Vec<FieldSet> {
     let mut all = vec![FieldSet::EMPTY; len];
     for field in FieldSet::FRAME.iter().filter(|&field| field != Field::Remainder) {

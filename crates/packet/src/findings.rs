@@ -1,13 +1,14 @@
-//! Findings: what a function's pure work found in packets, of which there is more than a scratch word holds.
+//! Findings: lists that a function's `run` found in packets, too long for a scratch word.
 //!
-//! `run` keeps a list of numbers for a packet and leaves where it is in a scratch word; `after` reads it. The room is taken once
-//! and bounded: what finds none is found again by `after`. Kernels keep lists in room that a launch has ([`FoundLists`]); each batch takes over those of
-//! its packets.
+//! `run` stores a list of numbers for a packet and its position in a scratch word, and `after`
+//! reads it. The room is taken once and bounded: if a list does not fit, `after` searches again.
+//! Kernels store lists in room of the launch ([`FoundLists`]), and each batch copies those of its
+//! packets.
 
 use crate::Field;
 
-/// The lists that kernels kept for the packets of a launch (`kernels/findings.h` of `warpline-nf`), and the word in which each packet says where
-/// its own is.
+/// The lists that kernels stored for the packets of a launch (`kernels/findings.h` of
+/// `warpline-nf`), and the word in which each packet has the position of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundLists<'a> {
     bytes: &'a [u8],
@@ -16,8 +17,8 @@ pub struct FoundLists<'a> {
 }
 
 impl<'a> FoundLists<'a> {
-    /// Bytes in front of the numbers: how many of them were taken, also such as there was no room for, and whether
-    /// there was none for some list. Zeroes where nothing is kept yet.
+    /// Bytes before the numbers: how many numbers were taken, including those without room, and
+    /// whether any list had no room. Zeroes while there are none.
     pub const HEAD_LEN: usize = 8;
 
     /// Lists as a device left them.
@@ -31,7 +32,8 @@ impl<'a> FoundLists<'a> {
         Self::HEAD_LEN + 4 * taken as usize
     }
 
-    /// The list under `word`, which lies in what was taken, its numbers in the machine's order; `None` where it doesn't.
+    /// The list under `word`, with numbers in the machine's byte order; `None` if it is not within
+    /// the numbers taken.
     pub fn list(&self, word: u32) -> Option<&'a [[u8; 4]]> {
         let (head, numbers) = self.bytes.split_at_checked(Self::HEAD_LEN)?;
         let (numbers, _) = numbers.as_chunks::<4>();
@@ -57,10 +59,10 @@ pub struct Findings {
 
 /// What stands in a scratch word for "nothing was found": so that the word's first value says it.
 const NOTHING: u32 = 0;
-/// What was kept of a packet.
+/// The stored findings of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
-    /// These numbers; none where nothing was found.
+    /// These numbers; empty if nothing was found.
     Numbers(&'a [u32]),
     /// More than there was room for.
     NoRoom,
@@ -70,7 +72,7 @@ impl Findings {
     /// What stands in a scratch word for "there was no room": a list of more than is kept.
     pub const NO_ROOM: u32 = u32::MAX;
 
-    /// Room for `numbers` numbers, of which each list takes one for its length.
+    /// Room for `numbers` numbers; each list takes one more for its length.
     pub fn with_capacity(numbers: usize) -> Self {
         Self { numbers: Vec::with_capacity(numbers.min(Self::NO_ROOM as usize)) }
     }
@@ -94,7 +96,8 @@ impl Findings {
         word
     }
 
-    /// Keeps what a device kept under `word`, which makes sense there. Gives what the packet's word has to be here.
+    /// Copies the list that a device stored under the checked `word`. Returns the packet's new
+    /// word.
     pub(crate) fn keep_of(&mut self, found: &FoundLists<'_>, word: u32) -> u32 {
         match found.list(word) {
             Some(list) => self.keep_all(list.iter().map(|number| u32::from_ne_bytes(*number))),
@@ -103,7 +106,7 @@ impl Findings {
         }
     }
 
-    /// What was kept under `word`.
+    /// The list stored under `word`.
     pub fn get(&self, word: u32) -> Found<'_> {
         if word == NOTHING {
             return Found::Numbers(&[]);
@@ -137,7 +140,7 @@ mod tests {
         for word in [0, 1, 4, Findings::NO_ROOM] {
             assert!(lists.makes_sense(word), "{word}");
         }
-        // Behind a length beyond the end, in what was not taken, and where nothing lies.
+        // Inside a list, beyond the numbers taken, and beyond the end.
         for word in [2, 5, 6, 8, 9, u32::MAX - 1] {
             assert!(!lists.makes_sense(word), "{word}");
         }

@@ -1,4 +1,4 @@
-//! What ingress found about a packet, one bit each.
+//! Facts that ingress found about a packet, one bit each.
 
 /// A set of findings.
 #[repr(transparent)]
@@ -20,7 +20,8 @@ impl Flags {
     pub const TRANSPORT: u16 = 1 << 5;
     /// Made by a function of the chain.
     pub const GENERATED: u16 = 1 << 6;
-    /// The capture cut the frame before the end of its IP header, or before it says whether it has one.
+    /// The capture cut the frame before the end of its IP header, or before the type of that
+    /// header.
     pub const IP_CUT: u16 = 1 << 7;
     /// Made by a function of the chain for the sender of another packet.
     pub const ANSWER: u16 = 1 << 8;

@@ -1,11 +1,12 @@
 //! Hashes that name flows and choose shards: 32-bit, symmetric, keyed, and cheap on any device.
 //!
-//! [`FlowHasher`] is keyed by a chain's [`Seed`], so that a sender who doesn't know it can't choose addresses that share
-//! a shard. [`mix32`] has no key: it is for what nobody else chooses.
+//! The chain's [`Seed`] keys [`FlowHasher`]. A sender who doesn't know it can't choose addresses
+//! that share a shard. [`mix32`] has no key, for inputs that no sender chooses.
 
 use core::net::IpAddr;
 
-/// The number that a chain's hashes are keyed by. Under one seed all runs over the same packets have the same results.
+/// The number that keys a chain's hashes. With the same seed, all runs over the same packets have
+/// the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seed(u64);
 
@@ -20,7 +21,8 @@ impl Seed {
         self.0
     }
 
-    /// A key for one use; `number` tells uses apart. The mixing is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+    /// A key for one use; `number` distinguishes uses. The mixing is SplitMix64 (Steele, Lea,
+    /// Flood, OOPSLA 2014).
     pub const fn key(self, number: u64) -> u64 {
         let mut x = self.0 ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03);
         let mut round = 0;
@@ -37,10 +39,11 @@ impl Seed {
 
 /// Hashes addresses and ports, with keys.
 ///
-/// Each step is almost universal: two inputs that somebody chose without the keys collide seldom, whatever they are. Sums
-/// of words and keys are multiplied (NH; Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC", CRYPTO 1999), and the
-/// product is spread by another multiplication of which the upper half counts (Dietzfelbinger, Hagerup, Katajainen,
-/// Penttonen, "A Reliable Randomized Algorithm for the Closest-Pair Problem", 1997).
+/// Each step is almost universal: any two inputs chosen without the keys rarely collide. Sums of
+/// words and keys are multiplied (NH; Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC", CRYPTO
+/// 1999). The product is spread by another multiplication whose upper half is used (Dietzfelbinger,
+/// Hagerup, Katajainen, Penttonen, "A Reliable Randomized Algorithm for the Closest-Pair Problem",
+/// 1997).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowHasher {
     pair: [u32; 2],
@@ -53,7 +56,7 @@ pub struct FlowHasher {
 }
 
 impl FlowHasher {
-    /// With keys of seed 0: where nobody aims at anything.
+    /// With keys of seed 0, for inputs without an attacker.
     pub const SEED_0: Self = Self::new(Seed::new(0));
 
     /// With keys of `seed`.

@@ -1,11 +1,11 @@
-//! Frames as they were when a function got them, for those who want to see what it dropped: a function may change a frame
-//! and then find that it has to drop it.
+//! Frames as a function got them, for sinks that show dropped packets: a function may change a
+//! frame before it drops it.
 
 use crate::arena::{VerdictOf, WireLen};
 use crate::{Batch, Headers, Verdict};
 
-/// Room for the frames of all packets of an arena, each at the offset at which it lies there: as long as the arena, of which
-/// only what frames use is ever touched.
+/// Room for the frames of all packets of an arena, each at its own offset. It is as long as the
+/// arena, but only the bytes of frames are ever touched.
 #[derive(Debug)]
 pub struct KeptFrames(Vec<u8>);
 
@@ -14,13 +14,13 @@ impl KeptFrames {
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::<u8>::new();
         bytes.try_reserve_exact(len).ok()?;
-        // The reservation was a test: zeroed memory from the system is not touched before it is used.
+        // The reservation was a test: zeroed memory from the system is untouched until it is used.
         drop(bytes);
         Some(Self(vec![0; len]))
     }
 }
 
-/// What is known of the packets of a batch besides their kept frames, row by row.
+/// Per row: the facts about a packet besides its kept frame.
 #[derive(Debug, Default)]
 pub struct KeptRows(Vec<Option<KeptRow>>);
 
@@ -63,8 +63,8 @@ impl Batch {
         }));
     }
 
-    /// Gives those of the packets whose frames were kept that were dropped or rejected since their frames back. Rows are the
-    /// same as then; a packet may have another room.
+    /// Restores the kept frames of packets that were dropped or rejected since. Rows are the same
+    /// as then; a packet may have another room.
     pub fn restore_dropped(&mut self, frames: &KeptFrames, rows: &mut KeptRows) {
         for (row, kept) in rows.0.drain(..).enumerate() {
             let verdict = self.table.column(VerdictOf).get(row).copied().map(Verdict::from_u8);
@@ -126,7 +126,8 @@ mod tests {
         (batch, arena.emit, KeptFrames::new(len).expect("memory"))
     }
 
-    /// Whatever happened to a frame, also that the packet got another, and only to those that are dropped.
+    /// Restores exactly the dropped packets, whatever happened to their frames, even if they got
+    /// others.
     #[test]
     fn dropped_packets_get_their_frames_back() {
         let (mut batch, mut emit, mut frames) = batch(6);

@@ -1,24 +1,30 @@
-//! The text by which kernels reach fields of frames: accessors, made of the table of fields and of where each field lies.
+//! Generates the accessors by which kernels reach fields, from the table of fields and the binding
+//! of each field.
 //!
-//! A field is *bound*: to the frame, which lies in the mirror, or to a column of the launch's table, of which each packet has a
-//! row. A row holds the field's bytes as the header has them, from its first byte on. Where the two versions of IP differ in
-//! a field's width each has a column, so that no packet's row is wider than its field. Columns follow the table's scratch words.
-//! Kernels name fields and don't know which it is. Of a number they have
+//! A field is *bound* either to the frame in the mirror or to a column of the launch's table, with
+//! a row per packet. A row holds the field's bytes as the header has them, from its first byte on.
+//! If the IP versions differ in a field's width, each has a column, so no packet's row is wider
+//! than its field. These columns follow the table's scratch words. Kernels name fields and don't
+//! know which binding applies. For a number they have
 //!
 //! ```c
-//! u32 ttl_v4(Fields f);                              // the packet's own
+//! u32 ttl_v4(Fields f);                         // the packet's own
 //! void set_ttl_v4(Fields f, u32 value);
-//! u32 ttl_v4_at(const GLOBAL u8 *header);            // that of a header which the kernel found or makes in a frame
+//! u32 ttl_v4_at(const GLOBAL u8 *header);       // of a header that the kernel found or makes
 //! void set_ttl_v4_at(GLOBAL u8 *header, u32 value);
-//! u32 ttl_v4_in(const u32 *words, u32 header);       // that of a header so many bytes behind words of the item's own
+//! u32 ttl_v4_in(const u32 *words, u32 header);  // of the header at that byte of `words`
 //! ```
 //!
-//! and of wider fields the first byte's place: to read by `dst_addr_v6(f)`, `dst_addr_v6_at(header)` and
-//! `payload(f)`, to write by `dst_addr_v6_to_write(f)` and so on. The header's name ends the accessor's where a
-//! field lies in several. A field that the frame lacks must not be asked for. A function has accessors of the fields that it declares for its kernels, no others ([`Declared`]).
+//! and for wider fields the address of the first byte. They read it with `dst_addr_v6(f)`,
+//! `dst_addr_v6_at(header)` and `payload(f)`, and write it with `dst_addr_v6_to_write(f)` and so
+//! on. If several headers have the field, the accessor's name ends with the header's. A kernel must
+//! not ask for a field that the frame lacks. A function gets accessors of the fields it declares
+//! for its kernels, and no others ([`Declared`]).
 //!
-//! A field in a column has no `_at`: a text that makes headers of its own in frames would leave the column behind, so compilers refuse
-//! it. Such a function has its fields in the mirror. `Fields` and what the text is built on are in `kernels/packet.h` of `warpline-nf`.
+//! A field in a column has no `_at`, so a text with it does not compile. Such a text makes headers
+//! of its own in frames, and the column would keep the old value. Functions like that have their
+//! fields in the mirror. `Fields` and the basis of the text are in `kernels/packet.h` of
+//! `warpline-nf`.
 
 use core::fmt::Write as _;
 use core::ops::Range;
@@ -34,7 +40,7 @@ pub use declared::Declared;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     columns: Vec<StagedColumn>,
-    /// What goes from columns to frames, and from frames to columns, in kernels that do that alone.
+    /// Fields that kernels for copying move from columns to frames, and from frames to columns.
     put: FieldSet,
     take: FieldSet,
 }
@@ -71,8 +77,8 @@ impl Binding {
     pub const MIRROR: Self =
         Self { columns: Vec::new(), put: FieldSet::EMPTY, take: FieldSet::EMPTY };
 
-    /// With these fields in columns behind those of a table with so many scratch words. `None` where one has no place of its own in a
-    /// header.
+    /// With these fields in columns after those of a table with this many scratch words. `None` if
+    /// one has no position of its own in a header.
     pub fn staged(fields: FieldSet, scratch_words: usize) -> Option<Self> {
         let mut before = ROW_LEN + 4 * scratch_words;
         let mut columns = Vec::new();
@@ -92,8 +98,9 @@ impl Binding {
         Some(Self { columns, ..Self::MIRROR })
     }
 
-    /// The same for kernels that copy: `put_fields_of(p, f)` has the fields `put` of packet `p` go from their columns to its frame,
-    /// `take_fields_of(p, f)` the fields `take` from its frame to their columns.
+    /// The same for kernels that copy: `put_fields_of(p, f)` copies the fields `put` of packet `p`
+    /// from their columns to its frame, `take_fields_of(p, f)` the fields `take` from its frame to
+    /// their columns.
     #[must_use]
     pub fn with_copies(self, put: FieldSet, take: FieldSet) -> Self {
         Self { put, take, ..self }
@@ -114,8 +121,9 @@ impl Binding {
         self.columns.iter().map(|column| column.width).sum()
     }
 
-    /// Names the bytes of a launch's table, whose columns have `rows` rows, in which the columns of `fields` lie, as few stretches as it can:
-    /// those of an IP version only where `has` says that a packet is of it.
+    /// Visits the bytes of a launch's table that the columns of `fields` have, in as few ranges as
+    /// possible. Columns have `rows` rows. Columns of an IP version count only if `has` returns
+    /// true for it.
     pub fn stretches(
         &self,
         fields: FieldSet,
@@ -170,7 +178,8 @@ pub fn kernel_fields(binding: &Binding, declared: &Declared<'_>) -> String {
     text
 }
 
-/// Bytes that an accessor gives to read stay so: C compilers only warn where a text hands them on to be written.
+/// Bytes from a reading accessor stay constant. C compilers only warn if a text passes them on to
+/// be written.
 const CONST_IS_KEPT: &str = "\
 #if defined(__clang__)
 #pragma clang diagnostic error \"-Wincompatible-pointer-types-discards-qualifiers\"
@@ -306,7 +315,8 @@ impl Accessor {
     }
 }
 
-/// The function by which `fields` go between their columns and a packet's frame: `put_fields_of` or `take_fields_of`.
+/// The function that copies `fields` between their columns and a packet's frame: `put_fields_of` or
+/// `take_fields_of`.
 fn write_copies(text: &mut String, way: &str, fields: FieldSet, binding: &Binding) {
     let _ = writeln!(text, "FUNCTION void {way}_fields_of(Packet p, Fields f)\n{{");
     for &field in Field::ALL.iter().filter(|&&field| fields.contains(field)) {
@@ -406,7 +416,7 @@ mod tests {
     use super::*;
     use crate::ReadWrite;
 
-    /// Scratch words in front of columns.
+    /// Scratch words before the columns.
     const WORDS: usize = 2;
     const ALL: Declared<'_> =
         Declared { function: "all", access: ReadWrite::new(FieldSet::ALL, FieldSet::ALL) };

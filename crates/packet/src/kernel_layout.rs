@@ -1,9 +1,11 @@
-//! What kernels have to know of arenas and what they hold of packets, as numbers with names: made of the table of columns, so
-//! that no offset is typed twice.
+//! The layout of arenas and tables for kernels, as named numbers. They are made from the table of
+//! columns, so no offset is written twice.
 //!
-//! A kernel is given an arena byte for byte as it lies on the host, and the table of a launch ([`crate::LaunchRows`]). A row has
-//! `COLUMN_name` bytes before a column, and `COLUMN_SCRATCH + 4 * w` before scratch word `w`; that times the launch's rows is where the column
-//! begins. Fields of frames have no numbers: kernels reach them by accessors (`kernel_fields.rs`).
+//! A kernel gets an arena byte for byte as on the host, and the table of a launch
+//! ([`crate::LaunchRows`]). A row has `COLUMN_name` bytes before a column, and
+//! `COLUMN_SCRATCH + 4 * w` before scratch word `w`. That times the launch's rows is the start of
+//! the column. Fields of frames have no numbers: kernels reach them by accessors
+//! (`kernel_fields.rs`).
 
 use core::mem::offset_of;
 

@@ -1,11 +1,13 @@
-//! The table of a launch: a row for each packet of its batches that was still forwarded, one behind the other, whichever batch it is of.
+//! The table of a launch: a row for each packet of its batches that is still forwarded, across all
+//! batches.
 //!
-//! It has the columns of a batch's table (`arena/columns.rs`), and behind them those of fields that cross by themselves
-//! ([`crate::Binding`]). A column begins where the bytes that a row has before it, times the launch's rows, end. So what a device needs
-//! of all packets of a launch is one stretch of bytes mostly, and what it writes another ([`Columns::stretches`]), without a byte of a packet
-//! that is none of its business.
+//! It has the columns of a batch's table (`arena/columns.rs`), then those of fields that cross by
+//! themselves ([`crate::Binding`]). A column starts at the bytes that a row has before it, times
+//! the launch's rows. So a device mostly needs one range of bytes and writes another
+//! ([`Columns::stretches`]). Packets outside the launch have no bytes in them.
 //!
-//! [`LaunchRows`] says which packet has which row. It is filled once a launch, and what comes back is taken by it.
+//! [`LaunchRows`] maps packets to rows. It is filled once per launch, and the results are taken
+//! back by it.
 
 use core::ops::Range;
 
@@ -111,7 +113,8 @@ impl LaunchRows {
 }
 
 impl<'a> BatchRows<'a> {
-    /// Stretches of at most `len` packets: their rows in the batch's table, and the first one's row in the launch's.
+    /// Runs of at most `len` packets: their rows in the batch's table, and the first one's row in
+    /// the launch's.
     pub(crate) fn stretches(self, len: usize) -> impl Iterator<Item = (Range<usize>, usize)> + 'a {
         self.runs.iter().flat_map(move |run| {
             let (row, count, at) = (usize::from(run.row), usize::from(run.len), run.at as usize);
@@ -128,7 +131,7 @@ impl<'a> BatchRows<'a> {
 }
 
 impl Batch {
-    /// Copies `columns` of those of its packets that are in `rows` to where they lie in `to`, the launch's table.
+    /// Copies `columns` of the packets in `rows` to their places in `to`, the launch's table.
     pub fn copy_columns(&self, columns: Columns, rows: BatchRows<'_>, to: &mut [u8]) {
         for (before, width) in columns.iter() {
             for (own, at) in rows.stretches(usize::MAX) {

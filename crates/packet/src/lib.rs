@@ -1,8 +1,8 @@
 //! Bytes and their meaning: header views, the one table of fields, access, batches and arenas.
 //!
-//! Start at [`Batch`]: packets travel in batches and functions touch them through [`Packet`] and
-//! [`PacketMut`]. What they may touch is a [`FieldSet`] of the table in [`Field`]; where the bytes lie is
-//! the business of the arena ([`Arena`], [`Placer`]). Header layouts are in [`wire`].
+//! Start at [`Batch`]. Packets travel in batches, and functions access them through [`Packet`] and
+//! [`PacketMut`]. The fields they may access are a [`FieldSet`] of the table in [`Field`]. The
+//! arena ([`Arena`], [`Placer`]) owns the bytes. Header layouts are in [`wire`].
 //!
 //! ```
 //! use warpline_packet::*;
@@ -19,15 +19,15 @@
 //! let hasher = FlowHasher::new(Seed::new(7));
 //! let steered = Steering::AddressPair.steer(&hasher, &frame, &headers);
 //! let arrival = Arrival {
-//!     timestamp: Instant::ZERO, captured: Instant::ZERO, ingress: 0, wire_len: 60, link: LinkType::ETHERNET, interface: 0,
-//!     shard: steered.shard, flow_hash: steered.flow_hash,
+//!     timestamp: Instant::ZERO, captured: Instant::ZERO, ingress: 0, wire_len: 60,
+//!     link: LinkType::ETHERNET, interface: 0, shard: steered.shard, flow_hash: steered.flow_hash,
 //! };
 //! batch.push(&frame, &headers, &arrival, &mut arena.ingress).expect("room for one");
 //! assert_eq!(batch.packet(0).len(), 60);
 //! # Ok::<(), ArenaError>(())
 //! ```
 //!
-//! No allocation happens after the arena is made; no system call anywhere.
+//! After the arena is made, this crate allocates nothing. It never makes a system call.
 
 #![deny(unsafe_code)]
 

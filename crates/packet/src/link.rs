@@ -1,4 +1,4 @@
-//! The link layer a frame was captured on.
+//! The link layer on which a frame was captured.
 
 use crate::wire::{ethertype, sll};
 
@@ -9,7 +9,7 @@ use crate::wire::{ethertype, sll};
 pub struct LinkType(pub u16);
 
 impl LinkType {
-    /// BSD loopback: 4 bytes that name an address family in the order of the machine that captured it
+    /// BSD loopback: a 4-byte address family in the byte order of the capturing machine
     /// (`LINKTYPE_NULL`).
     pub const NULL: Self = Self(0);
     /// OpenBSD loopback: the same, the most significant byte first (`LINKTYPE_LOOP`).
@@ -41,8 +41,8 @@ impl LinkType {
         matches!(self, Self::RAW | Self::IPV4 | Self::IPV6)
     }
 
-    /// Where the ethertype of the packet stands whose header is at `l3`, from the frame's first byte; `None`
-    /// where the link has none.
+    /// The offset in the frame of the ethertype for a packet whose header is at `l3`; `None` if the
+    /// link has none.
     const fn kind_at(self, l3: usize) -> Option<usize> {
         match self {
             Self::ETHERNET => l3.checked_sub(2),
@@ -52,9 +52,9 @@ impl LinkType {
         }
     }
 
-    /// Has `header`, the link header in front of an IP packet, announce another version than it did. The number of
-    /// IPv6 on a loopback differs from system to system, which a header of IPv4 doesn't tell: it becomes macOS's, or
-    /// OpenBSD's where that writes the capture ([`Self::LOOP`]); tshark and Wireshark know both.
+    /// Changes the IP version that `header`, the link header of an IP packet, announces. On a
+    /// loopback the number for IPv6 differs between systems, and an IPv4 header doesn't tell which.
+    /// It becomes macOS's, or OpenBSD's for [`Self::LOOP`]; tshark and Wireshark know both.
     pub fn announce(self, header: &mut [u8], version: u8) {
         if let Self::NULL | Self::LOOP = self {
             // The byte that isn't zero, in whatever order they stand.
@@ -89,7 +89,7 @@ impl LinkType {
         }
     }
 
-    /// Whether headers behind it are understood.
+    /// Whether the headers after it are understood.
     pub const fn is_known(self) -> bool {
         self.is_raw_ip()
             || matches!(self, Self::ETHERNET | Self::LINUX_SLL | Self::LINUX_SLL2)

@@ -1,4 +1,4 @@
-//! What a batch's table says of a packet besides its frame, field by field as a number: for checks that look behind the accessors.
+//! The metadata of a packet, field by field as a number, for checks that bypass the accessors.
 
 use crate::arena::{
     Captured, DroppedBy, Flagged, FlowHash, HeadersOf, Ingress, Interface, Link, NextHop, ReasonOf,
@@ -14,9 +14,9 @@ macro_rules! packed {
 }
 
 impl Batch {
-    /// All that `field` of packet `index` says, as a number: where the field has several parts, the first in the lowest
-    /// bits. `None` for a field of the frame, and for a scratch word that the chain did not hand out. Panics where there is no
-    /// such packet.
+    /// The value of `field` of packet `index` as a number. If the field has several parts, the
+    /// first is in the lowest bits. `None` for a field of the frame, and for a scratch word that
+    /// the chain did not hand out. Panics if there is no such packet.
     pub fn metadata(&self, index: usize, field: Field) -> Option<u128> {
         let (table, headers) = (&self.table, self.headers(index));
         Some(match field {
@@ -45,8 +45,9 @@ impl Batch {
         })
     }
 
-    /// Writes what [`Batch::metadata`] gave. Where the frame lies in memory stays: its start and its length. What follows from a field
-    /// elsewhere does, too: whether a packet was flagged, how many left the way, whether all are alike.
+    /// Writes a value from [`Batch::metadata`]. The frame's place in memory stays: its start and
+    /// its length. Derived facts stay too: whether a packet was flagged, how many left, whether all
+    /// are alike.
     pub fn set_metadata(&mut self, index: usize, field: Field, value: u128) {
         let table = &mut self.table;
         let headers = &mut table.column_mut(HeadersOf)[index];

@@ -1,10 +1,13 @@
-//! A batch and its copy on a device: which bytes go there, which packets are there, and what is taken back ([`Returned`]).
+//! A batch and its copy on a device: which bytes cross, which packets are there, and what is taken
+//! back ([`Returned`]).
 //!
-//! A device's mirror has an arena's size and layout, so that one offset names a packet on both sides. What comes back
-//! of a launch's table is not written over those of its batches: it lies beside them, *returned*, and is taken column by column as far as the
-//! function said that it writes, and only where it makes sense. So no device can have a frame reach out of its room.
+//! A device's mirror has an arena's size and layout, so one offset names a packet on both sides.
+//! The table of a launch comes back beside those of its batches: it is *returned*. The batch takes
+//! only the columns that the function declares as written, and only after checks. So no device can
+//! make a frame extend beyond its room.
 //!
-//! A device may leave a packet alone, from some function of its segment on ([`Batch::hold_done`]). The CPU then does what was left.
+//! A device may leave a packet to the CPU, from some function of its segment on
+//! ([`Batch::hold_done`]). The CPU then does the rest.
 
 mod left;
 mod returned;
@@ -19,7 +22,7 @@ pub use stretches::{Stretch, crossing_width, frame_extent, lengthened};
 use crate::arena::{Flagged, Left, Mirrored, VerdictOf};
 use crate::{Batch, Headers, Placer, Reason, Verdict};
 
-/// Stretches of memory that [`Batch::spans`] keeps open at once: packets from outside and packets that functions made lie
+/// Ranges of memory that [`Batch::spans`] keeps open at once: received packets and made packets are
 /// in different ones.
 const SPANS_OPEN: usize = 2;
 
@@ -41,12 +44,13 @@ impl Batch {
         verdicts.filter(|(_, verdict)| **verdict == Verdict::Forward as u8).map(|(row, _)| row)
     }
 
-    /// Bytes of the arena in which the room of packet `index` lies; panics where there is no such packet.
+    /// The bytes of the arena with the room of packet `index`. Panics if there is no such packet.
     pub fn room(&self, index: usize) -> Range<usize> {
         self.table.room(index)
     }
 
-    /// Whether a mirror of `bits` ([`mirror_bit`]) is marked as having packet `index`; panics where there is no such packet.
+    /// Whether packet `index` is marked as present in a mirror of `bits` ([`mirror_bit`]). Panics
+    /// if there is no such packet.
     pub fn is_mirrored(&self, index: usize, bits: u8) -> bool {
         self.table.column(Mirrored)[index] & bits != 0
     }
@@ -56,7 +60,8 @@ impl Batch {
         self.forward_rows().map(|row| self.table.room(row).len()).sum()
     }
 
-    /// Names the stretches of the arena in which the rooms of its packets lie that are still forwarded, nobody else's among them.
+    /// Visits the ranges of the arena with the rooms of its packets that are still forwarded, and
+    /// no other room.
     pub fn spans(&self, visit: impl FnMut(Range<usize>)) {
         self.spans_of(self.forward_rows(), visit);
     }
@@ -79,7 +84,7 @@ impl Batch {
         for row in rows {
             let room = self.table.room(row);
             let follows = |span: &Range<usize>| span.end == room.start && !span.is_empty();
-            // Mostly it lies behind the one before it.
+            // Mostly it comes right after the one before.
             if follows(&open[newest]) {
                 open[newest].end = room.end;
                 continue;
@@ -97,11 +102,12 @@ impl Batch {
         open.into_iter().filter(|span| !span.is_empty()).for_each(visit);
     }
 
-    /// Notes that mirror `number` has the packets that are still forwarded, besides those of which something is left to the CPU
-    /// ([`Batch::accept_left`]). Function `last` is the last of those that worked there. Where `keeps_flagged` is not so, the host changes
-    /// packets that these flagged, and no mirror has those from here on.
+    /// Marks the packets that are still forwarded as present in mirror `number`, except those left
+    /// to the CPU ([`Batch::accept_left`]). Function `last` is the last one that worked there.
+    /// Unless `keeps_flagged`, the host changes packets that these functions flagged, and no mirror
+    /// has them from then on.
     pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
-        // What is left of those is left to functions behind.
+        // Only later functions are left for those.
         let flagged = last.saturating_add(2);
         let (own, others) =
             (mirror_bit(number), if keeps_flagged { !mirror_bit(number) } else { 0 });
@@ -125,8 +131,9 @@ impl Batch {
         }
     }
 
-    /// Drops, for `reason` and by the function whose turn it is, the packets that are still forwarded and that mirror `number` has: of what
-    /// they hold something is there alone. Says whether there were such.
+    /// Drops the packets that are still forwarded and present in mirror `number`, for `reason` and
+    /// by the current function: some of their fields are there alone. Returns whether there were
+    /// any.
     pub fn lose_mirrored(&mut self, number: u8, reason: Reason) -> bool {
         let mut any = false;
         for row in 0..self.len() {
@@ -138,8 +145,8 @@ impl Batch {
         any
     }
 
-    /// Notes that no mirror has its packets but those whose bits are in `kept` ([`mirror_bit`]): the CPU did their work, where a device
-    /// was to do it.
+    /// Removes the marks of all mirrors except `kept` ([`mirror_bit`]), because the CPU did the
+    /// work of a device.
     pub fn keep_mirrors(&mut self, kept: u8) {
         self.table.column_mut(Mirrored).iter_mut().for_each(|mirrored| *mirrored &= kept);
     }
@@ -149,13 +156,13 @@ impl Batch {
         self.table.column_mut(Left).fill(0);
     }
 
-    /// Says of all its packets that function `first` and those behind it are left to the CPU.
+    /// Marks all its packets as left to the CPU from function `first` on.
     pub fn leave_from(&mut self, first: u8) {
         self.table.column_mut(Left).fill(first.saturating_add(1));
     }
 
-    /// Drops, for `reason` and by the function whose turn it is, all packets that are still forwarded: nobody knows what their frames
-    /// hold, so they have none from here on.
+    /// Drops all packets that are still forwarded, for `reason` and by the current function. The
+    /// contents of their frames are unknown, so they have none from here on.
     pub fn lose(&mut self, reason: Reason) {
         for row in 0..self.len() {
             if self.is_forward(row) {
@@ -171,13 +178,15 @@ impl Batch {
         self.packet_mut(row).drop(reason);
     }
 
-    /// Gives its packets' rooms up for good: somebody may still write there. The slabs that they lie in are not used again.
+    /// Gives its packets' rooms up permanently, since a device may still write there. Their slabs
+    /// are not used again.
     pub fn abandon(&mut self) {
         self.table.abandon();
     }
 
-    /// Gives its packets that are still forwarded other rooms with the same frames, and all their old ones up for good: somebody may
-    /// still read there. Says whether `placer` had room for all.
+    /// Moves its packets that are still forwarded to other rooms with the same frames. Gives all
+    /// their old rooms up permanently, since a device may still read there. Returns whether
+    /// `placer` had room for all.
     pub fn move_out(&mut self, placer: &mut Placer) -> bool {
         self.abandon();
         let mut frame = Vec::new();
@@ -193,14 +202,14 @@ impl Batch {
         true
     }
 
-    /// Whether `left` of a packet says that the work of the function whose turn it is was left to the CPU.
+    /// Whether `left` means that the work of the current function was left to the CPU.
     #[inline(always)]
     fn is_left(&self, left: u8) -> bool {
         (1..=self.function.saturating_add(1)).contains(&left)
     }
 
-    /// Keeps out of sight the packets for which the device did the work of the function whose turn it is, until
-    /// [`Batch::release`]. Says whether any is left; where none is, nothing is held.
+    /// Hides the packets for which the device did the work of the current function, until
+    /// [`Batch::release`]. Returns whether any other is left; if not, nothing is hidden.
     pub fn hold_done(&mut self) -> bool {
         // Mostly none is.
         let left = self.table.column(Left);
@@ -227,7 +236,8 @@ impl Batch {
     }
 }
 
-/// The bit of a mirror's number in the column that says which mirrors have a packet; that of a ninth and further one stands for nothing.
+/// The bit of a mirror's number in the column of mirrors that have a packet. From the ninth mirror
+/// on there is none.
 pub fn mirror_bit(number: u8) -> u8 {
     1u8.checked_shl(number.into()).unwrap_or(0)
 }

@@ -46,7 +46,7 @@ fn rows_of(batch: &Batch) -> LaunchRows {
     rows
 }
 
-/// What a device would see of them, for a test to change as a device would.
+/// The table as a device would see it, for a test to change as a device would.
 fn table_of(batch: &Batch, rows: &LaunchRows) -> Vec<u8> {
     let mut bytes = vec![0; (ROW_LEN + 4) * rows.rows()];
     let access = ReadWrite::new(FieldSet::GEOMETRY, FieldSet::EMPTY);
@@ -121,7 +121,8 @@ fn each_function_takes_what_is_its_own() {
     let rows = rows_of(&batch);
     assert_eq!(rows.of(0).each().collect::<Vec<_>>(), [(0, 0), (1, 1), (3, 2), (4, 3)]);
     let mut returned = table_of(&batch, &rows);
-    // Function 0 drops packet 1 and flags packet 4, which is left to the CPU from function 1 on; that drops packet 3 and flags packet 0.
+    // Function 0 drops packet 1 and flags packet 4, which is left to the CPU from function 1 on.
+    // Function 1 drops packet 3 and flags packet 0.
     let by = |at: usize| [if at == 1 { 0 } else { 1 }];
     for at in [1, 2] {
         put(&rows, &mut returned, VerdictOf, at, &[Dropped as u8]);
@@ -167,7 +168,8 @@ fn each_function_takes_what_is_its_own() {
     assert_eq!(batch.forward_count(), 2);
 }
 
-/// A launch whose kernels left packet 1 to the CPU, and whose function 0, the last there, flagged packet 2.
+/// A launch whose kernels left packet 1 to the CPU, and whose function 0, the last there, flagged
+/// packet 2.
 fn left_by(batch: &Batch, rows: &LaunchRows) -> Vec<u8> {
     let mut returned = table_of(batch, rows);
     put(rows, &mut returned, Left, 1, &[1]);
@@ -191,14 +193,15 @@ fn what_is_left_is_fetched_and_keeps_what_is_newer() {
         assert_eq!(spans.len(), 1);
         assert_eq!(spans[0], rooms[0].start..rooms[rooms.len() - 1].end);
     }
-    // One that was flagged in front of the launch counts as flagged, too.
+    // A packet flagged before the launch counts as flagged too.
     batch.packet_mut(3).flag();
     let mut spans = Vec::new();
     batch.spans_left(left(true), |span| spans.push(span));
     let last = batch.table.room(3);
     assert_eq!(spans.last().map(|span| span.end), Some(last.end));
     batch.table.column_mut(Flagged)[3] = 0;
-    // The rooms come back full of 0xee; Ethernet's source address, 6 bytes behind the frame's start, is the host's.
+    // The rooms come back full of 0xee. Ethernet's source address, 6 bytes after the frame's start,
+    // is the host's.
     let fields = FieldSet::of(&[Field::EthSrc]);
     let mut kept = Vec::new();
     batch.keep_fields(left(true), fields, &mut kept);
@@ -257,8 +260,9 @@ fn put_left(batch: &mut Batch, row: usize) {
     batch.table.column_mut(Left)[row] = 2;
 }
 
-/// Random batches of equal and mixed lengths, some packets dropped, made or already in a mirror:
-/// stretches take every frame in question, nothing outside of its packets' rooms, and no byte twice.
+/// Random batches of equal and mixed lengths, some packets dropped, made or already in a mirror.
+/// Stretches take every frame in question, nothing outside of its packets' rooms, and no byte
+/// twice.
 #[test]
 fn stretches_take_all_frames_and_nothing_of_others() {
     let seed = std::env::var("STRETCHES_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -316,8 +320,8 @@ fn stretches_take_all_frames_and_nothing_of_others() {
     }
 }
 
-/// Looks whether stretches take each frame in question once, and nothing outside of their rooms. Gives the bytes of stretches, those of rooms,
-/// and the number of frames.
+/// Checks that stretches take each frame in question once, and nothing outside of their rooms.
+/// Returns the bytes of stretches, those of rooms, and the number of frames.
 fn taken_once(batch: &Batch, without: Option<u8>, memory_len: usize) -> [usize; 3] {
     let is_asked = |row: &usize| {
         batch.is_forward(*row) && (without.is_none() || batch.table.column(Mirrored)[*row] == 0)

@@ -1,7 +1,7 @@
-//! Notes: what functions have to say of packets to whoever looks over all of them behind the lanes.
+//! Notes: messages of functions about packets, for a report over all lanes.
 //!
-//! A note is a few bytes in a form that its function knows, with the number of the packet that it is about.
-//! Notes travel with the batch of that packet, in memory that is taken once.
+//! A note is a few bytes in a format of its function, with the number of its packet. Notes travel
+//! with the batch of that packet, in memory that is taken once.
 
 /// Most bytes of a note.
 pub const NOTE_LEN_MAX: usize = 4096;
@@ -34,7 +34,7 @@ pub struct Note<'a> {
     pub function: u8,
     /// The shard that made it.
     pub shard: u8,
-    /// What it says.
+    /// Its content.
     pub bytes: &'a [u8],
 }
 
@@ -59,7 +59,7 @@ impl Notes {
         self.heads.is_empty()
     }
 
-    /// Keeps a note; says whether there was room.
+    /// Stores a note; returns whether there was room.
     pub fn push(&mut self, note: Note<'_>) -> bool {
         let Note { ingress, function, shard, bytes } = note;
         let room = self.bytes.capacity() - self.bytes.len();
@@ -72,15 +72,15 @@ impl Notes {
         true
     }
 
-    /// Takes all notes of `other`; says whether there was room, and leaves `other` empty.
+    /// Takes all notes of `other` and leaves it empty; returns whether there was room.
     pub fn take(&mut self, other: &mut Self) -> bool {
         let all = other.iter().all(|note| self.push(note));
         other.clear();
         all
     }
 
-    /// Puts them in the order of the input; those about one packet or tick function by function and shard by
-    /// shard, each shard's as it made them.
+    /// Sorts them in the order of the input. Notes about one packet or tick come function by
+    /// function and shard by shard, each shard's in the order it made them.
     pub fn sort(&mut self) {
         let numbers = self.heads.iter().map(|head| head.ingress);
         let (Some(first), Some(last)) = (numbers.clone().min(), numbers.max()) else { return };
@@ -98,7 +98,7 @@ impl Notes {
         self.heads.is_sorted_by_key(|head| (head.function, head.shard))
     }
 
-    /// Sorts by numbers from `first` on, `span` of them, and keeps the order of those that are equal.
+    /// Sorts stably by the numbers from `first` on, `span` of them.
     fn count_out(&mut self, first: u64, span: usize) {
         self.counts.clear();
         self.counts.resize(span, 0);

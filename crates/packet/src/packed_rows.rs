@@ -1,8 +1,10 @@
-//! Rows of a launch's table in eight bytes each, as they cross to a device: where a packet lies, how long it is, and the number of its
-//! *shape*. Whatever else the table says of a packet most packets of a launch share, and a launch has few such shapes.
+//! Packed rows of a launch's table, as they cross to a device. Each has eight bytes: a packet's
+//! place, its length and the number of its *shape*. A shape is everything else that the table has
+//! about a packet. Most packets of a launch share it, so a launch has few shapes.
 //!
-//! Behind the rows lie the shapes. A kernel writes the table's columns from both (`kernels/packed_rows.cl` of `warpline-nf`), before any
-//! other kernel looks at them. A launch whose packets don't fit crosses column by column, as the table lies.
+//! The shapes follow the rows. A kernel (`kernels/packed_rows.cl` of `warpline-nf`) writes the
+//! table's columns from both, before any other kernel runs. A launch whose packets don't fit
+//! crosses column by column.
 
 use crate::arena::{DroppedBy, Flagged, Left, Link, NextHop, ReasonOf, VerdictOf, WireLen};
 use crate::{ALIGN, Batch, BatchRows, Columns};
@@ -61,7 +63,8 @@ impl RowPacker {
         self.last = ([0; 4], 0);
     }
 
-    /// Packs the packets of `batch` that are in `rows`, into `to`. Returns whether they fit; otherwise the launch can't be packed.
+    /// Packs the packets of `batch` that are in `rows`, into `to`. Returns whether they fit;
+    /// otherwise the launch can't be packed.
     pub fn pack(&mut self, batch: &Batch, rows: BatchRows<'_>, to: &mut [u8]) -> bool {
         rows.each().all(|(row, at)| {
             let cell = to.get_mut(at * PACKED_ROW_LEN..).and_then(<[u8]>::first_chunk_mut);

@@ -77,7 +77,8 @@ fn batch(frames: &[Frame], shapes: u8) -> Batch {
     batch
 }
 
-/// The bytes of the table's column of a packet, as the packed rows say them, by the layout that the module names.
+/// The columns of a packet as the packed rows encode them, decoded by the layout in the module's
+/// head.
 fn unpacked(packed: &[u8], rows: usize, at: usize) -> Vec<(&'static str, u64)> {
     let number = |from: usize, len: usize| {
         let bytes = &packed[from..from + len];

@@ -1,9 +1,9 @@
-//! One packet of a batch: the accessors through which functions touch it.
+//! One packet of a batch: the accessors of functions.
 //!
-//! [`Packet`] reads, [`PacketMut`] reads and writes. A field that the packet doesn't have (a port of an
-//! ICMP packet, say) reads as zero and ignores writes, so that no accessor panics; ask
-//! [`Packet::version`], [`Packet::protocol`] and [`Packet::has`] first. Where a field lies comes from the
-//! table in [`crate::Field`].
+//! [`Packet`] reads, [`PacketMut`] reads and writes. A field that the packet doesn't have (such as
+//! a port of an ICMP packet) reads as zero and ignores writes, so no accessor panics. Check
+//! [`Packet::version`], [`Packet::protocol`] and [`Packet::has`] first. The table in
+//! [`crate::Field`] has the positions of fields.
 
 mod properties;
 
@@ -46,7 +46,7 @@ macro_rules! readers {
 }
 
 readers! {
-    /// Ethernet type behind the addresses.
+    /// Ethernet type after the addresses.
     eth_type set_eth_type EthType u16;
     /// Tag control information of the outermost VLAN tag.
     vlan_tci set_vlan_tci VlanTci u16;

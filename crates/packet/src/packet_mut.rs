@@ -1,6 +1,6 @@
-//! One packet of a batch, to write: what [`crate::Packet`] reads and more.
+//! One packet of a batch, for writing: everything that [`crate::Packet`] reads, and more.
 //!
-//! Writing a field that the packet doesn't have does nothing. Verdicts are given here too.
+//! Writing a field that the packet doesn't have does nothing. This type also sets verdicts.
 
 use crate::arena::{DroppedBy, Flagged, HeadersOf, Link, Mirrored, NextHop, ReasonOf, VerdictOf};
 use crate::wire::{ethernet, ipv4, ipv6};
@@ -45,8 +45,8 @@ impl PacketMut<'_> {
         }
     }
 
-    /// Takes one off the TTL or hop limit and mends the IPv4 header checksum (RFC 1624), as a router
-    /// does. Where it is 1 or 0, or the packet is not IP, nothing changes and the answer is no.
+    /// Decrements the TTL or hop limit and updates the IPv4 header checksum (RFC 1624), as a router
+    /// does. Returns false and changes nothing if it is 1 or 0, or the packet is not IP.
     #[inline(always)]
     #[must_use]
     pub fn decrement_ttl(&mut self) -> bool {
@@ -97,9 +97,9 @@ impl PacketMut<'_> {
     }
 
     /// Moves the frame's start by `head` bytes and its end by `tail`: negative `head` grows at the
-    /// front, positive `tail` at the back, within the room that the chain's growth left. What was
-    /// not part of the frame holds arbitrary bytes. Says whether there was room; the headers are to
-    /// be written next ([`PacketMut::set_headers`], [`PacketMut::reparse`]).
+    /// front, positive `tail` at the back, within the room from the chain's growth. New bytes of
+    /// the frame are arbitrary. Returns whether there was room. Write the headers next
+    /// ([`PacketMut::set_headers`], [`PacketMut::reparse`]).
     #[inline(always)]
     #[must_use]
     pub fn reshape(&mut self, head: isize, tail: isize) -> bool {

@@ -1,9 +1,10 @@
-//! What ingress finds out about a frame, once, while its header is in the cache.
+//! Parses a frame once, at ingress, while its header is in the cache.
 //!
 //! [`Headers::parse`] walks link, IP and transport headers and checks every length that later
-//! accessors rely on: by what the views of [`wire`](crate::wire) check, so that a quoted, inner or
-//! reassembled packet is judged as one that comes in. What it finds becomes columns of the batch. A frame whose headers lie is not
-//! refused here: it is marked [`Malformed`] and each function's manual says what it does with it.
+//! accessors rely on. It uses the checks of the views of [`wire`](crate::wire), so quoted, inner
+//! and reassembled packets are judged like received ones. The results become columns of the batch.
+//! A frame with a wrong header is not refused here. It is marked [`Malformed`], and each function's
+//! manual states what it does with it.
 
 mod usual;
 
@@ -31,15 +32,15 @@ pub struct Headers {
     pub l3: u16,
     /// Start of the transport header; where it would be when the packet has none.
     pub l4: u16,
-    /// Start of the payload behind the transport header.
+    /// Start of the payload after the transport header.
     pub payload: u16,
     /// What else was found.
     pub flags: Flags,
     /// 4, 6, or 0 for what is not IP.
     pub version: u8,
-    /// The protocol behind the last IP header, as IANA numbers it; 0 where it is not IP.
+    /// The protocol after the last IP header, as IANA numbers it; 0 if it is not IP.
     pub protocol: u8,
-    /// The header that lies, as a number; 0 where none does.
+    /// The number of the malformed header's reason; 0 if there is none.
     lie: u8,
     unused: u8,
 }
@@ -58,8 +59,9 @@ impl Headers {
         headers
     }
 
-    /// Finds the headers of `frame`, which was `wire_len` bytes long on the wire; `self` is the default.
-    /// Found in place: to copy what was just written in small pieces makes a processor wait.
+    /// Finds the headers of `frame`, which was `wire_len` bytes long on the wire; `self` is the
+    /// default. They are written in place: copying small pieces that were just written stalls a
+    /// processor.
     #[inline(always)]
     pub fn find(&mut self, frame: &[u8], link: LinkType, wire_len: usize) {
         if link != LinkType::ETHERNET || wire_len > frame.len() {
@@ -98,8 +100,9 @@ impl Headers {
         Malformed::from_u8(self.lie)
     }
 
-    /// The identifiers of the VLAN tags of `frame`, whose headers these are: 12 bits each, the outermost's lowest.
-    /// 0 where there are none; a tag that only carries a priority has identifier 0, too (802.1Q, 9.6).
+    /// The identifiers of the VLAN tags of `frame`, whose headers these are: 12 bits each, the
+    /// outermost's lowest. 0 if there are none. A tag that only carries a priority has identifier
+    /// 0, too (802.1Q, 9.6).
     #[inline(always)]
     pub fn vlan_ids(&self, frame: &[u8]) -> u64 {
         if self.flags.has(Flags::VLAN) { vlan_ids(frame, self.l3) } else { 0 }
@@ -160,14 +163,15 @@ impl Headers {
         ((a ^ c) & Self::PLACES[0]) | ((b ^ d) & Self::PLACES[1]) == 0
     }
 
-    /// The bits of [`Headers::words`] that say where fields of fixed length lie: the starts of headers, flags, version and protocol.
+    /// The bits of [`Headers::words`] with the positions of fields of fixed length: the starts of
+    /// headers, flags, version and protocol.
     const PLACES: [u64; 2] = [
         u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
         u64::from_ne_bytes([0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]),
     ];
 
-    /// The bits of [`Headers::words`] that tell apart packets whose headers have to be read in different
-    /// ways: version, start and lie.
+    /// The bits of [`Headers::words`] that distinguish packets whose headers are read in different
+    /// ways: version, start and error.
     pub(crate) const SHAPE: [u64; 2] = [
         u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0, 0]),
         u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0, 0xff, 0]),
@@ -186,7 +190,7 @@ impl Headers {
         }
     }
 
-    /// The ethertype of what follows the link header; 0 where it has none.
+    /// The ethertype of the header after the link header; 0 if it has none.
     #[inline(never)]
     fn other_link(&mut self, frame: &[u8], link: LinkType) -> Result<u16, Malformed> {
         let (header_len, kind) = match link {
@@ -372,7 +376,8 @@ fn version_kind(byte: &u8) -> u16 {
     }
 }
 
-/// What a loopback carries. Families of IP differ from system to system; the version of the packet doesn't.
+/// The protocol that a loopback carries. Numbers of IP families differ between systems; the
+/// packet's version doesn't.
 fn loopback_kind(frame: &[u8]) -> Option<u16> {
     let family: [u8; FAMILY_LEN] = *frame.first_chunk()?;
     let is_ip = |family: u32| IP_FAMILIES.contains(&family);
@@ -425,8 +430,8 @@ mod tests {
         );
     }
 
-    /// IPv4 with a total length of 0, and IPv6 with a payload length of 0 with and without the option of
-    /// RFC 2675.
+    /// IPv4 with a total length of 0, and IPv6 with a payload length of 0 with and without the
+    /// option of RFC 2675.
     #[test]
     fn segments_that_a_card_was_to_cut_end_with_their_frames() {
         let tcp = [&[0; 12][..], &[0x50], &[0; 7]].concat();
@@ -463,8 +468,8 @@ mod tests {
         assert_eq!(ends(&jumbo(29)), (68, Some(Malformed::Ipv6PayloadLen)));
     }
 
-    /// The frame's length is the packet's, as Wireshark and tcpdump have it; what is no longer than the
-    /// padding of a least frame is no packet.
+    /// The frame's length is the packet's, as in Wireshark and tcpdump. Bytes no longer than the
+    /// padding of a minimum frame are no packet.
     #[test]
     fn ipv6_without_a_length_ends_with_its_frame() {
         for (next, len) in (0..=u8::MAX).flat_map(|next| (40..=90).map(move |len| (next, len))) {

@@ -1,7 +1,8 @@
-//! Runs of plain packets: whole IPv4 in Ethernet that all go on, worked on without asking each.
+//! Runs of plain packets: whole IPv4 in Ethernet that all continue, processed without checking
+//! each.
 //!
-//! Nearly all traffic is plain. A function that rewrites headers can take a run of such packets through
-//! these loops, which read each column once, and everything else through [`crate::PacketMut`].
+//! Nearly all traffic is plain. A function that rewrites headers can process a run of such packets
+//! with these loops, which read each column once, and everything else through [`crate::PacketMut`].
 
 use core::ops::Range;
 
@@ -10,8 +11,8 @@ use crate::packet_mut::decrement_v4;
 use crate::wire::{ethernet, ipv4};
 use crate::{Batch, Field, LinkType, ReadWrite, Verdict};
 
-/// Rows of a batch that are whole IPv4 packets on one kind of link, their headers in the same place, and that all
-/// go to the next function.
+/// Rows of a batch that are whole IPv4 packets on one kind of link, with headers in the same place,
+/// and that all continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainRun {
     rows: Range<usize>,
@@ -82,8 +83,8 @@ impl PlainV4<'_> {
         self.frame.first().is_some_and(|byte| byte & 1 == 1)
     }
 
-    /// Takes one off the TTL and mends the header checksum (RFC 1624). Where the TTL is 1 or 0, nothing
-    /// changes and the answer is no.
+    /// Decrements the TTL and updates the header checksum (RFC 1624). Returns false and changes
+    /// nothing if the TTL is 1 or 0.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) -> bool {
         let header = self.frame.get_mut(self.l3..).unwrap_or(&mut []);

@@ -1,4 +1,4 @@
-//! Address blocks, as routes, rules and tables of translation name them.
+//! Address prefixes of routes, rules and translation tables.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// A prefix of `len` bits; `None` where the family has fewer. Bits behind it are cleared.
+    /// A prefix of `len` bits; `None` if the family has fewer. Bits after it are cleared.
     pub fn new(address: IpAddr, len: u8) -> Option<Self> {
         let address = match address {
             IpAddr::V4(a) if len <= 32 => {
@@ -69,8 +69,8 @@ impl core::fmt::Display for Prefix {
 impl core::str::FromStr for Prefix {
     type Err = &'static str;
 
-    /// Reads `ADDRESS/LEN`, or a bare address as one of full length. Set bits behind the length
-    /// are a mistake.
+    /// Reads `ADDRESS/LEN`, or a bare address as one of full length. Set bits after the length are
+    /// a mistake.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address, Some(len)),

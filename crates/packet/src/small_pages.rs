@@ -1,8 +1,8 @@
-//! Memory that is to lie in small pages: [`in_small_pages`].
+//! Memory that should stay in small pages: [`in_small_pages`].
 //!
-//! A program's allocator may ask for huge pages behind large blocks, so that a look-up misses no
-//! TLB. Memory that is lent from its start on mostly stays untouched. There a huge page only costs:
-//! the first packet that touches it waits until two MiB are zeros.
+//! A program's allocator may request huge pages for large blocks, so look-ups miss no TLB. Memory
+//! that is filled from its start mostly stays untouched. There a huge page only costs: the first
+//! packet that touches it waits until two MiB are cleared.
 
 use std::cell::Cell;
 

@@ -1,7 +1,9 @@
-//! Fields of frames in columns of their own ([`Binding`]), as a device gets them without frames: gathered from frames, and put back.
+//! Fields of frames in columns of their own ([`Binding`]), for devices without the frames: gathered
+//! from frames, and put back.
 //!
-//! Columns lie behind those of the launch's table; where a field lies in its frame is found as for the accessors. Frames that
-//! follow each other mostly have their headers in the same places, which are found once then.
+//! These columns follow those of the launch's table. Positions in frames are found as for the
+//! accessors. Consecutive frames mostly have their headers in the same places, which are then found
+//! once.
 
 use core::ops::Range;
 
@@ -34,7 +36,8 @@ struct Place {
 }
 
 impl Place {
-    /// Copies the field of frames that follow each other to its column, from row `at` on. A frame that lacks it leaves its cell.
+    /// Copies the field of consecutive frames to its column, from row `at` on. A frame that lacks
+    /// it leaves its cell.
     fn gather(&self, frames: &[&[u8]], at: usize, to: &mut [u8]) {
         match self.len {
             1 => self.gather_each::<1>(frames, at, to),
@@ -123,8 +126,8 @@ impl Places {
 }
 
 impl Batch {
-    /// Copies `fields` of the frames of packets that are in `rows` to their columns in `to`, the launch's table. What a frame
-    /// lacks stays as it is there.
+    /// Copies `fields` of the frames of packets in `rows` to their columns in `to`, the launch's
+    /// table. Cells of fields that a frame lacks stay as they are.
     pub fn gather(&self, binding: &Binding, fields: FieldSet, rows: BatchRows<'_>, to: &mut [u8]) {
         let mut places = Places::new(rows.rows);
         for (own, at) in rows.stretches(BLOCK) {
@@ -162,8 +165,8 @@ impl Batch {
             .map(|version| version == 0 || headers.iter().any(|headers| headers.version == version))
     }
 
-    /// Copies `fields` from their columns in `from`, the launch's table as a device left it, to the frames of packets that are in `rows`
-    /// and still forwarded.
+    /// Copies `fields` from their columns in `from`, the launch's table as a device left it, to the
+    /// frames of packets that are in `rows` and still forwarded.
     pub fn scatter(
         &mut self,
         binding: &Binding,

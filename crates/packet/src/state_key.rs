@@ -1,5 +1,5 @@
-//! The keys by which functions' state may be divided: each function names one, and a chain derives
-//! its [`crate::Steering`] from them.
+//! The keys that divide functions' state: each function names one, and a chain derives its
+//! [`crate::Steering`] from them.
 
 use core::any::Any;
 use core::fmt::Debug;

@@ -1,9 +1,10 @@
 //! Steering: the ingress key that sends every packet of a piece of state to the same shard.
 //!
-//! Each function of a chain names the key by which its state may be divided ([`StateKey`]); the chain
-//! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric address
-//! pair: later fragments have it too, and ICMP errors are steered by the packet they quote. Keys are
-//! computed from the frame as it came in, and hashed with the chain's seed ([`FlowHasher`]).
+//! Each function of a chain names the key that may divide its state ([`StateKey`]). The chain
+//! derives one key that serves them all ([`Steering::derive`]). The default is the symmetric
+//! address pair: later fragments have it too, and ICMP errors are steered by the packet they quote.
+//! Keys are computed from the frame as it came in, and hashed with the chain's seed
+//! ([`FlowHasher`]).
 
 use crate::hash::{FlowHasher, PairHash};
 use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
@@ -17,7 +18,8 @@ pub enum Steering {
     AddressPair,
     /// A function's own, or one that serves several functions' own.
     Own(OwnKey),
-    /// No key serves every function, or one can't be divided: one shard has everything, on one lane.
+    /// No key serves every function, or some state can't be divided: one shard has everything, on
+    /// one lane.
     Single,
 }
 
@@ -89,7 +91,8 @@ impl Steering {
     }
 }
 
-/// What the hashes of a packet are made of that is its own flow's: not of ICMP, not of what isn't IP.
+/// The hash inputs of a packet that belong to its own flow; not for ICMP, and not for other
+/// protocols than IP.
 struct Flow {
     /// Unordered pair of addresses, hashed.
     pair: PairHash,
@@ -140,8 +143,8 @@ pub struct Steered {
     pub flow_hash: u32,
 }
 
-/// Addresses and ports of a packet, of which keys are made. Of an ICMP error they are those of the packet that it
-/// quotes, turned around, so that they read like the error's own direction.
+/// Addresses and ports of a packet, the input of keys. Those of an ICMP error come from the quoted
+/// packet, reversed, so that they have the error's own direction.
 pub struct Tuple {
     /// Unordered pair of addresses, hashed.
     pub pair: PairHash,

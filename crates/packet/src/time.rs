@@ -1,7 +1,7 @@
-//! Time as packets tell it: nanoseconds since 1970-01-01T00:00:00Z.
+//! Packet time: nanoseconds since 1970-01-01T00:00:00Z.
 //!
-//! A function's time is the packet's own timestamp, made monotonic at ingress. Nothing here reads
-//! a clock; [`Instant`] can be made from any number, so tests and simulations start at zero.
+//! A function's time is the packet's own timestamp, made monotonic at ingress. This file reads no
+//! clock. [`Instant`] can be made from any number, so tests and simulations start at zero.
 
 use core::fmt;
 use core::time::Duration;

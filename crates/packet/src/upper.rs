@@ -1,14 +1,14 @@
-//! Where what an IP packet carries begins, behind the headers that are read on its way: where compression and
-//! encryption put their own.
+//! The start of an IP packet's content, after its headers: where compression and encryption insert
+//! their own.
 
 use crate::wire::{ip_protocol, ipv4, ipv6, ipv6_ext};
 use crate::{Field, FieldSet, Packet};
 
-/// What an IP packet carries. Offsets are from the frame's first byte.
+/// The content of an IP packet. Offsets are from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The byte that names what is at `body`: IPv4 protocol, or next header of the IPv6 header or of the last
-    /// extension header before `body`.
+    /// The byte that names the header at `body`: the IPv4 protocol, or the next header of the IPv6
+    /// header or of the last extension header before `body`.
     pub next_at: usize,
     /// Where it begins.
     pub body: usize,
@@ -17,8 +17,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// What of a whole, well-formed packet only its receiver reads; `None` where it is not IP, and behind AH and
-    /// fragment headers.
+    /// The part of a whole, well-formed packet that only its receiver reads. `None` if it is not
+    /// IP, and after AH and fragment headers.
     pub fn end_to_end(packet: &Packet<'_>) -> Option<Self> {
         match packet.version() {
             4 => Some(of_v4(packet)),
@@ -27,7 +27,7 @@ impl Place {
         }
     }
 
-    /// What is behind the last IP header of a well-formed packet.
+    /// The part of a well-formed packet after the last IP header.
     pub fn last(packet: &Packet<'_>) -> Option<Self> {
         match packet.version() {
             4 => Some(of_v4(packet)),
@@ -42,8 +42,9 @@ fn of_v4(packet: &Packet<'_>) -> Place {
     Place { next_at, body: packet.l4_offset(), protocol: packet.ip_protocol() }
 }
 
-/// RFC 3173, 3.2 and RFC 4303, 3.1.1: behind hop-by-hop, routing and fragment headers. Destination options
-/// stay before it only where a routing header follows them, which says that they are read on the way.
+/// RFC 3173, 3.2 and RFC 4303, 3.1.1: after hop-by-hop, routing and fragment headers. Destination
+/// options stay before it only if a routing header follows them, since they are then read on the
+/// way.
 fn of_v6(packet: &Packet<'_>) -> Option<Place> {
     let mut found = None;
     let mut before = None;
@@ -59,7 +60,8 @@ fn of_v6(packet: &Packet<'_>) -> Option<Place> {
     found
 }
 
-/// What each header of an IPv6 packet names, from the fixed one on. Well-formed packets only: their chain ends.
+/// The content named by each header of an IPv6 packet, from the fixed one on. For well-formed
+/// packets only: their chain ends.
 pub fn chain<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Place> + use<'a> {
     let fields = FieldSet::of(&[Field::IpProtocol, Field::IpOptions]);
     let (frame, l3) = (packet.into_frame_for(fields), packet.l3_offset());

@@ -1,4 +1,4 @@
-//! How a packet leaves a function, and how much of the state is whose.
+//! Verdicts, drop reasons and shards.
 
 use core::fmt;
 

@@ -1,6 +1,6 @@
-//! Files of rules for packets: nftables, iptables, ClassBench, our own lines, and `ip neigh`.
+//! Parsers of packet rules: nftables, iptables, ClassBench, Warpline's own format, and `ip neigh`.
 //!
-//! Rules of other firewalls become [`RegionRule`]s: products of sets, first match first.
+//! Rules of other firewalls become [`RegionRule`]s: products of sets, first match wins.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,21 @@
-//! The launch batcher: collects batches into launches for a device, and keeps their order (the packet buffer and the
-//! stream pool of the GPU IDS framework, section 4, without its CPU thread's wait; Simmer's batch_size).
+//! The launch batcher: collects batches into launches for a device and keeps their order. It
+//! follows the packet buffer and stream pool of the GPU IDS framework (section 4) and Simmer's
+//! batch_size. Unlike in the framework, no CPU thread waits.
 //!
-//! A launch is closed when it is full (the next batch would go over `bytes_max`, `packets_max` or `batches_max`, or
-//! one is reached), by [`Batcher::handle_flush`], or when its oldest packet waited for `delay_max_ns`. A full
-//! launch waits for a stream as it is. One that is due with every stream busy stays open: to close it would not
-//! make it leave earlier, and it may take more until it can. So launches become larger, not more, when the device
-//! falls behind.
+//! A launch is closed when it is full: the next batch would exceed `bytes_max`, `packets_max` or
+//! `batches_max`, or one is reached. [`Batcher::handle_flush`] closes it too, and so does a wait of
+//! `delay_max_ns` by its oldest packet. A full launch waits for a stream as it is. A launch that is
+//! due while every stream is busy stays open. Closing it would not start it earlier, and it can
+//! take more until then. So launches become larger, not more numerous, when the device falls
+//! behind.
 //!
-//! Nothing is dropped: batches are taken while [`Batcher::has_room`] says so. When that says no, and a stream is
-//! free, the launch that is forming goes as it is; a caller without room never waits for a launch that waits for
-//! the caller.
+//! No batch is dropped: the caller hands one over only while [`Batcher::has_room`] is true. When it
+//! is false and a stream is free, the forming launch starts as it is. So a caller without room
+//! never waits for a launch that waits for the caller.
 //!
-//! The caller keeps batches in a queue, in the order in which it handed them over, and takes as many from its front
-//! as a launch says. What it needs until the launch is released it keeps in an array by [`Launch::slot`].
+//! The caller keeps batches in a queue, in the order it handed them over, and takes as many from
+//! the front as a launch names. It keeps its data of a launch in an array by [`Launch::slot`] until
+//! the release.
 //!
 //! ```
 //! use warpline_sched::{Batcher, LaunchLimits, Load};
@@ -54,7 +57,7 @@ use crate::StreamCount;
 pub use forming::{Closed, Launch, LaunchId, Load};
 pub use limits::LaunchLimits;
 
-/// Collects batches into launches; the crate says how it is driven. Nothing is allocated after
+/// Collects batches into launches; see the crate for how to drive it. Allocates nothing after
 /// [`Batcher::new`].
 #[derive(Debug)]
 pub struct Batcher {
@@ -144,16 +147,16 @@ impl Batcher {
         }
     }
 
-    /// Closes what is forming, because what comes next must not overtake it: a tick, a reload, the end. All has come
-    /// through when [`Batcher::is_empty`] says so.
+    /// Closes the forming launch, because the next event must not overtake it: a tick, a reload,
+    /// the end. Everything has left when [`Batcher::is_empty`] is true.
     pub fn handle_flush(&mut self) {
         if self.forming.batches > 0 {
             self.close(Closed::Flushed);
         }
     }
 
-    /// A launch is complete, or was given up and done by other means: its stream is free. Says false, and does
-    /// nothing, if it isn't in flight.
+    /// A launch is complete, or was given up and done by other means: its stream is free. Returns
+    /// false and does nothing if the launch isn't in flight.
     pub fn handle_done(&mut self, id: LaunchId, now_ns: u64) -> bool {
         let done = self.flights.complete(id);
         if let Some(launch) = &done {
@@ -162,7 +165,7 @@ impl Batcher {
         done.is_some()
     }
 
-    /// A launch goes on with a second work on its stream, for which the watchdog gives it as long again.
+    /// A launch continues with a second work on its stream; the watchdog starts anew.
     pub fn handle_next_work(&mut self, id: LaunchId, now_ns: u64) {
         self.flights.watch(id, now_ns.saturating_add(self.limits.timeout_ns));
     }
@@ -185,8 +188,8 @@ impl Batcher {
         Some(launch)
     }
 
-    /// A launch that was given out `timeout_ns` ago or earlier and isn't done; each is named once. It stays in
-    /// flight until [`Batcher::handle_done`].
+    /// A launch that started at least `timeout_ns` ago and isn't done. Each is returned once and
+    /// stays in flight until [`Batcher::handle_done`].
     pub fn poll_expired(&mut self, now_ns: u64) -> Option<Launch> {
         self.flights.expire(now_ns)
     }
@@ -199,8 +202,8 @@ impl Batcher {
         Some(launch)
     }
 
-    /// When to poll again if nothing happens before: for a launch that is due then, or for the watchdog. It is 0
-    /// while there is something to poll already.
+    /// When to poll again if nothing happens before: the time when a launch is due, or the
+    /// watchdog's. It is 0 while there is something to poll already.
     pub fn poll_timeout(&self) -> Option<u64> {
         let next_ns = match self.has_stream() {
             _ if self.flights.has_release() => 0,

@@ -1,12 +1,14 @@
-//! The decisions: state machines that are told what happens and asked what to do.
+//! Decisions, as state machines without a clock.
 //!
-//! All speak the same way: `handle_*` takes an event, `poll_*` gives a decision, and `poll_timeout` the next moment
-//! at which one wants to be asked again. After every event the caller polls until there is nothing more. Time is an
-//! argument, in nanoseconds of whatever clock the caller chose, so the engine and a simulation drive the same code.
+//! All have the same interface. `handle_*` takes an event, `poll_*` returns a decision, and
+//! `poll_timeout` the next moment to poll. After every event the caller polls until there is no
+//! more to do. Time is an argument, in nanoseconds of any clock, so the engine and a simulation
+//! drive the same code.
 //!
-//! There is no clock, thread, I/O or randomness in here; `clippy.toml` names what is forbidden.
+//! This crate has no clock, threads, I/O or randomness; `clippy.toml` lists what is forbidden.
 //!
-//! [`Batcher`] collects batches into launches for a device; [`StreamCount`] says how many of them to have in flight.
+//! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
+//! launches are in flight.
 
 #![forbid(unsafe_code)]
 

@@ -1,39 +1,44 @@
-//! The synchronisation plan: which fields of packets cross to which device and back, at which function of a chain
-//! (`AdaptChain`, section IV; its tables I and II with the conditions that they leave out).
+//! The synchronisation plan: which fields of packets cross to which device and back, at which
+//! function of a chain. It follows `AdaptChain`, section IV, tables I and II, with the conditions
+//! they omit.
 //!
-//! The host's memory and each device's mirror hold a packet; a field is *current* where its last value is. A function on
-//! a device makes one [`Step`]: what crosses to the device before its kernel, and what crosses to the host behind it.
-//! Functions on the host copy nothing, so each step brings what the host needs until the next one.
+//! The host's memory and each device's mirror hold a packet, and a field is *current* where its
+//! last value is. A function on a device makes one [`Step`]: the crossings to the device before its
+//! kernel, and those to the host after it. Functions on the host copy nothing, so each step brings
+//! the fields that the host needs until the next one.
 //!
 //! To the device, where `needs` is what the kernel reads or writes in part:
 //!
 //! | way | when | copied | mirror |
 //! |---|---|---|---|
-//! | needed fields | mirror in use | what of `needs` is not current there | in use |
-//! | all stale fields | mirror in use | what of the frame or of `needs` is not current there | in use |
+//! | needed fields | mirror in use | stale fields of `needs` | in use |
+//! | all stale fields | mirror in use | stale fields of the frame or of `needs` | in use |
 //! | whole frame | the host has all of it, or gets it first from mirrors | the frame | in use |
 //! | direct | mirror not in use | `needs` | not in use |
 //!
-//! To the host, of what is current on the device alone:
+//! To the host, of the fields current on the device alone:
 //!
 //! | way | when | copied | mirror |
 //! |---|---|---|---|
-//! | needed fields | mirror in use | what is needed elsewhere before the next function there | in use |
-//! | all stale fields | mirror in use | all that anyone will need | given up |
+//! | needed fields | mirror in use | fields needed elsewhere before its next function | in use |
+//! | all stale fields | mirror in use | all fields that will be needed | given up |
 //! | whole frame | the device has all of it | the frame | in use, or given up |
-//! | direct | mirror not in use | what the kernel wrote | not in use |
+//! | direct | mirror not in use | fields that the kernel wrote | not in use |
 //!
-//! Metadata are columns of a launch's table, which is that launch's own: what kernels need of it goes there with each, what they
-//! wrote comes back with each, and nothing of it stays on the device. So these are current on the host between any two functions, and
-//! cost the same in all plans.
+//! Metadata are columns of a launch's own table. The columns that kernels need cross with each
+//! launch, and those they wrote come back with it. None stays on the device. So metadata are
+//! current on the host between any two functions, and cost the same in all plans.
 //!
-//! Where a plan need not be *recoverable* ([`Problem::is_recoverable`]) fields stay current in a mirror alone until somebody else needs
-//! them. Any packet may have to be fetched from there, as a kernel left it to the host or flagged it. So there are two rules, which hold behind
-//! every phase (`State::can_fetch`): one mirror at most has fields that the host lacks, and it lacks none itself that can't be gathered. Then
-//! the whole room comes from the mirror, and the host's newer fields are put back over it.
+//! If a plan need not be *recoverable* ([`Problem::is_recoverable`]), fields stay current in a
+//! mirror alone until they are needed elsewhere. Any packet may have to be fetched from there,
+//! because a kernel left it to the host or flagged it. So two rules hold after every phase
+//! (`State::can_fetch`). At most one mirror has fields that the host lacks. That mirror also has
+//! every field that can't be gathered. Then the whole room comes from the mirror, and the host's
+//! newer fields are put back over it.
 //!
-//! [`Problem::plan`] gives the cheapest plan of these, or the plan of an older system ([`Mode`]). A plan is a shortest
-//! path: what is current where after a function is a node, the choice of ways an edge.
+//! [`Problem::plan`] gives the cheapest of these plans, or the plan of an older system ([`Mode`]).
+//! A plan is a shortest path: the sets of current places after a function are nodes, and the ways
+//! to cross are edges.
 
 mod baselines;
 mod cost;
@@ -60,12 +65,14 @@ pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes}
 pub enum Mode {
     /// The cheapest of all plans (`AdaptChain`).
     Adaptive,
-    /// Each function takes what is cheapest for itself: no copy is made early for a later one (`AdaptChain` without global
-    /// optimisation, section III-A 3).
+    /// Each function takes its own cheapest way, without early copies for later functions
+    /// (`AdaptChain` without global optimisation, section III-A 3).
     Local,
-    /// Consecutive functions on a device share whole frames, which come back behind the last of them (`Gaviss`).
+    /// Consecutive functions on a device share whole frames, which come back after the last of them
+    /// (`Gaviss`).
     ShareAll,
-    /// Each function has the fields that it reads copied to the device and what it wrote copied back (`G-NET`).
+    /// For each function, the fields that it reads are copied to the device and the fields that it
+    /// wrote are copied back (`G-NET`).
     PerNf,
 }
 
@@ -97,8 +104,8 @@ pub enum Way {
     Nothing,
     /// Fields, gathered one by one on one side and put in their places on the other.
     Fields,
-    /// Fields, gathered; the kernel reads and writes them where they are gathered, there is no frame. To a device also where the
-    /// kernel needs no field of the frame.
+    /// Fields, gathered. The kernel reads and writes them there, without a frame. Also the way to a
+    /// device whose kernel needs no field of the frame.
     Direct,
     /// The whole frame, as it lies in its room.
     Frame,
@@ -116,13 +123,13 @@ impl Way {
     }
 }
 
-/// What crosses in one direction at one step.
+/// The crossings in one direction at one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
     /// How its part of the frame does.
     pub way: Way,
-    /// The fields: of the frame, and metadata, which cross with the launch's table. With [`Way::Frame`] all of the frame's are among
-    /// them.
+    /// The fields: of the frame, and metadata, which cross with the launch's table. With
+    /// [`Way::Frame`] they include all fields of the frame.
     pub fields: FieldSet,
     /// Bytes a packet, `row_bytes` among them.
     pub bytes: f64,
@@ -130,24 +137,26 @@ pub struct Crossing {
     pub row_bytes: f64,
 }
 
-/// What crosses for one function on a device with a memory of its own.
+/// The crossings for one function on a device with a memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The function's position in the chain.
     pub function: usize,
     /// Its device, as [`PlannedFunction::device`] names it.
     pub device: usize,
-    /// From mirrors to the host before anything else: what the host lacks of a frame that crosses whole.
+    /// From mirrors to the host before anything else: the fields that the host lacks of a frame
+    /// that crosses whole.
     pub first_to_host: Crossing,
     /// To the device, before the kernel.
     pub to_device: Crossing,
-    /// To the device besides, whole: packets whose frames the function before it there flagged and changed on the host, so that the
-    /// mirror has them no more; `bytes` is an average over all packets.
+    /// To the device besides, whole: packets that the previous function there flagged and whose
+    /// frames changed on the host, so the mirror has the old ones. `bytes` is an average over all
+    /// packets.
     pub missing: Crossing,
-    /// To the host, behind the kernel.
+    /// To the host, after the kernel.
     pub to_host: Crossing,
-    /// To the host besides, of flagged packets alone, whole: those of which `after` needs what the host lacks. `fields` are what it lacks,
-    /// `bytes` is an average over all packets.
+    /// To the host besides, whole: flagged packets for which `after` needs fields that the host
+    /// lacks. `fields` are those, `bytes` is an average over all packets.
     pub flagged: Crossing,
     /// Whether the device's mirror has the packet from here on.
     pub mirror_after: bool,
@@ -170,7 +179,7 @@ impl Step {
 pub struct Plan {
     /// In the order of the chain.
     pub steps: Vec<Step>,
-    /// What it costs, in ns a packet.
+    /// Its cost, in ns per packet.
     pub cost_ns: f64,
 }
 
@@ -185,7 +194,8 @@ impl Plan {
         self.steps.iter().map(Step::to_host_bytes).sum()
     }
 
-    /// What of its cost is bytes on links, in ns a packet; the rest is gathering, putting in place and waiting.
+    /// The cost of bytes on links, in ns per packet. The rest is gathering, putting in place and
+    /// waiting.
     pub fn link_ns(&self, problem: &Problem) -> f64 {
         let of = |step: &Step| {
             problem.links[step.device].link_ns(step.to_device_bytes(), step.to_host_bytes())

@@ -1,5 +1,5 @@
-//! A profile: what was measured on a machine, of which decisions make costs. What a profile lacks keeps its default, and
-//! says so.
+//! A profile: measurements of a machine, from which plans take their costs. A missing value keeps
+//! its default, and is marked as such.
 
 use crate::{FieldCosts, LinkCosts};
 
@@ -57,8 +57,8 @@ impl FieldSpeeds {
 }
 
 impl Profile {
-    /// Costs of the link to `device` for a chain with so many lanes: those that were measured, and [`LinkCosts::PCIE_4`] for the rest.
-    /// Lanes gather side by side, and share the link.
+    /// Costs of the link to `device` for a chain with this many lanes: measured ones, and
+    /// [`LinkCosts::PCIE_4`] for the rest. Lanes gather in parallel and share the link.
     pub fn costs(&self, device: &str, lanes: usize) -> LinkCosts {
         let mut costs = LinkCosts::PCIE_4;
         costs.traffic *= lanes.max(1) as f64;
@@ -75,12 +75,13 @@ impl Profile {
         costs
     }
 
-    /// What was measured of the link to `device`.
+    /// The measurements of the link to `device`.
     pub fn link(&self, device: &str) -> Option<&LinkSpeeds> {
         self.links.iter().find(|link| link.device == device)
     }
 
-    /// Whether each number is one that a cost can be made of: rates from a byte to 10^15 bytes a second, times up to a second.
+    /// Whether every number can become a cost: rates from a byte to 10^15 bytes a second, times up
+    /// to a second.
     pub fn is_sound(&self) -> bool {
         let is_rate = |rate: f64| (1.0..=1e15).contains(&rate);
         let is_time = |time: f64| (0.0..=1.0).contains(&time);

@@ -1,10 +1,11 @@
-//! How many launches to have in flight: as many as was said, or found by measuring.
+//! How many launches are in flight: a fixed number, or one found by measuring.
 //!
-//! What a device gains by launches that overlap depends on the device, the kernels and the sizes (vGPU study, section
-//! IV; gpu.md's copies and kernels that share a link): so each number, doubled from one to the most, is tried for
-//! some launches, and the fewest is kept with which the device does hardly less than with any other. After a while
-//! all are tried again, since traffic changes. Only a device that falls behind is measured. One that does not is let
-//! have the number that was kept last, at first the most: there is nothing to gain but delay.
+//! The gain of overlapping launches depends on the device, the kernels and the sizes (vGPU study,
+//! section IV). Copies and kernels may also share a link. So each number, doubled from one to the
+//! maximum, is tried for some launches. The smallest number that is hardly slower than the best is
+//! kept. After a while all are tried again, since traffic changes. Only a device that falls behind
+//! is measured. Any other keeps the last number, at first the maximum: there only the delay
+//! matters.
 //!
 //! ```
 //! use warpline_sched::StreamCount;
@@ -26,7 +27,7 @@ const KEPT: u32 = 256;
 /// A number that gives less than the best by no more than one in so many is as good.
 const LIKE: u64 = 20;
 
-/// How many launches to have in flight; the module says how it is found.
+/// How many launches are in flight; see the module.
 #[derive(Debug)]
 pub struct StreamCount {
     count: usize,
@@ -81,7 +82,7 @@ impl StreamCount {
         }
     }
 
-    /// A stream is free and no launch waits for it: what is measured says nothing of the device.
+    /// A stream is free and no launch waits for it, so the measurement is not about the device.
     pub fn handle_idle(&mut self) {
         let Some(tuning) = &mut self.tuning else { return };
         tuning.window = Window::default();
@@ -117,7 +118,7 @@ impl Tuning {
     }
 }
 
-/// Launches done one behind the other by a device that had always more to do.
+/// Consecutive launches by a device that always had more to do.
 #[derive(Debug, Default)]
 struct Window {
     /// Launches done that began before the number was what it is.

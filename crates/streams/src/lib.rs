@@ -1,5 +1,4 @@
-//! What hosts put together again: TCP streams ([`flows`]) and fragmented datagrams
-//! ([`reassembly`]).
+//! Reassembly: TCP streams ([`flows`]) and fragmented datagrams ([`reassembly`]).
 
 #![forbid(unsafe_code)]
 

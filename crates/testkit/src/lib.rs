@@ -1,4 +1,4 @@
-//! What tests share: frames made by hand, and functions that exist for tests only.
+//! Frames and functions that several crates' tests share.
 
 #![forbid(unsafe_code)]
 

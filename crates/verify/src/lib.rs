@@ -1,7 +1,7 @@
-//! Drives one function without an engine: for the tests and benches of functions.
+//! Runs one function without an engine, for the tests and benches of functions.
 //!
-//! It does to a batch what a lane does: `before` by shard, packets made put in place, `run`, `after` by
-//! shard; in a debug build it checks every access against the declaration.
+//! It treats a batch as a lane does: `before` by shard, insertion of made packets, `run`, `after`
+//! by shard. In a debug build it checks every access against the declaration.
 //!
 //! ```no_run
 //! use warpline_verify::{Harness, Input, build};

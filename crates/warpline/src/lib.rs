@@ -1,11 +1,15 @@
 //! `warpline`: service chains of network functions, from the command line.
 //!
-//! [`run_with`] is the whole program over a list of functions, so that a program with functions of
-//! its own is three lines. `cli` has the options, `chain_file` reads chain files, `commands` does
-//! the work. Messages go to standard error and data to standard output. Exit status: 0 done, 1 the
-//! run failed or packets are unaccounted for, 2 the command line, the chain file or a file that it
-//! names is wrong, 128 and a signal's number (130 after Ctrl-C, 143 after SIGTERM) where that ended
-//! the run and all was written.
+//! [`run_with`] is the whole program over a list of functions, so a program with its own functions
+//! needs three lines. `cli` has the options, `chain_file` reads chain files, and `commands` does
+//! the work. Messages go to standard error and data to standard output.
+//!
+//! Exit status:
+//! - 0: done;
+//! - 1: the run failed, or packets are unaccounted for;
+//! - 2: the command line, the chain file or a file it names is wrong;
+//! - 128 plus a signal's number: the signal ended the run, and everything was written (130 after
+//!   Ctrl-C, 143 after SIGTERM).
 
 #![forbid(unsafe_code)]
 

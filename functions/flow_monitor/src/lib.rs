@@ -1,4 +1,4 @@
-//! Flow records of what goes by. The manual of the function follows.
+//! The network function `flow_monitor`: flow records. The function's manual follows.
 //!
 #![doc = include_str!("manual.md")]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Fields that cross to a stage's device for each launch, and back: a plan's step as launches carry it out, and the metadata in its table.
+//! A plan's step as launches carry it out: the fields, frames and metadata that cross to a stage's
+//! device and back.
 
 use warpline_packet::{Binding, FieldSet, ReadWrite};
 use warpline_sched::{Crossing, Leftover, Problem, Step, Way};

@@ -1,4 +1,4 @@
-//! How much memory chains ask of their devices.
+//! The memory that chains need on their devices.
 
 use std::fmt;
 

@@ -1,15 +1,23 @@
-//! What a launch is made of: copies to the mirror, the kernels of a segment, and copies back. One executor a lane and stage.
+//! Carries out launches: copies to the mirror, the kernels of a segment, and copies back. Each lane
+//! and stage has one executor.
 //!
-//! A launch goes in up to three works. The first copies the launch's table, with fields in columns of it, and rooms to the device, runs the
-//! kernels, and copies the table back beside those of the batches. Where more was found than came with it, the second copies that back. The
-//! last copies rooms back over the host's: of all packets where whole frames come back, or of those that are left to the CPU where the mirror
-//! alone has something of them. What of these there is the plan decides ([`Crossings`]).
+//! A launch takes up to three works:
 //!
-//! Where kernels carry whole frames, one call reads the rooms in front of all other kernels, or writes them in the last work, in place of a
-//! copy for each stretch. Rooms are lent to the work all the same, so that nobody else has them meanwhile.
+//! 1. Copy the launch's table, fields in columns, and rooms to the device. Run the kernels. Copy
+//!    the table back, beside those of the batches.
+//! 2. Copy the rest of the findings back, if there are more than the first work brought.
+//! 3. Copy rooms back over the host's. These are the rooms of all packets if whole frames return.
+//!    Otherwise they are the rooms of packets left to the CPU for which the mirror alone has some
+//!    fields.
 //!
-//! On a device that works in place there is one work, of kernels alone. They are given the rooms themselves, and a table of the
-//! launch's own in the same memory.
+//! The plan decides which of these are needed ([`Crossings`]).
+//!
+//! If kernels carry whole frames, one call replaces the copies of each direction. It reads rooms
+//! before all other kernels, or writes them in the last work. The work still borrows the rooms, so
+//! they are not used elsewhere.
+//!
+//! On a device that works in place there is one work, with kernels only. They get the rooms
+//! themselves, and a table of the launch in the same memory.
 
 mod followed;
 mod later_works;

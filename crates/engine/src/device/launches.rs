@@ -1,4 +1,4 @@
-//! The launches of one stage of one lane: those being collected, those under way, and those whose turn to go on has come.
+//! The launches of one stage of one lane: collecting, in flight, and ready to leave.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

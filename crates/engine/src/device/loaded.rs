@@ -1,4 +1,5 @@
-//! A function's kernels and tables on a device, ready to be called; and which functions may follow each other there.
+//! A function's kernels and tables on a device, and the rule which functions may follow each other
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

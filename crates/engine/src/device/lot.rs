@@ -1,4 +1,4 @@
-//! What each launch has of its own until it is released: the table of its packets, and what is found in them.
+//! The memory of a launch until it is released: the table of its packets, and their findings.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The mirrors of a lane: on each device that its stages use, a copy of its packets' memory, or that memory itself.
+//! The mirrors of a lane: on each of its devices a copy of its packets' memory, or that memory
+//! itself.
 
 use std::sync::{Arc, OnceLock};
 

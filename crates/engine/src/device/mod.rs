@@ -1,17 +1,19 @@
-//! Functions on a device: what is loaded there, how packets get there and back, and which launches are under way.
+//! Functions on devices: loading, copying packets there and back, and launches in flight.
 //!
-//! A stage whose functions are on a device takes batches through `before` on the CPU, collects them into launches, gives a launch to
-//! a stream, and goes on with other work. When the kernels are done it looks at what they left of the tables, has
-//! frames that were written copied back, and takes the batches through `after`, launch by launch in the order in which
-//! they were closed. What a kernel left alone the CPU does there, too.
+//! A stage on a device takes batches through `before` on the CPU, collects them into launches and
+//! gives each launch to a stream. Meanwhile the lane does other work. When the kernels are done,
+//! the stage checks the tables they wrote and copies written frames back. It then takes the batches
+//! through `after`, in the order in which launches were closed. The CPU does the work that kernels
+//! left to it.
 //!
-//! Nothing of the host's is written before all kernels of a launch are done. So whatever fails up to there, the CPU does the launch's work from
-//! what the host has; what fails in copying frames back takes the launch's packets with it ([`DEVICE_LOST`]). After a first failure
-//! the stage stays on the CPU.
+//! Nothing on the host is written before all kernels of a launch are done. If anything fails before
+//! that, the CPU does the work of the launch with the host's data. If copying frames back fails,
+//! the packets of the launch are lost ([`DEVICE_LOST`]). After the first failure the stage stays on
+//! the CPU.
 //!
-//! A device that shares the host's memory works on the packets themselves, and nothing is copied. Where kernels write frames, there
-//! is then nothing else to go on from: what fails takes the launch's packets with it. Where they only read, the CPU does the
-//! work; packets that somebody may still read late are moved to other rooms first.
+//! A device that shares the host's memory works on the packets themselves, without copies. If its
+//! kernels write frames, a failure loses the packets of the launch. If they only read, the CPU does
+//! the work. Packets that may still be read late are moved to other rooms first.
 
 mod crossings;
 mod demand;

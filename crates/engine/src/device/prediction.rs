@@ -1,4 +1,4 @@
-//! What a plan says that a launch moves, counted beside what it moved.
+//! The bytes that a plan predicts for a launch, counted beside those it moved.
 
 use warpline_packet::{Batch, Binding, FieldSet};
 

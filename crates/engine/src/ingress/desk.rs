@@ -1,4 +1,4 @@
-//! Where frames are numbered, timed and handed to the lanes that hold their state.
+//! Numbers frames, gives them times, and hands them to the lanes that have their state.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The way into a lane: frames are placed in its arena, and full batches go to its queue.
+//! The entrance of a lane: places frames in its arena and hands full batches to its queue.
 
 use warpline_io::Frame;
 use warpline_packet::{

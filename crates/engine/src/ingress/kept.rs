@@ -1,4 +1,4 @@
-//! Frames that a source gave and that can't go on yet, as no lane has room or their time is not decided: copied, in order.
+//! Copies of frames that cannot continue yet, because no lane has room or their time is undecided.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,9 +1,9 @@
-//! Ingress: pulls frames from a source, numbers and times them, and steers them into lanes' batches.
+//! Ingress: takes frames from a source, numbers and times them, and steers them into lanes'
+//! batches.
 //!
-//! Every frame gets the next number of the input; a tick, which tells functions the time, gets one too
-//! and goes to every lane, so that it lies at the same place of the input on each. A source that can
-//! wait is not asked while there is no room; one that can't loses frames here, counted, before
-//! any work was spent on them.
+//! Every frame gets the next number of the input. A tick gets one too and goes to every lane, so it
+//! has the same place in the input on each. If there is no room, a source that can wait is not
+//! asked. A source that cannot wait loses frames here, counted, before any work was spent on them.
 
 mod desk;
 mod feed;

@@ -1,13 +1,15 @@
-//! The time that functions go by: packets' own times, made monotone, and safe from a few damaged ones.
+//! The clock of functions: packet timestamps, made monotonic and robust against a few damaged ones.
 //!
-//! While a packet's time is within [`BOUND`] of the one before, the clock follows it. A time farther away is put to
-//! the vote of the next [`WITNESSES`] packets: each votes for the side that its own time is nearer to, the new time or
-//! the clock. If most are for the new time, there was a gap or the capturing clock was set, and our clock follows.
-//! If not, the packet is a stray and gets the clock's time. At the end of the input there may be too few voters: a gap
-//! of up to [`BELIEVED`] is then believed, and a larger one if more packets have the new time than the old one.
+//! The clock follows a packet's time while it is within [`BOUND`] of the one before. If a time is
+//! farther away, the next [`WITNESSES`] packets vote. Each votes for the side nearer to its own
+//! time: the new time or the clock. If most vote for the new time, there was a gap or the capturing
+//! clock was set, and our clock follows. Otherwise the packet is a stray and gets the clock's time.
+//! At the end of the input there may be too few voters. Then a gap of up to [`BELIEVED`] is
+//! accepted, and a larger one if more packets have the new time than the old one.
 //!
-//! The clock never goes back. Where packets' times step back, it stands still and goes on at their pace, so it is never
-//! stuck at a maximum. Only the order of the input decides, not the speed at which it comes.
+//! The clock never steps back. When packets' times do, it stands still, then continues at their
+//! pace, so it cannot get stuck at a maximum. Its decisions depend on the order of the input only,
+//! not on its speed.
 
 use core::time::Duration;
 

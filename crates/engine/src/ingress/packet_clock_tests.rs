@@ -1,4 +1,4 @@
-//! The clock against a model written from its manual, and a table of clocks.
+//! Compares the clock with a model written from its manual, and with a table of cases.
 
 use proptest::prelude::*;
 use warpline_packet::LinkType;

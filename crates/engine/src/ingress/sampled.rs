@@ -1,12 +1,12 @@
-//! A source that shows its first frames to samplers ([`Sampler`]) before it gives any of them.
+//! A source that shows its first frames to samplers ([`Sampler`]) before it hands out any of them.
 //!
 //! It holds frames until all samplers have enough: at most [`HELD_FRAMES`] frames of [`HELD_BYTES`]
-//! together. So a decision depends on the frames alone. It is made before a pace holds frames back,
-//! which therefore changes no decision.
+//! together. The decision therefore depends on the frames alone. It is made before a pace delays
+//! frames, so a pace does not change it.
 //!
-//! A pipe may pause. If a pause lasts [`PAUSE_MAX`], or the samplers don't have enough [`PAUSES_MAX`]
-//! after the first pause, they decide by the frames so far. The frames continue, and samplers see
-//! later ones as they pass.
+//! A pipe may pause. If a pause lasts [`PAUSE_MAX`], samplers decide by the frames so far. The same
+//! holds if they don't have enough [`PAUSES_MAX`] after the first pause. The frames continue, and
+//! samplers see later ones as they pass.
 
 use std::time::Duration;
 

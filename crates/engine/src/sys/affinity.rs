@@ -1,4 +1,4 @@
-//! Which cores threads may run on: sched_setaffinity(2).
+//! The cores that threads may run on: sched_setaffinity(2).
 
 use std::fs;
 use std::io;

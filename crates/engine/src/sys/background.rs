@@ -1,4 +1,4 @@
-//! A thread's place behind those that move packets.
+//! Low priority for threads that work beside lanes.
 
 /// Gives the calling thread the lowest priority, for work beside lanes that may take its time, such
 /// as building tables. Returns whether the system agreed.

@@ -1,10 +1,10 @@
-//! An allocator that asks for huge pages where an allocation is large.
+//! An allocator that requests huge pages for large allocations.
 //!
-//! Tables of tens of MiB that are read at random (a FIB, a rule index, an arena) miss the TLB at
-//! every look-up on 4 KiB pages. Linux backs memory with 2 MiB pages when asked by `madvise`; this
-//! asks for every allocation of at least `HUGE_MIN` bytes, unless its thread [wants small
-//! pages](wants_small_pages). It takes blocks of shards' tables from [`shard_regions`]. All else is
-//! the system's allocator.
+//! Large tables with random reads (a FIB, a rule index, an arena) miss the TLB at every look-up on
+//! 4 KiB pages. Linux backs memory with 2 MiB pages on request (`madvise`). This allocator requests
+//! them for every allocation of at least `HUGE_MIN` bytes, unless its thread [wants small
+//! pages](wants_small_pages). Blocks of shards' tables come from [`shard_regions`], everything else
+//! from the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

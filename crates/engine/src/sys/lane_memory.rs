@@ -1,4 +1,5 @@
-//! The memory of a lane's packets, as the lane and devices know it, and the rights to parts of it that go with a launch.
+//! The memory of a lane's packets, as the lane and devices see it, and the rights to parts of it
+//! that a launch holds.
 
 use core::ops::Range;
 use core::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Calls to the operating system, and the only `unsafe` of this crate.
+//! Calls to the operating system, and the only `unsafe` code of this crate.
 
 #![allow(unsafe_code)]
 

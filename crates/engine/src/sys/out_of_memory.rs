@@ -1,8 +1,8 @@
-//! The end of a program that the system gives no more memory: a message and exit status 1.
+//! Ends a program that runs out of memory with a message and exit status 1.
 //!
-//! Rust aborts where an allocation fails that nothing can be done about. The allocator notes on which thread one
-//! failed last, and the handler of the signal by which the program aborts looks there: an abort of any other kind is left
-//! as it is.
+//! Rust aborts if an allocation fails and the code cannot handle it. The allocator records the
+//! thread of the last failure. The handler of the abort signal checks that record and leaves any
+//! other abort as it is.
 
 use std::cell::Cell;
 use std::mem;

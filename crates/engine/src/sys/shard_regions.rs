@@ -1,8 +1,9 @@
 //! Regions of huge pages for the tables of shards.
 //!
-//! A function's table is cut into 64 shards, whose blocks are too small for huge pages of their own. While [`gather`]
-//! builds them, the allocator lays their blocks one after the other in regions. A region is unmapped once its last
-//! block is free. Whatever can't be had from a region comes from the system's allocator.
+//! A function's table is divided into 64 shards, and their blocks are too small for huge pages.
+//! While [`gather`] builds them, the allocator lays the blocks one after the other in regions. A
+//! region is unmapped once its last block is free. Blocks that don't fit come from the system's
+//! allocator.
 
 use std::alloc::Layout;
 use std::cell::Cell;

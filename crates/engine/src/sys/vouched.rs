@@ -1,4 +1,5 @@
-//! The kernels of functions, vouched for. Their tests have this file, too.
+//! Makes sources and calls of functions' kernels, and vouches for them. Kernel tests include this
+//! file too.
 
 use warpline_device::{
     Argument, Buffer, Header, Kernel, KernelCall, KernelSpec, Parameter, Source,

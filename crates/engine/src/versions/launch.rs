@@ -1,4 +1,5 @@
-//! Launches that are done: their copies and kernels, in order, and what the lane takes from their tables.
+//! Follows finished launches: their copies and kernels in order, and the columns that the lane
+//! takes from their tables.
 
 use core::ops::Range;
 

@@ -1,12 +1,15 @@
-//! Versions of fields while a chain runs: which place has the newest value of each field of each packet, and whether each read of a
-//! field gets that one. `warpline check --strict` has them followed; a run does not.
+//! Follows versions of fields while a chain runs. It records which place has the newest value of
+//! each field of each packet, and checks that each read gets it. `warpline check --strict` uses
+//! this; a run does not.
 //!
-//! A place is the host, or a device's mirror, or the table of a launch. A write makes a field stale in every other place. A copy
-//! carries a field over as stale or current as it is. Both are taken from the lane's work: phases that run, steps that streams
-//! are given ([`trace`]), the lane's own copies. No plan is asked. A function reads and writes the fields that it declares; a write to the
-//! host that it does not declare is seen by the bytes.
+//! A place is the host, the mirror of a device, or the table of a launch. A write makes the field
+//! stale in every other place. A copy carries the field over, stale or current. Both come from the
+//! lane's work: phases that run, steps given to streams ([`trace`]), and the lane's own copies. The
+//! plan is not consulted. A function reads and writes the fields it declares. Undeclared writes to
+//! the host show in the bytes.
 //!
-//! Packets are known by their rooms, which no two packets share. A packet with another room has another frame.
+//! Packets are identified by their rooms, which no two packets share. A packet with another room
+//! has another frame.
 
 mod launch;
 mod phases;

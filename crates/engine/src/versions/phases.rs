@@ -1,4 +1,4 @@
-//! Phases on the host: what they read has to be current, and what they write is the newest.
+//! Phases on the host: their reads must be current, and their writes are the newest values.
 
 use warpline_packet::fields_at::fields_at;
 use warpline_packet::{Batch, Field, FieldSet, Headers, LinkType, ReadWrite};

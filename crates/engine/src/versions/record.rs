@@ -1,4 +1,4 @@
-//! Where the fields of one packet are as they were last written.
+//! The places where each field of one packet has its newest value.
 
 use warpline_packet::{Field, FieldSet};
 

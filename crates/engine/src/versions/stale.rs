@@ -1,4 +1,4 @@
-//! The outcome of following versions: how many fields were looked at, and the earliest that was stale.
+//! The outcome: how many fields were checked, and the earliest stale read.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! Chains whose crossings are wrong by one thing each: the stale field is named by packet, function, phase and field.
+//! Chains with one wrong crossing each. The check must name the stale field by packet, function,
+//! phase and field.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,5 @@
-//! A launch's copies and kernels as they really happened to fields: read from the steps that a stream was given, and the lane's own copies
-//! between batches and the launch's table.
+//! Copies and kernels of a launch as they affected fields. They come from the steps given to a
+//! stream, and from the lane's copies between batches and the launch's table.
 
 use core::ops::Range;
 

@@ -1,7 +1,8 @@
-//! The columns of a table: what a row has, and where it lies.
+//! The columns of a table: their types and positions.
 //!
-//! Safety: tables reach a column's values by its type and by the bytes before it. Both come from the one list in
-//! `columns!` here, which sums up the widths, so that no two columns overlap and all together are [`ROW_LEN`] long.
+//! Safety: tables reach a column's values by its type and by the bytes before it. Both come from
+//! the one list in `columns!` here, which sums up the widths. So no two columns overlap, and all
+//! together have [`ROW_LEN`] bytes.
 
 #![allow(unsafe_code)]
 
@@ -10,8 +11,8 @@ use crate::Headers;
 /// A column of the table: its value, and the bytes of the columns before it in a row.
 ///
 /// # Safety
-/// `Value` is what the table keeps behind `BEFORE` bytes of a row: integers, for which zeroes are a value;
-/// it is implemented by `columns!` only.
+/// `Value` is the type that the table stores after `BEFORE` bytes of a row: integers, for which
+/// zeroes are a value. Only `columns!` implements this trait.
 pub(crate) unsafe trait Column: Copy {
     type Value: Copy + 'static;
     const BEFORE: usize;
@@ -45,9 +46,9 @@ macro_rules! columns {
     (@step [$before:expr] [$index:expr]) => {};
 }
 
-// Every column is aligned, as rows are a multiple of 64. In the order in which devices want them: what they
-// have no use for, what they read, what they may write, so that either is one stretch. `RoomAt`,
-// `RoomLen`, `Start` and `FrameLen` name memory: nobody outside of the arena can write them.
+// Every column is aligned, as rows are a multiple of 64. The order suits devices: unused columns,
+// then read ones, then written ones, so that each group is one range. `RoomAt`, `RoomLen`, `Start`
+// and `FrameLen` name memory: only the arena can write them.
 columns! {
     pub(crate) Timestamp: u64;
     pub(crate) Captured: u64;

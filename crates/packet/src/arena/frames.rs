@@ -1,8 +1,10 @@
 //! The frames that a table's rows name, each in its room.
 //!
-//! Safety: a row's room is its own, as the placer keeps, and lies in a slab that the table is counted with, so that nobody else gets it before
-//! the table is cleared. The columns that name rooms are written by the placer and by `merge` alone; those that say
-//! where in its room a frame lies change here only to what lies in it. So a frame is reached like its row: through `&` and `&mut` of the table.
+//! Safety: the placer guarantees that a room belongs to one row. It is in a slab that counts this
+//! table, so it is not handed out again before the table is cleared. Only the placer and `merge`
+//! write the columns that name rooms. The columns with a frame's position change here only, and
+//! only to values within the room. So a frame is reached like its row: through `&` and `&mut` of
+//! the table.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +41,8 @@ impl Table {
     #[inline(always)]
     pub(crate) fn frame(&self, row: usize) -> &[u8] {
         let (at, len) = (self.offset(row), self.frame_len(row));
-        // SAFETY: the frame lies in its room (`Placer`, `set_frame`, `reshape`), which no other row has.
+        // SAFETY: the frame is in its room (`Placer`, `set_frame`, `reshape`), which no other row
+        // has.
         unsafe { slice::from_raw_parts(self.slabs.base.as_ptr().add(at), len) }
     }
 
@@ -70,15 +73,16 @@ impl Table {
         let rows = rows.start.min(self.len)..rows.end.min(self.len);
         let column = self.start_of::<C>();
         let spans = self.spans(rows.clone());
-        // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and no two
-        // rows share a room or a value; what `spans` reads are columns that nobody gets to write.
+        // SAFETY: as in `frame_mut` and `column_mut`: `&mut self` is the only way to the rows, and
+        // no two rows share a room or a value. The columns that `spans` reads are never handed out
+        // for writing.
         rows.zip(spans).map(move |(row, (at, len))| unsafe {
             (slice::from_raw_parts_mut(base.add(at), len), &mut *column.add(row))
         })
     }
 
-    /// The frames of `rows`, which grow from one to the next, to write; those that are no rows are left
-    /// out, and so is what follows one that is not larger than that before it.
+    /// The frames of `rows`, in ascending order, for writing. Indices without a row are skipped,
+    /// and so is everything after one that is not larger than its predecessor.
     pub(crate) fn frames_at_mut(
         &mut self,
         rows: impl Iterator<Item = usize>,
@@ -92,9 +96,9 @@ impl Table {
         });
         let spans: &Self = self;
         let spans = own.map(move |row| (spans.offset(row), spans.frame_len(row)));
-        // SAFETY: as in `frame_mut`: `&mut self`, which the iterator keeps borrowed, is the only way to the
-        // rows, and no row comes twice; what `offset` and `frame_len` read are columns that nobody gets to
-        // write meanwhile.
+        // SAFETY: as in `frame_mut`: `&mut self`, which the iterator keeps borrowed, is the only
+        // way to the rows, and no row comes twice. The columns that `offset` and `frame_len` read
+        // cannot be written meanwhile.
         spans.map(move |(at, len)| unsafe { slice::from_raw_parts_mut(base.add(at), len) })
     }
 
@@ -111,13 +115,13 @@ impl Table {
         })
     }
 
-    /// Bytes of the arena that are the row's room: nobody else's.
+    /// The bytes of the arena that are the row's room; no other row has them.
     pub(crate) fn room(&self, row: usize) -> Range<usize> {
         let at = self.column(RoomAt)[row] as usize;
         at..at + self.column(RoomLen)[row] as usize
     }
 
-    /// Says where the frame lies in its room. Says whether it does lie in it; where not, nothing changed.
+    /// Sets where the frame is in its room. Returns whether it fits; otherwise nothing changed.
     pub(crate) fn set_frame(&mut self, row: usize, start: u16, len: u32) -> bool {
         let fits = usize::from(start) + len as usize <= self.column(RoomLen)[row] as usize;
         if fits {
@@ -130,13 +134,14 @@ impl Table {
     /// Where the columns that [`Table::set_frame`] writes lie: start and length.
     pub(crate) const FRAME_COLUMNS: (usize, usize) = (Start::BEFORE, FrameLen::BEFORE);
 
-    /// Which columns say where a frame lies: where its room does, how long that is, where the frame starts in it and how long it is.
+    /// The columns with a frame's place: start and length of its room, then start of the frame in
+    /// the room and its length.
     pub(crate) const FRAME_PLACE: [usize; 4] =
         [RoomAt::INDEX, RoomLen::INDEX, Start::INDEX, FrameLen::INDEX];
 
-    /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative `head`
-    /// grows at the front, positive `tail` at the back. What the frame lacks of its length on the wire it still
-    /// lacks then. Says whether there was room.
+    /// Moves the frame's start by `head` and its end by `tail` bytes within its room: negative
+    /// `head` grows at the front, positive `tail` at the back. The part of its length on the wire
+    /// that the frame lacks stays the same. Returns whether there was room.
     #[inline(always)]
     pub(crate) fn reshape(&mut self, row: usize, head: isize, tail: isize) -> bool {
         assert!(row < self.len);

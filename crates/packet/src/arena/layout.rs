@@ -1,4 +1,4 @@
-//! How an arena divides its memory, and why one can't be made or is full.
+//! How an arena divides its memory, and the errors if it cannot be made or is full.
 
 use core::fmt;
 
@@ -9,15 +9,17 @@ use crate::wire::ethernet;
 pub const SLAB_LEN: usize = 1 << 20;
 /// Rooms start and end at multiples of this many bytes: a cache line.
 pub const ALIGN: usize = 64;
-/// Where there is headroom, what is behind an Ethernet header starts at multiples of this many bytes: the most that an item
-/// of a kernel reads or writes at once. Where there is none, frames start where rooms do, and take no more lines than they must.
+/// With headroom, the bytes after an Ethernet header start at multiples of this: the most that an
+/// item of a kernel reads or writes at once. Without headroom, frames start where rooms do, to use
+/// as few cache lines as possible.
 const L3_ALIGN: usize = 16;
 /// Most bytes a frame and its head- and tailroom may take.
 pub const ROOM_LEN_MAX: usize = SLAB_LEN;
 
 /// Rows of the largest table: places in it are 16-bit numbers.
 const SLOTS_MAX: usize = 1 << 16;
-/// Any other number of a layout; 32-bit offsets allow for fewer slabs, and a frame's start is 16 bits.
+/// The limit of any other number of a layout. 32-bit offsets allow fewer slabs, and a frame's start
+/// has 16 bits.
 const COUNT_MAX: usize = 1 << 15;
 
 /// How an arena divides its memory.
@@ -35,7 +37,7 @@ pub struct ArenaLayout {
     pub scratch_words: usize,
     /// Bytes kept free before each frame; rounded up ([`frame_start`]).
     pub headroom: usize,
-    /// Bytes kept free behind each frame.
+    /// Bytes kept free after each frame.
     pub tailroom: usize,
 }
 

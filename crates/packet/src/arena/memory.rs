@@ -1,7 +1,8 @@
 //! The bytes of an arena: memory that it is given.
 //!
-//! Safety: whoever implements [`Memory`] promises what it says, and the arena relies on nothing else. [`HeapMemory`]
-//! keeps the promise with one allocation that nobody else knows, at one address until it is dropped.
+//! Safety: an implementation of [`Memory`] promises what the trait states, and the arena relies on
+//! nothing else. [`HeapMemory`] keeps the promise with one allocation of its own, at one address
+//! until it is dropped.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 ///
 /// # Safety
 /// `base()..base() + len()` must stay valid for reads and writes at a fixed address while the value
-/// lives, be initialised, be aligned to 64 bytes, and be touched by nobody else.
+/// lives. It must be initialised, aligned to 64 bytes, and not accessed by anything else.
 pub unsafe trait Memory: Send + Sync {
     /// The first byte.
     fn base(&self) -> NonNull<u8>;
@@ -38,8 +39,8 @@ const BOUNDARY: usize = 2 << 20;
 impl HeapMemory {
     /// Takes `len` bytes, at least one; `None` where the allocator has none.
     pub fn new(len: usize) -> Option<Self> {
-        // Aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
-        // come from the system, zero, when they are first touched.
+        // Aligned here, because the allocator would write zeroes to memory that it aligns. This way
+        // pages come zeroed from the system when they are first touched.
         let layout = Layout::from_size_align(len.max(1).checked_add(BOUNDARY)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
         let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;

@@ -1,7 +1,8 @@
-//! To take the rows of another table in, in ingress order.
+//! Takes in the rows of another table, in ingress order.
 //!
-//! Safety: rows move with their rooms: what is copied is whole rows, from below the other table's length to below this one's, in columns that both have. The other
-//! table forgets its rows and gives its pieces of slabs to this one, so that each room still belongs to one row.
+//! Safety: rows move with their rooms. Whole rows are copied, from below the other table's length
+//! to below this one's, in columns that both have. The other table drops its rows and gives its
+//! pieces of slabs to this one, so each room still belongs to one row.
 
 #![allow(unsafe_code)]
 
@@ -12,9 +13,9 @@ use super::columns::*;
 use super::table::Table;
 
 impl Table {
-    /// Takes every row of `made`, each behind the rows of this table whose ingress number is not
-    /// larger; this table is in ingress order, and so is the result. `order` is room to sort in. Says
-    /// whether all of them fit; where not, nothing moved.
+    /// Takes every row of `made`, each placed after the rows of this table whose ingress number is
+    /// not larger. This table is in ingress order, and so is the result. `order` is room to sort
+    /// in. Returns whether all of them fit; otherwise nothing moved.
     pub(crate) fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
         let (mut ours, mut theirs) = (self.len, made.len);
         if ours + theirs > self.slots
@@ -47,7 +48,8 @@ impl Table {
         true
     }
 
-    /// Copies row `from` (of `other`, or of this table) over row `to`; both are rows of their table.
+    /// Copies row `from` (of `other`, or of this table) over row `to`. Both rows exist in their
+    /// tables.
     fn copy_row(&mut self, other: Option<&Self>, from: usize, to: usize) {
         assert!(to < self.len && from < other.map_or(self.len, |o| o.len));
         let (source, source_rows) = other.map_or((self.base, self.rows), |o| (o.base, o.rows));

@@ -1,8 +1,10 @@
-//! A placer: it copies frames into slabs, each into a room of its own, and fills a table with their rows.
+//! A placer: it copies frames into slabs, each into a room of its own, and fills a table with their
+//! rows.
 //!
-//! Safety: this file keeps that a room is handed to one row only. A placer hands out the bytes of a slab from the front on, each
-//! once, and starts a slab anew only when [`Slabs`] says that no table has a piece of it; no two placers of an arena have a slab in common, and a table
-//! that gets a room is counted with its slab before anybody can ask. Rooms end where their slab does, or before.
+//! Safety: this file guarantees that a room belongs to one row only. A placer hands out the bytes
+//! of a slab in order, each once. It starts a slab anew only when [`Slabs`] finds that no table has
+//! a piece of it. No two placers of an arena share a slab, and a table that gets a room is counted
+//! with its slab before anyone can ask. Rooms end within their slab.
 
 #![allow(unsafe_code)]
 
@@ -60,10 +62,10 @@ impl Placer {
         }
     }
 
-    /// Places frames as the next rows of `table`, each with what its row says besides: as many as find room in one slab, at
-    /// least one where there is any. Says how many.
+    /// Places frames as the next rows of `table`, each with its other columns. Places as many as
+    /// fit in one slab, at least one if there is any, and returns their number.
     ///
-    /// Frames go first and columns behind them, so that each loop needs few values at hand.
+    /// Frames go first and columns after them, so that each loop needs few values at hand.
     #[inline(always)]
     pub(crate) fn place<'a>(
         &mut self,
@@ -80,8 +82,8 @@ impl Placer {
         Ok(count)
     }
 
-    /// Gives frames rooms and writes where they lie behind the last row of `table`, as long as it has rows and the current slab has
-    /// room; says how many.
+    /// Gives frames rooms and writes their places after the last row of `table`, while it has rows
+    /// and the current slab has room. Returns their number.
     #[inline(always)]
     fn place_frames<'a>(
         &mut self,
@@ -98,8 +100,9 @@ impl Placer {
             if at + need > limit {
                 break;
             }
-            // SAFETY: the row is below `slots`, and nobody's yet. The room ends before `limit`, so it lies in a slab that only this
-            // placer hands out, behind all rooms handed out before; `need` holds the frame behind its headroom.
+            // SAFETY: the row is below `slots` and unused. The room ends before `limit`, so it is
+            // in a slab that only this placer hands out, after all rooms handed out before. `need`
+            // includes the frame after its headroom.
             unsafe {
                 rooms.add(row).write(at as u32);
                 frame_lens.add(row).write(bytes.len() as u32);
@@ -111,7 +114,8 @@ impl Placer {
         self.cursor = at - self.slab_at;
         let (lens, starts) = (table.start_of::<RoomLen>(), table.start_of::<Start>());
         for row in table.len..end {
-            // SAFETY: the row is below `slots`, and its frame's length was written above: its room's is what that needed.
+            // SAFETY: the row is below `slots`, and its frame's length was written above. The
+            // room's length is what that frame needed.
             unsafe {
                 lens.add(row).write((*frame_lens.add(row) + around as u32) & !(ALIGN as u32 - 1));
                 starts.add(row).write(headroom as u16);
@@ -132,8 +136,8 @@ impl Placer {
         table.pieces.push(self.slab);
     }
 
-    /// Gives row `row` of `table` another room, with `bytes` as its frame, and says nothing else of it. Where there is no
-    /// room, nothing changed.
+    /// Gives row `row` of `table` another room with `bytes` as its frame, and changes no other
+    /// column. Without room, nothing changed.
     pub(crate) fn replace(
         &mut self,
         table: &mut Table,
@@ -150,12 +154,12 @@ impl Placer {
         }
         let at = self.slab_at + self.cursor;
         self.cursor += need;
-        // SAFETY: the room ends within a slab that only this placer hands out, behind all rooms that it handed out of it
-        // since it was free; `need` holds the frame behind its headroom.
+        // SAFETY: the room ends within a slab that only this placer hands out, after all rooms
+        // handed out since the slab was free. `need` includes the frame after its headroom.
         unsafe {
             copy_frame(bytes, self.base.as_ptr().add(at + self.headroom));
         }
-        // One piece a slab, so that there are no more than slabs besides those of rows that were placed.
+        // One piece per slab, so the pieces are at most the slabs plus those of placed rows.
         if !table.pieces.contains(&self.slab) {
             self.take_piece(table);
         }
@@ -228,11 +232,11 @@ impl Drop for Placer {
     }
 }
 
-/// Copies a frame to `to`. Small ones, of which there are most, by two pieces that may overlap: a call
-/// costs more than they do.
+/// Copies a frame to `to`. Most frames are small and are copied in two pieces that may overlap,
+/// which is cheaper than a call.
 ///
 /// # Safety
-/// `to` must be valid for writes of as many bytes as `bytes` has, none of them in `bytes`.
+/// `to` must be valid for writes of `bytes.len()` bytes and must not overlap `bytes`.
 #[inline(always)]
 unsafe fn copy_frame(bytes: &[u8], to: *mut u8) {
     let (from, len) = (bytes.as_ptr(), bytes.len());

@@ -1,6 +1,6 @@
-//! To ask the processor for memory before it is read.
+//! Prefetches memory.
 //!
-//! Safety: what is asked for is not read: any address will do.
+//! Safety: the memory is not read, so any address is allowed.
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,7 @@
-//! New rows of a table: what they say besides where their frames lie.
+//! New rows of a table: their values besides the places of their frames.
 //!
-//! Safety: rows are written behind the last one, where a column has memory for more; any bytes are values of a column.
+//! Safety: rows are written after the last one, where every column has memory for more. Any bytes
+//! are valid values of a column.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +11,7 @@ use super::columns::*;
 use super::table::Table;
 use crate::{Arrival, Headers};
 
-/// What a row says besides where its frame lies.
+/// The values of a row besides the place of its frame.
 #[derive(Clone)]
 pub(crate) struct Row<'a> {
     pub(crate) headers: &'a Headers,
@@ -18,7 +19,8 @@ pub(crate) struct Row<'a> {
 }
 
 impl Table {
-    /// Takes `count` rows whose frames were placed behind the last one; the columns that are not named are zero there.
+    /// Takes `count` rows whose frames were placed after the last one. Columns that are not named
+    /// stay zero.
     #[inline(always)]
     pub(super) fn append<'a>(&mut self, count: usize, rows: impl Iterator<Item = Row<'a>> + Clone) {
         assert!(count <= self.slots - self.len);
@@ -37,10 +39,10 @@ impl Table {
         self.len += count;
     }
 
-    /// The `count` rows of a column behind the last one.
+    /// The `count` rows of a column after the last one.
     ///
     /// # Safety
-    /// The table must have so many, and they must not be reached in another way meanwhile.
+    /// The table must have that many, and they must not be accessed in another way meanwhile.
     #[inline(always)]
     unsafe fn new_rows<'a, C: Column>(&self, _: C, count: usize) -> &'a mut [C::Value] {
         // SAFETY: the column has `slots` initialised values.
@@ -56,7 +58,8 @@ impl Table {
             0 => ((*own, *link), true),
             _ => (self.first, self.alike),
         };
-        // SAFETY: headers are 16 bytes without padding, of which any is a value of integers, and are aligned to 16.
+        // SAFETY: headers are 16 bytes of integers without padding, any bytes are valid, and they
+        // are aligned to 16.
         let words =
             unsafe { slice::from_raw_parts(headers.as_ptr().cast::<[u64; 2]>(), headers.len()) };
         let [own_low, own_high] = own.words();

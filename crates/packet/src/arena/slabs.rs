@@ -1,10 +1,11 @@
-//! Who uses which slab: the one thing of an arena that threads share.
+//! The users of each slab, the one thing of an arena that threads share.
 //!
-//! A slab is counted by the placer that fills it and by every table with a piece of it, and is free at zero.
+//! A slab counts the placer that fills it and every table with a piece of it, and is free at zero.
 //!
-//! Safety: the other files hand the bytes of a slab out again when its count says so. What this file keeps for them: whoever finds
-//! that a slab is free, or nobody's but its placer's, sees all that was done to it before it was given back, because to give
-//! back releases and to find acquires. It touches no byte of the arena itself.
+//! Safety: the other files reuse the bytes of a slab according to its count. This file guarantees
+//! the order. Giving back releases and checking acquires. So whoever finds a slab free, or used by
+//! its own placer alone, sees everything done to it before it was given back. This file touches no
+//! byte of the arena.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +31,8 @@ pub(super) struct Slabs {
     _memory: Box<dyn Memory>,
 }
 
-// SAFETY: `base` belongs to `_memory`, which is `Send`; see the head of `arena.rs` for who may touch which bytes.
+// SAFETY: `base` belongs to `_memory`, which is `Send`. The head of `arena.rs` states who may
+// access which bytes.
 unsafe impl Send for Slabs {}
 // SAFETY: as above; the counters are atomic.
 unsafe impl Sync for Slabs {}
@@ -61,7 +63,7 @@ impl Slabs {
         self.live[slab as usize].fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether nobody has a piece of a slab but the placer that fills it.
+    /// Whether only the placer that fills a slab has a piece of it.
     #[inline(always)]
     pub(super) fn has_no_pieces(&self, slab: u32) -> bool {
         // Acquire pairs with the release of the last piece: what others did to it is over.
@@ -83,7 +85,8 @@ impl Slabs {
     }
 }
 
-/// Every order in which threads may see each other's counts, tried by `loom` (`RUSTFLAGS="--cfg loom"`).
+/// Every order in which threads may see each other's counts, explored by `loom`
+/// (`RUSTFLAGS="--cfg loom"`).
 #[cfg(all(test, loom))]
 mod model {
     use std::sync::Arc;
@@ -97,7 +100,7 @@ mod model {
     /// A slab's bytes: `loom` fails where two threads touch them and nothing says who goes first.
     struct Bytes(UnsafeCell<u32>);
 
-    // SAFETY: what the model looks for is whether the counts keep threads apart; `loom` tells where they don't.
+    // SAFETY: the model checks that the counts keep threads apart; `loom` reports it if they don't.
     unsafe impl Send for Bytes {}
     // SAFETY: as above.
     unsafe impl Sync for Bytes {}
@@ -117,8 +120,8 @@ mod model {
         bytes.0.with(|at| unsafe { *at })
     }
 
-    /// A placer fills a slab for two tables, which work on other threads and are done in any order, and goes on to the next; whoever
-    /// is given the slab then has its bytes alone.
+    /// A placer fills a slab for two tables, which work on other threads and finish in any order,
+    /// and continues with the next slab. Whoever gets the slab then has its bytes alone.
     #[test]
     fn a_slab_is_handed_out_when_all_tables_are_done() {
         loom::model(|| {

@@ -1,8 +1,9 @@
 //! A table of descriptors: its rows, column by column.
 //!
-//! Safety: a table has memory of the arena that no other table has (the layout gives each a place), zeroed when it was made, and is
-//! reached through `&` and `&mut` of the value alone, which is moved and never copied. Rows below its length are reached, and
-//! every column has memory for more than there are. The frames that rows name are in `frames.rs`.
+//! Safety: a table has memory of the arena that no other table has (the layout gives each its own),
+//! zeroed when it was made. It is reached through `&` and `&mut` of the value alone, which is moved
+//! and never copied. Only rows below its length are reached, and every column has memory for more.
+//! The frames that rows name are in `frames.rs`.
 
 #![allow(unsafe_code)]
 
@@ -27,12 +28,14 @@ pub struct Table {
     pub(super) rows: usize,
     pub(super) scratch_words: usize,
     pub(super) len: usize,
-    /// Headers and link of the first row, and whether all are like them in what [`Table::alike`] says.
+    /// Headers and link of the first row, and whether all rows agree with them as [`Table::alike`]
+    /// defines it.
     pub(super) first: (Headers, u16),
     pub(super) alike: bool,
     /// Rows that were looked at for that.
     pub(super) compared: usize,
-    /// Slabs this table holds a piece of: never more than rows, and slabs where rows got other rooms.
+    /// Slabs of which this table has a piece: at most the rows, plus slabs where rows got other
+    /// rooms.
     pub(super) pieces: Vec<u32>,
 }
 
@@ -52,8 +55,8 @@ impl Table {
         // SAFETY: the layout keeps `tables` times this length before the first slab.
         let base = unsafe { slabs.base.add(layout.table_len() * index) };
         let rows = layout.rows();
-        // SAFETY: `BEFORE` bytes a row times all rows lie before the column, all in the table; the
-        // product is a multiple of 64, so the column is aligned.
+        // SAFETY: `BEFORE` bytes per row times all rows are before the column, all in the table.
+        // The product is a multiple of 64, so the column is aligned.
         let starts = array::from_fn(|index| unsafe { base.add(BEFORE[index] * rows) });
         Self {
             slabs: Arc::clone(slabs),
@@ -84,8 +87,8 @@ impl Table {
         self.starts[C::INDEX].as_ptr().cast()
     }
 
-    /// Headers and link of the first row, where all rows have them in the same place: the same link and IP
-    /// version, the same start of the IP header, and the same lie or none.
+    /// Headers and link of the first row, if all rows agree with them: the same link and IP
+    /// version, the same start of the IP header, and the same error or none.
     #[inline]
     pub(crate) fn alike(&self) -> Option<(&Headers, u16)> {
         let alike = self.alike && self.compared == self.len;
@@ -135,14 +138,15 @@ impl Table {
         unsafe { self.base.as_ptr().add((ROW_LEN + 4 * word) * self.rows).cast() }
     }
 
-    /// Bytes of the arena that the table lies in, its rows behind the last one among them.
+    /// The bytes of the arena that the table has, including rows after the last used one.
     pub(crate) fn range(&self) -> Range<usize> {
         let start = self.base.as_ptr() as usize - self.slabs.base.as_ptr() as usize;
         start..start + (ROW_LEN + 4 * self.scratch_words) * self.rows
     }
 
-    /// Copies the cells of some rows of a column, of `width` bytes with `before` bytes of a row before it, to `to`; none where there are
-    /// no such rows, or `to` has another length.
+    /// Copies the cells of some rows of a column to `to`. The column has `width` bytes, with
+    /// `before` bytes of a row before it. Copies nothing if the rows don't exist or `to` has
+    /// another length.
     #[inline(always)]
     pub(crate) fn copy_cells(
         &self,
@@ -154,7 +158,8 @@ impl Table {
         let end = before * self.rows + width * rows.end;
         let is_there = rows.end <= self.rows && end <= self.range().len();
         if is_there && rows.start <= rows.end && to.len() == width * rows.len() {
-            // SAFETY: the table's bytes are initialised integers, within the arena, and only read; `to` is other memory.
+            // SAFETY: the table's bytes are initialised integers within the arena and only read;
+            // `to` is other memory.
             unsafe {
                 let from = self.base.as_ptr().add(end - to.len());
                 ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
@@ -162,7 +167,7 @@ impl Table {
         }
     }
 
-    /// Forgets the rows; scratch words of new ones are zero, as are the columns that say what becomes of a packet.
+    /// Clears the rows. Scratch words of new ones are zero, and so are the columns for verdicts.
     pub(super) fn reset(&mut self) {
         self.column_mut(Mirrored).fill(0);
         self.column_mut(NextHop).fill(0);

@@ -20,7 +20,7 @@ fn place(placer: &mut Placer, table: &mut Table, bytes: &[u8]) -> Result<usize, 
     Ok(table.len() - 1)
 }
 
-/// Where frames start behind the headroom of [`arena`].
+/// Where frames start after the headroom of [`arena`].
 const START: usize = 18;
 
 fn arena(slabs: usize, slots: usize) -> Arena {

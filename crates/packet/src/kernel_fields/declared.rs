@@ -1,9 +1,9 @@
-//! Takes away the accessors of fields that a function does not declare for its kernels: a text that
-//! names one does not compile, and the compiler's message names function and field. The same for
-//! what `kernels/packet.h` of `warpline-nf` has for metadata.
+//! Removes the accessors of fields that a function does not declare for its kernels. A text that
+//! names one does not compile, and the compiler's message names function and field. The same holds
+//! for the accessors of metadata in `kernels/packet.h` of `warpline-nf`.
 //!
-//! Geometry keeps its accessors, as a row of the launch's table always has it. A function that
-//! declares the whole frame reaches its bytes by `frame_of(p)` and by the pointers in `Fields`; for
+//! Geometry keeps its accessors, since a row of the launch's table always has it. A function that
+//! declares the whole frame reaches its bytes by `frame_of(p)` and by the pointers in `Fields`. For
 //! others these names do not compile either.
 
 use core::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Packets of which a device left something to the CPU: which they are, and how they are fetched where the device's mirror alone has
-//! something of them.
+//! Packets that a device left to the CPU. They are fetched if the device's mirror alone has some of
+//! their fields.
 
 use core::ops::Range;
 
@@ -7,7 +7,7 @@ use super::{Broken, Returned};
 use crate::arena::{Flagged, Left};
 use crate::{Batch, FieldSet};
 
-/// Packets of a batch of which a device left something to the CPU, from some function on.
+/// Packets of a batch that a device left to the CPU, from some function on.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftPackets<'a> {
     returned: Returned<'a>,
@@ -16,8 +16,9 @@ pub struct LeftPackets<'a> {
 }
 
 impl<'a> LeftPackets<'a> {
-    /// Those that `returned` says, where `last` is the last function that worked on the device; with those that it flagged alone, of which
-    /// nothing but its `after` is left, or without.
+    /// The packets left according to `returned`, where `last` is the last function that worked on
+    /// the device. With `with_flagged` they include packets that it only flagged, for which nothing
+    /// but its `after` is left.
     pub fn new(returned: Returned<'a>, last: u8, with_flagged: bool) -> Self {
         Self { returned, last, with_flagged }
     }
@@ -38,10 +39,10 @@ impl<'a> LeftPackets<'a> {
 }
 
 impl Batch {
-    /// Looks at what a device left to the CPU, of functions up to `last`, the last of those there.
+    /// Checks which functions, up to `last`, the device left to the CPU.
     ///
     /// # Errors
-    /// It says so of a function that is not there.
+    /// One is not in the segment.
     pub fn check_left(&self, returned: &Returned<'_>, last: u8) -> Result<(), Broken> {
         let most = last.saturating_add(2);
         for (rows, at) in returned.rows.stretches(usize::MAX) {
@@ -54,12 +55,13 @@ impl Batch {
         Ok(())
     }
 
-    /// Names the stretches of the arena in which the rooms of packets lie that are `left` of a launch, nobody else's among them.
+    /// Visits the ranges of the arena with the rooms of packets that are `left` of a launch, and no
+    /// other room.
     pub fn spans_left(&self, left: LeftPackets<'_>, visit: impl FnMut(Range<usize>)) {
         self.spans_of(left.rows(self), visit);
     }
 
-    /// Copies `fields` of the frames of packets that are `left`, one behind the other, to the end of `to`.
+    /// Appends `fields` of the frames of packets that are `left` to `to`.
     pub fn keep_fields(&self, left: LeftPackets<'_>, fields: FieldSet, to: &mut Vec<u8>) {
         for row in left.rows(self) {
             let (packet, frame) = (self.packet(row), self.table.frame(row));
@@ -68,8 +70,8 @@ impl Batch {
         }
     }
 
-    /// Puts back what [`Batch::keep_fields`] copied of the same fields of the same packets, whose headers lie where they lay; takes it from
-    /// the front of `from`.
+    /// Puts back the bytes that [`Batch::keep_fields`] copied for the same fields of the same
+    /// packets, whose headers are where they were. Takes them from the front of `from`.
     pub fn restore_fields(&mut self, left: LeftPackets<'_>, fields: FieldSet, from: &mut &[u8]) {
         for (row, at) in left.returned.rows.each() {
             if !left.is_left(self, row, at) {

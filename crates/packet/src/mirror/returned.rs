@@ -1,4 +1,5 @@
-//! What a device left of a launch's table: whether it makes sense, and what a batch takes of it, function by function.
+//! A launch's table as a device left it: the checks, and the columns that a batch takes, function
+//! by function.
 
 use core::fmt;
 use core::ops::Range;
@@ -11,12 +12,12 @@ use crate::{
     Batch, BatchRows, Field, FieldSet, FoundLists, Headers, SCRATCH_WORDS, Table, Verdict,
 };
 
-/// What a device said of a packet makes no sense: which row, and what.
+/// Invalid output of a device for a packet: which row, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The packet's place in its batch.
     pub row: usize,
-    /// What is wrong.
+    /// The reason.
     pub what: &'static str,
 }
 
@@ -39,7 +40,8 @@ impl<'a> Returned<'a> {
         Self { bytes, rows }
     }
 
-    /// Whether the device did the work of `function`, by its position in the chain, for the packet with row `at` of the launch's table.
+    /// Whether the device did the work of `function`, by its position in the chain, for the packet
+    /// in row `at` of the launch's table.
     pub fn did(&self, at: usize, function: u8) -> bool {
         let [left]: [u8; 1] = self.get(Left, at);
         left == 0 || left > function.saturating_add(1)
@@ -90,10 +92,10 @@ impl<'a> Returned<'a> {
 }
 
 impl Batch {
-    /// Looks at what a device left of the table.
+    /// Checks the table that a device left.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// It is invalid.
     pub fn check_returned(&self, returned: &Returned<'_>, writes: FieldSet) -> Result<(), Broken> {
         if returned.bytes.len() < ROW_LEN * returned.rows.rows {
             return Err(Broken { row: 0, what: "the table came back shorter than it went there" });
@@ -120,10 +122,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Looks at the words by which packets that a device did say where their findings are.
+    /// Checks the words with which packets that a device processed name their findings.
     ///
     /// # Errors
-    /// One names a list that is not there.
+    /// One names a list that doesn't exist.
     pub fn check_found(
         &self,
         returned: &Returned<'_>,
@@ -155,8 +157,8 @@ impl Batch {
         }
     }
 
-    /// Takes from `returned`, which was looked at, where frames and their headers lie, as far as kernels that write the fields `writes` say so:
-    /// fields that come back by themselves go there.
+    /// Takes the places of frames and headers from the checked `returned`, as far as kernels that
+    /// write the fields `writes` may change them. Fields that come back alone are put there.
     pub fn accept_shapes(&mut self, returned: &Returned<'_>, writes: FieldSet) {
         if moves(writes) || reparses(writes) {
             for (row, at) in returned.rows.each() {
@@ -167,8 +169,8 @@ impl Batch {
         }
     }
 
-    /// Takes from `returned`, which was looked at, the fields `writes` of packets for which the device did the work of the
-    /// function whose turn it is, its verdicts, and from `found` their findings.
+    /// Takes the fields `writes` and the verdicts from the checked `returned`, and the findings
+    /// from `found`, for packets for which the device did the work of the current function.
     pub fn accept_returned(
         &mut self,
         returned: &Returned<'_>,
@@ -187,7 +189,7 @@ impl Batch {
         }
     }
 
-    /// Which of the rows are forwarded and had the work of the function whose turn it is done by the device.
+    /// Which of the rows are forwarded and had the work of the current function done by the device.
     pub(super) fn done_there(&self, rows: Range<usize>) -> [bool; BLOCK] {
         let mut done = [false; BLOCK];
         let left = &self.table.column(Left)[rows.clone()];

@@ -1,5 +1,5 @@
-//! Where frames of a batch lie for copies: stretches of memory with the rooms of many packets, and
-//! in rooms of equal length only the bytes around frames ([`Stretch`]).
+//! The bytes of a batch's frames for copies: ranges of memory with the rooms of many packets. In
+//! rooms of equal length only the bytes around frames cross ([`Stretch`]).
 
 use core::ops::Range;
 
@@ -149,8 +149,8 @@ impl Open {
 }
 
 impl Batch {
-    /// Names the stretches that copies take of the frames of its packets that are still forwarded,
-    /// with nothing of other packets: of all, or of those that a mirror of that number lacks.
+    /// Visits the ranges to copy for the frames of packets that are still forwarded, without bytes
+    /// of other packets: for all of them, or for those that the mirror of that number lacks.
     pub fn stretches(&self, without: Option<u8>, visit: impl FnMut(Stretch)) {
         let bit = without.map_or(0, mirror_bit);
         let mirrored = self.table.column(Mirrored);

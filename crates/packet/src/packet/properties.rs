@@ -1,4 +1,4 @@
-//! Properties of a packet that lie in the columns of its batch: lengths, places of headers, times,
+//! Properties of a packet in the columns of its batch: lengths, positions of headers, times,
 //! verdict.
 
 use core::ops::Deref;

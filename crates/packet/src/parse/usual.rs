@@ -1,12 +1,14 @@
-//! What nearly every frame is, found in one look: TCP, UDP or ESP in IPv4 behind Ethernet, with nothing between.
+//! The fast path for nearly every frame: TCP, UDP or ESP directly in IPv4 without options, in
+//! Ethernet.
 
 use super::Headers;
 use crate::Flags;
 use crate::wire::{esp, ethernet, ethertype, ip_protocol, ipv4, tcp, udp};
 
 impl Headers {
-    /// What [`Headers::find`] finds in nearly every frame, in fewer steps: TCP, UDP or ESP in a whole IPv4 packet without
-    /// options, right behind a header of Ethernet. `None` of all else, and where a header lies.
+    /// The result of [`Headers::find`] for nearly every frame, in fewer steps: TCP, UDP or ESP in a
+    /// whole IPv4 packet without options, directly in Ethernet. `None` for all others, and for
+    /// malformed ones.
     #[inline(always)]
     pub(super) fn plain(frame: &[u8]) -> Option<Self> {
         const L4: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;

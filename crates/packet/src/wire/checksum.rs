@@ -1,17 +1,18 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! A *sum* is a ones'-complement sum of big-endian 16-bit words, kept in a `u32`; sums of pieces
+//! A *sum* is a ones'-complement sum of big-endian 16-bit words, kept in a `u32`. Sums of pieces
 //! are added with `+` (up to 65,536 of them fit) and folded at the end. Every piece but the last
-//! must have an even length. The *checksum*, which packets carry, is the complement of the sum.
+//! must have an even length. The *checksum* in packets is the complement of the sum.
 //!
-//! Zero has two forms, 0x0000 and 0xffff. The sum of data with any bit set is never 0x0000, so
-//! its checksum is never 0xffff; an update gives the very number that summing anew would, as long
-//! as the data are not all zero. What carries a checksum never is: IP headers begin with a version,
-//! pseudo-headers hold a protocol. Only an ICMP echo reply could be all zero: sum that anew.
+//! Zero has two forms, 0x0000 and 0xffff. The sum of data with any bit set is never 0x0000, so its
+//! checksum is never 0xffff. An update gives exactly the number that a new sum would give, unless
+//! the data are all zero. Data with a checksum never are: IP headers begin with a version, and
+//! pseudo-headers contain a protocol. Only an ICMP echo reply could be all zero: compute its sum
+//! anew.
 //!
-//! UDP (RFC 768) sends a computed checksum of 0x0000 as 0xffff, and 0x0000 says that there is none.
-//! Nothing here knows this. Whoever updates a UDP checksum leaves 0x0000 alone before, and writes
-//! 0xffff for 0x0000 after; over IPv6 zero is not allowed at all but for tunnels (RFC 6935).
+//! UDP (RFC 768) sends a computed checksum of 0x0000 as 0xffff, and 0x0000 means that there is
+//! none. This file doesn't handle that. Callers that update a UDP checksum skip 0x0000 before, and
+//! write 0xffff for 0x0000 after. Over IPv6 zero is allowed for tunnels only (RFC 6935).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,8 +20,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 pub fn sum(data: &[u8]) -> u32 {
     // The machine's own byte order, eight bytes at a time: the sum of swapped words is the swapped
     // sum (RFC 1071, 2 (B)), and words of any width fold to the same (2 (C)). Halves of 32 bits
-    // leave room for the carries of 2^31 additions and can be vectorised: over 1460 bytes this
-    // takes 34 ns on an EPYC core where a chain of adds with carry takes 77.
+    // leave room for the carries of 2^31 additions and can be vectorised. Over 1460 bytes this
+    // takes 34 ns on an EPYC core; a chain of adds with carry takes 77.
     let (words, rest) = data.as_chunks::<8>();
     let mut total = 0_u64;
     for word in words {

@@ -1,4 +1,4 @@
-//! The ESP header (RFC 4303): what of an encrypted packet is in the clear.
+//! The ESP header (RFC 4303): the cleartext part of an encrypted packet.
 
 use super::be::clamped_mut;
 

@@ -1,9 +1,10 @@
 //! ICMP errors, built whole: IP header, ICMP header, and the start of the packet at fault.
 //!
-//! The builders write into memory that they are given and refuse (`None`) where the standards
-//! forbid an error. What only the caller can know they don't check: whether the frame came as a
-//! link-layer broadcast, whether the destination is a subnet's broadcast address, and how many
-//! errors were sent lately (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)).
+//! The builders write into memory from the caller and return `None` where the standards forbid an
+//! error. The caller must check three facts itself:
+//! - whether the frame came as a link-layer broadcast;
+//! - whether the destination is a subnet's broadcast address;
+//! - how many errors were sent lately (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)).
 
 use super::{Icmpv4, Icmpv6, Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -13,7 +14,7 @@ pub const MAX_LEN_V4: usize = 576;
 /// The most bytes of an ICMPv6 error: the least MTU of IPv6 (RFC 4443, 2.4 (c)).
 pub const MAX_LEN_V6: usize = 1280;
 
-/// Time to live or hop limit of an error, and of what else hosts send by default.
+/// Time to live or hop limit of an error, the usual default of hosts.
 const HOPS: u8 = 64;
 /// RFC 1812, 4.3.2.5: precedence 6, internetwork control.
 const CONTROL: u8 = 6 << 5;
@@ -180,7 +181,7 @@ fn permits_error_v4(packet: &Ipv4<&[u8]>) -> bool {
     if dst.is_multicast() || dst.is_broadcast() || packet.fragment_offset() != 0 {
         return false;
     }
-    // "An ICMP error message". Without a type it can't be told.
+    // "An ICMP error message". Without a type it can't be recognized.
     packet.protocol() != ip_protocol::ICMP
         || packet.payload().first().is_some_and(|&kind| !icmpv4::message::is_error(kind))
 }

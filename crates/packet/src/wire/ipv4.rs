@@ -61,8 +61,8 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.check_within(self.buffer.as_ref().len())
     }
 
-    /// Checks a packet that had `wire_len` bytes on the wire, link padding included, of which the
-    /// buffer may hold fewer. The header must be in the buffer.
+    /// Checks a packet that had `wire_len` bytes on the wire, link padding included. The buffer may
+    /// hold fewer but must include the header.
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         self.check_start()?;
@@ -73,16 +73,16 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         if self.buffer.as_ref().len() < header_len {
             return Err(Malformed::Ipv4Truncated);
         }
-        // RFC 791, 3.1: the total length of what a fragment is put together into has 16 bits too, and
-        // its header is the first fragment's, which is no shorter than a later one's.
+        // RFC 791, 3.1: the total length of the reassembled datagram has 16 bits too. Its header is
+        // the first fragment's, which is no shorter than a later one's.
         if packet_len > usize::from(u16::MAX) - self.fragment_offset() && self.is_fragment() {
             return Err(Malformed::FragmentBounds);
         }
         Ok(())
     }
 
-    /// Checks what a header says of itself alone: all that can be asked of a packet that an ICMP error
-    /// quotes, which may end anywhere behind and whose total length some senders get wrong.
+    /// Checks the header alone. That is all that can be checked of a packet quoted by an ICMP
+    /// error: it may end anywhere after, and some senders get its total length wrong.
     #[inline(always)]
     pub fn check_start(&self) -> Result<(), Malformed> {
         if self.buffer.as_ref().len() < HEADER_LEN {
@@ -118,8 +118,8 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.byte(field::DSCP_ECN.start) & 3
     }
 
-    /// Bytes of header and data of a packet that had `wire_len` bytes on the wire: the total length or,
-    /// where that is 0, all of them. A capture taken before the network card cut the segment (TSO)
+    /// Bytes of header and data of a packet that had `wire_len` bytes on the wire: the total length
+    /// or, if that is 0, all of them. A capture taken before the network card cut the segment (TSO)
     /// has such headers.
     #[inline(always)]
     pub fn packet_len(&self, wire_len: usize) -> usize {

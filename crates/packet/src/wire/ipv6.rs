@@ -1,4 +1,4 @@
-//! The IPv6 header (RFC 8200). What follows it is walked by [`ipv6_ext`].
+//! The IPv6 header (RFC 8200). [`ipv6_ext`] walks the headers after it.
 
 use super::be::{Value, clamped, clamped_mut};
 use super::{Malformed, ip_protocol, ipv6_ext};
@@ -7,8 +7,8 @@ use core::net::Ipv6Addr;
 /// Bytes of the header, without extension headers.
 pub const HEADER_LEN: usize = 40;
 
-/// Bytes that may follow a header with nothing after it: a frame of 64 bytes, the least of Ethernet, has 10
-/// with its checksum.
+/// Bytes that may follow a header with no payload: a minimum Ethernet frame of 64 bytes has 10 with
+/// its checksum.
 const PADDING_MAX: usize = 10;
 
 view! {
@@ -35,8 +35,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.check_within(self.buffer.as_ref().len())
     }
 
-    /// Checks a packet that had `wire_len` bytes on the wire, link padding included, of which the
-    /// buffer may hold fewer. The header must be in the buffer.
+    /// Checks a packet that had `wire_len` bytes on the wire, link padding included. The buffer may
+    /// hold fewer but must include the header.
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         self.check_start()?;
@@ -44,8 +44,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         if lies { Err(Malformed::Ipv6PayloadLen) } else { Ok(()) }
     }
 
-    /// Checks what a header says of itself alone: all that can be asked of a packet that an ICMP error
-    /// quotes, which may end anywhere behind.
+    /// Checks the header alone. That is all that can be checked of a packet quoted by an ICMP
+    /// error, which may end anywhere after.
     #[inline(always)]
     pub fn check_start(&self) -> Result<(), Malformed> {
         if self.buffer.as_ref().len() < HEADER_LEN {
@@ -72,11 +72,12 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.ver_tc_flow() & 0x000f_ffff
     }
 
-    /// Bytes of this header and all that belongs to the packet after it. The packet had `wire_len` bytes
-    /// on the wire.
+    /// Bytes of this header and the rest of the packet. The packet had `wire_len` bytes on the
+    /// wire.
     ///
-    /// Where the payload length is 0, the jumbo payload option counts (RFC 2675, 2) and without it the
-    /// frame, as for [`Ipv4::packet_len`](super::Ipv4::packet_len). A few bytes are padding, not a packet.
+    /// If the payload length is 0, the jumbo payload option counts (RFC 2675, 2). Without the
+    /// option the frame counts, as for [`Ipv4::packet_len`](super::Ipv4::packet_len). A few bytes
+    /// are padding, not a packet.
     #[inline(always)]
     pub fn packet_len(&self, wire_len: usize) -> usize {
         match usize::from(self.payload_len()) {
@@ -121,8 +122,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.extensions_within(self.buffer.as_ref().len())
     }
 
-    /// The same of a packet that had `wire_len` bytes on the wire. One without payload has no extension
-    /// headers, whatever was to come.
+    /// The same for a packet that had `wire_len` bytes on the wire. One without payload has no
+    /// extension headers, whatever the next header is.
     ///
     /// # Errors
     /// Those of [`ipv6_ext::walk`].
@@ -142,7 +143,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
-    /// Sets version 6, the traffic class and the flow label, of which the low 20 bits count.
+    /// Sets version 6, the traffic class and the low 20 bits of the flow label.
     #[inline]
     pub fn set_class_and_flow(&mut self, traffic_class: u8, flow_label: u32) {
         let word = 6_u32 << 28 | u32::from(traffic_class) << 20 | flow_label & 0x000f_ffff;

@@ -1,7 +1,7 @@
-//! The walk over IPv6 extension headers (RFC 8200, 4; RFC 4302 for AH) to what they carry.
+//! The walk over IPv6 extension headers (RFC 8200, 4; RFC 4302 for AH) to the upper-layer header.
 //!
-//! Hop-by-hop options, routing, fragment and destination options headers and AH are walked over;
-//! any other number, ESP and "no next header" too, ends the chain. Options inside are not read.
+//! It walks over hop-by-hop options, routing, fragment and destination options headers and AH. Any
+//! other number ends the chain, including ESP and "no next header". Options inside are not read.
 
 use super::be::Value;
 use super::{Malformed, ip_protocol, ipv6};
@@ -40,8 +40,8 @@ pub mod option {
     pub const JUMBO: u8 = 0xc2;
 }
 
-/// The options in the bytes of a hop-by-hop or destination options header after its first two: type and
-/// value. They end before the first that the bytes don't hold.
+/// The options in the bytes of a hop-by-hop or destination options header after its first two: type
+/// and value. They end before the first that exceeds the bytes.
 pub fn options(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = bytes;
     core::iter::from_fn(move || {
@@ -56,7 +56,7 @@ pub fn options(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// What a fragment header says.
+/// The content of a fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Where the fragment header is, in bytes from the start of the IPv6 header.
@@ -69,11 +69,11 @@ pub struct Fragment {
     pub ident: u32,
 }
 
-/// What the walk found.
+/// The result of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What the chain carries. In a fragment that isn't the first, it is what its fragment header
-    /// names, which may be yet another extension header.
+    /// The protocol at the end of the chain. In a fragment that isn't the first, it is the one
+    /// named by the fragment header, which may be another extension header.
     pub protocol: u8,
     /// Where that starts, in bytes from the start of the IPv6 header; never beyond the packet's
     /// end.
@@ -82,8 +82,8 @@ pub struct Chain {
     pub headers: u8,
     /// The fragment header, if there is one.
     pub fragment: Option<Fragment>,
-    /// Whether the buffer ended before the chain did though the packet went on: the capture cut
-    /// it. Then `offset` is not in the buffer, or `protocol` is a header that isn't all there.
+    /// Whether the buffer ended before the chain, but the packet was longer: the capture cut it.
+    /// Then `offset` is not in the buffer, or `protocol` is a header that isn't complete.
     pub cut: bool,
 }
 
@@ -95,13 +95,13 @@ impl Chain {
     }
 }
 
-/// Walks the chain that `next_header` begins, behind the IPv6 header at the start of `packet`. The
-/// packet had `total_len` bytes on the wire by its own header.
+/// Walks the chain that starts with `next_header`, after the IPv6 header at the start of `packet`.
+/// The packet had `total_len` bytes on the wire by its own header.
 ///
 /// # Errors
-/// [`Malformed::Ipv6Extension`] where the chain has more than [`MAX_HEADERS`], runs over the
-/// packet's end, has a second fragment header, or hop-by-hop options that are not first;
-/// [`Malformed::FragmentBounds`] where what the fragment is part of would be over 65,535 bytes.
+/// [`Malformed::Ipv6Extension`] if the chain has more than [`MAX_HEADERS`], exceeds the packet's
+/// end, has a second fragment header, or hop-by-hop options that are not first.
+/// [`Malformed::FragmentBounds`] if the reassembled datagram would exceed 65,535 bytes.
 pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, Malformed> {
     let mut chain = Chain::of_none(next_header);
     while ip_protocol::is_extension(chain.protocol) && !is_later_fragment(chain.fragment) {
@@ -119,7 +119,7 @@ pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, M
     Ok(chain)
 }
 
-/// Goes over one header, of which the first 8 bytes are given.
+/// Walks over one header, given its first 8 bytes.
 fn step(chain: &mut Chain, header: &[u8], total_len: usize) -> Result<(), Malformed> {
     if chain.protocol == ip_protocol::FRAGMENT {
         if chain.fragment.is_some() {
@@ -151,8 +151,8 @@ fn header_len(protocol: u8, header: &[u8]) -> Result<usize, Malformed> {
 fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malformed> {
     let word = u16::get(header, field::OFFSET_FLAGS);
     let offset = word & !7;
-    // RFC 8200, 4.5: the payload length of the whole, which is the headers before the fragment
-    // header and the data up to the end of this fragment, must not exceed 65,535.
+    // RFC 8200, 4.5: the payload length of the whole must not exceed 65,535. It is the headers
+    // before the fragment header and the data up to the end of this fragment.
     let before = at - ipv6::HEADER_LEN;
     let data = total_len - at - HEADER_LEN;
     if before + usize::from(offset) + data > usize::from(u16::MAX) {
@@ -171,7 +171,7 @@ mod tests {
     use super::super::Ipv6;
     use super::*;
 
-    /// A packet whose payload is `payload`, with `next` behind the IPv6 header.
+    /// A packet with the payload `payload`, and `next` after the IPv6 header.
     fn packet(next: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 40];
         bytes.extend(payload);

@@ -1,4 +1,4 @@
-//! Why bytes are not the packet that they claim to be.
+//! The reasons why bytes are not the packet they claim to be.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ pub enum Malformed {
     VlanTruncated = 2,
     /// The frame ends inside the IPv4 header.
     Ipv4Truncated = 3,
-    /// The version of what should be IPv4 isn't 4.
+    /// The version in an IPv4 header isn't 4.
     Ipv4Version = 4,
     /// The IPv4 header length is under 20 bytes.
     Ipv4HeaderLen = 5,
@@ -24,7 +24,7 @@ pub enum Malformed {
     Ipv4TotalLen = 6,
     /// The frame ends inside the IPv6 header.
     Ipv6Truncated = 7,
-    /// The version of what should be IPv6 isn't 6.
+    /// The version in an IPv6 header isn't 6.
     Ipv6Version = 8,
     /// The IPv6 payload length, or that of the jumbo payload option, is more than was on the wire.
     Ipv6PayloadLen = 9,

@@ -1,16 +1,16 @@
 //! Views of the headers in a frame: one file per protocol, no copy and no allocation.
 //!
-//! A view wraps bytes that begin at its header (`T: AsRef<[u8]>`; setters want `AsMut` too).
-//! `new_checked` checks once that the header is there and tells the truth about its lengths; after
-//! that no getter panics. `check_within` does the same for a frame of which only the first bytes
-//! were captured: lengths are judged by what was on the wire, and a `*Truncated` error then means
-//! that the capture, not the sender, cut the header.
+//! A view wraps bytes that begin at its header (`T: AsRef<[u8]>`; setters need `AsMut` too).
+//! `new_checked` checks once that the header is complete and its lengths are right; after that no
+//! getter panics. `check_within` does the same for a frame cut by the capture. It compares lengths
+//! with those on the wire, and a `*Truncated` error then means that the capture, not the sender,
+//! cut the header.
 //!
-//! Each file's `field` module is the one place where the byte offsets of its header are written.
-//! Also here: the Internet [`checksum`], the walk over IPv6 extension headers ([`ipv6_ext`]), and
+//! Each file's `field` module is the one place with the byte offsets of its header. This folder
+//! also has the Internet [`checksum`], the walk over IPv6 extension headers ([`ipv6_ext`]), and
 //! builders of ICMP errors ([`icmp_error`]).
 //!
-//! Not here: reassembly, jumbograms (RFC 2675), 802.3 LLC frames.
+//! Not supported: reassembly, 802.3 LLC frames.
 //!
 //! ```
 //! use warpline_packet::wire::{Malformed, Udp};

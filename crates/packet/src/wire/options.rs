@@ -1,5 +1,5 @@
-//! The options of IPv4 (RFC 791, 3.1) and TCP (RFC 9293, 3.1), which share one form: a kind byte,
-//! and but for [`END`] and [`NO_OPERATION`] a length byte that counts both, then data.
+//! The options of IPv4 (RFC 791, 3.1) and TCP (RFC 9293, 3.1). They share one form: a kind byte, a
+//! length byte that counts both, then data. [`END`] and [`NO_OPERATION`] are a kind byte alone.
 
 /// Ends the list; padding follows.
 pub const END: u8 = 0;

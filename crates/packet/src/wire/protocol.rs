@@ -1,4 +1,4 @@
-//! The numbers by which one header names the next.
+//! Protocol numbers: how one header names the next.
 
 /// EtherTypes, as the IEEE registry has them. A value under [`MIN`](ethertype::MIN) is the length
 /// of an 802.3 frame.

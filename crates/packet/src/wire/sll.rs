@@ -1,5 +1,6 @@
 //! The headers of Linux cooked captures: version 1 (`LINKTYPE_LINUX_SLL`) and version 2
-//! (`LINKTYPE_LINUX_SLL2`). They stand where a capture on all devices has no common link header.
+//! (`LINKTYPE_LINUX_SLL2`). Captures on all devices have them, since there is no common link
+//! header.
 
 use super::be::Value;
 
@@ -19,7 +20,7 @@ view! {
     ADDRESS_LEN = 4..6;
     /// Link-layer address of the sender.
     ADDRESS = 6..14;
-    /// EtherType of what follows.
+    /// EtherType of the next header.
     ETHERTYPE ethertype / set_ethertype: u16 = 14..16;
 }
 
@@ -36,7 +37,7 @@ impl<T: AsRef<[u8]>> Sll<T> {
 view! {
     /// A view of a version 2 header and what follows it.
     Sll2 in field_v2, HEADER_LEN_V2 or LinkTruncated;
-    /// EtherType of what follows.
+    /// EtherType of the next header.
     ETHERTYPE ethertype / set_ethertype: u16 = 0..2;
     /// Number of the device.
     INTERFACE interface: u32 = 4..8;

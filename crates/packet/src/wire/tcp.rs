@@ -73,8 +73,8 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         self.check_within(self.buffer.as_ref().len())
     }
 
-    /// Checks a segment that had `wire_len` bytes on the wire, of which the buffer may hold fewer.
-    /// The header must be in the buffer.
+    /// Checks a segment that had `wire_len` bytes on the wire. The buffer may hold fewer but must
+    /// include the header.
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         let len = self.buffer.as_ref().len();

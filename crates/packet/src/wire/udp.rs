@@ -29,7 +29,7 @@ impl<T: AsRef<[u8]>> Udp<T> {
     }
 
     /// Checks a datagram that had `wire_len` bytes on the wire (in a first fragment, 65,535: the
-    /// rest comes later), of which the buffer may hold fewer. The header must be in the buffer.
+    /// rest comes later). The buffer may hold fewer but must include the header.
     #[inline(always)]
     pub fn check_within(&self, wire_len: usize) -> Result<(), Malformed> {
         if self.buffer.as_ref().len() < HEADER_LEN {

@@ -1,7 +1,7 @@
 //! VLAN tags: 802.1Q, and the outer tag of 802.1ad ("QinQ"), which has the same form.
 //!
-//! The view begins behind the EtherType that announced the tag, so it is the tag control
-//! information and the EtherType of what the tag covers.
+//! The view begins after the EtherType that announced the tag. It has the tag control information
+//! and the EtherType of the tagged content.
 
 /// Bytes of a tag.
 pub const HEADER_LEN: usize = 4;
@@ -11,7 +11,7 @@ view! {
     Vlan in field, HEADER_LEN or VlanTruncated;
     /// Tag control information, all 16 bits.
     TCI tci / set_tci: u16 = 0..2;
-    /// EtherType of what follows.
+    /// EtherType of the next header.
     ETHERTYPE ethertype / set_ethertype: u16 = 2..4;
 }
 
@@ -36,7 +36,7 @@ impl<T: AsRef<[u8]>> Vlan<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
-    /// Sets the VLAN identifier, of which the low 12 bits count.
+    /// Sets the VLAN identifier to the low 12 bits.
     #[inline]
     pub fn set_vid(&mut self, vid: u16) {
         self.set_tci(self.tci() & 0xf000 | vid & 0x0fff);

@@ -1,4 +1,4 @@
-//! Launches from being given out to being released: at most so many in flight, a watchdog for each, order.
+//! Launches from start to release: the limit in flight, the watchdog, and the order.
 
 use std::collections::VecDeque;
 
@@ -31,8 +31,8 @@ pub(super) struct Flights {
 
 impl Flights {
     pub(super) fn new(in_flight_max: usize) -> Self {
-        // A slow launch is passed by as many as are in flight together, not by any number: what is kept for them is
-        // bounded.
+        // Later launches may pass a slow one, at most as many as are in flight together. So the
+        // memory for them is bounded.
         let slots = 2 * in_flight_max;
         Self { flights: VecDeque::with_capacity(slots), slots, in_flight: 0, in_flight_max }
     }

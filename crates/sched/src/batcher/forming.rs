@@ -22,8 +22,8 @@ pub struct LaunchId(pub u64);
 pub struct Launch {
     /// Its name.
     pub id: LaunchId,
-    /// Its place in an array of [`Batcher::slots`](super::Batcher::slots), its own from being given out to being
-    /// released. Launches take the places in turn.
+    /// Its index in an array of [`Batcher::slots`](super::Batcher::slots), reserved from start to
+    /// release. Launches take the indices in turn.
     pub slot: usize,
     /// How many batches: the next so many of those not given out yet.
     pub batches: usize,

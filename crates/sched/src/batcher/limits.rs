@@ -1,6 +1,6 @@
-//! How large launches are, how long packets wait for one, and how much may be under way.
+//! Limits: the size of launches, how long packets wait for one, and how many are in flight.
 
-/// Bounds of a [`Batcher`](super::Batcher). What is 0 counts as 1, but for the delay.
+/// Limits of a [`Batcher`](super::Batcher). A value of 0 counts as 1, except for the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchLimits {
     /// Bytes of a launch. One batch that is larger alone makes a launch of its own.
@@ -9,15 +9,16 @@ pub struct LaunchLimits {
     pub packets_max: usize,
     /// Batches of a launch.
     pub batches_max: usize,
-    /// Nanoseconds from the arrival of a launch's oldest packet until it is due, full or not. At 0 each batch is
-    /// due at once; at `u64::MAX` none ever is.
+    /// Nanoseconds from the arrival of a launch's oldest packet until it is due, full or not. With
+    /// 0 each batch is due at once, with `u64::MAX` none ever is.
     pub delay_max_ns: u64,
     /// Launches in flight together: the streams of the pool, up to 256.
     pub launches_max: usize,
-    /// Whether fewer may be better, and how many is found by measuring ([`StreamCount`](crate::StreamCount)).
+    /// Whether the number in flight is measured, since fewer may be better
+    /// ([`StreamCount`](crate::StreamCount)).
     pub measures: bool,
-    /// Bytes taken and not released, whether they wait, are in flight or are done out of turn. A batch is taken
-    /// while fewer are there, so the last may go over it.
+    /// Bytes taken and not released: waiting, in flight, or done out of turn. A batch is taken
+    /// while there are fewer, so the last one may exceed the limit.
     pub waiting_bytes_max: usize,
     /// Batches taken and not released, up to 65,536.
     pub waiting_batches_max: usize,
@@ -29,9 +30,9 @@ const LAUNCHES_MAX: usize = 256;
 const WAITING_BATCHES_MAX: usize = 65_536;
 
 impl Default for LaunchLimits {
-    /// For a GPU behind PCIe 5: a launch of 2 MiB is copied in some 40 us, so that what it costs to submit it, 2 to
-    /// 6 us, is small beside that; 16 MiB under way are four launches in flight and four that fill or wait, and
-    /// stay in the GPU's second-level cache. 16,384 packets are 2 MiB of short ones.
+    /// For a GPU on PCIe 5. Copying a launch of 2 MiB takes about 40 us, so the 2 to 6 us to submit
+    /// it are small. 16 MiB are four launches in flight and four that form or wait, and they fit
+    /// the GPU's L2 cache. 16,384 packets are 2 MiB of short ones.
     fn default() -> Self {
         Self {
             bytes_max: 2 << 20,

@@ -1,4 +1,4 @@
-//! Each rule by itself, in virtual time.
+//! Each rule alone, in virtual time.
 
 mod random;
 

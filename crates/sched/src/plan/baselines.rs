@@ -1,5 +1,6 @@
-//! The plans of older systems, of the same steps: what `adaptive` is compared with, and what a run can be told to do. Where a step of
-//! theirs would leave fields on a device such that no step goes further on, they give the mirror up.
+//! The plans of older systems, made of the same steps, for comparison with `adaptive` and for runs.
+//! They give the mirror up if their step would leave fields on a device so that no later step is
+//! possible.
 
 use warpline_packet::FieldSet;
 
@@ -13,8 +14,9 @@ pub(super) fn per_nf(problem: &Problem) -> Plan {
     walk(problem, |at| at.take(Up::Direct, Down::Needed).or_else(|| at.take_whole()))
 }
 
-/// `Gaviss`: all of the packet goes to a device before its first function and stays there for its others. Fields that the
-/// host changed since follow by themselves. The frame comes back after the last function, where any of them writes frames.
+/// `Gaviss`: the whole packet goes to a device before its first function and stays there for its
+/// others. Fields that the host changed since cross alone. The frame comes back after the last
+/// function, if any of them writes frames.
 pub(super) fn share_all(problem: &Problem) -> Plan {
     walk(problem, |at| {
         let device = at.problem.functions[at.position].device?;
@@ -24,7 +26,8 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
         let ways: &[(Up, Down)] = match (is_last, at.writes_frames_so_far()) {
             // Some fields that the host needs meanwhile cross only with the whole frame.
             (false, _) => &[(up, Down::Needed), (up, Down::Frame), (Up::Frame, Down::Needed)],
-            // Fields that the host changed go to the device first, so that the frame comes back whole.
+            // Fields that the host changed cross to the device first, so that the frame comes back
+            // whole.
             (true, true) => {
                 &[(up, Down::LastFrame), (Up::Stale, Down::LastFrame), (up, Down::Last)]
             }
@@ -37,7 +40,8 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
     })
 }
 
-/// Each function what is cheapest for itself; a mirror that is in use stays so as long as its device has functions.
+/// Each function takes its own cheapest way. A mirror stays in use as long as its device has
+/// functions.
 pub(super) fn local(problem: &Problem) -> Plan {
     walk(problem, |at| {
         let (problem, position) = (at.problem, at.position);
@@ -74,8 +78,9 @@ impl At<'_> {
         goes_on.then_some((step, state))
     }
 
-    /// Where fields that can't cross one by one stand in the way, or are in a mirror that the host has to fetch them from: what gives the
-    /// mirror up, with a whole frame if it must.
+    /// The ways that give the mirror up, with a whole frame if necessary. They are needed if fields
+    /// that can't cross alone prevent others, or are in a mirror from which the host must fetch
+    /// them.
     fn take_whole(&self) -> Option<(Step, State)> {
         WHOLE.into_iter().find_map(|(up, down)| self.take(up, down))
     }
@@ -89,7 +94,8 @@ impl At<'_> {
     }
 }
 
-/// What leaves nothing in the mirror, if it goes; the last when another mirror has fields that the host lacks.
+/// Ways that leave nothing in the mirror, if possible. The last applies when another mirror has
+/// fields that the host lacks.
 const WHOLE: [(Up, Down); 7] = [
     (Up::Needed, Down::Last),
     (Up::Needed, Down::LastFrame),
@@ -100,8 +106,8 @@ const WHOLE: [(Up, Down); 7] = [
     (Up::Direct, Down::Needed),
 ];
 
-/// Whether steps that give their mirrors up lead from `state`, in front of function `position`, to where the host has everything, or to
-/// the end. From where the host has everything they always go.
+/// Whether steps that give their mirrors up lead from `state`, before function `position`, to the
+/// end or to a state where the host has everything. From that state they always do.
 fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut state: State) -> bool {
     for position in position..problem.functions.len() {
         let live = problem.functions[position].before.needs | outlook.ahead(position);
@@ -135,7 +141,8 @@ fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(Step, State)>) ->
             continue;
         }
         let at = At { problem, outlook: &outlook, state: &state, position };
-        // To bring the whole frame and give the mirror up always goes, so long as the host has what is behind it.
+        // Bringing the whole frame and giving the mirror up is always possible while the host has
+        // the fields needed later.
         let Some((step, next)) = choose(&at) else { return plan };
         plan.cost_ns += problem.cost(&step);
         plan.steps.push(step);

@@ -1,4 +1,5 @@
-//! What fields weigh, and what it costs to move them (`AdaptChain`, section IV-A: C_P, C_H, C_D and the penalty α).
+//! The sizes of fields and the cost of moving them (`AdaptChain`, section IV-A: C_P, C_H, C_D and
+//! the penalty α).
 
 use warpline_packet::{Binding, Field, FieldSet, Place};
 
@@ -12,12 +13,13 @@ pub struct Widths {
     pub room: f64,
 }
 
-/// Bytes in front of the payload of what [`Widths::of_udp`] describes: Ethernet, IPv4 without options, UDP.
+/// Bytes before the payload in the frames of [`Widths::of_udp`]: Ethernet, IPv4 without options,
+/// UDP.
 const UDP_HEADERS_LEN: u32 = 14 + 20 + 8;
 
 impl Widths {
-    /// Of frames of `frame_len` bytes that hold UDP in IPv4, without padding, in rooms of `room` bytes. Addresses and the
-    /// traffic class have the width that they have in IPv4.
+    /// Widths for frames of `frame_len` bytes with UDP in IPv4, without padding, in rooms of `room`
+    /// bytes. Addresses and the traffic class have their IPv4 width.
     pub fn of_udp(frame_len: u32, room: u32) -> Self {
         let of = |field: Field| match field {
             Field::Payload => f64::from(frame_len.saturating_sub(UDP_HEADERS_LEN)),
@@ -37,8 +39,8 @@ impl Widths {
         }
     }
 
-    /// The same where fields that cross one by one have these columns, for packets of IP version `version`. A column has a cell for each
-    /// packet, whether that has the field or not.
+    /// The same with these columns for fields that cross alone, for packets of IP version
+    /// `version`. A column has a cell for each packet, whether the packet has the field or not.
     #[must_use]
     pub fn gathered_as(mut self, columns: &Binding, version: u8) -> Self {
         for column in columns.columns().iter().filter(|column| column.is_of(version)) {
@@ -47,7 +49,7 @@ impl Widths {
         self
     }
 
-    /// Of anything: bytes by [`Field::bit`], and of a room. A field that is not named weighs nothing.
+    /// Any widths: bytes by [`Field::bit`], and of a room. A field that is not listed has none.
     pub fn new(by_field: &[(Field, f64)], room: f64) -> Self {
         let mut all = vec![0.0; Field::ALL.len()];
         for &(field, bytes) in by_field {
@@ -104,7 +106,7 @@ impl FieldCosts {
     }
 }
 
-/// What a link to a device costs. All are ns; none is negative.
+/// The costs of a link to a device. All are ns, and none is negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkCosts {
     /// For a byte to the device (1 / S_H2D).
@@ -121,16 +123,20 @@ pub struct LinkCosts {
     pub put: FieldCosts,
     /// For a transfer, shared by the packets of a launch.
     pub transfer_ns: f64,
-    /// For a whole frame that comes back, besides (α: its room must wait for all packets around it).
+    /// The extra cost of a whole frame that comes back (α: its room must wait for all packets
+    /// around it).
     pub whole_back_ns: f64,
-    /// How many times as long a byte takes as on an idle link, as other lanes and launches copy at the same time.
+    /// The factor by which a byte takes longer than on an idle link, because other lanes and
+    /// launches copy at the same time.
     pub traffic: f64,
 }
 
 impl LinkCosts {
-    /// A PCIe 4.0 link with sixteen lanes, and launches of a thousand packets. One lane, whose launches meet each other on the link: with three functions a copy takes 1.8 times as long
-    /// (`AdaptChain`, figure 3). Times of fields are those of `field_gather` on an AMD EPYC, for batches of 256 packets, which is the default
-    /// (`bench/record/field-gather-2026-11-25.md`). A plan goes by these until a machine was measured.
+    /// A PCIe 4.0 link with sixteen lanes, and launches of a thousand packets from one lane. Its
+    /// launches share the link: with three functions a copy takes 1.8 times as long (`AdaptChain`,
+    /// figure 3). Times of fields are those of `field_gather` on an AMD EPYC, for batches of 256
+    /// packets, the default (`bench/record/field-gather-2026-11-25.md`). Plans use these until the
+    /// machine was measured.
     pub const PCIE_4: Self = Self {
         to_device_ns_per_byte: 0.04,
         to_host_ns_per_byte: 0.04,
@@ -164,7 +170,8 @@ impl LinkCosts {
             + self.copies(widths, crossing, &self.put)
     }
 
-    /// The columns of a launch's table and those of gathered fields lie side by side and are one copy; whole frames are another.
+    /// The columns of a launch's table and those of gathered fields are adjacent and cross in one
+    /// copy, whole frames in another.
     fn transfer(&self, crossing: &Crossing) -> f64 {
         let has_gathered = matches!(crossing.way, Way::Fields | Way::Direct)
             && !(crossing.fields & FieldSet::FRAME).is_empty();
@@ -173,7 +180,7 @@ impl LinkCosts {
         self.transfer_ns * f64::from(u8::from(has_columns) + u8::from(has_frames))
     }
 
-    /// What it costs to gather fields and to put them in their places. Columns of the table lie ready.
+    /// The cost of gathering fields and putting them in place. Columns of the table need neither.
     fn copies(&self, widths: &Widths, crossing: &Crossing, host: &FieldCosts) -> f64 {
         let frame = crossing.fields & FieldSet::FRAME;
         // Only a mirror has places to put fields in.

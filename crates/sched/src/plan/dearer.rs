@@ -1,4 +1,4 @@
-//! Why a plan that moves fewer bytes is not the cheaper one.
+//! Explains why a plan that moves fewer bytes costs more.
 
 use super::{Misfit, Mode, Plan, Problem};
 

@@ -1,4 +1,5 @@
-//! A plan told again, event by event: where each field is current and since when. What `plan` explains is taken from here.
+//! A plan as a list of events: where each field is current and since when. `plan --explain` prints
+//! them.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -131,7 +132,7 @@ impl Plan {
     }
 }
 
-/// What a phase does to fields, where it runs.
+/// The effect of a phase on fields, where it runs.
 fn phase(
     tell: &mut dyn FnMut(FieldSet, Event),
     (function, phase, device): (usize, &'static str, Option<usize>),

@@ -1,5 +1,5 @@
-//! What of packets stays in a mirror alone, as whoever carries out a plan has to know it: to fetch packets that leave the plan's way, and
-//! to know which are lost with a device.
+//! The fields that stay in a mirror alone. Launches need them to fetch packets that leave the
+//! plan's way, and to know which packets are lost with a device.
 
 use warpline_packet::FieldSet;
 
@@ -8,14 +8,15 @@ use super::problem::Problem;
 use super::state::State;
 use super::{Plan, Step, Way};
 
-/// What the mirror of a step's device alone has, of fields of the frame that anyone will need.
+/// The fields of the frame that only the mirror of a step's device has and that are needed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftover {
     /// In front of the kernel.
     pub before: FieldSet,
     /// Behind the step.
     pub behind: FieldSet,
-    /// Where there is such behind it: what the host has newer than that mirror. All of it can be gathered.
+    /// If `behind` is not empty: the fields for which the host has newer values than that mirror.
+    /// All of them can be gathered.
     pub newer_here: FieldSet,
 }
 

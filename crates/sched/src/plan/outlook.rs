@@ -1,4 +1,5 @@
-//! What is still to come at each position of a chain: which fields anyone will need, and which will be needed elsewhere first.
+//! The future at each position of a chain: which fields will be needed, and which are needed
+//! elsewhere first.
 
 use warpline_packet::FieldSet;
 
@@ -10,9 +11,10 @@ pub(super) struct Outlook {
     ahead: Vec<FieldSet>,
     /// By function: what is needed by anyone behind its `run`.
     live: Vec<FieldSet>,
-    /// By function: what is needed by anyone behind it.
+    /// By function: fields needed after it.
     behind: Vec<FieldSet>,
-    /// By function: what is needed behind its `run` by others than its device, before that device's next function.
+    /// By function: fields needed after its `run`, elsewhere than on its device, before that
+    /// device's next function.
     elsewhere: Vec<FieldSet>,
 }
 
@@ -50,8 +52,8 @@ impl Outlook {
     }
 }
 
-/// Walks from behind `run` of function `position` up to in front of the next one on its device, or to the end. A field
-/// that is written on the way without a need is current there from then on.
+/// Walks from after `run` of function `position` to the next function on its device, or to the end.
+/// A field that is written on the way without being needed is current there from then on.
 fn elsewhere(problem: &Problem, position: usize) -> FieldSet {
     let mut walk = Walk::default();
     let here = &problem.functions[position];
@@ -84,8 +86,9 @@ impl Walk {
 }
 
 impl PlannedFunction {
-    /// Whether a flagged packet must come whole, where the host lacks `missing` of what somebody will need: `after` reads some of it, or
-    /// changes the frame, which is the host's from then on.
+    /// Whether a flagged packet must come whole if the host lacks the needed fields `missing`. That
+    /// holds if `after` reads some of them, or changes the frame, which is then current on the
+    /// host.
     pub(super) fn fetches_flagged(&self, missing: FieldSet) -> bool {
         let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
         !missing.is_empty()

@@ -1,4 +1,5 @@
-//! What a plan is made for: a chain with what its functions touch and where they run, what fields weigh, what links cost.
+//! The input of a plan: the functions with their access and devices, the sizes of fields, and the
+//! costs of links.
 
 use std::fmt;
 
@@ -6,7 +7,8 @@ use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 
 use super::{LinkCosts, Widths};
 
-/// What a phase needs to be current where it runs, and what it leaves current there alone.
+/// The fields that a phase needs to be current where it runs, and those it leaves current only
+/// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
     /// Fields that it reads, or may leave as they were.
@@ -19,9 +21,9 @@ impl Touch {
     /// Nothing.
     pub const NONE: Self = Self { needs: FieldSet::EMPTY, writes: FieldSet::EMPTY };
 
-    /// Of what a phase declares. A field that is written is needed too: the phase may leave it as it was in some packets.
-    /// Where the frame's start or its headers move, all of the frame is written: what lay at the old places is
-    /// nothing at the new ones.
+    /// From the declaration of a phase. A written field is needed too, since the phase may leave
+    /// the old value in some packets. If the frame's start or its headers move, all of the frame is
+    /// written: values at old positions are meaningless at new ones.
     pub fn of(declared: ReadWrite) -> Self {
         let moves = FieldSet::of(&[Field::Start, Field::L3Offset]);
         let is_moved = !(declared.writes & moves).is_empty();
@@ -64,20 +66,23 @@ pub struct WholeBytes {
 pub struct PlannedFunction {
     /// The instance's name.
     pub name: String,
-    /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device that shares its memory.
+    /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device
+    /// that shares its memory.
     pub device: Option<usize>,
     /// What `before` touches, on the host.
     pub before: Touch,
     /// What `run` touches, on its device.
     pub run: Touch,
-    /// Fields of the frame that the host reads or writes where it does the work of `run` for packets that the kernel leaves to it.
-    /// It has them, or fetches such a packet whole from the mirror of the function's device, where `run` uses that.
+    /// Fields of the frame that the host reads or writes when it does the work of `run` for packets
+    /// that the kernel left. The host has them, or fetches such a packet whole from the mirror that
+    /// `run` uses.
     pub fallback: FieldSet,
     /// Of the table of its launches. Of functions on the host nothing crosses.
     pub row: RowBytes,
     /// What `after` touches of every packet, on the host.
     pub after: Touch,
-    /// What `after` touches besides of flagged packets, on the host. It needs what it writes: the other packets keep theirs.
+    /// The additional access of `after` to flagged packets, on the host. Fields that it writes
+    /// count as needed, since other packets keep theirs.
     pub after_flagged: Touch,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f64,
@@ -118,19 +123,20 @@ impl PlannedFunction {
         }
     }
 
-    /// The expected share of packets whose frames the host changes behind its kernel, as they were flagged.
+    /// The expected share of packets whose frames the host changes after the kernel, because they
+    /// were flagged.
     pub fn changed_share(&self) -> f64 {
         let changes = self.after_flagged.writes & (FieldSet::FRAME | FieldSet::GEOMETRY);
         if changes.is_empty() { 0.0 } else { self.flagged_share }
     }
 
-    /// What somebody needs in front of its kernel of what the frame was before: the kernel, or the host in its place.
+    /// Fields of the frame needed before the kernel, by it or by the host in its place.
     pub(super) fn run_needs(&self) -> FieldSet {
         let fallback = if self.device.is_some() { self.fallback } else { FieldSet::EMPTY };
         self.run.needs | fallback & FieldSet::FRAME
     }
 
-    /// What the host does in front of a step: all of a function that is not on a device.
+    /// The host's phases before a step: all of a function that is not on a device.
     pub(super) fn host_first(&self) -> Vec<(&'static str, Touch)> {
         match self.device {
             Some(_) => vec![("before", self.before)],
@@ -143,7 +149,7 @@ impl PlannedFunction {
     }
 }
 
-/// What a plan is made for.
+/// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// In the order of the chain.
@@ -152,19 +158,22 @@ pub struct Problem {
     pub links: Vec<LinkCosts>,
     /// What fields weigh.
     pub widths: Widths,
-    /// What is read of a packet behind the chain, on the host.
+    /// Fields of a packet that are read after the chain, on the host.
     pub end_reads: FieldSet,
     /// Fields of frames that can cross one by one; the others cross with whole frames.
     pub gathered: FieldSet,
-    /// Whether the host has all that anyone will need behind every step, so that a lost device costs no packet. Where it
-    /// doesn't, each packet can be fetched: a mirror that alone has some of the frame lacks nothing that can't be gathered.
+    /// Whether the host has all needed fields after every step, so that a lost device costs no
+    /// packet. If not, each packet can be fetched: a mirror that alone has some of the frame lacks
+    /// only fields that can be gathered.
     pub is_recoverable: bool,
-    /// Whether a step may first bring fields from mirrors to the host, to send the whole frame ([`super::Step::first_to_host`]).
+    /// Whether a step may first bring fields from mirrors to the host, to send the whole frame
+    /// ([`super::Step::first_to_host`]).
     pub fetches_first: bool,
 }
 
 impl Problem {
-    /// What a sink reads: the frame, where it lies, what became of it. Scratch words end with the chain.
+    /// The fields that a sink reads: the frame, its position, its fate. Scratch words end with the
+    /// chain.
     pub fn sink_reads() -> FieldSet {
         use Field::{Flagged, FlowHash, Ingress, NextHop, Shard, Timestamp, Verdict};
         let of_packet = [Verdict, NextHop, Timestamp, Ingress, FlowHash, Shard, Flagged];

@@ -1,4 +1,4 @@
-//! The cheapest plan: a shortest path through the states that can be reached, function by function.
+//! Finds the cheapest plan: a shortest path through the reachable states, function by function.
 
 use std::cmp::Ordering::Equal;
 
@@ -12,12 +12,13 @@ struct Node {
     state: State,
     cost: f64,
     bytes: f64,
-    /// The node in front of the last function, in the layer before.
+    /// The node before the last function, in the previous layer.
     from: usize,
     step: Option<Step>,
 }
 
-/// The cheapest of all plans; of two that cost the same the one that moves fewer bytes, then the one found first.
+/// The cheapest plan. Of two with the same cost it is the one that moves fewer bytes, then the one
+/// found first.
 pub(super) fn cheapest(problem: &Problem) -> Plan {
     let outlook = Outlook::of(problem);
     let start = Node { state: State::start(problem), cost: 0.0, bytes: 0.0, from: 0, step: None };
@@ -74,7 +75,7 @@ fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
     let best = ends.filter(|(_, node)| is_whole(node)).min_by(|(_, one), (_, other)| {
         (one.cost, one.bytes).partial_cmp(&(other.cost, other.bytes)).unwrap_or(Equal)
     });
-    // To bring everything back behind each function always goes.
+    // Bringing everything back after each function is always possible.
     let Some((mut at, end)) = best else { return Plan::default() };
     let mut plan = Plan { steps: Vec::new(), cost_ns: end.cost };
     for layer in layers[1..].iter().rev() {

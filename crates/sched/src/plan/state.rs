@@ -1,4 +1,4 @@
-//! What is current where between two functions, and what one step makes of it.
+//! Which fields are current where between two functions, and how a step changes that.
 
 use warpline_packet::FieldSet;
 
@@ -6,8 +6,9 @@ use super::outlook::Outlook;
 use super::problem::{PlannedFunction, Problem, Touch};
 use super::{Crossing, Step, Way};
 
-/// Which fields are current on the host and, of the frame, in each mirror that is in use. The host has all metadata. Fields that nobody
-/// will need count as current everywhere, so that states that differ in them alone are one.
+/// The fields that are current on the host and, of the frame, in each mirror in use. The host has
+/// all metadata. Fields that are not needed any more count as current everywhere, so states that
+/// differ in them alone are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct State {
     pub(super) host: FieldSet,
@@ -26,7 +27,7 @@ pub(super) enum Up {
 /// How a step brings fields to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Down {
-    /// With the mirror in use, or with what a direct kernel wrote.
+    /// Needed fields: with the mirror in use, or those that a direct kernel wrote.
     Needed,
     /// All, and the mirror is given up.
     Last,
@@ -45,8 +46,9 @@ impl State {
         Self { host: FieldSet::ALL, mirrors: vec![None; problem.links.len()] }
     }
 
-    /// What the host does of function `position` in front of its step, or all of it where it has none. Whether each phase found what it
-    /// needs and left every packet such that it can be fetched.
+    /// The host's work for function `position` before its step, or all of its work if it has none.
+    /// Returns whether each phase found the fields it needs and left every packet so that it can be
+    /// fetched.
     pub(super) fn host_first(
         &mut self,
         problem: &Problem,
@@ -66,7 +68,7 @@ impl State {
         })
     }
 
-    /// What a phase on the host does; whether it found what it needs.
+    /// A phase on the host; returns whether it found the fields it needs.
     pub(super) fn on_host(&mut self, touch: Touch) -> bool {
         let has_all = self.host.covers(touch.needs);
         self.host = self.host | touch.writes;
@@ -76,25 +78,26 @@ impl State {
         has_all
     }
 
-    /// What a device's mirror has; nothing where it is not in use.
+    /// The fields that a device's mirror has; none if it is not in use.
     pub(super) fn mirror(&self, device: usize) -> FieldSet {
         self.mirrors[device].unwrap_or(FieldSet::EMPTY)
     }
 
-    /// What the host lacks of the frame and somebody will need.
+    /// The needed fields of the frame that the host lacks.
     pub(super) fn lacks(&self, live: FieldSet) -> FieldSet {
         FieldSet::FRAME & live & !self.host
     }
 
-    /// Whether any packet can be fetched: where the host lacks fields, one mirror has all of these, and all that can't be gathered.
+    /// Whether any packet can be fetched. If the host lacks fields, one mirror must have all of
+    /// these and all that can't be gathered.
     pub(super) fn can_fetch(&self, problem: &Problem, live: FieldSet) -> bool {
         let lacks = self.lacks(live);
         let asked = lacks | FieldSet::FRAME & live & !problem.gathered;
         lacks.is_empty() || self.mirrors.iter().flatten().any(|mirror| mirror.covers(asked))
     }
 
-    /// One step: the function at `position`, with its `before` done. `None` where the ways don't go together, something
-    /// would be stale, or a packet couldn't be fetched.
+    /// One step: the function at `position`, after its `before`. `None` if the ways don't combine,
+    /// a field would be stale, or a packet couldn't be fetched.
     pub(super) fn step(
         &mut self,
         problem: &Problem,
@@ -186,8 +189,9 @@ impl State {
         Some(crossing.with_row(function.run.needs & !FieldSet::FRAME, function.row.there))
     }
 
-    /// Whether the host can do the kernel's work for packets that this leaves to it: it has what that takes, or fetches them from the
-    /// mirror that the kernel uses. Steps before bring it as they bring all that is needed elsewhere.
+    /// Whether the host can do the kernel's work for packets that this leaves to it. It has the
+    /// fields, or fetches them from the mirror that the kernel uses. Earlier steps bring them like
+    /// all fields needed elsewhere.
     fn can_fall_back(&self, function: &PlannedFunction, device: usize, is_direct: bool) -> bool {
         let mirror = if is_direct { None } else { self.mirrors[device] };
         let has = self.host | mirror.unwrap_or(FieldSet::EMPTY);
@@ -268,8 +272,8 @@ impl Problem {
         way == Way::Frame || self.gathered.covers(fields & FieldSet::FRAME)
     }
 
-    /// What a mirror in use lacks of packets in front of function `position`: those that functions on devices changed on the host, since its
-    /// device's last one.
+    /// The packets that a mirror in use lacks before function `position`: those that functions on
+    /// devices changed on the host since the device's last function.
     fn missing(&self, position: usize, device: usize) -> Crossing {
         let before = &self.functions[..position];
         let last = before.iter().rposition(|function| function.device == Some(device));
@@ -283,7 +287,7 @@ impl Problem {
         }
     }
 
-    /// What a step costs, in ns a packet.
+    /// The cost of a step, in ns per packet.
     pub(super) fn cost(&self, step: &Step) -> f64 {
         let (link, widths) = (&self.links[step.device], &self.widths);
         let share = self.functions[step.function].flagged_share;

@@ -1,5 +1,5 @@
-//! Tests of plans: the paper's chains, every plan there is against the one that was found, versions of fields that show stale
-//! reads, and what may stay on a device alone.
+//! Tests of plans: the paper's chains, every possible plan, versions of fields that show stale
+//! reads, and fields that may stay on a device alone.
 
 mod brute;
 mod chains;

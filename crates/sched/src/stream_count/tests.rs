@@ -1,16 +1,17 @@
-//! Devices that gain by overlap, don't, or lose by it, in virtual time.
+//! Devices that gain from overlap, don't gain, or lose, in virtual time.
 
 use super::*;
 
-/// What a launch takes of a device: copies in, a kernel and copies out, each done for one launch at a time.
+/// The time a launch takes on a device: copies in, a kernel and copies out, each done for one
+/// launch at a time.
 struct Model {
     stages_ns: [u64; 3],
     /// Percent that everything takes longer for each launch in flight beyond two.
     conflict: u64,
 }
 
-/// Launches in order of completion, as a device of `model` does them that always has more to do: the time of each.
-/// `count` says how many are in flight, and is told of each that is done.
+/// Launches in order of completion on a device of `model` that always has more to do; returns the
+/// time of each. `count` returns how many are in flight, and gets each that is done.
 fn run(model: &Model, launches: usize, mut count: impl FnMut(Option<u64>) -> usize) -> u64 {
     let (mut free, mut flying, mut now) = ([0; 3], std::collections::VecDeque::new(), 0);
     let mut allowed = count(None);
@@ -72,7 +73,7 @@ fn a_device_that_keeps_up_has_the_number_that_was_kept() {
             streams.handle_idle();
         }
     }
-    // Where it falls behind for a while, it is measured; where it catches up on the way, nothing is concluded.
+    // While it falls behind, it is measured. If it catches up meanwhile, there is no conclusion.
     let mut tried = false;
     for now in 10_000..10_120 {
         streams.handle_done(BYTES, now * 1_000);

@@ -1,4 +1,4 @@
-//! Intrusion detection by rules. The manual of the function follows.
+//! The network function `nids`: intrusion detection by rules. The function's manual follows.
 //!
 #![doc = include_str!("manual.md")]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
-//! The rule language: what people write, read into [`Rule`]s. [`read()`] is where to start.
+//! The rule language: parses rules into [`Rule`]s. Start at [`read()`].
 //!
-//! `lines` takes a file apart, `header` and `option` a line; each option is read by the file that
-//! knows it, which gives part of a rule or a refusal: it is wrong, or it needs what is not there.
+//! `lines` splits a file, `header` and `option` a line. The file for an option's kind parses it
+//! into part of a rule, or refuses it: as wrong, or as not supported.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,12 @@
-//! Many literals at once: which of a list of byte strings occur in a payload.
+//! Multi-pattern search: which of a list of byte strings occur in a payload.
 //!
-//! [`build`] makes a [`Matcher`] of [`Pattern`]s; every matcher gives the same [`Hits`]. Hyperscan is the fastest and
-//! there where it is installed; [`Dense`] is an automaton whose table grows with the patterns' bytes, for small sets;
-//! [`Compact`] filters by grams first and takes a tenth of the memory. The tables of our own two are flat arrays.
+//! [`build`] makes a [`Matcher`] of [`Pattern`]s, and every matcher gives the same [`Hits`].
+//! Hyperscan is the fastest and is used if it is installed. [`Dense`] is an automaton for small
+//! sets, with a table that grows with the bytes of the patterns. [`Compact`] first filters by grams
+//! and takes a tenth of the memory. The tables of [`Dense`] and [`Compact`] are flat arrays.
 //!
-//! Letters of ASCII are folded to lower case for the search; a pattern whose case counts is compared again where its
-//! folded bytes were found.
+//! The search folds ASCII letters to lower case. A case-sensitive pattern is compared again at each
+//! match of its folded bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Copies and kernels of launches, for [`crate::versions`]: read from the steps that streams are given.
+//! Records copies and kernels of launches for [`crate::versions`], from the steps given to streams.
 
 use warpline_device::{Kernel, Step};
 use warpline_packet::{FieldSet, mirror_bit};

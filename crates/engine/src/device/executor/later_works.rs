@@ -1,5 +1,5 @@
-//! The later works of a launch: what brings back the rest of what was found in packets, frames over the host's, or those of packets that
-//! are left to the CPU.
+//! The later works of a launch: they bring back more findings, whole frames, or the frames of
+//! packets left to the CPU.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The streams of an executor: which of them is idle, what is under way on the others, and what comes back with a work that is over.
+//! The streams of an executor: idle ones, works in flight, and what a finished work returns.
 
 use warpline_device::{Failure, Refused, Step, Stream, Work};
 

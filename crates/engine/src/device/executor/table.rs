@@ -1,4 +1,4 @@
-//! The table of a launch on its way: packed rows, columns, those of single fields, and how many bytes they are.
+//! The copies of a launch's table: packed rows, columns, columns of single fields, and their bytes.
 
 use std::ops::Range;
 

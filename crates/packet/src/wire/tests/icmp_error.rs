@@ -1,4 +1,4 @@
-//! ICMP errors: their bytes, how much they quote, and when there must be none.
+//! ICMP errors: their bytes, the length of the quote, and cases without an error.
 
 use super::super::icmp_error::*;
 use super::super::*;

@@ -1,5 +1,5 @@
-//! Ingress and views say the same of every packet: a frame that comes in is judged as one that is quoted,
-//! inside another, or put together.
+//! Ingress and views agree on every packet: a received frame is judged like one that is quoted,
+//! inside another, or reassembled.
 
 use super::super::*;
 use crate::{Headers, LinkType};
@@ -43,7 +43,7 @@ fn is_cut(what: Malformed) -> bool {
     what.name().ends_with("-truncated")
 }
 
-/// Compares what both say of a packet, bare and in Ethernet; says what it was.
+/// Compares both judgements of a packet, bare and in Ethernet; returns the error.
 fn compare(packet: &[u8], version: u8, missing: usize) -> Option<Malformed> {
     let wire_len = packet.len() + missing;
     let views = by_views(packet, version, wire_len).err();
@@ -163,7 +163,7 @@ fn ingress_and_views_agree_where_fragments_end() {
             let mut packet = right(4, ip_protocol::UDP);
             (packet[0], packet[3]) = (0x40 | words, len);
             packet[6..8].copy_from_slice(&units.to_be_bytes());
-            // RFC 791, 3.1: header and data of what it is a part of have 65,535 bytes at most.
+            // RFC 791, 3.1: header and data of the datagram have 65,535 bytes at most.
             let is_beyond = usize::from(units) * 8 + usize::from(len) > 65_535;
             let expected = is_beyond.then_some(Malformed::FragmentBounds);
             assert_eq!(compare(&packet, 4, 0), expected, "{units} {words} {len}");

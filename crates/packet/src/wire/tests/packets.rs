@@ -1,8 +1,8 @@
-//! Packets written by hand, right and wrong.
+//! Packets written by hand, valid and malformed.
 
 use super::super::*;
 
-/// An IPv4 header with nothing behind it but room: 115 bytes of UDP from 192.168.0.1 to .199.
+/// An IPv4 header with room but nothing else after it: 115 bytes of UDP from 192.168.0.1 to .199.
 const IPV4: [u8; 20] = [
     0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 192, 168, 0, 1, 192,
     168, 0, 199,

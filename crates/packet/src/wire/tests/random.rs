@@ -1,4 +1,4 @@
-//! Random bytes: whatever passes a check can be read without a panic.
+//! Random bytes: everything that passes a check can be read without a panic.
 
 use super::super::icmp_error::{Icmpv4Error, Icmpv6Error, MAX_LEN_V6, icmpv4_error, icmpv6_error};
 use super::super::*;
@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// The strategy must reach behind the checks, or the tests above say nothing.
+/// The strategy must pass the checks, or the tests above prove nothing.
 #[test]
 fn random_bytes_do_pass_the_checks() {
     use proptest::strategy::ValueTree;

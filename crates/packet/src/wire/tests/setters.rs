@@ -1,4 +1,4 @@
-//! Every setter writes its own bytes and bits and no others, and its getter reads them back.
+//! Every setter writes only its own bytes and bits, and its getter reads them back.
 
 use super::super::*;
 use core::ops::Range;

@@ -1,5 +1,5 @@
-//! Any batches, completions in any order, at any times. The oracle keeps every batch and every launch, and judges
-//! each decision by the whole history.
+//! Random batches, completion orders and times. The oracle records every batch and launch, and
+//! judges each decision by the whole history.
 
 use std::ops::Range;
 
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// What a launch has to be, before it counts as given.
+    /// Checks a launch before it counts as given.
     fn judge(&self, launch: &Launch) {
         let range = self.launched..self.launched + launch.batches;
         let own = &self.loads[range.clone()];

@@ -1,5 +1,5 @@
-//! Every plan that the tables allow, one after the other: what the search has to agree with. Keeps for each field who has it, and
-//! looks nothing up in the search's own states.
+//! Enumerates every plan that the tables allow; the search must agree. It records for each field
+//! which memories have it, and shares no state with the search.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use warpline_packet::{Field, FieldSet};
 use super::super::problem::{PlannedFunction, Problem, Touch, WholeBytes};
 use super::super::{Crossing, Step, Way};
 
-/// Who has the last value of each field: the host is 0, device `d` is `d + 1`.
+/// The memories with the last value of each field: the host is 0, device `d` is `d + 1`.
 #[derive(Clone)]
 struct Holders(Vec<BTreeSet<usize>>);
 
@@ -31,7 +31,7 @@ impl Holders {
         fields.iter().for_each(|field| self.0[field.bit() as usize] = [who].into());
     }
 
-    /// What nobody will need counts as being with the host and with all of `mirrors`.
+    /// Fields that are not needed any more count as current on the host and on all of `mirrors`.
     fn settle(&mut self, live: FieldSet, mirrors: &[bool]) {
         for field in Field::ALL.iter().filter(|field| !live.contains(**field)) {
             let holders = &mut self.0[field.bit() as usize];
@@ -56,8 +56,8 @@ struct At {
 }
 
 impl At {
-    /// Whether packets can be fetched, where `live` is what anyone will read: of what the host lacks all is with one mirror, and the mirror
-    /// lacks no field that stays in its frame.
+    /// Whether packets can be fetched, where `live` are the fields read later. One mirror must have
+    /// all fields that the host lacks, and every field that can't leave its frame.
     fn can_fetch(&self, problem: &Problem, live: FieldSet) -> bool {
         let live: Vec<Field> = (live & FieldSet::FRAME).iter().collect();
         let is_away = |field: &&Field| !self.holders.has(0, **field);
@@ -268,7 +268,8 @@ fn whole(problem: &Problem, position: usize) -> [f64; 2] {
     }
 }
 
-/// Whether a flagged packet comes whole, as the host lacks `missing`: it needs some of it, or the frame is changed on the host.
+/// Whether a flagged packet comes whole when the host lacks `missing`: it needs some of it, or the
+/// frame is changed on the host.
 fn flagged(touch: Touch, missing: FieldSet) -> bool {
     let frames = FieldSet::FRAME | FieldSet::GEOMETRY;
     let changes = touch.writes.iter().any(|field| frames.contains(field));
@@ -294,7 +295,8 @@ fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
     }
 }
 
-/// What anyone reads from a phase of function `position` on: 0 is `before`, 1 is `run`, 2 is `after` of all packets, 3 that of flagged ones.
+/// The fields read from a phase of function `position` on: 0 is `before`, 1 is `run`, 2 is `after`
+/// of all packets, 3 that of flagged ones.
 fn live(problem: &Problem, position: usize, phase: usize) -> FieldSet {
     let mut all = problem.end_reads;
     for function in problem.functions.iter().skip(position + 1) {
@@ -304,7 +306,7 @@ fn live(problem: &Problem, position: usize, phase: usize) -> FieldSet {
     here.into_iter().skip(phase).fold(all, |all, touch| all | touch.needs)
 }
 
-/// What a function needs at most, and what it writes, phase by phase.
+/// The fields that a function needs at most, and those it writes, phase by phase.
 fn phases(function: &PlannedFunction) -> [Touch; 4] {
     let mut run = function.run;
     if function.device.is_some() {
@@ -313,7 +315,7 @@ fn phases(function: &PlannedFunction) -> [Touch; 4] {
     [function.before, run, function.after, function.after_flagged]
 }
 
-/// What somebody else reads before `device` has its next turn, and nobody wrote before that.
+/// The fields read elsewhere before `device` has its next turn and not written before that.
 fn needed(problem: &Problem, position: usize, device: usize) -> FieldSet {
     let mut touches = vec![problem.functions[position].after];
     let mut is_end = true;

@@ -1,4 +1,5 @@
-//! Chains of the paper, with what it says that its functions touch, and helpers to write others.
+//! The chains of the paper with the fields it lists for their functions, and helpers to write
+//! others.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -13,7 +14,7 @@ pub(super) const TUPLE: FieldSet = FieldSet::of(&[
     Field::SrcPort,
     Field::DstPort,
 ]);
-/// What an address translator rewrites.
+/// The fields that an address translator rewrites.
 pub(super) const ENDPOINTS: FieldSet =
     FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
 
@@ -36,7 +37,8 @@ fn of_paper(name: &str, device: Option<usize>) -> PlannedFunction {
     PlannedFunction::run_only(name, device, Touch { needs, writes })
 }
 
-/// A chain of the paper's functions, those whose names begin with `@` on the device; frames of `len` bytes.
+/// A chain of the paper's functions for frames of `len` bytes. Those whose names begin with `@` are
+/// on the device.
 pub(super) fn paper(names: &[&str], len: u32) -> Problem {
     let of = |name: &&str| match name.strip_prefix('@') {
         Some(name) => of_paper(name, Some(0)),

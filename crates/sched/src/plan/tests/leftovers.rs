@@ -1,4 +1,5 @@
-//! What may stay in a mirror alone, and what must not: small chains, each with one rule to show.
+//! Fields that may stay in a mirror alone, and those that must not: small chains, one for each
+//! rule.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -65,7 +66,8 @@ fn what_two_functions_rewrite_comes_back_once() {
     }
 }
 
-/// Between the rewriting functions the host reads the field, or needs it for what a kernel leaves to it.
+/// Between the rewriting functions the host reads the field, or needs it for packets that a kernel
+/// leaves.
 #[test]
 fn what_the_host_may_need_comes_back_before() {
     let mut falls_back = PlannedFunction::run_only("on another device", Some(1), reads(TTL));
@@ -76,14 +78,14 @@ fn what_the_host_may_need_comes_back_before() {
         assert_eq!(times_back(&plan, Field::SrcAddr), 2, "{plan:#?}");
         assert!(plan.steps[0].mirror_after, "the payload stays: {plan:#?}");
     }
-    // What the function's own kernel leaves is fetched from its mirror.
+    // Packets that the function's own kernel leaves are fetched from its mirror.
     let mut other = rewriter("other");
     other.fallback = SRC | PAYLOAD;
     let functions = vec![rewriter("one"), host("between", rewrites(TTL)), other];
     assert_eq!(times_back(&plan(&problem(functions, false), Mode::Adaptive), Field::SrcAddr), 1);
 }
 
-/// A frame whose payload is older than the host's can't be fetched, and so nothing may be there alone.
+/// A frame whose payload is older than the host's can't be fetched, so no field may be there alone.
 #[test]
 fn a_mirror_with_an_old_payload_keeps_nothing_alone() {
     for mode in Mode::ALL {
@@ -110,7 +112,8 @@ fn one_mirror_at_most_has_fields_alone() {
     }
 }
 
-/// A flagged packet comes whole where its `after` needs what the mirror alone has, and not at all where it doesn't.
+/// A flagged packet comes whole if its `after` needs fields that the mirror alone has, and not at
+/// all otherwise.
 #[test]
 fn flagged_packets_come_whole_or_not_at_all() {
     let flagged = |touch| {
@@ -158,7 +161,8 @@ fn a_launch_has_a_table_of_its_own() {
     assert_eq!((step.to_device.way, step.to_device.bytes), (Way::Direct, 0.0));
 }
 
-/// Shared frames come back once for what wrote them, though all that was written has to be on the host behind each function.
+/// Shared frames come back once for all written fields, although the host must have these after
+/// each function.
 #[test]
 fn a_frame_that_came_back_does_not_come_again() {
     let seal = PlannedFunction::run_only("seals", GPU, rewrites(FieldSet::FRAME));

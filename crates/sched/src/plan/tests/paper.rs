@@ -21,7 +21,7 @@ fn plan(names: &[&str], len: u32, mode: Mode) -> Plan {
     plan
 }
 
-/// What crosses at each step: way and fields there, way and fields back.
+/// The crossings of each step: way and fields to the device, way and fields to the host.
 fn crossings(plan: &Plan) -> Vec<[(Way, FieldSet); 2]> {
     let of = |crossing: &super::super::Crossing| (crossing.way, crossing.fields);
     plan.steps.iter().map(|step| [of(&step.to_device), of(&step.to_host)]).collect()
@@ -92,8 +92,9 @@ fn c5_copies_before_the_firewall() {
     }
 }
 
-/// Gaviss "directly transfers all packets to the GPU memory in the first NF, and the rest of the NFs directly process packets in the GPU
-/// memory" (section VII). It has no functions on the host between, which may change fields.
+/// Gaviss "directly transfers all packets to the GPU memory in the first NF, and the rest of the
+/// NFs directly process packets in the GPU memory" (section VII). It has no functions on the host
+/// between, which may change fields.
 #[test]
 fn shared_packets_are_copied_once() {
     for names in ALL {
@@ -122,7 +123,7 @@ fn each_chain_moves_no_more_than_older_systems() {
     }
 }
 
-/// G-NET's copies of the paper's hybrid chains: section VI-B says what becomes of them at 1518 bytes.
+/// G-NET's copies of the paper's hybrid chains; section VI-B has the outcome at 1518 bytes.
 #[test]
 fn what_is_saved_is_what_the_paper_says() {
     let ratio = |names| {

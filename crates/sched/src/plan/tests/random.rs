@@ -1,4 +1,5 @@
-//! Random chains: the search finds what brute force finds, is no worse than a baseline, and no plan of any mode reads what is stale.
+//! Random chains: the search agrees with brute force, is never worse than a baseline, and no plan
+//! of any mode reads a stale field.
 
 use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
@@ -142,7 +143,8 @@ fn few() -> impl Strategy<Value = FieldSet> {
         .prop_map(|fields| FieldSet::of(&fields))
 }
 
-/// Two mirrors in use from the first functions on, and functions that touch little, so that much can stay where it is.
+/// Two mirrors in use from the first functions on, and functions that touch few fields, so that
+/// many can stay where they are.
 fn crowded() -> impl Strategy<Value = Problem> {
     let touch =
         || (few(), few()).prop_map(|(needs, writes)| Touch { needs: needs | writes, writes });

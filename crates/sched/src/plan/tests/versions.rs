@@ -1,8 +1,10 @@
-//! Whether a plan ever has anyone read what is stale. Written from what copies mean, not from how plans are made: every field has a
-//! version in each memory, which grows when it is written and crosses when it is copied.
+//! Checks whether a plan reads a stale field. It is written from the meaning of copies, not from
+//! how plans are made. Every field has a version in each memory, which grows with a write and
+//! crosses with a copy.
 //!
-//! Besides the packet that goes the plan's way there are those that leave it: one that a kernel leaves to the host, one that it flags.
-//! And at every moment any packet may have to be fetched from a mirror that has something newer than the host.
+//! It follows the packet of the plan and two that leave its way. A kernel leaves one to the host
+//! and flags the other. At every moment any packet may have to be fetched from a mirror that has
+//! something newer than the host.
 
 use warpline_packet::{Field, FieldSet};
 
@@ -16,7 +18,7 @@ type Versions = [u32; FIELDS];
 struct Memories {
     newest: Versions,
     host: Versions,
-    /// What a mirror, a launch's table or the buffers of a direct kernel hold, if anything.
+    /// The versions in a mirror, a launch's table or the buffers of a direct kernel, if any.
     devices: Vec<[Option<u32>; FIELDS]>,
     /// Which devices have a mirror in use.
     mirrors: Vec<bool>,
@@ -56,8 +58,8 @@ impl Memories {
         Ok(())
     }
 
-    /// What a device has goes to the host, whether it is new or not; what nobody reads any more, as it is not in `live`, may be older
-    /// than the host's.
+    /// The device's fields go to the host, whether they are newer or not. Fields outside `live` are
+    /// not read any more and may be older than the host's.
     fn bring_back(
         &mut self,
         device: usize,
@@ -89,13 +91,13 @@ impl Memories {
         Ok(())
     }
 
-    /// What of `live` is newer than what the host has.
+    /// The fields of `live` that are newer than the host's.
     fn lacks(&self, live: FieldSet) -> FieldSet {
         let is_stale = |field: &Field| self.host[bit(*field)] != self.newest[bit(*field)];
         live.iter().filter(is_stale).collect()
     }
 
-    /// What of the frame a mirror has newer than the host, of what is needed.
+    /// The needed fields of the frame for which a mirror has newer values than the host.
     fn alone(&self, device: usize, live: FieldSet) -> FieldSet {
         let own = &self.devices[device];
         let is_alone = |field: &Field| {
@@ -107,15 +109,16 @@ impl Memories {
         (live & FieldSet::FRAME).iter().filter(is_alone).collect()
     }
 
-    /// What of the frame the host has newer than a mirror, of what is needed.
+    /// The needed fields of the frame for which the host has newer values than a mirror.
     fn newer_here(&self, device: usize, live: FieldSet) -> FieldSet {
         let own = &self.devices[device];
         let is_newer = |field: &Field| own[bit(*field)] != Some(self.newest[bit(*field)]);
         (live & FieldSet::FRAME).iter().filter(is_newer).collect()
     }
 
-    /// A packet that is fetched: the whole room from the one mirror that has what the host lacks, and the fields put back over it of which
-    /// the host's are newer. The host's versions then, and the mirror; nothing happens where the host lacks nothing of `live`.
+    /// Fetches a packet: the whole room from the one mirror with the fields that the host lacks,
+    /// then the host's newer fields put back over it. Returns the host's versions and the mirror,
+    /// or nothing if the host lacks no field of `live`.
     fn fetched(
         &self,
         problem: &Problem,
@@ -150,7 +153,8 @@ impl Memories {
     }
 }
 
-/// What is read from phase `first` of function `position` on, phases being `before`, `run`, `after`, and `after` of flagged packets.
+/// The fields read from phase `first` of function `position` on. Phases are `before`, `run`,
+/// `after`, and `after` of flagged packets.
 fn needed(problem: &Problem, position: usize, first: usize) -> FieldSet {
     let mut all = problem.end_reads;
     for (at, function) in problem.functions.iter().enumerate().skip(position) {
@@ -271,7 +275,8 @@ fn left(
     }
 }
 
-/// A flagged packet: it is fetched where the plan says so, and then `after`, apart from all others.
+/// A flagged packet is fetched if the plan requires it, and `after` then runs on it, apart from all
+/// others.
 fn flagged(
     problem: &Problem,
     at: &mut Memories,
