@@ -22,7 +22,7 @@ pub(super) const BOUND: Duration = Duration::from_secs(10);
 const NEAR: u64 = BOUND.as_nanos() as u64;
 /// How many of the packets behind one that lies farther are asked; an odd number.
 pub(super) const WITNESSES: usize = 15;
-/// The gap that is accepted at the end of the input, where no packets are left to vote.
+/// The gap that is accepted at the end of the input, when no packets are left to vote.
 const BELIEVED: Duration = Duration::from_secs(24 * 3600);
 /// The latest start of a clock, in the year 2116: whatever the first packet's time is, the clock
 /// can continue from there.
