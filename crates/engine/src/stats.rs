@@ -94,8 +94,9 @@ pub struct FunctionStats {
     /// Its own counters.
     pub counters: BTreeMap<&'static str, u64>,
     /// Tables of its report.
-    pub tables: Vec<Table>,    /// The bytes that crossed for its launches, if it is their first function.
-pub transfers: Transfers,
+    pub tables: Vec<Table>,
+    /// The bytes that crossed for its launches, if it is their first function.
+    pub transfers: Transfers,
 }
 
 impl Default for FunctionStats {
@@ -198,9 +199,10 @@ pub struct Transfers {
     /// CPU.
     pub missing_bytes: u64,
     /// The plan's estimate of these, by the share of packets that functions expect to flag.
-    pub predicted_missing_bytes: u64,    /// The part of the bytes to the host for packets with some fields only in the device's memory.
+    pub predicted_missing_bytes: u64,
+    /// The part of the bytes to the host for packets with some fields only in the device's memory.
     /// They were fetched because a kernel left them to the CPU or flagged them.
-pub fetched_bytes: u64,
+    pub fetched_bytes: u64,
     /// The plan's estimate of these, by the same share.
     pub predicted_fetched_bytes: u64,
     /// Launches.
