@@ -1,11 +1,11 @@
-//! A device that shares the host's memory, used as one that has its own: packets are copied to it and back. Stands in for a discrete
-//! GPU where there is none, so that everything that is copied can be run and counted anywhere.
+//! A device that shares the host's memory, used as if it had its own: packets are copied to it and
+//! back. It stands in for a discrete GPU, so that every copy can be run and counted on any machine.
 
 use std::sync::Arc;
 
 use crate::{Buffer, Description, Device, Failure, HostMemory, Module, Region, Source, Stream};
 
-/// See the module. Its name has `-apart` behind that of the device.
+/// See the module. Its name ends with `-apart` after that of the device.
 struct Apart {
     inner: Arc<dyn Device>,
     description: Description,

@@ -1,12 +1,12 @@
-//! Memory on a device: a [`Buffer`], and [`Slice`]s of it that copies and kernels are given.
+//! Memory on a device: a [`Buffer`], and its [`Slice`]s, which copies and kernels use.
 
 use core::any::Any;
 use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
-/// Memory on one device. Copies share it; it is freed when the last of them goes, and not while work uses it. What it
-/// holds at first is not said.
+/// Memory on one device. Copies share it. It is freed when the last of them is dropped, and not
+/// while work uses it. Its initial contents are undefined.
 #[derive(Clone)]
 pub struct Buffer {
     pub(crate) device: u64,

@@ -1,7 +1,9 @@
-//! Compiled kernels on disk, in `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`. A file's name is made from all
-//! that its content depends on, so that nothing in it goes stale. Without such a folder nothing is kept.
+//! Compiled kernels on disk, in `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`. A file's name is
+//! made from everything that its content depends on, so it never becomes stale. Without such a
+//! folder nothing is stored.
 //!
-//! What is read back ends with its SHA-256, as drivers run damaged code (a page that a crash left as zeros) and the process dies of it.
+//! A file ends with its SHA-256. Drivers run damaged code (a page that a crash left as zeros), and
+//! the process dies.
 
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -17,8 +19,8 @@ const DIGEST_LEN: usize = 32;
 /// Bytes that a kept program may have.
 const LEN_MAX: u64 = 256 << 20;
 
-/// The folder, made if it is not there. It is used only where it belongs to this user and nobody else may write there:
-/// code is loaded from it.
+/// The folder, created if missing. It is used only if it belongs to this user and no other user may
+/// write there, because code is loaded from it.
 pub(crate) fn folder() -> Option<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
         Some(path) if path.is_absolute() => path,
@@ -37,7 +39,7 @@ fn is_ours(folder: &Path) -> bool {
     }
 }
 
-/// What is kept under `name`, if it is whole.
+/// The bytes stored under `name`, if they are intact.
 pub(crate) fn read(name: &str) -> Option<Vec<u8>> {
     let mut bytes = read_whole(&folder()?.join(name)).ok()?;
     let len = bytes.len().checked_sub(DIGEST_LEN)?;

@@ -1,9 +1,9 @@
-//! What the compiler for NVIDIA's GPUs says of a kernel that it made: registers, stack and spills, by which one sees what a change
-//! costs where there is no GPU.
+//! Figures from a compiled kernel for NVIDIA's GPUs: registers, stack and spills. They show the
+//! cost of a change without a GPU.
 //!
-//! A cubin is an ELF file; its section `.nv.info` lists attributes of kernels by their symbols, and `.nv.info.NAME` those of one
-//! kernel. NVIDIA doesn't describe them: the numbers of the attributes are those that its own tools show. NVRTC
-//! 12.9 and 13.0 tell spills; another may tell none where there are some.
+//! A cubin is an ELF file. Its section `.nv.info` lists attributes of kernels by their symbols, and
+//! `.nv.info.NAME` those of one kernel. NVIDIA doesn't document them: the numbers here are those
+//! that its own tools show. NVRTC 12.9 and 13.0 record spills; another version may not.
 
 /// A kernel of a cubin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,9 +12,10 @@ pub struct Figures {
     pub kernel: String,
     /// Registers of a work-item.
     pub registers: u32,
-    /// Bytes of a work-item's stack: spilled registers, and arrays that are indexed by what is not constant.
+    /// Bytes of a work-item's stack: spilled registers, and arrays with an index that is not
+    /// constant.
     pub stack: u32,
-    /// Instructions that put registers on the stack for which there were none left, or fetch them from there.
+    /// Instructions that spill registers to the stack, or load them again.
     pub spills: u32,
 }
 
@@ -65,7 +66,7 @@ fn read(elf: &[u8]) -> Option<Vec<Figures>> {
     Some(all)
 }
 
-/// How many instructions of `kernel` are told to spill or to refill.
+/// How many instructions of `kernel` spill or refill.
 fn spills(elf: &[u8], kernel: &str) -> u32 {
     let own = Attributes(section(elf, &format!(".nv.info.{kernel}")).unwrap_or_default());
     let annotations = own.filter(|(attribute, _)| *attribute == ANNOTATIONS);

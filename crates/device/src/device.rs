@@ -8,13 +8,13 @@ use crate::{Buffer, Done, Failure, HostMemory, Module, Piece, Refused, Region, S
 
 /// A place where kernels run.
 pub trait Device: Send + Sync {
-    /// What it is.
+    /// Its description.
     fn description(&self) -> &Description;
 
-    /// Makes kernels of text; may take seconds the first time. What was made is kept on disk.
+    /// Compiles kernels from text; may take seconds the first time. The result is cached on disk.
     ///
     /// # Errors
-    /// [`Failure::Compile`] with the log, [`Failure::NoCompiler`], or what the device says.
+    /// [`Failure::Compile`] with the log, [`Failure::NoCompiler`], or the device's.
     fn compile(&self, source: &Source) -> Result<Module, Failure>;
 
     /// Takes `bytes` of the device's memory, at least one.
@@ -23,8 +23,8 @@ pub trait Device: Send + Sync {
     /// [`Failure::OutOfMemory`], or what the device says.
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure>;
 
-    /// Takes memory as `allocate` does, of zeros where the device can have them at no cost later:
-    /// for buffers whose bytes are copied back whether a kernel wrote them or not.
+    /// Takes memory as `allocate` does, zeroed if the device can do so at no later cost: for
+    /// buffers whose bytes are copied back whether a kernel wrote them or not.
     ///
     /// # Errors
     /// As `allocate`.
@@ -32,16 +32,17 @@ pub trait Device: Send + Sync {
         self.allocate(bytes)
     }
 
-    /// Makes host memory known to the device, so that copies to and from it are fast and don't wait. Pieces of another
-    /// device's regions are copied too, but submitting may then wait for it.
+    /// Registers host memory with the device, so that copies to and from it are fast and don't
+    /// wait. Pieces of another device's regions are copied too, but submitting may then wait.
     ///
     /// # Errors
-    /// What the device says, for memory that can't be page-locked for one.
+    /// The device's, for example for memory that can't be page-locked.
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure>;
 
-    /// New zeroed memory of at least `bytes`, on a boundary of 64 bytes, in which its kernels work where it lies once it is
-    /// registered, on a device that does so in memory of its own making only, or of such another's of its platform. `None` where there is
-    /// none; others may do so in any memory ([`Region::is_in_place`]).
+    /// New zeroed memory of at least `bytes`, on a boundary of 64 bytes, in which its kernels work
+    /// in place once it is registered. Devices make it if they work in place only in memory that
+    /// they, or another device of their platform, made. `None` for others, which may still work in
+    /// place in any memory ([`Region::is_in_place`]).
     fn shared_memory(&self, _bytes: usize) -> Option<Arc<dyn HostMemory>> {
         None
     }
@@ -57,28 +58,28 @@ pub trait Device: Send + Sync {
     /// Opens a stream.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's.
     fn stream(&self) -> Result<Box<dyn Stream>, Failure>;
 
-    /// Opens a stream that gives each work of several steps to the device as one graph instead of step by step. The same is
-    /// done; submitting may take the CPU less time, or more.
+    /// Opens a stream that submits each work of several steps as one graph instead of step by step.
+    /// The effect is the same; submitting may take less CPU time, or more.
     ///
     /// # Errors
-    /// [`Failure::Refused`] where there are no graphs ([`Description::has_graphs`]), or what the device says.
+    /// [`Failure::Refused`] without graphs ([`Description::has_graphs`]), or the device's.
     fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
         Err(Failure::Refused(format!("{} has no graphs", self.description().id)))
     }
 }
 
-/// Work done one after the other; streams of a device run beside each other where it can.
+/// A queue of works, done one after the other. Streams of a device run concurrently if it can.
 ///
-/// A stream that is dropped with work in flight doesn't wait for it: what the work uses stays until it is done, or
-/// for good where the device never says that it is.
+/// A stream that is dropped with work in flight doesn't wait for it. The memory of the work stays
+/// until it is done, or permanently if the device never reports that.
 pub trait Stream: Send {
-    /// Takes work and returns at once. The work is done some time later, after what was submitted before.
+    /// Takes work and returns at once. The work is done later, after everything submitted before.
     ///
     /// # Errors
-    /// Gives the work back where it is not taken.
+    /// Returns the work if it is not taken.
     fn submit(&mut self, work: Work) -> Result<(), Refused>;
 
     /// The oldest work that is done and was not yet given back. Never waits.
@@ -87,7 +88,8 @@ pub trait Stream: Send {
     /// Works that were submitted and not yet given back.
     fn in_flight(&self) -> usize;
 
-    /// Waits for the oldest work; `None` where there is none. It waits as long as it takes: a caller with a limit polls.
+    /// Waits for the oldest work; `None` if there is none. The wait has no limit; a caller with a
+    /// limit polls.
     fn wait(&mut self) -> Option<Done> {
         while self.in_flight() > 0 {
             if let Some(done) = self.poll() {
@@ -99,14 +101,14 @@ pub trait Stream: Send {
     }
 }
 
-/// What a device is.
+/// The description of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// By which it is asked for: `host`, `opencl:0`, `cuda:1`.
     pub id: String,
-    /// What its maker calls it.
+    /// The vendor's name for it.
     pub name: String,
-    /// The driver or compiler behind it, with its version.
+    /// Its driver or compiler, with the version.
     pub driver: String,
     /// Its memory, in bytes.
     pub memory: u64,
@@ -118,8 +120,8 @@ pub struct Description {
     pub group_max: u32,
     /// Shared memory of a group, in bytes.
     pub shared: u32,
-    /// Whether its memory is the host's: kernels then work in regions in place ([`crate::Argument::InPlace`]) where the device
-    /// can, and copies are for nothing.
+    /// Whether its memory is the host's. Kernels then work on regions in place
+    /// ([`crate::Argument::InPlace`]) if the device can, and copies are useless.
     pub shares_host_memory: bool,
     /// Whether kernels reach host memory, over the bus where it is not shared.
     pub reaches_host_memory: bool,
@@ -127,7 +129,8 @@ pub struct Description {
     pub has_graphs: bool,
     /// Where it sits on the bus, for meters that ask by it.
     pub bus: Option<String>,
-    /// Its UUID, as RFC 9562 (section 4) writes one: MIG instances of a GPU have their place on the bus in common.
+    /// Its UUID, in the form of RFC 9562 (section 4). MIG instances of a GPU share their place on
+    /// the bus.
     pub uuid: Option<String>,
 }
 
@@ -137,7 +140,7 @@ impl fmt::Display for Description {
     }
 }
 
-/// A number for each device that is opened, so that memory and kernels of one are not given to another.
+/// A number for each opened device, so that its memory and kernels are not given to another.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What can go wrong on a device. Errors are values: the caller goes on elsewhere.
+//! Errors of devices, as values: the caller continues without the device.
 
 use core::fmt;
 
@@ -7,22 +7,22 @@ use core::fmt;
 pub enum Failure {
     /// The kernel text was not accepted. The log names the lines of our text.
     Compile {
-        /// What the compiler said.
+        /// The compiler's output.
         log: String,
     },
     /// The compiler can't be used: there is none, or it can't make code for this device.
     NoCompiler(String),
     /// The device has too little memory.
     OutOfMemory {
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         wanted: usize,
-        /// What is free, in bytes, where the device says so.
+        /// The free bytes, if the device reports them.
         free: Option<usize>,
     },
-    /// What was asked for makes no sense: a range outside its memory, arguments that don't fit the kernel,
+    /// The request is invalid: a range outside its memory, arguments that don't fit the kernel,
     /// memory of another device. Nothing was done.
     Refused(String),
-    /// A copy or a kernel failed. The device goes on.
+    /// A copy or a kernel failed. The device continues.
     Work(String),
     /// The device is lost, and with it what lay in its memory. Nothing on it will succeed again.
     Lost(String),
@@ -50,7 +50,7 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Why a kind of device, a compiler or a meter is not there, in a sentence.
+/// The reason why a kind of device, a compiler or a meter is missing, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 

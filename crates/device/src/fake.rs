@@ -1,5 +1,5 @@
-//! A scripted device for tests: time is what the test says it is, kernels are Rust closures, and the script decides how long
-//! each work takes and what becomes of it.
+//! A scripted device for tests. The test sets the time, kernels are Rust closures, and the script
+//! decides how long each work takes and how it ends.
 //!
 //! ```
 //! use warpline_device::fake::{Fake, Fate};
@@ -26,7 +26,8 @@ use crate::{
 /// What becomes of one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Nanoseconds from its start, which is when the stream's work before it is done; `None`: it hangs.
+    /// Nanoseconds from its start until it is done; it starts when the previous work of the stream
+    /// is done. `None`: it hangs.
     pub takes_ns: Option<u64>,
     /// Nothing of failing work is done. [`Failure::Lost`] takes the device with it, at that moment.
     pub outcome: Result<(), Failure>,
@@ -49,7 +50,7 @@ impl Fate {
     }
 }
 
-/// What a kernel of a fake is given for an argument. What it leaves in `Writes` is written back.
+/// An argument of a fake's kernel. The final contents of `Writes` are written back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// The bytes of a slice or a part that is read.
@@ -82,7 +83,8 @@ struct State {
 }
 
 impl Fake {
-    /// A device whose works, counted from 0 over all streams in the order of their submission, have these fates.
+    /// A device whose works have these fates. Works are counted from 0 over all streams in the
+    /// order of submission.
     pub fn new(script: impl FnMut(u64) -> Fate + Send + 'static) -> Self {
         let state = State {
             now_ns: 0,
@@ -97,7 +99,8 @@ impl Fake {
         Self { number: next_number(), description, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What the kernel called `name` does, given the number of groups; one without does nothing.
+    /// The effect of the kernel called `name`, given the number of groups. A kernel without one
+    /// does nothing.
     #[must_use]
     pub fn with_kernel(
         self,
@@ -108,7 +111,7 @@ impl Fake {
         self
     }
 
-    /// How much memory is left to allocate. What is freed does not come back.
+    /// How much memory is left to allocate. Freed memory does not come back.
     #[must_use]
     pub fn with_memory(self, bytes: usize) -> Self {
         self.state().memory_free = bytes;

@@ -1,4 +1,4 @@
-//! Any device, made to fail: what engines do about failures is tried on devices that really work.
+//! Any device, made to fail, to test how engines handle failures of devices that really work.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,16 @@ use crate::{
     Stream, Work,
 };
 
-/// What is done to one work.
+/// The fault of one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is not taken.
     Refuse(Failure),
-    /// It is taken, not done, and comes back failed in its turn. [`Failure::Lost`] takes the device with it.
+    /// It is taken, not done, and comes back failed in its turn. [`Failure::Lost`] takes the device
+    /// with it.
     Fail(Failure),
-    /// It is done, and comes back only when it was asked for so many times: behind works of other streams that were submitted later.
+    /// It is done, but comes back only after this many polls: after works of other streams that
+    /// were submitted later.
     Late(u32),
     /// It never comes back, nor does what is submitted to its stream after it.
     Hang,
@@ -38,7 +40,8 @@ struct State {
 }
 
 impl Faulty {
-    /// `script` is asked for each work, counted from 0 over all streams in the order of their submission.
+    /// `script` is called for each work, counted from 0 over all streams in the order of
+    /// submission.
     pub fn new(
         inner: Arc<dyn Device>,
         script: impl FnMut(u64) -> Option<Fault> + Send + 'static,
@@ -67,7 +70,7 @@ impl Faulty {
         Box::new(FaultyStream { inner, state: self.state.clone(), turns: VecDeque::new() })
     }
 
-    /// What was set to fail, or that the device is lost.
+    /// Returns the failure that was set, or that the device is lost.
     fn fails(&self, which: impl FnOnce(&State) -> Option<Failure>) -> Result<(), Failure> {
         with(&self.state, |state| state.lost.clone().or_else(|| which(state)).map_or(Ok(()), Err))
     }
@@ -116,14 +119,14 @@ impl Device for Faulty {
 struct FaultyStream {
     inner: Box<dyn Stream>,
     state: Arc<Mutex<State>>,
-    // What was submitted and not yet given back, oldest first.
+    // Works that were submitted and not returned yet, oldest first.
     turns: VecDeque<Turn>,
 }
 
 enum Turn {
     /// The inner stream has it.
     Inner,
-    /// So does it, and nobody is told for so many questions.
+    /// The same, but reported only after this many polls.
     Late(u32),
     Fails(Work, Failure),
     // Kept, as a device that hangs may still use it.

@@ -1,4 +1,4 @@
-//! The devices of this machine, and why the others are not there.
+//! The devices of this machine, and the reasons for missing ones.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::sys::{cuda, opencl, signals};
 use crate::{Device, Missing};
 
-/// What was found.
+/// The devices of this machine.
 pub struct Found {
     /// The devices, CUDA's first, then OpenCL's, then the host reference device.
     pub devices: Vec<Arc<dyn Device>>,
@@ -23,15 +23,17 @@ pub fn find() -> Found {
     found
 }
 
-/// The device called `id`: `host`, `opencl:0`, `cuda:1`. `cuda` and `opencl` mean the first of their kind.
+/// The device called `id`: `host`, `opencl:0`, `cuda:1`. `cuda` and `opencl` mean the first of
+/// their kind.
 ///
 /// # Errors
-/// There is none, with the reason and the ids of those that are there.
+/// There is none, with the reason and the available ids.
 pub fn open(id: &str) -> Result<Arc<dyn Device>, Missing> {
     find().open(id)
 }
 
-/// The devices of one kind, each opened or with its id and the reason, or why there are none at all.
+/// The devices of one kind, each opened or with its id and the reason; or why there are none at
+/// all.
 pub(crate) type Kind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
 
 impl Found {

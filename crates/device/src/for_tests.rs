@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::{Device, find};
 
-/// Every device of this machine, or those of the kind that `WARPLINE_ONLY_DEVICE` names; says which kinds are not there.
+/// Every device of this machine, or those of the kind in `WARPLINE_ONLY_DEVICE`. Prints which kinds
+/// are missing.
 ///
 /// # Panics
-/// One is not there that `WARPLINE_REQUIRE_DEVICES` names (`host,opencl`).
+/// A device in `WARPLINE_REQUIRE_DEVICES` (`host,opencl`) is missing.
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 pub fn devices() -> Vec<Arc<dyn Device>> {
     let mut found = find();
@@ -19,7 +20,7 @@ pub fn devices() -> Vec<Arc<dyn Device>> {
         let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
         assert!(is_there, "{kind} is required and not there");
     }
-    // What is tried again over stubs was tried on the others.
+    // Tests over stubs already ran on the other devices.
     if let Ok(kind) = std::env::var("WARPLINE_ONLY_DEVICE") {
         found.devices.retain(|one| one.description().id.starts_with(&kind));
     }

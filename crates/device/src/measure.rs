@@ -1,10 +1,11 @@
-//! How fast a device copies: each way and both at once, and how long a copy takes however short it is.
+//! Measures how fast a device copies: each way, both at once, and the time of the shortest copy.
 
 use std::time::Instant;
 
 use crate::{Device, Failure, Part, Step, Stream, Work};
 
-/// Rates of copies between host memory and a device, in bytes per second, and the time of the shortest, in seconds.
+/// Rates of copies between host memory and a device, in bytes per second, and the time of the
+/// shortest, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
     /// To the device.
@@ -27,7 +28,7 @@ const BLOCKS: usize = 16;
 const SHORT: usize = 64;
 const SHORTS: usize = 256;
 
-/// Rounds of which the median counts, after one that does not.
+/// Rounds after one warm-up; the median counts.
 const ROUNDS: usize = 5;
 
 #[derive(Clone, Copy)]
@@ -39,7 +40,7 @@ enum Way {
 /// Measures copies of 4 MiB blocks on `device`, and short ones.
 ///
 /// # Errors
-/// What the device says.
+/// The device's.
 pub fn measure(device: &dyn Device) -> Result<Speeds, Failure> {
     let mut inward = Lane::new(device, Way::In, (BLOCK, BLOCKS))?;
     let mut outward = Lane::new(device, Way::Out, (BLOCK, BLOCKS))?;

@@ -1,8 +1,9 @@
-//! Power, energy and use: NVML for NVIDIA's GPUs, RAPL for the CPU where the system lets it be read. What no meter says is
-//! [`Missing`], with the reason.
+//! Power, energy and utilisation: NVML for NVIDIA's GPUs, RAPL for the CPU if the system lets it be
+//! read. Values without a meter are [`Missing`], with the reason.
 //!
-//! NVML is asked by the place on the bus, which a MIG instance shares with its GPU and the GPU's other instances. What it says there
-//! is the whole GPU's. Of an instance, asked for by its UUID, it says the memory alone; the rest is missing.
+//! NVML finds a GPU by its place on the bus, which a MIG instance shares with the GPU's other
+//! instances. Its values are then those of the whole GPU. For the UUID of an instance it reports
+//! the memory alone; the rest is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::sys::nvml::Gpu;
 use crate::{Description, Missing};
 
-/// What a meter says of a device at this moment.
+/// A meter's values for a device at this moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Watts, as the meter averages them.
@@ -103,8 +104,8 @@ impl Rapl {
         Ok(Self { packages: packages.collect::<Result<_, _>>()? })
     }
 
-    /// Joules of all packages since the counters were opened. To be asked at least every minute: a counter that began
-    /// again twice in between is counted once.
+    /// Joules of all packages since the counters were opened. Call it at least every minute: two
+    /// overflows of a counter between calls count once.
     ///
     /// # Errors
     /// A counter can't be read any more.

@@ -1,4 +1,5 @@
-//! What a device must do right before it gets work: published digests, and results that are computed here as well.
+//! The test that a device must pass before it gets work: published digests, and results that are
+//! computed here as well.
 
 use core::ops::Range;
 use core::slice::from_ref;
@@ -28,7 +29,7 @@ const DIGESTS: [(&str, &str); 7] = [
 /// Compiles the self-test for `device` and runs it.
 ///
 /// # Errors
-/// What the device says, or [`Failure::Work`] with the result that is wrong.
+/// The device's, or [`Failure::Work`] with the wrong result.
 pub fn self_test(device: &dyn Device) -> Result<(), Failure> {
     let module = device.compile(&source())?;
     let mut bench = Bench { device, module, stream: device.stream()? };
@@ -148,7 +149,8 @@ impl Bench<'_> {
         expect(got[0] == bytes_of(&want), || "what items of a group see of each other".into())
     }
 
-    /// Runs a kernel that takes inputs, outputs (given as they are before) and a count; gives the outputs.
+    /// Runs a kernel that takes inputs, outputs (with their initial values) and a count; returns
+    /// the outputs.
     fn run(
         &mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Kernel text and what it declares: [`Source`] goes into `Device::compile`, a [`Module`] comes out, which
-//! gives [`Kernel`]s by name.
+//! Kernel text and its declarations: `Device::compile` takes a [`Source`] and returns a [`Module`],
+//! which gives [`Kernel`]s by name.
 
 use core::any::Any;
 use core::fmt;
@@ -24,7 +24,7 @@ pub struct Header {
     pub text: Cow<'static, str>,
 }
 
-/// What a kernel takes at one place.
+/// The kind of a kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// A `const GLOBAL` pointer.
@@ -37,7 +37,7 @@ pub enum Parameter {
     U64,
 }
 
-/// What a kernel's head in the text says.
+/// The head of a kernel in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSpec {
     /// Its name.
@@ -50,8 +50,8 @@ pub struct KernelSpec {
     pub parameters: Cow<'static, [Parameter]>,
 }
 
-/// Kernel text with what belongs to it, by `Source::vouched`. The text as compilers see it is the defines, [`PLATFORM`], the headers and
-/// the text, each with its own line numbers.
+/// Kernel text with its headers and descriptions, made by `Source::vouched`. Compilers see the
+/// defines, [`PLATFORM`], the headers and the text, each with its own line numbers.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub(crate) name: &'static str,
@@ -62,7 +62,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Adds `#define name value`. Both must be tokens of C; a line's end in them is refused when it is compiled.
+    /// Adds `#define name value`. Both must be tokens of C; a line end in them is refused by the
+    /// compiler.
     #[must_use]
     pub fn define(mut self, name: impl Into<String>, value: impl fmt::Display) -> Self {
         self.defines.push((name.into(), value.to_string()));
@@ -144,7 +145,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What its head says.
+    /// The contents of its head.
     pub fn spec(&self) -> &KernelSpec {
         &self.module.kernels[self.index]
     }

@@ -1,15 +1,15 @@
-//! What a stream is given: copies and calls of kernels, done in their order, with the host memory that they use.
+//! Work for a stream: copies and calls of kernels, done in order, with the host memory they use.
 
 use core::ops::Range;
 
 use crate::{Failure, Kernel, Parameter, Piece, Region, Slice};
 
-/// Work for a stream. The pieces are the stream's until the work is [`Done`], which brings them back.
+/// Work for a stream. The stream owns the pieces until the work is [`Done`], which returns them.
 #[derive(Debug, Default)]
 pub struct Work {
     /// Host memory that copies read and write.
     pub pieces: Vec<Piece>,
-    /// What is done, one after the other.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -30,8 +30,8 @@ pub enum Step {
         /// Written.
         to: Part,
     },
-    /// Copies rows of a part of a piece into a buffer, each to the place in the buffer that it has in
-    /// the piece; both have the same length. Bytes between rows stay as they are.
+    /// Copies rows of a part of a piece into a buffer, each to the same offset. Both have the same
+    /// length. Bytes between rows stay as they are.
     RowsIn {
         /// Read.
         from: Part,
@@ -105,7 +105,7 @@ pub struct KernelCall {
     pub(crate) arguments: Vec<Argument>,
 }
 
-/// What a kernel is given for a parameter.
+/// A kernel's argument.
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// For [`Parameter::Reads`].
@@ -114,13 +114,16 @@ pub enum Argument {
     Writes(Slice),
     /// For [`Parameter::Reads`], in host memory, on a device that reaches it.
     HostReads(Part),
-    /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other argument of the call.
+    /// For [`Parameter::Writes`], in host memory, on a device that reaches it; overlaps no other
+    /// argument of the call.
     HostWrites(Part),
-    /// For [`Parameter::Writes`]: a region in which the device works in place ([`Region::is_in_place`]), from its first byte on. The
-    /// kernel touches the work's pieces of it, and nothing else.
+    /// For [`Parameter::Writes`]: a region in which the device works in place
+    /// ([`Region::is_in_place`]), from its first byte on. The kernel accesses only the work's
+    /// pieces of it.
     InPlace(Region),
-    /// For [`Parameter::Writes`]: a region that kernels of the device reach over the bus, or where it lies ([`Region::is_mapped`]), from its
-    /// first byte on. The kernel touches the work's pieces of it, and nothing else.
+    /// For [`Parameter::Writes`]: a region that kernels of the device reach over the bus or
+    /// directly ([`Region::is_mapped`]), from its first byte on. The kernel accesses only the
+    /// work's pieces of it.
     Mapped(Region),
     /// For [`Parameter::U32`].
     U32(u32),
@@ -162,7 +165,8 @@ impl Argument {
 pub struct Done {
     /// The work as it was submitted, with its pieces.
     pub work: Work,
-    /// Whether all of it was done. After a failure what buffers and pieces hold that it writes is not said.
+    /// Whether all of it was done. After a failure, the contents of buffers and pieces that it
+    /// writes are undefined.
     pub outcome: Result<(), Failure>,
 }
 
@@ -176,10 +180,11 @@ pub struct Refused {
 }
 
 impl Work {
-    /// Looks at every range, argument and owner; nothing that passes reaches outside its memory by a copy.
+    /// Checks every range, argument and owner. Copies of a work that passes stay within their
+    /// memory.
     ///
     /// # Errors
-    /// [`Failure::Refused`] with the step and what is wrong with it.
+    /// [`Failure::Refused`] with the step and its error.
     pub(crate) fn check(&self, device: u64, reaches_host: bool) -> Result<(), Failure> {
         for (number, step) in self.steps.iter().enumerate() {
             self.check_step(step, device, reaches_host)

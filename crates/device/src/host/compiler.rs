@@ -13,7 +13,8 @@ use crate::{Failure, KernelSpec, Missing, Parameter, Source, cache, source};
 /// Names under which systems have one.
 const NAMES: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// Kernels look at memory as bytes, words and pieces of 16, which C allows without its aliasing rule only.
+/// Kernels access memory as bytes, words and pieces of 16. C allows that only without its aliasing
+/// rule.
 const OPTIONS: [&str; 8] =
     ["-O2", "-std=gnu11", "-shared", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-w", "-xc"];
 
@@ -81,7 +82,7 @@ impl Compiler {
         Self { compile_max, ..self }
     }
 
-    /// What it says of itself.
+    /// The version that it prints.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -1,8 +1,9 @@
-//! The reference device: the portable kernel text compiled by the system's C compiler and run on the CPU.
+//! The reference device: the portable kernel text compiled by the system's C compiler and run on
+//! the CPU.
 //!
-//! One thread does the work of all streams, in the order in which it was submitted, group after group and, within a block
-//! of ITEMS, item after item. It is there to be right, not fast. A kernel that does not end holds the thread for good; the
-//! program is not held.
+//! One thread does the work of all streams in the order of submission, group after group and,
+//! within a block of ITEMS, item after item. Its purpose is to be right, not fast. A kernel that
+//! does not end blocks the thread permanently, but not the program.
 
 mod compiler;
 mod scratch;

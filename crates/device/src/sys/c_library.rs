@@ -1,4 +1,4 @@
-//! Kernels as a C library inside this process, and the call of one.
+//! Kernels as a C library inside this process, and calls of them.
 
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
@@ -14,8 +14,8 @@ use crate::sys::library::reason_of;
 use crate::sys::sealed::sealed;
 use crate::{Argument, KernelCall, KernelSpec};
 
-/// What the host device's compiler makes of each kernel: runs groups `0..groups` with the values that the
-/// pointers lead to.
+/// The form of each kernel on the host device: runs groups `0..groups` with the values that the
+/// pointers name.
 type Run = unsafe extern "C" fn(values: *const *const c_void, groups: u32);
 
 /// Loaded kernels, in the order of their descriptions. The library stays as long as this does.
@@ -39,8 +39,9 @@ impl CLibrary {
 
     /// Loads the library at `path`.
     pub(crate) fn load(path: &Path, kernels: &[KernelSpec]) -> Result<Self, String> {
-        // SAFETY: the compiler made the file from vouched text, which does nothing when it is loaded. Its
-        // digest was checked, and it lies in sealed memory or in a folder that only this process uses.
+        // SAFETY: the compiler made the file from vouched text, which does nothing when it is
+        // loaded. Its digest was checked, and it is in sealed memory or in a folder that only this
+        // process uses.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| reason_of(&error))?;
         let find = |kernel: &KernelSpec| {
@@ -59,9 +60,10 @@ impl CLibrary {
         let values: Vec<Value> = call.arguments.iter().map(|one| value_of(one, pieces)).collect();
         let pointers: Vec<*const c_void> =
             values.iter().map(|value| ptr::from_ref(value).cast()).collect();
-        // SAFETY: the call was checked, so kinds and number of the values are the kernel's; whoever made it
-        // vouches that the kernel stays within its arguments. Their memory is kept by the work, and nobody
-        // else touches it: pieces are the work's own, buffers only this device's one thread touches.
+        // SAFETY: the call was checked, so kinds and number of the values are the kernel's. Whoever
+        // made it vouches that the kernel stays within its arguments. The work keeps their memory,
+        // and nothing else accesses it: pieces are the work's own, and only this device's one
+        // thread accesses buffers.
         unsafe { self.runs[call.kernel.index](pointers.as_ptr(), call.groups) }
     }
 }
@@ -71,7 +73,8 @@ impl Drop for CLibrary {
         // SAFETY: this is the only place that takes the library, and `self` is not used afterwards.
         drop(unsafe { ManuallyDrop::take(&mut self.library) });
         let Some((file, path)) = &mut self.memory else { return };
-        // The linker knows a library by its path, so a path that is still loaded must not be used again.
+        // The linker identifies a library by its path, so the path of a loaded one must not be
+        // reused.
         if !is_loaded(path) {
             // SAFETY: as above.
             drop(unsafe { ManuallyDrop::take(file) });
@@ -110,7 +113,7 @@ fn value_of(argument: &Argument, pieces: &[Piece]) -> Value {
     }
 }
 
-/// What the function that runs a kernel is called.
+/// The name of the function that runs a kernel.
 pub(crate) fn run_name(kernel: &str) -> String {
     format!("wl_run_{kernel}")
 }

@@ -1,8 +1,9 @@
 //! Host memory that devices copy from and to.
 //!
-//! A [`Region`] is memory that a device knows; a [`Piece`] is the right to a range of it. Whoever holds the piece is
-//! the only one to touch the range: the program through `&` and `&mut`, or a stream, which takes pieces with its work
-//! and gives them back when it is done. So nothing is read while a device writes it, and no memory is freed under a copy.
+//! A [`Region`] is memory that a device knows; a [`Piece`] is the right to a range of it. Only the
+//! holder of the piece accesses the range: the program through `&` and `&mut`, or a stream, which
+//! takes pieces with its work and returns them when it is done. So nothing is read while a device
+//! writes it, and no memory is freed during a copy.
 
 use core::any::Any;
 use core::fmt;
@@ -47,15 +48,17 @@ impl HeapPages {
         let none = || Failure::OutOfMemory { wanted: len, free: None };
         // Whole pages: a device registers no less.
         let len = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(none)?;
-        // Large ones are aligned here and not by the allocator, which would write the zeroes of what it aligns; so pages
-        // come from the system, zero, when they are first touched. Small ones end where they end, for sanitizers to see.
+        // Large ones are aligned here, because the allocator would write zeroes to memory that it
+        // aligns. This way pages come zeroed from the system when they are first touched. Small
+        // ones keep their exact end, so that sanitizers see it.
         let (room, align) = if len < LAZY_MIN { (0, PAGE) } else { (PAGE, 1) };
         let with_room = len.checked_add(room).ok_or_else(none)?;
         let layout = Layout::from_size_align(with_room, align).map_err(|_| none())?;
         // SAFETY: the layout's size is not zero.
         let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         let skip = block.as_ptr().align_offset(PAGE).min(PAGE);
-        // SAFETY: none where the block is aligned, else a page's distance at most, which it has beyond `len`.
+        // SAFETY: zero if the block is aligned, otherwise less than a page, which the block has
+        // beyond `len`.
         let base = unsafe { block.add(skip) };
         Ok(Self { block, layout, base, len })
     }
@@ -83,7 +86,8 @@ unsafe impl Send for HeapPages {}
 // SAFETY: as above.
 unsafe impl Sync for HeapPages {}
 
-/// What a device keeps for memory that it knows, until the region goes: registered pages, for one.
+/// A device's data for memory registered with it, until the region is dropped, such as locked
+/// pages.
 pub(crate) trait Registration: Any + Send + Sync {
     /// Why it is less than was asked for, if it is.
     fn shortcoming(&self) -> Option<String> {
@@ -91,7 +95,8 @@ pub(crate) trait Registration: Any + Send + Sync {
     }
 }
 
-/// Host memory known to a device. Copies share it; it goes when the last of them and of its pieces goes.
+/// Host memory known to a device. Copies share it; it is freed when the last of them and of its
+/// pieces is dropped.
 #[derive(Clone)]
 pub struct Region {
     // Before `memory`: a registration ends while the memory is still there.
@@ -133,7 +138,8 @@ impl Region {
         matches!(self.reach, Reach::InPlace(_))
     }
 
-    /// Whether kernels of its device reach all of it, over the bus or where it lies ([`crate::Argument::Mapped`]).
+    /// Whether kernels of its device reach all of it, over the bus or directly
+    /// ([`crate::Argument::Mapped`]).
     pub fn is_mapped(&self) -> bool {
         self.reach != Reach::Nobody
     }
@@ -154,7 +160,7 @@ impl Region {
         self.registration.as_ref()?.shortcoming()
     }
 
-    /// What its device keeps for it, if that is a `T`.
+    /// Its device's data for it, if that is a `T`.
     pub(crate) fn registered_as<T: Registration>(&self) -> Option<&T> {
         let registration: &dyn Any = self.registration.as_deref()?;
         registration.downcast_ref()
@@ -175,10 +181,11 @@ impl Region {
         self.len() == 0
     }
 
-    /// The right to `range`; `None` where it does not lie within the region.
+    /// The right to `range`; `None` if it is not within the region.
     ///
     /// # Safety
-    /// Until the piece is dropped nobody else touches a byte of the range, by another piece or otherwise.
+    /// Until the piece is dropped, nothing else accesses a byte of the range, by another piece or
+    /// otherwise.
     pub unsafe fn piece(&self, range: Range<usize>) -> Option<Piece> {
         let fits = range.start <= range.end && range.end <= self.len();
         fits.then(|| Piece {
@@ -193,7 +200,7 @@ impl Region {
         Ok(Arc::new(HeapPages::new(len)?))
     }
 
-    /// The right to all of a region that was just made of memory nobody else knows.
+    /// The right to all of a region that was just made from new memory.
     pub(crate) fn into_piece(self, len: usize) -> Piece {
         Piece { len: len.min(self.len()), start: 0, region: self }
     }
@@ -205,7 +212,7 @@ impl fmt::Debug for Region {
     }
 }
 
-/// The right to a range of a region: who has it alone reads and writes there.
+/// The right to a range of a region: its holder alone reads and writes there.
 #[derive(Debug)]
 pub struct Piece {
     region: Region,
@@ -231,7 +238,7 @@ impl Piece {
         (self.region.base(), self.start)
     }
 
-    /// What it is a piece of.
+    /// Its region.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -246,8 +253,8 @@ impl Piece {
 impl Deref for Piece {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is within memory that the region keeps alive and initialised, and the piece is
-        // the only right to it, so that nobody writes there while it is borrowed.
+        // SAFETY: the range is within memory that the region keeps alive and initialised. The piece
+        // is the only right to it, so no other code writes there while it is borrowed.
         unsafe { slice::from_raw_parts(self.base().as_ptr(), self.len) }
     }
 }
@@ -273,8 +280,8 @@ pub(crate) fn heap_of(buffer: &crate::Buffer) -> NonNull<u8> {
 /// Copies into a host device's buffer, on the device's one thread.
 pub(crate) fn copy_in(from: &[u8], to: &crate::Slice) {
     debug_assert_eq!(from.len(), to.len());
-    // SAFETY: the slice was checked to lie within the buffer and to be as long as `from`. Buffers are touched by the
-    // device's one thread only, and never overlap pieces, which are other memory.
+    // SAFETY: the slice was checked to be within the buffer and as long as `from`. Only the
+    // device's one thread accesses buffers, and they never overlap pieces, which are other memory.
     unsafe {
         let to = heap_of(&to.buffer).add(to.range.start);
         core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len());

@@ -1,4 +1,4 @@
-//! A child process with a time limit. After it the child is killed, with all that it started.
+//! A child process with a time limit. At the limit it is killed, with all its children.
 
 use core::time::Duration;
 use std::io;

@@ -1,4 +1,4 @@
-//! All that is unsafe: memory shared with devices, foreign libraries.
+//! All unsafe code: memory shared with devices, foreign libraries.
 
 pub(crate) mod c_library;
 pub(crate) mod cuda;

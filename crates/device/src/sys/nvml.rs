@@ -1,4 +1,4 @@
-//! NVML: power, energy, memory and use of NVIDIA's GPUs, with the numbers of nvml.h.
+//! NVML: power, energy, memory and utilisation of NVIDIA's GPUs, with the numbers of nvml.h.
 
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ffi::CString;
@@ -33,7 +33,8 @@ pub(crate) struct Memory {
     used: c_ulonglong,
 }
 
-/// `nvmlUtilization_t`, in percent of the last sample's time, which is between a sixth of a second and a second.
+/// `nvmlUtilization_t`, in percent of the last sample's time, which is between a sixth of a second
+/// and a second.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Utilisation {
@@ -74,7 +75,7 @@ impl Gpu {
     fn found(by: Find, name: &str, otherwise: &str) -> Result<Self, Missing> {
         let name = CString::new(name).map_err(|_| Missing("a zero in a device's name".into()))?;
         let mut device = ptr::null_mut();
-        // SAFETY: the name ends with a zero; one handle is written, valid for good.
+        // SAFETY: the name ends with a zero; one handle is written, which stays valid.
         let code = unsafe { by(name.as_ptr(), &mut device) };
         right(code, otherwise)?;
         Ok(Self { api: api()?, device })
@@ -98,7 +99,7 @@ impl Gpu {
         Ok(millijoules as f64 / 1e3)
     }
 
-    /// Bytes in use by anyone, with what the driver keeps for itself.
+    /// Bytes in use by any process, including the driver's own.
     pub(crate) fn memory_used(&self) -> Result<u64, Missing> {
         let mut memory = Memory::default();
         // SAFETY: the handle is NVML's; one struct of nvml.h's layout is written.

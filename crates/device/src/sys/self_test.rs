@@ -35,7 +35,8 @@ const KERNELS: &[KernelSpec] = &[
 
 /// The text of `kernels/self_test.cl`.
 pub(crate) fn source() -> Source {
-    // SAFETY: the descriptions are the heads in the text, which has nothing that runs when it is loaded.
+    // SAFETY: the descriptions are the heads in the text, which has nothing that runs when it is
+    // loaded.
     unsafe {
         Source::vouched("self_test.cl", include_str!("../../kernels/self_test.cl"), [], KERNELS)
     }
@@ -43,8 +44,8 @@ pub(crate) fn source() -> Source {
 
 /// A call with arguments that `self_test.rs` makes.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the one caller gives each kernel buffers as long as its counts and ends say, and starts that lie within
-    // the messages, in order.
+    // SAFETY: the one caller gives each kernel buffers as long as its counts and ends state, and
+    // starts within the messages, in order.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }
 

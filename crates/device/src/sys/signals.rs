@@ -1,9 +1,9 @@
-//! What is done on signals stays the program's own: compilers inside of OpenCL drivers take them over when they start, and end the
-//! program on some that it has a use for.
+//! Restores the program's signal handlers. Compilers inside OpenCL drivers replace them when they
+//! start, and end the program on some signals that it uses.
 
 use core::mem::MaybeUninit;
 
-/// Every signal but the two that nobody can catch.
+/// Every signal except the two that cannot be caught.
 const SIGNALS: core::ops::Range<libc::c_int> = 1..32;
 
 /// Does `work`, and puts back what is done on signals as it was before.
@@ -12,14 +12,15 @@ pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     for (signal, action) in before {
         if let Some(action) = action {
-            // SAFETY: the action is one that the system gave for this signal; the old one is not asked for.
+            // SAFETY: the action is one that the system returned for this signal; the old one is
+            // not requested.
             unsafe { libc::sigaction(signal, &action, core::ptr::null_mut()) };
         }
     }
     result
 }
 
-/// What is done on `signal`; `None` where the system doesn't say.
+/// The action for `signal`; `None` if the system doesn't return it.
 fn of(signal: libc::c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: no new action is given; the old one is written to memory of its size.

@@ -1,4 +1,5 @@
-//! Where a caller vouches for kernel text and for calls of kernels: what they do can't be checked.
+//! The constructors where a caller vouches for kernel text and for calls of kernels: their effects
+//! can't be checked.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ impl Source {
     /// Takes kernel text whose writer vouches for it.
     ///
     /// # Safety
-    /// `kernels` says of each kernel what its head in the text says, and the text does nothing when it is loaded: the host
-    /// device runs it inside this process.
+    /// `kernels` describes each kernel exactly as its head in the text does. The text does nothing
+    /// when it is loaded: the host device runs it inside this process.
     pub unsafe fn vouched(
         name: &'static str,
         text: &'static str,
@@ -22,12 +23,13 @@ impl Source {
 }
 
 impl KernelCall {
-    /// `kernel` on `groups` work-groups with `arguments`. How many and of what kinds they are, whether they lie within
-    /// their memory, and that nothing written overlaps is looked at when the work is submitted.
+    /// `kernel` on `groups` work-groups with `arguments`. Submitting the work checks their number
+    /// and kinds, that they are within their memory, and that nothing written overlaps.
     ///
     /// # Safety
-    /// With these arguments, and whatever their memory then holds, the kernel ends, and reads and writes
-    /// within them only; of a region ([`Argument::InPlace`], [`Argument::Mapped`]) within the work's pieces only.
+    /// With these arguments, and whatever their memory then contains, the kernel ends. It reads and
+    /// writes within them only; of a region ([`Argument::InPlace`], [`Argument::Mapped`]) within
+    /// the work's pieces only.
     pub unsafe fn vouched(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> Self {
         Self { kernel: kernel.clone(), groups, arguments }
     }

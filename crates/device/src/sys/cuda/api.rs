@@ -1,4 +1,4 @@
-//! The functions of the CUDA driver and of NVRTC that are used, with the numbers of cuda.h and nvrtc.h.
+//! The functions of the CUDA driver and of NVRTC in use, with the numbers of cuda.h and nvrtc.h.
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use core::ptr;
@@ -108,7 +108,8 @@ impl RowsMemory {
     }
 }
 
-/// `CUgraphExecUpdateResultInfo`, of which nothing is read: a number and two nodes, each at a multiple of eight bytes.
+/// `CUgraphExecUpdateResultInfo`, which is never read: a number and two nodes, each at a multiple
+/// of eight bytes.
 pub(crate) type UpdateResult = [u64; 3];
 
 functions! {
@@ -134,7 +135,7 @@ fn nvrtc_names() -> Vec<&'static str> {
     let version = Driver::get().ok().and_then(Driver::version);
     let versions = nvrtc_versions(version).into_iter().map(|major| format!("libnvrtc.so.{major}"));
     let usual = ["libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"].map(String::from);
-    // Asked once, and the library stays for good as well.
+    // Called once, and the library stays loaded too.
     nvrtc_named().into_iter().chain(versions).chain(usual).map(|name| &*name.leak()).collect()
 }
 
@@ -155,8 +156,8 @@ fn nvrtc_named() -> Option<String> {
     std::env::var("WARPLINE_NVRTC").ok().filter(|path| !path.is_empty())
 }
 
-/// Loads the part of NVRTC that it asks the linker for when it compiles, from beside the library that the environment names.
-/// Where it is not there, the linker finds it or NVRTC says that it didn't.
+/// Loads the part of NVRTC that it needs to compile, from the folder of the library in the
+/// environment. If it is missing there, the linker finds it or NVRTC reports that it didn't.
 pub(crate) fn load_builtins((major, minor): (c_int, c_int)) {
     let name = format!("libnvrtc-builtins.so.{major}.{minor}");
     if let Some(path) = nvrtc_named().map(|library| Path::new(&library).with_file_name(name)) {
@@ -216,8 +217,8 @@ impl Driver {
         }
     }
 
-    /// Whether after this error nothing on the context succeeds any more ("the process must be terminated and
-    /// relaunched", in cuda.h of 13.0), or the device is gone.
+    /// Whether nothing on the context succeeds after this error ("the process must be terminated
+    /// and relaunched", in cuda.h of 13.0), or the device is gone.
     pub(crate) fn is_loss(code: c_int) -> bool {
         // 219 and 221 to 225, 701, 703 to 708, 711 to 713 and 720 are a single call's.
         matches!(

@@ -1,4 +1,4 @@
-//! A device's context, the memory that is taken in it, and kernels.
+//! A device's context, the memory allocated in it, and kernels.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
-//! Works as graphs: what a work's steps would do is captured, and the device gets all of it by one call.
+//! Works as graphs: a work's steps are captured, and the device gets all of them by one call.
 //!
-//! To make a graph executable takes long. A stream keeps those that it used last and has the driver put the next work of the
-//! same shape in their place: addresses, lengths and values change, the steps don't. What is under way goes on as it was launched, whether its
-//! executable graph is changed ("updates take effect the next time the graph is launched", CUDA Programming Guide, Updating Instantiated
+//! Making a graph executable takes long. A stream keeps those used last, and the driver replaces
+//! one by the next work of the same shape: addresses, lengths and values change, the steps don't.
+//! Work in flight continues as launched, whether its executable graph is changed ("updates take
+//! effect the next time the graph is launched", CUDA Programming Guide, Updating Instantiated
 //! Graphs) or destroyed ("freed asynchronously on completion", cuda.h of `cuGraphExecDestroy`).
 
 use core::any::Any;
@@ -15,18 +16,19 @@ use super::pages::RegisteredPages;
 use super::queue::Queue;
 use crate::{Failure, Missing, Step, Work};
 
-/// Shapes of which a stream keeps an executable graph.
+/// Shapes for which a stream keeps an executable graph.
 const KEPT_MAX: usize = 8;
 
-/// What graphs take of the driver, looked for once; an older one goes on without.
+/// The driver's functions for graphs, looked up once; an older driver works without.
 pub(super) fn driver() -> Result<&'static GraphDriver, Missing> {
     static DRIVER: OnceLock<Result<GraphDriver, Missing>> = OnceLock::new();
     DRIVER.get_or_init(GraphDriver::load).as_ref().map_err(Clone::clone)
 }
 
-/// Whether `work` is given as a graph: there is more than one thing to do, and no memory to copy that the driver did not lock. Of
-/// such memory cuda.h does not say when a captured copy reads it. A graph's copies of rows can't be
-/// changed ("operands must be 1-dimensional", cuda.h of `cuGraphExecMemcpyNodeSetParams`).
+/// Whether `work` is submitted as a graph. It must have more than one step, and no memory to copy
+/// that the driver did not lock. For such memory cuda.h does not state when a captured copy reads
+/// it. A graph's copies of rows can't be changed ("operands must be 1-dimensional", cuda.h of
+/// `cuGraphExecMemcpyNodeSetParams`).
 pub(super) fn suits(work: &Work) -> bool {
     let has_rows = |step: &Step| matches!(step, Step::RowsIn { .. } | Step::RowsOut { .. });
     nodes(work).nth(1).is_some()
@@ -34,8 +36,8 @@ pub(super) fn suits(work: &Work) -> bool {
         && work.pieces.iter().all(|piece| RegisteredPages::has_locked(piece.region()))
 }
 
-/// The steps that are in a graph: copies of nothing can't be ("zero-length operations are not supported", cuda.h of
-/// `cuGraphExecMemcpyNodeSetParams`).
+/// The steps in a graph, without empty copies ("zero-length operations are not supported", cuda.h
+/// of `cuGraphExecMemcpyNodeSetParams`).
 fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
     work.steps.iter().filter(|step| match step {
         Step::CopyIn { to: slice, .. } | Step::CopyOut { from: slice, .. } => !slice.is_empty(),
@@ -46,7 +48,7 @@ fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
 /// The executable graphs of a stream.
 pub(super) struct Graphs {
     driver: &'static GraphDriver,
-    /// What was used last is the last.
+    /// The most recently used one is the last.
     kept: Vec<Kept>,
 }
 
@@ -56,7 +58,7 @@ struct Kept {
     shape: Vec<Node>,
 }
 
-/// What a step of every work of a shape is.
+/// The kind of a step, the same in every work of a shape.
 enum Node {
     CopyIn,
     CopyOut,
@@ -101,8 +103,8 @@ impl Graphs {
         Self { driver, kept: Vec::with_capacity(KEPT_MAX) }
     }
 
-    /// Gives the device all of `work`, which suits and is kept until the event behind it is done. After a failure the stream takes
-    /// works as before.
+    /// Submits all of `work`, which suits and is kept until the event after it is done. After a
+    /// failure the stream still takes works.
     pub(super) fn launch(&mut self, work: &Work, queue: &Queue) -> Result<(), Failure> {
         let graph = self.capture(work, queue)?;
         let executable = self.executable(work, &graph)?.handle;
@@ -110,7 +112,8 @@ impl Graphs {
         queue.context.call(|_| unsafe { (self.driver.launch)(executable, queue.stream) })
     }
 
-    /// The steps as a graph, of which nothing is done yet. The stream does not capture any more, whatever became of it.
+    /// Captures the steps as a graph, without doing any. The stream stops capturing, whatever the
+    /// result.
     fn capture(&self, work: &Work, queue: &Queue) -> Result<Owned, Failure> {
         let (context, stream) = (&queue.context, queue.stream);
         // Relaxed: what other threads do meanwhile, allocate memory for one, is not forbidden them.
@@ -127,7 +130,8 @@ impl Graphs {
         graph.ok_or_else(|| Failure::Work("the driver captured no graph".into()))
     }
 
-    /// What `graph` is launched by: the kept graph of its shape, or a new one in the place of that used longest ago.
+    /// The executable form of `graph`: the kept one of its shape, or a new one in the place of the
+    /// least recently used.
     fn executable(&mut self, work: &Work, graph: &Owned) -> Result<&Owned, Failure> {
         let known = self.kept.iter().position(|kept| kept.has_shape_of(work));
         let known = known.map(|at| self.kept.remove(at));
@@ -148,7 +152,7 @@ impl Graphs {
         Ok(&self.kept.push_mut(kept).executable)
     }
 
-    /// Whether the driver could put `graph` in the place of what `executable` did.
+    /// Whether the driver could replace the work of `executable` by `graph`.
     fn update(&self, executable: &Owned, graph: &Owned) -> Result<bool, Failure> {
         let mut result = [0; 3];
         // SAFETY: both are valid; what is written are a number and two nodes.

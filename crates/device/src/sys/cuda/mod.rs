@@ -1,5 +1,5 @@
-//! NVIDIA's GPUs by the driver's interface, with kernels compiled by NVRTC. A MIG instance that the process is given
-//! is a device like any other.
+//! NVIDIA's GPUs through the driver API, with kernels compiled by NVRTC. A MIG instance that the
+//! process sees is a device like any other.
 
 mod api;
 mod context;
@@ -41,8 +41,8 @@ struct Known {
     context: Mutex<Option<Arc<Context>>>,
 }
 
-/// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` picks, MIG instances too). They are looked
-/// for once.
+/// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` selects, also MIG
+/// instances). Looked up once.
 pub(crate) fn find() -> Kind<Arc<dyn Device>> {
     static KNOWN: OnceLock<Kind<Arc<Known>>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;

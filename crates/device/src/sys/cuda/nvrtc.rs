@@ -1,4 +1,5 @@
-//! NVRTC: kernel text to a cubin for one architecture, or to PTX, which a driver compiles itself.
+//! NVRTC: compiles kernel text to a cubin for one architecture, or to PTX, which a driver compiles
+//! itself.
 
 use core::ffi::{c_char, c_int};
 use std::ffi::CString;
@@ -41,10 +42,11 @@ pub(super) fn version() -> Result<String, Missing> {
     Ok(format!("NVRTC {major}.{minor}"))
 }
 
-/// Makes a cubin of `source` for compute capability `arch` (90 for 9.0), with no GPU at hand. It is kept on disk.
+/// Compiles `source` to a cubin for compute capability `arch` (90 for 9.0), without a GPU. The
+/// result is cached on disk.
 ///
 /// # Errors
-/// NVRTC is not there or doesn't know the architecture, or [`Failure::Compile`] with its log.
+/// NVRTC is missing or doesn't know the architecture, or [`Failure::Compile`] with its log.
 pub fn compile_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
     let compiler = compiler().as_ref().map_err(|why| Failure::NoCompiler(why.to_string()))?;
     let (major, minor) = compiler.version;
@@ -54,8 +56,8 @@ pub fn compile_for(source: &Source, arch: u32) -> Result<Vec<u8>, Failure> {
     compiler.make(source, Image::Cubin, arch as c_int)
 }
 
-/// Makes PTX of `source`, with a zero at its end: for `arch`, or for the newest architecture before it that NVRTC knows. It is
-/// kept on disk.
+/// Compiles `source` to PTX, with a zero at its end: for `arch`, or for the newest older
+/// architecture that NVRTC knows. The result is cached on disk.
 ///
 /// # Errors
 /// NVRTC is missing or knows only newer architectures, or [`Failure::Compile`] with its log.

@@ -1,8 +1,8 @@
 //! Host pages that the driver locked, so that copies don't wait and kernels reach them.
 //!
-//! A driver locks a page once, for all contexts, and refuses to do so again. So one registration is
-//! shared by all devices that are given the same memory; each asks for its own address of it.
-//! Memory that can't be locked is copied all the same, and submitting waits for it.
+//! A driver locks a page once, for all contexts, and refuses to do so again. So all devices with
+//! the same memory share one registration, and each queries its own address of it. Memory that
+//! can't be locked is copied all the same, and submitting waits for it.
 
 use core::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

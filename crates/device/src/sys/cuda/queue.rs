@@ -1,4 +1,4 @@
-//! A stream of the driver, to which steps are given one by one.
+//! A stream of the driver, which gets steps one by one.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -9,7 +9,7 @@ use super::context::{Allocation, Context, Kernels};
 use super::pages::RegisteredPages;
 use crate::{Argument, Failure, KernelCall, Part, Piece, Region, Rows, Slice, Step, Work};
 
-/// See the module. Whoever has it destroys the stream, or leaves it.
+/// See the module. The owner destroys the stream, or leaks it.
 pub(super) struct Queue {
     pub(super) context: Arc<Context>,
     pub(super) stream: Handle,
@@ -25,21 +25,22 @@ impl Queue {
         Ok(Self { context: context.clone(), stream })
     }
 
-    /// Gives the driver a step of `work`, which was checked and is kept until the event behind it is done.
+    /// Gives the driver a step of `work`, which was checked and is kept until the event after it is
+    /// done.
     pub(super) fn enqueue(&self, step: &Step, work: &Work) -> Result<(), Failure> {
         let stream = self.stream;
         match step {
             Step::CopyIn { from, to } => {
                 let (host, there) = (part_base(&work.pieces, from), address(to)?);
-                // SAFETY: both ranges were checked; the piece and the buffer are the flying work's until the event
-                // behind it is done.
+                // SAFETY: both ranges were checked; the piece and the buffer are the flying work's
+                // until the event after it is done.
                 self.context.call(|driver| unsafe {
                     (driver.copy_in)(there, host.cast(), to.len(), stream)
                 })
             }
             Step::CopyOut { from, to } => {
                 let (host, there) = (part_base(&work.pieces, to), address(from)?);
-                // SAFETY: as above; nobody else touches the piece.
+                // SAFETY: as above; nothing else accesses the piece.
                 self.context.call(|driver| unsafe {
                     (driver.copy_out)(host.cast(), there, from.len(), stream)
                 })
@@ -67,8 +68,9 @@ impl Queue {
         len: usize,
     ) -> Result<(), Failure> {
         let copy = CopyRows { from, to, width: rows.width, count: rows.count(len) };
-        // SAFETY: the rows lie in ranges of the same length, which were checked; the piece and the
-        // buffer are the flying work's until the event after it is done. The driver copies `copy`.
+        // SAFETY: the rows are within ranges of the same length, which were checked. The piece and
+        // the buffer are the flying work's until the event after it is done. The driver copies
+        // `copy`.
         self.context.call(|driver| unsafe { (driver.copy_rows)(&copy, self.stream) })
     }
 
@@ -83,8 +85,9 @@ impl Queue {
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
         let (spec, groups) = (call.kernel.spec(), call.groups);
-        // SAFETY: number and kinds of the values are the kernel's, and are copied by the call; their memory stays
-        // until the event is done. Whoever made the call vouches for what the kernel does with it.
+        // SAFETY: number and kinds of the values are the kernel's, and are copied by the call.
+        // Their memory stays until the event is done. Whoever made the call vouches for the
+        // kernel's accesses.
         self.context.call(|driver| unsafe {
             (driver.launch)(
                 function,

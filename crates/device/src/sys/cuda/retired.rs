@@ -1,10 +1,10 @@
-//! Memory, pages, kernels and streams that are not used any more, until a thread gives them back to
-//! the driver.
+//! Memory, pages, kernels and streams that are no longer used, until a thread returns them to the
+//! driver.
 //!
-//! A driver that frees memory, unlocks pages or unloads a module waits for all that its device
-//! does, so a lane that dropped such would stand still. The thread does it while the context's
-//! streams have no work. Memory may hold keys and packets: it is zeroed first. A stream that was
-//! dropped with work in flight is looked after until that is done, and keeps what the work uses.
+//! A driver that frees memory, unlocks pages or unloads a module waits for all work of its device.
+//! A lane that dropped such an item would stall. The thread does it while the context's streams
+//! have no work. Memory may hold keys and packets, so it is zeroed first. A stream that was dropped
+//! with work in flight is kept until that is done, with everything the work uses.
 
 use core::mem;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A stream of the driver, with an event behind each work.
+//! A stream of the driver, with an event after every work.
 
 use core::mem;
 use std::collections::VecDeque;
@@ -71,7 +71,8 @@ impl Line {
     /// Whether the driver is done with the oldest work. `None`: not yet.
     fn outcome(&self, flying: &Flying) -> Option<Result<(), Failure>> {
         let mut code = api::SUCCESS;
-        // SAFETY: the event was recorded, or could not be: then it counts as done, and the stream is asked.
+        // SAFETY: the event was recorded, or could not be: then it counts as done, and the stream
+        // is queried.
         let asked = self.queue.context.call(|driver| unsafe {
             code = match flying.event {
                 Handle::NULL => (driver.query_stream)(self.queue.stream),

@@ -1,4 +1,4 @@
-//! The functions of OpenCL 1.2 that are used, with the numbers of CL/cl.h.
+//! The functions of OpenCL 1.2 in use, with the numbers of CL/cl.h.
 
 use core::ffi::{c_char, c_void};
 
@@ -16,8 +16,8 @@ impl Id {
     }
 }
 
-// SAFETY: handles may be used by any thread (OpenCL 1.2, A.2); where that is not so, for setting a kernel's
-// arguments, the kernel is one stream's own.
+// SAFETY: any thread may use handles (OpenCL 1.2, A.2). The exception is setting a kernel's
+// arguments, and each kernel belongs to one stream.
 unsafe impl Send for Id {}
 // SAFETY: as above.
 unsafe impl Sync for Id {}
@@ -113,8 +113,8 @@ impl Api {
     /// A number that the device says, of 4 or 8 bytes; 0 where it does not.
     pub(crate) fn number(&self, device: Id, what: u32) -> u64 {
         let mut bytes = [0; 8];
-        // SAFETY: writes at most 8 bytes into `bytes`; what is narrower lies at the front, as the machine is
-        // little-endian.
+        // SAFETY: writes at most 8 bytes into `bytes`. Narrower values are at the front, as the
+        // machine is little-endian.
         let code = unsafe {
             (self.get_device_info)(
                 device,
@@ -132,7 +132,8 @@ impl Api {
         self.number(device, what) != 0
     }
 
-    /// How far an event's command is: 0 for complete, more before, less for an error. `Err` where it can't be asked.
+    /// The status of an event's command: 0 for complete, more before, less for an error. `Err` if
+    /// the query fails.
     pub(crate) fn status(&self, event: Id) -> Result<i32, i32> {
         let mut status = 0_i32;
         let at = core::ptr::from_mut(&mut status).cast::<c_void>();
@@ -170,7 +171,8 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_matches(['\0', ' ', '\n']).into()
 }
 
-/// Asks twice, as OpenCL wants it: how long, then what. Empty where that fails; `none` is any value, which is overwritten.
+/// Calls twice, as OpenCL requires: for the length, then for the values. Empty if that fails;
+/// `none` is any value, which is overwritten.
 pub(crate) fn list_by<T: Clone>(
     none: T,
     ask: impl Fn(usize, *mut c_void, *mut usize) -> i32,

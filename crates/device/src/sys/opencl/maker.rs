@@ -1,18 +1,20 @@
-//! What makes a device's programs, so far as their binaries depend on it: by it they are kept on disk.
+//! Everything about a device's compiler that its binaries depend on: the key under which they are
+//! cached on disk.
 
 use std::{env, fs};
 
 use super::api::{Api, Id, info, platform_info};
 use crate::source;
 
-/// Platforms whose programs are not kept.
+/// Platforms whose programs are not cached.
 ///
-/// PoCL keeps what it compiled itself, in `~/.cache/pocl`, and when asked for a binary compiles every kernel once more, for groups of
-/// any size: with that, PoCL 3.1 takes 6 s of a core for the text of `ipsec` rather than 2. Oclgrind, which looks for errors, compiles by variables
-/// of its own, one of which names another log each time.
+/// PoCL has its own cache in `~/.cache/pocl`. If asked for a binary, it compiles every kernel again
+/// for groups of any size. PoCL 3.1 then takes 6 s of a core for the text of `ipsec` instead of 2.
+/// Oclgrind, a checker, compiles according to its own variables, one of which names another log
+/// each time.
 const NOT_KEPT: [&str; 2] = ["Portable Computing Language", "Oclgrind"];
 
-/// Drivers compile otherwise where variables of these names say so: Intel's for CPUs and for GPUs, AMD's.
+/// Variables with these prefixes change how drivers compile: Intel's for CPUs and for GPUs, AMD's.
 const SETTINGS: [&str; 3] = ["CL_CONFIG_", "IGC_", "AMD_OCL_"];
 
 /// The driver, the device, and what else it compiles by.
@@ -45,8 +47,8 @@ impl Maker {
     }
 }
 
-/// The instructions that this machine's processor has, for devices that are it: names and versions are the same for processors that
-/// have others, and for one of which a virtual machine shows less.
+/// The instruction set of this machine's processor, for devices on it. Names and versions are the
+/// same for processors with other instructions, and for virtual machines that hide some.
 fn processor() -> String {
     let said = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let is_list = |line: &&str| line.starts_with("flags") || line.starts_with("Features");

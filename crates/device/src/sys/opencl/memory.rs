@@ -40,8 +40,8 @@ impl Memory {
         };
         let flags = api::MEM_READ_WRITE | flags;
         let mut code = 0;
-        // SAFETY: the context is valid; `host`, where given, are `bytes` that are copied by the
-        // call and not written, or that the caller keeps for as long as the buffer is in use.
+        // SAFETY: the context is valid. `host`, if given, is `bytes` long. The call copies and does
+        // not write it, or the caller keeps it as long as the buffer is in use.
         let id =
             unsafe { (api.create_buffer)(context.context, flags, bytes.max(1), host, &mut code) };
         Self::made(api, context, id, code, bytes)
@@ -51,7 +51,7 @@ impl Memory {
     pub(crate) fn part(&self, start: usize, bytes: usize) -> Result<Self, Failure> {
         let region = [start, bytes.max(1)];
         let mut code = 0;
-        // SAFETY: cl_buffer_region is two size_t, origin and size; the range was checked to lie within.
+        // SAFETY: cl_buffer_region is two size_t, origin and size; the range was checked.
         let id = unsafe {
             let kind = api::BUFFER_CREATE_TYPE_REGION;
             (self.api.create_sub_buffer)(

@@ -1,4 +1,4 @@
-//! OpenCL 1.2 by whatever ICD the system has, through the loader libOpenCL.so.1.
+//! OpenCL 1.2 by the system's ICDs, through the loader libOpenCL.so.1.
 
 mod api;
 mod maker;
@@ -34,8 +34,9 @@ pub(crate) struct OpenCl {
     maker: Option<Arc<Maker>>,
 }
 
-/// A context; everything made in it keeps it. It is one device's, or of those of a platform that share the host's memory, and so
-/// each other's: memory is shared within a context only.
+/// A context; everything made in it keeps it. It belongs to one device, or to all devices of a
+/// platform that share the host's memory. These then share each other's, since memory is shared
+/// within a context only.
 pub(crate) struct Context {
     api: &'static Api,
     context: Id,
@@ -66,8 +67,9 @@ impl Drop for Context {
     }
 }
 
-/// A device that was found, with the context that is kept for it: some ICDs (PoCL 3.1) take their compiler down with
-/// the last context, while another thread may be making one. Turns are the device's, whoever opened it.
+/// A device that was found, with its context. Some ICDs (PoCL 3.1) unload their compiler with the
+/// last context, while another thread may be making one. Turns belong to the device, for all who
+/// open it.
 struct Known {
     api: &'static Api,
     device: Id,
@@ -225,8 +227,8 @@ impl Device for OpenCl {
         self.allocate_with(bytes, Content::Copied(&zeroes))
     }
 
-    /// Memory needs no registration: a buffer that is the host's is made where a call names it. Kernels work in place in
-    /// what was made to be shared.
+    /// Memory needs no registration: a buffer over host memory is made when a call names it.
+    /// Kernels work in place in memory that was made to be shared.
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
         let is_shared = self.context.sharing.as_ref().is_some_and(|own| own.has(&*memory));
         let region = Region::new(memory, None);

@@ -1,4 +1,5 @@
-//! Programs and kernels. A program is made of the binary that was kept of it on disk, or of its text, whose binary is kept then.
+//! Programs and kernels. A program is made from the binary cached on disk, or from its text, whose
+//! binary is then cached.
 
 use core::ffi::CStr;
 use core::ptr;
@@ -49,7 +50,8 @@ pub(crate) fn build(
     Ok(program)
 }
 
-/// A binary that this device made, or one that was damaged since, which the driver or a kernel's absence shows.
+/// A binary that this device made. If it was damaged since, the driver or a missing kernel shows
+/// it.
 fn from_binary(
     context: &Arc<Context>,
     device: Id,
@@ -101,7 +103,8 @@ impl Program {
         }
         let program = Self { api: context.api, program, device, _context: context.clone() };
         let (options, nothing) = (OPTIONS.as_ptr(), ptr::null_mut());
-        // SAFETY: the program and its one device; options end with a zero; without a callback the call waits.
+        // SAFETY: the program and its one device; options end with a zero; without a callback the
+        // call waits.
         let code = unsafe {
             (program.api.build_program)(program.program, 1, &device, options, None, nothing)
         };
@@ -124,7 +127,7 @@ impl Program {
         }))
     }
 
-    /// What the driver made for the device, if it gives that away.
+    /// The driver's binary for the device, if it returns one.
     fn binary(&self) -> Option<Vec<u8>> {
         // The context may have more devices, for which nothing was made.
         let mut devices = self.list(api::PROGRAM_DEVICES, Id::NULL).into_iter();
@@ -135,7 +138,8 @@ impl Program {
         let mut starts = vec![ptr::null_mut::<u8>(); sizes.len()];
         starts[place] = binary.as_mut_ptr();
         let (len, at) = (size_of_val(&*starts), starts.as_mut_ptr().cast());
-        // SAFETY: a pointer for each device, of which all are skipped but one, where as many bytes lie as were said.
+        // SAFETY: a pointer for each device. All but one are null and skipped; that one has the
+        // stated bytes.
         let code = unsafe {
             (self.api.get_program_info)(
                 self.program,
@@ -148,7 +152,7 @@ impl Program {
         (code == api::SUCCESS).then_some(binary)
     }
 
-    /// What the program says of each of its context's devices; `none` is any value.
+    /// The program's values for each of its context's devices; `none` is any value.
     fn list<T: Clone>(&self, what: u32, none: T) -> Vec<T> {
         api::list_by(none, |size, at, needed| {
             // SAFETY: writes at most `size` bytes at `at`, and one number.
@@ -156,7 +160,7 @@ impl Program {
         })
     }
 
-    /// A kernel of its own for the caller, whose arguments nobody else sets.
+    /// A kernel object of the caller's own, whose arguments only the caller sets.
     pub(crate) fn kernel(&self, name: &str) -> Result<OwnKernel, Failure> {
         let name =
             CString::new(name).map_err(|_| Failure::Refused(format!("the name {name:?}")))?;

@@ -1,5 +1,5 @@
-//! Memory that host and device share, byte by byte: fine-grained buffers of OpenCL 2.0 (5.6.1). What either writes the other sees
-//! once a command is done, and neither minds what the other does to other bytes meanwhile.
+//! Memory that host and device share, byte by byte: fine-grained buffers of OpenCL 2.0 (5.6.1).
+//! Each side sees the other's writes once a command is done, and may write other bytes meanwhile.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -12,7 +12,7 @@ use crate::HostMemory;
 /// Boundary of the memory.
 const ALIGN: usize = 64;
 
-/// What a context knows of the memory that it shares.
+/// The memory that a context shares.
 pub(super) struct Sharing {
     pub(super) api: SharedApi,
     /// Where each memory begins, and its bytes.
@@ -20,7 +20,7 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// `None` where not all of `devices` share memory byte by byte.
+    /// `None` unless all of `devices` share memory byte by byte.
     pub(super) fn of(api: &Api, devices: &[Id]) -> Option<Self> {
         let shares = devices.iter().all(|&device| is_shared_by(api, device));
         let api = shares.then(SharedApi::load)?.ok()?;
@@ -64,14 +64,15 @@ impl SharedMemory {
             return None;
         }
         ask_for_huge_pages(base, len);
-        // SAFETY: `len` bytes that were just allocated, and nobody else knows.
+        // SAFETY: `len` bytes that were just allocated, and are not shared yet.
         unsafe { base.write_bytes(0, len) };
         sharing.ranges().push((base.as_ptr() as usize, len));
         Some(own)
     }
 }
 
-/// Memory of at least this many bytes asks for huge pages: it is zeroed sooner, and a lane misses its TLB less.
+/// Memory of at least this many bytes requests huge pages: it is zeroed sooner, and a lane misses
+/// its TLB less.
 const HUGE_MIN: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -92,12 +93,14 @@ impl Drop for SharedMemory {
         let Some(sharing) = &self.context.sharing else { return };
         let start = self.base.as_ptr() as usize;
         sharing.ranges().retain(|&(own, _)| own != start);
-        // SAFETY: allocated in `new` of this context, freed once. Work in flight keeps the memory by its regions.
+        // SAFETY: allocated in `new` of this context, freed once. Work in flight keeps the memory
+        // by its regions.
         unsafe { (sharing.api.free)(self.context.context, self.base.as_ptr().cast::<c_void>()) }
     }
 }
 
-// SAFETY: the memory stays where it is until it is dropped, may be used by the host at any time (fine-grained), and is zeroed.
+// SAFETY: the memory stays at its address until it is dropped. The host may use it at any time
+// (fine-grained), and it is zeroed.
 unsafe impl HostMemory for SharedMemory {
     fn base(&self) -> NonNull<u8> {
         self.base

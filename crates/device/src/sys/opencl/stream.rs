@@ -1,4 +1,4 @@
-//! A stream: an in-order command queue, and what its commands use until they are done.
+//! A stream: an in-order command queue, and the objects that its commands use until they are done.
 
 use core::ptr::NonNull;
 use core::{mem, ptr};
@@ -66,7 +66,8 @@ struct Flying {
 }
 
 impl Flying {
-    /// `None` while a command is not done. Asks all, also after one that failed: the queue goes on.
+    /// `None` while a command is not done. Queries all, even after one that failed, since the queue
+    /// continues.
     fn outcome(&self) -> Option<Result<(), Failure>> {
         let mut outcome = self.failed.clone().map_or(Ok(()), Err);
         for event in &self.events {
@@ -79,8 +80,9 @@ impl Flying {
         Some(outcome)
     }
 
-    /// Has the host see what was done in memory that it shares: to ask for an event's status is no synchronisation
-    /// (OpenCL 2.0, 5.11), to wait for it is. All are complete, so this waits for nothing.
+    /// Makes the results in shared memory visible to the host. Querying an event's status is no
+    /// synchronisation (OpenCL 2.0, 5.11), waiting for it is. All are complete, so this does not
+    /// block.
     fn synchronise(&self) {
         if let Ok(count @ 1..) = u32::try_from(self.events.len()) {
             // SAFETY: so many events of this queue, not yet released. What failed is known.
@@ -126,8 +128,8 @@ impl ClStream {
                 let (host, range) =
                     (&flying.work.pieces[from.piece][from.range.clone()], to.range.clone());
                 let mut event = Id::NULL;
-                // SAFETY: non-blocking; the piece and the buffer are the flying work's until the event is done, and
-                // both ranges were checked.
+                // SAFETY: non-blocking; the piece and the buffer are the flying work's until the
+                // event is done, and both ranges were checked.
                 let code = unsafe {
                     (self.api().enqueue_write)(
                         self.queue.queue,
@@ -147,7 +149,7 @@ impl ClStream {
                 let (memory, range) = (memory_of(&from.buffer)?, from.range.clone());
                 let host = flying.work.pieces[to.piece][to.range.clone()].as_mut_ptr();
                 let mut event = Id::NULL;
-                // SAFETY: as above; nobody else touches the piece.
+                // SAFETY: as above; nothing else accesses the piece.
                 let code = unsafe {
                     (self.api().enqueue_read)(
                         self.queue.queue,
@@ -249,7 +251,8 @@ impl ClStream {
                     let id = slice_memory(flying, slice)?;
                     self.set(kernel, index, &id)?;
                 }
-                // What is mapped is in place: a buffer of all of a region would be used while the host writes parts of it.
+                // Mapped regions work in place: a buffer over a whole region would be in use while
+                // the host writes parts of it.
                 Argument::InPlace(region) | Argument::Mapped(region) => {
                     self.set_pointer(kernel, index, region.base())?;
                 }
@@ -272,8 +275,9 @@ impl ClStream {
         let group = call.kernel.spec().group as usize;
         let all = group * call.groups as usize;
         let mut event = Id::NULL;
-        // SAFETY: one dimension; every argument was set, and its memory stays until the event is done; what is waited for is
-        // an event of this context. Whoever made the call vouches for what the kernel does with it.
+        // SAFETY: one dimension. Every argument was set, and its memory stays until the event is
+        // done. The awaited event is of this context. Whoever made the call vouches for the
+        // kernel's accesses.
         let enqueue = |before: Option<&Id>, event: &mut Id| unsafe {
             (self.api().enqueue_kernel)(
                 self.queue.queue,
@@ -295,7 +299,8 @@ impl ClStream {
         hosts.into_iter().try_for_each(|(id, len)| self.enqueue_back_to_host(flying, id, len))
     }
 
-    /// A buffer that is a part of a piece. Its making takes over what the piece holds (OpenCL 1.2, 5.2.1).
+    /// A buffer over a part of a piece. Making it takes over the piece's contents (OpenCL 1.2,
+    /// 5.2.1).
     fn host_memory(&self, pieces: &[Piece], part: &Part) -> Result<Memory, Failure> {
         let base = pieces[part.piece].base().as_ptr().wrapping_add(part.range.start);
         Memory::new(self.api(), &self.queue.context, part.range.len(), Content::Host(base.cast()))
@@ -321,7 +326,8 @@ impl ClStream {
         };
         keep(flying, code, event)?;
         let mut event = Id::NULL;
-        // SAFETY: what the map before gives; nobody reads through it, as the piece names the same memory.
+        // SAFETY: the pointer of the map call. It is not read through, as the piece names the same
+        // memory.
         let code = unsafe {
             (self.api().enqueue_unmap)(self.queue.queue, id, at, 0, ptr::null(), &mut event)
         };
@@ -340,11 +346,13 @@ impl ClStream {
     fn set_pointer(&self, kernel: Id, index: u32, at: NonNull<u8>) -> Result<(), Failure> {
         let none = || Failure::Refused("the device shares no memory".into());
         let sharing = self.queue.context.sharing.as_ref().ok_or_else(none)?;
-        // SAFETY: the kernel is this stream's own; the address is within memory of the context's `SharedMemory`.
+        // SAFETY: the kernel is this stream's own; the address is within memory of the context's
+        // `SharedMemory`.
         done(unsafe { (sharing.api.set_pointer)(kernel, index, at.as_ptr().cast()) })
     }
 
-    /// This stream's own object for the kernel: arguments are set in it, which two threads must not do at once.
+    /// This stream's own object for the kernel: it stores the arguments, and two threads must not
+    /// set them at once.
     fn kernel(&mut self, call: &KernelCall) -> Result<Id, Failure> {
         let (loaded, index) = (&call.kernel.module.loaded, call.kernel.index);
         let key = (Arc::as_ptr(loaded).cast::<()>() as usize, index);
@@ -398,7 +406,7 @@ impl Stream for ClStream {
 }
 
 impl Drop for ClStream {
-    /// What the device may still use is left for good.
+    /// Memory that the device may still use is leaked.
     fn drop(&mut self) {
         for flying in self.flying.drain(..) {
             if flying.outcome().is_none() {

@@ -1,8 +1,9 @@
-//! Kernels that run one after another, whatever their streams, where the ICD can't have them run side by side.
+//! Runs kernels one after another, whatever their streams, if the ICD can't run them concurrently.
 //!
-//! PoCL counts the uses of a kernel by its name and group size, and before 7.0 gives a use back to whichever entry it finds
-//! first; entries also differ by the largest number of groups. Where a call has more groups than any before while others of
-//! that kernel run, the counts go wrong and PoCL ends the process (`pocl_release_dlhandle_cache: Assertion found->ref_count`).
+//! PoCL counts the uses of a kernel by its name and group size. Before 7.0 it returns a use to the
+//! first matching entry, although entries also differ by the largest number of groups. If a call
+//! has more groups than any before while others of that kernel run, the counts become wrong. PoCL
+//! then ends the process (`pocl_release_dlhandle_cache: Assertion found->ref_count`).
 
 use std::sync::Mutex;
 
@@ -21,8 +22,8 @@ impl Turns {
         is_needed(version, driver).then(|| Self { api, last: Mutex::new(None) })
     }
 
-    /// Has `enqueue` give the device a kernel that waits for this event, if there is one; both are in the same context. The kernel
-    /// is done when `event` is.
+    /// Calls `enqueue` for a kernel that waits for the previous event, if there is one; both are in
+    /// the same context. The kernel is done when `event` is.
     pub(super) fn take(
         &self,
         event: &mut Id,
