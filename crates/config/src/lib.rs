@@ -13,5 +13,5 @@ mod similar;
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
 pub use folder::{FILE_LEN_MAX, Folder, read_text};
 pub use keys::{COMMON_KEYS, Key};
-pub use section::{Layer, Section};
+pub use section::{Layer, NumberOrName, Section};
 pub use similar::did_you_mean;

@@ -29,6 +29,15 @@ pub struct Layer<'a> {
     pub span: Range<usize>,
 }
 
+/// What [`Section::number_or_name`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberOrName<'a> {
+    /// A whole number.
+    Number(u64),
+    /// A string.
+    Name(&'a str),
+}
+
 /// A table of the chain file, with what the command line sets in it.
 pub struct Section<'a> {
     /// The last one that has a key counts.
@@ -178,6 +187,24 @@ impl<'a> Section<'a> {
             self.wrong(value.span(), key, &allowed, &shown(value.get_ref()));
         }
         number
+    }
+
+    /// A whole number in `range`, or a name.
+    pub fn number_or_name(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<NumberOrName<'a>> {
+        let value = self.value(key)?;
+        if let DeValue::String(name) = value.get_ref() {
+            return Some(NumberOrName::Name(name));
+        }
+        if let Some(number) = whole(value.get_ref(), &range) {
+            return Some(NumberOrName::Number(number));
+        }
+        let allowed = format!("{} or a name", allowed(&range));
+        self.wrong(value.span(), key, &allowed, &shown(value.get_ref()));
+        None
     }
 
     /// One of the named choices.

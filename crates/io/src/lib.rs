@@ -5,6 +5,7 @@
 mod capture;
 pub mod generator;
 pub mod middleware;
+pub mod per_port;
 pub mod port;
 
 pub use capture::{

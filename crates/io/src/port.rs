@@ -157,6 +157,21 @@ impl InterfaceNames {
         self.lock().get(usize::from(interface)).cloned().flatten()
     }
 
+    /// How many interfaces there are so far.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there is none so far.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether an interface is called `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.lock().iter().any(|own| own.as_deref() == Some(name))
+    }
+
     /// Adds the next interface.
     pub fn push(&self, name: Option<String>) {
         self.lock().push(name);
@@ -185,6 +200,12 @@ pub trait Sink: Send {
     /// Whether it wants to see frames at all; one that doesn't gets none.
     fn wants_frames(&self) -> bool {
         true
+    }
+
+    /// Whether it wants frames that leave by port `port`.
+    fn wants_frames_of(&self, port: u16) -> bool {
+        let _ = port;
+        self.wants_frames()
     }
 
     /// Whether it wants to be shown packets that are not sent as well, with the reason.
@@ -250,6 +271,13 @@ pub enum SourceError {
         /// What is wrong, in lower case.
         what: String,
     },
+    /// One of several sources failed.
+    Of {
+        /// Its name.
+        of: String,
+        /// Why.
+        error: Box<SourceError>,
+    },
 }
 
 /// Why a frame could not be taken.
@@ -270,6 +298,7 @@ impl core::fmt::Display for SourceError {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Format { offset, what } => write!(f, "at byte {offset}: {what}"),
+            Self::Of { of, error } => write!(f, "{of}: {error}"),
         }
     }
 }

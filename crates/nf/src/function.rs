@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, ReadWrite, ScratchWord, Shard, StateKey};
 
-use crate::{About, Emit, Kernels, Outputs, Report, Sampler, TableSize};
+use crate::{About, Emit, HopPorts, Kernels, Outputs, Report, Sampler, TableSize};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -113,6 +113,11 @@ pub trait Function: Any + Send + Sync {
     /// and they are written while packets flow. None of them is anything else, and none is emptied.
     fn keeps(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// The port of each next hop that it sets, in a chain with ports.
+    fn hop_ports(&self) -> Option<HopPorts> {
+        None
     }
 
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,

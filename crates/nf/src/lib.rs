@@ -9,6 +9,7 @@ mod emit;
 mod function;
 pub mod kernels;
 mod outputs;
+mod ports;
 mod report;
 mod resources;
 mod sampler;
@@ -24,6 +25,7 @@ pub use kernels::{
     packed_rows, room_copies,
 };
 pub use outputs::{LineBuffer, Lines, Outputs, SharedLines};
+pub use ports::{HopPorts, PORTS_MAX, Port, Ports, Side};
 pub use report::{Cell, Report, Table};
 pub use resources::Resources;
 pub use sampler::Sampler;

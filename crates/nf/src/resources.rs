@@ -3,19 +3,65 @@
 use warpline_config::{Diagnostic, Diagnostics};
 use warpline_packet::Seed;
 
-/// Scratch words, the seed, and room for notices.
+use crate::{HopPorts, Ports};
+
+/// Scratch words, the seed, the chain's ports, and room for notices.
 #[derive(Debug, Default)]
 pub struct Resources {
     seed: Seed,
     scratch_words: usize,
     notices: Diagnostics,
     remarks: Diagnostics,
+    ports: Ports,
+    hop_ports: Option<HopPorts>,
+    asked_hop_ports: bool,
+    presumes_crossing: bool,
 }
 
 impl Resources {
     /// Of a chain with this seed.
     pub fn with_seed(seed: Seed) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// The same for a chain with these ports.
+    #[must_use]
+    pub fn with_ports(self, ports: Ports) -> Self {
+        Self { ports, ..self }
+    }
+
+    /// The chain's ports.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Tells functions after this one the ports of its next hops.
+    pub fn set_hop_ports(&mut self, ports: HopPorts) {
+        self.hop_ports = Some(ports);
+    }
+
+    /// The ports of the next hops that a function before this one sets.
+    pub fn hop_ports(&mut self) -> Option<HopPorts> {
+        self.asked_hop_ports = true;
+        self.hop_ports.clone()
+    }
+
+    /// The ports of next hops, if [`Self::hop_ports`] was called since the last call of this: a
+    /// function that asked for them is built of them.
+    pub fn take_asked_hop_ports(&mut self) -> Option<&HopPorts> {
+        let asked = std::mem::take(&mut self.asked_hop_ports);
+        self.hop_ports.as_ref().filter(|_| asked)
+    }
+
+    /// A function decides as if each packet left by another port than it came by. The chain drops
+    /// those that a later function routes back.
+    pub fn presume_crossing(&mut self) {
+        self.presumes_crossing = true;
+    }
+
+    /// Whether a function called [`Self::presume_crossing`].
+    pub fn presumes_crossing(&self) -> bool {
+        self.presumes_crossing
     }
 
     /// What hashes are keyed by that a result depends on: which entry makes room, which port is

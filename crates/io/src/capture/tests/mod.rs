@@ -114,7 +114,7 @@ fn read_by(ask: Ask, input: Box<dyn Read + Send>) -> Told {
 fn format_parts(error: SourceError) -> (u64, String) {
     match error {
         SourceError::Format { offset, what } => (offset, what),
-        SourceError::Io(error) => panic!("{error}"),
+        error @ (SourceError::Io(_) | SourceError::Of { .. }) => panic!("{error}"),
     }
 }
 

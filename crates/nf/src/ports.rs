@@ -1,0 +1,148 @@
+//! The ports of a chain: where its packets come in and leave, by name.
+//!
+//! A port's number is its place in the chain file. It is the interface number of a packet that comes in there.
+
+use std::sync::Arc;
+
+/// The side of a chain that a port is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The hosts that the chain serves.
+    Inside,
+    /// Everyone else.
+    Outside,
+}
+
+impl Side {
+    /// Its name in the chain file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inside => "inside",
+            Self::Outside => "outside",
+        }
+    }
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// Its name, which no other port of the chain has.
+    pub name: String,
+    /// Its side.
+    pub side: Side,
+}
+
+/// The ports of a chain, by number; none where it has one input and one output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ports(Arc<[Port]>);
+
+/// Most ports of a chain.
+pub const PORTS_MAX: usize = 64;
+
+impl Ports {
+    /// These, numbered from 0.
+    pub fn new(ports: Vec<Port>) -> Self {
+        Self(ports.into())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn iter(&self) -> std::slice::Iter<'_, Port> {
+        self.0.iter()
+    }
+
+    /// The number of the port called `name`.
+    pub fn number(&self, name: &str) -> Option<u16> {
+        self.iter().position(|port| port.name == name).map(|number| number as u16)
+    }
+
+    /// All names, with commas between them.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.iter().map(|port| port.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// The port by which a packet leaves that came by port `ingress`. `routed` is the port of its
+    /// next hop. Without one it leaves by the other port of two, or by the only port.
+    #[inline]
+    pub fn egress(&self, ingress: u16, routed: Option<u16>) -> Option<u16> {
+        match (routed, self.len()) {
+            (Some(port), _) => Some(port),
+            (None, 1) => Some(0),
+            (None, 2) => Some(u16::from(ingress == 0)),
+            (None, _) => None,
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Ports {
+    type Item = &'a Port;
+    type IntoIter = std::slice::Iter<'a, Port>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The port of each next hop that a function sets. Hop 0 is no next hop and has no port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HopPorts(Arc<[Option<u16>]>);
+
+impl HopPorts {
+    /// By number of next hop.
+    pub fn new(ports: Vec<Option<u16>>) -> Self {
+        Self(ports.into())
+    }
+
+    /// The port of next hop `hop`.
+    #[inline]
+    pub fn port(&self, hop: u16) -> Option<u16> {
+        self.0.get(usize::from(hop)).copied().flatten()
+    }
+
+    /// By number of next hop.
+    pub fn all(&self) -> &[Option<u16>] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(count: usize) -> Ports {
+        let port = |number: usize| Port { name: format!("p{number}"), side: Side::Inside };
+        Ports::new((0..count).map(port).collect())
+    }
+
+    #[test]
+    fn a_packet_leaves_by_its_route_or_by_the_other_port() {
+        for (count, ingress, routed, egress) in [
+            (1, 0, None, Some(0)),
+            (2, 0, None, Some(1)),
+            (2, 1, None, Some(0)),
+            (2, 1, Some(1), Some(1)),
+            (3, 0, None, None),
+            (3, 0, Some(2), Some(2)),
+        ] {
+            let case = (count, ingress, routed);
+            assert_eq!(ports(count).egress(ingress, routed), egress, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn names_have_numbers() {
+        let ports = ports(3);
+        assert_eq!((ports.number("p2"), ports.number("p3")), (Some(2), None));
+        assert_eq!(ports.names(), "p0, p1, p2");
+    }
+}
