@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{Definition, Function, Growth, Passage};
+use warpline_nf::{Definition, Function, Growth, HopPorts, Passage, Ports};
 use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
 
 use crate::device::{DEVICE_LOST, DEVICE_LOST_NAME};
@@ -74,6 +74,8 @@ pub struct Chain {
     pub scratch_words: usize,
     /// What packets are steered by, and flows named.
     seed: Seed,
+    ports: Ports,
+    presumes_crossing: bool,
 }
 
 /// Most instances of a chain.
@@ -131,7 +133,17 @@ impl Chain {
         };
         let name = name.into();
         let seed = Seed::default();
-        let chain = Self { name, instances, steering, disagreement, scratch_words, seed };
+        let (ports, presumes_crossing) = (Ports::default(), false);
+        let chain = Self {
+            name,
+            instances,
+            steering,
+            disagreement,
+            scratch_words,
+            seed,
+            ports,
+            presumes_crossing,
+        };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
             (n, _) if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
@@ -150,6 +162,30 @@ impl Chain {
     /// What its packets are steered by, and their flows named.
     pub fn seed(&self) -> Seed {
         self.seed
+    }
+
+    /// The same with the ports that its functions were built with. `presumes_crossing` drops packets
+    /// that would leave by the port that they came by
+    /// ([`warpline_nf::Resources::presume_crossing`]).
+    #[must_use]
+    pub fn with_ports(self, ports: Ports, presumes_crossing: bool) -> Self {
+        Self { ports, presumes_crossing, ..self }
+    }
+
+    /// Its ports; none where it has one input and one output.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Whether packets are dropped that would leave by the port that they came by.
+    pub fn presumes_crossing(&self) -> bool {
+        self.presumes_crossing
+    }
+
+    /// The port of each next hop: the last function that sets next hops decides.
+    pub(crate) fn hop_ports(&self) -> HopPorts {
+        let mut last_first = self.instances.iter().rev();
+        last_first.find_map(|instance| instance.function.hop_ports()).unwrap_or_default()
     }
 
     /// The same chain, in which each instance that `old` has of the same is that of `old`.

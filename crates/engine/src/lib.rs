@@ -20,7 +20,9 @@ mod cores;
 mod crew;
 mod cut;
 mod deployment;
+
 mod device;
+mod egress;
 mod frames_on_way;
 mod gather_speeds;
 mod huge_pages;

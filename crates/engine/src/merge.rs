@@ -13,6 +13,7 @@ use warpline_packet::{Batch, Flags, Kind, Packet, Verdict, prefetch};
 use crate::clock::Clock;
 use crate::comments::Comments;
 use crate::control::TELL_EVERY;
+use crate::egress::{Egress, WayOut};
 use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::{EndedBy, Packets, Part};
@@ -52,6 +53,8 @@ pub(crate) struct Merge {
     wants_frames: bool,
     /// The comments on packets that are not sent, if the sink shows them.
     comments: Option<Comments>,
+    /// Where packets leave, in a chain with ports.
+    egress: Option<Egress>,
     exits: Vec<Exit>,
     /// The number that is sent next.
     next: u64,
@@ -95,6 +98,7 @@ impl Merge {
             sink,
             wants_frames,
             comments: None,
+            egress: None,
             exits,
             next: 0,
             announced: 0,
@@ -113,9 +117,10 @@ impl Merge {
         }
     }
 
-    /// Prepares the names of `chain` for a sink that shows drops.
+    /// Prepares the ports of `chain`, and its names for a sink that shows drops.
     pub(crate) fn naming(mut self, chain: &Chain) -> Self {
         self.comments = self.sink.wants_dropped().then(|| Comments::new(chain));
+        self.egress = Egress::of(chain, |port| self.sink.wants_frames_of(port));
         self
     }
 
@@ -188,7 +193,7 @@ impl Merge {
     /// any.
     fn send_run(&mut self, lane: usize) -> bool {
         let Some(mut head) = self.exits[lane].head.take() else { return false };
-        if self.exits.len() == 1 && !self.wants_frames {
+        if self.exits.len() == 1 && !self.wants_frames && self.egress.is_none() {
             // On one lane whatever comes is next.
             self.next = head.batch.last_ingress() + 1;
             self.count(&head.batch);
@@ -243,6 +248,9 @@ impl Merge {
             reloaded |= batch.kind() == Kind::Reload;
         }
         if reloaded {
+            if let (Some(egress), Some(new)) = (&mut self.egress, control.reloads.deployment()) {
+                egress.follow(new.chain());
+            }
             self.reloaded = control.reloads.passed();
         }
         if self.finished {
@@ -290,38 +298,57 @@ impl Merge {
         for at in range {
             let packet = batch.packet(at);
             let (packets, verdict) = (&mut self.part.packets, packet.verdict());
+            let mut why = None;
             match verdict {
-                Verdict::Forward | Verdict::Return if self.wants_frames => {
-                    let frame = frame_of(packet);
-                    // By the time the burst is full it is at hand.
-                    frame.bytes.first().into_iter().for_each(prefetch);
-                    burst.push(frame);
-                    if burst.frames().len() == BURST_MAX {
-                        self.send(burst.frames());
-                        burst = Burst::new();
+                Verdict::Forward | Verdict::Return => match self.exit(packet) {
+                    WayOut::Port(port) => {
+                        let frame = Frame { interface: port, ..frame_of(packet) };
+                        // By the time the burst is full it is at hand.
+                        frame.bytes.first().into_iter().for_each(prefetch);
+                        burst.push(frame);
+                        if burst.frames().len() == BURST_MAX {
+                            self.send(burst.frames());
+                            burst = Burst::new();
+                        }
                     }
-                }
-                Verdict::Forward | Verdict::Return | Verdict::Absorbed => packets.absorbed += 1,
+                    WayOut::Nowhere => self.part.packets.absorbed += 1,
+                    WayOut::Dropped(reason) => {
+                        self.part.dropped_at_egress(reason);
+                        why = Some(reason);
+                    }
+                },
+                Verdict::Absorbed => packets.absorbed += 1,
                 Verdict::Dropped => packets.dropped += 1,
                 Verdict::Malformed => packets.malformed += 1,
                 Verdict::Overload => packets.overload += 1,
             }
-            let is_lost =
-                matches!(verdict, Verdict::Dropped | Verdict::Malformed | Verdict::Overload);
+            let is_lost = why.is_some()
+                || matches!(verdict, Verdict::Dropped | Verdict::Malformed | Verdict::Overload);
             if is_lost && self.comments.is_some() {
                 self.send(burst.frames());
                 burst = Burst::new();
-                self.show_drop(packet);
+                self.show_drop(packet, why);
             }
         }
         self.send(burst.frames());
     }
 
-    /// Shows the sink a packet that is not sent, if it wants to see those.
-    fn show_drop(&mut self, packet: Packet<'_>) {
-        let Some(why) = self.comments.as_ref().and_then(|comments| comments.of(packet)) else {
-            return;
-        };
+    /// Where a packet goes that came to the end of the chain.
+    #[inline]
+    fn exit(&self, packet: Packet<'_>) -> WayOut {
+        match &self.egress {
+            Some(egress) => egress.exit(packet),
+            None if self.wants_frames => WayOut::Port(packet.interface()),
+            None => WayOut::Nowhere,
+        }
+    }
+
+    /// Shows the sink a packet that is not sent, if it wants to see those; `at_egress` says why it
+    /// was dropped after the last function.
+    fn show_drop(&mut self, packet: Packet<'_>, at_egress: Option<&'static str>) {
+        let of_egress = at_egress.map(|reason| format!("dropped at egress: {reason}"));
+        let own = self.comments.as_ref().and_then(|comments| comments.of(packet));
+        let Some(why) = of_egress.as_deref().or(own) else { return };
         if self.sink_open {
             self.unflushed = true;
             if let Err(error) = self.sink.dropped(&frame_of(packet), why) {
@@ -337,6 +364,10 @@ impl Merge {
                 false => (0, Err(SinkError::Closed)),
             };
             let (sent, rest) = frames.split_at(taken);
+            if self.egress.is_some() {
+                sent.iter()
+                    .for_each(|frame| self.part.port(frame.interface).send(frame.bytes.len()));
+            }
             self.unflushed |= taken > 0;
             self.part.packets.sent += taken as u64;
             self.part.bytes_sent += sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();

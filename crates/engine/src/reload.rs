@@ -68,6 +68,9 @@ impl Successor {
         if was.seed() != is.seed() {
             refused.push("`seed` can't change while packets flow".into());
         }
+        if was.ports() != is.ports() {
+            refused.push("`[[port]]` can't change while packets flow".into());
+        }
         let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
         if kind(was) != kind(is) {
             refused.push("how state is divided can't change while packets flow".into());

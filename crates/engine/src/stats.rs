@@ -72,6 +72,42 @@ impl Packets {
     }
 }
 
+/// What came in and left by a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets read there.
+    pub read: u64,
+    /// Their bytes, as captured.
+    pub bytes_read: u64,
+    /// Packets that its output took.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+}
+
+impl PortStats {
+    /// Counts a packet that was read.
+    #[inline]
+    pub(crate) fn read(&mut self, len: usize) {
+        self.read += 1;
+        self.bytes_read += len as u64;
+    }
+
+    /// Counts a packet that was sent.
+    #[inline]
+    pub(crate) fn send(&mut self, len: usize) {
+        self.sent += 1;
+        self.bytes_sent += len as u64;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.bytes_read += other.bytes_read;
+        self.sent += other.sent;
+        self.bytes_sent += other.bytes_sent;
+    }
+}
+
 /// The counts of a function, on one lane or all.
 #[derive(Clone, Debug)]
 pub struct FunctionStats {
@@ -285,6 +321,10 @@ pub struct Part {
     pub bytes_read: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
+    /// By port, in a chain with ports.
+    pub ports: Vec<PortStats>,
+    /// Packets that were dropped after the last function as they had no port to leave by, by reason.
+    pub egress_drops: BTreeMap<&'static str, u64>,
     /// Packets without room, by queue.
     pub overload: BTreeMap<&'static str, u64>,
     /// By function, in the chain's order.
@@ -317,6 +357,8 @@ impl Part {
             packets: Packets::default(),
             bytes_read: 0,
             bytes_sent: 0,
+            ports: Vec::new(),
+            egress_drops: BTreeMap::new(),
             overload: BTreeMap::new(),
             functions: vec![FunctionStats::default(); functions],
             transfers: Transfers::default(),
@@ -336,6 +378,12 @@ impl Part {
         self.packets.add(&other.packets);
         self.bytes_read += other.bytes_read;
         self.bytes_sent += other.bytes_sent;
+        for (number, port) in (0..).zip(&other.ports) {
+            self.port(number).add(port);
+        }
+        for (reason, n) in other.egress_drops {
+            *self.egress_drops.entry(reason).or_default() += n;
+        }
         for (queue, n) in other.overload {
             *self.overload.entry(queue).or_default() += n;
         }
@@ -368,6 +416,22 @@ impl Part {
     /// Notes that something happened at `now`.
     pub(crate) fn touch(&mut self, now: u64) {
         self.span_ns = Some(self.span_ns.map_or((now, now), |(a, b)| (a.min(now), b.max(now))));
+    }
+
+    /// The counts of port `port`.
+    #[inline]
+    pub(crate) fn port(&mut self, port: u16) -> &mut PortStats {
+        let at = usize::from(port);
+        if self.ports.len() <= at {
+            self.ports.resize_with(at + 1, PortStats::default);
+        }
+        &mut self.ports[at]
+    }
+
+    /// Counts a packet that leaves by no port.
+    pub(crate) fn dropped_at_egress(&mut self, reason: &'static str) {
+        self.packets.dropped += 1;
+        *self.egress_drops.entry(reason).or_default() += 1;
     }
 
     /// Counts `count` packets without room at `queue`.

@@ -34,6 +34,8 @@ pub(super) struct Desk {
     hasher: FlowHasher,
     batch_packets: usize,
     drops_when_full: bool,
+    /// Whether the chain has ports, whose packets are counted.
+    has_ports: bool,
     /// The only lane, of how many, that this source feeds; steered over all of them otherwise.
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
@@ -76,6 +78,7 @@ impl Desk {
             hasher: FlowHasher::new(chain.seed()),
             batch_packets: settings.batch_packets,
             drops_when_full,
+            has_ports: !chain.ports().is_empty(),
             own,
             tick: chain.tick(),
             next_tick: Instant::ZERO,
@@ -149,6 +152,9 @@ impl Desk {
     /// Takes frames in. Says whether there was room for all; those that found none are kept.
     pub(super) fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
+        if self.has_ports {
+            frames.iter().for_each(|one| self.part.port(one.interface).read(one.bytes.len()));
+        }
         self.held_since = None;
         if !self.held.is_empty() {
             self.hold(frames);

@@ -1,0 +1,65 @@
+//! Where packets leave a chain with ports, and why some don't.
+
+use warpline_nf::{HopPorts, Ports};
+use warpline_packet::{Packet, Verdict};
+
+use crate::Chain;
+
+/// No route names a port for the packet, and the chain has more than two.
+const NO_PORT: &str = "no-port";
+/// It would leave by the port that it came by, and a function decided as if it did not.
+const HAIRPIN: &str = "hairpin";
+
+/// Where a packet goes that came to the end of its chain.
+pub(crate) enum WayOut {
+    /// To the sink, by this port.
+    Port(u16),
+    /// Nothing takes what leaves by its port.
+    Nowhere,
+    /// It is dropped, for this reason.
+    Dropped(&'static str),
+}
+
+/// The ports of a chain, and the way to them.
+pub(crate) struct Egress {
+    ports: Ports,
+    hops: HopPorts,
+    drops_hairpins: bool,
+    /// By port, whether the sink wants its frames.
+    wanted: Vec<bool>,
+}
+
+impl Egress {
+    /// Of a chain with ports. `wants` says whether the sink wants the frames of a port.
+    pub(crate) fn of(chain: &Chain, wants: impl Fn(u16) -> bool) -> Option<Self> {
+        let (ports, drops_hairpins) = (chain.ports().clone(), chain.presumes_crossing());
+        let wanted = (0..ports.len()).map(|port| wants(port as u16)).collect();
+        let hops = chain.hop_ports();
+        (!ports.is_empty()).then_some(Self { ports, hops, drops_hairpins, wanted })
+    }
+
+    /// `chain` took the place of the one before; it has the same ports.
+    pub(crate) fn follow(&mut self, chain: &Chain) {
+        (self.hops, self.drops_hairpins) = (chain.hop_ports(), chain.presumes_crossing());
+    }
+
+    /// Where a packet goes that is forwarded or sent back.
+    #[inline]
+    pub(crate) fn exit(&self, packet: Packet<'_>) -> WayOut {
+        let ingress = packet.interface();
+        let port = match packet.verdict() {
+            Verdict::Return => Some(ingress),
+            _ => self.ports.egress(ingress, self.hops.port(packet.next_hop())),
+        };
+        match port {
+            None => WayOut::Dropped(NO_PORT),
+            Some(port) if self.is_hairpin(packet, port) => WayOut::Dropped(HAIRPIN),
+            Some(port) if self.wanted.get(usize::from(port)) == Some(&true) => WayOut::Port(port),
+            Some(_) => WayOut::Nowhere,
+        }
+    }
+
+    fn is_hairpin(&self, packet: Packet<'_>, port: u16) -> bool {
+        self.drops_hairpins && port == packet.interface() && packet.verdict() == Verdict::Forward
+    }
+}
