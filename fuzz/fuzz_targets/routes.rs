@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::in_prefix;
 use warpline_fuzz::told::check_told;
-use warpline_nf::SourceText;
+use warpline_nf::{Ports, SourceText};
 use warpline_router::routes::{Route, Unsupported, read};
 use warpline_router::{Fib4, Poptrie, Rule4, Rule6};
 
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
     let source = SourceText::new("routes", text);
     let lines = text.lines().count();
     for unsupported in [Unsupported::Error, Unsupported::Skip] {
-        let found = read(&source, unsupported, &mut |mistake| {
+        let found = read(&source, unsupported, &Ports::default(), &mut |mistake| {
             assert!(mistake.line >= 1 && mistake.line <= lines);
             check_told([&mistake], text);
         });

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 
 use warpline_bench::{median, seconds};
-use warpline_nf::SourceText;
+use warpline_nf::{Ports, SourceText};
 use warpline_router::routes::{self, Target, Unsupported};
 use warpline_router::{Dir24_8, Fib4, Poptrie, Rule4, Rule6};
 
@@ -64,7 +64,9 @@ fn hop(prefix: &str) -> String {
 
 /// Reads routes; next hops get the number of their address's last byte.
 fn read(source: &SourceText) -> (Vec<Rule4>, Vec<Rule6>) {
-    let found = routes::read(source, Unsupported::Error, &mut |mistake| panic!("{mistake}"));
+    let found = routes::read(source, Unsupported::Error, &Ports::default(), &mut |mistake| {
+        panic!("{mistake}")
+    });
     let numbers: Vec<u16> = found
         .targets
         .iter()

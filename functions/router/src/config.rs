@@ -8,7 +8,7 @@ use super::routes::{self, Routes, Unsupported};
 use super::unpack::unpack;
 use super::{Router, mrt};
 use warpline_nf::config::FILE_LEN_MAX;
-use warpline_nf::{Function, Key, Resources, Section, SourceText};
+use warpline_nf::{Function, HopPorts, Key, Resources, Section, SourceText};
 use warpline_rewrite::icmp_errors;
 use warpline_rule_files::neighbours::{self, Mac};
 
@@ -77,9 +77,14 @@ pub(super) fn build(
             if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
+    let ports = resources.ports().clone();
     let checks = Checks::read(section);
     let icmp = icmp_errors::Config::read(section);
     let file = route_file(section, unsupported);
+    if matches!(file, Some(RouteFile::Dump(_))) && ports.len() > 2 {
+        let text = "a dump names no ports, which a chain with more than two ports needs";
+        section.mistake("routes", text);
+    }
     let source_neighbours = section.file("neighbours");
     let note = &mut |mistake| section.note(mistake);
     let source;
@@ -87,7 +92,7 @@ pub(super) fn build(
         Some(RouteFile::Dump(routes)) => Some(routes),
         Some(RouteFile::Text(text)) => {
             source = text;
-            Some(routes::read(&source, unsupported, note))
+            Some(routes::read(&source, unsupported, &ports, note))
         }
         None => None,
     };
@@ -103,7 +108,15 @@ pub(super) fn build(
         resources.notice(SourceText::new(name, "").whole(told));
     }
     match Fib::new(&routes?, neighbours.as_ref(), checks) {
-        Ok(fib) => Some(Box::new(Router::new(fib, mac, icmp, checks))),
+        Ok(mut fib) => {
+            let hop_ports = HopPorts::new(std::mem::take(&mut fib.ports));
+            let router = Router::new(fib, mac, icmp, checks);
+            if ports.is_empty() {
+                return Some(Box::new(router));
+            }
+            resources.set_hop_ports(hop_ports.clone());
+            Some(Box::new(Router { hop_ports: Some(hop_ports), ..router }))
+        }
         Err(why) => {
             section.mistake("neighbours", why);
             None

@@ -52,6 +52,8 @@ pub(super) struct Fib {
     pub(super) v6: Poptrie,
     /// By next hop; 0 is that of no route.
     pub(super) actions: Box<[Action]>,
+    /// By next hop, the port by which its packets leave.
+    pub(super) ports: Vec<Option<u16>>,
     /// The broadcast addresses of connected prefixes of IPv4, sorted.
     pub(super) broadcasts: Arc<[u32]>,
 }
@@ -80,18 +82,23 @@ impl Fib {
     ) -> Result<Self, String> {
         let mut actions = vec![Action::Drop(reason::NO_ROUTE)];
         actions.extend(routes.targets.iter().map(|target| action(target, neighbours)));
+        let mut ports = vec![None];
+        ports.extend((0..routes.targets.len()).map(|at| routes.ports.get(at).copied().flatten()));
         let allowed =
             |route: &&Route| !forbidden(checks).any(|(prefix, _)| prefix.holds(&route.prefix));
         let (v4, mut v6) = split(routes.routes.iter().filter(allowed));
         let broadcasts = broadcasts(routes);
         let first = if neighbours.is_some() { &v6[..] } else { &[] };
         let (v4, first) = (Fib4::new(&v4), Poptrie::new(first));
-        let mut fib = Self { v4, v6: first, actions: actions.into(), broadcasts };
+        let mut fib = Self { v4, v6: first, actions: actions.into(), ports, broadcasts };
         if let Some(neighbours) = neighbours {
             fib.add_adjacent(&routes.targets, &mut v6, neighbours)?;
         }
         fib.add_forbidden(checks, routes, &mut v6, neighbours.is_some());
         fib.v6 = Poptrie::new(&v6);
+        if fib.actions.len() > usize::from(u16::MAX) + 1 {
+            return Err(format!("next hops and neighbours are more than {HOPS_MAX}"));
+        }
         Ok(fib)
     }
 
@@ -104,17 +111,20 @@ impl Fib {
         rewrites: bool,
     ) {
         let mut actions = std::mem::take(&mut self.actions).into_vec();
-        let mut hop_of = |action: Action| {
-            let known = actions.iter().rposition(|&own| own == action).filter(|&hop| hop > 0);
+        let mut ports = std::mem::take(&mut self.ports);
+        let mut hop_of = |action: Action, port: Option<u16>| {
+            let is_it = |hop: &usize| actions[*hop] == action && ports[*hop] == port;
+            let known = (1..actions.len()).rev().find(is_it);
             let hop = known.unwrap_or(actions.len());
             if known.is_none() {
                 actions.push(action);
+                ports.push(port);
             }
             hop as u16
         };
         let broadcast = match (checks.has(reason::DIRECTED_BROADCAST), rewrites) {
             (true, _) => Some(Action::Drop(reason::DIRECTED_BROADCAST)),
-            (false, true) => Some(Action::Rewrite(Mac([0xff; 6]))),
+            (false, true) => Some(TO_ALL),
             (false, false) => None,
         };
         let has_own = |address: u32| {
@@ -128,18 +138,20 @@ impl Fib {
                 let is_own = |own| forbidden(checks).any(|(prefix, _)| prefix.holds(&own));
                 !has_own(**address) && !own.is_some_and(is_own)
             };
-            for &address in self.broadcasts.iter().filter(is_free) {
-                self.v4.insert((address, 32, hop_of(action)));
+            let of_links = ports_of_broadcasts(routes);
+            for address in self.broadcasts.iter().filter(is_free) {
+                let port = of_links.get(address).copied().filter(|_| action == TO_ALL);
+                self.v4.insert((*address, 32, hop_of(action, port)));
             }
         }
         for (Covered { address, len }, why) in forbidden(checks) {
-            let hop = hop_of(Action::Drop(why));
+            let hop = hop_of(Action::Drop(why), None);
             match address {
                 IpAddr::V4(address) => drop(self.v4.insert((address.to_bits(), len, hop))),
                 IpAddr::V6(address) => v6.push((address.to_bits(), len, hop)),
             }
         }
-        self.actions = actions.into();
+        (self.actions, self.ports) = (actions.into(), ports);
     }
 
     /// Adds host routes to the neighbours that connected prefixes lead to.
@@ -157,20 +169,22 @@ impl Fib {
             IpAddr::V4(address) => self.broadcasts.binary_search(&address.to_bits()).is_ok(),
             IpAddr::V6(_) => false,
         };
-        let mut hosts: Vec<(IpAddr, Mac)> = neighbours
+        let port = |address| self.ports.get(usize::from(self.lookup(address))).copied().flatten();
+        let mut hosts: Vec<(IpAddr, Mac, Option<u16>)> = neighbours
             .iter()
             .filter(|&(address, ..)| is_direct(self.lookup(address)) && !is_broadcast(address))
-            .map(|(address, _, mac)| (address, mac))
+            .map(|(address, _, mac)| (address, mac, port(address)))
             .collect();
         hosts.sort_unstable();
         let mut actions = std::mem::take(&mut self.actions).into_vec();
-        let mut known: HashMap<Mac, u16> = HashMap::new();
-        for (address, mac) in hosts {
-            if actions.len() > HOPS_MAX && !known.contains_key(&mac) {
+        let mut known: HashMap<(Mac, Option<u16>), u16> = HashMap::new();
+        for (address, mac, port) in hosts {
+            if actions.len() > HOPS_MAX && !known.contains_key(&(mac, port)) {
                 return Err(format!("next hops and neighbours are more than {HOPS_MAX}"));
             }
-            let hop = *known.entry(mac).or_insert_with(|| {
+            let hop = *known.entry((mac, port)).or_insert_with(|| {
                 actions.push(Action::Rewrite(mac));
+                self.ports.push(port);
                 (actions.len() - 1) as u16
             });
             match address {
@@ -203,6 +217,9 @@ fn action(target: &Target<'_>, neighbours: Option<&Neighbours<'_>>) -> Action {
             .map_or(Action::Drop(reason::NO_NEIGHBOUR), Action::Rewrite),
     }
 }
+
+/// What happens to packets for all hosts of a link.
+const TO_ALL: Action = Action::Rewrite(Mac([0xff; 6]));
 
 /// A prefix of which no route may be a part.
 #[derive(Clone, Copy)]
@@ -263,6 +280,20 @@ fn broadcasts(routes: &Routes<'_>) -> Arc<[u32]> {
     all.sort_unstable();
     all.dedup();
     all.into()
+}
+
+/// The port of each connected prefix's broadcast address, in a chain with ports.
+fn ports_of_broadcasts(routes: &Routes<'_>) -> HashMap<u32, u16> {
+    let of = |route: &Route| match (route.prefix.address(), route.prefix.len()) {
+        (IpAddr::V4(address), len @ 1..=30) => {
+            let at = usize::from(route.hop).checked_sub(1)?;
+            let is_direct = matches!(routes.targets.get(at), Some(Target::Direct { .. }));
+            let port = routes.ports.get(at).copied().flatten().filter(|_| is_direct)?;
+            Some((address.to_bits() | u32::MAX >> len, port))
+        }
+        _ => None,
+    };
+    routes.routes.iter().filter_map(of).collect()
 }
 
 fn split<'a>(routes: impl Iterator<Item = &'a Route>) -> (Vec<Rule4>, Vec<Rule6>) {

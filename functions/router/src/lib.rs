@@ -10,7 +10,7 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
 };
 
-use warpline_nf::{Definition, Emits, Function, Kernels, State, Traits};
+use warpline_nf::{Definition, Emits, Function, HopPorts, Kernels, State, Traits};
 use warpline_rewrite::icmp_errors::{self, Errors};
 
 mod checks;
@@ -127,6 +127,8 @@ struct Router {
     icmp: Option<icmp_errors::Config>,
     checks: Checks,
     access: Access,
+    /// The port of each next hop, in a chain with ports.
+    hop_ports: Option<HopPorts>,
 }
 
 impl Function for Router {
@@ -173,6 +175,10 @@ impl Function for Router {
         Ok(())
     }
 
+    fn hop_ports(&self) -> Option<HopPorts> {
+        self.hop_ports.clone()
+    }
+
     fn emits(&self) -> Emits {
         self.icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS)
     }
@@ -189,7 +195,7 @@ impl Router {
         }
         let base = if icmp.is_some() { ACCESS } else { Access::default() };
         let access = Access { run: ReadWrite::new(READS, writes), ..base };
-        Self { fib, mac, icmp, checks, access }
+        Self { fib, mac, icmp, checks, access, hop_ports: None }
     }
 
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
@@ -390,6 +396,8 @@ fn is_sound(packet: &PacketMut<'_>) -> bool {
 mod forwarding_tests;
 #[cfg(test)]
 mod mrt_tests;
+#[cfg(test)]
+mod ports_tests;
 #[cfg(test)]
 mod reload_tests;
 #[cfg(test)]

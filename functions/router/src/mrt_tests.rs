@@ -9,7 +9,7 @@ use super::routes::{Route, Routes, Target, Unsupported};
 use super::tests::{Folder, v4, v6};
 use super::unpack::unpack;
 use super::*;
-use warpline_nf::SourceText;
+use warpline_nf::{Ports, SourceText};
 use warpline_verify::{Input, try_build};
 
 fn read(bytes: &[u8], unsupported: Unsupported) -> (Routes<'static>, Vec<String>) {
@@ -108,7 +108,9 @@ fn a_full_table_is_found_as_by_each_length() {
 fn text_and_dumps_of_a_table_say_the_same() {
     let table = full_table(3, 3000, 2000);
     let source = SourceText::new("routes", to_text(&table));
-    let text = routes::read(&source, Unsupported::Error, &mut |mistake| panic!("{mistake}"));
+    let text = routes::read(&source, Unsupported::Error, &Ports::default(), &mut |mistake| {
+        panic!("{mistake}")
+    });
     let dump = to_mrt(&table, 9);
     for bytes in [dump.clone(), gzip(&dump), bzip2(&dump)] {
         let (dump, told) = read(&bytes, Unsupported::Error);

@@ -24,6 +24,8 @@ pub(super) struct Parsed<'a> {
     pub(super) prefix: Prefix,
     pub(super) target: Target<'a>,
     pub(super) metric: u32,
+    /// The interface that the line names.
+    pub(super) device: Option<&'a str>,
     /// The word for which the router drops what it can't send.
     pub(super) unsupported: Option<&'a str>,
     /// Whether the line is `default` and doesn't say of which family.
@@ -104,7 +106,8 @@ pub(super) fn parse<'a>(
         return Err(Fault::Unused);
     }
     let metric = if attributes.is_first { 0 } else { attributes.metric };
-    Ok(Parsed { prefix, target, metric, unsupported: attributes.unsupported, is_of_both })
+    let Attributes { device, unsupported, .. } = attributes;
+    Ok(Parsed { prefix, target, metric, device, unsupported, is_of_both })
 }
 
 /// `default` is of its next hop's family; without one, of IPv6 where a word tells so.

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 
 use warpline_packet::Prefix;
 
-use warpline_nf::{Diagnostic, SourceText};
+use warpline_nf::{Diagnostic, Ports, SourceText};
+use warpline_rule_files::words::shorten;
 
 use super::route_line::{Fault, Parsed, default_prefix, parse};
 
@@ -63,6 +64,8 @@ pub struct Routes<'a> {
     pub routes: Vec<Route>,
     /// Targets; number `n` is at `n - 1`.
     pub targets: Vec<Target<'a>>,
+    /// By target, the port by which its packets leave; none in a chain without ports.
+    pub ports: Vec<Option<u16>>,
     /// Routes that the router can't do. Those of other tables are left out.
     pub skipped: usize,
 }
@@ -76,15 +79,20 @@ pub enum Unsupported {
     Skip,
 }
 
-/// Reads a file; every mistake goes to `note`.
+/// Reads a file for a chain with these ports; every mistake goes to `note`.
+///
+/// Without ports, the interfaces that routes name have no meaning. With them they are ports, and a
+/// route by an interface that is no port is not supported.
 pub fn read<'a>(
     source: &'a SourceText,
     unsupported: Unsupported,
+    ports: &Ports,
     note: &mut dyn FnMut(Diagnostic),
 ) -> Routes<'a> {
     let mut reader = Reader {
         source,
         unsupported,
+        ports,
         note,
         found: Routes::default(),
         numbers: HashMap::new(),
@@ -98,6 +106,7 @@ pub fn read<'a>(
         }
     }
     reader.settle_duplicates();
+    reader.settle_ports();
     reader.found
 }
 
@@ -115,9 +124,10 @@ struct Line<'a> {
 struct Reader<'a, 'n> {
     source: &'a SourceText,
     unsupported: Unsupported,
+    ports: &'n Ports,
     note: &'n mut dyn FnMut(Diagnostic),
     found: Routes<'a>,
-    numbers: HashMap<Target<'a>, u16>,
+    numbers: HashMap<(Target<'a>, Option<u16>), u16>,
     /// Whether the lines before belong to a route of several next hops.
     multipath: bool,
 }
@@ -132,9 +142,12 @@ impl<'a> Reader<'a, '_> {
             return true;
         }
         self.multipath = next.is_some();
-        let read = parse(first, words, next).and_then(|parsed| {
+        let read = parse(first, words, next).and_then(|mut parsed| {
             if let Some(word) = parsed.unsupported {
                 self.skip(line, word, next.is_some());
+            } else if let Some(device) = self.strange(&parsed) {
+                parsed.target = Target::Unsupported;
+                self.skip_port(line, device);
             }
             self.keep(line, first, &parsed)
         });
@@ -166,6 +179,28 @@ impl<'a> Reader<'a, '_> {
         (self.note)(told.help("unsupported = \"skip\" drops packets for such routes"));
     }
 
+    /// The interface by which packets for a route would leave, if it is no port.
+    fn strange(&self, parsed: &Parsed<'a>) -> Option<&'a str> {
+        let forwards = matches!(parsed.target, Target::Via { .. } | Target::Direct { .. });
+        let has_ports = forwards && !self.ports.is_empty();
+        parsed.device.filter(|device| has_ports && self.ports.number(device).is_none())
+    }
+
+    fn skip_port(&mut self, line: Line<'a>, device: &'a str) {
+        self.found.skipped += 1;
+        if self.unsupported == Unsupported::Skip {
+            return;
+        }
+        let at = offset(line.text, device);
+        let message = format!("`{}` is no port of this chain", shorten(device));
+        let told = self.source.in_line(line.number, line.text, at, device.len(), message);
+        let help = format!(
+            "ports: {}; unsupported = \"skip\" drops packets for such routes",
+            self.ports.names()
+        );
+        (self.note)(told.help(help));
+    }
+
     fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {
         let at = offset(line.text, word);
         (self.note)(self.source.in_line(line.number, line.text, at, word.len(), message));
@@ -180,15 +215,18 @@ impl<'a> Reader<'a, '_> {
         if self.found.routes.len() >= ROUTES_MAX {
             return Err(Fault::Wrong(first, format!("more than {ROUTES_MAX} routes")));
         }
-        let hop = match self.numbers.get(&parsed.target) {
+        let forwards = matches!(parsed.target, Target::Via { .. } | Target::Direct { .. });
+        let port = parsed.device.filter(|_| forwards).and_then(|device| self.ports.number(device));
+        let hop = match self.numbers.get(&(parsed.target, port)) {
             Some(&hop) => hop,
             None if self.found.targets.len() >= HOPS_MAX => {
                 return Err(Fault::Wrong(first, format!("more than {HOPS_MAX} next hops")));
             }
             None => {
                 self.found.targets.push(parsed.target);
+                self.found.ports.push(port);
                 let hop = self.found.targets.len() as u16;
-                self.numbers.insert(parsed.target, hop);
+                self.numbers.insert((parsed.target, port), hop);
                 hop
             }
         };
@@ -205,7 +243,7 @@ impl<'a> Reader<'a, '_> {
     /// router can't do goes before others.
     fn settle_duplicates(&mut self) {
         let mut routes = std::mem::take(&mut self.found.routes);
-        let unsupported = self.numbers.get(&Target::Unsupported).copied();
+        let unsupported = self.numbers.get(&(Target::Unsupported, None)).copied();
         let is_done = |route: &Route| Some(route.hop) != unsupported;
         routes.sort_by_key(|route| {
             (route.prefix.address(), route.prefix.len(), route.metric, is_done(route))
@@ -221,6 +259,51 @@ impl<'a> Reader<'a, '_> {
         clashes.sort_by_key(|(_, later)| later.line);
         self.found.routes = routes;
         self.tell_clashes(&clashes);
+    }
+
+    /// Gives next hops without an interface the port of the connected prefix that they are in. In a
+    /// chain with more than two ports, every next hop needs one.
+    fn settle_ports(&mut self) {
+        if self.ports.is_empty() {
+            return;
+        }
+        let Routes { routes, targets, ports, .. } = &mut self.found;
+        let at = |route: &Route| usize::from(route.hop) - 1;
+        let is_direct = |route: &&Route| matches!(targets[at(route)], Target::Direct { .. });
+        let connected = routes.iter().filter(is_direct);
+        let connected: HashMap<Prefix, u16> =
+            connected.filter_map(|route| Some((route.prefix, ports[at(route)]?))).collect();
+        for (target, port) in targets.iter().zip(&mut *ports) {
+            if let Target::Via { address, .. } = *target
+                && port.is_none()
+            {
+                let prefixes = (0..=128).rev().filter_map(|len| Prefix::new(address, len));
+                *port = prefixes.filter_map(|prefix| connected.get(&prefix).copied()).next();
+            }
+        }
+        let lacks = |route: &Route| {
+            let forwards = matches!(targets[at(route)], Target::Via { .. } | Target::Direct { .. });
+            forwards && ports[at(route)].is_none()
+        };
+        let mut lacking: Vec<Route> = match self.ports.len() {
+            0..=2 => Vec::new(),
+            _ => routes.iter().filter(|route| lacks(route)).copied().collect(),
+        };
+        lacking.sort_by_key(|route| route.line);
+        self.tell_lacking(&lacking);
+    }
+
+    fn tell_lacking(&mut self, lacking: &[Route]) {
+        let mut lines = self.source.text.lines().enumerate();
+        for route in lacking {
+            let number = route.line as usize;
+            let Some((_, text)) = lines.find(|(index, _)| index + 1 == number) else { return };
+            let word = text.split_ascii_whitespace().next().unwrap_or("");
+            let message = format!("the route to {} names no port", route.prefix);
+            let (at, names) = (offset(text, word), self.ports.names());
+            let told = self.source.in_line(number, text, at, word.len(), message);
+            (self.note)(told.help(format!("write `dev PORT` at its end; ports: {names}")));
+        }
     }
 
     fn tell_clashes(&mut self, clashes: &[(u32, Route)]) {

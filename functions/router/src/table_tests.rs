@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::routes::{Route, Routes, Target, Unsupported};
 use super::*;
-use warpline_nf::SourceText;
+use warpline_nf::{Ports, SourceText};
 
 /// Every rule is compared bit by bit; of equal prefixes the last holds.
 fn scan(rules: &[(u128, u8, u16)], bits: u32, address: u128) -> u16 {
@@ -146,7 +146,7 @@ proptest! {
     fn readers_take_any_text(text in "([0-9a-f:./# \t\nx]|via|dev|default|nexthop|lladdr){0,60}") {
         let source = SourceText::new("f", text);
         let mut mistakes = 0;
-        let found = routes::read(&source, Unsupported::Error, &mut |_| mistakes += 1);
+        let found = routes::read(&source, Unsupported::Error, &Ports::default(), &mut |_| mistakes += 1);
         prop_assert!(found.routes.len() + mistakes <= 2 * source.text.lines().count());
         warpline_rule_files::neighbours::read(&source, &mut |_| ());
     }
@@ -178,7 +178,7 @@ fn tables_grow_wide_when_an_update_needs_it() {
 fn read(text: &str, unsupported: Unsupported) -> (Vec<String>, Vec<String>) {
     let source = SourceText::new("r", text);
     let mut told = Vec::new();
-    let found = routes::read(&source, unsupported, &mut |mistake| {
+    let found = routes::read(&source, unsupported, &Ports::default(), &mut |mistake| {
         told.push(format!("{}:{} {}", mistake.line, mistake.column, mistake.message));
     });
     (show(&found), told)
